@@ -1,0 +1,35 @@
+# `make run` and `make test` set up everything they need in .uv and .venv of this folder.
+.PHONY: run test lint docs bench lock wheel
+
+VENV := .venv/bin
+
+.venv/.ready: requirements.lock pyproject.toml tools/uv.txt
+	tools/bootstrap
+
+# This machine's GPUs and Slurm where they answer (exit 1: nothing could be read), else the demo fleet.
+run: .venv/.ready
+	@$(VENV)/gpumon $(ARGS) || { status=$$?; [ $$status -eq 1 ] && exec $(VENV)/gpumon demo; exit $$status; }
+
+test: .venv/.ready
+	$(VENV)/python -m pytest $(ARGS)
+
+lint: .venv/.ready
+	$(VENV)/ruff check .
+	$(VENV)/ruff format --check .
+	$(VENV)/mypy
+	$(VENV)/lint-imports
+
+docs: .venv/.ready
+	$(VENV)/python -m tools.pages
+	$(VENV)/mkdocs build --strict --quiet --config-file docs/mkdocs.yml
+
+bench: .venv/.ready
+	$(VENV)/python -m tests.bench $(ARGS)
+
+wheel: .venv/.ready
+	.uv/bin/uv build --quiet --wheel --no-build-isolation --python $(VENV)/python --out-dir dist .
+
+# Pins every dependency with its hashes; the file names no package index.
+lock: .venv/.ready
+	.uv/bin/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-annotate --no-header \
+		--python-version 3.11 --group dev --output-file requirements.lock pyproject.toml

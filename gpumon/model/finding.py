@@ -1,0 +1,98 @@
+"""What a detector claims, on which evidence, and what it could not see."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+
+class Confidence(StrEnum):
+    """The ladder of claims. A shorter look can only be a hypothesis."""
+
+    HYPOTHESIS = "hypothesis"
+    SUPPORTED = "supported"
+    ESTABLISHED = "established"
+
+    @property
+    def rank(self) -> int:
+        """Position on the ladder, from 0."""
+        return tuple(Confidence).index(self)
+
+
+class Severity(StrEnum):
+    """How much it matters if the claim is right."""
+
+    INFO = "info"
+    WARNING = "warning"
+    CRITICAL = "critical"
+
+    @property
+    def rank(self) -> int:
+        """Order by importance, from 0."""
+        return tuple(Severity).index(self)
+
+
+class Evidence(NamedTuple):
+    """One observation that the claim rests on."""
+
+    field: str
+    """Key of the catalogue, or the name of a record."""
+    subject: str
+    """`gpu:UUID`, `job:ID`, `node:NAME`."""
+    text: str
+    """One readable sentence with numbers and units."""
+    value: float | None = None
+
+
+class Window(NamedTuple):
+    """The time that the claim was observed over, never what was wished for."""
+
+    start: float
+    """Unix time of the first sample."""
+    end: float
+    """Unix time of the last sample."""
+    samples: int
+
+
+class Finding(NamedTuple):
+    """One claim about one subject."""
+
+    detector: str
+    finding_class: str
+    """Class of inefficiency, for example `partial_gpus_idle`."""
+    subject: str
+    """`job:ID`, `job:ID/rank:N`, `gpu:UUID` or `node:NAME`."""
+    severity: Severity
+    confidence: Confidence
+    summary: str
+    """One sentence for the person at the screen."""
+    evidence: tuple[Evidence, ...]
+    window: Window
+    first_seen: float
+    last_seen: float
+    advice: tuple[str, ...]
+    """Next steps; a command holds validated ids and quoted values only."""
+    gpu_seconds: float | None
+    """GPU-seconds lost within the window; None: cannot be said."""
+
+    @property
+    def identity(self) -> tuple[str, str, str]:
+        """What makes two claims the same finding over time."""
+        return (self.detector, self.finding_class, self.subject)
+
+
+class Coverage(NamedTuple):
+    """What one detector could and could not see on the last look."""
+
+    detector: str
+    subjects_seen: int
+    """Subjects it could judge."""
+    subjects_blind: int
+    """Subjects for which fields that it needs were missing."""
+    missing_fields: tuple[str, ...]
+    state: str
+    """`ok`, `waiting` (window too short), `muted` (raised, overran or returned rubbish)."""
+    note: str = ""
+
+
+COVERAGE_STATES: Final = ("ok", "waiting", "muted")

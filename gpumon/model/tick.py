@@ -1,0 +1,56 @@
+"""The immutable picture that every view reads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gpumon.model.cluster import Gpu, JobView, Node
+    from gpumon.model.finding import Coverage, Finding
+    from gpumon.model.frame import SourceError
+
+
+class TargetState(NamedTuple):
+    """How one target fares."""
+
+    url: str
+    is_ok: bool
+    error: SourceError | None
+    age_s: float | None
+    """Age of its newest frame; None: none yet."""
+
+
+class Tick(NamedTuple):
+    """Everything known at one instant. Views read it, nothing changes it."""
+
+    number: int
+    at: float
+    """Unix time of the picture."""
+    observed_since: float
+    """Unix time of the first frame: every total says since when it was observed."""
+    period_s: float
+    targets: tuple[TargetState, ...]
+    nodes: Mapping[str, Node]
+    gpus: Mapping[str, Gpu]
+    """By UUID."""
+    jobs: tuple[JobView, ...]
+    queue_at: float | None
+    """Unix time of the newest answer of the queue; None where no target is a queue."""
+    findings: tuple[Finding, ...]
+    coverage: tuple[Coverage, ...]
+    errors: tuple[SourceError, ...]
+    lateness_s: float
+    """How late the sampler was with this picture."""
+    history: Any = None
+    """Window reader of the fleet's history at this instant; None for a single sample."""
+
+    def job(self, job_id: str) -> JobView | None:
+        """The job with this Slurm id, None where it is not listed."""
+        return next((view for view in self.jobs if view.job.job_id == job_id), None)
+
+    def findings_of(self, subject: str) -> tuple[Finding, ...]:
+        """Findings about a subject, the gravest and surest first."""
+        mine = (finding for finding in self.findings if finding.subject == subject)
+        return tuple(sorted(mine, key=lambda f: (f.severity.rank, f.confidence.rank), reverse=True))
