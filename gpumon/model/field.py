@@ -8,6 +8,9 @@ from typing import Final, NamedTuple
 ANY_COUNT: Final = 2.0**63
 """Upper bound of counters, which nothing else bounds."""
 
+ANY_MEMORY: Final = 2.0**40
+"""Upper bound of one device's memory, bytes."""
+
 
 class Kind(StrEnum):
     """How a field behaves over time, and with it how it is stored."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gpumon.model.field import ANY_COUNT, Field, Kind
+from gpumon.model.field import ANY_COUNT, ANY_MEMORY, Field, Kind
 from gpumon.model.gpu_fields import GPU_FIELDS
 
 PROCESS_FIELDS: Final = (
@@ -43,7 +43,7 @@ CONTEXT_FIELDS: Final = (
         Kind.GAUGE,
         "bytes",
         0,
-        _TIB,
+        ANY_MEMORY,
         "MEM",
         "Device memory of one process on one GPU.",
         "nvmlDeviceGetComputeRunningProcesses.usedGpuMemory",

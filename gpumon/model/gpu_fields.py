@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gpumon.model.field import ANY_COUNT, Field, Kind
-
-_TIB: Final = 2.0**40
+from gpumon.model.field import ANY_COUNT, ANY_MEMORY, Field, Kind
 
 
 def _gpu(
@@ -98,7 +96,7 @@ GPU_FIELDS: Final = (
         "mem_used_bytes",
         Kind.GAUGE,
         "bytes",
-        _TIB,
+        ANY_MEMORY,
         "MEM",
         "Device memory in use, without what the driver reserves where MemoryInfo v2 answers.",
         "nvmlDeviceGetMemoryInfo (v2).used",
@@ -108,7 +106,7 @@ GPU_FIELDS: Final = (
         "mem_total_bytes",
         Kind.GAUGE,
         "bytes",
-        _TIB,
+        ANY_MEMORY,
         "MEMTOT",
         "Device memory.",
         "nvmlDeviceGetMemoryInfo (v2).total",
@@ -118,7 +116,7 @@ GPU_FIELDS: Final = (
         "mem_reserved_bytes",
         Kind.GAUGE,
         "bytes",
-        _TIB,
+        ANY_MEMORY,
         "MEMRES",
         "Device memory that the driver keeps for itself.",
         "nvmlDeviceGetMemoryInfo (v2).reserved",

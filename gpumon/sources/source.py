@@ -1,0 +1,88 @@
+"""The contract that every source keeps, and the clock that every floor above is given."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gpumon.model.frame import Frame
+
+
+class Clock(Protocol):
+    """Time as it is handed in: real, recorded or invented."""
+
+    def now(self) -> float:
+        """Unix time, seconds."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds that never jump."""
+        ...
+
+    def wait(self, event: threading.Event, seconds: float) -> bool:
+        """Whether the event was set within `seconds` of this clock's time."""
+        ...
+
+
+class SystemClock:
+    """The machine's own clock."""
+
+    def now(self) -> float:
+        """Unix time, seconds."""
+        return time.time()
+
+    def monotonic(self) -> float:
+        """Seconds that never jump."""
+        return time.monotonic()
+
+    def wait(self, event: threading.Event, seconds: float) -> bool:
+        """Whether the event was set within `seconds`."""
+        return event.wait(max(0.0, seconds))
+
+
+class Wish(NamedTuple):
+    """What the screens ask of the sources; the only thing that travels upstream."""
+
+    period_s: float | None = None
+    """New period of every probe."""
+    zoom_nodes: tuple[str, ...] = ()
+    """Nodes of the job on screen, to be sampled faster."""
+
+
+class Source(Protocol):
+    """Turns one target into frames. Never raises out of `poll`, never blocks in it."""
+
+    url: str
+    """The target as the user wrote it, without secrets."""
+
+    def start(self, wake: Callable[[], None]) -> None:
+        """Begin, without blocking; `wake` is to be called from any thread when a frame is ready."""
+        ...
+
+    def poll(self, now: float) -> list[Frame]:
+        """Frames that arrived since the last poll, oldest first; returns at once.
+
+        Trouble is reported in a frame's errors, also trouble that concerns no single node (then
+        in a frame whose `node` is empty).
+        """
+        ...
+
+    def pending(self) -> bool:
+        """Whether the first frame of a node (or of the queue) may still arrive.
+
+        A single look waits for this to become False, or for its deadline. A node that has
+        failed for good, or has answered, is not pending.
+        """
+        ...
+
+    def wish(self, wish: Wish) -> None:
+        """Take a wish; a source that cannot grant it ignores it."""
+        ...
+
+    def close(self) -> None:
+        """Free every process, socket and thread; bounded, at most half a second."""
+        ...
