@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from gpumon.model.frame import SourceError
 
 
 class Confidence(StrEnum):
@@ -96,3 +99,14 @@ class Coverage(NamedTuple):
 
 
 COVERAGE_STATES: Final = ("ok", "waiting", "muted")
+
+
+class DetectionReport(NamedTuple):
+    """What the detection worker answered about one picture."""
+
+    at: float
+    """Unix time of the picture that was judged."""
+    findings: tuple[Finding, ...]
+    coverage: tuple[Coverage, ...]
+    errors: tuple[SourceError, ...]
+    """Detectors that raised, overran or were muted, one line each."""

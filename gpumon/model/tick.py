@@ -2,14 +2,38 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from gpumon.model.cluster import Gpu, JobView, Node
     from gpumon.model.finding import Coverage, Finding
     from gpumon.model.frame import SourceError
+
+
+class Interval(NamedTuple):
+    """A stretch of time in which one job held one GPU."""
+
+    uuid: str
+    start: float
+    """Unix time of the allocation, or of the first picture that showed it."""
+    end: float | None
+    """Unix time at which the job no longer held it; None: it still does."""
+
+
+class WindowReader(Protocol):
+    """Reads the past as it was known at one tick; holds its chunks alive, never changes."""
+
+    def window(
+        self, uuid: str, key: str, start: float, end: float
+    ) -> tuple[Sequence[float], Sequence[float]]:
+        """Unix times and values of one field of one GPU, both ends included, NaN where missing."""
+        ...
+
+    def intervals(self, job_id: str) -> tuple[Interval, ...]:
+        """When the job held which GPU, so that no window crosses from one job into the next."""
+        ...
 
 
 class TargetState(NamedTuple):
@@ -43,8 +67,8 @@ class Tick(NamedTuple):
     errors: tuple[SourceError, ...]
     lateness_s: float
     """How late the sampler was with this picture."""
-    history: Any = None
-    """Window reader of the fleet's history at this instant; None for a single sample."""
+    history: WindowReader | None = None
+    """Reader of the fleet's history as of this instant; None for a single sample."""
 
     def job(self, job_id: str) -> JobView | None:
         """The job with this Slurm id, None where it is not listed."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Callable
 
     from gpumon.model.frame import Frame
