@@ -1,0 +1,1 @@
+"""The program that runs on a node: Python 3.6, the NVML binding, nothing else; only reads."""

@@ -1,0 +1,138 @@
+"""The probe's life: hello, one line a period, and an end that no cut cable can prevent.
+
+Standard input carries one wish a line. Without any line for `LEASE_S`, or at its end, the process
+ends itself from a thread that never enters the driver.
+"""
+
+import json
+import os
+import sys
+import threading
+import time
+from typing import Any, BinaryIO, Dict, List
+
+from gpumon.probe import host
+from gpumon.probe.processes import Processes
+from gpumon.probe.rows import NOT_SHARED, Row, block
+from gpumon.probe.sweep import Sweeper
+
+PROTOCOL = 1
+LEASE_S = 30.0
+MIN_PERIOD_S = 0.1
+LATE_SHARE = 0.8
+"""A pass that takes longer than this share of its period is reported incomplete, not waited for."""
+
+ONCE_PATIENCE_S = 5.0
+"""A single report waits this long for a driver that is slow to open."""
+
+
+class Wishes:
+    """What the monitor asked for last, read from standard input by a thread of its own."""
+
+    def __init__(self, stdin: BinaryIO, period_s: float) -> None:
+        """Start with the period of the start options."""
+        self.period_s = period_s
+        self.changed = threading.Event()
+        self._stdin = stdin
+        self._heard = time.monotonic()
+
+    def start(self) -> None:
+        """Listen, and watch the lease."""
+        for target in (self._listen, self._watch):
+            threading.Thread(target=target, daemon=True).start()
+
+    def _listen(self) -> None:
+        while True:
+            line = self._stdin.readline(4096)
+            if not line:
+                os._exit(0)
+            self._heard = time.monotonic()
+            words = line.split()
+            if len(words) == 2 and words[0] == b"period":
+                try:
+                    period_s = max(MIN_PERIOD_S, float(words[1]))
+                except ValueError:
+                    continue
+                if period_s != self.period_s:
+                    self.period_s = period_s
+                    self.changed.set()
+
+    def _watch(self) -> None:
+        while time.monotonic() - self._heard < LEASE_S:
+            time.sleep(1.0)
+        os._exit(0)
+
+
+def main(stdin: BinaryIO, options: Dict[str, Any]) -> None:
+    """Report until the lease ends.
+
+    Args:
+        stdin: The monitor's wishes.
+        options: `nonce` to repeat in the hello line, `period_s`, `once` to end after one report.
+    """
+    period_s = max(MIN_PERIOD_S, float(options["period_s"]))
+    wishes = Wishes(stdin, period_s)
+    wishes.start()
+    sweeper = Sweeper()
+    sweeper.start()
+    sweeper.ask()
+    say(
+        {
+            "gpumon_probe": PROTOCOL,
+            "nonce": options["nonce"],
+            "pid": os.getpid(),
+            "python": "%d.%d.%d" % sys.version_info[:3],
+        }
+    )
+    processes = Processes()
+    beat = time.monotonic()
+    while True:
+        sweeper.wait(ONCE_PATIENCE_S if options["once"] else LATE_SHARE * wishes.period_s)
+        say(report(sweeper, processes, time.monotonic() - beat))
+        if options["once"]:
+            os._exit(0)
+        beat += wishes.period_s
+        while time.monotonic() < beat:
+            if wishes.changed.wait(beat - time.monotonic()):
+                wishes.changed.clear()
+                beat = min(beat, time.monotonic() + wishes.period_s)
+        beat = max(beat, time.monotonic() - wishes.period_s)
+        sweeper.ask()
+
+
+def report(sweeper: Sweeper, processes: Processes, late_s: float) -> Dict[str, Any]:
+    """One line's worth of everything that is known now."""
+    now = time.monotonic()
+    gpus, contexts, errors = sweeper.take()
+    node = host.read(now)
+    node.labels.update(sweeper.labels)
+    held: List[Row] = []
+    for uuid, pid, memory in contexts:
+        row = Row("%d/%s" % (pid, uuid), now)
+        if memory is None:
+            row.missing["context_mem_used_bytes"] = NOT_SHARED
+        else:
+            row.values["context_mem_used_bytes"] = memory
+        held.append(row)
+    owners = processes.rows([pid for _, pid, _ in contexts], now)
+    return {
+        "at": round(now, 4),
+        "late_s": round(late_s, 4),
+        "calls": sweeper.driver.calls,
+        "errors": errors,
+        "blocks": {
+            "node": block([node]),
+            "gpu": block(gpus),
+            "context": block(held),
+            "process": block(owners),
+        },
+    }
+
+
+def say(message: Dict[str, Any]) -> None:
+    """Write one line; a monitor that is gone ends the probe."""
+    try:
+        sys.stdout.write(json.dumps(message, separators=(",", ":")) + "\n")
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        os._exit(0)

@@ -1,0 +1,53 @@
+"""Rows of measured values and the compact blocks that they become on the wire."""
+
+from typing import Any, Dict, List
+
+NOT_SUPPORTED = "not_supported"
+NO_PERMISSION = "no_permission"
+NOT_SAMPLED = "not_sampled"
+NO_PROCESS = "no_process"
+LOST = "lost"
+NOT_SHARED = "not_shared"
+FAILED = "failed"
+
+
+class Row:
+    """Values, text labels and reasons for missing ones of a single entity."""
+
+    __slots__ = ("at", "key", "labels", "missing", "values")
+
+    def __init__(self, key: str, at: float) -> None:
+        """Start empty; `at` is the node's monotonic time of the reading, seconds."""
+        self.key = key
+        self.at = at
+        self.values: Dict[str, float] = {}
+        self.labels: Dict[str, str] = {}
+        self.missing: Dict[str, str] = {}
+
+    def lose(self, fields: List[str], reason: str) -> None:
+        """Give every field that has no value the same reason."""
+        for field in fields:
+            if field not in self.values and field not in self.labels:
+                self.missing.setdefault(field, reason)
+
+
+def block(rows: List[Row]) -> Dict[str, Any]:
+    """Columns of the rows: `keys`, `at`, `columns`, `labels`, `missing`.
+
+    A reason that holds for every row is one string, else a map from row number to reason.
+    """
+    fields = sorted({field for row in rows for field in row.values})
+    labels = sorted({label for row in rows for label in row.labels})
+    lacking = sorted({field for row in rows for field in row.missing})
+    missing: Dict[str, Any] = {}
+    for field in lacking:
+        reasons = {str(i): r.missing[field] for i, r in enumerate(rows) if field in r.missing}
+        shared = set(reasons.values())
+        missing[field] = shared.pop() if len(reasons) == len(rows) and len(shared) == 1 else reasons
+    return {
+        "keys": [row.key for row in rows],
+        "at": [round(row.at, 4) for row in rows],
+        "columns": {field: [row.values.get(field) for row in rows] for field in fields},
+        "labels": {label: [row.labels.get(label) for row in rows] for label in labels},
+        "missing": missing,
+    }

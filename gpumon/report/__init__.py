@@ -1,0 +1,1 @@
+"""Pure functions from a tick to text or bytes, shared by the terminal and the command line."""

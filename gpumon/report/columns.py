@@ -1,0 +1,155 @@
+"""What a column is, and how columns share a width: no colours and no terminal here."""
+
+from __future__ import annotations
+
+import unicodedata
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, Generic, Literal, NamedTuple, TypeVar
+
+from gpumon.model.text import plain
+from gpumon.report.units import MISSING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from gpumon.report.digest import Digest
+
+Row = TypeVar("Row")
+SortKey = tuple[float | str, ...]
+
+
+class Tone(StrEnum):
+    """What a text means; a theme gives it a look. Its words carry the state, never the look."""
+
+    PLAIN = "plain"
+    STRONG = "strong"
+    """Names and headings."""
+    DIM = "dim"
+    """Missing, secondary or not at work."""
+    GOOD = "good"
+    INFO = "info"
+    WARN = "warn"
+    BAD = "bad"
+
+
+class Cell(NamedTuple):
+    """One piece of text with its meaning."""
+
+    text: str
+    tone: Tone = Tone.PLAIN
+
+
+NO_VALUE: Final = Cell(MISSING, Tone.DIM)
+EMPTY_CELL: Final = Cell("")
+
+Line = tuple[Cell, ...]
+"""Cells drawn one after the other."""
+
+
+class Column(NamedTuple, Generic[Row]):
+    """One column of a table over rows of one kind."""
+
+    key: str
+    title: str
+    width: int
+    """Cells it takes at least."""
+    align: Literal["left", "right"]
+    priority: int
+    """0 is never dropped; on a narrow terminal the highest goes first."""
+    cell: Callable[[Digest, Row], Cell]
+    order: Callable[[Digest, Row], SortKey] | None
+    """Ascending sort key; None: the column has no order."""
+    doc: str
+    """One sentence for the help: meaning and unit."""
+    max_width: int = 0
+    """Cells it may grow to where there is room; 0: it does not grow."""
+    is_descending: bool = False
+    """Whether the first sort shows the largest first."""
+
+
+class Placed(NamedTuple, Generic[Row]):
+    """A column with its place on the line."""
+
+    column: Column[Row]
+    x: int
+    width: int
+
+
+GAP: Final = 1
+"""Blank cells between two columns."""
+
+
+def place(columns: Sequence[Column[Row]], width: int) -> tuple[Placed[Row], ...]:
+    """The columns that fit into `width` cells: the least important are dropped, the rest grow."""
+    kept = list(columns)
+    while len(kept) > 1 and sum(c.width + GAP for c in kept) - GAP > width:
+        # Of equal priority the rightmost goes, so that lines stay comparable while resizing.
+        drop = max(range(len(kept)), key=lambda i: (kept[i].priority, i))
+        if kept[drop].priority == 0:
+            break
+        del kept[drop]
+    spare = width - (sum(c.width + GAP for c in kept) - GAP)
+    placed: list[Placed[Row]] = []
+    x = 0
+    for column in kept:
+        grow = min(max(0, column.max_width - column.width), max(0, spare))
+        spare -= grow
+        placed.append(Placed(column, x, column.width + grow))
+        x += column.width + grow + GAP
+    return tuple(placed)
+
+
+def text_width(text: str) -> int:
+    """Terminal cells of a text whose characters `safe` has let through."""
+    if text.isascii():
+        return len(text)
+    return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
+
+
+def safe(text: str) -> str:
+    """The text without controls and without marks that terminals disagree on the width of."""
+    if text.isascii() and text.isprintable():
+        return text
+    composed = unicodedata.normalize("NFC", plain(text, 4096))
+    return "".join(char for char in composed if not unicodedata.category(char).startswith("M"))
+
+
+def fit(text: str, width: int, align: Literal["left", "right"] = "left") -> str:
+    """The text made harmless and exactly `width` cells wide; `…` marks what was cut."""
+    text = safe(text)
+    taken = text_width(text)
+    if taken > width:
+        text = _cut(text, width)
+        taken = text_width(text)
+    blanks = " " * (width - taken)
+    return blanks + text if align == "right" else text + blanks
+
+
+def _cut(text: str, width: int) -> str:
+    """The longest start that leaves a cell for `…`."""
+    if width <= 0:
+        return ""
+    if text.isascii():
+        return text[: width - 1] + "…"
+    taken = 0
+    for position, char in enumerate(text):
+        taken += text_width(char)
+        if taken > width - 1:
+            return text[:position] + "…"
+    return text
+
+
+def wrap(text: str, width: int, first: str = "", hanging: str = "") -> tuple[str, ...]:
+    """The text in lines of at most `width` cells, broken at blanks, words cut where they must."""
+    lines: list[str] = []
+    line, has_word = first, False
+    for word in safe(text).split():
+        room = width - text_width(hanging)
+        shown = word if text_width(word) <= room else _cut(word, max(1, room))
+        gap = " " if has_word else ""
+        if has_word and text_width(line + gap + shown) > width:
+            lines.append(line)
+            line, gap = hanging, ""
+        line += gap + shown
+        has_word = True
+    return (*lines, line)

@@ -1,0 +1,163 @@
+"""A tick with the look-ups that tables need, each made once and only when asked for."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from gpumon.model.cluster import Gpu, JobView, Node, Rank
+    from gpumon.model.finding import Finding
+    from gpumon.model.tick import Tick
+
+
+class RankRow(NamedTuple):
+    """One line of a job: a rank on one of its GPUs, a rank without GPU, or a GPU without rank."""
+
+    job: JobView
+    rank: Rank | None
+    gpu: Gpu | None
+    uuid: str | None
+
+    @property
+    def key(self) -> str:
+        """What names the line over time."""
+        if self.rank is None:
+            return self.uuid or ""
+        return f"{self.rank.node}/{self.rank.pid}/{self.uuid or ''}"
+
+
+class GpuRow(NamedTuple):
+    """One line of the fleet: a GPU, or a node that shows none."""
+
+    node: Node
+    gpu: Gpu | None
+
+    @property
+    def key(self) -> str:
+        """What names the line over time."""
+        return self.gpu.uuid if self.gpu else f"node:{self.node.name}"
+
+
+class Digest:
+    """Look-ups over one tick. It lives as long as its tick is on screen."""
+
+    def __init__(self, tick: Tick) -> None:
+        self.tick = tick
+        self._means: dict[tuple[str, str], float | None] = {}
+
+    @cached_property
+    def job_by_gpu(self) -> dict[str, JobView]:
+        """The job that holds a GPU, by UUID."""
+        return {uuid: view for view in self.tick.jobs for uuid in view.gpu_uuids}
+
+    @cached_property
+    def findings_by_job(self) -> dict[str, tuple[Finding, ...]]:
+        """Findings about a job, its ranks and its GPUs, by job id, the gravest and surest first."""
+        found: dict[str, list[Finding]] = {}
+        for finding in self.tick.findings:
+            kind, _, name = finding.subject.partition(":")
+            if kind == "job":
+                found.setdefault(name.partition("/")[0], []).append(finding)
+            elif kind == "gpu" and (view := self.job_by_gpu.get(name)):
+                found.setdefault(view.job.job_id, []).append(finding)
+        return {job_id: _gravest_first(findings) for job_id, findings in found.items()}
+
+    @cached_property
+    def findings_by_gpu(self) -> dict[str, tuple[Finding, ...]]:
+        """Findings about a GPU itself, by UUID."""
+        found: dict[str, list[Finding]] = {}
+        for finding in self.tick.findings:
+            kind, _, name = finding.subject.partition(":")
+            if kind == "gpu":
+                found.setdefault(name, []).append(finding)
+        return {uuid: _gravest_first(findings) for uuid, findings in found.items()}
+
+    @cached_property
+    def _findings_by_rank(self) -> dict[str, tuple[Finding, ...]]:
+        found: dict[str, list[Finding]] = {}
+        for finding in self.tick.findings:
+            if "/rank:" in finding.subject:
+                found.setdefault(finding.subject, []).append(finding)
+        return {subject: _gravest_first(findings) for subject, findings in found.items()}
+
+    def verdict(self, view: JobView) -> Finding | None:
+        """The gravest finding of a job, None where there is none."""
+        findings = self.findings_by_job.get(view.job.job_id)
+        return findings[0] if findings else None
+
+    def row_finding(self, row: RankRow) -> Finding | None:
+        """The gravest finding about one rank of a job, or about its GPU."""
+        found: tuple[Finding, ...] = ()
+        if row.rank is not None and row.rank.rank is not None:
+            subject = f"job:{row.job.job.job_id}/rank:{row.rank.rank}"
+            found = self._findings_by_rank.get(subject, ())
+        if not found and row.uuid:
+            found = self.findings_by_gpu.get(row.uuid, ())
+        return found[0] if found else None
+
+    def gpus(self, view: JobView) -> tuple[Gpu, ...]:
+        """The job's GPUs that telemetry names."""
+        known = self.tick.gpus
+        return tuple(known[uuid] for uuid in view.gpu_uuids if uuid in known)
+
+    def mean(self, view: JobView, key: str) -> float | None:
+        """Mean of a field over the job's GPUs whose value is known, None where none is."""
+        memo = (view.job.job_id, key)
+        if memo not in self._means:
+            values = [v for gpu in self.gpus(view) if (v := gpu.value(key)) is not None]
+            self._means[memo] = sum(values) / len(values) if values else None
+        return self._means[memo]
+
+    def stale_age_s(self, view: JobView) -> float | None:
+        """Age of the freshest telemetry of a job all of whose GPUs are stale, else None."""
+        gpus = self.gpus(view)
+        if not gpus or not all(gpu.is_stale for gpu in gpus):
+            return None
+        return self.tick.at - max(gpu.taken_at for gpu in gpus)
+
+    @cached_property
+    def is_waiting(self) -> bool:
+        """Whether every detector still waits for its window to fill."""
+        states = {coverage.state for coverage in self.tick.coverage}
+        return states == {"waiting"}
+
+    @cached_property
+    def is_blind(self) -> bool:
+        """Whether no detector could judge anything."""
+        return not any(c.state == "ok" and c.subjects_seen for c in self.tick.coverage)
+
+    def rank_rows(self, view: JobView) -> tuple[RankRow, ...]:
+        """A job's ranks on their GPUs, then the GPUs that it holds without a process."""
+        known = self.tick.gpus
+        rows: list[RankRow] = []
+        served: set[str] = set()
+        for rank in view.ranks:
+            rows.extend(RankRow(view, rank, known.get(uuid), uuid) for uuid in rank.gpu_uuids)
+            served.update(rank.gpu_uuids)
+            if not rank.gpu_uuids:
+                rows.append(RankRow(view, rank, None, None))
+        rows.extend(
+            RankRow(view, None, known.get(uuid), uuid)
+            for uuid in view.gpu_uuids
+            if uuid not in served
+        )
+        return tuple(rows)
+
+    @cached_property
+    def gpu_rows(self) -> tuple[GpuRow, ...]:
+        """Every GPU by node, and the nodes whose GPUs are not known."""
+        known = self.tick.gpus
+        rows: list[GpuRow] = []
+        for node in self.tick.nodes.values():
+            found = [known[uuid] for uuid in node.gpu_uuids if uuid in known]
+            rows.extend(GpuRow(node, gpu) for gpu in found)
+            if not found:
+                rows.append(GpuRow(node, None))
+        return tuple(rows)
+
+
+def _gravest_first(findings: list[Finding]) -> tuple[Finding, ...]:
+    return tuple(
+        sorted(findings, key=lambda f: (f.severity.rank, f.confidence.rank), reverse=True)
+    )

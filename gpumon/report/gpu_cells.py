@@ -1,0 +1,233 @@
+"""Cells of one GPU, shared by a job's ranks and by the fleet's list of GPUs."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
+
+from gpumon.model.fields import CATALOGUE, CLOCK_EVENT_REASONS, clock_event_names
+from gpumon.report import units
+from gpumon.report.columns import EMPTY_CELL, NO_VALUE, Cell, Column, SortKey, Tone
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gpumon.model.cluster import Gpu
+    from gpumon.report.digest import Digest
+
+
+class HasGpu(Protocol):
+    """A row that shows one GPU, or says that there is none."""
+
+    @property
+    def gpu(self) -> Gpu | None:
+        """The GPU, None where no telemetry names it."""
+        ...
+
+
+GpuLike = TypeVar("GpuLike", bound=HasGpu)
+
+IDLE_BITS: Final = 0x001 | 0x002
+"""Clock event reasons that tell of no trouble: idle, clocks set by an application."""
+
+_THERMAL_BITS: Final = sum(bit for bit, name in CLOCK_EVENT_REASONS.items() if "thermal" in name)
+
+
+def short_uuid(uuid: str) -> str:
+    """The first eight digits of a UUID, without the `GPU-` or `MIG-` in front."""
+    return uuid.partition("-")[2][:8] if uuid[:4] in ("GPU-", "MIG-") else uuid[:8]
+
+
+def index_text(gpu: Gpu | None) -> str:
+    """NVML's index of a GPU on its node."""
+    index = gpu.nvml_index if gpu else None
+    return units.MISSING if index is None else str(index)
+
+
+def throttle_words(gpu: Gpu) -> str:
+    """Why the clock is held down, without the reasons that tell of no trouble."""
+    mask = gpu.value("clock_event_reasons")
+    return ", ".join(clock_event_names(int(mask) & ~IDLE_BITS)) if mask else ""
+
+
+def ratio_cell(gpu: Gpu | None, key: str) -> Cell:
+    """A share in whole percent."""
+    value = gpu.value(key) if gpu else None
+    return NO_VALUE if value is None else Cell(units.percent(value))
+
+
+def _dim_ratio(gpu: Gpu | None) -> Cell:
+    return Cell(ratio_cell(gpu, "gpu_util_ratio").text, Tone.DIM)
+
+
+def memory_cell(gpu: Gpu | None) -> Cell:
+    """Device memory in use and in all, GiB."""
+    used = gpu.value("mem_used_bytes") if gpu else None
+    if gpu is None or used is None:
+        return NO_VALUE
+    return Cell(units.memory(used, gpu.value("mem_total_bytes")))
+
+
+def power_cell(gpu: Gpu | None) -> Cell:
+    """Power and limit, watts."""
+    power_w = gpu.value("power_w") if gpu else None
+    if gpu is None or power_w is None:
+        return NO_VALUE
+    return Cell(units.power(power_w, gpu.value("power_limit_w")))
+
+
+def temperature_cell(gpu: Gpu | None) -> Cell:
+    """Core temperature; marked only where the GPU itself says that heat slows it down."""
+    temp_c = gpu.value("temp_c") if gpu else None
+    if gpu is None or temp_c is None:
+        return NO_VALUE
+    mask = int(gpu.value("clock_event_reasons") or 0)
+    return Cell(f"{temp_c:.0f}", Tone.BAD if mask & _THERMAL_BITS else Tone.PLAIN)
+
+
+def clock_cell(gpu: Gpu | None) -> Cell:
+    """SM clock, MHz."""
+    clock = gpu.value("sm_clock_mhz") if gpu else None
+    return NO_VALUE if clock is None else Cell(f"{clock:.0f}")
+
+
+def pcie_cell(gpu: Gpu | None) -> Cell:
+    """PCIe link as generation x lanes; fewer lanes than GPU and slot have are a warning.
+
+    The generation is no sign of trouble: an idle GPU lowers it to save power.
+    """
+    gen, width = (gpu.value("pcie_gen"), gpu.value("pcie_width")) if gpu else (None, None)
+    if gpu is None or gen is None or width is None:
+        return NO_VALUE
+    widest = gpu.value("pcie_width_max")
+    if widest is not None and width < widest:
+        return Cell(f"{gen:.0f}x{width:.0f}!", Tone.WARN)
+    return Cell(f"{gen:.0f}x{width:.0f}")
+
+
+def nvlink_rate(gpu: Gpu | None) -> float | None:
+    """Payload per second over all NVLinks, both directions."""
+    if gpu is None:
+        return None
+    sent, received = gpu.value("nvlink_tx_bytes_per_s"), gpu.value("nvlink_rx_bytes_per_s")
+    return None if sent is None or received is None else sent + received
+
+
+def nvlink_cell(gpu: Gpu | None) -> Cell:
+    """Payload per second over all NVLinks, both directions."""
+    value = nvlink_rate(gpu)
+    return NO_VALUE if value is None else Cell(units.short_rate(value))
+
+
+class _Measured(NamedTuple):
+    """A column that reads the GPU alone."""
+
+    key: str
+    title: str
+    width: int
+    priority: int
+    cell: Callable[[Gpu | None], Cell]
+    doc: str
+
+
+_MEASURED: Final = (
+    _Measured(
+        "sm_active_ratio",
+        "SM%",
+        3,
+        1,
+        lambda gpu: ratio_cell(gpu, "sm_active_ratio"),
+        CATALOGUE["sm_active_ratio"].doc,
+    ),
+    _Measured(
+        "tensor_active_ratio",
+        "TENS%",
+        5,
+        2,
+        lambda gpu: ratio_cell(gpu, "tensor_active_ratio"),
+        CATALOGUE["tensor_active_ratio"].doc,
+    ),
+    _Measured(
+        "dram_active_ratio",
+        "DRAM%",
+        5,
+        4,
+        lambda gpu: ratio_cell(gpu, "dram_active_ratio"),
+        CATALOGUE["dram_active_ratio"].doc,
+    ),
+    _Measured(
+        "mem_used_bytes",
+        "MEM GiB",
+        8,
+        2,
+        memory_cell,
+        "Device memory in use and in all, GiB.",
+    ),
+    _Measured(
+        "power_w",
+        "PWR W/cap",
+        9,
+        2,
+        power_cell,
+        "Board power and its limit, watts.",
+    ),
+    _Measured(
+        "temp_c",
+        "°C",
+        3,
+        3,
+        temperature_cell,
+        "Core temperature; marked where the GPU says that heat slows it down.",
+    ),
+    _Measured("sm_clock_mhz", "MHz", 4, 5, clock_cell, "SM clock now."),
+    _Measured(
+        "pcie_width",
+        "PCIe",
+        5,
+        6,
+        pcie_cell,
+        "PCIe generation x lanes now; ! marks fewer lanes than GPU and slot have.",
+    ),
+    _Measured(
+        "nvlink",
+        "NVL/s",
+        5,
+        5,
+        nvlink_cell,
+        "NVLink payload per second, sent and received, bytes with decimal prefix.",
+    ),
+    _Measured(
+        "gpu_util_ratio",
+        "UTIL%",
+        5,
+        7,
+        _dim_ratio,
+        CATALOGUE["gpu_util_ratio"].doc,
+    ),
+)
+
+
+def _order(key: str) -> Callable[[Digest, HasGpu], SortKey]:
+    def order(_digest: Digest, row: HasGpu) -> SortKey:
+        value = nvlink_rate(row.gpu) if key == "nvlink" else row.gpu and row.gpu.value(key)
+        return (-inf,) if value is None else (value,)
+
+    return order
+
+
+def _shown(measured: _Measured) -> Callable[[Digest, HasGpu], Cell]:
+    def cell(_digest: Digest, row: HasGpu) -> Cell:
+        # A row without GPU stays blank: its WHY column says what it is.
+        return EMPTY_CELL if row.gpu is None else measured.cell(row.gpu)
+
+    return cell
+
+
+def measured_columns() -> tuple[Column[HasGpu], ...]:
+    """The columns that any row with a GPU can show."""
+    return tuple(
+        Column(
+            m.key, m.title, m.width, "right", m.priority, _shown(m), _order(m.key), m.doc, 0, True
+        )
+        for m in _MEASURED
+    )

@@ -1,0 +1,293 @@
+"""The columns of the job table, and the order in which jobs are listed."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING, Final
+
+from gpumon.model.cluster import JobView
+from gpumon.report import units
+from gpumon.report.columns import NO_VALUE, Cell, Column, SortKey, Tone
+from gpumon.report.words import verdict_cell
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gpumon.report.digest import Digest
+
+LOW_RATIO: Final = 0.10
+"""Below this share of its capacity a running GPU counts as hardly used, as nvitop's colours do."""
+
+_STATE_ORDER: Final = {"RUNNING": 0, "COMPLETING": 1, "PENDING": 2}
+
+
+def default_order(digest: Digest, view: JobView) -> SortKey:
+    """Jobs with findings first by severity and sureness, running before pending, then by GPUs."""
+    finding = digest.verdict(view)
+    gravity = -(finding.severity.rank * 10 + finding.confidence.rank + 1) if finding else 0
+    job = view.job
+    return (gravity, _STATE_ORDER.get(job.state, 3), -(job.gpu_count or 0), job.job_id)
+
+
+def search_text(digest: Digest, view: JobView) -> str:
+    """What the row filter looks through, lower case."""
+    job = view.job
+    finding = digest.verdict(view)
+    words = (
+        job.label,
+        job.name,
+        job.user,
+        job.account,
+        job.partition,
+        job.state,
+        " ".join(job.nodes),
+        finding.finding_class.replace("_", " ") if finding else "",
+    )
+    return "\n".join(words).lower()
+
+
+def age_s(digest: Digest, view: JobView) -> float | None:
+    """Time since the job started, or since it was submitted while it waits."""
+    since = view.job.submit_at if view.job.state == "PENDING" else view.job.start_at
+    return None if since is None else max(0.0, digest.tick.at - since)
+
+
+def _gpus(digest: Digest, view: JobView) -> Cell:
+    count = view.job.gpu_count
+    if count is None:
+        return Cell(str(len(view.gpu_uuids))) if view.gpu_uuids else NO_VALUE
+    known = len(digest.gpus(view))
+    if view.job.state == "RUNNING" and 0 < known < count:
+        return Cell(f"{known}/{count}", Tone.WARN)
+    return Cell(str(count), Tone.PLAIN if count else Tone.DIM)
+
+
+def _ratio(key: str, is_judged: bool = False) -> Callable[[Digest, JobView], Cell]:
+    def cell(digest: Digest, view: JobView) -> Cell:
+        value = digest.mean(view, key)
+        if value is None:
+            return NO_VALUE
+        low = is_judged and value < LOW_RATIO and view.job.state == "RUNNING"
+        return Cell(units.percent(value), Tone.WARN if low else Tone.PLAIN)
+
+    return cell
+
+
+def _by_mean(key: str) -> Callable[[Digest, JobView], SortKey]:
+    def order(digest: Digest, view: JobView) -> SortKey:
+        value = digest.mean(view, key)
+        return (-inf,) if value is None else (value,)
+
+    return order
+
+
+def _power(digest: Digest, view: JobView) -> Cell:
+    power_w = digest.mean(view, "power_w")
+    if power_w is None:
+        return NO_VALUE
+    return Cell(units.power(power_w, digest.mean(view, "power_limit_w")))
+
+
+def _memory(digest: Digest, view: JobView) -> Cell:
+    used = digest.mean(view, "mem_used_bytes")
+    if used is None:
+        return NO_VALUE
+    return Cell(units.memory(used, digest.mean(view, "mem_total_bytes")))
+
+
+def _confidence(digest: Digest, view: JobView) -> Cell:
+    finding = digest.verdict(view)
+    return NO_VALUE if finding is None else Cell(finding.confidence.value)
+
+
+def _age(digest: Digest, view: JobView) -> Cell:
+    age = age_s(digest, view)
+    if age is None:
+        return NO_VALUE
+    return Cell(units.short_duration(age), Tone.DIM if view.job.state == "PENDING" else Tone.PLAIN)
+
+
+def _state(_digest: Digest, view: JobView) -> Cell:
+    from gpumon.report.words import state_cell
+
+    return state_cell(view.job.state)
+
+
+JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
+    Column(
+        "job_id",
+        "JOBID",
+        8,
+        "left",
+        0,
+        lambda _d, v: Cell(v.job.label, Tone.STRONG),
+        lambda _d, v: (float(v.job.job_id) if v.job.job_id.isdigit() else inf, v.job.label),
+        "Slurm's job id; an array task as 6_1.",
+        12,
+    ),
+    Column(
+        "user",
+        "USER",
+        8,
+        "left",
+        2,
+        lambda _d, v: Cell(v.job.user),
+        lambda _d, v: (v.job.user,),
+        "Owner of the job.",
+        12,
+    ),
+    Column(
+        "partition",
+        "PART",
+        6,
+        "left",
+        8,
+        lambda _d, v: Cell(v.job.partition),
+        lambda _d, v: (v.job.partition,),
+        "Slurm partition.",
+        10,
+    ),
+    Column(
+        "nodes",
+        "NODES",
+        5,
+        "right",
+        7,
+        lambda _d, v: Cell(str(len(v.job.nodes))) if v.job.nodes else NO_VALUE,
+        lambda _d, v: (float(len(v.job.nodes)),),
+        "Nodes that the job holds.",
+        0,
+        True,
+    ),
+    Column(
+        "gpus",
+        "GPUS",
+        5,
+        "right",
+        0,
+        _gpus,
+        lambda _d, v: (float(v.job.gpu_count or 0),),
+        "GPUs held or asked for; 6/8: telemetry names only 6 of them.",
+        7,
+        True,
+    ),
+    Column(
+        "age",
+        "AGE",
+        6,
+        "right",
+        1,
+        _age,
+        lambda d, v: (age_s(d, v) or 0.0,),
+        "Time since the start, or since the submission while the job waits.",
+        0,
+        True,
+    ),
+    Column(
+        "state",
+        "ST",
+        3,
+        "left",
+        1,
+        _state,
+        lambda _d, v: (float(_STATE_ORDER.get(v.job.state, 3)), v.job.state),
+        "Slurm's state code: R running, PD pending, CG completing.",
+    ),
+    Column(
+        "sm_active_ratio",
+        "SM%",
+        3,
+        "right",
+        1,
+        _ratio("sm_active_ratio", True),
+        _by_mean("sm_active_ratio"),
+        "Share of SM-cycles with work, mean over the job's GPUs with a known value.",
+    ),
+    Column(
+        "tensor_active_ratio",
+        "TENS%",
+        5,
+        "right",
+        3,
+        _ratio("tensor_active_ratio"),
+        _by_mean("tensor_active_ratio"),
+        "Share of cycles in which a tensor pipe worked, mean over the job's GPUs.",
+    ),
+    Column(
+        "dram_active_ratio",
+        "DRAM%",
+        5,
+        "right",
+        6,
+        _ratio("dram_active_ratio"),
+        _by_mean("dram_active_ratio"),
+        "Share of the memory bandwidth in use, mean over the job's GPUs.",
+    ),
+    Column(
+        "power_w",
+        "PWR W/cap",
+        9,
+        "right",
+        4,
+        _power,
+        _by_mean("power_w"),
+        "Board power and its limit in watts, mean per GPU.",
+        0,
+        True,
+    ),
+    Column(
+        "mem_used_bytes",
+        "MEM GiB",
+        8,
+        "right",
+        5,
+        _memory,
+        _by_mean("mem_used_bytes"),
+        "Device memory in use and in all, GiB, mean per GPU.",
+        0,
+        True,
+    ),
+    Column(
+        "gpu_util_ratio",
+        "UTIL%",
+        5,
+        "right",
+        9,
+        lambda d, v: Cell(_ratio("gpu_util_ratio")(d, v).text, Tone.DIM),
+        _by_mean("gpu_util_ratio"),
+        "Share of time in which any kernel ran, mean: 100 says nothing about how much of the GPU.",
+    ),
+    Column(
+        "verdict",
+        "VERDICT",
+        20,
+        "left",
+        0,
+        verdict_cell,
+        default_order,
+        "The gravest finding: i info, ! warning, ‼ critical; a trailing ? is a hypothesis. "
+        "no finding: detectors looked and found nothing; unknown: they could not see.",
+        26,
+    ),
+    Column(
+        "confidence",
+        "CONF",
+        11,
+        "left",
+        5,
+        _confidence,
+        None,
+        "How sure the finding is: hypothesis, supported, established.",
+    ),
+    Column(
+        "name",
+        "NAME",
+        8,
+        "left",
+        2,
+        lambda _d, v: Cell(v.job.name, Tone.DIM),
+        lambda _d, v: (v.job.name,),
+        "The job's name.",
+        60,
+    ),
+)

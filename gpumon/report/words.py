@@ -1,0 +1,116 @@
+"""The words for states, reasons and verdicts, the same in the terminal and in plain text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from gpumon.model.finding import Confidence, Finding, Severity
+from gpumon.model.missing import Reason
+from gpumon.report.columns import Cell, Tone
+from gpumon.report.units import short_duration
+
+if TYPE_CHECKING:
+    from gpumon.model.cluster import Gpu, JobView
+    from gpumon.report.digest import Digest
+
+REASONS: Final = {
+    Reason.NOT_SUPPORTED: "not offered by this GPU or its driver",
+    Reason.NO_PERMISSION: "this user may not read it",
+    Reason.NOT_SAMPLED: "no sample yet",
+    Reason.STALE: "stale",
+    Reason.LOST: "the GPU fell off the bus",
+    Reason.GARBAGE: "the answer was out of range and was dropped",
+    Reason.FAILED: "reading it failed; see the errors (e)",
+    Reason.NO_PROCESS: "the process was gone before it could be read",
+    Reason.NOT_SHARED: "not asked for, or its owner does not share it",
+}
+
+SEVERITY_TONES: Final = {
+    Severity.INFO: Tone.INFO,
+    Severity.WARNING: Tone.WARN,
+    Severity.CRITICAL: Tone.BAD,
+}
+
+SEVERITY_SIGNS: Final = {Severity.INFO: "i", Severity.WARNING: "!", Severity.CRITICAL: "‼"}
+
+STATE_CODES: Final = {
+    "RUNNING": "R",
+    "PENDING": "PD",
+    "COMPLETING": "CG",
+    "COMPLETED": "CD",
+    "CONFIGURING": "CF",
+    "CANCELLED": "CA",
+    "FAILED": "F",
+    "TIMEOUT": "TO",
+    "NODE_FAIL": "NF",
+    "OUT_OF_MEMORY": "OOM",
+    "PREEMPTED": "PR",
+    "SUSPENDED": "S",
+    "STOPPED": "ST",
+    "REQUEUED": "RQ",
+    "BOOT_FAIL": "BF",
+    "DEADLINE": "DL",
+}
+"""The compact codes of squeue(1)."""
+
+_BAD_STATES: Final = frozenset(
+    {"FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "DEADLINE"}
+)
+
+
+def state_cell(state: str) -> Cell:
+    """A job's state as squeue's code."""
+    code = STATE_CODES.get(state, state[:3])
+    if state in _BAD_STATES:
+        return Cell(code, Tone.BAD)
+    return Cell(code, Tone.PLAIN if state == "RUNNING" else Tone.DIM)
+
+
+def class_words(finding: Finding) -> str:
+    """A finding's class as words: `partial gpus idle`."""
+    return finding.finding_class.replace("_", " ")
+
+
+def finding_cell(finding: Finding) -> Cell:
+    """Severity sign and class; a claim that is only a hypothesis ends in `?`."""
+    doubt = "?" if finding.confidence is Confidence.HYPOTHESIS else ""
+    sign = SEVERITY_SIGNS[finding.severity]
+    return Cell(f"{sign} {class_words(finding)}{doubt}", SEVERITY_TONES[finding.severity])
+
+
+def verdict_cell(digest: Digest, view: JobView) -> Cell:
+    """What is known of a job: its gravest finding, or why there is none to show."""
+    finding = digest.verdict(view)
+    if finding is not None:
+        return finding_cell(finding)
+    if view.job.state == "PENDING":
+        return Cell(f"waits: {view.job.reason}" if view.job.reason else "waits", Tone.DIM)
+    if view.job.state != "RUNNING":
+        return Cell(view.job.state.lower().replace("_", " "), Tone.DIM)
+    age_s = digest.stale_age_s(view)
+    if age_s is not None:
+        return Cell(f"stale {short_duration(age_s)}", Tone.WARN)
+    if not view.job.gpu_count and not view.gpu_uuids:
+        return Cell("– no GPUs", Tone.DIM)
+    if not digest.gpus(view):
+        return Cell("– unknown", Tone.DIM)
+    if digest.is_waiting:
+        return Cell("– watching", Tone.DIM)
+    return Cell("– unknown" if digest.is_blind else "– no finding", Tone.DIM)
+
+
+def reason_words(reason: Reason | None) -> str:
+    """Why a value is missing, in words; empty where it is present."""
+    return "" if reason is None else REASONS[reason]
+
+
+def stale_words(digest: Digest, gpu: Gpu) -> str:
+    """`stale 12s`: how old the GPU's newest values are."""
+    return f"stale {short_duration(digest.tick.at - gpu.taken_at)}"
+
+
+def some_names(names: tuple[str, ...], most: int = 4) -> str:
+    """The first names, and how many more there are."""
+    if len(names) <= most + 1:
+        return ", ".join(names)
+    return ", ".join(names[:most]) + f" and {len(names) - most} more"
