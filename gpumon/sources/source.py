@@ -63,7 +63,7 @@ class Source(Protocol):
         """Begin, without blocking; `wake` is to be called from any thread when a frame is ready."""
         ...
 
-    def poll(self, now: float) -> list[Frame]:
+    def poll(self) -> list[Frame]:
         """Frames that arrived since the last poll, oldest first; returns at once.
 
         Trouble is reported in a frame's errors, also trouble that concerns no single node (then

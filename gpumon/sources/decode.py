@@ -1,0 +1,147 @@
+"""From a probe's line to a frame: range checks, rates from counters, reasons."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from gpumon.model.fields import CATALOGUE, LABELS
+from gpumon.model.frame import Block, Frame, SourceError, column_for
+from gpumon.model.missing import Reason
+from gpumon.model.text import plain
+
+if TYPE_CHECKING:
+    from array import array
+
+MAX_ROWS: Final = 65536
+"""Most entities that one block may hold; a line that claims more is refused."""
+
+MAX_LABEL: Final = 8192
+"""Longest label that is kept; the rank variables of a process fit well within."""
+
+RATES: Final = {
+    "pcie_tx_bytes": "pcie_tx_bytes_per_s",
+    "pcie_rx_bytes": "pcie_rx_bytes_per_s",
+    "nvlink_tx_bytes": "nvlink_tx_bytes_per_s",
+    "nvlink_rx_bytes": "nvlink_rx_bytes_per_s",
+}
+"""Which rate each counter gives."""
+
+
+class GarbageError(Exception):
+    """A line is not what a probe writes."""
+
+
+class Decoder:
+    """Turns the lines of one probe into frames; remembers its last counters."""
+
+    def __init__(self, origin: str) -> None:
+        """`origin` is the target's URL."""
+        self._origin = origin
+        self._last: dict[tuple[str, str], tuple[float, int]] = {}
+
+    def frame(self, line: bytes, node: str, now: float) -> Frame:
+        """Frame of one line.
+
+        Args:
+            line: One JSON object of the probe.
+            node: Name under which the source knows the node; empty: the node's own host name.
+            now: Unix time of its arrival.
+
+        Raises:
+            GarbageError: The line is not a report.
+        """
+        try:
+            message = json.loads(line)
+            blocks = {
+                str(name): self._block(str(name), block)
+                for name, block in message["blocks"].items()
+                if name in LABELS
+            }
+            errors = tuple(
+                SourceError(
+                    plain(f"{node} {error['where']}".strip()),
+                    plain(str(error["message"])),
+                    plain(str(error.get("hint", ""))),
+                )
+                for error in message["errors"]
+            )
+            late_s = float(message["late_s"])
+        except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+            raise GarbageError(repr(error)) from error
+        host = blocks["node"].keys[:1] if "node" in blocks else ()
+        return Frame(
+            self._origin, node or (host[0] if host else ""), now, late_s, blocks, errors, None, host
+        )
+
+    def _block(self, name: str, raw: dict[str, Any]) -> Block:
+        keys = tuple(plain(str(key)) for key in raw["keys"])
+        if len(keys) > MAX_ROWS:
+            message = f"{len(keys)} rows in block {name}"
+            raise ValueError(message)
+        missing: dict[tuple[str, int], Reason] = {}
+        for field, reasons in raw["missing"].items():
+            rows = enumerate([reasons] * len(keys)) if isinstance(reasons, str) else reasons.items()
+            for row, reason in rows:
+                missing[str(field), int(row)] = Reason(reason)
+        values = {
+            key: self._checked(key, column, missing)
+            for key, column in raw["columns"].items()
+            if key in CATALOGUE and CATALOGUE[key].block == name and len(column) == len(keys)
+        }
+        if name == "gpu":
+            self._add_rates(keys, [float(at) for at in raw["at"]], values, missing)
+        columns: dict[str, array[float] | array[int]] = {
+            key: column_for(CATALOGUE[key].kind.is_integer, column)
+            for key, column in values.items()
+        }
+        labels = {
+            label: tuple(None if t is None else plain(str(t), MAX_LABEL) for t in texts)
+            for label, texts in raw["labels"].items()
+            if label in LABELS[name] and len(texts) == len(keys)
+        }
+        return Block(keys, columns, labels, missing)
+
+    @staticmethod
+    def _checked(
+        key: str, column: list[Any], missing: dict[tuple[str, int], Reason]
+    ) -> list[float | int | None]:
+        """The column with every value outside the catalogue's range dropped as garbage."""
+        field = CATALOGUE[key]
+        checked: list[float | int | None] = []
+        for row, value in enumerate(column):
+            if value is not None and not field.low <= value <= field.high:
+                missing[key, row] = Reason.GARBAGE
+                value = None
+            checked.append(value)
+        return checked
+
+    def _add_rates(
+        self,
+        keys: tuple[str, ...],
+        at: list[float],
+        values: dict[str, list[float | int | None]],
+        missing: dict[tuple[str, int], Reason],
+    ) -> None:
+        """Rates from counter pairs; where no counter answers, the probe's own rate stays."""
+        for counter, rate in RATES.items():
+            counts = values.get(counter, [None] * len(keys))
+            rates = values.setdefault(rate, [None] * len(keys))
+            for row, (uuid, count) in enumerate(zip(keys, counts, strict=True)):
+                if count is not None:
+                    speed = self._speed(uuid, counter, at[row], int(count))
+                    if speed is not None and speed <= CATALOGUE[rate].high:
+                        rates[row] = speed
+                if rates[row] is None:
+                    sampled = missing.get((counter, row), Reason.NOT_SAMPLED)
+                    missing.setdefault((rate, row), sampled)
+                else:
+                    missing.pop((rate, row), None)
+
+    def _speed(self, uuid: str, counter: str, at: float, count: int) -> float | None:
+        """Units per second since the last reading; None at first and after a reset or wrap."""
+        last = self._last.get((uuid, counter))
+        self._last[uuid, counter] = (at, count)
+        if last is None or at <= last[0] or count < last[1]:
+            return None
+        return (count - last[1]) / (at - last[0])

@@ -1,0 +1,265 @@
+"""Many probes on one thread: starts them, reads them, renews their leases, starts them again."""
+
+from __future__ import annotations
+
+import os
+import random
+import selectors
+import threading
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from gpumon.model.frame import Frame, SourceError
+from gpumon.model.text import plain
+from gpumon.sources.decode import GarbageError
+from gpumon.sources.stream import Endpoint, Stream
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from gpumon.sources.source import Clock, Wish
+
+LEASE_BEAT_S: Final = 5.0
+"""Leases of 30 s are renewed this often."""
+MAX_STARTING: Final = 16
+"""Probes that may be on their way up at once; each costs an ssh handshake."""
+GREETING_LIMIT_S: Final = 20.0
+"""A probe that has not said hello by then is given up and tried again."""
+RETRY_S: Final = (1.0, 60.0)
+"""First and longest pause before a failed probe is started again; it doubles in between."""
+CLOSE_LIMIT_S: Final = 0.3
+
+
+class Slot:
+    """One node's place in the pool."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        """Due to be started at once."""
+        self.endpoint = endpoint
+        self.stream: Stream | None = None
+        self.started_at = 0.0
+        self.due_at = 0.0
+        self.pause_s = RETRY_S[0]
+        self.is_settled = False
+        """Whether it has reported or failed at least once."""
+
+
+class ProbePool:
+    """Runs the probes of one target."""
+
+    def __init__(
+        self, url: str, endpoints: Sequence[Endpoint], period_s: float, clock: Clock, once: bool
+    ) -> None:
+        """Nothing runs before `start`.
+
+        Args:
+            url: Target, the origin of every frame.
+            endpoints: Probes to run; `replace` changes them later.
+            period_s: Beat of the probes.
+            clock: Time for lateness, pauses and arrival.
+            once: One report each and no second start.
+        """
+        self.url = url
+        self._clock = clock
+        self._once = once
+        self._period_s = period_s
+        self._slots = {endpoint.node: Slot(endpoint) for endpoint in endpoints}
+        self._wanted: tuple[Endpoint, ...] | None = None
+        self._frames: deque[Frame] = deque()
+        self._selector = selectors.DefaultSelector()
+        self._bell_out, self._bell_in = os.pipe()
+        os.set_blocking(self._bell_out, False)
+        self._selector.register(self._bell_out, selectors.EVENT_READ, None)
+        self._closing = threading.Event()
+        self._wake: Callable[[], None] = lambda: None
+        self._jitter = random.Random()  # noqa: S311 - spreads retries, guards nothing
+        self._thread = threading.Thread(target=self._run, name=f"probes {url}", daemon=True)
+        self._lease_at = 0.0
+
+    def start(self, wake: Callable[[], None]) -> None:
+        """Start the probes without waiting for them."""
+        self._wake = wake
+        self._thread.start()
+
+    def replace(self, endpoints: Sequence[Endpoint]) -> None:
+        """Run these probes from now on; those already running go on."""
+        self._wanted = tuple(endpoints)
+        self._ring()
+
+    def poll(self) -> list[Frame]:
+        """Frames that arrived since the last poll."""
+        frames = []
+        while self._frames:
+            frames.append(self._frames.popleft())
+        return frames
+
+    def pending(self) -> bool:
+        """Whether a node has neither reported nor failed yet."""
+        return self._wanted is not None or any(
+            not slot.is_settled for slot in list(self._slots.values())
+        )
+
+    def wish(self, wish: Wish) -> None:
+        """Take a new period for every probe."""
+        if wish.period_s is not None and wish.period_s != self._period_s:
+            self._period_s = wish.period_s
+            self._lease_at = 0.0
+            self._ring()
+
+    def close(self) -> None:
+        """End every probe; a child that does not go in time is abandoned."""
+        self._closing.set()
+        self._ring()
+        if self._thread.is_alive():
+            self._thread.join(CLOSE_LIMIT_S)
+
+    def _ring(self) -> None:
+        try:
+            os.write(self._bell_in, b"!")
+        except OSError:
+            return
+
+    def _run(self) -> None:
+        try:
+            while not self._closing.is_set():
+                self._adopt()
+                self._start_due()
+                self._renew()
+                for key, _ in self._selector.select(self._next_due()):
+                    if key.data is None:
+                        os.read(self._bell_out, 4096)
+                    else:
+                        self._serve(key.data, key.fd)
+                self._give_up_silent()
+        finally:
+            streams = [slot.stream for slot in self._slots.values() if slot.stream]
+            for stream in streams:
+                stream.end()
+            for stream in streams:
+                stream.reap(CLOSE_LIMIT_S / (len(streams) or 1))
+            self._selector.close()
+            os.close(self._bell_in)
+            os.close(self._bell_out)
+
+    def _adopt(self) -> None:
+        wanted, self._wanted = self._wanted, None
+        if wanted is None:
+            return
+        names = {endpoint.node for endpoint in wanted}
+        for node in [node for node in self._slots if node not in names]:
+            self._drop(self._slots.pop(node))
+        for endpoint in wanted:
+            if endpoint.node not in self._slots:
+                self._slots[endpoint.node] = Slot(endpoint)
+
+    def _start_due(self) -> None:
+        now = self._clock.monotonic()
+        starting = sum(1 for s in self._slots.values() if s.stream and not s.stream.is_greeted)
+        for slot in self._slots.values():
+            if slot.stream or slot.due_at > now:
+                continue
+            if starting >= MAX_STARTING:
+                return
+            starting += 1
+            self._start(slot, now)
+
+    def _start(self, slot: Slot, now: float) -> None:
+        options: dict[str, object] = {"period_s": self._period_s, "once": self._once}
+        slot.started_at = now
+        try:
+            slot.stream = Stream(slot.endpoint, self.url, options)
+        except OSError as error:
+            where = slot.endpoint.node or self.url
+            message = f"cannot start {slot.endpoint.argv[0]}: {error.strerror}"
+            self._fail(slot, SourceError(plain(where), plain(message)))
+            return
+        for descriptor in (slot.stream.stdout, slot.stream.stderr):
+            self._selector.register(descriptor, selectors.EVENT_READ, slot)
+        slot.stream.write()
+        if slot.stream.has_outgoing:
+            self._selector.register(slot.stream.stdin, selectors.EVENT_WRITE, slot)
+
+    def _serve(self, slot: Slot, descriptor: int) -> None:
+        stream = slot.stream
+        if stream is None:
+            return
+        if descriptor == stream.stdin:
+            stream.write()
+            if not stream.has_outgoing:
+                self._selector.unregister(descriptor)
+        elif descriptor == stream.stderr:
+            if not stream.read_stderr():
+                self._selector.unregister(descriptor)
+        else:
+            self._read(slot, stream)
+
+    def _read(self, slot: Slot, stream: Stream) -> None:
+        try:
+            frames, goes_on = stream.read(self._clock.now())
+        except GarbageError as error:
+            self._fail(
+                slot,
+                stream.trouble(
+                    f"what arrives is not a probe's output: {error}",
+                    "look at what the login shell of this node prints",
+                ),
+            )
+            return
+        if frames:
+            slot.is_settled = True
+            slot.pause_s = RETRY_S[0]
+            self._deliver(frames)
+        if goes_on:
+            return
+        if self._once and stream.has_reported:
+            self._drop(slot)
+            slot.due_at = float("inf")
+        else:
+            self._fail(slot, stream.trouble())
+
+    def _deliver(self, frames: list[Frame]) -> None:
+        self._frames.extend(frames)
+        self._wake()
+
+    def _fail(self, slot: Slot, error: SourceError) -> None:
+        """Report the failure and plan the next start."""
+        self._drop(slot)
+        pause_s = slot.pause_s * self._jitter.uniform(0.8, 1.2)
+        slot.due_at = float("inf") if self._once else self._clock.monotonic() + pause_s
+        slot.pause_s = min(slot.pause_s * 2, RETRY_S[1])
+        slot.is_settled = True
+        self._deliver([Frame(self.url, slot.endpoint.node, self._clock.now(), 0.0, {}, (error,))])
+
+    def _drop(self, slot: Slot) -> None:
+        if slot.stream is None:
+            return
+        for descriptor in (slot.stream.stdin, slot.stream.stdout, slot.stream.stderr):
+            if descriptor in self._selector.get_map():
+                self._selector.unregister(descriptor)
+        slot.stream.end()
+        slot.stream.reap(0.05)
+        slot.stream = None
+
+    def _renew(self) -> None:
+        now = self._clock.monotonic()
+        if now < self._lease_at:
+            return
+        self._lease_at = now + LEASE_BEAT_S
+        for slot in self._slots.values():
+            if slot.stream:
+                slot.stream.say(f"period {self._period_s}")
+
+    def _give_up_silent(self) -> None:
+        now = self._clock.monotonic()
+        for slot in self._slots.values():
+            if slot.stream and not slot.stream.is_greeted:
+                waited_s = now - slot.started_at
+                if waited_s > GREETING_LIMIT_S:
+                    message = f"no probe came up within {waited_s:.0f} s"
+                    hint = "log in by hand and see whether python3 -c pass returns"
+                    self._fail(slot, slot.stream.trouble(message, hint))
+
+    def _next_due(self) -> float:
+        now = self._clock.monotonic()
+        dues = [slot.due_at for slot in self._slots.values() if slot.stream is None]
+        return max(0.01, min([self._lease_at, now + 1.0, *dues]) - now)

@@ -1,0 +1,92 @@
+"""How a probe is started: one fixed command, then the program over standard input.
+
+The command is read alike by sh, csh and fish. Python reads a length and then the program; from
+then on standard input carries wishes.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+import zlib
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+_RECEIVE: Final = "import sys; b=sys.stdin.buffer; exec(b.read(int(b.readline())))"
+
+START_COMMAND: Final = (
+    "exec sh -c 'for p in python3 /usr/libexec/platform-python python; do "
+    'command -v $p >/dev/null 2>&1 && exec $p -u -c "' + _RECEIVE + '"; done; '
+    "echo gpumon: no python3 on this node >&2; exit 127'"
+)
+"""What a node's login shell is asked to run; RHEL 8 keeps its Python as platform-python."""
+
+LOCAL_START: Final = (sys.executable, "-I", "-S", "-u", "-c", _RECEIVE)
+"""The same for a child process, without the site's start-up files."""
+
+_LOADER: Final = """
+import importlib.abc, importlib.util, base64, json, sys, zlib
+class Shipped(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    sources = json.loads(zlib.decompress(base64.b64decode("%s")).decode())
+    def find_spec(self, name, path=None, target=None):
+        if name in self.sources:
+            package = name in ("gpumon", "gpumon.probe")
+            return importlib.util.spec_from_loader(name, self, is_package=package)
+    def create_module(self, spec):
+        return None
+    def exec_module(self, module):
+        exec(compile(self.sources[module.__name__], module.__name__, "exec"), module.__dict__)
+sys.meta_path.insert(0, Shipped())
+"""
+
+
+def _run(options: dict[str, object]) -> str:
+    encoded = base64.b64encode(json.dumps(options).encode()).decode()
+    return (
+        "import base64, json\n"
+        "from gpumon.probe.main import main\n"
+        f'main(b, json.loads(base64.b64decode("{encoded}").decode()))\n'
+    )
+
+
+def _binding() -> Path:
+    spec = find_spec("pynvml")
+    if spec is None or spec.origin is None:
+        message = "the package nvidia-ml-py is not installed beside gpumon"
+        raise FileNotFoundError(message)
+    return Path(spec.origin)
+
+
+def _framed(program: str) -> bytes:
+    body = program.encode()
+    return b"%d\n" % len(body) + body
+
+
+def local_program(options: dict[str, object]) -> bytes:
+    """Bytes for a child of this machine: it imports the installed files, compiled already."""
+    package = Path(__file__).parent.parent
+    paths = [str(package.parent), str(_binding().parent)]
+    return _framed(f"import sys\nsys.path[:0] = {paths!r}\n{_run(options)}")
+
+
+_shipped: dict[str, str] = {}
+
+
+def _shipped_sources() -> str:
+    """Probe and NVML binding as one compressed text, made once."""
+    if "text" not in _shipped:
+        folder = Path(__file__).parent.parent / "probe"
+        sources = {"gpumon": "", "pynvml": _binding().read_text(encoding="utf-8")}
+        for file in sorted(folder.glob("*.py")):
+            name = "gpumon.probe" + ("" if file.stem == "__init__" else f".{file.stem}")
+            sources[name] = file.read_text(encoding="utf-8")
+        packed = zlib.compress(json.dumps(sources).encode(), 9)
+        _shipped["text"] = base64.b64encode(packed).decode()
+    return _shipped["text"]
+
+
+def remote_program(options: dict[str, object]) -> bytes:
+    """Bytes for a node on which nothing is installed but Python: probe and binding travel along."""
+    return _framed(_LOADER % _shipped_sources() + _run(options))
