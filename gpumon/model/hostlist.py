@@ -1,0 +1,137 @@
+"""Slurm's hostlists, and the grammar of names that may become operands of a command.
+
+`gpu[01-03,07]` stands for four names. The order of the list is kept, because Slurm's per-node
+details follow it.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import product
+from typing import Final
+
+MAX_RANGE: Final = 65536
+"""Most numbers in one `low-high`, Slurm's own limit."""
+
+MAX_NAMES: Final = 262144
+"""Most names in one list: four times the largest range, far above any cluster."""
+
+_NOBODY: Final = frozenset({"", "(null)", "None assigned"})
+_PIECE: Final = re.compile(r"([^\[\],]+)|\[([^\[\]]*)\]")
+_NUMBERS: Final = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?")
+_HOST: Final = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?")
+_IPV6: Final = re.compile(r"[0-9A-Fa-f:.]{2,45}(?:%[A-Za-z0-9_.-]{1,32})?")
+_JOB_ID: Final = re.compile(r"[1-9][0-9]{0,9}(?:[_+][0-9]{1,10})?")
+
+
+def expand(text: str) -> tuple[str, ...]:
+    """Names that a hostlist stands for, in its order; nothing for Slurm's words for nobody.
+
+    Several brackets in one name form a cross product, text may follow a bracket, and the low bound
+    of each range says how wide its numbers are padded.
+
+    Raises:
+        ValueError: the text is no hostlist, or stands for more than `MAX_NAMES` names.
+    """
+    if text.strip() in _NOBODY:
+        return ()
+    names: list[str] = []
+    for item in split_list(text):
+        if item:
+            names.extend(_expand_item(item, MAX_NAMES - len(names)))
+    return tuple(names)
+
+
+def split_list(text: str) -> list[str]:
+    """Items of a comma list, stripped; commas within brackets or parentheses do not separate.
+
+    Raises:
+        ValueError: a bracket or parenthesis is opened twice, closed without an opening, or left
+            open.
+    """
+    items: list[str] = []
+    start = 0
+    closing = ""
+    for place, letter in enumerate(text):
+        if letter in "[(":
+            if closing:
+                raise ValueError(f"{letter!r} within brackets in {_shown(text)}")
+            closing = "]" if letter == "[" else ")"
+        elif letter in "])":
+            if letter != closing:
+                raise ValueError(f"{letter!r} closes nothing in {_shown(text)}")
+            closing = ""
+        elif letter == "," and not closing:
+            items.append(text[start:place].strip())
+            start = place + 1
+    if closing:
+        raise ValueError(f"{closing!r} is missing in {_shown(text)}")
+    items.append(text[start:].strip())
+    return items
+
+
+def is_host_name(text: str) -> bool:
+    """Whether the text is one host name or address, safe as a single operand of ssh or srun.
+
+    No leading dash, no blank, no character that a shell reads; IPv6 addresses stand bare.
+    """
+    if ":" not in text:
+        return _HOST.fullmatch(text) is not None
+    if _IPV6.fullmatch(text) is None:
+        return False
+    from ipaddress import AddressValueError, IPv6Address
+
+    try:
+        IPv6Address(text)
+    except AddressValueError:
+        return False
+    return True
+
+
+def is_job_id(text: str) -> bool:
+    """Whether the text names one job as Slurm's commands take it: `6`, `6_1` or `7+1`."""
+    return _JOB_ID.fullmatch(text) is not None
+
+
+def _expand_item(item: str, room: int) -> list[str]:
+    """Names of one item, in order."""
+    if "[" not in item:
+        if room < 1:
+            raise ValueError(f"more than {MAX_NAMES} names in one hostlist")
+        return [item]
+    choices: list[list[str]] = []
+    size = 1
+    place = 0
+    while place < len(item):
+        piece = _PIECE.match(item, place)
+        if piece is None:
+            raise ValueError(f"{_shown(item)} is no hostlist")
+        literal, ranges = piece.groups()
+        choices.append([literal] if literal is not None else _expand_ranges(ranges))
+        size *= len(choices[-1])
+        if size > room:
+            raise ValueError(f"more than {MAX_NAMES} names in one hostlist")
+        place = piece.end()
+    return ["".join(parts) for parts in product(*choices)]
+
+
+def _expand_ranges(text: str) -> list[str]:
+    """Numbers of one bracket as text, padded as each range says."""
+    numbers: list[str] = []
+    for part in text.split(","):
+        match = _NUMBERS.fullmatch(part.strip())
+        if match is None:
+            raise ValueError(f"{_shown(part)} is no number or range")
+        low, high = match[1], match[2] or match[1]
+        count = int(high) - int(low) + 1
+        if count < 1:
+            raise ValueError(f"the range {part} runs backwards")
+        if count > MAX_RANGE or len(numbers) + count > MAX_NAMES:
+            raise ValueError(f"the range {part} is longer than {MAX_RANGE}")
+        numbers.extend(f"{n:0{len(low)}d}" for n in range(int(low), int(high) + 1))
+    return numbers
+
+
+def _shown(text: str) -> str:
+    """The text, quoted and short enough for a message."""
+    return repr(text if len(text) <= 60 else text[:59] + "…")

@@ -1,0 +1,132 @@
+"""What went wrong with one of Slurm's commands, and the way out, in words for people."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from gpumon.model.frame import SourceError
+from gpumon.model.text import plain
+
+_KNOWN: Final = (
+    (
+        re.compile(
+            r"configuration source|fetch_config|SLURM_CONF|"
+            r"Unable to process configuration file|Unable to determine this slurmd",
+            re.IGNORECASE,
+        ),
+        "finds no Slurm configuration",
+        "run it on a login node of the cluster, or point SLURM_CONF to its slurm.conf",
+    ),
+    (
+        re.compile(
+            r"permission denied|invalid user id|not authori[sz]ed|authentication|munge|"
+            r"invalid credential|expired token|jwt",
+            re.IGNORECASE,
+        ),
+        "is refused by Slurm",
+        "check with your Slurm administrators that this user may ask, and that munge runs here",
+    ),
+    (
+        re.compile(
+            r"unable to contact slurm controller|connection refused|connection timed out|"
+            r"socket timed out|zero bytes|no route to host|network is unreachable|"
+            r"unable to connect|communications connection failure",
+            re.IGNORECASE,
+        ),
+        "cannot reach Slurm's controller",
+        "`scontrol ping` says whether it is up; gpumon asks again by itself, ever more seldom",
+    ),
+)
+"""Words of Slurm's messages (slurm_errno.c), what they mean, and the way out."""
+
+_TAG: Final = re.compile(r"^[a-z_]+: (?:error|fatal): ")
+
+
+class CommandFailedError(Exception):
+    """A command brought no records."""
+
+    def __init__(self, error: SourceError) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+def not_found(command: str, program: str) -> SourceError:
+    """The program is not installed here, or not on the path."""
+    return SourceError(
+        command,
+        f"{program} is not found",
+        "run gpumon where Slurm's commands are on the PATH, or watch a login node",
+    )
+
+
+def not_started(command: str, error: OSError) -> SourceError:
+    """The program is there but the system does not run it."""
+    return SourceError(
+        command, f"cannot be run: {error.strerror or error}", "check the file's permissions"
+    )
+
+
+def timed_out(command: str, timeout_s: float) -> SourceError:
+    """No answer within the deadline; the command was killed."""
+    return SourceError(
+        command,
+        f"gave no answer within {timeout_s:.0f} s and was stopped",
+        "`scontrol ping` and `sdiag` say whether the controller is overloaded",
+    )
+
+
+def too_long(command: str, max_bytes: int) -> SourceError:
+    """More output than any cluster can mean; the command was killed."""
+    return SourceError(
+        command,
+        f"printed more than {max_bytes // 2**20} MiB and was stopped",
+        "check what runs under this name: `type -a scontrol`",
+    )
+
+
+def stopped(command: str) -> SourceError:
+    """The command was ended because gpumon itself ends."""
+    return SourceError(command, "was stopped because gpumon ends")
+
+
+def hop_failed(command: str, stderr: str) -> SourceError:
+    """The login node in front of the command could not be reached."""
+    said = _last_line(stderr) or "ssh ended without a word"
+    return SourceError(
+        command, f"the login node cannot be reached: {said}", "try the same ssh by hand"
+    )
+
+
+def unread(command: str, what: str, unreadable: int, total: int) -> SourceError:
+    """Some records of a good answer could not be read and are missing."""
+    return SourceError(
+        command,
+        f"{unreadable} of {total} {what} could not be read and are left out",
+        "please report it with the Slurm version (`scontrol --version`)",
+    )
+
+
+def garbage(command: str, what: str, text: str) -> SourceError:
+    """An answer without a single record that can be read."""
+    start = plain(" ".join(text[:400].split()), 80)
+    return SourceError(
+        command,
+        f"answered with something that is no list of {what}: {start!r}",
+        "check that it runs well by hand; a wrapper of this name may print something else",
+    )
+
+
+def refused(command: str, status: int, stderr: str) -> SourceError:
+    """The command ended with an error of its own."""
+    for pattern, meaning, hint in _KNOWN:
+        if pattern.search(stderr):
+            return SourceError(command, f"{meaning}: {_last_line(stderr)}", hint)
+    said = _last_line(stderr) or "without a word"
+    return SourceError(command, f"ended with status {status}: {said}", "run it by hand to see more")
+
+
+def _last_line(text: str) -> str:
+    """The last line that says something, without the program's own tag, harmless."""
+    lines = [line.strip() for line in text.split("\n") if line.strip()]
+    return plain(_TAG.sub("", lines[-1]), 200) if lines else ""

@@ -1,0 +1,125 @@
+"""GPUs in Slurm's gres and TRES strings.
+
+Only the gres named `gpu` is a device to us: `shard` and `mps` are shares of one, `gpumem` and
+`gpuutil` are accounting. IDX numbers the gres NAME on a node, whatever its types.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from gpumon.model.hostlist import split_list
+
+MAX_GPUS_PER_NODE: Final = 1024
+"""Largest position or count on one node that is not garbage; Slurm's own bitmaps stop there."""
+
+_NOTHING: Final = frozenset({"", "(null)", "N/A", "none"})
+_COUNT: Final = re.compile(r"([0-9]{1,12})([KMGTP]?)", re.IGNORECASE)
+_INDICES: Final = re.compile(r"\(IDX:([^)]*)\)")
+_FILELESS: Final = re.compile(r"\(CNT:([0-9]{1,12})\)")
+_SCALE: Final = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}
+
+
+class GpuHolding(NamedTuple):
+    """GPUs of one job, or of all jobs, on one node."""
+
+    gpu_count: int
+    indices: tuple[int, ...] | None
+    """Positions in gres.conf, ascending; None where Slurm does not say which."""
+
+
+def gpus_held(text: str) -> GpuHolding:
+    """GPUs of a string such as `gpu:h100:2(IDX:0,2-3),shard:4`.
+
+    Raises:
+        ValueError: the string cannot be read.
+    """
+    count = 0
+    indices: set[int] = set()
+    is_known = True
+    for item in _gpu_items(text):
+        item_count = _item_count(item)
+        count += item_count
+        listed = _INDICES.search(item)
+        if listed is not None and listed[1] not in ("", "N/A"):
+            indices.update(_index_list(listed[1]))
+        elif item_count:
+            is_known = False
+    if count > MAX_GPUS_PER_NODE:
+        raise ValueError(f"{count} GPUs on one node")
+    return GpuHolding(count, tuple(sorted(indices)) if is_known else None)
+
+
+def gpus_listed(text: str) -> int:
+    """GPUs of a node's `Gres=` or of a request: `gpu:tesla:2(S:0-1),gpu:kepler:2`, `gres:gpu:8`.
+
+    Raises:
+        ValueError: the string cannot be read.
+    """
+    return sum(_item_count(item) for item in _gpu_items(text))
+
+
+def gpus_in_tres(text: str) -> int | None:
+    """GPUs of a TRES string such as `cpu=16,gres/gpu=16,gres/gpu:h100=16`.
+
+    Typed counts repeat the untyped one and are added up only where it is absent. None: the
+    string names no GPUs, which with an accounting that leaves them out does not mean none.
+
+    Raises:
+        ValueError: a count cannot be read.
+    """
+    typed = 0
+    is_typed = False
+    for item in _items(text):
+        name, _, count = item.partition("=")
+        if name == "gres/gpu":
+            return _number(count)
+        if name.startswith("gres/gpu:"):
+            typed += _number(count)
+            is_typed = True
+    return typed if is_typed else None
+
+
+def _items(text: str) -> list[str]:
+    return [] if text.strip() in _NOTHING else [item for item in split_list(text) if item]
+
+
+def _gpu_items(text: str) -> list[str]:
+    """Items whose gres name is `gpu`, without the `gres:` or `gres/` in front."""
+    bare = [re.sub(r"^gres[:/]", "", item) for item in _items(text)]
+    return [item for item in bare if re.split(r"[:=(]", item, maxsplit=1)[0] == "gpu"]
+
+
+def _item_count(item: str) -> int:
+    """Count of one item; one where it names none, as in a bare `gpu`."""
+    fileless = _FILELESS.search(item)
+    if fileless is not None:
+        return int(fileless[1])
+    fields = [field for field in re.split(r"[:=]", item.partition("(")[0]) if field]
+    last = fields[-1]
+    return _number(last) if len(fields) > 1 and _COUNT.fullmatch(last) else 1
+
+
+def _number(text: str) -> int:
+    match = _COUNT.fullmatch(text)
+    if match is None:
+        # Accounting leaks NO_VAL, which means "not set", as a negative count.
+        if re.fullmatch(r"-[0-9]+", text):
+            return 0
+        raise ValueError(f"{text[:40]!r} is no count")
+    return int(match[1]) * int(1024 ** _SCALE[match[2].upper()])
+
+
+def _index_list(text: str) -> list[int]:
+    """Positions of a list with gaps such as `0,2-3`."""
+    indices: list[int] = []
+    for part in text.split(","):
+        low, dash, high = part.partition("-")
+        if not low.isdecimal() or (dash and not high.isdecimal()):
+            raise ValueError(f"{part[:40]!r} is no IDX range")
+        first, last = int(low), int(high or low)
+        if not first <= last < MAX_GPUS_PER_NODE:
+            raise ValueError(f"the IDX range {part[:40]} is out of bounds")
+        indices.extend(range(first, last + 1))
+    return indices

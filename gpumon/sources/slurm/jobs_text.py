@@ -1,0 +1,231 @@
+"""Jobs from the text of `scontrol show job -d`, of every version that prints it."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from gpumon.model.cluster import Allocation, Job
+from gpumon.model.hostlist import expand, is_host_name, is_job_id
+from gpumon.model.text import plain
+from gpumon.sources.slurm.gres import gpus_held, gpus_in_tres, gpus_listed
+from gpumon.sources.slurm.records import keyed_lines, pairs, split_records
+from gpumon.sources.slurm.times import duration_s, instant
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+HOLDING_STATES: Final = frozenset(
+    {
+        "RUNNING",
+        "SUSPENDED",
+        "COMPLETING",
+        "CONFIGURING",
+        "RESIZING",
+        "SIGNALING",
+        "STAGE_OUT",
+        "STOPPED",
+    }
+)
+"""States in which a job holds its nodes; scontrol prints some flags in place of the base state."""
+
+_PLAIN_LINES: Final = frozenset(
+    {
+        "Priority",
+        "JobState",
+        "Requeue",
+        "RunTime",
+        "SubmitTime",
+        "StartTime",
+        "Partition",
+        "NodeList",
+        "NumNodes",
+        "TresPerJob",
+        "TresPerNode",
+        "TresPerTask",
+        "TresPerSocket",
+    }
+)
+"""First keys of the lines that are read pair by pair."""
+
+_TRES_LINES: Final = ("AllocTRES", "TRES", "ReqTRES")
+"""Where TRES stand: 22.05 and older print one `TRES=`, newer ones two lines."""
+
+_USER: Final = re.compile(r"UserId=(.*?)\(([0-9]+)\) GroupId=")
+_DETAIL: Final = re.compile(r" {5}Nodes=(\S+) CPU_IDs=(\S*) Mem=(\S*) GRES=(.*)")
+_DETAIL_MARK: Final = "     Nodes="
+_CPU_RANGE: Final = re.compile(r"([0-9]{1,6})(?:-([0-9]{1,6}))?")
+_CPU_IDS_CUT: Final = 120
+"""From this length on Slurm may have cut the list to fit its buffer of 128 bytes."""
+
+
+class JobList(NamedTuple):
+    """Jobs that were read, and how many records were not."""
+
+    jobs: tuple[Job, ...]
+    unreadable: int
+
+
+def parse_jobs(text: str) -> JobList:
+    """Every job of the text, in its order; a record that cannot be read is counted, not fatal."""
+    jobs: list[Job] = []
+    unreadable = 0
+    for lines in split_records(text, "JobId"):
+        try:
+            jobs.append(_job(lines))
+        except ValueError:
+            unreadable += 1
+    return JobList(tuple(jobs), unreadable)
+
+
+def _job(lines: Sequence[str]) -> Job:
+    """One job.
+
+    Raises:
+        ValueError: a value that everything else rests on is missing or cannot be read.
+    """
+    ids, _, name = lines[0].partition(" JobName=")
+    head = pairs(ids)
+    job_id = head.get("JobId", "")
+    if not (is_job_id(job_id) and job_id.isdecimal()):
+        raise ValueError("no job id")
+    user, fields, tres = _body(lines[1:])
+    state = fields["JobState"].upper() if "JobState" in fields else ""
+    if not re.fullmatch(r"[A-Z_]{1,32}", state) or user is None:
+        raise ValueError("no state or user")
+    nodes = _node_names(fields.get("NodeList", ""))
+    is_holding = state in HOLDING_STATES
+    details = _details(lines) if is_holding else ()
+    gpu_count = _gpu_count(details, tres, fields)
+    if is_holding and not sum(detail.gpu_count for detail in details):
+        details = _without_details(details, nodes, gpu_count)
+    reason = fields.get("Reason", "None")
+    return Job(
+        job_id=job_id,
+        label=_label(job_id, head),
+        name=plain(name.rstrip(" ")),
+        user=plain(user),
+        account=_word(fields, "Account"),
+        partition=_word(fields, "Partition"),
+        state=state,
+        reason="" if reason == "None" else plain(reason),
+        nodes=nodes,
+        allocations=details,
+        gpu_count=gpu_count,
+        submit_at=instant(fields.get("SubmitTime", "")),
+        start_at=instant(fields.get("StartTime", "")),
+        end_at=instant(fields.get("EndTime", "")),
+        time_limit_s=duration_s(fields.get("TimeLimit", "")),
+        is_interactive=fields.get("BatchFlag") == "0",
+    )
+
+
+def _body(lines: Sequence[str]) -> tuple[str | None, dict[str, str], dict[str, str]]:
+    """User name, pairs of the plain lines, and TRES strings by key; first occurrences count."""
+    user: str | None = None
+    fields: dict[str, str] = {}
+    tres: dict[str, str] = {}
+    for key, line in keyed_lines(list(lines)):
+        if key in _PLAIN_LINES:
+            for name, value in pairs(line).items():
+                fields.setdefault(name, value)
+        elif key in _TRES_LINES:
+            tres.setdefault(key, line.partition("=")[2])
+        elif key == "UserId" and user is None:
+            match = _USER.match(line)
+            user = match[1] if match else None
+    return user, fields, tres
+
+
+def _word(fields: Mapping[str, str], key: str) -> str:
+    """A value as text, empty for Slurm's `(null)`."""
+    value = fields.get(key, "")
+    return "" if value == "(null)" else plain(value)
+
+
+def _label(job_id: str, head: Mapping[str, str]) -> str:
+    """The id people use, `6_1`, `6_[2-7%2]` or `7+1`."""
+    array, task = head.get("ArrayJobId", ""), head.get("ArrayTaskId", "")
+    if array.isdecimal() and task:
+        return plain(f"{array}_{task}" if task.isdecimal() else f"{array}_[{task}]")
+    het, offset = head.get("HetJobId", ""), head.get("HetJobOffset", "")
+    if het.isdecimal() and offset.isdecimal():
+        return f"{het}+{offset}"
+    return job_id
+
+
+def _node_names(hostlist: str) -> tuple[str, ...]:
+    """Names of a hostlist, each fit to be an operand of a command."""
+    names = expand(hostlist)
+    if not all(map(is_host_name, names)):
+        raise ValueError("a node name that is none")
+    return names
+
+
+def _details(lines: Sequence[str]) -> tuple[Allocation, ...]:
+    """What the job holds per node, of the lines that `-d` adds; equal nodes share a line."""
+    found: list[Allocation] = []
+    for line in lines:
+        if not line.startswith(_DETAIL_MARK):
+            continue
+        match = _DETAIL.match(line)
+        if match is None:
+            raise ValueError("an allocation that cannot be read")
+        held = gpus_held(match[4].strip())
+        cpus = _cpu_count(match[2])
+        found.extend(
+            Allocation(node, held.gpu_count, held.indices, cpus) for node in _node_names(match[1])
+        )
+    return tuple(found)
+
+
+def _without_details(
+    details: tuple[Allocation, ...], nodes: tuple[str, ...], gpu_count: int | None
+) -> tuple[Allocation, ...]:
+    """Allocations of a job whose detail lines name no GPU, though it may hold some."""
+    if not gpu_count:
+        return details
+    return (Allocation(nodes[0], gpu_count, None),) if len(nodes) == 1 else ()
+
+
+def _cpu_count(text: str) -> int | None:
+    """CPUs of a list such as `0-3,32-35`; None where the list is, or may be, cut off."""
+    if not text or len(text) >= _CPU_IDS_CUT:
+        return None
+    count = 0
+    for part in text.split(","):
+        match = _CPU_RANGE.fullmatch(part)
+        if match is None:
+            return None
+        count += int(match[2] or match[1]) - int(match[1]) + 1
+    return count
+
+
+def _gpu_count(
+    details: Sequence[Allocation], tres: Mapping[str, str], fields: Mapping[str, str]
+) -> int | None:
+    """GPUs allocated, or requested while pending; None where Slurm does not say."""
+    detailed = sum(detail.gpu_count for detail in details)
+    if detailed:
+        return detailed
+    for key in _TRES_LINES:
+        counted = gpus_in_tres(tres.get(key, ""))
+        if counted is not None:
+            return counted
+    return _requested(fields) if tres else None
+
+
+def _requested(fields: Mapping[str, str]) -> int | None:
+    """GPUs by the request, for an accounting that leaves GPUs out of TRES; 0 where none."""
+    per = {
+        key: gpus_listed(fields.get(f"TresPer{key}", ""))
+        for key in ("Job", "Node", "Task", "Socket")
+    }
+    if per["Job"]:
+        return per["Job"]
+    for key, number in (("Node", "NumNodes"), ("Task", "NumTasks")):
+        if per[key]:
+            # A pending job may span a range of nodes, `1-4`: the least is what it asks for.
+            times = fields.get(number, "").partition("-")[0]
+            return per[key] * int(times) if times.isdecimal() else None
+    return None if per["Socket"] else 0
