@@ -1,0 +1,1 @@
+"""The built-in detectors: registered and treated as everyone else's."""

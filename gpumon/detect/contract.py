@@ -1,0 +1,179 @@
+"""What the author of a detector writes against.
+
+A detector is a class whose parameters are the keywords of `__init__`, each with a default and each
+only stored, as scikit-learn's estimators do it. Its class attributes say what it claims, what it
+needs to see, and for how long. Its one method turns a read-only view into findings::
+
+    class HotGpu(Detector):
+        name = "hot_gpu"
+        version = "1"
+        finding_classes = ("hot_gpu",)
+        needs = ("temp_c",)
+        supported_after_s = 300.0
+        established_after_s = 900.0
+
+        def __init__(self, limit_c: float = 83.0) -> None:
+            self.limit_c = limit_c
+
+        def evaluate(self, view: View) -> Iterable[Finding]:
+            ...
+
+No I/O and no state between calls: everything that it may know is in the view. Inheriting from
+`Detector` is not required, having its attributes is.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, Protocol, TypeVar
+
+from gpumon.model.field import Kind
+from gpumon.model.fields import CATALOGUE
+from gpumon.model.finding import Confidence
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from gpumon.detect.view import View
+    from gpumon.model.finding import Finding, Window
+
+_T = TypeVar("_T")
+
+GROUP: Final = "gpumon.detectors"
+"""Entry-point group in which distributions register their detectors."""
+
+MIN_SAMPLES: Final = 3
+"""A claim that rests on fewer samples is a hypothesis, however far apart they are."""
+
+_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
+_LONGEST_WINDOW_S: Final = 366 * 86400.0
+
+
+class DetectorError(Exception):
+    """A detector does not keep the contract; the message is one line for its author."""
+
+
+class Windows(Protocol):
+    """How long a claim must have been observed."""
+
+    @property
+    def supported_after_s(self) -> float:
+        """Seconds observed from which a claim is *supported*."""
+        ...
+
+    @property
+    def established_after_s(self) -> float:
+        """Seconds observed from which a claim is *established*."""
+        ...
+
+
+class Detector(ABC):
+    """Base of a detector; holds the defaults and the parameters' accessors."""
+
+    name: ClassVar[str]
+    """Lower case with underscores, unique among the detectors of an installation."""
+    version: ClassVar[str]
+    """Changes whenever the same input may give another finding."""
+    finding_classes: ClassVar[tuple[str, ...]]
+    """Classes of inefficiency that it may claim."""
+    needs: ClassVar[tuple[str, ...]]
+    """Catalogue keys of GPU gauges and rates without which it cannot judge."""
+    supported_after_s: ClassVar[float]
+    """Seconds observed from which a claim is *supported*; before it is a *hypothesis*."""
+    established_after_s: ClassVar[float]
+    """Seconds observed from which a claim is *established*."""
+    subjects: ClassVar[Literal["job", "gpu"]] = "job"
+    """What it judges one by one; coverage counts these."""
+
+    @abstractmethod
+    def evaluate(self, view: View) -> Iterable[Finding]:
+        """Findings of this one look; the same view always gives the same findings."""
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002
+        """Parameters by name; `deep` is there for scikit-learn's sake."""
+        return parameters(self)
+
+
+class Declaration(NamedTuple):
+    """A detector's class attributes, checked."""
+
+    name: str
+    version: str
+    finding_classes: tuple[str, ...]
+    needs: tuple[str, ...]
+    supported_after_s: float
+    established_after_s: float
+    subjects: str = "job"
+
+
+def declaration_of(detector: object) -> Declaration:
+    """What a detector, or its class, declares.
+
+    Raises:
+        DetectorError: An attribute is missing or wrong.
+    """
+    absent = [key for key in Declaration._fields[:6] if not hasattr(detector, key)]
+    if absent:
+        raise DetectorError(f"the attributes {', '.join(absent)} are missing")
+    values = {key: getattr(detector, key) for key in Declaration._fields[:6]}
+    values["subjects"] = getattr(detector, "subjects", "job")
+    for key in ("finding_classes", "needs"):
+        if not isinstance(values[key], tuple | list):
+            raise DetectorError(f"{key} must be a tuple of strings")
+        values[key] = tuple(values[key])
+    return checked(Declaration(**values))
+
+
+def checked(given: Declaration) -> Declaration:
+    """The same declaration, if it is one.
+
+    Raises:
+        DetectorError: It is not.
+    """
+    if not isinstance(given.name, str) or not _NAME.fullmatch(given.name):
+        raise DetectorError(f"name must be lower case with underscores, not {given.name!r:.80}")
+    if not isinstance(given.version, str) or not 0 < len(given.version) <= 64:
+        raise DetectorError("version must be a short string")
+    wrong = [c for c in given.finding_classes if not isinstance(c, str) or not _NAME.fullmatch(c)]
+    if wrong or not given.finding_classes:
+        raise DetectorError("finding_classes must be lower case with underscores, at least one")
+    for key in given.needs:
+        field = CATALOGUE.get(key) if isinstance(key, str) else None
+        if field is None or field.block != "gpu" or field.kind not in (Kind.GAUGE, Kind.RATE):
+            raise DetectorError(f"needs: {key!r:.80} is no gauge or rate of a GPU")
+    windows = (given.supported_after_s, given.established_after_s)
+    for seconds in windows:
+        is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+        if not is_number or not math.isfinite(seconds):
+            raise DetectorError("supported_after_s and established_after_s must be seconds")
+    if not 0 < windows[0] <= windows[1] <= _LONGEST_WINDOW_S:
+        raise DetectorError("it must hold that 0 < supported_after_s <= established_after_s")
+    if given.subjects not in ("job", "gpu"):
+        raise DetectorError("subjects must be 'job' or 'gpu'")
+    return given
+
+
+def parameters(detector: object) -> dict[str, Any]:
+    """Parameters of `__init__` with the values that the instance stores under their names."""
+    if type(detector).__init__ is object.__init__:
+        return {}
+    signature = inspect.signature(type(detector))
+    return {name: getattr(detector, name) for name in signature.parameters}
+
+
+def clone(detector: _T) -> _T:
+    """New detector of the same class with the same parameters."""
+    return type(detector)(**parameters(detector))
+
+
+def honest_confidence(observed: Window, windows: Windows) -> Confidence:
+    """The surest claim that a window as observed allows."""
+    length_s = observed.end - observed.start
+    if observed.samples < MIN_SAMPLES or length_s < windows.supported_after_s:
+        return Confidence.HYPOTHESIS
+    if length_s < windows.established_after_s:
+        return Confidence.SUPPORTED
+    return Confidence.ESTABLISHED

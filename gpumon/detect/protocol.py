@@ -1,0 +1,99 @@
+"""Messages between the monitor and its detection worker: a length, then JSON. Never pickle."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import struct
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+MAX_MESSAGE_BYTES: Final = 256 * 2**20
+"""A longer message is not read: the pictures of the largest fleets stay far below."""
+
+MAX_DESCRIPTORS: Final = 64
+"""Descriptors that travel with one message; the kernel takes up to 253."""
+
+_HEADER: Final = struct.Struct("!II")
+
+
+class ProtocolError(Exception):
+    """What arrived is no message."""
+
+
+def encode(message: Mapping[str, object]) -> bytes:
+    """The message as JSON.
+
+    Raises:
+        ValueError: A number is not finite.
+        TypeError: A value is of no JSON type.
+    """
+    return json.dumps(message, allow_nan=False, separators=(",", ":")).encode()
+
+
+def send(sock: socket.socket, payload: bytes, descriptors: Sequence[int] = ()) -> None:
+    """Send an encoded message, with copies of open descriptors."""
+    header = _HEADER.pack(len(payload), len(descriptors))
+    sent = socket.send_fds(sock, [header], descriptors) if descriptors else sock.send(header)
+    sock.sendall(header[sent:])
+    sock.sendall(payload)
+
+
+def receive(
+    sock: socket.socket, before_wait: Callable[[], None] = lambda: None
+) -> tuple[dict[str, Any], list[int]] | None:
+    """The next message and its descriptors, None at the end of the stream.
+
+    `before_wait` is called before every read, to set the socket's timeout or to raise.
+
+    Raises:
+        ProtocolError: The bytes are no message.
+        TimeoutError: Nothing came within the socket's timeout.
+        OSError: The socket failed.
+    """
+    descriptors: list[int] = []
+    try:
+        header = b""
+        while len(header) < _HEADER.size:
+            before_wait()
+            data, received, _, _ = socket.recv_fds(
+                sock, _HEADER.size - len(header), MAX_DESCRIPTORS
+            )
+            descriptors += received
+            if not data:
+                return None
+            header += data
+        length, count = _HEADER.unpack(header)
+        if length > MAX_MESSAGE_BYTES or count != len(descriptors):
+            raise ProtocolError(f"a message of {length} bytes and {count} descriptors")
+        payload = bytearray(length)
+        position = 0
+        while position < length:
+            before_wait()
+            count = sock.recv_into(memoryview(payload)[position:])
+            if not count:
+                return None
+            position += count
+        message = _decode(payload)
+    except BaseException:
+        for descriptor in descriptors:
+            os.close(descriptor)
+        raise
+    return message, descriptors
+
+
+def _decode(payload: bytearray) -> dict[str, Any]:
+    try:
+        message = json.loads(payload, parse_constant=_reject)
+    except (ValueError, RecursionError) as error:
+        raise ProtocolError("not JSON") from error
+    if not isinstance(message, dict):
+        raise ProtocolError("not an object")
+    return message
+
+
+def _reject(constant: str) -> object:
+    raise ValueError(f"{constant} is not JSON")

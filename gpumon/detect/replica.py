@@ -1,0 +1,79 @@
+"""The worker's copy of the picture, kept up from messages and mapped memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gpumon.detect.facts import GpuFacts
+from gpumon.detect.view import View
+from gpumon.fleet.history_chunk import Chunk, ChunkShape
+from gpumon.fleet.history_reader import HistoryReader
+from gpumon.model.cluster import Allocation, Job, JobView, Rank
+from gpumon.model.tick import Interval
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Replica:
+    """The picture as the worker knows it; `wire.Sender` tells it what changed."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[str, JobView] = {}
+        self._intervals: dict[str, tuple[Interval, ...]] = {}
+        self._gpus: dict[str, GpuFacts] = {}
+        self._chunks: dict[int, Chunk] = {}
+
+    def take(self, message: dict[str, Any], descriptors: Sequence[int]) -> None:
+        """Take in what changed; takes the descriptors over."""
+        for shape, descriptor in zip(message["chunks"], descriptors, strict=True):
+            number, uuids, keys, capacity = shape
+            known = ChunkShape(number, tuple(uuids), tuple(keys), capacity)
+            self._chunks[number] = Chunk.attach(known, descriptor)
+        self._chunks = {number: self._chunks[number] for number, _ in message["rows"]}
+        for view, intervals in message["jobs"]:
+            record = _job_view(view)
+            self._jobs[record.job.job_id] = record
+            self._intervals[record.job.job_id] = tuple(Interval(*i) for i in intervals)
+        for job_id in message["jobs_gone"]:
+            del self._jobs[job_id], self._intervals[job_id]
+        for facts in message["gpus"]:
+            self._gpus[facts[0]] = GpuFacts(*facts)
+        for uuid in message["gpus_gone"]:
+            del self._gpus[uuid]
+
+    def view(self, message: dict[str, Any]) -> View:
+        """The view of the picture that the message asks to judge."""
+        chunks = [(self._chunks[number], rows) for number, rows in message["rows"]]
+        history = HistoryReader(chunks, self._intervals)
+        jobs = tuple(self._jobs.values())
+        return View(message["at"], message["observed_since"], history, jobs, self._gpus)
+
+
+def _job_view(value: list[Any]) -> JobView:
+    job, gpu_uuids, gpus_unknown, ranks, contradictions = value
+    return JobView(
+        _job(job),
+        tuple(gpu_uuids),
+        gpus_unknown,
+        tuple(_rank(rank) for rank in ranks),
+        tuple(contradictions),
+    )
+
+
+def _job(value: list[Any]) -> Job:
+    given = dict(zip(Job._fields, value, strict=True))
+    given["nodes"] = tuple(given["nodes"])
+    given["allocations"] = tuple(_allocation(item) for item in given["allocations"])
+    return Job(**given)
+
+
+def _allocation(value: list[Any]) -> Allocation:
+    given = Allocation(*value)
+    indices = given.gpu_indices
+    return given._replace(gpu_indices=None if indices is None else tuple(indices))
+
+
+def _rank(value: list[Any]) -> Rank:
+    given = Rank(*value)
+    return given._replace(gpu_uuids=tuple(given.gpu_uuids))

@@ -1,0 +1,197 @@
+"""Findings as they come back from the worker, where foreign code ran: nothing is believed."""
+
+from __future__ import annotations
+
+import re
+from math import isfinite
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from gpumon.detect.contract import Declaration, DetectorError, checked, honest_confidence
+from gpumon.model.finding import (
+    COVERAGE_STATES,
+    Confidence,
+    Coverage,
+    Evidence,
+    Finding,
+    Severity,
+    Window,
+)
+from gpumon.model.text import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MAX_FINDINGS: Final = 20_000
+"""Findings of one detector on one look: twice the jobs of the largest fleets."""
+
+MAX_EVIDENCE: Final = 64
+MAX_ADVICE: Final = 8
+MAX_SENTENCE: Final = 512
+
+_SUBJECT: Final = re.compile(
+    r"job:[0-9]{1,12}(/rank:[0-9]{1,9})?|gpu:[0-9A-Za-z_.:/-]{1,128}|node:[0-9A-Za-z][0-9A-Za-z._-]{0,252}"
+)
+_FIELD: Final = re.compile(r"[a-z][a-z0-9_.]{0,63}")
+
+
+class RubbishError(Exception):
+    """What a detector returned is no finding; the message says what is wrong with it."""
+
+
+class Bounds(NamedTuple):
+    """What no finding of one look can exceed."""
+
+    at: float
+    """Unix time of the picture."""
+    observed_since: float
+    """Unix time of the first sample."""
+    gpus_of: Mapping[str, int]
+    """Number of GPUs by `job:ID`, for every job that was to be judged."""
+
+
+def declaration_from(value: object) -> Declaration:
+    """A declaration as the worker told it.
+
+    Raises:
+        DetectorError: It is none.
+    """
+    if not isinstance(value, dict):
+        raise DetectorError("the declaration is no object")
+    try:
+        given = Declaration(**value)
+        classes, needs = tuple(given.finding_classes), tuple(given.needs)
+    except TypeError as error:
+        raise DetectorError("the declaration is not complete") from error
+    return checked(given._replace(finding_classes=classes, needs=needs))
+
+
+def finding_from(value: object, declared: Declaration, bounds: Bounds) -> Finding:
+    """One finding as the worker told it, its confidence no higher than its window allows.
+
+    `first_seen` and `last_seen` are the look's time: the past is the monitor's to know.
+
+    Raises:
+        RubbishError: It is none.
+    """
+    given = _fields_of(value, Finding._fields, "finding")
+    subject = _subject(given["subject"])
+    finding_class = given["finding_class"]
+    if not isinstance(finding_class, str) or finding_class not in declared.finding_classes:
+        raise RubbishError(f"class {finding_class!r:.80} is not declared")
+    job = subject.partition("/")[0]
+    if job.startswith("job:") and job not in bounds.gpus_of:
+        raise RubbishError(f"{job} is none of the jobs in view")
+    window = _window(given["window"], bounds)
+    try:
+        severity = Severity(given["severity"])  # type: ignore[arg-type]
+        confidence = Confidence(given["confidence"])  # type: ignore[arg-type]
+    except ValueError as error:
+        raise RubbishError("severity or confidence is unknown") from error
+    allowed = honest_confidence(window, declared)
+    evidence = tuple(_evidence(item) for item in _list(given["evidence"], MAX_EVIDENCE))
+    return Finding(
+        detector=declared.name,
+        finding_class=finding_class,
+        subject=subject,
+        severity=severity,
+        confidence=min(confidence, allowed, key=lambda step: step.rank),
+        summary=_sentence(given["summary"]),
+        evidence=evidence,
+        window=window,
+        first_seen=bounds.at,
+        last_seen=bounds.at,
+        advice=tuple(_sentence(line) for line in _list(given["advice"], MAX_ADVICE)),
+        gpu_seconds=_gpu_seconds(given["gpu_seconds"], window, bounds.gpus_of.get(job)),
+    )
+
+
+def coverage_from(value: object, declared: Declaration) -> Coverage:
+    """Coverage as the worker told it.
+
+    Raises:
+        RubbishError: It is none.
+    """
+    given = _fields_of(value, Coverage._fields, "coverage")
+    seen, blind = _count(given["subjects_seen"]), _count(given["subjects_blind"])
+    named = _list(given["missing_fields"], len(declared.needs))
+    missing = tuple(key for key in declared.needs if key in named)
+    state = given["state"]
+    if not isinstance(state, str) or state not in COVERAGE_STATES or len(missing) != len(named):
+        raise RubbishError("coverage names an unknown state or field")
+    return Coverage(declared.name, seen, blind, missing, state, _text(given["note"]))
+
+
+def _fields_of(value: object, keys: tuple[str, ...], name: str) -> dict[str, object]:
+    if not isinstance(value, list | tuple) or len(value) != len(keys):
+        raise RubbishError(f"not a {name}: {value!r:.80}")
+    return dict(zip(keys, value, strict=True))
+
+
+def _window(value: object, bounds: Bounds) -> Window:
+    """The claimed window, cut to what gpumon has observed."""
+    given = _fields_of(value, Window._fields, "window")
+    start, end, samples = _number(given["start"]), _number(given["end"]), _count(given["samples"])
+    if samples < 1 or start > end:
+        raise RubbishError("the window needs start <= end and at least one sample")
+    start, end = max(start, bounds.observed_since), min(end, bounds.at)
+    if start > end:
+        raise RubbishError("the window lies outside of what was observed")
+    return Window(start, end, samples)
+
+
+def _evidence(value: object) -> Evidence:
+    given = _fields_of(value, Evidence._fields, "piece of evidence")
+    field = given["field"]
+    if not isinstance(field, str) or not _FIELD.fullmatch(field):
+        raise RubbishError("evidence must name a field")
+    number = None if given["value"] is None else _number(given["value"])
+    return Evidence(field, _subject(given["subject"]), _sentence(given["text"]), number)
+
+
+def _gpu_seconds(value: object, window: Window, gpu_count: int | None) -> float | None:
+    if value is None:
+        return None
+    seconds = _number(value)
+    length_s = window.end - window.start
+    # One percent more than can be lost is rounding, anything beyond is not.
+    most = float("inf") if gpu_count is None else gpu_count * length_s * 1.01 + 1e-6
+    if not 0 <= seconds <= most:
+        raise RubbishError(f"{seconds:.0f} GPU-seconds cannot be lost in {length_s:.0f} s")
+    return seconds
+
+
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+        raise RubbishError(f"not a finite number: {value!r:.40}")
+    return float(value)
+
+
+def _count(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise RubbishError(f"not a count: {value!r:.40}")
+    return value
+
+
+def _subject(value: object) -> str:
+    if not isinstance(value, str) or not _SUBJECT.fullmatch(value):
+        raise RubbishError(f"not a subject: {value!r:.80}")
+    return value
+
+
+def _sentence(value: object) -> str:
+    text = _text(value)
+    if not text.strip():
+        raise RubbishError("a text is empty")
+    return text
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise RubbishError(f"not a text: {value!r:.80}")
+    return plain(value, MAX_SENTENCE)
+
+
+def _list(value: object, longest: int) -> list[object]:
+    if not isinstance(value, list | tuple) or len(value) > longest:
+        raise RubbishError(f"not a list of at most {longest} entries")
+    return list(value)

@@ -1,0 +1,140 @@
+"""The detection worker: the one process that imports plugins.
+
+`python -P -m gpumon.detect.worker FD PARENT` with one end of a socket pair. It says what it is
+about to do before it does it, so that the monitor knows whom to blame when nothing follows.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import socket
+import sys
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from gpumon.detect.contract import DetectorError, declaration_of
+from gpumon.detect.coverage import coverage_of
+from gpumon.detect.protocol import encode, receive, send
+from gpumon.detect.registry import entries, load
+from gpumon.detect.replica import Replica
+from gpumon.detect.validation import MAX_FINDINGS
+
+if TYPE_CHECKING:
+    from gpumon.detect.contract import Detector
+    from gpumon.detect.view import View
+
+_PR_SET_PDEATHSIG: Final = 1
+"""linux/prctl.h."""
+
+_NICENESS: Final = 5
+"""Detection can wait; the screen and the sampler cannot."""
+
+
+class Worker:
+    """Answers the monitor until it hangs up."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._replica = Replica()
+        self._detectors: dict[str, Detector] = {}
+
+    def run(self) -> None:
+        """Load what the first message names, then judge one picture per message."""
+        first = receive(self._sock)
+        if first is None:
+            return
+        self._load(first[0])
+        while (request := receive(self._sock)) is not None:
+            message, descriptors = request
+            self._replica.take(message, descriptors)
+            self._look(message)
+
+    def _load(self, message: dict[str, Any]) -> None:
+        for entry in entries(message["paths"], installed=message["installed"]):
+            if entry.key in message["muted"]:
+                continue
+            self._tell(kind="begin", key=entry.key, doing="load")
+            try:
+                detector = load(entry)
+                declared = declaration_of(detector)
+            except DetectorError as error:
+                self._tell(kind="failed", key=entry.key, message=str(error))
+            else:
+                self._detectors[entry.key] = detector
+                self._tell(kind="loaded", key=entry.key, declaration=declared._asdict())
+        self._tell(kind="ready")
+
+    def _look(self, message: dict[str, Any]) -> None:
+        view = self._replica.view(message)
+        for key, detector in self._detectors.items():
+            if key in message["muted"]:
+                continue
+            self._tell(kind="begin", key=key, doing="evaluate")
+            self._evaluate(key, detector, view)
+        self._tell(kind="done")
+
+    def _evaluate(self, key: str, detector: Detector, view: View) -> None:
+        try:
+            coverage = coverage_of(view, declaration_of(detector))
+            with np.errstate(all="ignore"):
+                findings = list(islice(detector.evaluate(view), MAX_FINDINGS + 1))
+            message = {
+                "kind": "result",
+                "key": key,
+                "findings": _plain(findings),
+                "coverage": coverage,
+            }
+            payload = encode(message)
+        # Foreign code may raise anything; the monitor mutes it and says so.
+        except Exception as error:  # noqa: BLE001
+            self._tell(kind="failed", key=key, message=f"{type(error).__name__}: {error}")
+        else:
+            send(self._sock, payload)
+
+    def _tell(self, **message: object) -> None:
+        send(self._sock, encode(message))
+
+
+def _plain(value: object) -> object:
+    """Python's numbers, which JSON knows, for numpy's scalars."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _die_with(parent: int) -> None:
+    """End this process when its parent ends, however that happens."""
+    # Only Linux has prctl; elsewhere the end of the stream ends the worker between two looks.
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        sys.exit(0)
+
+
+def _be_quiet() -> None:
+    """Plugins may print; nobody reads it, and the terminal is not theirs."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    os.dup2(null, 2)
+    os.close(null)
+
+
+def main() -> None:
+    """Serve the monitor at the other end of the socket."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _die_with(int(sys.argv[2]))
+    os.nice(_NICENESS)
+    _be_quiet()
+    with socket.socket(fileno=int(sys.argv[1])) as sock, contextlib.suppress(BrokenPipeError):
+        Worker(sock).run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The fleet over time: joins, history, and the one loop that samples."""
