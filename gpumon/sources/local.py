@@ -9,10 +9,7 @@ from gpumon.sources.program import LOCAL_START, local_program
 from gpumon.sources.stream import Endpoint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from gpumon.model.frame import Frame
-    from gpumon.sources.source import Clock, Wish
+    from gpumon.sources.source import Clock
 
 
 def _explain(code: int | None, words: str) -> tuple[str, str]:
@@ -20,31 +17,11 @@ def _explain(code: int | None, words: str) -> tuple[str, str]:
     return f"the probe ended ({code}): {last}", "run gpumon doctor"
 
 
-class LocalSource:
-    """Reads this machine's GPUs and processes."""
+def local_endpoint(node: str = "") -> Endpoint:
+    """How the probe of this machine is started; `node` is its name where a queue gives one."""
+    return Endpoint(node, LOCAL_START, local_program, _explain)
 
-    def __init__(self, period_s: float, clock: Clock, once: bool = False) -> None:
-        """Nothing runs before `start`; `once` takes a single report."""
-        self.url = "local"
-        endpoint = Endpoint("", LOCAL_START, local_program, _explain)
-        self._pool = ProbePool(self.url, [endpoint], period_s, clock, once)
 
-    def start(self, wake: Callable[[], None]) -> None:
-        """Start the probe."""
-        self._pool.start(wake)
-
-    def poll(self) -> list[Frame]:
-        """Frames that arrived since the last poll."""
-        return self._pool.poll()
-
-    def pending(self) -> bool:
-        """Whether the first report is still to come."""
-        return self._pool.pending()
-
-    def wish(self, wish: Wish) -> None:
-        """Take a new period."""
-        self._pool.wish(wish)
-
-    def close(self) -> None:
-        """End the probe."""
-        self._pool.close()
+def local_source(period_s: float, clock: Clock, once: bool = False) -> ProbePool:
+    """Source of this machine's GPUs and processes; `once` takes a single report."""
+    return ProbePool("local", [local_endpoint()], period_s, clock, once)

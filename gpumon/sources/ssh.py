@@ -1,18 +1,14 @@
-"""Target `ssh://`: nodes over the user's own OpenSSH, with nothing installed on them."""
+"""Nodes over the user's own OpenSSH, with nothing installed on them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from gpumon.sources.pool import ProbePool
 from gpumon.sources.program import START_COMMAND, remote_program
 from gpumon.sources.stream import Endpoint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from gpumon.model.frame import Frame
-    from gpumon.sources.source import Clock, Wish
+    from collections.abc import Callable
 
 OPTIONS: Final = (
     "BatchMode=yes",
@@ -76,39 +72,3 @@ def endpoint(host: str, user: str = "", port: int | None = None, node: str = "")
         argv += ["-p", str(port)]
     argv += ["--", host, START_COMMAND]
     return Endpoint(node or host, tuple(argv), remote_program, explain(host))
-
-
-class SshSource:
-    """Reads the GPUs and processes of one or many hosts."""
-
-    def __init__(
-        self,
-        url: str,
-        endpoints: Sequence[Endpoint],
-        period_s: float,
-        clock: Clock,
-        once: bool = False,
-    ) -> None:
-        """Nothing runs before `start`; `once` takes a single report of each host."""
-        self.url = url
-        self._pool = ProbePool(url, endpoints, period_s, clock, once)
-
-    def start(self, wake: Callable[[], None]) -> None:
-        """Start the probes."""
-        self._pool.start(wake)
-
-    def poll(self) -> list[Frame]:
-        """Frames that arrived since the last poll."""
-        return self._pool.poll()
-
-    def pending(self) -> bool:
-        """Whether a host has neither reported nor failed yet."""
-        return self._pool.pending()
-
-    def wish(self, wish: Wish) -> None:
-        """Take a new period."""
-        self._pool.wish(wish)
-
-    def close(self) -> None:
-        """End the probes."""
-        self._pool.close()

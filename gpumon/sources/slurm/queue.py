@@ -70,7 +70,7 @@ class SlurmQueue:
         )
         self._thread.start()
 
-    def poll(self, now: float) -> list[Frame]:  # noqa: ARG002 - the contract's signature
+    def poll(self) -> list[Frame]:
         """Frames since the last poll, oldest first."""
         frames: list[Frame] = []
         while self._frames:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import pwd
 import socket
 from typing import TYPE_CHECKING
 
@@ -23,20 +21,15 @@ if TYPE_CHECKING:
     from gpumon.sources.target import Look, Target
 
 
-def own_name() -> str:
-    """Login name of the user who runs gpumon."""
-    return pwd.getpwuid(os.getuid()).pw_name
-
-
 class SlurmSource:
     """Reads the queue, and the GPUs of the nodes on which the jobs in view run."""
 
     def __init__(self, target: Target, look: Look, clock: Clock) -> None:
-        """Nothing runs before `start`. Root sees every job, others their own unless asked."""
+        """Nothing runs before `start`."""
         self.url = target.url
         self._reaches_nodes = target.nodes_by != "none"
-        self._user = None if look.all_jobs or os.getuid() == 0 else own_name()
-        self._queue = SlurmQueue(target.url, clock)
+        self._keeps = look.keeps
+        self._queue = SlurmQueue(target.url, clock=clock)
         self._pool = ProbePool(target.url, [], look.period_s, clock, look.is_single)
 
     def start(self, wake: Callable[[], None]) -> None:
@@ -51,16 +44,12 @@ class SlurmSource:
             if frame.queue is None:
                 frames.append(frame)
                 continue
-            seen = self._in_view(frame.queue)
+            wanted = tuple(job for job in frame.queue.jobs if self._keeps(job))
+            seen = frame.queue._replace(jobs=wanted)
             frames.append(frame._replace(queue=seen))
             if self._reaches_nodes:
                 self._pool.replace(self._endpoints(seen))
         return frames + self._pool.poll()
-
-    def _in_view(self, queue: QueueRecords) -> QueueRecords:
-        if self._user is None:
-            return queue
-        return queue._replace(jobs=tuple(job for job in queue.jobs if job.user == self._user))
 
     def _endpoints(self, queue: QueueRecords) -> list[Endpoint]:
         hosts = {node.name: node.host_name or node.name for node in queue.nodes}

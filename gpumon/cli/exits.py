@@ -1,0 +1,54 @@
+"""Exit codes, and the one way to speak on standard error."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Final
+
+from gpumon.model.finding import Confidence, Severity
+
+if TYPE_CHECKING:
+    from gpumon.model.frame import SourceError
+    from gpumon.model.tick import Tick
+
+DONE: Final = 0
+NOTHING_READ: Final = 1
+USAGE: Final = 2
+INTERRUPTED: Final = 130
+
+UNKNOWN_STATUS: Final = 3
+"""With `--exit-status`: nothing could be read, or the command line was wrong."""
+
+
+def narrate(message: str) -> None:
+    """Say one line to the person; data goes to standard output."""
+    print(f"gpumon: {message}", file=sys.stderr)  # noqa: T201 - the one place that narrates
+
+
+def narrate_error(error: SourceError) -> None:
+    """Say what failed and the way out in one line."""
+    hint = f" ({error.hint})" if error.hint else ""
+    narrate(f"{error.where}: {error.message}{hint}")
+
+
+def is_anything_read(tick: Tick) -> bool:
+    """Whether at least one target answered."""
+    return any(target.is_ok for target in tick.targets)
+
+
+def plain_status(tick: Tick) -> int:
+    """0 where anything was read, else 1; partial failures are in the document's errors."""
+    return DONE if is_anything_read(tick) else NOTHING_READ
+
+
+def check_status(tick: Tick) -> int:
+    """0, 1, 2 or 3 as monitoring checks expect: ok, warning, critical, unknown.
+
+    A hypothesis never raises an alarm: only findings that are supported or better count.
+    """
+    if not is_anything_read(tick):
+        return UNKNOWN_STATUS
+    grave = [f.severity for f in tick.findings if f.confidence is not Confidence.HYPOTHESIS]
+    if Severity.CRITICAL in grave:
+        return 2
+    return 1 if Severity.WARNING in grave else 0

@@ -1,0 +1,110 @@
+"""The main command's options, and what they ask of the floors below."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pwd
+import sys
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from gpumon import __version__
+from gpumon.cli.exits import UNKNOWN_STATUS, USAGE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gpumon.model.cluster import Job
+
+DEFAULT_LOOK_S: Final = 1.0
+"""A single look lasts about a second: enough for rates and for GPM's two samples."""
+
+EPILOG: Final = """\
+targets:
+  local                 this machine's GPUs
+  slurm[?nodes=none]    your jobs by Slurm's commands, their nodes over ssh
+  ssh://[user@]host     nodes over your own OpenSSH; host[001-128] is a list
+  demo[:NODESxGPUS]     a simulated fleet with known faults
+
+Without a target: slurm where its commands are, and local where a driver is.
+Other commands: gpumon doctor, gpumon detectors. See COMMAND --help.
+"""
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose usage errors leave with the code that monitoring checks expect, if asked."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong and leave."""
+        checks = "--exit-status" in sys.argv
+        self.exit(UNKNOWN_STATUS if checks else USAGE, f"gpumon: {message}; see gpumon --help\n")
+
+
+def seconds(text: str) -> float:
+    """A number of seconds that is not negative."""
+    number = float(text)
+    if not 0 <= number <= 86400:
+        message = "between 0 and 86400 seconds"
+        raise argparse.ArgumentTypeError(message)
+    return number
+
+
+def period(text: str) -> float:
+    """A beat of at least a tenth of a second."""
+    return max(0.1, seconds(text))
+
+
+def parser() -> argparse.ArgumentParser:
+    """Parser of the main command."""
+    made = Parser(
+        prog="gpumon",
+        description="Which jobs waste GPUs, why, which rank is at fault, and what to do next.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    made.add_argument("targets", nargs="*", metavar="TARGET", help="what to watch")
+    made.add_argument("--json", action="store_true", help="one JSON document instead of a terminal")
+    made.add_argument("--once", action="store_true", help="one plain text table")
+    made.add_argument(
+        "--for",
+        dest="look_s",
+        type=seconds,
+        metavar="SECONDS",
+        help="look that long before answering (default 1; 0: one sample, no detectors)",
+    )
+    made.add_argument(
+        "--watch",
+        dest="watch_s",
+        type=period,
+        metavar="SECONDS",
+        help="NDJSON, one document a period, until interrupted",
+    )
+    made.add_argument("--job", metavar="ID", help="only this job")
+    made.add_argument("--user", metavar="NAME", help="only this user's jobs")
+    made.add_argument(
+        "--all", action="store_true", help="every job that Slurm shows, not only mine"
+    )
+    made.add_argument(
+        "--period", type=period, default=1.0, metavar="SECONDS", help="beat of the terminal"
+    )
+    made.add_argument(
+        "--exit-status",
+        action="store_true",
+        help="leave with 0/1/2/3 for ok/warning/critical/unknown, as monitoring checks expect",
+    )
+    made.add_argument("--version", action="version", version=f"gpumon {__version__}")
+    return made
+
+
+def job_filter(options: argparse.Namespace) -> Callable[[Job], bool]:
+    """Which jobs the options ask for: by default the user's own, for root every job."""
+    if options.job is not None:
+        wanted = str(options.job)
+        return lambda job: wanted in (job.job_id, job.label)
+    if options.user is not None:
+        user = str(options.user)
+        return lambda job: job.user == user
+    if options.all or os.getuid() == 0:
+        return lambda _job: True
+    own = pwd.getpwuid(os.getuid()).pw_name
+    return lambda job: job.user == own

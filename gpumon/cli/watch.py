@@ -1,0 +1,167 @@
+"""The main command: the terminal, one document, a stream of documents, or a table."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+from gpumon.cli.exits import (
+    INTERRUPTED,
+    NOTHING_READ,
+    USAGE,
+    check_status,
+    is_anything_read,
+    narrate,
+    narrate_error,
+    plain_status,
+)
+from gpumon.cli.options import DEFAULT_LOOK_S, job_filter, parser
+from gpumon.fleet.sampler import Sampler
+from gpumon.sources.source import SystemClock
+from gpumon.sources.target import Look, Target, TargetError, open_source, parse
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
+
+    from gpumon.fleet.sampler import Detection, Past
+    from gpumon.model.cluster import JobView
+    from gpumon.model.tick import Tick
+
+
+def watch(words: list[str]) -> int:
+    """Exit code of the main command."""
+    options = parser().parse_args(words)
+    try:
+        targets = [parse(text) for text in options.targets] or default_targets()
+    except TargetError as error:
+        narrate(str(error))
+        return USAGE
+    if not targets:
+        narrate("no NVIDIA driver and no Slurm commands on this machine; try: gpumon demo")
+        return NOTHING_READ
+    if options.watch_s is not None:
+        return _stream(options, targets)
+    if options.json or options.once or not sys.stdout.isatty():
+        return _look(options, targets)
+    return _terminal(options, targets)
+
+
+def default_targets() -> list[Target]:
+    """Slurm where its commands are, this machine where the driver's library is."""
+    found = [Target("slurm", "slurm")] if shutil.which("scontrol") else []
+    if _has_driver():
+        found.append(Target("local", "local"))
+    return found
+
+
+def _has_driver() -> bool:
+    import ctypes
+
+    try:
+        ctypes.CDLL("libnvidia-ml.so.1")
+    except OSError:
+        return False
+    return True
+
+
+def _sampler(
+    options: argparse.Namespace, targets: list[Target], period_s: float, *, is_single: bool
+) -> Sampler:
+    clock = SystemClock()
+    # The demo's users are invented: none of its jobs is the caller's own.
+    everyone = options.all or all(target.scheme == "demo" for target in targets)
+    options.all = everyone
+    look = Look(period_s, is_single, job_filter(options))
+    sources = [open_source(target, look, clock) for target in targets]
+    if is_single:
+        return Sampler(sources, clock, period_s)
+    return Sampler(sources, clock, period_s, _history, _engine)
+
+
+def _history() -> Past:
+    from gpumon.fleet.history import History
+
+    return History()
+
+
+def _engine() -> Detection:
+    from gpumon.detect.engine import DetectionEngine
+
+    return DetectionEngine()
+
+
+def _keeps(options: argparse.Namespace) -> Callable[[JobView], bool]:
+    wanted = job_filter(options)
+    return lambda view: wanted(view.job)
+
+
+def _look(options: argparse.Namespace, targets: list[Target]) -> int:
+    """One answer: JSON or a table."""
+    look_s = DEFAULT_LOOK_S if options.look_s is None else options.look_s
+    # Half of a short look is its beat, so that a rate has the two samples it needs.
+    sampler = _sampler(options, targets, min(1.0, max(0.25, look_s / 2)), is_single=look_s == 0)
+    try:
+        tick = sampler.look(look_s)
+    finally:
+        sampler.close()
+    if not is_anything_read(tick):
+        for error in tick.errors:
+            narrate_error(error)
+    _print(options, tick)
+    return check_status(tick) if options.exit_status else plain_status(tick)
+
+
+def _print(options: argparse.Namespace, tick: Tick) -> None:
+    if not options.json:
+        from gpumon.report.table import table
+
+        width = shutil.get_terminal_size((120, 40)).columns
+        sys.stdout.write(table(tick, width))
+        return
+    from gpumon.report.document import document
+
+    _write(document(tick, _keeps(options)), is_pretty=sys.stdout.isatty())
+
+
+def _write(data: dict[str, Any], *, is_pretty: bool) -> None:
+    separators = None if is_pretty else (",", ":")
+    text = json.dumps(data, indent=2 if is_pretty else None, separators=separators, allow_nan=False)
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def _stream(options: argparse.Namespace, targets: list[Target]) -> int:
+    """One document a period until interrupted, or until nobody reads any more."""
+    from gpumon.report.document import document
+
+    ended = threading.Event()
+    keeps = _keeps(options)
+
+    def emit(tick: Tick) -> None:
+        try:
+            _write(document(tick, keeps), is_pretty=False)
+        except BrokenPipeError:
+            ended.set()
+
+    signal.signal(signal.SIGTERM, lambda *_: ended.set())
+    sampler = _sampler(options, targets, options.watch_s, is_single=False)
+    sampler.start(emit)
+    try:
+        ended.wait()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    finally:
+        sampler.close()
+    return 0
+
+
+def _terminal(options: argparse.Namespace, targets: list[Target]) -> int:
+    from gpumon.tui.app import run_terminal
+
+    sampler = _sampler(options, targets, options.period, is_single=False)
+    return run_terminal(sampler, " ".join(target.url for target in targets))

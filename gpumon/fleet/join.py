@@ -1,0 +1,215 @@
+"""Jobs, GPUs, processes and ranks joined into one picture.
+
+A GPU is its UUID. Slurm's IDX counts the device files of gres.conf, so the way from a job to its
+GPUs is IDX, device file, minor number, UUID. A process of the job that is seen on a GPU beats it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from gpumon.fleet.devices import gpus_of
+from gpumon.fleet.ranks import place
+from gpumon.model.cluster import JobView, Node, Rank
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from gpumon.model.cluster import Allocation, Gpu, Job, Process, SlurmNode
+    from gpumon.model.frame import Frame, QueueRecords, SourceError
+
+_DEVICE: Final = re.compile(r"/dev/nvidia(\d+)\Z")
+
+
+class Picture(NamedTuple):
+    """The joined fleet at one instant."""
+
+    nodes: dict[str, Node]
+    gpus: dict[str, Gpu]
+    jobs: tuple[JobView, ...]
+
+
+def join(
+    frames: Sequence[Frame],
+    queue: QueueRecords | None,
+    errors: Mapping[str, tuple[SourceError, ...]],
+    now: float,
+    stale_after_s: float,
+) -> Picture:
+    """The fleet as the newest frames and the queue's last answer show it.
+
+    Args:
+        frames: Newest frame with values of every node and origin.
+        queue: Last answer of the queue, None without one.
+        errors: What is wrong now with a node, by the name its source uses.
+        now: Unix time of the picture.
+        stale_after_s: Age beyond which values are no longer shown as the present.
+    """
+    names = NodeNames(queue.nodes if queue else ())
+    named = [(names.canonical(frame.node, frame.host_names), frame) for frame in frames]
+    gpus = gpus_of(named, now, stale_after_s)
+    on_node: dict[str, list[Gpu]] = {}
+    for gpu in gpus.values():
+        on_node.setdefault(gpu.node, []).append(gpu)
+    troubles = {names.canonical(node, ()): trouble for node, trouble in errors.items() if node}
+    nodes = _nodes(named, queue, on_node, troubles, now - stale_after_s)
+    if queue is None:
+        return Picture(nodes, gpus, ())
+    files = {node.name: _minors(node) for node in queue.nodes}
+    by_job: dict[str, dict[tuple[str, int], Process]] = {}
+    for gpu in gpus.values():
+        for process in gpu.processes:
+            if process.job_id is not None:
+                by_job.setdefault(process.job_id, {})[process.node, process.pid] = process
+    jobs = tuple(
+        _view(job, on_node, files, tuple(by_job.get(job.job_id, {}).values())) for job in queue.jobs
+    )
+    return Picture(nodes, gpus, jobs)
+
+
+class NodeNames:
+    """Finds the queue's name of a node: NodeName, NodeHostName, NodeAddr, then short name."""
+
+    def __init__(self, nodes: Iterable[SlurmNode]) -> None:
+        """Index the queue's nodes by everything they may be called."""
+        self._names: dict[str, str] = {}
+        listed = tuple(nodes)
+        aliases = (
+            [(node.name, node.name) for node in listed],
+            [(node.host_name, node.name) for node in listed],
+            [(node.address, node.name) for node in listed],
+            [(node.name.partition(".")[0], node.name) for node in listed],
+        )
+        for pairs in aliases:
+            found: dict[str, set[str]] = {}
+            for alias, name in pairs:
+                found.setdefault(alias, set()).add(name)
+            for alias, owners in found.items():
+                # Two nodes that answer to one name are told apart by a better name, or not at all.
+                if alias and len(owners) == 1:
+                    self._names.setdefault(alias, next(iter(owners)))
+
+    def canonical(self, name: str, others: Sequence[str]) -> str:
+        """The queue's name of a node, else the name its source uses."""
+        for alias in (name, *others, name.partition(".")[0]):
+            if alias in self._names:
+                return self._names[alias]
+        return name
+
+
+def _nodes(
+    named: Sequence[tuple[str, Frame]],
+    queue: QueueRecords | None,
+    on_node: Mapping[str, list[Gpu]],
+    errors: Mapping[str, tuple[SourceError, ...]],
+    fresh_from: float,
+) -> dict[str, Node]:
+    newest: dict[str, Frame] = {}
+    for name, frame in named:
+        if name not in newest or frame.taken_at > newest[name].taken_at:
+            newest[name] = frame
+    states = {node.name: node.state for node in queue.nodes} if queue else {}
+    nodes = {}
+    for name in dict.fromkeys((*states, *newest, *errors)):
+        frame_now = newest.get(name)
+        ordered = sorted(on_node.get(name, ()), key=lambda gpu: (gpu.nvml_index or 0, gpu.uuid))
+        nodes[name] = Node(
+            name,
+            tuple(gpu.uuid for gpu in ordered),
+            frame_now.taken_at if frame_now else None,
+            frame_now is not None and frame_now.taken_at < fresh_from,
+            states.get(name),
+            errors.get(name, ()),
+            frame_now.lateness_s if frame_now else None,
+            frame_now.block("node") if frame_now else None,
+        )
+    return nodes
+
+
+def _minors(node: SlurmNode) -> tuple[int, ...]:
+    """Minor number of every IDX; empty where gres.conf does not say it for all of them."""
+    matches = [_DEVICE.match(file) for file in node.gpu_files]
+    minors = [int(match[1]) for match in matches if match]
+    return tuple(minors) if len(minors) == len(matches) else ()
+
+
+def _view(
+    job: Job,
+    on_node: Mapping[str, list[Gpu]],
+    files: Mapping[str, tuple[int, ...]],
+    processes: tuple[Process, ...],
+) -> JobView:
+    uuids: list[str] = []
+    contradictions: list[str] = []
+    for allocation in job.allocations:
+        seen = {uuid for p in processes if p.node == allocation.node for uuid in p.gpu_uuids}
+        held, trouble = _held(
+            job, allocation, on_node.get(allocation.node, []), files.get(allocation.node, ()), seen
+        )
+        uuids += held
+        contradictions += trouble
+    elsewhere = {p.node for p in processes} - {a.node for a in job.allocations}
+    if job.state == "RUNNING":
+        contradictions += [
+            f"processes of job {job.label} run on {node}, where it holds no GPU"
+            for node in sorted(elsewhere)
+        ]
+    granted = sum(allocation.gpu_count for allocation in job.allocations)
+    ranks = sorted(
+        (_rank(process) for process in processes),
+        key=lambda r: (r.world_id or "~", r.rank is None, r.rank or 0, r.node, r.pid),
+    )
+    return JobView(
+        job, tuple(uuids), max(0, granted - len(uuids)), tuple(ranks), tuple(contradictions)
+    )
+
+
+def _held(
+    job: Job,
+    allocation: Allocation,
+    gpus: Sequence[Gpu],
+    minors: tuple[int, ...],
+    seen: set[str],
+) -> tuple[list[str], list[str]]:
+    """UUIDs that a job holds on one node, and where Slurm and the processes disagree."""
+    by_minor = {gpu.minor_number: gpu.uuid for gpu in gpus}
+    derived = [
+        by_minor[minors[index]]
+        for index in allocation.gpu_indices or ()
+        if index < len(minors) and minors[index] in by_minor
+    ]
+    if not derived and allocation.gpu_count == len(gpus):
+        # A job that holds the whole node needs no order to be known.
+        ordered = sorted(gpus, key=lambda gpu: (gpu.nvml_index or 0, gpu.uuid))
+        derived = [gpu.uuid for gpu in ordered]
+    strangers = sorted(seen - set(derived))
+    if not strangers:
+        return derived, []
+    if len(derived) + len(strangers) <= allocation.gpu_count:
+        return derived + strangers, []
+    kept = [uuid for uuid in derived if uuid in seen]
+    room = max(0, allocation.gpu_count - len(kept) - len(strangers))
+    kept += [uuid for uuid in derived if uuid not in seen][:room]
+    trouble = [
+        f"a process of job {job.label} is on {uuid} of {allocation.node}, "
+        "which Slurm's allocation does not name"
+        for uuid in strangers
+    ]
+    return kept + strangers, trouble
+
+
+def _rank(process: Process) -> Rank:
+    where = place(process)
+    return Rank(
+        process.step,
+        where.world_id,
+        where.rank,
+        where.local_rank,
+        where.world_size,
+        process.node,
+        process.pid,
+        process.gpu_uuids,
+        where.why,
+        process.name,
+    )

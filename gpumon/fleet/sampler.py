@@ -1,0 +1,236 @@
+"""The one loop: collects frames until the period's deadline, joins them, publishes a Tick."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Final, Protocol
+
+from gpumon.fleet.join import join
+from gpumon.fleet.newest import Newest
+from gpumon.model.tick import Tick
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from gpumon.model.finding import DetectionReport
+    from gpumon.model.tick import WindowReader
+    from gpumon.sources.source import Clock, Source, Wish
+
+STALE_PERIODS: Final = 3.0
+"""Values older than this many periods are stale; one lost line is not yet a lost node."""
+STALE_FLOOR_S: Final = 5.0
+"""No value is called stale before this, so that a fast beat does not flicker."""
+GRACE_S: Final = 10.0
+"""A single look waits this much longer than asked for nodes that have not answered yet."""
+DETECTION_WAIT_S: Final = 10.0
+"""A single look waits this long for the detection worker, whose start takes about a second."""
+
+
+class Past(Protocol):
+    """Where ticks are remembered; `gpumon.fleet.history.History` is one."""
+
+    def append(self, tick: Tick) -> None:
+        """Remember the values of a tick."""
+        ...
+
+    def reader(self) -> WindowReader:
+        """Reader of everything remembered so far."""
+        ...
+
+    def close(self) -> None:
+        """Free the memory."""
+        ...
+
+
+class Detection(Protocol):
+    """The detection engine as the sampler sees it; handed in, because it is a floor above."""
+
+    def submit(self, tick: Tick) -> None:
+        """Hand over a picture without waiting; dropped while one is being judged."""
+        ...
+
+    def collect(self) -> DetectionReport | None:
+        """The newest answer that has not been collected yet."""
+        ...
+
+    def finish(self, timeout_s: float) -> DetectionReport | None:
+        """The answer to the last picture, waiting for it at most so long."""
+        ...
+
+    def close(self) -> None:
+        """End the worker."""
+        ...
+
+
+class Sampler:
+    """Collects, joins and publishes on a plain thread of its own, or once in the caller's."""
+
+    def __init__(
+        self,
+        sources: Sequence[Source],
+        clock: Clock,
+        period_s: float,
+        remember: Callable[[], Past] | None = None,
+        judge: Callable[[], Detection] | None = None,
+    ) -> None:
+        """Nothing runs before `start` or `look`.
+
+        Args:
+            sources: One per target.
+            clock: Time, real or injected.
+            period_s: Seconds between ticks.
+            remember: Makes the memory when the sampling begins; None: a single sample needs none.
+            judge: Makes the detection engine likewise; None: no findings.
+        """
+        self._sources = tuple(sources)
+        self._clock = clock
+        self._period_s = period_s
+        self._remember = remember
+        self._judge = judge
+        self._past: Past | None = None
+        self._detection: Detection | None = None
+        self._newest = Newest()
+        self._number = 0
+        self._report: DetectionReport | None = None
+        self._arrived = threading.Event()
+        self._closing = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self, on_tick: Callable[[Tick], None]) -> None:
+        """Publish a tick every period from a thread of its own."""
+        self._thread = threading.Thread(
+            target=self._run, args=(on_tick,), name="sampler", daemon=True
+        )
+        self._thread.start()
+
+    def _run(self, on_tick: Callable[[Tick], None]) -> None:
+        self._open()
+        try:
+            beat = self._clock.monotonic() + self._period_s
+            self._gather(beat, self._is_settled)
+            beat = min(beat, self._clock.monotonic())
+            while not self._closing.is_set():
+                self._take()
+                tick = self.tick(max(0.0, self._clock.monotonic() - beat))
+                on_tick(self._judged(tick))
+                beat = max(beat + self._period_s, self._clock.monotonic())
+                self._clock.wait(self._closing, beat - self._clock.monotonic())
+        finally:
+            self._free()
+
+    def look(self, seconds: float) -> Tick:
+        """One tick after watching for `seconds`; 0: the first report of every node.
+
+        Nodes that have not answered by then are waited for, at most `GRACE_S` more.
+        """
+        self._open()
+        self._gather(self._clock.monotonic() + seconds + GRACE_S, self._is_settled)
+        beat = self._clock.monotonic()
+        end = beat + seconds
+        while beat < end and not self._closing.is_set():
+            self.tick(0.0)
+            beat = min(beat + self._period_s, end)
+            self._clock.wait(self._closing, beat - self._clock.monotonic())
+            self._take()
+        tick = self.tick(0.0)
+        if self._detection is None:
+            return tick
+        self._detection.submit(tick)
+        self._report = self._detection.finish(DETECTION_WAIT_S)
+        return self._with_findings(tick)
+
+    def wish(self, wish: Wish) -> None:
+        """Pass a wish to every source; a new period is also the sampler's."""
+        if wish.period_s is not None:
+            self._period_s = wish.period_s
+        for source in self._sources:
+            source.wish(wish)
+
+    def close(self) -> None:
+        """End everything; bounded, because a source or driver may hang."""
+        self._closing.set()
+        self._arrived.set()
+        if self._thread is None:
+            self._free()
+        else:
+            self._thread.join(0.45)
+
+    def _open(self) -> None:
+        for source in self._sources:
+            source.start(self._arrived.set)
+        if self._judge is not None:
+            self._detection = self._judge()
+        if self._remember is not None:
+            self._past = self._remember()
+
+    def _free(self) -> None:
+        for source in self._sources:
+            source.close()
+        if self._detection is not None:
+            self._detection.close()
+        if self._past is not None:
+            self._past.close()
+
+    def _is_settled(self) -> bool:
+        return not any(source.pending() for source in self._sources)
+
+    def _take(self) -> None:
+        for source in self._sources:
+            self._newest.take(source.poll())
+
+    def _gather(self, deadline: float, is_enough: Callable[[], bool]) -> None:
+        """Take frames as they arrive until enough are there or the deadline passes."""
+        while not self._closing.is_set():
+            self._arrived.clear()
+            self._take()
+            left_s = deadline - self._clock.monotonic()
+            if left_s <= 0 or is_enough():
+                return
+            self._clock.wait(self._arrived, left_s)
+
+    def tick(self, lateness_s: float) -> Tick:
+        """The picture of this instant, remembered where there is a past."""
+        now = self._clock.now()
+        newest = self._newest
+        newest.forget(now)
+        stale_after_s = max(STALE_FLOOR_S, STALE_PERIODS * self._period_s)
+        queue = newest.queue
+        picture = join(newest.frames, queue, newest.node_errors, now, stale_after_s)
+        self._number += 1
+        tick = Tick(
+            number=self._number,
+            at=now,
+            observed_since=newest.first_at or now,
+            period_s=self._period_s,
+            targets=tuple(newest.target(source.url, now) for source in self._sources),
+            nodes=picture.nodes,
+            gpus=picture.gpus,
+            jobs=picture.jobs,
+            queue_at=queue.jobs_at if queue else None,
+            findings=(),
+            coverage=(),
+            errors=newest.errors,
+            lateness_s=lateness_s,
+        )
+        if self._past is None:
+            return tick
+        self._past.append(tick)
+        return tick._replace(history=self._past.reader())
+
+    def _judged(self, tick: Tick) -> Tick:
+        """The tick with the newest findings; judged itself when the worker is free."""
+        if self._detection is None:
+            return tick
+        self._detection.submit(tick)
+        self._report = self._detection.collect() or self._report
+        return self._with_findings(tick)
+
+    def _with_findings(self, tick: Tick) -> Tick:
+        report = self._report
+        if report is None:
+            return tick
+        return tick._replace(
+            findings=report.findings,
+            coverage=report.coverage,
+            errors=tick.errors + report.errors,
+        )

@@ -1,0 +1,212 @@
+"""The JSON document: one picture as plain data, keys with units, null for unknown.
+
+Its form is `document-1.schema.json` beside this file; within a major version it only grows.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from gpumon import __version__
+from gpumon.model.fields import NODE_FIELDS, clock_event_names
+from gpumon.model.gpu_fields import GPU_FIELDS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gpumon.model.cluster import Gpu, JobView, Node, Process, Rank
+    from gpumon.model.finding import Coverage, Finding
+    from gpumon.model.frame import SourceError
+    from gpumon.model.tick import TargetState, Tick
+
+SCHEMA: Final = "gpumon-document/1"
+"""Name and major version of the document's form."""
+
+GPU_KEYS: Final = tuple(field.key for field in GPU_FIELDS if field.key != "index")
+
+
+def moment(at: float | None) -> str | None:
+    """RFC 3339 time in UTC with milliseconds."""
+    if at is None:
+        return None
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def document(tick: Tick, keeps: Callable[[JobView], bool] | None = None) -> dict[str, Any]:
+    """The whole picture.
+
+    Args:
+        tick: What to report.
+        keeps: Which jobs to report, with their findings; None: all.
+    """
+    jobs = [view for view in tick.jobs if keeps is None or keeps(view)]
+    subjects = {f"job:{view.job.job_id}" for view in jobs}
+    findings = [
+        finding
+        for finding in tick.findings
+        if keeps is None or finding.subject.partition("/")[0] in subjects
+    ]
+    return {
+        "schema": SCHEMA,
+        "tool": {"name": "gpumon", "version": __version__},
+        "generated_at": moment(tick.at),
+        "observed_since": moment(tick.observed_since),
+        "targets": [_target(target) for target in tick.targets],
+        "nodes": [_node(tick, node) for node in tick.nodes.values()],
+        "jobs": [_job(view) for view in jobs],
+        "findings": [_finding(finding) for finding in findings],
+        "coverage": [_coverage(coverage) for coverage in tick.coverage],
+        "errors": [_error(error) for error in tick.errors],
+    }
+
+
+def _error(error: SourceError) -> dict[str, Any]:
+    return {"where": error.where, "message": error.message, "hint": error.hint or None}
+
+
+def _target(target: TargetState) -> dict[str, Any]:
+    return {
+        "url": target.url,
+        "ok": target.is_ok,
+        "error": _error(target.error) if target.error else None,
+        "age_s": None if target.age_s is None else round(target.age_s, 3),
+    }
+
+
+def _node(tick: Tick, node: Node) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for field in NODE_FIELDS:
+        value = None
+        if node.block is not None and node.block.keys and not node.is_stale:
+            value = node.block.value(field.key, 0)
+        values[field.key] = _number(value)
+    facts = {
+        label: node.block.label(label, 0) if node.block is not None and node.block.keys else None
+        for label in ("driver_version", "nvml_version")
+    }
+    return {
+        "name": node.name,
+        "state": node.state,
+        "age_s": None if node.taken_at is None else round(tick.at - node.taken_at, 3),
+        "stale": node.is_stale,
+        "lateness_s": node.lateness_s,
+        **facts,
+        **values,
+        "gpus": [_gpu(tick.gpus[uuid]) for uuid in node.gpu_uuids],
+        "errors": [_error(error) for error in node.errors],
+    }
+
+
+def _gpu(gpu: Gpu) -> dict[str, Any]:
+    values = {key: _number(gpu.value(key)) for key in GPU_KEYS}
+    missing = {key: gpu.reason(key) for key, value in values.items() if value is None}
+    mask = gpu.value("clock_event_reasons")
+    return {
+        "uuid": gpu.uuid,
+        "index": gpu.nvml_index,
+        "name": gpu.label("name"),
+        "pci_bus_id": gpu.label("pci_bus_id"),
+        "origin": gpu.origin,
+        "stale": gpu.is_stale,
+        **values,
+        "clock_event_names": None if mask is None else list(clock_event_names(int(mask))),
+        "missing": {key: str(reason) for key, reason in missing.items()},
+        "links": [],
+        "processes": [_process(process, gpu.uuid) for process in gpu.processes],
+    }
+
+
+def _process(process: Process, uuid: str) -> dict[str, Any]:
+    return {
+        "pid": process.pid,
+        "name": process.name,
+        "uid": process.uid,
+        "job_id": process.job_id,
+        "step": process.step,
+        "mem_used_bytes": _number(process.mem_used_bytes.get(uuid)),
+        "start_time_s": _number(process.start_time_s),
+    }
+
+
+def _job(view: JobView) -> dict[str, Any]:
+    job = view.job
+    return {
+        "job_id": job.job_id,
+        "label": job.label,
+        "name": job.name,
+        "user": job.user,
+        "account": job.account,
+        "partition": job.partition,
+        "state": job.state,
+        "reason": job.reason or None,
+        "submitted_at": moment(job.submit_at),
+        "started_at": moment(job.start_at),
+        "ends_at": moment(job.end_at),
+        "time_limit_s": job.time_limit_s,
+        "interactive": job.is_interactive,
+        "nodes": list(job.nodes),
+        "gpu_count": job.gpu_count,
+        "gpus": list(view.gpu_uuids),
+        "gpus_unknown": view.gpus_unknown,
+        "ranks": [_rank(rank) for rank in view.ranks],
+        "contradictions": list(view.contradictions),
+    }
+
+
+def _rank(rank: Rank) -> dict[str, Any]:
+    return {
+        "step": rank.step,
+        "world_id": rank.world_id,
+        "rank": rank.rank,
+        "local_rank": rank.local_rank,
+        "world_size": rank.world_size,
+        "node": rank.node,
+        "pid": rank.pid,
+        "program": rank.program,
+        "gpu_uuids": list(rank.gpu_uuids),
+        "why": rank.why,
+    }
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    return {
+        "detector": finding.detector,
+        "class": finding.finding_class,
+        "subject": finding.subject,
+        "severity": finding.severity.value,
+        "confidence": finding.confidence.value,
+        "summary": finding.summary,
+        "evidence": [
+            {"field": e.field, "subject": e.subject, "text": e.text, "value": _number(e.value)}
+            for e in finding.evidence
+        ],
+        "window": {
+            "start": moment(finding.window.start),
+            "end": moment(finding.window.end),
+            "duration_s": round(finding.window.end - finding.window.start, 3),
+            "samples": finding.window.samples,
+        },
+        "first_seen": moment(finding.first_seen),
+        "last_seen": moment(finding.last_seen),
+        "advice": list(finding.advice),
+        "gpu_seconds": _number(finding.gpu_seconds),
+    }
+
+
+def _coverage(coverage: Coverage) -> dict[str, Any]:
+    return {
+        "detector": coverage.detector,
+        "state": coverage.state,
+        "subjects_seen": coverage.subjects_seen,
+        "subjects_blind": coverage.subjects_blind,
+        "missing_fields": list(coverage.missing_fields),
+        "note": coverage.note or None,
+    }
+
+
+def _number(value: float | None) -> float | int | None:
+    """The number as JSON writes it: whole values as integers, others to six digits."""
+    if value is None or isinstance(value, int):
+        return value
+    return int(value) if value.is_integer() else round(value, 6)

@@ -1,0 +1,108 @@
+"""The target `demo`: a simulated fleet with known faults, needs no GPU and no cluster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from gpumon.model.frame import Frame
+from gpumon.simulate.fleet import Fleet, Label
+from gpumon.simulate.frames import FrameMaker
+from gpumon.simulate.records import queue_records
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gpumon.sources.source import Clock, Wish
+
+DEFAULT_NODES: Final = 6
+DEFAULT_GPUS_PER_NODE: Final = 8
+DEFAULT_SEED: Final = 1
+
+QUEUE_PERIOD_S: Final = 10.0
+"""How often the queue answers, seconds: real ones are asked more rarely, a demo shows off."""
+
+_EARLY: Final = 0.1
+"""Share of a period by which a poll may come early and still be answered."""
+
+
+class DemoSource:
+    """Frames of the simulated fleet, computed when polled for the time that is polled.
+
+    The fleet begins at the clock's time of construction; from there on a frame depends on size,
+    seed and time alone.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        nodes: int = DEFAULT_NODES,
+        gpus_per_node: int = DEFAULT_GPUS_PER_NODE,
+        seed: int = DEFAULT_SEED,
+        *,
+        clock: Clock,
+        period_s: float = 1.0,
+    ) -> None:
+        """Set the size; the fleet itself is built at the start or the first poll.
+
+        Args:
+            url: The target as the user wrote it.
+            nodes: Nodes that answer; the queue lists one more, which is down.
+            gpus_per_node: GPUs of each node.
+            seed: What tells two fleets of one size apart.
+            clock: Where the beginning of the fleet is read from.
+            period_s: Least time between two frames of one node, seconds.
+        """
+        self.url = url
+        self._size = (nodes, gpus_per_node, seed)
+        self._origin = clock.now()
+        self._period_s = period_s
+        self._fleet: Fleet | None = None
+        self._maker: FrameMaker | None = None
+        self._polled_at: float | None = None
+        self._queued_at: float | None = None
+
+    @property
+    def fleet(self) -> Fleet:
+        """The simulated fleet, built when first asked for."""
+        if self._fleet is None:
+            self._fleet = Fleet(*self._size, self._origin)
+        return self._fleet
+
+    def start(self, wake: Callable[[], None]) -> None:
+        """Begin: the first frames can be polled at once."""
+        wake()
+
+    def poll(self, now: float) -> list[Frame]:
+        """One frame per node, and the queue's when due; nothing before the period has passed."""
+        if not _is_due(self._polled_at, now, self._period_s):
+            return []
+        if self._maker is None:
+            self._maker = FrameMaker(self.fleet, self.url)
+        self._polled_at = now
+        frames = self._maker.frames(now, self._period_s)
+        if _is_due(self._queued_at, now, QUEUE_PERIOD_S):
+            self._queued_at = now
+            queue = queue_records(self.fleet, now)
+            frames.append(Frame(self.url, "", now, 0.0, {}, queue=queue))
+        return frames
+
+    def pending(self) -> bool:
+        """Whether nothing has been polled yet: every poll answers for all nodes."""
+        return self._polled_at is None
+
+    def wish(self, wish: Wish) -> None:
+        """Take a new period; a closer look at some nodes costs nothing here and changes nothing."""
+        if wish.period_s is not None and wish.period_s > 0:
+            self._period_s = wish.period_s
+
+    def labels(self, until: float) -> list[Label]:
+        """What is true of the jobs that started before a time, faults first."""
+        return self.fleet.labels(until)
+
+    def close(self) -> None:
+        """Nothing to free: there is no process, socket or thread."""
+
+
+def _is_due(last: float | None, now: float, period_s: float) -> bool:
+    # A time before the last one means that somebody jumped back.
+    return last is None or now < last or now - last >= period_s * (1.0 - _EARLY)

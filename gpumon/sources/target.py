@@ -1,0 +1,142 @@
+"""What the user asks to watch, written as a URL, and the source that reads it."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import parse_qsl
+
+from gpumon.model.hostlist import expand, is_host_name
+from gpumon.model.text import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gpumon.model.cluster import Job
+    from gpumon.sources.source import Clock, Source
+
+USER_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.@-]{0,63}\Z")
+"""Login names that ssh's `-l` may be given."""
+
+DEMO: Final = re.compile(r"demo(?::(?P<nodes>\d{1,5})x(?P<gpus>\d{1,3}))?\Z")
+DEMO_SIZE: Final = (6, 8)
+"""Nodes and GPUs per node of a demo fleet that names no size."""
+
+NODES_BY: Final = ("ssh", "none")
+"""How a Slurm target reaches the jobs' nodes."""
+
+KNOWN: Final = "local, slurm, ssh://[user@]host, demo[:NODESxGPUS]"
+
+
+class TargetError(ValueError):
+    """A target is not of any known form; the message names it and the way out."""
+
+
+class Target(NamedTuple):
+    """One parsed target."""
+
+    url: str
+    scheme: str
+    """`local`, `slurm`, `ssh` or `demo`."""
+    hosts: tuple[str, ...] = ()
+    user: str = ""
+    port: int | None = None
+    nodes_by: str = "ssh"
+    demo_size: tuple[int, int] = DEMO_SIZE
+    seed: int = 1
+
+
+class Look(NamedTuple):
+    """How a source is to look: once or on a beat."""
+
+    period_s: float
+    is_single: bool
+    """One report of each node, no second start."""
+    keeps: Callable[[Job], bool]
+    """Which jobs of a queue are wanted; only their nodes are reached."""
+
+
+def parse(text: str) -> Target:
+    """The target that a URL names.
+
+    Raises:
+        TargetError: It names none.
+    """
+    shown = plain(text)
+    if text.startswith("ssh://"):
+        return _ssh(shown, text)
+    path, _, query = text.partition("?")
+    options = dict(parse_qsl(query, keep_blank_values=True))
+    if path == "local" and not options:
+        return Target(shown, "local")
+    if path == "slurm":
+        return _slurm(shown, options)
+    if path.partition(":")[0] == "demo":
+        return _demo(shown, path, options)
+    message = f"{shown!r} is not a target; known are {KNOWN}"
+    raise TargetError(message)
+
+
+def _slurm(url: str, options: dict[str, str]) -> Target:
+    by = options.pop("nodes", "ssh")
+    if options or by not in NODES_BY:
+        message = f"{url!r}: a Slurm target takes ?nodes=" + " or ".join(NODES_BY)
+        raise TargetError(message)
+    return Target(url, "slurm", nodes_by=by)
+
+
+def _demo(url: str, path: str, options: dict[str, str]) -> Target:
+    match = DEMO.match(path)
+    seed = options.pop("seed", "1")
+    if match is None or options or not seed.isdecimal():
+        message = f"{url!r}: a demo fleet is written demo, demo:6x8 or demo:6x8?seed=2"
+        raise TargetError(message)
+    size = DEMO_SIZE
+    if match["nodes"]:
+        size = (int(match["nodes"]), int(match["gpus"]))
+    if not all(size):
+        message = f"{url!r}: a demo fleet needs at least one node and one GPU"
+        raise TargetError(message)
+    return Target(url, "demo", demo_size=size, seed=int(seed))
+
+
+def _ssh(url: str, text: str) -> Target:
+    authority = text.removeprefix("ssh://").rstrip("/")
+    user, _, rest = authority.rpartition("@")
+    match = re.fullmatch(r"(?P<hosts>.+?)(?::(?P<port>\d{1,5}))?", rest)
+    try:
+        hosts = expand(match["hosts"]) if match else ()
+    except ValueError as error:
+        message = f"{url!r}: {error}"
+        raise TargetError(message) from error
+    wrong = [host for host in hosts if not is_host_name(host)]
+    if not hosts or wrong or (user and not USER_NAME.match(user)):
+        message = (
+            f"{url!r}: ssh targets are written ssh://[user@]host[:port], host[001-128] allowed"
+        )
+        raise TargetError(message)
+    port = int(match["port"]) if match and match["port"] else None
+    return Target(url, "ssh", hosts=hosts, user=user, port=port)
+
+
+def open_source(target: Target, look: Look, clock: Clock) -> Source:
+    """The source that reads a target; nothing runs before its `start`."""
+    if target.scheme == "demo":
+        from gpumon.sources.demo import DemoSource
+
+        nodes, gpus = target.demo_size
+        return DemoSource(target.url, nodes, gpus, target.seed, clock, look.period_s)
+    from gpumon.sources.pool import ProbePool
+
+    if target.scheme == "slurm":
+        from gpumon.sources.slurm.target import SlurmSource
+
+        return SlurmSource(target, look, clock)
+    if target.scheme == "ssh":
+        from gpumon.sources.ssh import endpoint
+
+        endpoints = [endpoint(host, target.user, target.port) for host in target.hosts]
+        return ProbePool(target.url, endpoints, look.period_s, clock, look.is_single)
+    from gpumon.sources.local import local_source
+
+    return local_source(look.period_s, clock, look.is_single)
