@@ -7,7 +7,10 @@ not have is left out: the stand-in then answers NOT_SUPPORTED, as the driver doe
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
 Values = dict[str, str]
 

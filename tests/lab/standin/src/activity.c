@@ -1,12 +1,13 @@
 /* What pretend contexts and listed processes make of a GPU: use, memory, power, energy. */
+#include <math.h>
 #include <string.h>
 
 #include "standin.h"
 
-static double overlap_s(const Context *context, double from, double to, double now)
+static double overlap_s(const Context *context, double from, double to)
 {
     double start = context->start_s > from ? context->start_s : from;
-    double end = context->end_s < 0 ? now : context->end_s;
+    double end = context->end_s < 0 ? context->alive_s : context->end_s;
     end = end < to ? end : to;
     return end > start ? end - start : 0;
 }
@@ -35,7 +36,7 @@ static void add(Activity *sum, const Activity *part, double weight)
 void activity_now(const Gpu *gpu, Activity *out)
 {
     int count;
-    const Context *contexts = pool_scan(&count);
+    const Context *contexts = pool_scan(&count, false);
     *out = (Activity){0};
     for (int i = 0; i < count; i++) {
         if (!lives(&contexts[i]) || strcmp(contexts[i].uuid, gpu->uuid) != 0)
@@ -49,23 +50,23 @@ void activity_now(const Gpu *gpu, Activity *out)
 void activity_mean(const Gpu *gpu, double from, double to, Activity *out)
 {
     int count;
-    const Context *contexts = pool_scan(&count);
-    double span = to - from, now = monotonic_s();
+    const Context *contexts = pool_scan(&count, false);
+    double span = to - from;
     *out = (Activity){0};
     for (int i = 0; i < count && span > 0; i++)
         if (strcmp(contexts[i].uuid, gpu->uuid) == 0)
-            add(out, &contexts[i].activity, overlap_s(&contexts[i], from, to, now) / span);
+            add(out, &contexts[i].activity, overlap_s(&contexts[i], from, to) / span);
     clamp(out);
 }
 
 double activity_extra_mj(const Gpu *gpu)
 {
     int count;
-    const Context *contexts = pool_scan(&count);
-    double now = monotonic_s(), energy = 0;
+    const Context *contexts = pool_scan(&count, false);
+    double energy = 0;
     for (int i = 0; i < count; i++)
         if (strcmp(contexts[i].uuid, gpu->uuid) == 0)
-            energy += contexts[i].activity.extra_mw * overlap_s(&contexts[i], 0, now, now);
+            energy += contexts[i].activity.extra_mw * overlap_s(&contexts[i], 0, INFINITY);
     return energy;
 }
 
@@ -75,7 +76,7 @@ int activity_processes(const Gpu *gpu, char kind, Process *out, int capacity)
     for (int i = 0; i < gpu->process_count && found < capacity; i++)
         if (gpu->processes[i].kind == kind)
             out[found++] = gpu->processes[i];
-    const Context *contexts = pool_scan(&count);
+    const Context *contexts = pool_scan(&count, true);
     for (int i = 0; kind == 'C' && i < count && found < capacity; i++) {
         const Context *context = &contexts[i];
         if (!lives(context) || strcmp(context->uuid, gpu->uuid) != 0)

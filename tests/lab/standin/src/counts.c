@@ -49,7 +49,12 @@ static void map_file(const char *path)
     snprintf(mapped_path, sizeof mapped_path, "%s", path);
     for (int slot = 0; slot < MAX_SLOTS; slot++)
         record_of_slot[slot] = -1;
-    int fd = *path ? open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666) : -1;
+    if (!*path)
+        return;
+    /* In a sticky folder the kernel may refuse O_CREAT on somebody else's file, so first without. */
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0)
+        fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (fd < 0)
         return;
     (void)!fchmod(fd, 0666);

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -22,7 +23,6 @@ typedef struct {
     bool own; /* created by this process: probing our own lock would release it */
     pid_t owner;
     bool seen;
-    double last_alive_s;
 } Watch;
 
 static Context pool[MAX_CONTEXTS];
@@ -74,7 +74,7 @@ static double read_end(const Context *context)
     return end;
 }
 
-/* Whoever sees the end first writes it down; everybody else then agrees with it. */
+/* Whoever sees the end first writes it down; nobody goes back behind what it has reported itself. */
 static void write_end(Context *context, double end_s)
 {
     char path[8192], text[64];
@@ -83,7 +83,7 @@ static void write_end(Context *context, double end_s)
     context->end_s = end_s;
     if (fd < 0) {
         double known = errno == EEXIST ? read_end(context) : -1;
-        context->end_s = known >= 0 ? known : end_s;
+        context->end_s = known > end_s ? known : end_s;
         return;
     }
     int length = snprintf(text, sizeof text, "%.6f\n", end_s);
@@ -110,9 +110,10 @@ static void learn(const char *name)
             close(fd);
         return;
     }
-    snprintf(context->name, TEXT, "%s", name);
+    memcpy(context->name, name, strlen(name) + 1);
     context->end_s = read_end(context);
-    watches[pool_count] = (Watch){.fd = fd, .seen = true, .last_alive_s = context->start_s};
+    context->alive_s = context->start_s;
+    watches[pool_count] = (Watch){.fd = fd, .seen = true};
     pool_count++;
 }
 
@@ -123,12 +124,11 @@ static void check_alive(Context *context, Watch *watch)
         return;
     struct flock probe = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     if (fcntl(watch->fd, F_GETLK, &probe) == 0 && probe.l_type != F_UNLCK) {
-        watch->last_alive_s = monotonic_s();
         if (probe.l_pid > 0)
             context->pid = (unsigned)probe.l_pid;
         return;
     }
-    write_end(context, watch->last_alive_s);
+    write_end(context, context->alive_s);
     close(watch->fd);
     watch->fd = -1;
 }
@@ -159,7 +159,7 @@ static void read_folder(void)
             forget(i);
 }
 
-const Context *pool_scan(int *count)
+const Context *pool_scan(int *count, bool fresh)
 {
     static struct timespec known;
     static double checked_s;
@@ -169,14 +169,17 @@ const Context *pool_scan(int *count)
     bool exists = stat(path, &info) == 0;
     double now = monotonic_s();
     bool changed = exists && (info.st_mtim.tv_sec != known.tv_sec || info.st_mtim.tv_nsec != known.tv_nsec);
-    /* 20 ms bounds how long a kill goes unnoticed and what a sweep of many calls pays for it. */
-    if (changed || now - checked_s > 0.02 || (!exists && pool_count)) {
+    /* Process lists look afresh; for other calls a kill may go unnoticed for 20 ms, which keeps them cheap. */
+    if (fresh || changed || now - checked_s > 0.02 || (!exists && pool_count)) {
         read_folder();
         for (int i = 0; i < pool_count; i++)
             check_alive(&pool[i], &watches[i]);
         known = info.st_mtim;
         checked_s = now;
     }
+    for (int i = 0; i < pool_count; i++)
+        if (pool[i].end_s < 0)
+            pool[i].alive_s = now;
     *count = pool_count;
     return pool;
 }
@@ -187,9 +190,6 @@ static int create_file(Context *context)
     char path[8192], final[8192], text[512];
     const Activity *a = &context->activity;
     static unsigned sequence;
-    in_folder(path, sizeof path, "", NULL);
-    if (mkdir(path, 01777) == 0)
-        (void)!chmod(path, 01777);
     snprintf(context->name, TEXT, "ctx.%d.%.6f.%u", (int)getpid(), context->start_s, sequence++);
     in_folder(path, sizeof path, "new.", context->name);
     in_folder(final, sizeof final, "", context->name);
@@ -225,17 +225,30 @@ static double extra_power_mw(const Gpu *gpu, const Activity *wanted, const Activ
     return extra < left ? extra : (left > 0 ? left : 0);
 }
 
+/* One creation at a time on this node, each seeing what the one before took. Returns the lock. */
+static int lock_folder(void)
+{
+    char path[8192];
+    in_folder(path, sizeof path, "", NULL);
+    if (mkdir(path, 01777) == 0)
+        (void)!chmod(path, 01777);
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0)
+        flock(fd, LOCK_EX);
+    return fd;
+}
+
 static int create_on(const Gpu *gpu, const Activity *wanted)
 {
     Activity now;
     int count;
+    pool_scan(&count, true);
     activity_now(gpu, &now);
     int64_t used = (gpu->mem_used_bytes == ABSENT ? 0 : gpu->mem_used_bytes) + now.mem_bytes;
     if (gpu->lost > 0)
         return -GPU_IS_LOST;
     if (gpu->mem_total_bytes != ABSENT && wanted->mem_bytes > gpu->mem_total_bytes - used)
         return -MEMORY;
-    pool_scan(&count);
     if (count == MAX_CONTEXTS)
         return -MEMORY;
     Context context = {.pid = (unsigned)getpid(), .start_s = monotonic_s(), .end_s = -1};
@@ -264,7 +277,11 @@ int standinContextCreateEx(unsigned index, unsigned long long mem_bytes, double 
     int gpu = devices_visible((int)index);
     Activity wanted = {.util = util, .sm = sm, .tensor = tensor, .dram = dram};
     wanted.mem_bytes = (int64_t)mem_bytes;
-    return answer(gpu < 0 ? -INVALID_ARGUMENT : create_on(&call.state->gpus[gpu], &wanted));
+    int folder = lock_folder();
+    int made = gpu < 0 ? -INVALID_ARGUMENT : create_on(&call.state->gpus[gpu], &wanted);
+    if (folder >= 0)
+        close(folder);
+    return answer(made);
 }
 
 int standinContextCreate(unsigned index, unsigned long long mem_bytes, unsigned sm, unsigned tensor)

@@ -203,8 +203,9 @@ typedef struct {
     char uuid[TEXT];
     unsigned pid;
     double start_s, end_s; /* end_s < 0 while it lives */
+    double alive_s;        /* until when this process has reported it as alive */
     Activity activity;
 } Context;
-const Context *pool_scan(int *count); /* lock held */
+const Context *pool_scan(int *count, bool fresh); /* lock held */
 
 #endif
