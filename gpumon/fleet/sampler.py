@@ -45,8 +45,8 @@ class Past(Protocol):
 class Detection(Protocol):
     """The detection engine as the sampler sees it; handed in, because it is a floor above."""
 
-    def submit(self, tick: Tick) -> None:
-        """Hand over a picture without waiting; dropped while one is being judged."""
+    def submit(self, tick: Tick) -> bool:
+        """Hand over a picture without waiting; False: one is still being judged."""
         ...
 
     def collect(self) -> DetectionReport | None:

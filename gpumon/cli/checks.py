@@ -1,0 +1,134 @@
+"""What the doctor looks at, one finding a line with the way out."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from importlib import metadata
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from gpumon.fleet.sampler import Sampler
+from gpumon.model.text import plain
+from gpumon.sources.slurm import gres_conf
+from gpumon.sources.source import SystemClock
+from gpumon.sources.target import Look, Target, open_source
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpumon.model.tick import Tick
+
+OK: Final = "ok"
+ABSENT: Final = "absent"
+"""Not there, which is no fault: a login node has no driver, a workstation no Slurm."""
+FAULT: Final = "fault"
+
+
+class Check(NamedTuple):
+    """One line of the doctor."""
+
+    what: str
+    state: str
+    """`ok`, `absent` or `fault`."""
+    says: str
+    way_out: str = ""
+
+
+def binding() -> Check:
+    """Whether `import pynvml` gives the official binding, not the old package of that name."""
+    spec = find_spec("pynvml")
+    if spec is None or spec.origin is None:
+        return Check("binding", FAULT, "nvidia-ml-py is not installed", "reinstall gpumon")
+    try:
+        version = metadata.version("nvidia-ml-py")
+    except metadata.PackageNotFoundError:
+        version = ""
+    if spec.submodule_search_locations is not None or not version:
+        return Check(
+            "binding",
+            FAULT,
+            f"the old package `pynvml` shadows nvidia-ml-py ({spec.origin})",
+            "pip uninstall pynvml, then pip install --force-reinstall nvidia-ml-py",
+        )
+    return Check("binding", OK, f"nvidia-ml-py {version}")
+
+
+def _look(target: Target) -> Tick:
+    clock = SystemClock()
+    look = Look(1.0, is_single=True, keeps=lambda _job: True)
+    sampler = Sampler([open_source(target, look, clock)], clock, 1.0)
+    try:
+        return sampler.look(0.0)
+    finally:
+        sampler.close()
+
+
+def driver() -> Iterator[Check]:
+    """What the local probe says of this machine's driver and GPUs."""
+    tick = _look(Target("local", "local"))
+    for error in tick.errors:
+        state = ABSENT if "Shared Library Not Found" in error.message else FAULT
+        yield Check("driver", state, f"{error.where}: {error.message}", error.hint)
+    if not tick.gpus:
+        return
+    block = next(iter(tick.nodes.values())).block
+    version = block.label("driver_version", 0) if block else None
+    names = sorted({gpu.label("name") or "unknown GPU" for gpu in tick.gpus.values()})
+    yield Check("driver", OK, f"{version or 'unknown'}, {len(tick.gpus)} GPUs: {', '.join(names)}")
+    hidden = [
+        process
+        for gpu in tick.gpus.values()
+        for process in gpu.processes
+        if process.why is not None
+    ]
+    if hidden:
+        yield Check(
+            "processes",
+            FAULT,
+            f"the ranks of {len(hidden)} GPU processes are hidden: {hidden[0].why}",
+            "their owner or root sees them; gpumon shows them without rank",
+        )
+
+
+def slurm() -> Iterator[Check]:
+    """Whether Slurm's commands answer, and whether gres.conf can be read."""
+    if shutil.which("scontrol") is None:
+        yield Check("slurm", ABSENT, "no scontrol on PATH", "load the site's slurm module")
+        return
+    tick = _look(Target("slurm", "slurm", nodes_by="none"))
+    for error in tick.errors:
+        yield Check("slurm", FAULT, f"{error.where}: {error.message}", error.hint)
+    if tick.queue_at is None:
+        return
+    yield Check("slurm", OK, f"{len(tick.jobs)} jobs, {len(tick.nodes)} nodes")
+    if gres_conf.find_and_read(os.environ) is gres_conf.NOT_FOUND:
+        yield Check(
+            "gres.conf",
+            ABSENT,
+            "not readable here, so Slurm's GPU indices have no device files",
+            "jobs' GPUs are then known by their processes, or where a job holds a whole node",
+        )
+    else:
+        yield Check("gres.conf", OK, "readable: Slurm's GPU indices have device files")
+
+
+def ssh() -> Check:
+    """Which ssh is used to reach nodes."""
+    program = shutil.which("ssh")
+    if program is None:
+        return Check("ssh", ABSENT, "no ssh on PATH", "apt install openssh-client")
+    done = subprocess.run([program, "-V"], capture_output=True, text=True, timeout=10, check=False)
+    return Check("ssh", OK, plain((done.stderr or done.stdout).strip()))
+
+
+def target(asked: Target) -> Iterator[Check]:
+    """Whether every node of a target answers."""
+    tick = _look(asked)
+    for error in tick.errors:
+        yield Check(asked.url, FAULT, f"{error.where}: {error.message}", error.hint)
+    answered = [node for node in tick.nodes.values() if node.taken_at is not None]
+    if answered or tick.queue_at is not None:
+        says = f"{len(answered)} of {len(tick.nodes)} nodes answer, {len(tick.gpus)} GPUs"
+        yield Check(asked.url, OK, says)

@@ -1,0 +1,82 @@
+"""`gpumon detectors`: what can be found here, and whether a plugin keeps the contract."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from typing import TYPE_CHECKING
+
+from gpumon.cli.exits import DONE, NOTHING_READ, USAGE, narrate
+from gpumon.cli.options import Parser
+from gpumon.detect import registry
+from gpumon.detect.contract import DetectorError, declaration_of
+
+if TYPE_CHECKING:
+    from gpumon.detect.registry import Entry
+
+
+def detectors(words: list[str]) -> int:
+    """Exit code of the command."""
+    made = Parser(prog="gpumon detectors", description="List, describe or check detectors.")
+    parts = made.add_subparsers(dest="part", required=True, metavar="list|describe|check")
+    parts.add_parser("list", help="names of the installed detectors; imports none of them")
+    describe = parts.add_parser("describe", help="what a detector claims, and from which windows")
+    describe.add_argument("name", help="name of an installed detector, or MODULE:CLASS")
+    check = parts.add_parser("check", help="run the conformance kit on a detector")
+    check.add_argument("target", metavar="MODULE:CLASS")
+    options = made.parse_args(words)
+    if options.part == "list":
+        return _list()
+    if options.part == "describe":
+        return _describe(options.name)
+    return _check(options.target)
+
+
+def _list() -> int:
+    for entry in registry.entries():
+        sys.stdout.write(f"{entry.key:<24} {entry.target}  ({entry.distribution})\n")
+    return DONE
+
+
+def _entry(name: str) -> Entry | None:
+    found = registry.entries([name] if ":" in name else [])
+    return next((entry for entry in found if name in (entry.key, entry.target)), None)
+
+
+def _describe(name: str) -> int:
+    entry = _entry(name)
+    if entry is None:
+        narrate(f"no detector is called {name!r}; see gpumon detectors list")
+        return USAGE
+    try:
+        detector = registry.load(entry)
+    except DetectorError as error:
+        narrate(str(error))
+        return NOTHING_READ
+    declared = declaration_of(detector)
+    sys.stdout.write(
+        f"{declared.name} {declared.version}  ({entry.distribution or entry.target})\n"
+        f"classes        {', '.join(declared.finding_classes)}\n"
+        f"needs          {', '.join(declared.needs)}\n"
+        f"supported      after {declared.supported_after_s:g} s observed\n"
+        f"established    after {declared.established_after_s:g} s observed\n\n"
+        f"{inspect.getdoc(type(detector)) or ''}\n"
+    )
+    return DONE
+
+
+def _check(target: str) -> int:
+    from gpumon.detect.checks import check_detector
+
+    try:
+        found = registry.load_class(target)
+    except DetectorError as error:
+        narrate(str(error))
+        return USAGE
+    results = check_detector(found)
+    for result in results:
+        sign = "FAULT " if result.problem else "ok    "
+        sys.stdout.write(
+            f"{sign}  {result.name}{': ' + result.problem if result.problem else ''}\n"
+        )
+    return NOTHING_READ if any(result.problem for result in results) else DONE
