@@ -14,10 +14,6 @@ if TYPE_CHECKING:
 
     from gpumon.sources.source import Clock, Wish
 
-DEFAULT_NODES: Final = 6
-DEFAULT_GPUS_PER_NODE: Final = 8
-DEFAULT_SEED: Final = 1
-
 QUEUE_PERIOD_S: Final = 10.0
 """How often the queue answers, seconds: real ones are asked more rarely, a demo shows off."""
 
@@ -35,10 +31,9 @@ class DemoSource:
     def __init__(
         self,
         url: str,
-        nodes: int = DEFAULT_NODES,
-        gpus_per_node: int = DEFAULT_GPUS_PER_NODE,
-        seed: int = DEFAULT_SEED,
-        *,
+        nodes: int,
+        gpus_per_node: int,
+        seed: int,
         clock: Clock,
         period_s: float = 1.0,
     ) -> None:

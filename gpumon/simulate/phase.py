@@ -1,0 +1,88 @@
+"""One phase of a step: what it asks of a GPU, and what that GPU makes of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from gpumon.simulate.board import Board
+
+UTIL, MEM_BUSY, SM, OCCUPANCY, TENSOR, DRAM = 0, 1, 2, 3, 4, 5
+PCIE_TX, PCIE_RX, NVLINK_TX, NVLINK_RX, CPU, WATTS = 6, 7, 8, 9, 10, 11
+CHANNELS: Final = 12
+"""Number of quantities that are integrated over time."""
+
+DRAM_EFFICIENCY: Final = 0.85
+"""Share of the peak bandwidth that memory reaches while it is busy without a pause."""
+
+CLOCK_EXPONENT: Final = 2.4
+"""Dynamic power grows with this power of the clock, because voltage grows with it."""
+
+REASON_IDLE: Final = 0x1
+REASON_POWER_CAP: Final = 0x4
+
+
+class Work(NamedTuple):
+    """What one phase asks for, at full clock."""
+
+    seconds: float
+    kernel: float = 0.0
+    """Share of the phase in which a kernel runs."""
+    sm: float = 0.0
+    """Share of SMs with a resident warp while a kernel runs."""
+    occupancy: float = 0.0
+    """Resident warps over those that fit, over all SMs, while a kernel runs."""
+    tensor: float = 0.0
+    dram: float = 0.0
+    fma: float = 0.0
+    """Share of cycles in which the fp32 pipes work: no counter shows it, power does."""
+    pcie_tx_bytes: float = 0.0
+    pcie_rx_bytes: float = 0.0
+    nvlink_bytes: float = 0.0
+    """Bytes in each direction during the phase."""
+    cpu_cores: float = 0.0
+    """Host cores kept busy per GPU."""
+    mem_bytes: float = 0.0
+    """Device memory held by the process; 0: no context yet."""
+
+
+class Phase(NamedTuple):
+    """One phase as a particular board runs it."""
+
+    seconds: float
+    rates: tuple[float, ...]
+    """Per channel, the constant rate during the phase."""
+    clock_mhz: float
+    reasons: int
+    mem_bytes: float
+
+
+def run_on(board: Board, work: Work) -> Phase:
+    """The phase on a board: a demand above the power limit lowers the clock and takes longer."""
+    dynamic_w = work.kernel * board.dynamic_w(work.sm, work.tensor, work.dram, work.fma)
+    if work.mem_bytes:
+        dynamic_w = max(dynamic_w, board.context_w)
+    room_w = board.power_limit_w - board.idle_w
+    clock = min(1.0, (room_w / dynamic_w) ** (1 / CLOCK_EXPONENT)) if dynamic_w else 1.0
+    seconds = work.seconds / clock
+    is_quiet = work.kernel == 0.0 and seconds >= 1.0
+    reasons = REASON_POWER_CAP if clock < 1.0 else REASON_IDLE if is_quiet else 0
+    busy = work.kernel
+    rates = (
+        busy,
+        busy * min(1.0, work.dram / DRAM_EFFICIENCY),
+        busy * work.sm,
+        busy * work.occupancy,
+        busy * work.tensor,
+        busy * work.dram,
+        work.pcie_tx_bytes / seconds,
+        work.pcie_rx_bytes / seconds,
+        work.nvlink_bytes / seconds,
+        work.nvlink_bytes / seconds,
+        work.cpu_cores,
+        board.idle_w + min(room_w, dynamic_w),
+    )
+    at_rest = is_quiet and not work.mem_bytes
+    clock_mhz = board.clock_idle_mhz if at_rest else board.clock_max_mhz * clock
+    # NVML reports clocks in steps of 15 MHz.
+    return Phase(seconds, rates, 15.0 * round(clock_mhz / 15.0), reasons, work.mem_bytes)
