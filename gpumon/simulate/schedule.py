@@ -18,6 +18,10 @@ _BACKFILL_DEPTH: Final = 12
 """Pending jobs that are tried whenever something becomes free."""
 
 
+_SUBMIT_EVERY_S: Final = 5000.0
+"""Mean time between two submissions in a fleet of one node; more nodes, more people."""
+
+
 class Spot(NamedTuple):
     """What a job holds on one node."""
 
@@ -133,12 +137,13 @@ class Schedule:
             self._now = at
             if end_at <= self._next_submit:
                 self._release(heappop(self._ends)[2])
-            else:
-                if len(self._pending) < self._backlog:
-                    self._submit(draw_request(self._chance, self._nodes, self._gpus), at)
-                mean_s = 15_000.0 / len(self._free)
-                self._next_submit = at + self._chance.expovariate(1.0 / mean_s)
-            self._start_what_fits(at)
+                self._start_what_fits(at)
+                continue
+            self._next_submit = at + self._chance.expovariate(len(self._free) / _SUBMIT_EVERY_S)
+            # People look at the queue, too: once it is long, nobody adds to it.
+            if len(self._pending) < self._backlog:
+                self._submit(draw_request(self._chance, self._nodes, self._gpus), at)
+                self._start_what_fits(at)
 
     def _submit(self, request: Request, at: float) -> None:
         if request.array_tasks == 1:
