@@ -32,8 +32,9 @@ def narrate_error(error: SourceError) -> None:
 
 
 def is_anything_read(tick: Tick) -> bool:
-    """Whether at least one target answered."""
-    return any(target.is_ok for target in tick.targets)
+    """Whether at least one target answered with a GPU or a queue."""
+    is_answered = any(target.is_ok for target in tick.targets)
+    return is_answered and (bool(tick.gpus) or tick.queue_at is not None)
 
 
 def plain_status(tick: Tick) -> int:

@@ -111,9 +111,11 @@ class Sampler:
             beat = min(beat, self._clock.monotonic())
             while not self._closing.is_set():
                 self._take()
-                tick = self.tick(max(0.0, self._clock.monotonic() - beat))
-                on_tick(self._judged(tick))
-                beat = max(beat + self._period_s, self._clock.monotonic())
+                late_s = max(0.0, self._clock.monotonic() - beat)
+                on_tick(self._judged(self.tick(late_s)))
+                if late_s > self._period_s:
+                    beat += late_s  # the beats that were missed are not made up for
+                beat += self._period_s
                 self._clock.wait(self._closing, beat - self._clock.monotonic())
         finally:
             self._free()

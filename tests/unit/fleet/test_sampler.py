@@ -1,0 +1,210 @@
+from __future__ import annotations
+
+import threading
+
+from gpumon.fleet.sampler import Sampler
+from gpumon.model.finding import DetectionReport
+from gpumon.model.frame import Frame, SourceError
+from gpumon.sources.source import Wish
+from tests.unit.fleet.factories import DEVICES, frame, gpu_block, job, node, queue, uuid
+
+
+class Clock:
+    """Time that passes only where somebody waits."""
+
+    def __init__(self):
+        self.time = 100.0
+        self.on_wait = lambda now: None
+
+    def now(self):
+        return self.time
+
+    def monotonic(self):
+        return self.time
+
+    def wait(self, event, seconds):
+        self.time += max(0.0, seconds)
+        self.on_wait(self.time)
+        return event.is_set()
+
+
+class Script:
+    """A source that delivers given frames when the clock reaches their time."""
+
+    def __init__(self, url, clock, frames):
+        self.url = url
+        self.clock = clock
+        self.frames = sorted(frames, key=lambda f: f.taken_at)
+        self.wishes = []
+        self.is_closed = False
+        self.total = len(self.frames)
+
+    def start(self, wake):
+        self.wake = wake
+
+    def poll(self):
+        due = [f for f in self.frames if f.taken_at <= self.clock.time]
+        self.frames = self.frames[len(due) :]
+        return due
+
+    def pending(self):
+        return len(self.frames) == self.total and self.total > 0
+
+    def wish(self, wish):
+        self.wishes.append(wish)
+
+    def close(self):
+        self.is_closed = True
+
+
+class Past:
+    def __init__(self):
+        self.ticks = []
+        self.is_closed = False
+
+    def append(self, tick):
+        self.ticks.append(tick)
+
+    def reader(self):
+        return tuple(self.ticks)
+
+    def close(self):
+        self.is_closed = True
+
+
+class Judge:
+    def __init__(self):
+        self.submitted = []
+        self.is_closed = False
+
+    def submit(self, tick):
+        self.submitted.append(tick)
+        return True
+
+    def report(self):
+        error = SourceError("detector", "muted", "")
+        return DetectionReport(self.submitted[-1].at, (), (), (error,))
+
+    def collect(self):
+        return self.report()
+
+    def finish(self, timeout_s):
+        return self.report()
+
+    def close(self):
+        self.is_closed = True
+
+
+def gpu_frame(name, at, origin="ssh", **values):
+    return frame(name, {"gpu": gpu_block(name, [0], **values)}, at, origin)
+
+
+def test_a_single_sample_needs_neither_past_nor_detection():
+    clock = Clock()
+    source = Script("ssh", clock, [gpu_frame("gpu01", 100.0, power_w=[300.0])])
+    tick = Sampler([source], clock, 1.0).look(0.0)
+    assert tick.gpus[uuid("gpu01", 0)].value("power_w") == 300.0
+    assert tick.history is None
+    assert tick.targets[0].is_ok
+
+
+def test_a_look_waits_for_the_slowest_node_but_not_for_ever():
+    clock = Clock()
+    quick = Script("a", clock, [gpu_frame("gpu01", 100.0, "a")])
+    never = Script("b", clock, [gpu_frame("gpu02", 1e9, "b")])
+    tick = Sampler([quick, never], clock, 1.0).look(2.0)
+    assert clock.time <= 100.0 + 2.0 + 10.0 + 2.0
+    assert [t.is_ok for t in tick.targets] == [True, False]
+
+
+def test_a_look_remembers_every_beat_and_judges_the_last():
+    clock = Clock()
+    past, judge = Past(), Judge()
+    frames = [gpu_frame("gpu01", 100.0 + beat, power_w=[beat]) for beat in range(4)]
+    sampler = Sampler([Script("ssh", clock, frames)], clock, 1.0, lambda: past, lambda: judge)
+    tick = sampler.look(3.0)
+    seen = [t.gpus[uuid("gpu01", 0)].value("power_w") for t in past.ticks]
+    assert seen == [0.0, 1.0, 2.0, 3.0]
+    assert [t.at for t in judge.submitted] == [103.0]
+    assert tick.errors[-1].message == "muted"
+    sampler.close()
+    assert past.is_closed
+    assert judge.is_closed
+
+
+def test_a_silent_node_turns_stale_and_the_others_stay_live():
+    clock = Clock()
+    silent = Script("a", clock, [gpu_frame("gpu01", 100.0, "a", power_w=[1.0])])
+    live = Script(
+        "b", clock, [gpu_frame("gpu02", 100.0 + s, "b", power_w=[2.0]) for s in range(12)]
+    )
+    tick = Sampler([silent, live], clock, 1.0).look(10.0)
+    assert tick.gpus[uuid("gpu01", 0)].value("power_w") is None
+    assert tick.nodes["gpu01"].is_stale
+    assert tick.gpus[uuid("gpu02", 0)].value("power_w") == 2.0
+
+
+def test_an_error_stands_until_its_node_speaks_again():
+    clock = Clock()
+    error = SourceError("gpu01", "ssh: it does not answer", "")
+    failed = Frame("ssh", "gpu01", 101.0, 0.0, {}, (error,))
+    source = Script("ssh", clock, [gpu_frame("gpu01", 100.0), failed, gpu_frame("gpu01", 103.0)])
+    past = Past()
+    Sampler([source], clock, 1.0, lambda: past).look(4.0)
+    by_time = {t.at: t.nodes["gpu01"].errors for t in past.ticks}
+    assert by_time == {100.0: (), 101.0: (error,), 102.0: (error,), 103.0: (), 104.0: ()}
+
+
+def test_the_last_answer_of_the_queue_stays_with_its_age_while_it_fails():
+    clock = Clock()
+    error = SourceError("scontrol show job", "the controller does not answer", "")
+    answer = Frame(
+        "slurm", "", 100.0, 0.0, {}, (),
+        queue([job("7", {"gpu01": (0,)})], [node("gpu01", DEVICES)]),
+    )  # fmt: skip
+    source = Script("slurm", clock, [answer, Frame("slurm", "", 101.0, 0.0, {}, (error,))])
+    tick = Sampler([source], clock, 1.0).look(5.0)
+    assert [view.job.job_id for view in tick.jobs] == ["7"]
+    assert tick.queue_at == 100.0
+    assert not tick.targets[0].is_ok
+    assert tick.targets[0].age_s == 5.0
+    assert tick.errors == (error,)
+
+
+def test_a_node_that_fails_does_not_make_the_queue_look_dead():
+    clock = Clock()
+    answer = Frame("slurm", "", 100.0, 0.0, {}, (), queue([], [node("gpu01", DEVICES)]))
+    failed = Frame("slurm", "gpu01", 100.0, 0.0, {}, (SourceError("gpu01", "refused", ""),))
+    tick = Sampler([Script("slurm", clock, [answer, failed])], clock, 1.0).look(0.0)
+    assert tick.targets[0].is_ok
+    assert tick.targets[0].error.where == "gpu01"
+
+
+def test_the_thread_keeps_its_beat_and_says_how_late_it_is():
+    clock = Clock()
+    frames = [gpu_frame("gpu01", 100.0 + beat) for beat in range(10)]
+    source = Script("ssh", clock, frames)
+    ticks, enough = [], threading.Event()
+    sampler = Sampler([source], clock, 1.0)
+
+    def on_tick(tick):
+        ticks.append(tick)
+        if len(ticks) == 2:
+            clock.time += 2.5  # a picture that took too long to draw
+        if len(ticks) == 5:
+            sampler._closing.set()
+            enough.set()
+
+    sampler.start(on_tick)
+    assert enough.wait(10)
+    sampler.close()
+    assert [t.at for t in ticks] == [100.0, 101.0, 103.5, 104.5, 105.5]
+    assert [t.lateness_s for t in ticks] == [0.0, 0.0, 1.5, 0.0, 0.0]
+    assert source.is_closed
+
+
+def test_a_wish_reaches_every_source():
+    clock = Clock()
+    sources = [Script("a", clock, []), Script("b", clock, [])]
+    Sampler(sources, clock, 1.0).wish(Wish(period_s=0.5))
+    assert [s.wishes for s in sources] == [[Wish(period_s=0.5)]] * 2
