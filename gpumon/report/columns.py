@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import unicodedata
 from enum import StrEnum
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final, Generic, Literal, NamedTuple, TypeVar
 
 from gpumon.model.text import plain
 from gpumon.report.units import MISSING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from gpumon.report.digest import Digest
 
-Row = TypeVar("Row")
+Row = TypeVar("Row", contravariant=True)  # a column over any GPU row serves every kind of them
 SortKey = tuple[float | str, ...]
 
 
@@ -57,14 +58,25 @@ class Column(NamedTuple, Generic[Row]):
     priority: int
     """0 is never dropped; on a narrow terminal the highest goes first."""
     cell: Callable[[Digest, Row], Cell]
-    order: Callable[[Digest, Row], SortKey] | None
-    """Ascending sort key; None: the column has no order."""
+    order: Callable[[Digest, Row], SortKey | None] | None
+    """Ascending sort key, None for rows without a value, which come last in both directions.
+    No function: the column has no order."""
     doc: str
     """One sentence for the help: meaning and unit."""
     max_width: int = 0
     """Cells it may grow to where there is room; 0: it does not grow."""
     is_descending: bool = False
     """Whether the first sort shows the largest first."""
+
+
+def arranged(
+    rows: Iterable[Row], order: Callable[[Row], SortKey | None], is_descending: bool = False
+) -> list[Row]:
+    """The rows in order, those without a key last whichever way the order runs."""
+    keyed = [(order(row), row) for row in rows]
+    known = [(key, row) for key, row in keyed if key is not None]
+    known.sort(key=itemgetter(0), reverse=is_descending)
+    return [row for _, row in known] + [row for key, row in keyed if key is None]
 
 
 class Placed(NamedTuple, Generic[Row]):
@@ -88,15 +100,26 @@ def place(columns: Sequence[Column[Row]], width: int) -> tuple[Placed[Row], ...]
         if kept[drop].priority == 0:
             break
         del kept[drop]
-    spare = width - (sum(c.width + GAP for c in kept) - GAP)
     placed: list[Placed[Row]] = []
     x = 0
-    for column in kept:
-        grow = min(max(0, column.max_width - column.width), max(0, spare))
-        spare -= grow
-        placed.append(Placed(column, x, column.width + grow))
-        x += column.width + grow + GAP
+    for column, wide in zip(kept, _widths(kept, width), strict=True):
+        placed.append(Placed(column, x, wide))
+        x += wide + GAP
     return tuple(placed)
+
+
+def _widths(columns: Sequence[Column[Row]], width: int) -> list[int]:
+    """Each column's width; spare cells go round among those that may still grow."""
+    widths = [column.width for column in columns]
+    spare = width - (sum(widths) + GAP * (len(widths) - 1))
+    while spare > 0:
+        growing = [i for i, column in enumerate(columns) if widths[i] < column.max_width]
+        if not growing:
+            break
+        for i in growing[:spare]:
+            widths[i] += 1
+        spare -= min(spare, len(growing))
+    return widths
 
 
 def text_width(text: str) -> int:

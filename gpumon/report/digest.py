@@ -81,6 +81,11 @@ class Digest:
                 found.setdefault(finding.subject, []).append(finding)
         return {subject: _gravest_first(findings) for subject, findings in found.items()}
 
+    @cached_property
+    def all_findings(self) -> tuple[Finding, ...]:
+        """Every finding, the gravest and surest first."""
+        return _gravest_first(list(self.tick.findings))
+
     def verdict(self, view: JobView) -> Finding | None:
         """The gravest finding of a job, None where there is none."""
         findings = self.findings_by_job.get(view.job.job_id)
@@ -158,6 +163,4 @@ class Digest:
 
 
 def _gravest_first(findings: list[Finding]) -> tuple[Finding, ...]:
-    return tuple(
-        sorted(findings, key=lambda f: (f.severity.rank, f.confidence.rank), reverse=True)
-    )
+    return tuple(sorted(findings, key=lambda f: (f.severity.rank, f.confidence.rank), reverse=True))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
 from gpumon.model.fields import CATALOGUE, CLOCK_EVENT_REASONS, clock_event_names
@@ -30,6 +29,17 @@ GpuLike = TypeVar("GpuLike", bound=HasGpu)
 IDLE_BITS: Final = 0x001 | 0x002
 """Clock event reasons that tell of no trouble: idle, clocks set by an application."""
 
+_HARMLESS_BITS: Final = 0x004 | 0x010 | 0x100
+"""Software power cap, sync boost, display clocks: set on purpose or by the board's own budget."""
+
+SHORT_REASONS: Final = {
+    "software power cap": "power cap",
+    "hardware slowdown": "hw slowdown",
+    "software thermal slowdown": "sw thermal",
+    "hardware thermal slowdown": "hw thermal",
+    "hardware power brake": "power brake",
+}
+
 _THERMAL_BITS: Final = sum(bit for bit, name in CLOCK_EVENT_REASONS.items() if "thermal" in name)
 
 
@@ -48,6 +58,15 @@ def throttle_words(gpu: Gpu) -> str:
     """Why the clock is held down, without the reasons that tell of no trouble."""
     mask = gpu.value("clock_event_reasons")
     return ", ".join(clock_event_names(int(mask) & ~IDLE_BITS)) if mask else ""
+
+
+def throttle_cell(gpu: Gpu) -> Cell | None:
+    """The same in few words; a power cap is ordinary for a busy GPU, heat and hardware are not."""
+    mask = int(gpu.value("clock_event_reasons") or 0) & ~IDLE_BITS
+    if not mask:
+        return None
+    words = ", ".join(SHORT_REASONS.get(name, name) for name in clock_event_names(mask))
+    return Cell(words, Tone.WARN if mask & ~_HARMLESS_BITS else Tone.DIM)
 
 
 def ratio_cell(gpu: Gpu | None, key: str) -> Cell:
@@ -207,10 +226,10 @@ _MEASURED: Final = (
 )
 
 
-def _order(key: str) -> Callable[[Digest, HasGpu], SortKey]:
-    def order(_digest: Digest, row: HasGpu) -> SortKey:
+def _order(key: str) -> Callable[[Digest, HasGpu], SortKey | None]:
+    def order(_digest: Digest, row: HasGpu) -> SortKey | None:
         value = nvlink_rate(row.gpu) if key == "nvlink" else row.gpu and row.gpu.value(key)
-        return (-inf,) if value is None else (value,)
+        return None if value is None else (value,)
 
     return order
 

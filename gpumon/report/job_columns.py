@@ -5,14 +5,14 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, Final
 
-from gpumon.model.cluster import JobView
 from gpumon.report import units
 from gpumon.report.columns import NO_VALUE, Cell, Column, SortKey, Tone
-from gpumon.report.words import verdict_cell
+from gpumon.report.words import state_cell, verdict_cell
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from gpumon.model.cluster import JobView
     from gpumon.report.digest import Digest
 
 LOW_RATIO: Final = 0.10
@@ -73,10 +73,15 @@ def _ratio(key: str, is_judged: bool = False) -> Callable[[Digest, JobView], Cel
     return cell
 
 
-def _by_mean(key: str) -> Callable[[Digest, JobView], SortKey]:
-    def order(digest: Digest, view: JobView) -> SortKey:
+def _by_age(digest: Digest, view: JobView) -> SortKey | None:
+    age = age_s(digest, view)
+    return None if age is None else (age,)
+
+
+def _by_mean(key: str) -> Callable[[Digest, JobView], SortKey | None]:
+    def order(digest: Digest, view: JobView) -> SortKey | None:
         value = digest.mean(view, key)
-        return (-inf,) if value is None else (value,)
+        return None if value is None else (value,)
 
     return order
 
@@ -105,12 +110,6 @@ def _age(digest: Digest, view: JobView) -> Cell:
     if age is None:
         return NO_VALUE
     return Cell(units.short_duration(age), Tone.DIM if view.job.state == "PENDING" else Tone.PLAIN)
-
-
-def _state(_digest: Digest, view: JobView) -> Cell:
-    from gpumon.report.words import state_cell
-
-    return state_cell(view.job.state)
 
 
 JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
@@ -178,7 +177,7 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         "right",
         1,
         _age,
-        lambda d, v: (age_s(d, v) or 0.0,),
+        _by_age,
         "Time since the start, or since the submission while the job waits.",
         0,
         True,
@@ -189,7 +188,7 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         3,
         "left",
         1,
-        _state,
+        lambda _d, v: state_cell(v.job.state),
         lambda _d, v: (float(_STATE_ORDER.get(v.job.state, 3)), v.job.state),
         "Slurm's state code: R running, PD pending, CG completing.",
     ),

@@ -1,0 +1,189 @@
+"""Every catalogue field of one GPU as a table: value, past, and why a value is missing."""
+
+from __future__ import annotations
+
+from math import isnan
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from gpumon.model.field import Field, Kind
+from gpumon.model.fields import clock_event_names
+from gpumon.model.gpu_fields import GPU_FIELDS
+from gpumon.report import units
+from gpumon.report.columns import EMPTY_CELL, NO_VALUE, Cell, Column, Tone
+from gpumon.report.words import reason_words
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpumon.model.cluster import Gpu
+    from gpumon.report.digest import Digest
+
+BARS: Final = "▁▂▃▄▅▆▇█"
+PAST_WIDTH: Final = 24
+"""Buckets of a field's past; at one sample a second each stands for a few seconds or minutes."""
+
+_DEFAULT_PAST_S: Final = 600.0
+"""Seconds of the past that are drawn."""
+
+
+class FieldRow(NamedTuple):
+    """One field of one GPU."""
+
+    gpu: Gpu
+    field: Field
+
+    @property
+    def key(self) -> str:
+        """The field's key."""
+        return self.field.key
+
+
+def field_rows(gpu: Gpu) -> tuple[FieldRow, ...]:
+    """The GPU's fields in catalogue order, without raw byte counters, whose rates are shown."""
+    return tuple(
+        FieldRow(gpu, field)
+        for field in GPU_FIELDS
+        if field.kind is not Kind.COUNTER or field.unit != "bytes"
+    )
+
+
+def bars(values: Sequence[float], low: float, high: float, width: int) -> str:
+    """The values as `width` blocks between two fixed bounds; a blank where nothing is known.
+
+    Each block is the mean of its part of the values, so that a spike shorter than a block shows
+    as its share of it.
+    """
+    if not values or high <= low or width <= 0:
+        return ""
+    count = len(values)
+    drawn = []
+    for block in range(min(width, count)):
+        start, end = block * count // width, (block + 1) * count // width
+        if count < width:
+            start, end = block, block + 1
+        known = [v for v in values[start:end] if not isnan(v)]
+        if not known:
+            drawn.append(" ")
+            continue
+        share = (sum(known) / len(known) - low) / (high - low)
+        drawn.append(BARS[max(0, min(len(BARS) - 1, round(share * (len(BARS) - 1))))])
+    return "".join(drawn)
+
+
+def scale(gpu: Gpu, field: Field, largest: float) -> tuple[float, float] | None:
+    """The bounds a field is drawn between; None: its past says nothing as a curve.
+
+    Bounds are fixed where the catalogue or the board knows them, else a round number above the
+    largest value, so that the curve does not jump with every sample.
+    """
+    if field.kind not in (Kind.GAUGE, Kind.RATE):
+        return None
+    if field.unit == "ratio":
+        return (0.0, 1.0)
+    bound = {
+        "mem_used_bytes": "mem_total_bytes",
+        "power_w": "power_limit_w",
+        "sm_clock_mhz": "sm_clock_max_mhz",
+    }.get(field.key)
+    if bound is not None:
+        return (0.0, float(gpu.value(bound) or round_up(largest)))
+    if field.key == "temp_c":
+        return (0.0, 100.0)
+    return (0.0, round_up(largest)) if field.kind is Kind.RATE else None
+
+
+def round_up(value: float) -> float:
+    """The next of 1, 2, 5 times a power of ten."""
+    if value <= 0:
+        return 1.0
+    power = 10.0 ** (len(str(int(value))) - 1) if value >= 1 else 1.0
+    return next(step * power for step in (1, 2, 5, 10) if step * power >= value)
+
+
+def past_cell(digest: Digest, row: FieldRow) -> Cell:
+    """The field over the last minutes as blocks, with the upper bound it is drawn against."""
+    tick, field = digest.tick, row.field
+    if tick.history is None:
+        return EMPTY_CELL
+    start = max(tick.observed_since, tick.at - _DEFAULT_PAST_S)
+    if scale(row.gpu, field, 1.0) is None:
+        return EMPTY_CELL
+    _times, values = tick.history.window(row.gpu.uuid, field.key, start, tick.at)
+    known = [value for value in values if not isnan(value)]
+    bounds = scale(row.gpu, field, max(known, default=0.0))
+    if bounds is None or not known:
+        return EMPTY_CELL
+    drawn = bars(values, *bounds, PAST_WIDTH)
+    return Cell(f"{drawn:<{PAST_WIDTH}} {units.quantity(bounds[1], field.unit)}", Tone.INFO)
+
+
+def value_cell(_digest: Digest, row: FieldRow) -> Cell:
+    """The newest value with its unit; clock event bits as words."""
+    value = row.gpu.value(row.field.key)
+    if value is None:
+        return NO_VALUE
+    if row.field.key == "clock_event_reasons":
+        return Cell(", ".join(clock_event_names(int(value))) or "none")
+    return Cell(units.quantity(value, row.field.unit))
+
+
+def why_cell(_digest: Digest, row: FieldRow) -> Cell:
+    """Why the value is missing, else what the field means."""
+    reason = row.gpu.reason(row.field.key)
+    if reason is not None:
+        return Cell(reason_words(reason), Tone.WARN)
+    return Cell(row.field.doc, Tone.DIM)
+
+
+FIELD_COLUMNS: Final[tuple[Column[FieldRow], ...]] = (
+    Column(
+        "field",
+        "FIELD",
+        20,
+        "left",
+        0,
+        lambda _d, r: Cell(r.field.key, Tone.STRONG),
+        None,
+        "Key of the field, as in JSON.",
+        24,
+    ),
+    Column(
+        "value",
+        "VALUE",
+        14,
+        "left",
+        0,
+        value_cell,
+        None,
+        "Newest value.",
+        18,
+    ),
+    Column(
+        "past",
+        "PAST, UP TO",
+        PAST_WIDTH + 10,
+        "left",
+        1,
+        past_cell,
+        None,
+        "The last ten minutes, or as far as observed, from 0 to the bound beside it; a blank is "
+        "unknown.",
+    ),
+    Column(
+        "why",
+        "MEANING, OR WHY IT IS MISSING",
+        20,
+        "left",
+        2,
+        why_cell,
+        None,
+        "What the field means; for a missing value the reason.",
+        120,
+    ),
+)
+"""A field table keeps the catalogue's order: its columns do not sort."""
+
+
+def search_text(digest: Digest, row: FieldRow) -> str:
+    """What the row filter looks through, lower case."""
+    return f"{row.field.key}\n{row.field.doc}\n{value_cell(digest, row).text}".lower()

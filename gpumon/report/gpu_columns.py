@@ -1,0 +1,316 @@
+"""The columns of a job's ranks and of the fleet's GPUs."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING, Final
+
+from gpumon.report.columns import EMPTY_CELL, NO_VALUE, Cell, Column, SortKey, Tone
+from gpumon.report.gpu_cells import index_text, measured_columns, short_uuid, throttle_cell
+from gpumon.report.words import finding_cell, stale_words
+
+if TYPE_CHECKING:
+    from gpumon.report.digest import Digest, GpuRow, RankRow
+
+
+def _number(value: int | None) -> Cell:
+    return NO_VALUE if value is None else Cell(str(value))
+
+
+def _text_order(text: str) -> SortKey | None:
+    return (text,) if text else None
+
+
+def _row_node(row: RankRow) -> str:
+    if row.rank is not None:
+        return row.rank.node
+    return row.gpu.node if row.gpu else ""
+
+
+def _index(row: RankRow | GpuRow) -> float:
+    index = row.gpu.nvml_index if row.gpu else None
+    return inf if index is None else float(index)
+
+
+def rank_order(_digest: Digest, row: RankRow) -> SortKey:
+    """Ranks by world and number, then what has no rank, by node and GPU."""
+    rank = row.rank
+    number = inf if rank is None or rank.rank is None else float(rank.rank)
+    world = (rank.world_id or "") if rank else "\uffff"
+    return (world, number, _row_node(row), _index(row), row.key)
+
+
+def rank_why(digest: Digest, row: RankRow) -> Cell:
+    """The worst that is to say of one rank or GPU of a job, in a few words."""
+    finding = digest.row_finding(row)
+    if finding is not None:
+        return finding_cell(finding)
+    if row.gpu is not None and row.gpu.is_stale:
+        return Cell(stale_words(digest, row.gpu), Tone.WARN)
+    if row.uuid and row.gpu is None:
+        return Cell("no telemetry", Tone.DIM)
+    if row.rank is None:
+        return Cell("no process", Tone.WARN)
+    if row.gpu is not None and (throttle := throttle_cell(row.gpu)):
+        return throttle
+    if row.rank.why:
+        return Cell(f"rank: {row.rank.why}", Tone.DIM)
+    return EMPTY_CELL if row.gpu else Cell("on no GPU", Tone.WARN)
+
+
+def rank_search_text(digest: Digest, row: RankRow) -> str:
+    """What the row filter looks through, lower case."""
+    rank = row.rank
+    words = (
+        _row_node(row),
+        row.uuid or "",
+        f"rank {rank.rank} {rank.pid} {rank.program}" if rank else "",
+        rank_why(digest, row).text,
+    )
+    return "\n".join(words).lower()
+
+
+def _program(row: RankRow) -> Cell:
+    if row.rank is None:
+        return EMPTY_CELL
+    return Cell(row.rank.program) if row.rank.program else NO_VALUE
+
+
+RANK_COLUMNS: Final[tuple[Column[RankRow], ...]] = (
+    Column(
+        "rank",
+        "RANK",
+        4,
+        "right",
+        0,
+        lambda _d, r: _number(r.rank.rank if r.rank else None),
+        rank_order,
+        "Global rank within its world.",
+        6,
+    ),
+    Column(
+        "local_rank",
+        "LRANK",
+        5,
+        "right",
+        8,
+        lambda _d, r: _number(r.rank.local_rank if r.rank else None),
+        None,
+        "Rank on its node.",
+    ),
+    Column(
+        "node",
+        "NODE",
+        10,
+        "left",
+        1,
+        lambda _d, r: Cell(_row_node(r), Tone.STRONG),
+        lambda _d, r: (_row_node(r), _index(r)),
+        "Node name.",
+        16,
+    ),
+    Column(
+        "gpu",
+        "GPU",
+        3,
+        "right",
+        0,
+        lambda _d, r: Cell(index_text(r.gpu)) if r.uuid else EMPTY_CELL,
+        None,
+        "NVML's index on the node: a label, the UUID is the identity.",
+    ),
+    Column(
+        "uuid",
+        "UUID",
+        8,
+        "left",
+        6,
+        lambda _d, r: Cell(short_uuid(r.uuid), Tone.DIM) if r.uuid else EMPTY_CELL,
+        None,
+        "First digits of the GPU's UUID.",
+    ),
+    Column(
+        "pid",
+        "PID",
+        7,
+        "right",
+        4,
+        lambda _d, r: Cell(str(r.rank.pid), Tone.DIM) if r.rank else EMPTY_CELL,
+        lambda _d, r: (float(r.rank.pid),) if r.rank else None,
+        "Process id on the node.",
+    ),
+    Column(
+        "program",
+        "PROG",
+        8,
+        "left",
+        5,
+        lambda _d, r: _program(r),
+        None,
+        "Base name of the program.",
+        16,
+    ),
+    *measured_columns(),
+    Column(
+        "why",
+        "WHY",
+        12,
+        "left",
+        0,
+        rank_why,
+        lambda d, r: _text_order(rank_why(d, r).text),
+        "The worst about this rank: a finding, staleness, no process, why the clock is held down, "
+        "why its rank number is unknown.",
+        60,
+    ),
+)
+
+
+def fleet_order(_digest: Digest, row: GpuRow) -> SortKey:
+    """By node and NVML index."""
+    return (row.node.name, _index(row), row.key)
+
+
+def fleet_why(digest: Digest, row: GpuRow) -> Cell:
+    """The worst that is to say of one GPU or of a node that shows none."""
+    if row.gpu is None:
+        return _silent_node(row)
+    findings = digest.findings_by_gpu.get(row.gpu.uuid)
+    if findings:
+        return finding_cell(findings[0])
+    if row.gpu.is_stale:
+        return Cell(stale_words(digest, row.gpu), Tone.WARN)
+    if row.gpu.uuid in digest.job_by_gpu and not row.gpu.processes:
+        return Cell("no process", Tone.WARN)
+    return throttle_cell(row.gpu) or EMPTY_CELL
+
+
+def _silent_node(row: GpuRow) -> Cell:
+    if row.node.errors:
+        return Cell(row.node.errors[0].message, Tone.BAD)
+    if row.node.taken_at is None:
+        return Cell("no telemetry yet", Tone.DIM)
+    return Cell("shows no GPU", Tone.DIM)
+
+
+def fleet_search_text(digest: Digest, row: GpuRow) -> str:
+    """What the row filter looks through, lower case."""
+    words = (
+        row.node.name,
+        row.gpu.uuid if row.gpu else "",
+        (row.gpu.label("name") or "") if row.gpu else "",
+        *(_holder(digest, row)),
+        fleet_why(digest, row).text,
+    )
+    return "\n".join(words).lower()
+
+
+def _holder(digest: Digest, row: GpuRow) -> tuple[str, str]:
+    """Job label and user of who holds the GPU, empty where nobody does."""
+    view = digest.job_by_gpu.get(row.gpu.uuid) if row.gpu else None
+    return ("", "") if view is None else (view.job.label, view.job.user)
+
+
+def _processes(row: GpuRow) -> Cell:
+    if row.gpu is None or not row.gpu.processes:
+        return EMPTY_CELL
+    first = row.gpu.processes[0]
+    more = len(row.gpu.processes) - 1
+    name = first.name or str(first.pid)
+    return Cell(f"{name} +{more}" if more else name)
+
+
+def model_name(name: str | None) -> str:
+    """A GPU's name without its maker: `H100 80GB HBM3`."""
+    return (name or "").removeprefix("NVIDIA ")
+
+
+FLEET_COLUMNS: Final[tuple[Column[GpuRow], ...]] = (
+    Column(
+        "node",
+        "NODE",
+        10,
+        "left",
+        0,
+        lambda _d, r: Cell(r.node.name, Tone.STRONG),
+        fleet_order,
+        "Node name.",
+        20,
+    ),
+    Column(
+        "gpu",
+        "GPU",
+        3,
+        "right",
+        0,
+        lambda _d, r: Cell(index_text(r.gpu)) if r.gpu else NO_VALUE,
+        None,
+        "NVML's index on the node: a label, the UUID is the identity.",
+    ),
+    Column(
+        "uuid",
+        "UUID",
+        8,
+        "left",
+        8,
+        lambda _d, r: Cell(short_uuid(r.gpu.uuid), Tone.DIM) if r.gpu else EMPTY_CELL,
+        None,
+        "First digits of the GPU's UUID.",
+    ),
+    Column(
+        "model",
+        "MODEL",
+        10,
+        "left",
+        7,
+        lambda _d, r: Cell(model_name(r.gpu.label("name")), Tone.DIM) if r.gpu else EMPTY_CELL,
+        lambda _d, r: _text_order(model_name(r.gpu.label("name")) if r.gpu else ""),
+        "The GPU's name.",
+        16,
+    ),
+    Column(
+        "job",
+        "JOB",
+        8,
+        "left",
+        2,
+        lambda d, r: Cell(_holder(d, r)[0]),
+        lambda d, r: _text_order(_holder(d, r)[0]),
+        "Job that holds the GPU.",
+        12,
+    ),
+    Column(
+        "user",
+        "USER",
+        8,
+        "left",
+        5,
+        lambda d, r: Cell(_holder(d, r)[1]),
+        lambda d, r: _text_order(_holder(d, r)[1]),
+        "Owner of that job.",
+    ),
+    Column(
+        "process",
+        "PROC",
+        8,
+        "left",
+        4,
+        lambda _d, r: _processes(r),
+        None,
+        "First process on the GPU, and how many more.",
+        16,
+    ),
+    *measured_columns(),
+    Column(
+        "why",
+        "WHY",
+        12,
+        "left",
+        0,
+        fleet_why,
+        lambda d, r: _text_order(fleet_why(d, r).text),
+        "The worst about this GPU: a finding, staleness, a job without process, why the clock is "
+        "held down; for a node without GPUs the reason.",
+        60,
+    ),
+)

@@ -1,0 +1,241 @@
+"""Texts above and between the tables: facts of a job and of a GPU, findings, targets, errors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpumon.report import units
+from gpumon.report.columns import Cell, Line, Tone, safe, wrap
+from gpumon.report.gpu_cells import index_text, throttle_words
+from gpumon.report.gpu_columns import model_name
+from gpumon.report.words import (
+    SEVERITY_SIGNS,
+    SEVERITY_TONES,
+    class_words,
+    some_names,
+    stale_words,
+    state_cell,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpumon.model.cluster import Gpu, JobView
+    from gpumon.model.finding import Finding
+    from gpumon.model.frame import SourceError
+    from gpumon.model.tick import Tick
+    from gpumon.report.digest import Digest
+
+
+def paragraph(
+    text: str, width: int, tone: Tone = Tone.PLAIN, first: str = "", hanging: str = ""
+) -> list[Line]:
+    """The text wrapped to `width`, every line in one tone."""
+    return [(Cell(line, tone),) for line in wrap(text, width, first, hanging)]
+
+
+def facts(pairs: Sequence[tuple[str, str]], width: int) -> list[Line]:
+    """Name and value pairs, as many on a line as fit; pairs without a value are left out."""
+    lines: list[Line] = []
+    line: list[Cell] = []
+    taken = 0
+    for name, value in pairs:
+        value = safe(value)
+        if not value:
+            continue
+        size = len(name) + len(value) + 3
+        if line and taken + size > width:
+            lines.append(tuple(line))
+            line, taken = [], 0
+        line += [Cell(f"{name} ", Tone.DIM), Cell(f"{value}  ")]
+        taken += size
+    return [*lines, tuple(line)] if line else lines
+
+
+def job_facts(digest: Digest, view: JobView, width: int) -> list[Line]:
+    """What Slurm says of a job."""
+    job, at = view.job, digest.tick.at
+    state = f"{state_cell(job.state).text} {job.state.lower()}"
+    used = units.slurm_duration(None if job.start_at is None else at - job.start_at)
+    limit = "unlimited or unknown"
+    if job.time_limit_s is not None:
+        limit = units.slurm_duration(job.time_limit_s)
+    waits = "" if job.submit_at is None else units.short_duration(at - job.submit_at)
+    pending = job.state == "PENDING"
+    head: Line = (Cell(f"{job.name}", Tone.STRONG),)
+    return [
+        head,
+        *facts(
+            (
+                ("state", f"{state}, {job.reason}" if job.reason else state),
+                ("waits" if pending else "time", waits if pending else f"{used} of {limit}"),
+                ("user", job.user),
+                ("account", job.account),
+                ("partition", job.partition),
+                ("GPUs", units.MISSING if job.gpu_count is None else str(job.gpu_count)),
+                (
+                    f"{len(job.nodes)} node{'s' if len(job.nodes) != 1 else ''}",
+                    some_names(job.nodes),
+                ),
+            ),
+            width,
+        ),
+    ]
+
+
+def unknown_gpus(digest: Digest, view: JobView, width: int) -> list[Line]:
+    """How many GPUs of the job no telemetry names, and why as far as known."""
+    if not view.gpus_unknown:
+        return []
+    silent: list[str] = []
+    for name in view.job.nodes:
+        node = digest.tick.nodes.get(name)
+        if node is None or node.taken_at is None:
+            errors = node.errors if node else ()
+            silent.append(f"{name} ({errors[0].message})" if errors else name)
+    count = view.gpus_unknown
+    text = f"{count} GPU{'s' if count != 1 else ''} unknown: "
+    text += (
+        f"no telemetry from {some_names(tuple(silent))}"
+        if silent
+        else "Slurm does not say which GPUs these are, and no process shows it"
+    )
+    return paragraph(text, width, Tone.WARN, "? ", "  ")
+
+
+def finding_lines(finding: Finding, width: int, is_full: bool = True) -> list[Line]:
+    """A finding with its evidence and advice; in short only what it says and the first advice."""
+    sign = SEVERITY_SIGNS[finding.severity]
+    tone = SEVERITY_TONES[finding.severity]
+    seen = f"{units.clock_time(finding.window.start)}–{units.clock_time(finding.window.end)}"
+    lost = "" if finding.gpu_seconds is None else f", {units.gpu_time(finding.gpu_seconds)} lost"
+    title = f"{class_words(finding)}: {finding.confidence.value}, seen {seen}{lost}"
+    lines = paragraph(title, width, tone, f"{sign} ", "  ")
+    lines += paragraph(finding.summary, width, Tone.PLAIN, "  ", "  ")
+    advice = finding.advice
+    if is_full:
+        for evidence in finding.evidence:
+            lines += paragraph(evidence.text, width, Tone.DIM, "  · ", "    ")
+        about = f"subject {finding.subject}, detector {finding.detector}, "
+        about += f"{finding.window.samples} samples, "
+        about += f"first seen {units.clock_time(finding.first_seen)}"
+        lines += paragraph(about, width, Tone.DIM, "  · ", "    ")
+    for step in advice if is_full else advice[:1]:
+        lines += paragraph(step, width, Tone.INFO, "  → ", "    ")
+    return lines
+
+
+def contradiction_lines(view: JobView, width: int) -> list[Line]:
+    """Where Slurm and an observed process disagree."""
+    lines: list[Line] = []
+    for text in view.contradictions:
+        lines += paragraph(text, width, Tone.WARN, "≠ ", "  ")
+    return lines
+
+
+def gpu_facts(digest: Digest, gpu: Gpu, width: int) -> list[Line]:
+    """What a GPU is, who uses it, and what holds its clock down."""
+    age_s = digest.tick.at - gpu.taken_at
+    node = digest.tick.nodes.get(gpu.node)
+    driver = node.block.label("driver_version", 0) if node and node.block else None
+    head: Line = (Cell(model_name(gpu.label("name")) or "GPU of unknown model", Tone.STRONG),)
+    lines = [
+        head,
+        *facts(
+            (
+                ("node", gpu.node),
+                ("GPU", index_text(gpu)),
+                ("bus", gpu.label("pci_bus_id") or ""),
+                ("uuid", gpu.uuid),
+                ("driver", driver or ""),
+                ("from", f"{gpu.origin}, {units.short_duration(age_s)} ago"),
+            ),
+            width,
+        ),
+    ]
+    if gpu.is_stale:
+        lines += paragraph(
+            f"{stale_words(digest, gpu)}: the node no longer answers; values are not shown",
+            width,
+            Tone.WARN,
+            "! ",
+            "  ",
+        )
+    if words := throttle_words(gpu):
+        lines += paragraph(f"clock held down: {words}", width, Tone.PLAIN, "  ", "    ")
+    return [*lines, *_gpu_users(digest, gpu, width)]
+
+
+def _gpu_users(digest: Digest, gpu: Gpu, width: int) -> list[Line]:
+    """The job that holds the GPU and the processes on it."""
+    view = digest.job_by_gpu.get(gpu.uuid)
+    lines: list[Line] = []
+    if view is not None:
+        text = f"held by job {view.job.label} of {view.job.user}, {view.job.name} (Enter opens it)"
+        lines += paragraph(text, width, Tone.INFO, "  ", "    ")
+    for process in gpu.processes[:4]:
+        size = process.mem_used_bytes.get(gpu.uuid)
+        text = f"pid {process.pid} {process.name or 'name not readable'}, "
+        text += f"{units.gib(size)} GiB" if size is not None else "memory not known"
+        lines += paragraph(text, width, Tone.PLAIN, "  ", "    ")
+    if len(gpu.processes) > 4:
+        lines += paragraph(f"and {len(gpu.processes) - 4} more processes", width, Tone.DIM, "  ")
+    if not gpu.processes and not gpu.is_stale:
+        tone = Tone.WARN if view else Tone.DIM
+        lines += paragraph("no process holds a context on it", width, tone, "  ")
+    return lines
+
+
+def error_lines(errors: Sequence[SourceError], width: int, most: int | None = None) -> list[Line]:
+    """What could not be done, one entry each, with the way out."""
+    lines: list[Line] = []
+    for error in errors[:most]:
+        lines += paragraph(f"{error.where}: {error.message}", width, Tone.BAD, "✗ ", "  ")
+        if error.hint:
+            lines += paragraph(error.hint, width, Tone.INFO, "  → ", "    ")
+    if most is not None and len(errors) > most:
+        lines += paragraph(f"and {len(errors) - most} more errors (e)", width, Tone.DIM, "  ")
+    return lines
+
+
+def all_errors(tick: Tick) -> tuple[SourceError, ...]:
+    """Errors of targets, nodes and the tick itself, each once."""
+    found: dict[SourceError, None] = {}
+    for target in tick.targets:
+        if target.error is not None and not target.is_ok:
+            found[target.error] = None
+    found.update(dict.fromkeys(tick.errors))
+    for node in tick.nodes.values():
+        found.update(dict.fromkeys(node.errors))
+    return tuple(found)
+
+
+def target_lines(tick: Tick, width: int) -> list[Line]:
+    """Each target with its state."""
+    lines: list[Line] = []
+    for target in tick.targets:
+        if target.is_ok:
+            age = "" if target.age_s is None else f", {units.short_duration(target.age_s)} old"
+            lines += paragraph(f"{target.url}: answers{age}", width, Tone.GOOD, "✓ ", "  ")
+        else:
+            why = target.error.message if target.error else "no answer yet"
+            lines += paragraph(f"{target.url}: {why}", width, Tone.BAD, "✗ ", "  ")
+    return lines
+
+
+def coverage_lines(tick: Tick, width: int) -> list[Line]:
+    """What each detector could and could not see."""
+    lines: list[Line] = []
+    for coverage in tick.coverage:
+        text = f"{coverage.detector}: {coverage.state}, judged {coverage.subjects_seen}"
+        if coverage.subjects_blind:
+            text += f", blind for {coverage.subjects_blind}"
+        if coverage.missing_fields:
+            text += f" (missing {', '.join(coverage.missing_fields)})"
+        if coverage.note:
+            text += f"; {coverage.note}"
+        is_muted = coverage.state == "muted"
+        lines += paragraph(
+            text, width, Tone.BAD if is_muted else Tone.PLAIN, "✗ " if is_muted else "· ", "  "
+        )
+    return lines or paragraph("no detector has reported yet", width, Tone.DIM)

@@ -1,0 +1,1 @@
+"""The terminal: the only floor that imports textual."""

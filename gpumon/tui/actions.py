@@ -1,0 +1,159 @@
+"""Every key of the terminal, declared once: bindings, footer, help and docs are made from it."""
+
+from __future__ import annotations
+
+from typing import Final, Literal, NamedTuple
+
+from textual.binding import Binding
+
+ViewName = Literal["jobs", "gpus", "job", "gpu", "page"]
+
+TABLES: Final[frozenset[ViewName]] = frozenset({"jobs", "gpus", "job", "gpu"})
+EVERYWHERE: Final[frozenset[ViewName]] = TABLES | {"page"}
+FLEET: Final[frozenset[ViewName]] = frozenset({"jobs", "gpus"})
+
+
+class Action(NamedTuple):
+    """One thing the user can do."""
+
+    name: str
+    """Name of the `action_` method of the views."""
+    keys: tuple[str, ...]
+    """Textual's key names; the first is shown."""
+    shown: str
+    """The keys as people write them."""
+    label: str
+    """One or two words for the footer; empty: not in the footer."""
+    doc: str
+    views: frozenset[ViewName]
+
+
+ACTIONS: Final = (
+    Action(
+        "open",
+        ("enter", "right", "l"),
+        "Enter",
+        "open",
+        "Open what the cursor is on: a job, a GPU; on a GPU, the job that holds it.",
+        TABLES,
+    ),
+    Action(
+        "back",
+        ("escape", "left", "h"),
+        "Esc",
+        "back",
+        "Clear the row filter, else go back one level.",
+        EVERYWHERE,
+    ),
+    Action("filter", ("slash",), "/", "filter", "Show only what contains a text.", EVERYWHERE),
+    Action(
+        "switch",
+        ("tab", "n"),
+        "Tab",
+        "jobs/GPUs",
+        "Switch between the jobs and the GPUs by node.",
+        FLEET,
+    ),
+    Action("sort", ("s",), "s", "sort", "Sort by the next column.", TABLES - {"gpu"}),
+    Action("reverse", ("S",), "S", "", "Sort the other way round.", TABLES - {"gpu"}),
+    Action("default_sort", ("0",), "0", "", "Sort as at first: what needs a look on top.", TABLES),
+    Action(
+        "findings",
+        ("f",),
+        "f",
+        "findings",
+        "All findings in view with evidence and advice, and what detectors could not see.",
+        TABLES,
+    ),
+    Action(
+        "errors",
+        ("e",),
+        "e",
+        "errors",
+        "Targets, and everything that could not be read, with the way out.",
+        TABLES,
+    ),
+    Action(
+        "pause",
+        ("p",),
+        "p",
+        "pause",
+        "Freeze the picture; sampling goes on behind it. Again to go on.",
+        EVERYWHERE,
+    ),
+    Action("refresh", ("r", "ctrl+l"), "r", "", "Draw the newest picture afresh.", EVERYWHERE),
+    Action("theme", ("t",), "t", "", "Switch between the dark and the light theme.", EVERYWHERE),
+    Action("down", ("j", "down"), "j ↓", "", "Down one line.", EVERYWHERE),
+    Action("up", ("k", "up"), "k ↑", "", "Up one line.", EVERYWHERE),
+    Action("page_down", ("pagedown", "ctrl+f"), "PgDn", "", "Down one page.", EVERYWHERE),
+    Action("page_up", ("pageup", "ctrl+b"), "PgUp", "", "Up one page.", EVERYWHERE),
+    Action("top", ("g", "home"), "g", "", "To the first line.", EVERYWHERE),
+    Action("bottom", ("G", "end"), "G", "", "To the last line.", EVERYWHERE),
+    Action(
+        "help",
+        ("question_mark", "f1"),
+        "?",
+        "help",
+        "Keys, signs and columns of this view; / searches them.",
+        EVERYWHERE,
+    ),
+    Action("quit", ("q", "ctrl+c"), "q", "quit", "Quit at once.", EVERYWHERE),
+)
+
+
+def actions_of(view: ViewName) -> tuple[Action, ...]:
+    """What a view lets the user do."""
+    return tuple(action for action in ACTIONS if view in action.views)
+
+
+def bindings_of(view: ViewName) -> list[Binding | tuple[str, str] | tuple[str, str, str]]:
+    """Textual bindings of a view."""
+    return [
+        Binding(key, action.name, action.label or action.doc, id=f"{action.name}.{key}", show=False)
+        for action in actions_of(view)
+        for key in action.keys
+    ]
+
+
+_FOOTER: Final = (
+    "quit",
+    "help",
+    "open",
+    "back",
+    "switch",
+    "filter",
+    "findings",
+    "sort",
+    "pause",
+    "errors",
+)
+"""The footer's order: a narrow terminal cuts it at the right."""
+
+
+def footer_of(view: ViewName) -> tuple[Action, ...]:
+    """The actions named in the footer, the most wanted first."""
+    named = {action.name: action for action in actions_of(view) if action.label}
+    return tuple(named[name] for name in _FOOTER if name in named)
+
+
+_NAMES: Final = {
+    "jobs": "jobs",
+    "gpus": "GPUs",
+    "job": "one job",
+    "gpu": "one GPU",
+    "page": "texts",
+}
+
+
+def keys_markdown() -> str:
+    """The table of keys for the documentation, GitHub-flavoured Markdown."""
+    lines = ["| key | does | where |", "|---|---|---|"]
+    for action in ACTIONS:
+        where = (
+            "everywhere"
+            if action.views == EVERYWHERE
+            else ", ".join(name for view, name in _NAMES.items() if view in action.views)
+        )
+        keys = " ".join(f"`{key}`" for key in action.shown.split())
+        lines.append(f"| {keys} | {action.doc} | {where} |")
+    return "\n".join(lines) + "\n"

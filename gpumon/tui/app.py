@@ -1,0 +1,217 @@
+"""The application: takes ticks from a feed, shows the newest to the view on top."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+import time
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol
+
+from textual.app import App
+from textual.message import Message
+
+from gpumon.report.digest import Digest
+from gpumon.tui.screens.gpus import GpusView
+from gpumon.tui.screens.jobs import JobsView
+from gpumon.tui.screens.view import View
+from gpumon.tui.status import Mood
+from gpumon.tui.theme import DARK, FALLBACKS, THEMES, Look
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from textual.screen import Screen
+
+    from gpumon.model.tick import Tick
+    from gpumon.sources.source import Wish
+
+SILENT_PERIODS: Final = 3.0
+"""Periods without a tick after which the status line says so."""
+
+SILENT_GRACE_S: Final = 2.0
+"""Seconds on top, so that one slow sweep is no alarm."""
+
+
+class Feed(Protocol):
+    """Where ticks come from."""
+
+    def start(self, on_tick: Callable[[Tick], None]) -> None:
+        """Begin without blocking; `on_tick` may be called from any thread."""
+        ...
+
+    def wish(self, wish: Wish) -> None:
+        """Pass a wish on to the sources."""
+        ...
+
+    def close(self) -> None:
+        """Stop and free everything; bounded, at most half a second."""
+        ...
+
+
+class TickReady(Message, bubble=False):
+    """A feed has made a tick. An older one that nobody has looked at yet is dropped."""
+
+    def __init__(self, tick: Tick) -> None:
+        self.tick = tick
+        super().__init__()
+
+    def can_replace(self, message: Message) -> bool:
+        """Only the newest tick counts."""
+        return isinstance(message, TickReady)
+
+
+class GpumonApp(App[int]):
+    """One feed, one picture, a stack of views."""
+
+    ENABLE_COMMAND_PALETTE = False
+    CSS: ClassVar[str] = """
+    Screen { layout: vertical; background: $background; overflow: hidden; }
+    * { scrollbar-background: $background; scrollbar-background-hover: $background;
+        scrollbar-background-active: $background; scrollbar-color: $cursor;
+        scrollbar-color-hover: $tone-dim; scrollbar-color-active: $tone-dim; }
+    """
+
+    def __init__(
+        self,
+        feed: Feed,
+        title: str = "gpumon",
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`title` names what is watched; `monotonic` is the clock that tells silence."""
+        # Without colours, textual's own filter would only turn them into greys.
+        has_colour = "NO_COLOR" not in os.environ
+        super().__init__(ansi_color=None if has_colour else True)
+        self.animation_level = "none"
+        self.digest: Digest | None = None
+        self.mood = Mood()
+        self.name_shown = title
+        self.crash: Exception | None = None
+        self._feed = feed
+        self._monotonic = monotonic
+        self._has_colour = has_colour
+        self._newest: Tick | None = None
+        self._heard_at = monotonic()
+        self._period_s = 1.0
+        for theme in THEMES:
+            self.register_theme(theme)
+        self.theme = DARK.name
+        self.look = Look(self.theme_variables, has_colour)
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        """Our own variables under a theme that does not know them."""
+        theme = self.current_theme.to_color_system().generate()
+        return {name: theme[other] for name, other in FALLBACKS.items()}
+
+    def get_default_screen(self) -> Screen[None]:
+        """The jobs."""
+        return JobsView()
+
+    def on_mount(self) -> None:
+        """Begin to sample once the first picture is out."""
+        self._catch_signals()
+        self.call_after_refresh(self._start_feed)
+        self.set_interval(1.0, self.check_silence)
+
+    def _start_feed(self) -> None:
+        self._heard_at = self._monotonic()
+        self._feed.start(self.take)
+
+    def _catch_signals(self) -> None:
+        """End in good order, which restores the terminal, when the process is told to go."""
+        if threading.current_thread() is not threading.main_thread() or self.is_headless:
+            return
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            loop.add_signal_handler(number, self.exit, 128 + number)
+
+    # Ticks
+
+    def take(self, tick: Tick) -> None:
+        """Accept a tick from any thread."""
+        try:
+            self.post_message(TickReady(tick))
+        except RuntimeError:
+            # The event loop is gone: the user has quit, and the feed is about to hear of it.
+            return
+
+    def on_tick_ready(self, message: TickReady) -> None:
+        """Keep the tick, and show it unless the picture is frozen."""
+        is_first = self._newest is None
+        self._newest = message.tick
+        self._heard_at = self._monotonic()
+        self._period_s = message.tick.period_s
+        self.mood = self.mood._replace(silent_s=None)
+        if self.mood.is_paused:
+            return
+        if is_first:
+            self._choose_first_view(message.tick)
+        self.show_newest()
+
+    def _choose_first_view(self, tick: Tick) -> None:
+        """Without any queue the GPUs are what there is to see."""
+        has_queue = tick.queue_at is not None or any("slurm" in t.url for t in tick.targets)
+        if not tick.jobs and not has_queue and tick.gpus and isinstance(self.screen, JobsView):
+            self.show_gpus()
+
+    def show_newest(self) -> None:
+        """Hand the newest tick to the view on top."""
+        if self._newest is not None and not self.mood.is_paused:
+            self.digest = Digest(self._newest)
+        self._show()
+
+    def _show(self) -> None:
+        if isinstance(self.screen, View):
+            self.screen.show(self.digest)
+
+    def check_silence(self) -> None:
+        """Say so when ticks stop coming."""
+        if self._newest is None:
+            return
+        silent_s = self._monotonic() - self._heard_at
+        limit_s = self._period_s * SILENT_PERIODS + SILENT_GRACE_S
+        mood = self.mood._replace(silent_s=silent_s if silent_s > limit_s else None)
+        if mood != self.mood:
+            self.mood = mood
+            if isinstance(self.screen, View):
+                self.screen.draw_frame()
+
+    # What views ask for
+
+    def wish(self, wish: Wish) -> None:
+        """Pass a wish on to the feed."""
+        self._feed.wish(wish)
+
+    def toggle_pause(self) -> None:
+        """Freeze the picture, or go on with the newest tick."""
+        self.mood = self.mood._replace(is_paused=not self.mood.is_paused)
+        self.show_newest()
+
+    def next_theme(self) -> None:
+        """Dark or light."""
+        names = [theme.name for theme in THEMES]
+        self.theme = names[(names.index(self.theme) + 1) % len(names)]
+        self.look = Look(self.theme_variables, self._has_colour)
+        self.screen.refresh(repaint=True, layout=True)
+        for widget in self.screen.walk_children():
+            widget.refresh()
+
+    def show_gpus(self) -> None:
+        """Lay the GPUs over the jobs, which stay as they are below."""
+        self.push_screen(GpusView())
+
+    def show_jobs(self) -> None:
+        """Back to the jobs, which lie below everything."""
+        self.pop_screen()
+
+    # Failure
+
+    def _handle_exception(self, error: Exception) -> None:
+        """Keep the error for `run_terminal`, which reports it in one line."""
+        self.crash = self.crash or error
+        super()._handle_exception(error)
+
+    def _fatal_error(self) -> None:
+        """Leave without textual's traceback on the screen."""
+        self._close_messages_no_wait()

@@ -1,0 +1,76 @@
+"""All GPUs by node, also where there are no jobs at all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpumon.report.columns import Tone
+from gpumon.report.gpu_columns import FLEET_COLUMNS, fleet_order, fleet_search_text
+from gpumon.report.passages import paragraph
+from gpumon.report.words import some_names
+from gpumon.tui.actions import bindings_of
+from gpumon.tui.screens.table_view import TableView
+from gpumon.tui.widgets.grid import Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpumon.report.columns import Line
+    from gpumon.report.digest import Digest, GpuRow
+
+
+class GpusView(TableView["GpuRow"]):
+    """One line per GPU, and one per node that shows none."""
+
+    view = "gpus"
+    BINDINGS = bindings_of("gpus")
+    noun = "GPUs"
+    plan = Plan(FLEET_COLUMNS, lambda row: row.key, fleet_order, fleet_search_text)
+
+    def trail(self) -> tuple[str, ...]:
+        """The other root."""
+        return ("GPUs",)
+
+    def rows(self, digest: Digest) -> Sequence[GpuRow]:
+        """GPUs and silent nodes."""
+        return digest.gpu_rows
+
+    def head_lines(self, digest: Digest, width: int) -> list[Line]:
+        """Only when nodes have gone silent."""
+        silent = tuple(node.name for node in digest.tick.nodes.values() if node.is_stale)
+        if not silent:
+            return []
+        count = len(silent)
+        text = f"stale: {count} node{'s' if count > 1 else ''} no longer answer"
+        text += f"{'' if count > 1 else 's'}: {some_names(silent)}"
+        return paragraph(text, width, Tone.WARN, "! ", "  ")
+
+    def empty_words(self, _digest: Digest) -> tuple[str, ...]:
+        """No GPU anywhere."""
+        return (
+            "No GPU is known.",
+            "e shows what the targets say; gpumon doctor checks this machine.",
+            "gpumon ssh://NODE reads a node, gpumon demo shows a simulated cluster.",
+        )
+
+    def amount(self) -> str:
+        """`32 GPUs on 4 nodes`."""
+        if self.digest is None:
+            return ""
+        gpus, nodes = len(self.digest.tick.gpus), len(self.digest.tick.nodes)
+        shown, known = self.grid.shown
+        count = f"{shown} of {known} lines" if shown != known else f"{gpus} GPUs"
+        return f"{count} on {nodes} node{'s' if nodes != 1 else ''} "
+
+    def open_row(self, row: GpuRow) -> None:
+        """Open the GPU; a silent node has nothing to open but its errors."""
+        if row.gpu is None:
+            self.action_errors()
+            return
+        from gpumon.tui.screens.gpu import GpuScreen
+
+        self.app.push_screen(GpuScreen(row.gpu.uuid, ("GPUs",)))
+
+    def action_switch(self) -> None:
+        """To the jobs."""
+        self.gpumon.show_jobs()

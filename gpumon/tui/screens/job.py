@@ -1,0 +1,105 @@
+"""One job: what is wrong with it, then its ranks and GPUs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpumon.report import units
+from gpumon.report.columns import Tone
+from gpumon.report.gpu_columns import RANK_COLUMNS, rank_order, rank_search_text
+from gpumon.report.passages import (
+    contradiction_lines,
+    finding_lines,
+    job_facts,
+    paragraph,
+    unknown_gpus,
+)
+from gpumon.sources.source import Wish
+from gpumon.tui.actions import bindings_of
+from gpumon.tui.screens.table_view import TableView
+from gpumon.tui.widgets.grid import Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpumon.report.columns import Line
+    from gpumon.report.digest import Digest, RankRow
+
+
+class JobScreen(TableView["RankRow"]):
+    """One line per rank and GPU."""
+
+    view = "job"
+    BINDINGS = bindings_of("job")
+    noun = "lines"
+    plan = Plan(RANK_COLUMNS, lambda row: row.key, rank_order, rank_search_text)
+
+    def __init__(self, job_id: str, label: str) -> None:
+        super().__init__()
+        self.job_id = job_id
+        self.label = label
+
+    def on_mount(self) -> None:
+        """Ask for a closer look at the job's nodes."""
+        digest = self.gpumon.digest
+        view = digest.tick.job(self.job_id) if digest else None
+        self.gpumon.wish(Wish(zoom_nodes=view.job.nodes if view else ()))
+
+    def on_unmount(self) -> None:
+        """The closer look is no longer needed."""
+        self.gpumon.wish(Wish())
+
+    def trail(self) -> tuple[str, ...]:
+        """Jobs, then this one."""
+        view = self.digest.tick.job(self.job_id) if self.digest else None
+        return ("jobs", f"{self.label} {view.job.name}" if view else self.label)
+
+    def rows(self, digest: Digest) -> Sequence[RankRow]:
+        """The job's ranks and GPUs; nothing once it has left the queue."""
+        view = digest.tick.job(self.job_id)
+        return () if view is None else digest.rank_rows(view)
+
+    def head_lines(self, digest: Digest, width: int) -> list[Line]:
+        """Facts, staleness, findings, contradictions, GPUs that nobody names."""
+        view = digest.tick.job(self.job_id)
+        if view is None:
+            return []
+        lines = job_facts(digest, view, width)
+        age_s = digest.stale_age_s(view)
+        if age_s is not None:
+            text = f"stale {units.short_duration(age_s)}: none of its nodes answers any more"
+            lines += paragraph(text, width, Tone.WARN, "! ", "  ")
+        for finding in digest.findings_by_job.get(self.job_id, ()):
+            lines += finding_lines(finding, width, is_full=False)
+        lines += contradiction_lines(view, width)
+        return lines + unknown_gpus(digest, view, width)
+
+    def empty_words(self, digest: Digest) -> tuple[str, ...]:
+        """Ended, pending, or without telemetry."""
+        view = digest.tick.job(self.job_id)
+        if view is None:
+            return (
+                f"Job {self.label} is no longer in the queue.",
+                f"sacct -j {self.job_id} says how it ended." if self.job_id.isdigit() else "",
+                "Esc goes back to the jobs.",
+            )
+        if view.job.state == "PENDING":
+            reason = f": {view.job.reason}" if view.job.reason else ""
+            return (f"The job waits{reason}.", "It holds no GPUs yet.")
+        if view.job.gpu_count == 0:
+            return ("The job holds no GPUs.",)
+        return (
+            "No telemetry names the job's GPUs yet, and no process of it was seen.",
+            "e shows what its nodes say.",
+        )
+
+    def finding_scope(self) -> str | None:
+        """This job."""
+        return f"job:{self.job_id}"
+
+    def open_row(self, row: RankRow) -> None:
+        """Open the GPU."""
+        if row.gpu is not None:
+            from gpumon.tui.screens.gpu import GpuScreen
+
+            self.app.push_screen(GpuScreen(row.gpu.uuid, self.trail()))

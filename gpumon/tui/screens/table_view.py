@@ -1,0 +1,187 @@
+"""What the four views with a table share: cursor, sorting, filter, and the states of a table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
+
+from gpumon.report.columns import Cell, Tone
+from gpumon.report.passages import all_errors, error_lines, paragraph
+from gpumon.tui.screens.view import View
+from gpumon.tui.widgets.grid import Grid, Plan
+from gpumon.tui.widgets.lines import Lines
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from textual.app import ComposeResult
+
+    from gpumon.report.columns import Line
+    from gpumon.report.digest import Digest
+
+R = TypeVar("R")
+
+
+class TableView(View, Generic[R]):
+    """Facts on top, a table below."""
+
+    plan: ClassVar[Plan]  # type: ignore[type-arg]
+    noun: ClassVar[str] = "rows"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.grid: Grid[R] = Grid(self.plan)
+        self.head = Lines(id="head")
+
+    def body(self) -> Grid[R]:
+        """The table."""
+        return self.grid
+
+    def parts(self) -> ComposeResult:
+        """Facts, then the table."""
+        yield self.head
+        yield from super().parts()
+
+    # To be given by each view
+
+    def rows(self, digest: Digest) -> Sequence[R]:
+        """The rows of the table."""
+        raise NotImplementedError
+
+    def head_lines(self, digest: Digest, width: int) -> list[Line]:
+        """Facts above the table."""
+        raise NotImplementedError
+
+    def empty_words(self, digest: Digest) -> tuple[str, ...]:
+        """Why there is nothing to show, and what to try."""
+        raise NotImplementedError
+
+    def finding_scope(self) -> str | None:
+        """Job id or GPU UUID that the findings page is about; None: all."""
+        return None
+
+    # Drawing
+
+    def draw(self) -> None:
+        """Hand the tick's rows to the table."""
+        width = max(20, self.size.width - 2)
+        digest = self.digest
+        if digest is None:
+            self.head.show_lines([])
+            self.grid.set_notice(self._waiting(width))
+            return
+        self.head.show_lines(self._bounded(self.head_lines(digest, width)))
+        self.grid.show(digest, self.rows(digest))
+        self.grid.set_notice(self._notice(digest, width))
+
+    def _bounded(self, lines: list[Line]) -> list[Line]:
+        """At most a third of the screen, so that the table keeps the rest."""
+        most = max(4, self.size.height * 2 // 5)
+        indented = [(Cell(" "), *line) for line in lines]
+        if len(indented) <= most:
+            return indented
+        more = len(indented) - most + 1
+        return [*indented[: most - 1], (Cell(f" … {more} more lines: f shows all", Tone.DIM),)]
+
+    def _waiting(self, width: int) -> list[Line]:
+        return [(), *_indented(paragraph("Waiting for the first sample …", width, Tone.DIM))]
+
+    def _notice(self, digest: Digest, width: int) -> list[Line]:
+        """What to say in place of rows: filtered away, failed, or empty."""
+        shown, known = self.grid.shown
+        if known and not shown:
+            text = f"None of {known} {self.noun} contains “{self.needle()}”. Esc clears the filter."
+            return [(), *_indented(paragraph(text, width))]
+        lines: list[Line] = [()]
+        errors = all_errors(digest.tick)
+        first, *rest = self.empty_words(digest)
+        lines += _indented(paragraph(first, width, Tone.STRONG))
+        for words in rest:
+            lines += _indented(paragraph(words, width, Tone.PLAIN, "→ ", "  "))
+        if errors:
+            lines += [(), *_indented(error_lines(errors, width, most=5))]
+        return lines
+
+    def amount(self) -> str:
+        """`12 of 40 jobs`, and how they are sorted."""
+        shown, known = self.grid.shown
+        count = f"{shown} of {known}" if shown != known else str(known)
+        return f"{count} {self.noun} " if self.digest else ""
+
+    # Filter
+
+    def needle(self) -> str:
+        """The text that rows must contain."""
+        return self.grid.needle
+
+    def apply_needle(self, needle: str) -> None:
+        """Show only rows with this text."""
+        self.grid.set_needle(needle)
+        if self.digest is not None:
+            self.grid.set_notice(self._notice(self.digest, max(20, self.size.width - 2)))
+
+    # Actions
+
+    def action_open(self) -> None:
+        """Open what the cursor is on."""
+        row = self.grid.current
+        if row is not None:
+            self.open_row(row)
+
+    def open_row(self, row: R) -> None:
+        """Open a row."""
+
+    def on_grid_opened(self) -> None:
+        """A click on the cursor opens."""
+        self.action_open()
+
+    def action_down(self) -> None:
+        """Down one line."""
+        self.grid.move_by(1)
+
+    def action_up(self) -> None:
+        """Up one line."""
+        self.grid.move_by(-1)
+
+    def action_page_down(self) -> None:
+        """Down one page."""
+        self.grid.move_page(1)
+
+    def action_page_up(self) -> None:
+        """Up one page."""
+        self.grid.move_page(-1)
+
+    def action_top(self) -> None:
+        """To the first line."""
+        self.grid.move_to(0)
+
+    def action_bottom(self) -> None:
+        """To the last line."""
+        self.grid.move_to_end()
+
+    def action_sort(self) -> None:
+        """Sort by the next column."""
+        self.grid.sort_next()
+
+    def action_reverse(self) -> None:
+        """Sort the other way round."""
+        self.grid.reverse()
+
+    def action_default_sort(self) -> None:
+        """Sort as at first."""
+        self.grid.sort_by(None)
+
+    def action_findings(self) -> None:
+        """All findings in view."""
+        from gpumon.tui.screens.page import findings_page
+
+        self.app.push_screen(findings_page(self))
+
+    def action_errors(self) -> None:
+        """Targets and errors."""
+        from gpumon.tui.screens.page import errors_page
+
+        self.app.push_screen(errors_page())
+
+
+def _indented(lines: list[Line]) -> list[Line]:
+    return [(Cell(" "), *line) for line in lines]

@@ -1,0 +1,97 @@
+"""The line at the bottom and the line on top: how fresh and how whole the picture is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from gpumon.report import units
+from gpumon.report.columns import Cell, Line, Tone, safe, text_width
+
+if TYPE_CHECKING:
+    from gpumon.model.tick import Tick
+
+QUEUE_OLD_S: Final = 90.0
+"""Queue data older than this is called old: three times the period of the job listing."""
+
+
+class Mood(NamedTuple):
+    """What the application adds to what a tick says."""
+
+    is_paused: bool = False
+    silent_s: float | None = None
+    """Seconds without a new tick, once that is longer than it should be."""
+
+
+def join_fitting(parts: list[Cell], width: int, gap: str = " · ") -> Line:
+    """The first parts that fit into `width`, with a sign between them."""
+    line: list[Cell] = []
+    taken = 1
+    for part in parts:
+        size = text_width(safe(part.text)) + (len(gap) if line else 0)
+        if line and taken + size > width:
+            continue
+        if line:
+            line.append(Cell(gap, Tone.DIM))
+        line.append(part)
+        taken += size
+    return (Cell(" "), *line)
+
+
+def status_line(tick: Tick | None, mood: Mood, width: int) -> Line:
+    """Targets, lateness, period, age of the queue; what is wrong comes first."""
+    if tick is None:
+        return (Cell(" waiting for the first sample", Tone.DIM),)
+    parts: list[Cell] = []
+    if mood.is_paused:
+        parts.append(
+            Cell(f"PAUSED at {units.clock_time(tick.at, with_seconds=True)} (p goes on)", Tone.WARN)
+        )
+    if mood.silent_s is not None:
+        parts.append(Cell(f"no new sample for {units.short_duration(mood.silent_s)}", Tone.BAD))
+    parts += _target_parts(tick)
+    if tick.queue_at is not None:
+        age_s = tick.at - tick.queue_at
+        tone = Tone.WARN if age_s > QUEUE_OLD_S else Tone.DIM
+        parts.append(Cell(f"queue {units.short_duration(age_s)} old", tone))
+    late = tick.lateness_s > max(0.5, tick.period_s / 2)
+    parts.append(Cell(f"every {tick.period_s:g}s", Tone.DIM))
+    parts.append(Cell(f"late {tick.lateness_s:.1f}s", Tone.WARN if late else Tone.DIM))
+    parts.append(Cell(f"since {units.clock_time(tick.observed_since)}", Tone.DIM))
+    parts.append(Cell(units.clock_time(tick.at, with_seconds=True), Tone.DIM))
+    return join_fitting(parts, width)
+
+
+def _target_parts(tick: Tick) -> list[Cell]:
+    """How many targets answer; of those that do not, the first with its reason."""
+    failing = [target for target in tick.targets if not target.is_ok]
+    parts: list[Cell] = []
+    if failing:
+        first = failing[0]
+        why = first.error.message if first.error else "no answer yet"
+        tone = Tone.BAD if first.error else Tone.DIM
+        sign = "✗" if first.error else "…"
+        parts.append(Cell(f"{sign} {first.url}: {why}", tone))
+        parts.append(Cell(f"{len(failing)} of {len(tick.targets)} targets fail (e)", tone))
+    elif tick.targets:
+        count = len(tick.targets)
+        what = tick.targets[0].url if count == 1 else f"{count} targets"
+        parts.append(Cell(f"✓ {what}", Tone.GOOD))
+    if not failing and tick.errors:
+        count = len(tick.errors)
+        parts.append(Cell(f"! {count} error{'s' if count > 1 else ''} (e)", Tone.WARN))
+    return parts
+
+
+def crumb_line(title: str, crumbs: tuple[str, ...], right: str, width: int) -> Line:
+    """Where the user is, and at the right end how much is shown."""
+    left: list[Cell] = [Cell(f" {title}", Tone.INFO)]
+    room = width - text_width(title) - text_width(right) - 3
+    for position, crumb in enumerate(crumbs):
+        text = safe(crumb)
+        is_last = position == len(crumbs) - 1
+        text = text if text_width(text) + 3 <= room else text[: max(0, room - 4)] + "…"
+        room -= text_width(text) + 3
+        left += [Cell(" › ", Tone.DIM), Cell(text, Tone.STRONG if is_last else Tone.PLAIN)]
+    taken = sum(text_width(cell.text) for cell in left)
+    blanks = " " * max(1, width - taken - text_width(right) - 1)
+    return (*left, Cell(blanks), Cell(right, Tone.DIM))

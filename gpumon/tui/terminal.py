@@ -1,0 +1,68 @@
+"""Runs the application on a terminal, and leaves it as it was on every way out."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from gpumon.tui.app import GpumonApp
+
+if TYPE_CHECKING:
+    from gpumon.tui.app import Feed
+
+CLOSE_WAIT_S: Final = 0.5
+"""Longest wait for a feed to close after the user has quit."""
+
+
+def run_terminal(feed: Feed, title: str = "gpumon") -> int:
+    """Show the feed until the user quits; the exit code, 0 for a quit, 1 for a crash."""
+    app = GpumonApp(feed, title)
+    crash: Exception | None = None
+    code: int | None = None
+    try:
+        code = app.run()
+    except KeyboardInterrupt:
+        code = 130
+    except Exception as error:  # noqa: BLE001 - the last door: it ends in one line and a log
+        crash = error
+    finally:
+        _close(feed)
+    crash = app.crash or crash
+    if crash is not None:
+        sys.stderr.write(_crash_line(crash))
+        return 1
+    return code or 0
+
+
+def _close(feed: Feed) -> None:
+    """Close the feed, but never wait for one that hangs."""
+    closer = threading.Thread(target=feed.close, name="gpumon-close", daemon=True)
+    closer.start()
+    closer.join(CLOSE_WAIT_S)
+
+
+def _crash_line(error: Exception) -> str:
+    """One line for the user; the traceback goes to a file that only the user may read."""
+    what = f"gpumon: the terminal failed: {type(error).__name__}: {error}".splitlines()[0]
+    try:
+        path = write_crash_log(error)
+    except OSError as refused:
+        return f"{what}; the log could not be written: {refused}\n"
+    return f"{what}; details in {path}\n"
+
+
+def write_crash_log(error: Exception) -> Path:
+    """The file in the user's state folder, mode 0600, that the traceback was written to."""
+    state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+    folder = state / "gpumon"
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    path = folder / "crash.log"
+    path.unlink(missing_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as log:
+        log.writelines(traceback.format_exception(error))
+    return path

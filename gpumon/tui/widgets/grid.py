@@ -1,0 +1,315 @@
+"""The one table of the terminal: it draws the rows that are visible and nothing else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+
+from rich.segment import Segment
+from textual.geometry import Region, Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from gpumon.report.columns import GAP, Cell, Line, arranged, fit, place
+from gpumon.tui.theme import look_of
+from gpumon.tui.widgets.strips import line_strip
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from textual.events import Click
+
+    from gpumon.report.columns import Column, Placed, SortKey
+    from gpumon.report.digest import Digest
+
+R = TypeVar("R")
+
+
+class Plan(NamedTuple, Generic[R]):
+    """What a table shows of rows of one kind."""
+
+    columns: Sequence[Column[R]]
+    key: Callable[[R], str]
+    """Names a row over time: the cursor follows it."""
+    order: Callable[[Digest, R], SortKey]
+    """The order at first."""
+    search: Callable[[Digest, R], str]
+    """Lower-case text that the row filter looks through."""
+
+
+class Sorting(NamedTuple):
+    """By which column, and which way; no key: the order at first."""
+
+    key: str | None = None
+    is_descending: bool = False
+
+
+class Grid(ScrollView, Generic[R], inherit_bindings=False):
+    """Rows and columns with a cursor that keeps to its row while the order changes."""
+
+    DEFAULT_CSS = """
+    Grid { height: 1fr; width: 1fr; overflow-x: hidden; scrollbar-size-vertical: 1; }
+    """
+    can_focus = True
+
+    class Opened(Message):
+        """A row was clicked on while the cursor was on it."""
+
+    class SortChanged(Message):
+        """The user sorts by another column."""
+
+    def __init__(self, plan: Plan[R]) -> None:
+        super().__init__()
+        self.plan = plan
+        self.sorting = Sorting()
+        self.needle = ""
+        self.notice: Sequence[Line] = ()
+        """Drawn in place of rows while there are none."""
+        self._digest: Digest | None = None
+        self._all: Sequence[R] = ()
+        self._rows: list[R] = []
+        self._cursor = 0
+        self._cursor_key: str | None = None
+        self._placed: tuple[Placed[R], ...] = ()
+        self._images: dict[int, tuple[Cell, ...]] = {}
+
+    # What is shown
+
+    def show(self, digest: Digest, rows: Sequence[R]) -> None:
+        """Show these rows of this tick."""
+        self._digest, self._all = digest, rows
+        self._arrange()
+
+    def set_needle(self, needle: str) -> None:
+        """Show only rows that contain this text, whatever its case."""
+        self.needle = needle.lower()
+        self._arrange()
+
+    def set_notice(self, notice: Sequence[Line]) -> None:
+        """Show this text while there are no rows."""
+        if notice != self.notice:
+            self.notice = notice
+            if not self._rows:
+                self.refresh()
+
+    @property
+    def current(self) -> R | None:
+        """The row under the cursor."""
+        return self._rows[self._cursor] if self._cursor < len(self._rows) else None
+
+    @property
+    def shown(self) -> tuple[int, int]:
+        """How many rows pass the filter, and how many there are."""
+        return len(self._rows), len(self._all)
+
+    def _arrange(self) -> None:
+        """Filter, sort, keep the cursor on its row, and redraw what changed."""
+        digest = self._digest
+        if digest is None:
+            return
+        plan, needle = self.plan, self.needle
+        rows: Sequence[R] = self._all
+        if needle:
+            rows = [row for row in rows if needle in plan.search(digest, row)]
+        count = len(self._rows)
+        self._rows = self._sorted(digest, rows)
+        self._follow()
+        if len(self._rows) != count or not self._rows:
+            self.virtual_size = Size(0, len(self._rows) + 1)
+            self.refresh()
+        before, self._images = self._images, {}
+        if self._scroll_to_cursor():
+            self.refresh()
+            return
+        self._redraw_changed(before)
+
+    def _sorted(self, digest: Digest, rows: Sequence[R]) -> list[R]:
+        plan, sorting = self.plan, self.sorting
+        ordered = sorted(rows, key=lambda row: plan.order(digest, row))
+        column = next((c for c in plan.columns if c.key == sorting.key), None)
+        if column is None:
+            if sorting.is_descending:
+                ordered.reverse()
+            return ordered
+        order = column.order
+        if order is None:
+            return ordered
+        return arranged(ordered, lambda row: order(digest, row), sorting.is_descending)
+
+    def _follow(self) -> None:
+        """Keep the cursor on its row; an untouched cursor stays on top."""
+        last = max(0, len(self._rows) - 1)
+        if self._cursor_key is not None:
+            key = self.plan.key
+            at = min(self._cursor, last)
+            if not self._rows or key(self._rows[at]) != self._cursor_key:
+                found = (i for i, row in enumerate(self._rows) if key(row) == self._cursor_key)
+                at = next(found, at)
+            self._cursor = at
+        self._cursor = min(self._cursor, last)
+
+    # Drawing
+
+    def on_resize(self) -> None:
+        """Share the new width among the columns."""
+        self._replace()
+
+    def _replace(self) -> None:
+        self._placed = place(self.plan.columns, self.scrollable_content_region.width)
+        self._images = {}
+        self._scroll_to_cursor()
+        self.refresh()
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Forget the pictures of rows that were scrolled away."""
+        self._images = {}
+        super().watch_scroll_y(old_value, new_value)
+
+    def _image(self, index: int) -> tuple[Cell, ...]:
+        """The cells of one row, made once per tick."""
+        image = self._images.get(index)
+        if image is None:
+            digest = self._digest
+            assert digest is not None
+            row = self._rows[index]
+            image = tuple(placed.column.cell(digest, row) for placed in self._placed)
+            self._images[index] = image
+        return image
+
+    def _redraw_changed(self, before: dict[int, tuple[Cell, ...]]) -> None:
+        """Redraw, of each visible row, the stretch of columns that differs from `before`."""
+        if not self._placed:
+            return
+        top = self.scroll_offset.y
+        for index in range(top, min(len(self._rows), top + self._page)):
+            old = before.get(index)
+            new = self._image(index)
+            y = index - top + 1
+            if old is None or len(old) != len(new):
+                self.refresh(Region(0, y, self.size.width, 1))
+                continue
+            changed = [i for i, (a, b) in enumerate(zip(old, new, strict=True)) if a != b]
+            if changed:
+                first, last = self._placed[changed[0]], self._placed[changed[-1]]
+                self.refresh(Region(first.x, y, last.x + last.width - first.x, 1))
+
+    def render_line(self, y: int) -> Strip:
+        """The titles, a row, or a line of the notice."""
+        width = self.size.width
+        if y == 0:
+            return self._titles(width)
+        look = look_of(self)
+        if not self._rows:
+            line = self.notice[y - 1] if y <= len(self.notice) else ()
+            return line_strip(line, width, look)
+        index = self.scroll_offset.y + y - 1
+        if index >= len(self._rows):
+            return Strip.blank(width, look.base)
+        mark = look.cursor if index == self._cursor else None
+        base = look.base if mark is None else look.base + mark
+        segments = []
+        for placed, cell in zip(self._placed, self._image(index), strict=True):
+            style = look.base + look.tones[cell.tone]
+            text = fit(cell.text, placed.width, placed.column.align)
+            segments.append(Segment(text, style if mark is None else style + mark))
+            segments.append(Segment(" " * GAP, base))
+        return Strip(segments).adjust_cell_length(width, base)
+
+    def _titles(self, width: int) -> Strip:
+        look = look_of(self)
+        segments = []
+        for placed in self._placed:
+            column = placed.column
+            title, style = column.title, look.title
+            if self.sorting.key == column.key:
+                # The sign takes the gap beside the title, so that no title has to be cut.
+                title += "▼" if self.sorting.is_descending else "▲"
+                style = look.sorted_title
+            wide = placed.width + GAP
+            text = fit(title, wide if len(title) > placed.width else placed.width, column.align)
+            segments.append(Segment(text.ljust(wide), style))
+        return Strip(segments).adjust_cell_length(width, look.title)
+
+    # Cursor
+
+    @property
+    def _page(self) -> int:
+        return max(1, self.size.height - 1)
+
+    def move_by(self, lines: int) -> None:
+        """Move the cursor down, up for negative numbers."""
+        self.move_to(self._cursor + lines)
+
+    def move_page(self, pages: int) -> None:
+        """Move the cursor by whole pages."""
+        self.move_by(pages * self._page)
+
+    def move_to(self, index: int) -> None:
+        """Put the cursor on a row, from then on it keeps to it; -1 is the last."""
+        if not self._rows:
+            return
+        last = len(self._rows) - 1
+        index = max(0, min(last, index))
+        old, self._cursor = self._cursor, index
+        self._cursor_key = self.plan.key(self._rows[index])
+        self._scroll_to_cursor()
+        for row in (old, index):
+            self.refresh(Region(0, row - self.scroll_offset.y + 1, self.size.width, 1))
+
+    def move_to_end(self) -> None:
+        """Put the cursor on the last row."""
+        self.move_to(len(self._rows) - 1)
+
+    def _scroll_to_cursor(self) -> bool:
+        """Whether the picture had to be scrolled to keep the cursor in it."""
+        top = self.scroll_offset.y
+        wanted = min(self._cursor, max(top, self._cursor - self._page + 1))
+        if wanted == top:
+            return False
+        self.scroll_to(y=wanted, animate=False)
+        return True
+
+    # Sorting
+
+    def sort_next(self) -> None:
+        """Sort by the next column that is on screen and has an order, in the end as at first."""
+        keys = [placed.column.key for placed in self._placed if placed.column.order is not None]
+        position = keys.index(self.sorting.key) + 1 if self.sorting.key in keys else 0
+        self.sort_by(keys[position] if position < len(keys) else None)
+
+    def sort_by(self, key: str | None) -> None:
+        """Sort by a column, the second time the other way; None: as at first."""
+        if key is not None and key == self.sorting.key:
+            self.reverse()
+            return
+        column = next((c for c in self.plan.columns if c.key == key), None)
+        self._set_sorting(Sorting(key, column.is_descending if column else False))
+
+    def reverse(self) -> None:
+        """Sort the other way round."""
+        self._set_sorting(Sorting(self.sorting.key, not self.sorting.is_descending))
+
+    def _set_sorting(self, sorting: Sorting) -> None:
+        self.sorting = sorting
+        self.refresh(Region(0, 0, self.size.width, 1))
+        self._arrange()
+        self.post_message(self.SortChanged())
+
+    # Mouse
+
+    def on_click(self, event: Click) -> None:
+        """A title sorts, a row takes the cursor, the row with the cursor opens."""
+        if event.y == 0:
+            for placed in self._placed:
+                if placed.x <= event.x < placed.x + placed.width + GAP:
+                    if placed.column.order is not None:
+                        self.sort_by(placed.column.key)
+                    return
+            return
+        index = self.scroll_offset.y + event.y - 1
+        if index >= len(self._rows):
+            return
+        if index == self._cursor and self._cursor_key is not None:
+            self.post_message(self.Opened())
+        else:
+            self.move_to(index)

@@ -1,0 +1,40 @@
+"""The one line in which the user types a text to look for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.message import Message
+from textual.widgets import Input
+
+if TYPE_CHECKING:
+    from textual.binding import BindingType
+
+
+class Prompt(Input):
+    """Filters while the user types; Enter keeps the filter, Esc drops it."""
+
+    DEFAULT_CSS = """
+    Prompt { height: 1; border: none; padding: 0 1; background: $bar; }
+    Prompt:focus { border: none; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [("escape", "drop", "drop the filter")]
+
+    class Left(Message):
+        """The user is done typing."""
+
+        def __init__(self, is_dropped: bool) -> None:
+            self.is_dropped = is_dropped
+            super().__init__()
+
+    def __init__(self, value: str, what: str) -> None:
+        super().__init__(value, placeholder=what, compact=True, select_on_focus=False)
+
+    def action_drop(self) -> None:
+        """Leave without a filter."""
+        self.post_message(self.Left(is_dropped=True))
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Leave with the filter as it is."""
+        event.stop()
+        self.post_message(self.Left(is_dropped=False))

@@ -1,0 +1,119 @@
+"""A terminal under test: a feed whose ticks are posted by hand, and the text on its screen."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpumon.tui.app import GpumonApp
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from rich.style import Style
+    from textual.pilot import Pilot
+
+    from gpumon.model.tick import Tick
+    from gpumon.sources.source import Wish
+
+
+class HandFeed:
+    """A feed that gives what a test hands it."""
+
+    def __init__(self) -> None:
+        self.on_tick: Callable[[Tick], None] | None = None
+        self.wishes: list[Wish] = []
+        self.painted_before_start: str | None = None
+        self.app: GpumonApp | None = None
+
+    def start(self, on_tick: Callable[[Tick], None]) -> None:
+        self.on_tick = on_tick
+        if self.app is not None:
+            self.painted_before_start = text_of(self.app)
+
+    def wish(self, wish: Wish) -> None:
+        self.wishes.append(wish)
+
+    def close(self) -> None:
+        """Nothing to free."""
+
+
+def text_of(app: GpumonApp) -> str:
+    """The characters on the screen."""
+    strips = app.screen._compositor.render_strips()
+    return "\n".join("".join(segment.text for segment in strip).rstrip() for strip in strips)
+
+
+class Stage:
+    """One application with its feed and its pilot."""
+
+    def __init__(self, app: GpumonApp, feed: HandFeed, pilot: Pilot[int], now: list[float]) -> None:
+        self.app, self.feed, self.pilot, self.now = app, feed, pilot, now
+
+    async def give(self, tick: Tick) -> None:
+        """Post a tick and let it be drawn."""
+        assert self.feed.on_tick is not None
+        self.feed.on_tick(tick)
+        await self.pilot.pause()
+
+    async def press(self, *keys: str) -> None:
+        """Press keys one by one, each drawn before the next."""
+        for key in keys:
+            await self.pilot.press(key)
+            await self.pilot.pause()
+
+    @property
+    def text(self) -> str:
+        return text_of(self.app)
+
+    @property
+    def lines(self) -> list[str]:
+        return self.text.split("\n")
+
+    def line_with(self, text: str) -> str:
+        """The first line that contains this text."""
+        return next(line for line in self.lines if text in line)
+
+    def style_of(self, text: str) -> Style:
+        """Style of the first segment that contains this text."""
+        for strip in self.app.screen._compositor.render_strips():
+            for segment in strip:
+                if text in segment.text:
+                    assert segment.style is not None
+                    return segment.style
+        raise AssertionError(f"{text!r} is not on the screen")
+
+    def cursor_line(self) -> str:
+        """The line that the cursor marks."""
+        mark = self.app.look.cursor
+        for strip in self.app.screen._compositor.render_strips():
+            segments = list(strip)
+            style = segments[0].style
+            assert style is not None
+            if (mark.bgcolor and style.bgcolor == mark.bgcolor) or (mark.reverse and style.reverse):
+                return "".join(segment.text for segment in segments).rstrip()
+        return ""
+
+
+@pytest.fixture
+def stage():
+    """Opens a terminal: `async with stage(tick, size=(80, 24)) as s`."""
+
+    @asynccontextmanager
+    async def open_stage(
+        tick: Tick | None = None, size: tuple[int, int] = (80, 24)
+    ) -> AsyncIterator[Stage]:
+        feed = HandFeed()
+        now = [0.0]
+        app = GpumonApp(feed, "gpumon", monotonic=lambda: now[0])
+        feed.app = app
+        async with app.run_test(size=size) as pilot:
+            await pilot.pause()
+            made = Stage(app, feed, pilot, now)
+            if tick is not None:
+                await made.give(tick)
+            yield made
+
+    return open_stage

@@ -1,0 +1,232 @@
+"""Every view in every state, at the sizes people have."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpumon.model.cluster import Node
+from gpumon.model.frame import SourceError
+from gpumon.model.tick import TargetState
+from gpumon.sources.source import Wish
+from tests.ticks import AT, failed, finding, fleet, gpu, job_with_gpus, tick
+
+SIZES = [(80, 24), (120, 40), (200, 60)]
+
+
+async def test_paints_before_the_feed_starts(stage):
+    async with stage() as s:
+        assert s.feed.painted_before_start is not None
+        assert "Waiting for the first sample" in s.feed.painted_before_start
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_jobs_with_data(stage, size):
+    async with stage(fleet(), size) as s:
+        row = s.line_with("4711")
+        for words in ("grace", " 8 ", "2h14m", " R ", " 52 ", "! partial gpus idle", "finetune"):
+            assert words in row
+        assert [line.split()[0] for line in s.lines[2:7]] == [
+            "4711", "4690", "4702", "4720_3", "4730",
+        ]  # fmt: skip
+        assert "stale 42s" in s.line_with("4702")
+        assert "– unknown" in s.line_with("4720_3")
+        assert "waits: Resources" in s.line_with("4730")
+        assert "queue 12s old" in s.lines[-2]
+        assert "5 jobs" in s.lines[0]
+
+
+async def test_wide_terminals_show_what_narrow_ones_drop(stage):
+    async with stage(fleet(), (80, 24)) as s:
+        assert "DRAM%" not in s.lines[1]
+    async with stage(fleet(), (200, 60)) as s:
+        for title in ("PART", "NODES", "DRAM%", "PWR W/cap", "MEM GiB", "UTIL%", "CONF"):
+            assert title in s.lines[1]
+        assert "supported" in s.line_with("4711")
+
+
+async def test_jobs_empty_queue(stage):
+    async with stage(tick()) as s:
+        assert "The queue lists no jobs." in s.text
+        assert "Tab shows the GPUs" in s.text
+
+
+async def test_jobs_failed(stage):
+    async with stage(failed()) as s:
+        assert "The queue could not be read." in s.text
+        assert "slurm: squeue: command not found" in s.text
+        assert "load the slurm module" in s.text
+        assert "1 of 1 targets fail" in s.lines[-2]
+
+
+async def test_jobs_stale_queue(stage):
+    async with stage(fleet(queue_at=AT - 140)) as s:
+        assert "stale 2m: the queue has not answered since" in s.text
+        assert "4711" in s.text
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_job_with_data(stage, size):
+    async with stage(fleet(), size) as s:
+        await s.press("enter")
+        assert "jobs › 4711 finetune" in s.lines[0]
+        assert "2:14:00 of 1-00:00:00" in s.text
+        assert "! partial gpus idle: supported" in s.text
+        assert "3 of 8 GPUs ran nothing" in s.text
+        assert "→ Ask for 5 GPUs: sbatch --gpus=5" in s.text
+        assert s.text.count("no process") == 3
+        assert "8 lines" in s.lines[0]
+
+
+async def test_job_asks_for_a_closer_look_and_lets_go(stage):
+    async with stage(fleet()) as s:
+        await s.press("enter")
+        assert s.feed.wishes == [Wish(zoom_nodes=("gpu01",))]
+        await s.press("escape")
+        assert s.feed.wishes[1:] == [Wish()]
+
+
+async def test_job_that_has_left_the_queue(stage):
+    async with stage(fleet()) as s:
+        await s.press("enter")
+        await s.give(tick())
+        assert "Job 4711 is no longer in the queue." in s.text
+        assert "sacct -j 4711" in s.text
+
+
+async def test_job_stale(stage):
+    async with stage(fleet()) as s:
+        await s.press("j", "j", "enter")
+        assert "stale 42s: none of its nodes answers any more" in s.text
+        assert s.text.count("stale 42s") == 5
+
+
+async def test_job_whose_nodes_fail(stage):
+    broken = fleet()
+    error = SourceError("gpu05", "ssh: permission denied", "add a key")
+    node = Node("gpu05", (), None, False, "mixed", (error,))
+    broken = broken._replace(nodes={**broken.nodes, "gpu05": node})
+    async with stage(broken) as s:
+        await s.press("j", "j", "j", "enter")
+        assert "4 GPUs unknown: no telemetry from gpu05 (ssh: permission denied)" in s.text
+        assert "No telemetry names the job's GPUs yet" in s.text
+        assert "add a key" in s.text
+
+
+async def test_contradictions_are_shown(stage):
+    view, gpus = job_with_gpus("1", {"gpu01": 1})
+    view = view._replace(contradictions=("Slurm says GPU 0, but pid 4000 runs on GPU 3",))
+    async with stage(tick((view,), gpus)) as s:
+        await s.press("enter")
+        assert "≠ Slurm says GPU 0, but pid 4000 runs on GPU 3" in s.text
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_gpu_with_data(stage, size):
+    async with stage(fleet(), size) as s:
+        await s.press("enter", "enter")
+        assert "jobs › 4711 finetune › gpu01:0" in s.lines[0]
+        assert "H100 80GB HBM3" in s.text
+        assert "held by job 4711 of grace" in s.text
+        assert "pid 4000 python, 60 GiB" in s.text
+        assert "clock held down: software power cap" in s.text
+        assert "84 %" in s.line_with("sm_active_ratio")
+        assert "█" in s.line_with("gpu_util_ratio")
+
+
+async def test_gpu_says_why_a_value_is_missing(stage):
+    async with stage(fleet(), (160, 50)) as s:
+        await s.press("enter", "enter")
+        row = s.line_with("encoder_util_ratio")
+        assert "–" in row
+        assert "not offered by this GPU or its driver" in row
+
+
+async def test_gpu_stale_and_gone(stage):
+    async with stage(fleet()) as s:
+        await s.press("j", "j", "enter", "enter")
+        assert "stale 42s: the node no longer answers" in s.text
+        await s.give(tick())
+        assert "is no longer listed" in s.text
+
+
+async def test_gpus_by_node(stage):
+    async with stage(fleet(), (120, 40)) as s:
+        await s.press("tab")
+        assert "28 GPUs on 4 nodes" in s.lines[0]
+        assert "stale: 1 node no longer answers: gpu04" in s.text
+        row = s.line_with("no process")
+        assert "4711" in row
+
+
+async def test_gpus_silent_node_shows_its_reason(stage):
+    error = SourceError("gpu09", "connection refused", "")
+    node = Node("gpu09", (), None, False, None, (error,))
+    async with stage(tick((), [], nodes={"gpu09": node}, queue_at=None)) as s:
+        await s.press("tab")
+        assert "connection" in s.line_with("gpu09")
+        await s.press("enter")
+        assert "gpu09: connection refused" in s.text
+
+
+async def test_gpus_empty_and_failed(stage):
+    async with stage(failed()) as s:
+        await s.press("tab")
+        assert "No GPU is known." in s.text
+        assert "squeue: command not found" in s.text
+
+
+async def test_without_a_queue_the_gpus_come_first(stage):
+    local = (TargetState("local", True, None, 0.3),)
+    async with stage(tick((), [gpu("here", 0)], queue_at=None, targets=local)) as s:
+        assert "GPUs" in s.lines[0]
+        assert "here" in s.line_with("612/700")
+
+
+async def test_findings_page_has_evidence_and_coverage(stage):
+    async with stage(fleet()) as s:
+        await s.press("f")
+        assert "gpu01:5 to gpu01:7 had 0 % SM activity" in s.text
+        assert "→ Check CUDA_VISIBLE_DEVICES in the script." in s.text
+        assert "partial_gpus_idle: ok, judged 1" in s.text
+
+
+async def test_findings_of_a_gpu_count_for_its_job(stage):
+    view, gpus = job_with_gpus("1", {"gpu01": 1})
+    async with stage(tick((view,), gpus, findings=(finding(f"gpu:{gpus[0].uuid}"),))) as s:
+        assert "! partial gpus idle" in s.line_with("train-")
+        await s.press("enter", "enter", "f")
+        assert "3 of 8 GPUs ran nothing" in s.text
+
+
+async def test_silence_is_told(stage):
+    async with stage(fleet()) as s:
+        s.now[0] = 4.0
+        s.app.check_silence()
+        await s.pilot.pause()
+        assert "no new sample" not in s.text
+        s.now[0] = 37.0
+        s.app.check_silence()
+        await s.pilot.pause()
+        assert "no new sample for 37s" in s.lines[-2]
+        await s.give(fleet(number=2))
+        assert "no new sample" not in s.text
+
+
+async def test_late_sampler_and_errors_are_told(stage):
+    errors = (SourceError("gpu07", "timed out"),)
+    async with stage(fleet(lateness_s=1.4, errors=errors), (120, 40)) as s:
+        assert "late 1.4s" in s.lines[-2]
+        assert "1 error" in s.lines[-2]
+
+
+async def test_resize_keeps_the_cursor_and_redraws(stage):
+    async with stage(fleet(), (200, 60)) as s:
+        await s.press("j", "j")
+        await s.pilot.resize_terminal(80, 24)
+        await s.pilot.pause()
+        assert s.cursor_line().startswith("4702")
+        assert "DRAM%" not in s.lines[1]
+        assert len(s.lines) == 24
+        await s.pilot.resize_terminal(40, 8)
+        await s.pilot.pause()
+        assert "partial gpus" in s.text
