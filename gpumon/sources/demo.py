@@ -22,7 +22,7 @@ _EARLY: Final = 0.1
 
 
 class DemoSource:
-    """Frames of the simulated fleet, computed when polled for the time that is polled.
+    """Frames of the simulated fleet, computed when polled for what the clock says then.
 
     The fleet begins at the clock's time of construction; from there on a frame depends on size,
     seed and time alone.
@@ -44,11 +44,12 @@ class DemoSource:
             nodes: Nodes that answer; the queue lists one more, which is down.
             gpus_per_node: GPUs of each node.
             seed: What tells two fleets of one size apart.
-            clock: Where the beginning of the fleet is read from.
+            clock: The time that the fleet is shown at; it begins at the construction.
             period_s: Least time between two frames of one node, seconds.
         """
         self.url = url
         self._size = (nodes, gpus_per_node, seed)
+        self._clock = clock
         self._origin = clock.now()
         self._period_s = period_s
         self._fleet: Fleet | None = None
@@ -67,8 +68,9 @@ class DemoSource:
         """Begin: the first frames can be polled at once."""
         wake()
 
-    def poll(self, now: float) -> list[Frame]:
+    def poll(self) -> list[Frame]:
         """One frame per node, and the queue's when due; nothing before the period has passed."""
+        now = self._clock.now()
         if not _is_due(self._polled_at, now, self._period_s):
             return []
         if self._maker is None:

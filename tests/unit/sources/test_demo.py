@@ -24,9 +24,12 @@ ORIGIN = 1_800_000_000.0
 HOUR = 3600.0
 
 
-class FixedClock:
+class HandedClock:
+    def __init__(self) -> None:
+        self.time = ORIGIN
+
     def now(self) -> float:
-        return ORIGIN
+        return self.time
 
     def monotonic(self) -> float:
         return 0.0
@@ -35,8 +38,21 @@ class FixedClock:
         return event.is_set()
 
 
-def source(seed: int = 1, nodes: int = 6, gpus: int = 8) -> DemoSource:
-    return DemoSource(f"demo:{nodes}x{gpus}?seed={seed}", nodes, gpus, seed, FixedClock())
+class Rig:
+    """A demo source with a clock in the test's hand."""
+
+    def __init__(self, seed: int, nodes: int, gpus: int) -> None:
+        self._clock = HandedClock()
+        url = f"demo:{nodes}x{gpus}?seed={seed}"
+        self.source = DemoSource(url, nodes, gpus, seed, self._clock)
+
+    def poll(self, now: float) -> list[Frame]:
+        self._clock.time = now
+        return self.source.poll()
+
+
+def source(seed: int = 1, nodes: int = 6, gpus: int = 8) -> Rig:
+    return Rig(seed, nodes, gpus)
 
 
 def nodes_of(frames: list[Frame]) -> list[Frame]:
@@ -162,7 +178,7 @@ def test_ranks_of_your_large_job_are_complete(frames: list[Frame]) -> None:
 
 
 def test_the_faulty_job_leaves_three_gpus_without_process_and_memory(frames: list[Frame]) -> None:
-    (label,) = [x for x in source().labels(ORIGIN) if x.finding_class == "partial_gpus_idle"]
+    (label,) = [x for x in source().source.labels(ORIGIN) if x.finding_class == "partial_gpus_idle"]
     (job,) = [j for j in jobs_of(frames) if f"job:{j.job_id}" == label.subject]
     assert label.start <= ORIGIN < label.end
     assert job.user == "you"
@@ -203,7 +219,7 @@ def test_pending_jobs_say_why(frames: list[Frame]) -> None:
 
 def test_energy_counter_is_the_integral_of_power() -> None:
     demo = source()
-    demo.wish(Wish(period_s=0.01))
+    demo.source.wish(Wish(period_s=0.01))
     polls = [nodes_of(demo.poll(ORIGIN + 60.0 + n * 0.02)) for n in range(1001)]
     for node in range(6):
         first, last = polls[0][node].block("gpu"), polls[-1][node].block("gpu")
@@ -254,22 +270,22 @@ def test_one_seed_repeats_and_two_differ() -> None:
 
 def test_at_most_one_frame_per_period_and_the_queue_more_rarely() -> None:
     demo = source()
-    assert demo.pending()
+    assert demo.source.pending()
     assert len(demo.poll(ORIGIN)) == 7
-    assert not demo.pending()
+    assert not demo.source.pending()
     assert demo.poll(ORIGIN + 0.5) == []
     assert len(demo.poll(ORIGIN + 0.99)) == 6
     assert len(demo.poll(ORIGIN + QUEUE_PERIOD_S)) == 7
-    demo.wish(Wish(period_s=5.0))
+    demo.source.wish(Wish(period_s=5.0))
     assert demo.poll(ORIGIN + QUEUE_PERIOD_S + 2.0) == []
 
 
 def test_start_wakes_because_frames_are_ready() -> None:
     calls = []
     demo = source()
-    demo.start(lambda: calls.append(1))
+    demo.source.start(lambda: calls.append(1))
     assert calls == [1]
-    demo.close()
+    demo.source.close()
 
 
 def test_nothing_heavy_is_imported() -> None:
