@@ -19,11 +19,6 @@ from gpumon.probe.sweep import Sweeper
 PROTOCOL = 1
 LEASE_S = 30.0
 MIN_PERIOD_S = 0.1
-LATE_SHARE = 0.8
-"""A pass that takes longer than this share of its period is reported incomplete, not waited for."""
-
-ONCE_PATIENCE_S = 5.0
-"""A single report waits this long for a driver that is slow to open."""
 
 
 class Wishes:
@@ -87,7 +82,7 @@ def main(stdin: BinaryIO, options: Dict[str, Any]) -> None:
     processes = Processes()
     beat = time.monotonic()
     while True:
-        sweeper.wait(ONCE_PATIENCE_S if options["once"] else LATE_SHARE * wishes.period_s)
+        sweeper.wait()
         say(report(sweeper, processes, time.monotonic() - beat))
         if options["once"]:
             os._exit(0)

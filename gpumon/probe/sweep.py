@@ -10,8 +10,14 @@ from gpumon.probe.driver import Driver, NoValueError
 from gpumon.probe.gpu import Gpu
 from gpumon.probe.rows import FAILED, Row
 
-STUCK_AFTER_S = 2.0
+STUCK_AFTER_S = 1.0
 """A call is reported when it has not returned for this long; documented ones take up to 20 ms."""
+
+INIT_STUCK_AFTER_S = 8.0
+"""The same for opening the driver, which takes seconds where no persistence daemon runs."""
+
+POLL_S = 0.1
+"""How often a pass that takes long is looked at."""
 
 RETRY_S = 10.0
 """A driver that could not be opened is tried again this often."""
@@ -42,9 +48,14 @@ class Sweeper:
         self._done.clear()
         self._go.set()
 
-    def wait(self, seconds: float) -> bool:
-        """Whether the pass that was asked for is complete."""
-        return self._done.wait(seconds)
+    def wait(self) -> None:
+        """Wait until the pass that was asked for is complete, or one of its calls is stuck.
+
+        A slow driver makes reports late, but they stay whole.
+        """
+        while not self._done.wait(POLL_S):
+            if self.stuck() is not None:
+                return
 
     def take(self) -> Tuple[List[Row], List[Tuple[str, int, Any]], List[Dict[str, str]]]:
         """GPU rows, (UUID, PID, memory) contexts and errors as of now.
@@ -79,11 +90,11 @@ class Sweeper:
             return None
         name, gpu, since = calling
         waited = time.monotonic() - since
-        if waited < STUCK_AFTER_S:
+        if waited < (INIT_STUCK_AFTER_S if name == "nvmlInit" else STUCK_AFTER_S):
             return None
         where = " (GPU %s)" % gpu if gpu else ""
         return {
-            "where": name + where,
+            "where": "NVML",
             "message": "the driver has not answered %s%s for %.0f s" % (name, where, waited),
             "hint": "the driver may be wedged; look at dmesg and nvidia-smi on the node",
         }
