@@ -1,0 +1,223 @@
+"""`python -m tests.bench`: gpumon beside its peers on the stand-in driver, in one run.
+
+It prints and asserts nothing: the machine, its load and its Python decide what the numbers are.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from tests.bench import oneshot, peers, probe, tree
+from tests.bench.node import GPU_NAME, busy_node
+from tests.bench.terminal import Terminal
+from tests.lab.standin.driver import CompilerMissingError
+
+GPUMON = str(Path(sys.executable).parent / "gpumon")
+EMPTY_APP = str(Path(__file__).parent / "empty_app.py")
+SETTLE_S = 4.0
+"""Start-up work, such as the detection worker's imports, is over by then."""
+PATIENCE_S = 15.0
+
+Rows = list[dict[str, Any]]
+
+
+def show(title: str, rows: Rows) -> None:
+    """Prints a table; the first row names the columns."""
+    print(f"\n{title}")
+    if not rows:
+        return
+    cells = [list(rows[0]), *([_text(value) for value in row.values()] for row in rows)]
+    widths = [max(len(line[column]) for line in cells) for column in range(len(cells[0]))]
+    for line in cells:
+        padded = [line[0].ljust(widths[0])]
+        padded += [cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True)]
+        print("  " + "  ".join(padded).rstrip(), flush=True)
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.2f}" if isinstance(value, float) else str(value)
+
+
+def once(env: dict[str, str], runs: int, has_peers: bool) -> Rows:
+    """Cold one-shot commands."""
+    commands = {
+        "gpumon --json --for 0 local": [GPUMON, "--json", "--for", "0", "local"],
+        "python -c pass": [sys.executable, "-c", "pass"],
+    }
+    if has_peers:
+        commands["nvitop -1"] = [peers.program("nvitop"), "-1"]
+        commands["gpustat --json"] = [peers.program("gpustat"), "--json"]
+    costs = oneshot.measure(commands, runs, 2, env)
+    own = costs["gpumon --json --for 0 local"]
+    return [
+        {
+            "command": name,
+            "wall ms": round(cost.wall_s * 1e3, 1),
+            "min ms": round(cost.wall_min_s * 1e3, 1),
+            "CPU ms": round(cost.cpu_s * 1e3, 1),
+            "peak MiB": round(cost.peak_rss_mib, 1),
+            "gpumon/it wall": own.wall_s / cost.wall_s,
+            "gpumon/it CPU": own.cpu_s / cost.cpu_s,
+        }
+        for name, cost in costs.items()
+    ]
+
+
+def watching(env: dict[str, str], seconds: float, commands: dict[str, list[str]]) -> Rows:
+    """Programs in a terminal at one look a second."""
+    rows: Rows = []
+    for name, words in commands.items():
+        with Terminal(words, env, GPU_NAME) as terminal:
+            terminal.wait_for_paint(SETTLE_S)
+            tree.measure(terminal.pid, SETTLE_S)
+            shares = tree.measure(terminal.pid, seconds)
+            if terminal.has_ended:
+                rows.append({"program": f"{name} (ended)", **dict.fromkeys(WATCH_COLUMNS)})
+                continue
+        parts = {name: _sum(shares)} | (
+            {f"  {role}": cost for role, cost in shares.items()} if len(shares) > 1 else {}
+        )
+        rows += [
+            {
+                "program": part,
+                "CPU %": 100 * share,
+                "RSS MiB": round(rss, 1),
+                "PSS MiB": round(pss, 1),
+                "gpumon/it": None,
+            }
+            for part, (share, rss, pss) in parts.items()
+        ]
+    own = rows[0]["CPU %"]
+    for row in rows:
+        if own is not None and row["CPU %"]:
+            row["gpumon/it"] = own / row["CPU %"]
+    return rows
+
+
+WATCH_COLUMNS = ("CPU %", "RSS MiB", "PSS MiB", "gpumon/it")
+
+
+def _sum(shares: dict[str, tuple[float, float, float]]) -> tuple[float, float, float]:
+    share, rss, pss = (sum(column) for column in zip(*shares.values(), strict=True))
+    return share, rss, pss
+
+
+def painting(env: dict[str, str], runs: int, commands: dict[str, list[str]]) -> Rows:
+    """From start to the first text, to the first GPU, and from `q` to the end."""
+    taken: dict[str, list[tuple[float | None, float | None, float | None]]] = {
+        name: [] for name in commands
+    }
+    for turn in range(runs + 1):
+        for name, words in commands.items():
+            marker = "Textual" if name.startswith("empty") else GPU_NAME
+            with Terminal(words, env, marker) as terminal:
+                terminal.wait_for_paint(PATIENCE_S)
+            if turn:
+                taken[name].append((terminal.paint_s, terminal.marker_s, terminal.quit_s))
+    rows: Rows = []
+    for name, samples in taken.items():
+        paint, data, end = (_median_ms(column) for column in zip(*samples, strict=True))
+        rows.append({"program": name, "first text ms": paint, "first GPU ms": data, "quit ms": end})
+    floor = next((row for row in rows if row["program"].startswith("empty")), None)
+    for row in rows:
+        row["it/empty app"] = (
+            row["first text ms"] / floor["first text ms"]
+            if floor and floor["first text ms"] and row["first text ms"]
+            else None
+        )
+        if row is floor:
+            row["first GPU ms"] = None
+    return rows
+
+
+def _median_ms(column: tuple[float | None, ...]) -> float | None:
+    known = [value for value in column if value is not None]
+    return round(median(known) * 1e3, 1) if known else None
+
+
+def probes(env: dict[str, str], seconds: float) -> Rows:
+    """The probe by itself."""
+    rows: Rows = []
+    for name, is_shipped in (("as a child (local)", False), ("as over ssh", True)):
+        cost = probe.measure(env, seconds, is_shipped=is_shipped)
+        rows.append(
+            {
+                "probe": name,
+                "CPU %": 100 * cost.cpu_ratio,
+                "RSS MiB": round(cost.rss_mib, 1),
+                "bytes/line": round(cost.line_bytes),
+                "driver calls/s": round(cost.calls_per_s, 1),
+            }
+        )
+    return rows
+
+
+def machine() -> str:
+    """The machine in one line."""
+    now = datetime.now(UTC).date().isoformat()
+    load = os.getloadavg()[0]
+    python = platform.python_version()
+    return f"{now}, {os.cpu_count()} cores, load {load:.1f}, Python {python}, {platform.machine()}"
+
+
+def main() -> int:
+    """Exit code of the benchmark: 0 unless it could not be run."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.bench",
+        description=__doc__,
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    parser.add_argument("--runs", type=int, default=15, help="runs of each one-shot")
+    parser.add_argument("--paints", type=int, default=5, help="starts in the terminal")
+    parser.add_argument("--seconds", type=float, default=20.0, help="length of a watch")
+    parser.add_argument("--only", choices=("once", "watch", "paint", "probe"), action="append")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers there as well")
+    options = parser.parse_args()
+    wanted = options.only or ["once", "watch", "paint", "probe"]
+    trouble = peers.install() if set(wanted) - {"probe"} else ""
+    if trouble:
+        print(trouble)
+    nvitop = (
+        {} if trouble else {"nvitop --interval 1": [peers.program("nvitop"), "--interval", "1"]}
+    )
+    gpumon = {"gpumon local": [GPUMON, "local"]}
+    empty = {"empty Textual app": [sys.executable, EMPTY_APP]}
+    about = machine()
+    print(f"8 GPUs, 8 processes, stand-in driver; {about}")
+    found: dict[str, Rows] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            with busy_node(Path(folder)) as env:
+                if "once" in wanted:
+                    found["once"] = once(env, options.runs, not trouble)
+                    show("Cold, one answer (medians; memory of the largest process)", found["once"])
+                if "paint" in wanted:
+                    found["paint"] = painting(env, options.paints, gpumon | empty | nvitop)
+                    show("Start in a 200x60 terminal (medians)", found["paint"])
+                if "watch" in wanted:
+                    found["watch"] = watching(env, options.seconds, gpumon | nvitop | empty)
+                    show(f"Watching at 1 Hz for {options.seconds:g} s", found["watch"])
+                if "probe" in wanted:
+                    found["probe"] = probes(env, options.seconds / 2)
+                    show("The probe alone, at 1 Hz", found["probe"])
+        except CompilerMissingError as error:
+            print(error)
+            return 1
+    if options.json:
+        options.json.write_text(json.dumps({"machine": about, **found}, indent=2) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,63 @@
+"""The probe alone, started as on a node, with nobody but a reader at the other end."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import threading
+import time
+from typing import IO, TYPE_CHECKING, NamedTuple
+
+from gpumon.sources.program import LOCAL_START, START_COMMAND, local_program, remote_program
+from tests.bench import tree
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SETTLE_S = 3.0
+
+
+class ProbeCost(NamedTuple):
+    """What a running probe costs."""
+
+    cpu_ratio: float
+    """Share of one core."""
+    rss_mib: float
+    line_bytes: float
+    """Mean length of a report."""
+    calls_per_s: float
+    """Calls into the driver."""
+
+
+def measure(env: Mapping[str, str], seconds: float, *, is_shipped: bool) -> ProbeCost:
+    """A probe at 1 Hz: `is_shipped` starts it as over ssh, else as the child of this machine."""
+    words = ["sh", "-c", START_COMMAND] if is_shipped else list(LOCAL_START)
+    program = remote_program if is_shipped else local_program
+    with subprocess.Popen(
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=dict(env)
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        lines: list[bytes] = []
+        reader = threading.Thread(target=_read, args=(process.stdout, lines), daemon=True)
+        reader.start()
+        process.stdin.write(program({"period_s": 1.0, "once": False, "nonce": "bench"}))
+        process.stdin.flush()
+        time.sleep(SETTLE_S)
+        first = len(lines)
+        used = list(tree.measure(process.pid, seconds).values())
+        reports = lines[first:]
+        process.stdin.close()
+        process.wait()
+        reader.join()
+    calls = [json.loads(line)["calls"] for line in reports]
+    return ProbeCost(
+        sum(share for share, _, _ in used),
+        sum(rss for _, rss, _ in used),
+        sum(map(len, reports)) / max(1, len(reports)),
+        (calls[-1] - calls[0]) / max(1, len(calls) - 1),
+    )
+
+
+def _read(stdout: IO[bytes], lines: list[bytes]) -> None:
+    lines.extend(stdout)
