@@ -122,7 +122,7 @@ class DetectionEngine:
                 report = self._failed(tick, f"{type(error).__name__}: {error}")
             del tick
             with self._state:
-                self._report = report
+                self._report = None if self._is_closed else report
                 self._is_busy = False
                 self._state.notify_all()
 
@@ -233,8 +233,9 @@ class DetectionEngine:
             link.close()
 
     def _failed(self, tick: Tick, reason: str) -> DetectionReport:
-        hint = "" if self._is_closed else "gpumon detectors list tries them one by one"
-        error = SourceError("detection", plain(reason), hint)
+        error = SourceError(
+            "detection", plain(reason), "gpumon detectors list tries them one by one"
+        )
         return DetectionReport(
             tick.at, (), self._roster.coverage(), (error, *self._roster.errors())
         )

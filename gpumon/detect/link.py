@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 _END_S: Final = 0.2
 """A killed process is gone at once unless it hangs in the kernel, where nobody can wait for it."""
 
+_END_POLLS: Final = 20
+"""Looks within `_END_S`; a stream ends a moment before its process does."""
+
 _ONE_THREAD: Final = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 """Numeric libraries start a thread per core unless these say otherwise."""
 
@@ -76,10 +79,12 @@ class WorkerLink:
         except TimeoutError as error:
             budget_s = self._start_s if self._culprit is None else self._budget_s
             raise self._lost(f"took longer than {budget_s:g} s") from error
-        except (ProtocolError, OSError) as error:
-            raise self._lost(f"broke off: {error}") from error
+        except ProtocolError as error:
+            raise self._lost(f"broke the protocol: {error}") from error
+        except OSError as error:
+            raise self._lost(f"ended: {self._last_words() or error}") from error
         if received is None:
-            raise self._lost(f"ended its process: {self._last_words() or 'no last words'}")
+            raise self._lost(f"ended: {self._last_words() or 'its stream was closed'}")
         message, descriptors = received
         for descriptor in descriptors:
             os.close(descriptor)
@@ -113,19 +118,24 @@ class WorkerLink:
         return WorkerLostError(plain(reason), self._culprit)
 
     def _last_words(self) -> str:
-        """Exit status, and the last line that the worker wrote before it was ready."""
-        if self._is_closed:
-            return "closed"
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(_END_S)
-        status = self._process.returncode
+        """Exit status, and the last line that the worker wrote before it was ready.
+
+        The process is not reaped: until then nobody else can have its group's number.
+        """
+        status = None
+        for _ in range(_END_POLLS):
+            flags = os.WEXITED | os.WNOWAIT | os.WNOHANG
+            status = None if self._is_closed else os.waitid(os.P_PID, self._process.pid, flags)
+            if self._is_closed or status is not None:
+                break
+            time.sleep(_END_S / _END_POLLS)
         if status is None or self._process.stderr is None:
             return ""
         os.set_blocking(self._process.stderr.fileno(), False)
         lines = (self._process.stderr.read() or b"").decode(errors="replace").split("\n")
         said = next((line for line in reversed(lines) if line.strip()), "")
-        how = f"signal {-status}" if status < 0 else f"exit status {status}"
-        return f"{how} {said}".strip()
+        kind = "exit status" if status.si_code == os.CLD_EXITED else "signal"
+        return f"{kind} {status.si_status} {said}".strip()
 
 
 def _spawn(descriptor: int) -> subprocess.Popen[bytes]:

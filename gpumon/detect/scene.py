@@ -67,11 +67,13 @@ def job_record(job_id: str, start_at: float, nodes: Sequence[str], gpu_count: in
 class Scene:
     """A fleet whose samples a test writes; GPUs are named `GPU-NODE-INDEX`."""
 
-    def __init__(self, period_s: float = 10.0, start_at: float = START_AT) -> None:
+    def __init__(
+        self, period_s: float = 10.0, start_at: float = START_AT, span_s: float = 3600.0
+    ) -> None:
         self._period_s = period_s
         self._start_at = start_at
         self._at = start_at - period_s
-        self._history = History()
+        self._history = History(span_s)
         self._nodes: dict[str, int] = {}
         self._jobs: dict[str, JobView] = {}
         self._number = 0

@@ -12,17 +12,13 @@ import os
 import signal
 import socket
 import sys
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
+from gpumon.detect.answer import answer_of
 from gpumon.detect.contract import DetectorError, declaration_of
-from gpumon.detect.coverage import coverage_of
 from gpumon.detect.protocol import encode, receive, send
 from gpumon.detect.registry import entries, load
 from gpumon.detect.replica import Replica
-from gpumon.detect.validation import MAX_FINDINGS
 
 if TYPE_CHECKING:
     from gpumon.detect.contract import Detector
@@ -80,16 +76,7 @@ class Worker:
 
     def _evaluate(self, key: str, detector: Detector, view: View) -> None:
         try:
-            coverage = coverage_of(view, declaration_of(detector))
-            with np.errstate(all="ignore"):
-                findings = list(islice(detector.evaluate(view), MAX_FINDINGS + 1))
-            message = {
-                "kind": "result",
-                "key": key,
-                "findings": _plain(findings),
-                "coverage": coverage,
-            }
-            payload = encode(message)
+            payload = encode({"kind": "result", "key": key, **answer_of(detector, view)})
         # Foreign code may raise anything; the monitor mutes it and says so.
         except Exception as error:  # noqa: BLE001
             self._tell(kind="failed", key=key, message=f"{type(error).__name__}: {error}")
@@ -98,15 +85,6 @@ class Worker:
 
     def _tell(self, **message: object) -> None:
         send(self._sock, encode(message))
-
-
-def _plain(value: object) -> object:
-    """Python's numbers, which JSON knows, for numpy's scalars."""
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return value
 
 
 def _die_with(parent: int) -> None:
@@ -133,6 +111,8 @@ def main() -> None:
     os.nice(_NICENESS)
     _be_quiet()
     with socket.socket(fileno=int(sys.argv[1])) as sock, contextlib.suppress(BrokenPipeError):
+        # A plugin's child that kept the stream open would hide the end of this process.
+        os.register_at_fork(after_in_child=sock.close)
         Worker(sock).run()
 
 

@@ -1,0 +1,119 @@
+"""Pasts that every detector must cope with, whatever it looks for."""
+
+from __future__ import annotations
+
+import random
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from gpumon.detect.scene import UNUSED, WORKING, Scene, Values
+from gpumon.fleet.history import HISTORY_KEYS
+from gpumon.model.fields import CATALOGUE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from gpumon.detect.contract import Declaration
+    from gpumon.detect.view import View
+
+_SAMPLES: Final = 60
+"""Samples of the longest scenes: more cost time and show nothing new."""
+
+_SEED: Final = 20240229
+
+
+def blind_scenes(declared: Declaration) -> Iterator[tuple[str, View]]:
+    """Looks long enough for any claim, in which something that the detector needs is missing."""
+    yield "nothing at all", _empty(declared)
+    yield (
+        "every needed field missing",
+        _long(declared, partial(_half_without, declared.needs)),
+    )
+    for key in declared.needs:
+        yield f"without {key}", _long(declared, partial(_half_without, (key,)))
+    yield "every GPU stale", _stale(declared)
+
+
+def seeing_scenes(declared: Declaration) -> Iterator[tuple[str, View]]:
+    """Looks at whole telemetry, from one sample to longer than any window that is declared."""
+    dice = random.Random(_SEED)  # noqa: S311
+    yield "one sample", _short(declared, 1)
+    yield "a few samples", _short(declared, 4)
+    yield "half of the GPUs work", _long(declared, _half)
+    yield "all GPUs work", _long(declared, lambda _: _full(WORKING))
+    yield "no GPU works", _long(declared, lambda _: _full(UNUSED))
+    yield "smallest values", _long(declared, lambda _: {k: CATALOGUE[k].low for k in HISTORY_KEYS})
+    yield "largest values", _long(declared, lambda _: {k: CATALOGUE[k].high for k in HISTORY_KEYS})
+    yield "any values", _long(declared, lambda _: _any_values(dice))
+    yield "a job that has just begun", _young(declared)
+
+
+def _scene(declared: Declaration) -> tuple[Scene, tuple[str, ...]]:
+    """A job on two nodes, a second with one GPU, a third of whose GPUs nothing is known."""
+    length_s = 1.2 * declared.established_after_s
+    scene = Scene(period_s=length_s / _SAMPLES, span_s=2 * length_s)
+    uuids = scene.node("node1", 4) + scene.node("node2", 4)
+    scene.job("101", uuids[:6])
+    scene.job("102", uuids[6:7], gpus_unknown=1)
+    scene.job("103", (), gpus_unknown=2)
+    return scene, uuids
+
+
+def _empty(declared: Declaration) -> View:
+    scene = Scene(period_s=declared.established_after_s)
+    scene.run(0, {})
+    return scene.view()
+
+
+def _long(declared: Declaration, values: Callable[[str], Values]) -> View:
+    scene, uuids = _scene(declared)
+    for _ in range(_SAMPLES):
+        scene.run(0, {uuid: values(uuid) for uuid in uuids})
+    return scene.view()
+
+
+def _short(declared: Declaration, samples: int) -> View:
+    scene, uuids = _scene(declared)
+    for _ in range(samples):
+        scene.run(0, {uuid: _half(uuid) for uuid in uuids})
+    return scene.view()
+
+
+def _stale(declared: Declaration) -> View:
+    scene, uuids = _scene(declared)
+    for _ in range(_SAMPLES):
+        scene.run(0, {uuid: _half(uuid) for uuid in uuids}, stale=uuids)
+    return scene.view()
+
+
+def _young(declared: Declaration) -> View:
+    scene, uuids = _scene(declared)
+    scene.end("101")
+    for _ in range(_SAMPLES):
+        scene.run(0, {uuid: _half(uuid) for uuid in uuids})
+    scene.job("104", uuids[:6])
+    scene.run(0, {uuid: _half(uuid) for uuid in uuids})
+    return scene.view()
+
+
+def _half(uuid: str) -> Values:
+    """Values of a GPU that works where its index is even."""
+    return _full(WORKING if int(uuid[-1]) % 2 == 0 else UNUSED)
+
+
+def _full(values: Values) -> Values:
+    """Every field of history; those that the example lacks are at their smallest."""
+    return {**{key: CATALOGUE[key].low for key in HISTORY_KEYS}, **values}
+
+
+def _half_without(keys: tuple[str, ...], uuid: str) -> Values:
+    return {key: None if key in keys else value for key, value in _half(uuid).items()}
+
+
+def _any_values(dice: random.Random) -> Values:
+    """Values anywhere within their range, one in ten missing."""
+    fields = (CATALOGUE[key] for key in HISTORY_KEYS)
+    return {
+        field.key: None if dice.random() < 0.1 else dice.uniform(field.low, field.high)
+        for field in fields
+    }
