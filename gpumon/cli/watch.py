@@ -161,7 +161,7 @@ def _stream(options: argparse.Namespace, targets: list[Target]) -> int:
 
 
 def _terminal(options: argparse.Namespace, targets: list[Target]) -> int:
-    from gpumon.tui.app import run_terminal
+    from gpumon.tui.terminal import run_terminal
 
     sampler = _sampler(options, targets, options.period, is_single=False)
     return run_terminal(sampler, " ".join(target.url for target in targets))

@@ -142,7 +142,7 @@ FIELD_COLUMNS: Final[tuple[Column[FieldRow], ...]] = (
         20,
         "left",
         0,
-        lambda _d, r: Cell(r.field.key, Tone.STRONG),
+        lambda _d, r: Cell(r.field.key),
         None,
         "Key of the field, as in JSON.",
         24,

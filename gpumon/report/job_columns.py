@@ -52,6 +52,11 @@ def age_s(digest: Digest, view: JobView) -> float | None:
     return None if since is None else max(0.0, digest.tick.at - since)
 
 
+def _tone(view: JobView) -> Tone:
+    """What is not at work stands back."""
+    return Tone.PLAIN if view.job.state == "RUNNING" else Tone.DIM
+
+
 def _gpus(digest: Digest, view: JobView) -> Cell:
     count = view.job.gpu_count
     if count is None:
@@ -59,7 +64,7 @@ def _gpus(digest: Digest, view: JobView) -> Cell:
     known = len(digest.gpus(view))
     if view.job.state == "RUNNING" and 0 < known < count:
         return Cell(f"{known}/{count}", Tone.WARN)
-    return Cell(str(count), Tone.PLAIN if count else Tone.DIM)
+    return Cell(str(count), _tone(view) if count else Tone.DIM)
 
 
 def _ratio(key: str, is_judged: bool = False) -> Callable[[Digest, JobView], Cell]:
@@ -109,7 +114,7 @@ def _age(digest: Digest, view: JobView) -> Cell:
     age = age_s(digest, view)
     if age is None:
         return NO_VALUE
-    return Cell(units.short_duration(age), Tone.DIM if view.job.state == "PENDING" else Tone.PLAIN)
+    return Cell(units.short_duration(age), _tone(view))
 
 
 JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
@@ -119,7 +124,7 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         8,
         "left",
         0,
-        lambda _d, v: Cell(v.job.label, Tone.STRONG),
+        lambda _d, v: Cell(v.job.label, _tone(v)),
         lambda _d, v: (float(v.job.job_id) if v.job.job_id.isdigit() else inf, v.job.label),
         "Slurm's job id; an array task as 6_1.",
         12,
@@ -130,7 +135,7 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         8,
         "left",
         2,
-        lambda _d, v: Cell(v.job.user),
+        lambda _d, v: Cell(v.job.user, _tone(v)),
         lambda _d, v: (v.job.user,),
         "Owner of the job.",
         12,
@@ -141,7 +146,7 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         6,
         "left",
         8,
-        lambda _d, v: Cell(v.job.partition),
+        lambda _d, v: Cell(v.job.partition, _tone(v)),
         lambda _d, v: (v.job.partition,),
         "Slurm partition.",
         10,
@@ -284,7 +289,7 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         8,
         "left",
         2,
-        lambda _d, v: Cell(v.job.name, Tone.DIM),
+        lambda _d, v: Cell(v.job.name, _tone(v)),
         lambda _d, v: (v.job.name,),
         "The job's name.",
         60,

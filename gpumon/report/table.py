@@ -22,7 +22,7 @@ DEFAULT_WIDTH: Final = 100
 R = TypeVar("R")
 
 
-def text_table(tick: Tick, width: int = DEFAULT_WIDTH) -> str:
+def table(tick: Tick, width: int = DEFAULT_WIDTH) -> str:
     """Jobs, or GPUs where there are no jobs, then findings and errors; ends in a line break."""
     digest = Digest(tick)
     lines: list[str] = []

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 from textual.app import App
 from textual.message import Message
 
+from gpumon.report.columns import fit
 from gpumon.report.digest import Digest
 from gpumon.tui.screens.gpus import GpusView
 from gpumon.tui.screens.jobs import JobsView
@@ -76,7 +77,7 @@ class GpumonApp(App[int]):
     def __init__(
         self,
         feed: Feed,
-        title: str = "gpumon",
+        title: str = "",
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """`title` names what is watched; `monotonic` is the clock that tells silence."""
@@ -86,7 +87,7 @@ class GpumonApp(App[int]):
         self.animation_level = "none"
         self.digest: Digest | None = None
         self.mood = Mood()
-        self.name_shown = title
+        self.name_shown = fit(f"gpumon {title}", min(30, len(title) + 7)).strip()
         self.crash: Exception | None = None
         self._feed = feed
         self._monotonic = monotonic
@@ -97,7 +98,7 @@ class GpumonApp(App[int]):
         for theme in THEMES:
             self.register_theme(theme)
         self.theme = DARK.name
-        self.look = Look(self.theme_variables, has_colour)
+        self.look = Look(self.get_css_variables(), has_colour)
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Our own variables under a theme that does not know them."""
@@ -192,7 +193,7 @@ class GpumonApp(App[int]):
         """Dark or light."""
         names = [theme.name for theme in THEMES]
         self.theme = names[(names.index(self.theme) + 1) % len(names)]
-        self.look = Look(self.theme_variables, self._has_colour)
+        self.look = Look(self.get_css_variables(), self._has_colour)
         self.screen.refresh(repaint=True, layout=True)
         for widget in self.screen.walk_children():
             widget.refresh()

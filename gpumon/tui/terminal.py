@@ -18,7 +18,7 @@ CLOSE_WAIT_S: Final = 0.5
 """Longest wait for a feed to close after the user has quit."""
 
 
-def run_terminal(feed: Feed, title: str = "gpumon") -> int:
+def run_terminal(feed: Feed, title: str = "") -> int:
     """Show the feed until the user quits; the exit code, 0 for a quit, 1 for a crash."""
     app = GpumonApp(feed, title)
     crash: Exception | None = None

@@ -107,7 +107,7 @@ def stage():
     ) -> AsyncIterator[Stage]:
         feed = HandFeed()
         now = [0.0]
-        app = GpumonApp(feed, "gpumon", monotonic=lambda: now[0])
+        app = GpumonApp(feed, monotonic=lambda: now[0])
         feed.app = app
         async with app.run_test(size=size) as pilot:
             await pilot.pause()

@@ -74,7 +74,7 @@ async def test_job_with_data(stage, size):
         assert "3 of 8 GPUs ran nothing" in s.text
         assert "→ Ask for 5 GPUs: sbatch --gpus=5" in s.text
         assert s.text.count("no process") == 3
-        assert "8 lines" in s.lines[0]
+        assert "5 ranks, 8 GPUs" in s.lines[0]
 
 
 async def test_job_asks_for_a_closer_look_and_lets_go(stage):
@@ -224,7 +224,7 @@ async def test_resize_keeps_the_cursor_and_redraws(stage):
         await s.press("j", "j")
         await s.pilot.resize_terminal(80, 24)
         await s.pilot.pause()
-        assert s.cursor_line().startswith("4702")
+        assert s.cursor_line().startswith(" 4702")
         assert "DRAM%" not in s.lines[1]
         assert len(s.lines) == 24
         await s.pilot.resize_terminal(40, 8)

@@ -93,6 +93,15 @@ class JobScreen(TableView["RankRow"]):
             "e shows what its nodes say.",
         )
 
+    def amount(self) -> str:
+        """`5 ranks, 8 GPUs`."""
+        view = self.digest.tick.job(self.job_id) if self.digest else None
+        if view is None or self.grid.needle:
+            return super().amount()
+        gpus = view.job.gpu_count if view.job.gpu_count is not None else len(view.gpu_uuids)
+        ranks = len(view.ranks)
+        return f"{ranks} rank{'s' * (ranks != 1)}, {gpus} GPU{'s' * (gpus != 1)} "
+
     def finding_scope(self) -> str | None:
         """This job."""
         return f"job:{self.job_id}"

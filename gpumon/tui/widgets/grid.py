@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
 from rich.segment import Segment
 from textual.geometry import Region, Size
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from gpumon.report.digest import Digest
 
 R = TypeVar("R")
+
+MARGIN: Final = 1
+"""Blank cells left of the first column, in line with the bars above and below."""
 
 
 class Plan(NamedTuple, Generic[R]):
@@ -155,7 +158,8 @@ class Grid(ScrollView, Generic[R], inherit_bindings=False):
         self._replace()
 
     def _replace(self) -> None:
-        self._placed = place(self.plan.columns, self.scrollable_content_region.width)
+        room = self.scrollable_content_region.width - MARGIN
+        self._placed = place(self.plan.columns, room)
         self._images = {}
         self._scroll_to_cursor()
         self.refresh()
@@ -191,7 +195,7 @@ class Grid(ScrollView, Generic[R], inherit_bindings=False):
             changed = [i for i, (a, b) in enumerate(zip(old, new, strict=True)) if a != b]
             if changed:
                 first, last = self._placed[changed[0]], self._placed[changed[-1]]
-                self.refresh(Region(first.x, y, last.x + last.width - first.x, 1))
+                self.refresh(Region(first.x + MARGIN, y, last.x + last.width - first.x, 1))
 
     def render_line(self, y: int) -> Strip:
         """The titles, a row, or a line of the notice."""
@@ -207,7 +211,7 @@ class Grid(ScrollView, Generic[R], inherit_bindings=False):
             return Strip.blank(width, look.base)
         mark = look.cursor if index == self._cursor else None
         base = look.base if mark is None else look.base + mark
-        segments = []
+        segments = [Segment(" " * MARGIN, base)]
         for placed, cell in zip(self._placed, self._image(index), strict=True):
             style = look.base + look.tones[cell.tone]
             text = fit(cell.text, placed.width, placed.column.align)
@@ -217,7 +221,7 @@ class Grid(ScrollView, Generic[R], inherit_bindings=False):
 
     def _titles(self, width: int) -> Strip:
         look = look_of(self)
-        segments = []
+        segments = [Segment(" " * MARGIN, look.title)]
         for placed in self._placed:
             column = placed.column
             title, style = column.title, look.title
@@ -300,8 +304,9 @@ class Grid(ScrollView, Generic[R], inherit_bindings=False):
     def on_click(self, event: Click) -> None:
         """A title sorts, a row takes the cursor, the row with the cursor opens."""
         if event.y == 0:
+            x = event.x - MARGIN
             for placed in self._placed:
-                if placed.x <= event.x < placed.x + placed.width + GAP:
+                if placed.x <= x < placed.x + placed.width + GAP:
                     if placed.column.order is not None:
                         self.sort_by(placed.column.key)
                     return

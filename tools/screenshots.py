@@ -1,0 +1,184 @@
+"""Pictures of the terminal as a user sees it: runs a command in tmux, presses keys, draws SVG.
+
+    python -m tools.screenshots                      every picture of the docs
+    python -m tools.screenshots --keys Enter,Enter --size 80x24 --out /tmp/x.svg -- gpumon demo
+
+Only tmux and the packages that gpumon needs anyway are used. The SVG needs no font file and
+no network. With --png FOLDER, rsvg-convert draws PNGs as well.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from io import StringIO
+from pathlib import Path
+from typing import Final, NamedTuple
+from xml.sax.saxutils import escape
+
+from rich.ansi import AnsiDecoder
+from rich.cells import cell_len
+from rich.console import Console
+from rich.style import Style
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+IMAGES: Final = ROOT / "docs" / "images"
+DEMO: Final = "gpumon demo?seed=1"
+SETTLE_S: Final = 1.0
+"""Wait after each key: the picture changes at once, a closer look one period later."""
+
+CELL_W: Final = 8.43
+"""Advance of DejaVu Sans Mono at 14 px; textLength holds other fonts to it."""
+CELL_H: Final = 18
+FOREGROUND: Final = "#c6ccd6"
+BACKGROUND: Final = "#14171c"
+
+
+class Shot(NamedTuple):
+    """One picture."""
+
+    name: str
+    size: tuple[int, int]
+    keys: tuple[str, ...]
+
+
+SHOTS: Final = (
+    Shot("jobs", (160, 30), ()),
+    Shot("jobs-80x24", (80, 24), ()),
+    Shot("job", (160, 30), ("Enter",)),
+    Shot("job-80x24", (80, 24), ("Enter",)),
+    Shot("gpu", (160, 44), ("Enter", "Enter")),
+    Shot("gpus", (160, 40), ("Tab",)),
+    Shot("findings-80x24", (80, 24), ("f",)),
+)
+
+
+def tmux(*arguments: str) -> str:
+    """Output of one tmux command on a server of our own."""
+    done = subprocess.run(
+        ["tmux", "-L", f"gpumon-shots-{os.getpid()}", *arguments],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return done.stdout
+
+
+def capture(command: str, size: tuple[int, int], keys: tuple[str, ...], warm_up_s: float) -> str:
+    """The pane with its colours after the keys were pressed, one key each `SETTLE_S`."""
+    width, height = size
+    path = f"{ROOT / '.venv' / 'bin'}:{os.environ.get('PATH', '')}"
+    line = f"env PATH={shlex.quote(path)} COLORTERM=truecolor {command}"
+    tmux("-f", "/dev/null", "new-session", "-d", "-s", "shot", "-x", str(width), "-y", str(height),
+         line)  # fmt: skip
+    try:
+        time.sleep(warm_up_s)
+        for key in keys:
+            tmux("send-keys", "-t", "shot", key)
+            time.sleep(SETTLE_S)
+        return tmux("capture-pane", "-e", "-p", "-N", "-t", "shot")
+    finally:
+        tmux("kill-server")
+
+
+def svg(ansi: str, width: int) -> str:
+    """The captured pane as SVG: one rectangle per background, one text per word."""
+    rows = ansi.rstrip("\n").split("\n")
+    console = Console(width=width, color_system="truecolor", file=StringIO(), force_terminal=True)
+    boxes: list[str] = []
+    words: list[str] = []
+    # One decoder for all rows: tmux does not repeat a style at the start of a row.
+    decoder = AnsiDecoder()
+    for y, row in enumerate(rows):
+        x = 0
+        text = decoder.decode_line(row)
+        text.no_wrap, text.end = True, ""
+        for segment in console.render(text):
+            style = segment.style or Style()
+            boxes += _box(x, y, segment.cell_length, style)
+            words += _words(x, y, segment.text, style)
+            x += segment.cell_length
+    w, h = width * CELL_W + 16, len(rows) * CELL_H + 16
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {w:.0f} {h}">'
+    look = "text{font:14px 'DejaVu Sans Mono',Menlo,Consolas,monospace;white-space:pre}"
+    return "\n".join(
+        (
+            head,
+            f"<style>{look}.b{{font-weight:bold}}</style>",
+            f'<rect width="{w:.0f}" height="{h}" rx="6" fill="{BACKGROUND}"/>',
+            *boxes,
+            *words,
+            "</svg>\n",
+        )
+    )
+
+
+def _colours(style: Style) -> tuple[str, str | None]:
+    """Foreground and background as the terminal shows them."""
+    front = style.color.get_truecolor().hex if style.color else FOREGROUND
+    back = style.bgcolor.get_truecolor().hex if style.bgcolor else None
+    return (back or BACKGROUND, front) if style.reverse else (front, back)
+
+
+def _box(x: int, y: int, cells: int, style: Style) -> list[str]:
+    back = _colours(style)[1]
+    if back is None or back == BACKGROUND:
+        return []
+    at = f'x="{8 + x * CELL_W:.2f}" y="{8 + y * CELL_H}"'
+    size = f'width="{cells * CELL_W + 0.3:.2f}" height="{CELL_H}"'
+    return [f'<rect {at} {size} fill="{back}" shape-rendering="crispEdges"/>']
+
+
+def _words(x: int, y: int, text: str, style: Style) -> list[str]:
+    drawn = []
+    for word in re.finditer(r"\S+", text):
+        left = x + cell_len(text[: word.start()])
+        length = cell_len(word.group()) * CELL_W
+        bold = ' class="b"' if style.bold else ""
+        at = f'x="{8 + left * CELL_W:.2f}" y="{8 + y * CELL_H + 14}" textLength="{length:.2f}"'
+        colour = _colours(style)[0]
+        drawn.append(f'<text {at} fill="{colour}"{bold}>{escape(word.group())}</text>')
+    return drawn
+
+
+def png(source: Path, folder: Path) -> Path:
+    """The SVG as PNG, for looking at."""
+    target = folder / f"{source.stem}.png"
+    subprocess.run(["rsvg-convert", "--zoom=1", "-o", str(target), str(source)], check=True)
+    return target
+
+
+def main() -> int:
+    """Draw one picture, or those of the docs."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--keys", default="", help="tmux key names, separated by commas")
+    parser.add_argument("--size", default="80x24")
+    parser.add_argument("--out", type=Path, help="without it: the pictures of the docs")
+    parser.add_argument("--warm-up", type=float, default=6.0, help="seconds before the first key")
+    parser.add_argument("--png", type=Path, help="folder to draw PNGs into as well")
+    parser.add_argument("command", nargs="*", default=[])
+    options = parser.parse_args()
+    if shutil.which("tmux") is None:
+        print("tmux is not installed", file=sys.stderr)
+        return 1
+    command = shlex.join(options.command) if options.command else shlex.join(shlex.split(DEMO))
+    width, height = (int(number) for number in options.size.split("x"))
+    keys = tuple(key for key in options.keys.split(",") if key)
+    shots = (Shot(options.out.stem, (width, height), keys),) if options.out else SHOTS
+    for shot in shots:
+        target = options.out or IMAGES / f"{shot.name}.svg"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        ansi = capture(command, shot.size, shot.keys, options.warm_up)
+        target.write_text(svg(ansi, shot.size[0]), encoding="utf-8")
+        print(target, png(target, options.png) if options.png else "")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
