@@ -206,7 +206,7 @@ def main() -> int:
                     found["paint"] = painting(env, options.paints, gpumon | empty | nvitop)
                     show("Start in a 200x60 terminal (medians)", found["paint"])
                 if "watch" in wanted:
-                    found["watch"] = watching(env, options.seconds, gpumon | nvitop | empty)
+                    found["watch"] = watching(env, options.seconds, gpumon | nvitop)
                     show(f"Watching at 1 Hz for {options.seconds:g} s", found["watch"])
                 if "probe" in wanted:
                     found["probe"] = probes(env, options.seconds / 2)
