@@ -48,6 +48,8 @@ HOT: Tuple[Reading, ...] = (
     ("sm_clock_mhz", "nvmlDeviceGetClockInfo", (pynvml.NVML_CLOCK_SM,), 1),
 )
 
+RUNNING = ("nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetComputeRunningProcesses_v2")
+"""The newest form of the call, and the one that drivers of the 470 branch have."""
 
 OTHERS = [
     "gpu_util_ratio",
@@ -208,14 +210,19 @@ class Gpu:
 
     def contexts(self, row: Row) -> List[Tuple[int, Any]]:
         """PID and device memory (None: the driver does not say) of each compute context."""
-        try:
-            found = self.driver.call("nvmlDeviceGetComputeRunningProcesses", self.uuid, self.handle)
-        except NoValueError as missing:
-            row.missing["process_count"] = missing.reason
-            return []
-        contexts = [(int(entry.pid), entry.usedGpuMemory) for entry in found]
-        row.values["process_count"] = len(contexts)
-        return contexts
+        for function in RUNNING:
+            try:
+                found = self.driver.call(function, self.uuid, self.handle)
+            except NoValueError as missing:
+                row.missing["process_count"] = missing.reason
+                if missing.reason != NOT_SUPPORTED:
+                    return []
+                continue
+            row.missing.pop("process_count", None)
+            contexts = [(int(entry.pid), entry.usedGpuMemory) for entry in found]
+            row.values["process_count"] = len(contexts)
+            return contexts
+        return []
 
 
 def _text(value: Any) -> str:

@@ -1,0 +1,129 @@
+"""Real probes for tests: started as gpumon starts them, read with a deadline."""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gpumon.sources.local import local_endpoint
+from gpumon.sources.stream import Endpoint, Stream
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gpumon.model.frame import Frame
+
+PATIENCE_S = 30.0
+"""No test waits longer for a real process; passing ones take a fraction of a second."""
+
+
+def eventually(condition: Callable[[], Any], what: str) -> Any:
+    """What `condition` gives as soon as that is true; fails when it stays false."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"still not: {what}"
+        time.sleep(0.01)
+    return found
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process runs; one that only waits to be collected does not."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return text.rpartition(")")[2].split()[0] not in "ZX"
+
+
+def children(pid: int | None = None) -> set[int]:
+    """Children of a process (this one by default), those not collected yet included."""
+    tasks = Path(f"/proc/{pid or os.getpid()}/task")
+    return {int(child) for task in tasks.glob("*/children") for child in task.read_text().split()}
+
+
+def endpoint(argv: tuple[str, ...], program: bytes = b"", node: str = "n1") -> Endpoint:
+    """A child that is no probe, for what a node may answer instead."""
+    return Endpoint(
+        node, argv, lambda _: program, lambda code, words: (f"ended ({code}): {words}", "look")
+    )
+
+
+class Probe:
+    """One started probe, read by the test itself."""
+
+    def __init__(
+        self, where: Endpoint | None = None, period_s: float = 0.12, once: bool = False
+    ) -> None:
+        options: dict[str, object] = {"period_s": period_s, "once": once}
+        self.stream = Stream(where or local_endpoint(), "local", options)
+        self.has_ended = False
+
+    def __enter__(self) -> Probe:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stream.end()
+        self.stream.reap(PATIENCE_S)
+
+    @property
+    def pid(self) -> int:
+        return self.stream._process.pid
+
+    def read(self) -> list[Frame]:
+        """Frames of what arrives next; empty when nothing but noise came, or the end."""
+        stream = self.stream
+        writing = [stream.stdin] if stream.has_outgoing else []
+        ready, writable, _ = select.select([stream.stdout], writing, [], PATIENCE_S)
+        assert ready or writable, "the probe is silent"
+        if writable:
+            stream.write()
+        if not ready:
+            return []
+        frames, goes_on = stream.read(1_760_000_000.0)
+        self.has_ended = not goes_on
+        return frames
+
+    def frames(self, wanted: Callable[[Frame], bool]) -> list[Frame]:
+        """Frames up to the first that is as wanted."""
+        seen: list[Frame] = []
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline and not self.has_ended:
+            for frame in self.read():
+                seen.append(frame)
+                if wanted(frame):
+                    return seen
+        words = self.stream.trouble() if self.has_ended else "none of them"
+        raise AssertionError(f"{len(seen)} frames, and then: {words}; last: {seen[-1:]}")
+
+    def frame(self, wanted: Callable[[Frame], bool] = lambda _: True) -> Frame:
+        """The first frame that is as wanted."""
+        return self.frames(wanted)[-1]
+
+    def until_end(self) -> None:
+        """Read on until the probe has gone."""
+        while not self.has_ended:
+            self.read()
+
+
+def sampled(frame: Frame) -> bool:
+    """Whether the frame's GPUs have what needs two samples."""
+    return bool(frame.block("gpu").columns.get("sm_active_ratio"))
+
+
+def run_shell(shell: str, command: str, given: bytes, **options: Any) -> subprocess.Popen[bytes]:
+    """A command as a node's login shell runs it, with the program waiting on its input."""
+    process = subprocess.Popen(
+        [shell, "-c", command],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        **options,
+    )
+    assert process.stdin
+    process.stdin.write(given)
+    process.stdin.flush()
+    return process
