@@ -105,7 +105,9 @@ class SlurmCommands:
         Raises:
             CommandFailedError: it printed nothing of use; the error in it names the way out.
         """
-        return self._run(("scontrol", "--all", "--details", "show", what), f"scontrol show {what}")
+        return self._run(
+            ("scontrol", "--verbose", "--all", "--details", "show", what), f"scontrol show {what}"
+        )
 
     def close(self) -> None:
         """End the running command, if any, and refuse new ones."""

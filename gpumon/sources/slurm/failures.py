@@ -107,6 +107,15 @@ def unread(command: str, what: str, unreadable: int, total: int) -> SourceError:
     )
 
 
+def miscounted(command: str, what: str, announced: int, total: int) -> SourceError:
+    """More or fewer records than announced: some are cut off, or forged."""
+    return SourceError(
+        command,
+        f"announced {announced} {what} but printed {total}",
+        "a name or comment with line breaks can forge records: `squeue -o '%i %j'` shows whose",
+    )
+
+
 def garbage(command: str, what: str, text: str) -> SourceError:
     """An answer without a single record that can be read."""
     start = plain(" ".join(text[:400].split()), 80)

@@ -9,7 +9,7 @@ from gpumon.model.cluster import Allocation, Job
 from gpumon.model.hostlist import expand, is_host_name, is_job_id
 from gpumon.model.text import plain
 from gpumon.sources.slurm.gres import gpus_held, gpus_in_tres, gpus_listed
-from gpumon.sources.slurm.records import keyed_lines, pairs, split_records
+from gpumon.sources.slurm.records import announced, keyed_lines, pairs, split_records
 from gpumon.sources.slurm.times import duration_s, instant
 
 if TYPE_CHECKING:
@@ -51,6 +51,9 @@ _PLAIN_LINES: Final = frozenset(
 _TRES_LINES: Final = ("AllocTRES", "TRES", "ReqTRES")
 """Where TRES stand: 22.05 and older print one `TRES=`, newer ones two lines."""
 
+_JOB_GRES: Final = "JOB_GRES"
+"""What the job holds on all nodes together, also while its nodes' lines no longer say."""
+
 _USER: Final = re.compile(r"UserId=(.*?)\(([0-9]+)\) GroupId=")
 _DETAIL: Final = re.compile(r" {5}Nodes=(\S+) CPU_IDs=(\S*) Mem=(\S*) GRES=(.*)")
 _DETAIL_MARK: Final = "     Nodes="
@@ -64,6 +67,8 @@ class JobList(NamedTuple):
 
     jobs: tuple[Job, ...]
     unreadable: int
+    announced: int | None = None
+    """Records that scontrol said it would print, where it did."""
 
 
 def parse_jobs(text: str) -> JobList:
@@ -75,7 +80,7 @@ def parse_jobs(text: str) -> JobList:
             jobs.append(_job(lines))
         except ValueError:
             unreadable += 1
-    return JobList(tuple(jobs), unreadable)
+    return JobList(tuple(jobs), unreadable, announced(text, "JobId"))
 
 
 def _job(lines: Sequence[str]) -> Job:
@@ -121,7 +126,7 @@ def _job(lines: Sequence[str]) -> Job:
 
 
 def _body(lines: Sequence[str]) -> tuple[str | None, dict[str, str], dict[str, str]]:
-    """User name, pairs of the plain lines, and TRES strings by key; first occurrences count."""
+    """User name, pairs of the plain lines, TRES and gres by key; first occurrences count."""
     user: str | None = None
     fields: dict[str, str] = {}
     tres: dict[str, str] = {}
@@ -129,7 +134,7 @@ def _body(lines: Sequence[str]) -> tuple[str | None, dict[str, str], dict[str, s
         if key in _PLAIN_LINES:
             for name, value in pairs(line).items():
                 fields.setdefault(name, value)
-        elif key in _TRES_LINES:
+        elif key in _TRES_LINES or key == _JOB_GRES:
             tres.setdefault(key, line.partition("=")[2])
         elif key == "UserId" and user is None:
             match = _USER.match(line)
@@ -205,9 +210,9 @@ def _gpu_count(
     details: Sequence[Allocation], tres: Mapping[str, str], fields: Mapping[str, str]
 ) -> int | None:
     """GPUs allocated, or requested while pending; None where Slurm does not say."""
-    detailed = sum(detail.gpu_count for detail in details)
-    if detailed:
-        return detailed
+    held = sum(detail.gpu_count for detail in details) or gpus_listed(tres.get(_JOB_GRES, ""))
+    if held:
+        return held
     for key in _TRES_LINES:
         counted = gpus_in_tres(tres.get(key, ""))
         if counted is not None:

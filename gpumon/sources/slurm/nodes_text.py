@@ -9,7 +9,7 @@ from gpumon.model.cluster import SlurmNode
 from gpumon.model.hostlist import is_host_name
 from gpumon.model.text import plain
 from gpumon.sources.slurm.gres import gpus_listed
-from gpumon.sources.slurm.records import keyed_lines, pairs, split_records
+from gpumon.sources.slurm.records import announced, keyed_lines, pairs, split_records
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,6 +36,8 @@ class NodeList(NamedTuple):
 
     nodes: tuple[SlurmNode, ...]
     unreadable: int
+    announced: int | None = None
+    """Records that scontrol said it would print, where it did."""
 
 
 def parse_nodes(text: str) -> NodeList:
@@ -47,7 +49,7 @@ def parse_nodes(text: str) -> NodeList:
             nodes.append(_node(lines))
         except ValueError:
             unreadable += 1
-    return NodeList(tuple(nodes), unreadable)
+    return NodeList(tuple(nodes), unreadable, announced(text, "NodeName"))
 
 
 def _node(lines: Sequence[str]) -> SlurmNode:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from gpumon.model.cluster import Job, SlurmNode
     from gpumon.sources.slurm.gres_conf import GresConf
+    from gpumon.sources.slurm.jobs_text import JobList
+    from gpumon.sources.slurm.nodes_text import NodeList
     from gpumon.sources.source import Clock, Wish
 
 _CLOSE_S: Final = 0.4
@@ -141,12 +143,12 @@ class SlurmQueue:
 
     def _take_jobs(self, text: str) -> None:
         found = parse_jobs(text)
-        self._errors["job"] = _remarks("job", found.unreadable, len(found.jobs), text)
+        self._errors["job"] = _remarks("job", len(found.jobs), found, text)
         self._jobs, self._jobs_at = found.jobs, self._clock.now()
 
     def _take_nodes(self, text: str) -> None:
         found = parse_nodes(text)
-        remarks = _remarks("node", found.unreadable, len(found.nodes), text)
+        remarks = _remarks("node", len(found.nodes), found, text)
         conf = (
             gres_conf.find_and_read(self._environ)
             if self._commands.is_local
@@ -158,23 +160,28 @@ class SlurmQueue:
         self._nodes_at = self._clock.now()
 
 
-def _remarks(what: str, unreadable: int, count: int, text: str) -> tuple[SourceError, ...]:
-    """What is to be said about an answer that was read.
+def _remarks(
+    what: str, count: int, found: JobList | NodeList, text: str
+) -> tuple[SourceError, ...]:
+    """What is to be said about an answer of which `count` records were read.
 
     Raises:
         CommandFailedError: not one record of it could be read, and it doesn't say there are none.
     """
-    command = f"scontrol show {what}"
-    if not count and (unreadable or not _says_none(text, what)):
-        raise CommandFailedError(failures.garbage(command, f"{what}s", text))
-    if unreadable:
-        return (failures.unread(command, f"{what}s", unreadable, unreadable + count),)
-    return ()
+    command, things, total = f"scontrol show {what}", f"{what}s", count + found.unreadable
+    if not count and (found.unreadable or not _says_none(text, found.announced)):
+        raise CommandFailedError(failures.garbage(command, things, text))
+    remarks: list[SourceError] = []
+    if found.unreadable:
+        remarks.append(failures.unread(command, things, found.unreadable, total))
+    if found.announced is not None and found.announced != total:
+        remarks.append(failures.miscounted(command, things, found.announced, total))
+    return tuple(remarks)
 
 
-def _says_none(text: str, what: str) -> bool:
+def _says_none(text: str, announced: int | None) -> bool:
     """Whether an answer without records says that there are none."""
-    return not text.strip() or f"No {what}s in the system" in text
+    return not text.strip() or announced == 0 or "in the system" in text
 
 
 def _with_files(node: SlurmNode, conf: GresConf) -> SlurmNode:

@@ -1,7 +1,8 @@
 """Cuts what `scontrol show` prints into records and their lines.
 
 We ask for the form with one line per group of keys, not for `-o`: a blank or an `=` in a job's
-name, comment or command then cannot pass for a key, because those values end their line.
+name, comment or command then cannot pass for a key, because those values end their line. A line
+break in a name still can; the number of records that `--verbose` announces tells on it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _INDENT: Final = "   "
+_HEAD_CHARS: Final = 65536
+"""How far the announcement is looked for: beyond any login shell's greeting."""
 
 
 def split_records(text: str, first_key: str) -> list[list[str]]:
@@ -26,6 +29,13 @@ def split_records(text: str, first_key: str) -> list[list[str]]:
         return []
     records = re.split(rf"\n[ \t]*\n(?={first_key}=)", text[first.start() :])
     return [record.split("\n") for record in records]
+
+
+def announced(text: str, first_key: str) -> int | None:
+    """Number of records that `--verbose` announces ahead of them; None where it doesn't."""
+    head = re.split(rf"^{first_key}=", text[:_HEAD_CHARS], maxsplit=1, flags=re.MULTILINE)[0]
+    counts = re.findall(r"^last_update_time=.*\brecords=([0-9]{1,9})$", head, re.MULTILINE)
+    return int(counts[-1]) if counts else None
 
 
 def keyed_lines(lines: list[str]) -> Iterator[tuple[str, str]]:
