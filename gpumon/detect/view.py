@@ -34,12 +34,12 @@ class Series(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Several fields of a job's GPUs over time, without gaps, read-only."""
+    """Several fields of several GPUs over time, without gaps, read-only."""
 
     times: NDArray[np.float64]
     """Unix times, ascending; no two further apart than `GAP_PERIODS` periods."""
     columns: Mapping[str, NDArray[np.float32]]
-    """By field key, one row per time, one column per GPU in the job's order."""
+    """By field key, one row per time, one column per GPU in the order asked for."""
 
 
 class JobLook:
@@ -93,23 +93,9 @@ class JobLook:
         return Series(slab.times, slab.values[:, 0, 0])
 
     def table(self, keys: Sequence[str], seconds: float) -> Table:
-        """Fields of all `gpus` over the last `seconds`, while the job held them all.
-
-        It begins after the last gap in the telemetry, so that its first and last time bound what
-        was really observed. Without a row at the time of the look it is empty.
-        """
-        view = self._view
+        """Fields of all `gpus` over the last `seconds`, while the job held them all."""
         since = max((self.held_since(uuid) for uuid in self.uuids), default=float("inf"))
-        start = max(view.now - seconds, since)
-        times, periods, values = view.history.slab(self.uuids, keys, start, view.now)
-        low = 0
-        if len(times):
-            is_gap = np.diff(times) > GAP_PERIODS * np.maximum(periods[1:], periods[:-1])
-            low = int(np.flatnonzero(is_gap)[-1]) + 1 if is_gap.any() else 0
-            if times[-1] < view.now:
-                low = len(times)
-        columns = {key: values[low:, position] for position, key in enumerate(keys)}
-        return Table(times[low:], columns)
+        return self._view.table(self.uuids, keys, seconds, since)
 
 
 class View:
@@ -156,6 +142,29 @@ class View:
         """One field of one GPU over the last `seconds`, whoever held it."""
         slab = self.history.slab((uuid,), (key,), self.now - seconds, self.now)
         return Series(slab.times, slab.values[:, 0, 0])
+
+    def table(
+        self,
+        uuids: Sequence[str],
+        keys: Sequence[str],
+        seconds: float,
+        since: float = float("-inf"),
+    ) -> Table:
+        """Fields of GPUs over the last `seconds`, from no earlier than `since`.
+
+        It begins after the last gap in the sampling, so that its first and last time bound what
+        was really observed. Without a sample at the time of the look it is empty.
+        """
+        start = max(self.now - seconds, since)
+        times, periods, values = self.history.slab(uuids, keys, start, self.now)
+        low = 0
+        if len(times):
+            is_gap = np.diff(times) > GAP_PERIODS * np.maximum(periods[1:], periods[:-1])
+            low = int(np.flatnonzero(is_gap)[-1]) + 1 if is_gap.any() else 0
+            if times[-1] < self.now:
+                low = len(times)
+        columns = {key: values[low:, position] for position, key in enumerate(keys)}
+        return Table(times[low:], columns)
 
     def confidence(self, observed: Window, windows: Windows) -> Confidence:
         """The surest claim that the window as observed allows a detector."""

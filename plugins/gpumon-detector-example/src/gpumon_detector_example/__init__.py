@@ -1,0 +1,1 @@
+"""Example detector for gpumon."""
