@@ -233,9 +233,8 @@ class DetectionEngine:
             link.close()
 
     def _failed(self, tick: Tick, reason: str) -> DetectionReport:
-        error = SourceError(
-            "detection", plain(reason), "gpumon detectors list tries them one by one"
-        )
+        hint = "this Python must be able to run: import gpumon.detect.worker"
+        error = SourceError("detection", plain(reason), hint)
         return DetectionReport(
             tick.at, (), self._roster.coverage(), (error, *self._roster.errors())
         )
