@@ -166,6 +166,10 @@ def _span(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
+def _gpus(count: int) -> str:
+    return f"{count} GPU" if count == 1 else f"{count} GPUs"
+
+
 def _place(job: JobLook, position: int) -> str:
     gpu = job.gpus[position]
     return f"{gpu.node} GPU {gpu.uuid if gpu.nvml_index is None else gpu.nvml_index}"
@@ -186,13 +190,13 @@ def _evidence_of_use(job: JobLook, split: _Split) -> Iterator[Evidence]:
         )
     if len(split.unused) > _LISTED:
         rest = len(split.unused) - _LISTED
-        yield Evidence("process_count", job.subject, f"{rest} more GPUs are unused", float(rest))
+        yield Evidence("process_count", job.subject, f"unused as well: {_gpus(rest)}", float(rest))
     working = split.table.columns["gpu_util_ratio"][:, split.working].astype(np.float64)
     mean = float(working[np.isfinite(working)].mean())
     yield Evidence(
         field="gpu_util_ratio",
         subject=job.subject,
-        text=f"{len(split.working)} working GPUs of this job: mean utilisation {100 * mean:.0f} %",
+        text=f"working: {_gpus(len(split.working))} of this job, mean utilisation {100 * mean:.0f} %",
         value=mean,
     )
 
@@ -200,11 +204,11 @@ def _evidence_of_use(job: JobLook, split: _Split) -> Iterator[Evidence]:
 def _evidence_of_gaps(job: JobLook, split: _Split) -> Iterator[Evidence]:
     """GPUs that were not judged."""
     for count, what in (
-        (job.gpus_unknown, "no telemetry names"),
-        (len(split.silent), "telemetry does not show now"),
+        (job.gpus_unknown, "named by no telemetry"),
+        (len(split.silent), "without telemetry now"),
     ):
         if count:
-            text = f"{count} GPUs of this job that {what} were not judged"
+            text = f"not judged: {_gpus(count)} of this job, {what}"
             yield Evidence("process_count", job.subject, text, float(count))
 
 

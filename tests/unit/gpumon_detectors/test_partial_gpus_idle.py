@@ -59,7 +59,7 @@ def test_the_finding_says_what_where_and_how_much():
         "n GPU 5: no process, utilisation 0 %, at most 0 MiB of 80 GiB in use, 121 samples"
     )
     (busy,) = [e for e in finding.evidence if e.field == "gpu_util_ratio"]
-    assert busy.text == "5 working GPUs of this job: mean utilisation 90 %"
+    assert busy.text == "working: 5 GPUs of this job, mean utilisation 90 %"
     assert busy.value == pytest.approx(0.9)
     assert "What the job may see: srun --jobid=42 --overlap nvidia-smi -L" in finding.advice
     assert "What it was given: scontrol show job -d 42" in finding.advice
@@ -198,7 +198,7 @@ def test_stale_gpus_are_unknown_and_not_unused():
     scene.run(2000, working(uuids[:2]), stale=uuids[3:])
     (finding,) = findings(scene)
     assert finding.summary.startswith("1 of 4 GPUs")
-    assert "1 GPUs of this job that telemetry does not show now were not judged" in [
+    assert "not judged: 1 GPU of this job, without telemetry now" in [
         e.text for e in finding.evidence
     ]
 
@@ -209,7 +209,7 @@ def test_gpus_that_no_telemetry_names_are_unknown_and_not_unused():
     (finding,) = findings(scene)
     assert finding.summary.startswith("1 of 8 GPUs")
     assert finding.gpu_seconds == 1990
-    assert "4 GPUs of this job that no telemetry names were not judged" in [
+    assert "not judged: 4 GPUs of this job, named by no telemetry" in [
         e.text for e in finding.evidence
     ]
 
@@ -231,7 +231,7 @@ def test_more_unused_gpus_than_are_listed_are_counted():
     scene.run(700, working(uuids[:10]))
     (finding,) = findings(scene)
     assert len(finding.evidence) <= 64
-    assert "38 more GPUs are unused" in [e.text for e in finding.evidence]
+    assert "unused as well: 38 GPUs" in [e.text for e in finding.evidence]
     assert finding.gpu_seconds == 70 * 690
 
 
