@@ -196,7 +196,8 @@ def _evidence_of_use(job: JobLook, split: _Split) -> Iterator[Evidence]:
     yield Evidence(
         field="gpu_util_ratio",
         subject=job.subject,
-        text=f"working: {_gpus(len(split.working))} of this job, mean utilisation {100 * mean:.0f} %",
+        text=f"working: {_gpus(len(split.working))} of this job, "
+        f"mean utilisation {100 * mean:.0f} %",
         value=mean,
     )
 
