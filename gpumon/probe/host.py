@@ -2,9 +2,11 @@
 
 import os
 import socket
-from typing import Optional
 
 from gpumon.probe.rows import FAILED, Row
+
+MEMORY = {"MemTotal": "host_mem_total_bytes", "MemAvailable": "host_mem_available_bytes"}
+"""Lines of /proc/meminfo, in KiB, and the catalogue's keys."""
 
 
 def read(now: float, root: str = "/proc") -> Row:
@@ -14,15 +16,11 @@ def read(now: float, root: str = "/proc") -> Row:
     cpus = os.cpu_count()
     if cpus:
         row.values["cpu_count"] = cpus
-    load = _text(root + "/loadavg")
-    if load:
-        row.values["load_1m"] = float(load.split()[0])
-    for line in (_text(root + "/meminfo") or "").splitlines():
+    _number(row, "load_1m", _text(root + "/loadavg"), 1)
+    for line in _text(root + "/meminfo").splitlines():
         name, _, rest = line.partition(":")
-        if name == "MemTotal":
-            row.values["host_mem_total_bytes"] = int(rest.split()[0]) * 1024
-        elif name == "MemAvailable":
-            row.values["host_mem_available_bytes"] = int(rest.split()[0]) * 1024
+        if name in MEMORY:
+            _number(row, MEMORY[name], rest, 1024)
     boot = _text(root + "/sys/kernel/random/boot_id")
     if boot:
         row.labels["boot_id"] = boot.strip()
@@ -33,9 +31,18 @@ def read(now: float, root: str = "/proc") -> Row:
     return row
 
 
-def _text(path: str) -> Optional[str]:
+def _number(row: Row, field: str, text: str, factor: int) -> None:
+    """Give the row the first number of a text; one that is none leaves the field missing."""
+    try:
+        row.values[field] = float(text.split()[0]) * factor
+    except (IndexError, ValueError):
+        row.missing[field] = FAILED
+
+
+def _text(path: str) -> str:
+    """Text of a file, empty where it cannot be read."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read()
     except OSError:
-        return None
+        return ""

@@ -9,7 +9,7 @@ import os
 import sys
 import threading
 import time
-from typing import Any, BinaryIO, Dict, List
+from typing import Any, BinaryIO, Callable, Dict, List
 
 from gpumon.probe import host
 from gpumon.probe.processes import Processes
@@ -24,24 +24,33 @@ MIN_PERIOD_S = 0.1
 class Wishes:
     """What the monitor asked for last, read from standard input by a thread of its own."""
 
-    def __init__(self, stdin: BinaryIO, period_s: float) -> None:
-        """Start with the period of the start options."""
+    def __init__(
+        self,
+        stdin: BinaryIO,
+        period_s: float,
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """Start with the period of the start options; the lease begins now."""
         self.period_s = period_s
         self.changed = threading.Event()
         self._stdin = stdin
-        self._heard = time.monotonic()
+        self._monotonic = monotonic
+        self._sleep = sleep
+        self._heard = monotonic()
 
     def start(self) -> None:
-        """Listen, and watch the lease."""
-        for target in (self._listen, self._watch):
-            threading.Thread(target=target, daemon=True).start()
+        """Listen, and watch the lease; the first thread that returns ends the process."""
+        for wait in (self.listen, self.watch):
+            threading.Thread(target=_end_after, args=(wait,), daemon=True).start()
 
-    def _listen(self) -> None:
+    def listen(self) -> None:
+        """Take wishes until the end of input; any line renews the lease."""
         while True:
             line = self._stdin.readline(4096)
             if not line:
-                os._exit(0)
-            self._heard = time.monotonic()
+                return
+            self._heard = self._monotonic()
             words = line.split()
             if len(words) == 2 and words[0] == b"period":
                 try:
@@ -52,9 +61,17 @@ class Wishes:
                     self.period_s = period_s
                     self.changed.set()
 
-    def _watch(self) -> None:
-        while time.monotonic() - self._heard < LEASE_S:
-            time.sleep(1.0)
+    def watch(self) -> None:
+        """Return when no line has come for `LEASE_S`."""
+        while self._monotonic() - self._heard < LEASE_S:
+            self._sleep(1.0)
+
+
+def _end_after(wait: Callable[[], None]) -> None:
+    """End the process as soon as `wait` returns, whatever its other threads are stuck in."""
+    try:
+        wait()
+    finally:
         os._exit(0)
 
 

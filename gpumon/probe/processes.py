@@ -89,10 +89,10 @@ class Processes:
         """One row per PID; processes that are gone are forgotten."""
         rows, known = [], {}
         for pid in sorted(set(pids)):
-            start = self._start_time_s(pid)
+            start, reason = self._start_time_s(pid)
             row = self._known.get((pid, start)) if start is not None else None
             if row is None:
-                row = self._read(pid, start, now)
+                row = self._read(pid, start, reason, now)
             if start is not None:
                 known[(pid, start)] = row
             row.at = now
@@ -100,19 +100,22 @@ class Processes:
         self._known = known
         return rows
 
-    def _start_time_s(self, pid: int) -> Optional[float]:
+    def _start_time_s(self, pid: int) -> Tuple[Optional[float], str]:
+        """Start in seconds since boot, else None and why: with hidepid=1 it may not be read."""
         try:
             with open("%s/%d/stat" % (self._root, pid), "rb") as file:
                 # The program's name may hold spaces and brackets, so count from its last bracket.
                 ticks = file.read().rpartition(b")")[2].split()[19]
-            return int(ticks) / float(os.sysconf("SC_CLK_TCK"))
+            return int(ticks) / float(os.sysconf("SC_CLK_TCK")), ""
+        except PermissionError:
+            return None, NO_PERMISSION
         except (OSError, IndexError, ValueError):
-            return None
+            return None, NO_PROCESS
 
-    def _read(self, pid: int, start: Optional[float], now: float) -> Row:
+    def _read(self, pid: int, start: Optional[float], reason: str, now: float) -> Row:
         row = Row(str(pid), now)
         if start is None:
-            row.lose(["name", "uid", "start_time_s", "job_id", "rank_vars"], NO_PROCESS)
+            row.lose(["name", "uid", "start_time_s", "job_id", "rank_vars"], reason)
             return row
         row.values["start_time_s"] = start
         folder = "%s/%d" % (self._root, pid)

@@ -1,0 +1,234 @@
+"""The probe's life: hello, beat, wishes, and its end by lease, closed input or a killed parent."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpumon.probe.main import LEASE_S, Wishes
+from gpumon.probe.sweep import INIT_STUCK_AFTER_S, STUCK_AFTER_S, Sweeper
+from gpumon.sources.program import LOCAL_START, local_program
+from tests.probing import Probe, children, eventually, is_alive
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.lab.standin.driver import Standin
+
+    Start = Callable[..., Standin]
+
+
+class Time:
+    """Seconds that pass only while somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.on_sleep: Callable[[], object] = lambda: None
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        self.on_sleep()
+
+
+def wishes(text: bytes, time: Time | None = None) -> Wishes:
+    time = time or Time()
+    return Wishes(io.BytesIO(text), 1.0, time.monotonic, time.sleep)
+
+
+def test_the_lease_is_thirty_seconds() -> None:
+    assert LEASE_S == 30.0
+
+
+def test_the_lease_runs_out_when_nothing_is_heard() -> None:
+    time = Time()
+    wishes(b"", time).watch()
+    assert time.now == 1000.0 + LEASE_S
+
+
+@pytest.mark.parametrize("line", [b"period 2\n", b"zoom 3\n", b"\n", b"\xff\xfe\n"])
+def test_any_line_renews_the_lease(line: bytes) -> None:
+    time = Time()
+    heard = wishes(line, time)
+
+    def speak_once() -> None:
+        if time.now == 1020.0:
+            heard.listen()
+
+    time.on_sleep = speak_once
+    heard.watch()
+    assert time.now == 1020.0 + LEASE_S
+
+
+@pytest.mark.parametrize(
+    ("text", "period_s", "changed"),
+    [
+        (b"period 0.5\n", 0.5, True),
+        (b"period 1.0\n", 1.0, False),
+        (b"period 0\n", 0.1, True),
+        (b"period -3\n", 0.1, True),
+        (b"period x\n", 1.0, False),
+        (b"period\n", 1.0, False),
+        (b"period 2 3\n", 1.0, False),
+        (b"zoom 2\nperiod 3", 3.0, True),
+        (b"x" * 10_000 + b"\nperiod 4\n", 4.0, True),
+    ],
+)
+def test_wishes(text: bytes, period_s: float, changed: bool) -> None:
+    heard = wishes(text)
+    heard.listen()
+    assert (heard.period_s, heard.changed.is_set()) == (period_s, changed)
+
+
+@pytest.mark.parametrize(
+    ("name", "gpu", "limit_s"),
+    [
+        ("nvmlInit", "", INIT_STUCK_AFTER_S),
+        ("nvmlDeviceGetTemperature", "GPU-7", STUCK_AFTER_S),
+    ],
+)
+def test_a_call_is_stuck_after_a_while_of_which_opening_the_driver_may_take_more(
+    name: str, gpu: str, limit_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    time = Time()
+    monkeypatch.setattr("gpumon.probe.sweep.time", time)
+    sweeper = Sweeper()
+    assert sweeper.stuck() is None
+    sweeper.driver.calling = (name, gpu, time.now)
+    time.now += limit_s - 0.01
+    assert sweeper.stuck() is None
+    time.now += 0.02
+    stuck = sweeper.stuck()
+    assert stuck
+    assert name in stuck["message"]
+    assert gpu in stuck["message"]
+    rows, contexts, errors = sweeper.take()
+    assert (rows, contexts, errors) == ([], [], [sweeper.stuck()])
+
+
+def start() -> subprocess.Popen[bytes]:
+    child = subprocess.Popen(
+        LOCAL_START, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert child.stdin
+    child.stdin.write(local_program({"nonce": "abc", "period_s": 0.12, "once": False}))
+    child.stdin.flush()
+    return child
+
+
+def hello(child: subprocess.Popen[bytes]) -> dict[str, object]:
+    assert child.stdout
+    for line in child.stdout:
+        if line.strip():
+            return dict(json.loads(line))
+    raise AssertionError("no hello")
+
+
+def finish(child: subprocess.Popen[bytes]) -> bytes:
+    """What it still says, and its exit status is collected."""
+    out, _ = child.communicate(timeout=30)
+    return out
+
+
+def test_the_hello_names_protocol_nonce_and_process(standin: Start) -> None:
+    standin("h100", gpus=1)
+    child = start()
+    try:
+        said = hello(child)
+        assert said["gpumon_probe"] == 1
+        assert said["nonce"] == "abc"
+        assert said["pid"] == child.pid
+    finally:
+        finish(child)
+
+
+def test_closing_its_input_ends_it_at_once(standin: Start) -> None:
+    standin("h100", gpus=1)
+    child = start()
+    hello(child)
+    finish(child)
+    assert child.returncode == 0
+
+
+@pytest.mark.parametrize("function", ["nvmlInitWithFlags", "nvmlDeviceGetTemperature"])
+def test_closing_its_input_ends_it_within_a_hung_call(standin: Start, function: str) -> None:
+    node = standin("h100", gpus=1)
+    node.state.hang(function)
+    node.state.write()
+    child = start()
+    hello(child)
+    eventually(lambda: function in node.counts(), f"{function} is called")
+    finish(child)
+    assert child.returncode == 0
+
+
+def test_a_monitor_that_stops_reading_and_goes_leaves_no_probe(standin: Start) -> None:
+    standin("h100", gpus=8)
+    child = start()
+    hello(child)
+    for pipe in (child.stdin, child.stdout, child.stderr):
+        assert pipe
+        pipe.close()
+    assert child.wait(timeout=30) == 0
+
+
+PARENT = """
+import os, select
+from tests.probing import Probe
+probe = Probe()
+probe.frame()
+print(probe.pid, flush=True)
+select.select([], [], [])
+"""
+
+
+def test_a_killed_monitor_leaves_no_probe(standin: Start) -> None:
+    standin("h100", gpus=1)
+    parent = subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE)
+    try:
+        assert parent.stdout
+        pid = int(parent.stdout.readline())
+        assert is_alive(pid)
+        parent.send_signal(signal.SIGKILL)
+        parent.wait()
+        eventually(lambda: not is_alive(pid), "the probe has ended")
+    finally:
+        parent.kill()
+        parent.communicate()
+
+
+def test_a_wish_changes_the_beat(standin: Start) -> None:
+    standin("h100", gpus=1)
+    with Probe(period_s=3600.0) as probe:
+        probe.frame()
+        probe.stream.say("period 0.1")
+        for _ in range(3):
+            probe.frame()
+
+
+def test_a_single_report_ends_the_probe(standin: Start) -> None:
+    standin("h100", gpus=1)
+    with Probe(once=True) as probe:
+        assert probe.frame().block("gpu").keys
+        assert probe.read() == []
+        assert probe.has_ended
+    assert not is_alive(probe.pid)
+    assert probe.pid not in children()
+
+
+def test_no_shell_or_helper_is_left_between_the_monitor_and_the_probe(standin: Start) -> None:
+    """The start command replaces itself, so that what is killed is the probe."""
+    standin("h100", gpus=1)
+    with Probe() as probe:
+        probe.frame()
+        assert children(probe.pid) == set()
+        assert os.getsid(probe.pid) == probe.pid
