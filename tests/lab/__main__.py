@@ -1,0 +1,67 @@
+"""Command line of the lab: `python -m tests.lab up|down|status|run NODE CMD...|as USER CMD...`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+
+from tests.lab.cluster import Cluster
+from tests.lab.layout import HEAD
+from tests.lab.machine import LabError
+
+
+def main() -> None:
+    """Steers the lab of slot 0 (GPUMON_LAB_SLOT, GPUMON_LAB_STATE choose another) from a shell."""
+    parser = argparse.ArgumentParser(prog="python -m tests.lab", description=main.__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    up = commands.add_parser("up", help="make a new cluster")
+    up.add_argument("--no-gpumon", action="store_true", help="do not build and install gpumon")
+    down = commands.add_parser("down", help="take everything away")
+    down.add_argument("--purge", action="store_true", help="also its files and cache")
+    commands.add_parser("status", help="which machines are on, what Slurm says")
+    commands.add_parser("install", help="build gpumon anew and install it in the running lab")
+    run = commands.add_parser("run", help="a command as root of a machine")
+    run.add_argument("node")
+    as_user = commands.add_parser("as", help="a command as a user of the head")
+    as_user.add_argument("user")
+    as_user.add_argument("--node", default=HEAD)
+    for entering in (run, as_user):
+        entering.add_argument("argv", nargs=argparse.REMAINDER)
+    options = parser.parse_args()
+    try:
+        _do(Cluster(), options)
+    except LabError as error:
+        raise SystemExit(f"lab: {error}") from error
+
+
+def _do(cluster: Cluster, options: argparse.Namespace) -> None:
+    if options.command == "run":
+        _become(cluster, "root", options.argv, options.node)
+    elif options.command == "as":
+        _become(cluster, options.user, options.argv, options.node)
+    elif options.command == "status":
+        for name, machine in cluster.machines.items():
+            print(
+                f"{name}: {'on' if machine.init_pid() else 'off'}, {len(machine.pids())} processes"
+            )
+        if cluster.is_up():
+            print(cluster.run_on(HEAD, ["sinfo"]).stdout, end="")
+    else:
+        began = time.monotonic()
+        if options.command == "up":
+            cluster.up()
+        if options.command == "down":
+            cluster.down(purge=options.purge)
+        if options.command == "install" or (options.command == "up" and not options.no_gpumon):
+            print(cluster.install_gpumon())
+        print(f"{options.command}: {time.monotonic() - began:.1f} s")
+
+
+def _become(cluster: Cluster, user: str, argv: list[str], node: str) -> None:
+    command = cluster.argv_as(user, argv or ["bash", "-l"], node)
+    os.execvp(command[0], command)
+
+
+if __name__ == "__main__":
+    main()

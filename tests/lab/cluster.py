@@ -1,0 +1,276 @@
+"""A real Slurm cluster on this machine, as an object; `python -m tests.lab` is its command line."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+from tests.lab.layout import HEAD, MACHINES, NODES, Layout
+from tests.lab.machine import LabError, Machine
+from tests.lab.provision import install_gpumon, provision
+from tests.lab.standin import driver
+
+READY_TIMEOUT_S = 90.0
+COMMAND_TIMEOUT_S = 60.0
+ENDED = frozenset(
+    ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL")
+)
+
+
+class Cluster:
+    """The lab of one slot: machines `head`, `gpu01`, `gpu02`, `gpu03`; users `alice` and `bob`."""
+
+    def __init__(self, layout: Layout | None = None) -> None:
+        self.layout = layout or Layout.chosen()
+        self.machines = {name: Machine(self.layout, name) for name in MACHINES}
+        self._lock: IO[bytes] | None = None
+
+    def lock(self, timeout_s: float = 0.0) -> None:
+        """Makes this process the only one that may bring this slot up or down, until it ends.
+
+        Raises:
+            LabError: another process holds it.
+        """
+        if self._lock is not None:
+            return
+        self.layout.state.mkdir(mode=0o755, parents=True, exist_ok=True)
+        lock = (self.layout.state / "lock").open("ab")
+        deadline = time.monotonic() + timeout_s
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError as error:
+                if time.monotonic() >= deadline:
+                    lock.close()
+                    raise LabError(f"another process uses {self.layout.state}") from error
+                time.sleep(0.2)
+        self._lock = lock
+
+    def up(self) -> None:
+        """Makes a new cluster, after clearing away whatever an earlier one left.
+
+        Raises:
+            LabError: something did not start; the lab is down again then.
+        """
+        self.lock()
+        self.down()
+        try:
+            provision(self.layout)
+            _make_bridge(self.layout)
+            for machine in self.machines.values():
+                machine.start()
+            for machine in self.machines.values():
+                machine.wait_booted()
+            self.wait_idle(NODES)
+        except BaseException:
+            self.down()
+            raise
+
+    def down(self, *, purge: bool = False) -> None:
+        """Ends every process of the lab and takes its network and cgroups away; safe to repeat.
+
+        Args:
+            purge: also delete its files, with the cache that makes the next `up` quick.
+        """
+        self.lock()
+        for machine in self.machines.values():
+            machine.kill()
+        for cgroup in self.layout.cgroups():
+            if cgroup.exists():
+                cgroup.rmdir()
+        if Path("/sys/class/net", self.layout.bridge).exists():
+            subprocess.run(["ip", "link", "delete", self.layout.bridge], check=True)
+        if purge:
+            shutil.rmtree(self.layout.state)
+
+    def install_gpumon(self) -> Path:
+        """Puts gpumon where every user can start it; returns the path of the command."""
+        install_gpumon(self.layout)
+        return self.layout.venv / "bin/gpumon"
+
+    def argv_as(
+        self,
+        user: str,
+        argv: Sequence[str],
+        node: str = HEAD,
+        env: Mapping[str, str] | None = None,
+    ) -> list[str]:
+        """The host's command that runs argv there, for whoever starts it (tmux, a pty)."""
+        return self.machines[node].argv(user, argv, env)
+
+    def popen_as(
+        self,
+        user: str,
+        argv: Sequence[str],
+        node: str = HEAD,
+        env: Mapping[str, str] | None = None,
+    ) -> subprocess.Popen[str]:
+        """Starts a command with pipes. Its pid is that of a wrapper: use `signal` to reach it."""
+        return subprocess.Popen(
+            self.argv_as(user, argv, node, env),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def signal(self, process: subprocess.Popen[str], number: int = signal.SIGKILL) -> None:
+        """Sends a signal to the command that popen_as started; nothing happens if it has ended."""
+        for pid in _children(process.pid):
+            os.kill(pid, number)
+
+    def run_as(
+        self,
+        user: str,
+        argv: Sequence[str],
+        node: str = HEAD,
+        *,
+        env: Mapping[str, str] | None = None,
+        input: str | None = None,  # noqa: A002  the word of subprocess.run
+        timeout: float = COMMAND_TIMEOUT_S,
+        check: bool = True,
+    ) -> subprocess.CompletedProcess[str]:
+        """Runs a command to its end, with its output as text.
+
+        Raises:
+            LabError: it failed (and `check` was asked for) or took longer than `timeout` seconds.
+        """
+        process = self.popen_as(user, argv, node, env)
+        try:
+            out, err = process.communicate(input, timeout)
+        except subprocess.TimeoutExpired as error:
+            self.signal(process)
+            process.kill()
+            process.communicate()
+            raise LabError(f"{node}: {shlex.join(argv)}: not done in {timeout} s") from error
+        if check and process.returncode != 0:
+            said = (err or out).strip()[-2000:]
+            raise LabError(f"{node}: {shlex.join(argv)}: exit {process.returncode}: {said}")
+        return subprocess.CompletedProcess(list(argv), process.returncode, out, err)
+
+    def run_on(
+        self,
+        node: str,
+        argv: Sequence[str],
+        *,
+        input: str | None = None,  # noqa: A002  the word of subprocess.run
+        timeout: float = COMMAND_TIMEOUT_S,
+        check: bool = True,
+    ) -> subprocess.CompletedProcess[str]:
+        """Runs a command as root of a machine; see run_as."""
+        return self.run_as("root", argv, node, input=input, timeout=timeout, check=check)
+
+    def submit(self, user: str, script: str | Sequence[str], *options: str) -> int:
+        """Submits a batch script, or one command to run under srun; returns the job's number."""
+        if not isinstance(script, str):
+            script = f"exec srun {shlex.join(script)}\n"
+        if not script.startswith("#!"):
+            script = f"#!/bin/sh\n{script}"
+        done = self.run_as(user, ["sbatch", "--parsable", *options], input=script)
+        return int(done.stdout.split(";")[0])
+
+    def job_state(self, job_id: int) -> str:
+        """What Slurm calls the job's state now."""
+        done = self.run_on(HEAD, ["scontrol", "show", "job", "-o", str(job_id)])
+        return dict(word.split("=", 1) for word in done.stdout.split() if "=" in word)["JobState"]
+
+    def wait_job(
+        self, job_id: int, states: Iterable[str] = ENDED, timeout: float = COMMAND_TIMEOUT_S
+    ) -> str:
+        """Waits until a job is in one of the states (by default: has ended); returns which.
+
+        Raises:
+            LabError: it did not happen, or the job ended in another state.
+        """
+        wanted = frozenset(states)
+        deadline = time.monotonic() + timeout
+        while (state := self.job_state(job_id)) not in wanted:
+            if state in ENDED or time.monotonic() > deadline:
+                raise LabError(f"job {job_id} is {state}, not {' or '.join(sorted(wanted))}")
+            time.sleep(0.2)
+        return state
+
+    def cancel(self, *job_ids: int) -> None:
+        """Cancels jobs and waits until they are gone from their nodes."""
+        self.run_on(HEAD, ["scancel", *map(str, job_ids)])
+        for job_id in job_ids:
+            self.wait_job(job_id)
+
+    def node_states(self) -> dict[str, str]:
+        """Slurm's short state per node, such as `idle`, `mix`, `down*`."""
+        lines = self.run_on(HEAD, ["sinfo", "-h", "-p", "gpu", "-N", "-o", "%N %t"]).stdout
+        return dict(line.split() for line in lines.splitlines())
+
+    def wait_idle(self, nodes: Iterable[str], timeout: float = READY_TIMEOUT_S) -> None:
+        """Waits until Slurm calls the nodes idle.
+
+        Raises:
+            LabError: they are not in time.
+        """
+        deadline = time.monotonic() + timeout
+        wanted = set(nodes)
+        seen = "no answer"
+        while time.monotonic() < deadline:
+            try:
+                states = self.node_states()
+            except LabError as error:  # the controller may still be starting
+                seen = str(error)
+            else:
+                if all(states.get(node) == "idle" for node in wanted):
+                    return
+                seen = str(states)
+            time.sleep(0.1)
+        raise LabError(f"not idle after {timeout} s: {sorted(wanted)}; seen: {seen}")
+
+    def power_off(self, node: str) -> None:
+        """Kills a machine as a loss of power does: no process of it says good-bye."""
+        self.machines[node].kill()
+
+    def power_on(self, node: str) -> None:
+        """Boots a machine with the files that it had; waits until its services are started."""
+        self.machines[node].start()
+        self.machines[node].wait_booted()
+
+    def cut_cable(self, node: str) -> None:
+        """Silently loses all packets of a machine until mend_cable."""
+        self.machines[node].cut_cable()
+
+    def mend_cable(self, node: str) -> None:
+        """Takes cut_cable back."""
+        self.machines[node].mend_cable()
+
+    def driver(self, node: str) -> driver.State:
+        """The node's stand-in driver, to inject values and faults; `write()` publishes them."""
+        return driver.State.load(self.layout.driver_state(node))
+
+    def is_up(self) -> bool:
+        """Whether every machine is on."""
+        return all(machine.init_pid() is not None for machine in self.machines.values())
+
+
+def _make_bridge(layout: Layout) -> None:
+    for words in (
+        ("link", "add", layout.bridge, "type", "bridge"),
+        ("address", "add", f"{layout.bridge_address}/24", "dev", layout.bridge),
+        ("link", "set", layout.bridge, "up"),
+    ):
+        subprocess.run(["ip", *words], check=True)
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        return [
+            int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        ]
+    except OSError:  # it has ended
+        return []

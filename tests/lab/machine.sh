@@ -1,0 +1,120 @@
+#!/bin/bash
+# PID 1 of one machine of the lab, in namespaces of its own: machine.sh NAME head|node ADDRESS STATE_DIR CONTROLLER...
+set -eu
+name=$1 role=$2 address=$3 state=$4
+shift 4
+own=$state/machines/$name
+shared=$state/shared
+
+until_there() { # COMMAND...: waits up to 30 s for it to succeed
+    local try
+    for ((try = 0; try < 600; try++)); do
+        if "$@" 2>/dev/null; then return 0; fi
+        sleep 0.05
+    done
+    echo "gave up waiting: $*" >&2
+    return 1
+}
+
+answers() { (exec 3<>"/dev/tcp/$1/$2"); }
+
+mount_kernel() {
+    mount -t proc proc /proc
+    mount -t sysfs sysfs /sys
+    mount -t tmpfs -o mode=0755 cgroup /sys/fs/cgroup
+    for controller in "$@"; do
+        mkdir "/sys/fs/cgroup/$controller"
+        mount -t cgroup -o "$controller" cgroup "/sys/fs/cgroup/$controller"
+    done
+}
+
+make_devices() {
+    mount -t tmpfs -o mode=0755 dev /dev
+    mknod -m 0666 /dev/null c 1 3
+    mknod -m 0666 /dev/zero c 1 5
+    mknod -m 0666 /dev/full c 1 7
+    mknod -m 0666 /dev/random c 1 8
+    mknod -m 0666 /dev/urandom c 1 9
+    mknod -m 0666 /dev/tty c 5 0
+    mkdir /dev/pts
+    mkdir -m 1777 /dev/shm
+    mount -t devpts -o newinstance,mode=0620,gid=5,ptmxmode=0666 devpts /dev/pts
+    ln -s pts/ptmx /dev/ptmx
+    ln -s /proc/self/fd /dev/fd
+    ln -s /proc/self/fd/0 /dev/stdin
+    ln -s /proc/self/fd/1 /dev/stdout
+    ln -s /proc/self/fd/2 /dev/stderr
+    if [ "$role" = node ]; then
+        for minor in 0 1 2 3 4 5 6 7; do
+            mknod -m 0666 "/dev/nvidia$minor" c 195 "$minor"
+        done
+    fi
+}
+
+mount_files() {
+    mount -t tmpfs -o mode=0755 run /run
+    mount -t tmpfs -o mode=1777 tmp /tmp
+    mount --bind "$own/var" /var
+    mount --bind "$own/root" /root
+    mount --bind "$shared/home" /home
+    mount --bind "$shared/slurm" /etc/slurm
+    mount --bind "$shared/munge" /etc/munge
+    mount --bind "$own/ssh" /etc/ssh
+    for file in passwd group shadow hosts; do
+        mount --bind "$shared/etc/$file" "/etc/$file"
+    done
+    if [ "$role" = node ]; then mount --bind "$own/ld.so.cache" /etc/ld.so.cache; fi
+    mkdir -p /run/sshd /run/lock
+    install -d -o munge -g munge /run/munge
+    install -d -o slurm -g slurm /run/slurm
+}
+
+join_network() {
+    ip link set lo up
+    until_there test -e /sys/class/net/eth0
+    ip address add "$address/24" dev eth0
+    ip link set eth0 up
+}
+
+start_node() {
+    mkdir -p /var/spool/slurmd
+    slurmd
+}
+
+start_head() {
+    install -d -o mysql -g mysql /run/mysqld
+    mariadbd --no-defaults --user=mysql --datadir=/var/lib/mysql --skip-networking \
+        --socket=/run/mysqld/mysqld.sock --pid-file=/run/mysqld/mysqld.pid \
+        --innodb-flush-log-at-trx-commit=0 --innodb-buffer-pool-size=64M \
+        --init-file="$shared/slurm/database.sql" >/var/log/mariadb.log 2>&1 &
+    until_there mariadb --no-defaults --socket=/run/mysqld/mysqld.sock -e 'USE slurm_acct_db'
+    slurmdbd
+    until_there answers head 6819
+    if [ ! -e /var/lib/accounts-loaded ]; then
+        sacctmgr -i add qos high Priority=100
+        sacctmgr -i load file=/etc/slurm/accounts.cfg
+        touch /var/lib/accounts-loaded
+    fi
+    slurmctld
+    install -d -o slurmrest -g slurmrest /run/slurmrest
+    as_rest="setpriv --reuid daemon --regid daemon --clear-groups"
+    SLURM_JWT=daemon $as_rest slurmrestd -a rest_auth/jwt 0.0.0.0:6820 \
+        </dev/null >/var/log/slurmrestd-jwt.log 2>&1 &
+    $as_rest slurmrestd -a rest_auth/local unix:/run/slurmrest/rest.sock \
+        </dev/null >/var/log/slurmrestd-local.log 2>&1 &
+}
+
+hostname "$name"
+mount_kernel "$@"
+make_devices
+mount_files
+join_network
+setpriv --reuid munge --regid munge --clear-groups munged
+/usr/sbin/sshd -E /var/log/sshd.log
+"start_$role"
+touch "$own/booted"
+# Shell and reaper of orphans in one: only `wait` collects children that it never started.
+while :; do
+    sleep infinity &
+    wait
+done
