@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import subprocess
+import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpumon.sources.local import local_endpoint
 from gpumon.sources.stream import Endpoint, Stream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from gpumon.model.frame import Frame
 
@@ -114,16 +116,29 @@ def sampled(frame: Frame) -> bool:
     return bool(frame.block("gpu").columns.get("sm_active_ratio"))
 
 
-def run_shell(shell: str, command: str, given: bytes, **options: Any) -> subprocess.Popen[bytes]:
-    """A command as a node's login shell runs it, with the program waiting on its input."""
-    process = subprocess.Popen(
-        [shell, "-c", command],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        **options,
-    )
-    assert process.stdin
-    process.stdin.write(given)
-    process.stdin.flush()
-    return process
+class Ended(NamedTuple):
+    """What a process said, and how it ended."""
+
+    out: bytes
+    err: bytes
+    code: int
+
+
+def run(argv: Sequence[str], given: bytes, **options: Any) -> Ended:
+    """A command that is given a program and ends by itself; its input stays open until then."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe, **options) as process:
+        assert process.stdin
+        assert process.stdout
+        assert process.stderr
+        killer = threading.Timer(PATIENCE_S, process.kill)
+        killer.start()
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.write(given)
+            process.stdin.flush()
+        out, err = process.stdout.read(), process.stderr.read()
+        code = process.wait()
+        killer.cancel()
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.close()
+    return Ended(out, err, code)

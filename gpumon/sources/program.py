@@ -18,13 +18,16 @@ _RECEIVE: Final = "import sys; b=sys.stdin.buffer; exec(b.read(int(b.readline())
 
 START_COMMAND: Final = (
     "exec sh -c 'for p in python3 /usr/libexec/platform-python python; do "
-    'command -v $p >/dev/null 2>&1 && exec $p -u -c "' + _RECEIVE + '"; done; '
+    'command -v $p >/dev/null 2>&1 && exec $p -I -S -u -c "' + _RECEIVE + '"; done; '
     "echo gpumon: no python3 on this node >&2; exit 127'"
 )
-"""What a node's login shell is asked to run; RHEL 8 keeps its Python as platform-python."""
+"""What a node's login shell is asked to run; RHEL 8 keeps its Python as platform-python.
+
+-I and -S keep out the files of the user's home, where a login starts, and of the site.
+"""
 
 LOCAL_START: Final = (sys.executable, "-I", "-S", "-u", "-c", _RECEIVE)
-"""The same for a child process, without the site's start-up files."""
+"""The same for a child process."""
 
 _LOADER: Final = """
 import importlib.abc, importlib.util, base64, json, sys, zlib
@@ -68,7 +71,8 @@ def local_program(options: dict[str, object]) -> bytes:
     """Bytes for a child of this machine: it imports the installed files, compiled already."""
     package = Path(__file__).parent.parent
     paths = [str(package.parent), str(_binding().parent)]
-    return _framed(f"import sys\nsys.path[:0] = {paths!r}\n{_run(options)}")
+    # After Python's own folders: a backport beside gpumon must not replace the original.
+    return _framed(f"import sys\nsys.path += {paths!r}\n{_run(options)}")
 
 
 _shipped: dict[str, str] = {}
