@@ -110,9 +110,9 @@ class SlurmQueue:
         started_at = self._clock.monotonic()
         due_at = min(self._jobs_schedule.due_at, self._nodes_schedule.due_at)
         if started_at >= self._jobs_schedule.due_at:
-            self._ask("job", self._jobs_schedule, self._take_jobs)
+            self._ask("job", started_at, self._jobs_schedule, self._take_jobs)
         if started_at >= self._nodes_schedule.due_at:
-            self._ask("node", self._nodes_schedule, self._take_nodes)
+            self._ask("node", started_at, self._nodes_schedule, self._take_nodes)
         records = None
         if self._jobs is not None:
             records = QueueRecords(self._jobs, self._nodes, self._jobs_at, self._nodes_at)
@@ -126,20 +126,24 @@ class SlurmQueue:
             queue=records,
         )
 
-    def _ask(self, what: str, schedule: Schedule, take: Callable[[str], None]) -> None:
+    def _ask(
+        self, what: str, beat_at: float, schedule: Schedule, take: Callable[[str], None]
+    ) -> None:
         """One call: its records or its error, and when it may be made again."""
         started_at = self._clock.monotonic()
         try:
             take(self._commands.show(what))
         except CommandFailedError as error:
-            schedule.failed(started_at, self._clock.monotonic())
+            ended_at = self._clock.monotonic()
+            schedule.failed(beat_at, ended_at - started_at, ended_at)
             self._errors[what] = (error.error,)
             if what == "job":
                 self._jobs = None
                 # One call is enough to learn that the controller is in trouble.
                 self._nodes_schedule.due_at = max(self._nodes_schedule.due_at, schedule.due_at)
         else:
-            schedule.answered(started_at, self._clock.monotonic())
+            ended_at = self._clock.monotonic()
+            schedule.answered(beat_at, ended_at - started_at, ended_at)
 
     def _take_jobs(self, text: str) -> None:
         found = parse_jobs(text)

@@ -26,16 +26,18 @@ class Schedule:
         self.due_at = float("-inf")
         """Time of the next beat; the first call is due at once."""
 
-    def answered(self, started_at: float, ended_at: float) -> None:
-        """Take note of a call that brought records: back to the normal period."""
-        self._backoff_s = self._period_s
-        self._rest(started_at, ended_at, self._period_s)
+    def answered(self, beat_at: float, took_s: float, ended_at: float) -> None:
+        """Take note of a call that brought records: back to the normal period.
 
-    def failed(self, started_at: float, ended_at: float) -> None:
+        `beat_at` is when its round began, so that what is asked in one round stays together.
+        """
+        self._backoff_s = self._period_s
+        self._rest(beat_at + self._period_s, took_s, ended_at)
+
+    def failed(self, beat_at: float, took_s: float, ended_at: float) -> None:
         """Take note of a call that brought nothing: twice as long as before, up to the cap."""
         self._backoff_s = min(2.0 * self._backoff_s, LONGEST_BACKOFF_S)
-        self._rest(started_at, ended_at, self._backoff_s)
+        self._rest(beat_at + self._backoff_s, took_s, ended_at)
 
-    def _rest(self, started_at: float, ended_at: float, period_s: float) -> None:
-        rest_s = REST_FACTOR * (ended_at - started_at)
-        self.due_at = max(started_at + period_s, ended_at + rest_s)
+    def _rest(self, next_beat_at: float, took_s: float, ended_at: float) -> None:
+        self.due_at = max(next_beat_at, ended_at + REST_FACTOR * took_s)

@@ -1,0 +1,248 @@
+from __future__ import annotations
+
+import threading
+from math import isnan
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpumon.model.frame import SourceError
+from gpumon.sources.slurm.commands import SlurmCommands
+from gpumon.sources.slurm.failures import CommandFailedError
+from gpumon.sources.slurm.queue import SlurmQueue
+
+if TYPE_CHECKING:
+    from gpumon.model.frame import Frame
+
+DATA = Path(__file__).parent / "data"
+JOBS = (DATA / "jobs-22.05.txt").read_text(encoding="utf-8")
+NODES = (DATA / "nodes-22.05.txt").read_text(encoding="utf-8")
+EPOCH = 1_800_000_000.0
+DOWN = SourceError("scontrol show job", "cannot reach Slurm's controller", "wait")
+
+
+class PretendClock:
+    """Jumps to the end of each wait; the event is set when its time is up."""
+
+    def __init__(self, until_s: float) -> None:
+        self.seconds = 0.0
+        self.waits = 0
+        self._until_s = until_s
+
+    def now(self) -> float:
+        return EPOCH + self.seconds
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+    def wait(self, event: threading.Event, seconds: float) -> bool:
+        self.waits += 1
+        assert self.waits < 1000, "the queue spins"
+        self.seconds += max(0.0, seconds)
+        if self.seconds >= self._until_s:
+            event.set()
+        return event.is_set()
+
+
+class Scripted(SlurmCommands):
+    """Answers from a script and takes its pretended time about it."""
+
+    def __init__(self, clock: PretendClock, *, call_s: float = 0.1, is_local: bool = True) -> None:
+        super().__init__(() if is_local else ("hop",), environ={})
+        self.calls: list[tuple[float, str]] = []
+        self.jobs = JOBS
+        self.nodes = NODES
+        self.down: list[tuple[float, float]] = []
+        self._pretend = clock
+        self._call_s = call_s
+
+    def show(self, what: str) -> str:
+        started_at = self._pretend.seconds
+        self.calls.append((started_at, what))
+        self._pretend.seconds += self._call_s
+        if any(start <= started_at < end for start, end in self.down):
+            raise CommandFailedError(DOWN)
+        return self.jobs if what == "job" else self.nodes
+
+    def count(self, what: str) -> int:
+        return sum(1 for _, asked in self.calls if asked == what)
+
+
+def run(commands: Scripted, clock: PretendClock) -> list[Frame]:
+    """Every frame until the clock has run out."""
+    queue = SlurmQueue("slurm", commands=commands, clock=clock, environ={"SLURM_CONF": "/none/x"})
+    frames: list[Frame] = []
+    queue.run(lambda: frames.extend(queue.poll()))
+    return frames
+
+
+def test_an_hour_costs_120_job_lists_and_60_node_lists() -> None:
+    clock = PretendClock(3600.0)
+    commands = Scripted(clock)
+    run(commands, clock)
+    assert commands.count("job") == pytest.approx(120, abs=1)
+    assert commands.count("node") == pytest.approx(60, abs=1)
+
+
+def test_a_slow_controller_is_asked_at_most_5_percent_of_the_time() -> None:
+    clock = PretendClock(3600.0)
+    commands = Scripted(clock, call_s=6.0)
+    run(commands, clock)
+    assert commands.count("job") <= 3600 / (6.0 * 21) + 1
+    assert commands.count("job") >= 3600 / (6.0 * 23) - 1
+
+
+def test_a_controller_that_stays_down_is_left_alone_ever_longer() -> None:
+    clock = PretendClock(3600.0)
+    commands = Scripted(clock)
+    commands.down = [(0.0, 1e9)]
+    frames = run(commands, clock)
+    # 0, 60, 180, 420, 900, then every 600 s.
+    assert commands.count("job") == 9
+    assert all(frame.queue is None for frame in frames)
+    assert commands.count("node") == 0
+
+
+def test_the_first_frame_has_jobs_and_nodes_and_when_they_were_asked() -> None:
+    clock = PretendClock(1.0)
+    commands = Scripted(clock)
+    (frame,) = run(commands, clock)
+    assert (frame.origin, frame.node, frame.blocks, frame.errors) == ("slurm", "", {}, ())
+    assert frame.queue is not None
+    assert len(frame.queue.jobs) == 16
+    assert [node.name for node in frame.queue.nodes] == ["gpu01", "gpu02", "gpu03"]
+    assert frame.queue.jobs_at == pytest.approx(EPOCH + 0.1)
+    assert frame.queue.nodes_at == pytest.approx(EPOCH + 0.2)
+
+
+def test_nodes_keep_their_age_between_their_beats() -> None:
+    clock = PretendClock(50.0)
+    frames = run(Scripted(clock), clock)
+    assert frames[1].queue is not None
+    assert frames[1].queue.jobs_at == pytest.approx(EPOCH + 30.1)
+    assert frames[1].queue.nodes_at == pytest.approx(EPOCH + 0.2)
+
+
+def test_after_an_error_old_records_are_not_repeated() -> None:
+    clock = PretendClock(500.0)
+    commands = Scripted(clock)
+    commands.down = [(25.0, 200.0)]
+    frames = run(commands, clock)
+    silent = [frame for frame in frames if frame.errors]
+    assert silent
+    assert all(frame.queue is None and frame.errors == (DOWN,) for frame in silent)
+    back = next(f for f in frames if f.taken_at > EPOCH + 200 and not f.errors)
+    assert back.queue is not None
+    assert back.queue.jobs_at > EPOCH + 200
+
+
+def test_an_error_about_nodes_leaves_the_jobs() -> None:
+    clock = PretendClock(1.0)
+    commands = Scripted(clock)
+    commands.nodes = "what?\n"
+    (frame,) = run(commands, clock)
+    assert frame.queue is not None
+    assert (len(frame.queue.jobs), frame.queue.nodes) == (16, ())
+    assert isnan(frame.queue.nodes_at)
+    assert [error.where for error in frame.errors] == ["scontrol show node"]
+
+
+@pytest.mark.parametrize(
+    "text", ["what?\n", "JobId=x JobName=y\n", "last_update_time=1, records=9"]
+)
+def test_an_answer_that_is_no_job_list_is_an_error(text: str) -> None:
+    clock = PretendClock(1.0)
+    commands = Scripted(clock)
+    commands.jobs = text
+    (frame,) = run(commands, clock)
+    assert frame.queue is None
+    assert frame.errors[0].message.startswith("answered with something that is no list of jobs")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["No jobs in the system\n", "", "last_update_time=1, records=0\nNo jobs in the system\n"],
+)
+def test_an_empty_queue_is_no_error(text: str) -> None:
+    clock = PretendClock(1.0)
+    commands = Scripted(clock)
+    commands.jobs = text
+    (frame,) = run(commands, clock)
+    assert frame.errors == ()
+    assert frame.queue is not None
+    assert frame.queue.jobs == ()
+
+
+def test_records_that_cannot_be_read_are_counted() -> None:
+    clock = PretendClock(1.0)
+    commands = Scripted(clock)
+    commands.jobs = JOBS.replace("JobId=13 ", "JobId=?? ")
+    (frame,) = run(commands, clock)
+    assert frame.queue is not None
+    assert len(frame.queue.jobs) == 15
+    assert [error.message for error in frame.errors] == [
+        "1 of 16 jobs could not be read and are left out"
+    ]
+
+
+def test_forged_records_are_reported() -> None:
+    clock = PretendClock(1.0)
+    commands = Scripted(clock)
+    commands.jobs = (DATA / "jobs-22.05-forged.txt").read_text(encoding="utf-8")
+    (frame,) = run(commands, clock)
+    assert "announced 2 jobs but printed 4" in [error.message for error in frame.errors]
+
+
+def gres_conf(folder: Path, text: str) -> dict[str, str]:
+    (folder / "gres.conf").write_text(text)
+    return {"SLURM_CONF": str(folder / "slurm.conf")}
+
+
+def gpu_files(environ: dict[str, str], *, is_local: bool = True) -> dict[str, int]:
+    clock = PretendClock(1.0)
+    commands = Scripted(clock, is_local=is_local)
+    queue = SlurmQueue("slurm", commands=commands, clock=clock, environ=environ)
+    queue.run(lambda: None)
+    (frame,) = queue.poll()
+    assert frame.queue is not None
+    return {node.name: len(node.gpu_files) for node in frame.queue.nodes}
+
+
+def test_device_files_come_from_gres_conf(tmp_path: Path) -> None:
+    environ = gres_conf(tmp_path, "NodeName=gpu[01-02] Name=gpu File=/dev/nvidia[0-7]\n")
+    assert gpu_files(environ) == {"gpu01": 8, "gpu02": 8, "gpu03": 0}
+
+
+def test_device_files_are_not_believed_when_their_number_is_wrong(tmp_path: Path) -> None:
+    environ = gres_conf(tmp_path, "Name=gpu File=/dev/nvidia[0-3]\n")
+    assert gpu_files(environ) == {"gpu01": 0, "gpu02": 0, "gpu03": 0}
+
+
+def test_files_here_say_nothing_about_a_cluster_behind_a_hop(tmp_path: Path) -> None:
+    environ = gres_conf(tmp_path, "Name=gpu File=/dev/nvidia[0-7]\n")
+    assert gpu_files(environ, is_local=False) == {"gpu01": 0, "gpu02": 0, "gpu03": 0}
+
+
+def test_the_thread_reports_wakes_and_ends() -> None:
+    clock = PretendClock(20.0)
+    commands = Scripted(clock)
+    woken = threading.Event()
+    hold = threading.Event()
+
+    def wake() -> None:
+        woken.set()
+        hold.wait(30.0)
+
+    queue = SlurmQueue("slurm", commands=commands, clock=clock, environ={})
+    assert queue.pending()
+    assert queue.poll() == []
+    queue.start(wake)
+    assert woken.wait(30.0)
+    assert not queue.pending()
+    assert len(queue.poll()) == 1
+    hold.set()
+    queue.close()
+    calls = len(commands.calls)
+    queue.close()
+    assert len(commands.calls) == calls
