@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpumon.sources.local import local_endpoint
-from gpumon.sources.stream import Endpoint, Stream
+from gpumon.sources.stream import Stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from gpumon.model.frame import Frame
+    from gpumon.sources.stream import Endpoint
 
 PATIENCE_S = 30.0
 """No test waits longer for a real process; passing ones take a fraction of a second."""
@@ -47,13 +48,6 @@ def children(pid: int | None = None) -> set[int]:
     return {int(child) for task in tasks.glob("*/children") for child in task.read_text().split()}
 
 
-def endpoint(argv: tuple[str, ...], program: bytes = b"", node: str = "n1") -> Endpoint:
-    """A child that is no probe, for what a node may answer instead."""
-    return Endpoint(
-        node, argv, lambda _: program, lambda code, words: (f"ended ({code}): {words}", "look")
-    )
-
-
 class Probe:
     """One started probe, read by the test itself."""
 
@@ -63,6 +57,7 @@ class Probe:
         options: dict[str, object] = {"period_s": period_s, "once": once}
         self.stream = Stream(where or local_endpoint(), "local", options)
         self.has_ended = False
+        self._hears = True
 
     def __enter__(self) -> Probe:
         return self
@@ -79,11 +74,14 @@ class Probe:
         """Frames of what arrives next; empty when nothing but noise came, or the end."""
         stream = self.stream
         writing = [stream.stdin] if stream.has_outgoing else []
-        ready, writable, _ = select.select([stream.stdout], writing, [], PATIENCE_S)
+        reading = [stream.stdout] + ([stream.stderr] if self._hears else [])
+        ready, writable, _ = select.select(reading, writing, [], PATIENCE_S)
         assert ready or writable, "the probe is silent"
         if writable:
             stream.write()
-        if not ready:
+        if stream.stderr in ready:
+            self._hears = stream.read_stderr()
+        if stream.stdout not in ready:
             return []
         frames, goes_on = stream.read(1_760_000_000.0)
         self.has_ended = not goes_on

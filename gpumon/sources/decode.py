@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
 from gpumon.model.fields import CATALOGUE, LABELS
@@ -18,6 +19,9 @@ MAX_ROWS: Final = 65536
 
 MAX_LABEL: Final = 8192
 """Longest label that is kept; the rank variables of a process fit well within."""
+
+MAX_INTEGER: Final = 2**63 - 1
+"""Largest value of an integer column."""
 
 RATES: Final = {
     "pcie_tx_bytes": "pcie_tx_bytes_per_s",
@@ -66,8 +70,8 @@ class Decoder:
                 )
                 for error in message["errors"]
             )
-            late_s = float(message["late_s"])
-        except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+            late_s = _finite(message["late_s"])
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             raise GarbageError(repr(error)) from error
         host = blocks["node"].keys[:1] if "node" in blocks else ()
         return Frame(
@@ -90,7 +94,7 @@ class Decoder:
             if key in CATALOGUE and CATALOGUE[key].block == name and len(column) == len(keys)
         }
         if name == "gpu":
-            self._add_rates(keys, [float(at) for at in raw["at"]], values, missing)
+            self._add_rates(keys, [_finite(at) for at in raw["at"]], values, missing)
         columns: dict[str, array[float] | array[int]] = {
             key: column_for(CATALOGUE[key].kind.is_integer, column)
             for key, column in values.items()
@@ -108,9 +112,10 @@ class Decoder:
     ) -> list[float | int | None]:
         """The column with every value outside the catalogue's range dropped as garbage."""
         field = CATALOGUE[key]
+        high = min(field.high, MAX_INTEGER) if field.kind.is_integer else field.high
         checked: list[float | int | None] = []
         for row, value in enumerate(column):
-            if value is not None and not field.low <= value <= field.high:
+            if value is not None and not field.low <= value <= high:
                 missing[key, row] = Reason.GARBAGE
                 value = None
             checked.append(value)
@@ -145,3 +150,12 @@ class Decoder:
         if last is None or at <= last[0] or count < last[1]:
             return None
         return (count - last[1]) / (at - last[0])
+
+
+def _finite(number: Any) -> float:
+    """The number; raises ValueError where it is none that can be reckoned with."""
+    found = float(number)
+    if not isfinite(found):
+        message = f"{found} for a time"
+        raise ValueError(message)
+    return found

@@ -7,6 +7,7 @@ import os
 import secrets
 import signal
 import subprocess
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.model.frame import Frame, SourceError
@@ -17,11 +18,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 PROTOCOL: Final = 1
+HELLO: Final = b'{"gpumon_probe"'
+"""Start of the probe's first line; the nonce in it tells it from an echo of somebody else's."""
 MAX_GREETING: Final = 256 * 1024
 """What a login shell may print before the probe's hello; more is not a login message."""
 MAX_LINE: Final = 16 * 1024 * 1024
 """Longest report; eight GPUs take about 8 KB."""
 MAX_STDERR: Final = 4096
+END_LIMIT_S: Final = 0.2
+"""How long after the end of its output a child is waited for, to learn its exit code."""
 
 
 class Endpoint(NamedTuple):
@@ -121,8 +126,14 @@ class Stream:
 
     def _greet(self, line: bytes) -> None:
         """Take the hello line, or discard what a login shell printed before it."""
-        if self._nonce.encode() in line and line.startswith(b"{"):
-            protocol = json.loads(line).get("gpumon_probe")
+        # A login shell may print without a line end, such as a window title, right before it.
+        hello = line[line.find(HELLO) :] if HELLO in line else b""
+        if self._nonce.encode() in hello:
+            try:
+                protocol = json.loads(hello)["gpumon_probe"]
+            except (ValueError, RecursionError) as error:
+                message = "the probe's hello is cut or changed"
+                raise GarbageError(message) from error
             if protocol != PROTOCOL:
                 message = f"the probe speaks protocol {protocol}, not {PROTOCOL}"
                 raise GarbageError(message)
@@ -137,10 +148,15 @@ class Stream:
         """Why the stream ended, in one line."""
         where = self.endpoint.node or self._origin
         if not message:
-            self.read_stderr()
-            words = self._stderr.decode("utf-8", "replace").strip()
-            message, hint = self.endpoint.explain(self._process.poll(), words)
+            message, hint = self.endpoint.explain(*self._last_words())
         return SourceError(plain(where), plain(message), plain(hint))
+
+    def _last_words(self) -> tuple[int | None, str]:
+        """Exit code, None for a child that goes on, and what it said on standard error."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(END_LIMIT_S)
+        self.read_stderr()
+        return self._process.poll(), self._stderr.decode("utf-8", "replace").strip()
 
     def end(self) -> None:
         """Close the pipes, which ends the probe, and kill the child; waits for nothing."""

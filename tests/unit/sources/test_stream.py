@@ -1,0 +1,236 @@
+"""One probe's output: noise before the hello, rubbish after it, and why it ended."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpumon.sources.decode import GarbageError
+from gpumon.sources.local import local_endpoint
+from gpumon.sources.stream import MAX_GREETING, MAX_LINE, Endpoint
+from tests.probing import Probe, eventually, is_alive
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gpumon.model.frame import Frame
+    from tests.lab.standin.driver import Standin
+
+    Start = Callable[..., Standin]
+
+HELLO = """printf '{"gpumon_probe":1,"nonce":"%s"}\\n' "$nonce";"""
+NEWLINE = "\n"
+REPORT = """printf '{"late_s":%s,"errors":[],"blocks":{}}\\n' """
+
+
+def talker(script: str) -> Endpoint:
+    """A node that answers with what a shell script prints; it learns the nonce as $nonce."""
+    return Endpoint(
+        "n1",
+        ("sh", "-c", f"read nonce; {script}"),
+        lambda options: f"{options['nonce']}\n".encode(),
+        lambda code, words: (f"ended ({code}): {words.rpartition(NEWLINE)[2]}", "look"),
+    )
+
+
+def lateness(script: str, count: int = 1) -> list[float]:
+    """Lateness of the first frames that are understood: it tells one report from another."""
+    frames: list[Frame] = []
+    with Probe(talker(script)) as probe:
+        while len(frames) < count:
+            assert not probe.has_ended, probe.stream.trouble()
+            frames += probe.read()
+    return [frame.lateness_s for frame in frames]
+
+
+def refusal(script: str) -> str:
+    with Probe(talker(script)) as probe, pytest.raises(GarbageError) as caught:
+        while not probe.has_ended:
+            probe.read()
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        "",
+        "echo Welcome to gpu01; echo; echo 'Last login: today';",
+        r"printf '\033]0;title\007';",
+        "printf 'quota: ok, no line end ';",
+        'echo \'{"gpumon_probe":1,"nonce":"of another"}\';',
+        'echo "{$nonce}";',
+        'echo "$nonce";',
+        r"printf '\377\376\000\n';",
+        "head -c 200000 /dev/zero; echo;",
+    ],
+)
+def test_noise_of_a_login_shell_is_discarded(noise: str) -> None:
+    assert lateness(noise + HELLO + REPORT + "7") == [7.0]
+
+
+def test_reports_that_arrive_in_pieces_or_together_are_whole() -> None:
+    pieces = 'printf \'{"late_s":3,\'; sleep 0.05; printf \'"errors":[],"blocks":{}}\\n\';'
+    assert lateness(HELLO + pieces + REPORT + "4 5", count=3) == [3.0, 4.0, 5.0]
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        f"head -c {MAX_GREETING + 1} /dev/zero; cat;",
+        f"yes | head -c {MAX_GREETING + 2}; cat;",
+        "yes;",
+    ],
+)
+def test_endless_noise_is_given_up(noise: str) -> None:
+    assert str(MAX_GREETING) in refusal(noise)
+
+
+def test_a_hello_with_another_nonce_starts_nothing() -> None:
+    script = """printf '{"gpumon_probe":1,"nonce":"guess"}\\n';""" + REPORT + "7"
+    with Probe(talker(script)) as probe:
+        probe.until_end()
+        assert not probe.stream.is_greeted
+        assert not probe.stream.has_reported
+
+
+def test_another_protocol_is_named() -> None:
+    script = """printf '{"gpumon_probe":2,"nonce":"%s"}\\n' "$nonce"; cat"""
+    assert refusal(script) == "the probe speaks protocol 2, not 1"
+
+
+@pytest.mark.parametrize("rest", ["", ",", "]}", "," + "[" * 100_000])
+def test_a_spoilt_hello_is_refused(rest: str) -> None:
+    script = """printf '{"gpumon_probe":1,"nonce":"%s"' "$nonce";""" + f"echo '{rest}'; cat"
+    assert "hello" in refusal(script)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Connection to gpu01 lost",
+        "",
+        "null",
+        "[1]",
+        '{"late_s":0}',
+        '{"late_s":NaN,"errors":[],"blocks":{}}',
+        '{"late_s":1e999,"errors":[],"blocks":{}}',
+        '{"late_s":0,"errors":[1],"blocks":{}}',
+        '{"late_s":0,"errors":[],"blocks":{"gpu":[]}}',
+        '{"late_s":0,"errors":[],"blocks":{"gpu":' + "[" * 100_000,
+        r"\377",
+    ],
+)
+def test_rubbish_after_the_hello_is_refused(line: str) -> None:
+    assert refusal(f"{HELLO} printf '{line}\\n'; cat")
+
+
+def test_a_line_without_end_is_given_up() -> None:
+    assert str(MAX_LINE) in refusal(f"{HELLO} head -c {MAX_LINE + 1} /dev/zero; cat")
+
+
+def test_a_large_report_is_read() -> None:
+    script = HELLO + 'printf \'{"late_s":9,"errors":[],"blocks":{},"more":"\';'
+    script += "head -c 4000000 /dev/zero | tr '\\0' x; printf '\"}\\n'"
+    assert lateness(script) == [9.0]
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ("echo no such node >&2; exit 255", "ended (255): no such node"),
+        (f"{HELLO} exit 3", "ended (3):"),
+        ("kill -9 $$", "ended (-9):"),
+        ("yes 2>&- | head -c 300000 >&2; echo the end >&2; exit 1", "ended (1): the end"),
+        # What is said after standard output is closed belongs to it too.
+        ("exec >&-; sleep 0.05; echo late words >&2; exit 4", "ended (4): late words"),
+        ("exec >&-; exec sleep 600", "ended (None):"),
+    ],
+)
+def test_an_end_is_explained_by_exit_code_and_last_words(script: str, message: str) -> None:
+    with Probe(talker(script)) as probe:
+        probe.until_end()
+        trouble = probe.stream.trouble()
+    assert trouble.where == "n1"
+    assert trouble.message.strip() == message
+    assert trouble.hint == "look"
+    assert trouble.message.isprintable()
+    assert len(trouble.message) <= 256
+
+
+def test_trouble_is_one_harmless_line() -> None:
+    script = r"printf '\033[31mred\r\007bell \342\200\256bidi\n' >&2; exit 1"
+    with Probe(talker(script)) as probe:
+        probe.until_end()
+        trouble = probe.stream.trouble()
+    assert trouble.message == "ended (1): \ufffd[31mred\ufffd\ufffdbell \ufffdbidi"
+
+
+def test_a_child_that_floods_standard_error_is_read_on() -> None:
+    assert lateness(f"{HELLO} yes 2>&- | head -c 500000 >&2; {REPORT} 1; cat") == [1.0]
+
+
+def test_a_program_that_cannot_be_started_is_an_os_error() -> None:
+    with pytest.raises(OSError, match="no-such-program"):
+        Probe(Endpoint("n1", ("/no-such-program",), lambda _: b"", lambda *_: ("", "")))
+
+
+def test_a_child_that_does_not_read_blocks_nobody() -> None:
+    where = Endpoint(
+        "n1", ("sh", "-c", "exec sleep 600"), lambda _: b"x" * 10**6, lambda *_: ("", "")
+    )
+    with Probe(where) as probe:
+        probe.stream.write()
+        assert probe.stream.has_outgoing
+        for _ in range(100):
+            probe.stream.say("period 1")
+        assert probe.stream.has_outgoing
+
+
+def test_speaking_to_a_child_that_has_gone_is_no_error() -> None:
+    with Probe(talker("exit 0")) as probe:
+        probe.until_end()
+        eventually(lambda: not is_alive(probe.pid), "it has gone")
+        probe.stream.say("period 1")
+        probe.stream.say("period 1")
+        assert not probe.stream.has_outgoing
+
+
+def test_ending_ends_the_whole_group() -> None:
+    """Behind ssh may stand a ProxyCommand, which must not outlive it."""
+    with Probe(talker(f"{HELLO} sleep 600 & {REPORT} $!; wait")) as probe:
+        proxy = int(probe.frame().lateness_s)
+        assert is_alive(proxy)
+    eventually(lambda: not is_alive(proxy), "the proxy has ended")
+    assert not is_alive(probe.pid)
+
+
+def test_descriptors_are_given_back() -> None:
+    before = set(os.listdir("/proc/self/fd"))
+    with Probe(talker(f"{HELLO} {REPORT} 1; cat")) as probe:
+        probe.frame()
+        assert set(os.listdir("/proc/self/fd")) != before
+    assert set(os.listdir("/proc/self/fd")) == before
+
+
+def test_the_child_has_no_terminal_to_ask_at(standin: Start) -> None:
+    standin("h100", gpus=1)
+    with Probe() as probe:
+        probe.frame()
+        assert os.getsid(probe.pid) != os.getsid(0)
+
+
+def test_this_machine_s_probe_says_why_it_ended(
+    standin: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = local_endpoint()._replace(program=lambda _: b"9\nimport no")
+    with Probe(broken) as probe:
+        probe.until_end()
+        trouble = probe.stream.trouble()
+    assert trouble.where == "local"
+    assert trouble.message.startswith("the probe ended (1): ")
+    assert "No module named 'no'" in trouble.message
+    assert trouble.hint == "run gpumon doctor"
+    assert sys.executable == broken.argv[0]
