@@ -21,7 +21,7 @@ lint: .venv/.ready
 
 docs: .venv/.ready
 	$(VENV)/python -m tools.pages
-	$(VENV)/mkdocs build --strict --quiet --config-file docs/mkdocs.yml
+	NO_MKDOCS_2_WARNING=1 $(VENV)/mkdocs build --strict
 
 bench: .venv/.ready
 	$(VENV)/python -m tests.bench $(ARGS)

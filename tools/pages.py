@@ -1,0 +1,257 @@
+"""Writes the parts of the documentation that the code already says.
+
+    python -m tools.pages            fill every generated block of README.md and docs/*.md
+    python -m tools.pages --check    name the pages that are stale, exit 1 if there are any
+
+A block begins with `<!-- generated: NAME -->` and ends with `<!-- end -->`; the rest of a page is
+written by hand.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import contextlib
+import inspect
+import io
+import json
+import os
+import re
+import sys
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from gpumon.cli import main as gpumon
+from gpumon.detect import registry
+from gpumon.detect.contract import declaration_of, parameters
+from gpumon.model.fields import CATALOGUE, CLOCK_EVENT_REASONS
+from gpumon.report.gpu_columns import FLEET_COLUMNS
+from gpumon.report.job_columns import JOB_COLUMNS
+from gpumon.tui.actions import keys_markdown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from gpumon.model.field import Field
+    from gpumon.report.columns import Column
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+BLOCK: Final = re.compile(
+    r"(?P<begin><!-- generated: (?P<name>[\w .-]+) -->\n)(?P<body>.*?)(?P<end><!-- end -->)",
+    re.DOTALL,
+)
+HELP_COLUMNS: Final = "96"
+
+
+class PageError(Exception):
+    """A page cannot be filled; the message names it."""
+
+
+def cell(text: str) -> str:
+    """Text as a cell of a Markdown table."""
+    return text.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
+
+
+def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    """A Markdown table."""
+    lines = [head, tuple("---" for _ in head), *rows]
+    return "".join("| " + " | ".join(line) + " |\n" for line in lines)
+
+
+def fields(block: str) -> str:
+    """The catalogue's fields of one kind of entity."""
+    return table(
+        ("key", "title", "unit", "kind", "what it says", "read from", "DCGM"),
+        [_field(field) for field in CATALOGUE.values() if field.block == block],
+    )
+
+
+def _field(field: Field) -> tuple[str, ...]:
+    return (
+        f"`{field.key}`",
+        cell(field.title),
+        field.unit,
+        field.kind.value,
+        cell(field.doc),
+        cell(field.origin),
+        f"`{field.dcgm}`" if field.dcgm else "",
+    )
+
+
+def columns(found: Sequence[Column[Any]]) -> str:
+    """The columns of one of the terminal's tables."""
+    return table(("column", "what it shows"), [(c.title, cell(c.doc)) for c in found])
+
+
+def clock_events() -> str:
+    """Bits of `clock_event_reasons`."""
+    rows = [(f"`0x{bit:03x}`", name) for bit, name in CLOCK_EVENT_REASONS.items()]
+    return table(("bit", "name"), rows)
+
+
+def reasons() -> str:
+    """Members of `Reason` with the docstrings that the source gives them."""
+    tree = ast.parse((ROOT / "gpumon" / "model" / "missing.py").read_text(encoding="utf-8"))
+    body = next(node.body for node in tree.body if isinstance(node, ast.ClassDef))
+    rows = []
+    for member, doc in pairwise(body):
+        if isinstance(member, ast.Assign) and isinstance(doc, ast.Expr):
+            rows.append((f"`{ast.literal_eval(member.value)}`", cell(ast.literal_eval(doc.value))))
+    return table(("reason", "what it means"), rows)
+
+
+def helps() -> str:
+    """What every command says of itself."""
+    commands: tuple[tuple[str, ...], ...] = (
+        (),
+        ("doctor",),
+        ("detectors",),
+        ("detectors", "describe"),
+        ("detectors", "check"),
+    )
+    parts = []
+    for words in commands:
+        title = " ".join(("gpumon", *words))
+        parts.append(f"## `{title}`\n\n```text\n{_help(*words)}```\n")
+    return "\n".join(parts)
+
+
+def _help(*words: str) -> str:
+    """A command's help, as a terminal of `HELP_COLUMNS` shows it."""
+    columns = os.environ.get("COLUMNS")
+    os.environ["COLUMNS"] = HELP_COLUMNS
+    out = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(out):
+            code = gpumon([*words, "--help"])
+    finally:
+        del os.environ["COLUMNS"]
+        if columns is not None:
+            os.environ["COLUMNS"] = columns
+    if code != 0:
+        raise PageError(f"gpumon {' '.join(words)} --help ended with {code}")
+    return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
+
+
+def detectors() -> str:
+    """What each built-in detector says of itself."""
+    parts = []
+    for entry in registry.entries():
+        if entry.distribution.partition(" ")[0] != "gpumon":
+            continue
+        found = registry.load(entry)
+        declared = declaration_of(found)
+        rows = [
+            ("claims", ", ".join(f"`{name}`" for name in declared.finding_classes)),
+            ("judges", f"each {declared.subjects}"),
+            ("needs", ", ".join(f"`{key}`" for key in declared.needs)),
+            ("*supported* after", f"{declared.supported_after_s:g} s observed"),
+            ("*established* after", f"{declared.established_after_s:g} s observed"),
+            *((f"`{name}`", f"{value}") for name, value in parameters(found).items()),
+        ]
+        doc = inspect.getdoc(type(found)) or ""
+        parts.append(f"## {declared.name}\n\n{doc}\n\n{table(('', ''), rows)}")
+    return "\n".join(parts)
+
+
+def document() -> str:
+    """The keys of the JSON document, object by object, as its schema describes them."""
+    path = ROOT / "gpumon" / "report" / "document-1.schema.json"
+    form = json.loads(path.read_text(encoding="utf-8"))
+    parts = []
+    for name, part in (("document", form), *form["$defs"].items()):
+        rows = [
+            (f"`{key}`", _type(value), cell(value.get("description", "")))
+            for key, value in part["properties"].items()
+        ]
+        head = f"## {name}\n\n{part['description']}\n\n"
+        parts.append(head + table(("key", "type", "what it says"), rows))
+    return "\n".join(parts)
+
+
+def _type(form: dict[str, Any]) -> str:
+    """A schema's type in words; other objects of the document as links."""
+    if "$ref" in form:
+        name = form["$ref"].rpartition("/")[2]
+        return f"[{name}](#{name})"
+    if "oneOf" in form:
+        return " or ".join(_type(choice) for choice in form["oneOf"])
+    if "const" in form or "enum" in form:
+        return ", ".join(f"`{word}`" for word in form.get("enum", [form.get("const")]))
+    types = form["type"] if isinstance(form["type"], list) else [form["type"]]
+    if "properties" in form:
+        return "object of " + ", ".join(f"`{key}`" for key in form["properties"])
+    words = [
+        f"array of {_type(form['items'])}" if kind == "array" and "items" in form else kind
+        for kind in types
+    ]
+    return " or ".join(words)
+
+
+BLOCKS: Final[dict[str, Callable[[], str]]] = {
+    "fields of gpu": lambda: fields("gpu"),
+    "fields of context": lambda: fields("context"),
+    "fields of process": lambda: fields("process"),
+    "fields of node": lambda: fields("node"),
+    "clock events": clock_events,
+    "reasons": reasons,
+    "columns of jobs": lambda: columns(JOB_COLUMNS),
+    "columns of gpus": lambda: columns(FLEET_COLUMNS),
+    "keys": keys_markdown,
+    "commands": helps,
+    "detectors": detectors,
+    "document": document,
+}
+
+
+def filled(text: str, name: str) -> str:
+    """A page with its blocks as the code says them now.
+
+    Raises:
+        PageError: A block has no end, or nobody writes it.
+    """
+
+    def fill(match: re.Match[str]) -> str:
+        if match["name"] not in BLOCKS:
+            raise PageError(f"{name}: nobody writes the block {match['name']!r}")
+        return f"{match['begin']}\n{BLOCKS[match['name']]().strip()}\n\n{match['end']}"
+
+    if text.count("<!-- generated: ") != len(BLOCK.findall(text)):
+        raise PageError(f"{name}: a generated block has no end")
+    return BLOCK.sub(fill, text)
+
+
+def stale(root: Path) -> dict[Path, str]:
+    """Pages below a folder that do not say what the code says, with what they should say."""
+    pages = [root / "README.md", *sorted((root / "docs").glob("*.md"))]
+    found = {}
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        wanted = filled(text, page.name)
+        if wanted != text:
+            found[page] = wanted
+    return found
+
+
+def main() -> int:
+    """Exit code of the tool."""
+    parser = argparse.ArgumentParser(prog="python -m tools.pages", description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing, name stale pages")
+    options = parser.parse_args()
+    try:
+        found = stale(ROOT)
+    except PageError as error:
+        print(error, file=sys.stderr)
+        return 1
+    for page, text in found.items():
+        print(f"{'stale' if options.check else 'written'}: {page.relative_to(ROOT)}")
+        if not options.check:
+            page.write_text(text, encoding="utf-8")
+    if options.check and found:
+        print("run: make docs", file=sys.stderr)
+    return int(options.check and bool(found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
