@@ -152,7 +152,7 @@ class Decoder:
         return (count - last[1]) / (at - last[0])
 
 
-def _finite(number: Any) -> float:
+def _finite(number: float | str) -> float:
     """The number; raises ValueError where it is none that can be reckoned with."""
     found = float(number)
     if not isfinite(found):

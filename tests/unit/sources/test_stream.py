@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -48,8 +49,7 @@ def lateness(script: str, count: int = 1) -> list[float]:
 
 def refusal(script: str) -> str:
     with Probe(talker(script)) as probe, pytest.raises(GarbageError) as caught:
-        while not probe.has_ended:
-            probe.read()
+        probe.until_end()
     return str(caught.value)
 
 
@@ -208,11 +208,14 @@ def test_ending_ends_the_whole_group() -> None:
 
 
 def test_descriptors_are_given_back() -> None:
-    before = set(os.listdir("/proc/self/fd"))
+    def descriptors() -> set[Path]:
+        return set(Path("/proc/self/fd").iterdir())
+
+    before = descriptors()
     with Probe(talker(f"{HELLO} {REPORT} 1; cat")) as probe:
         probe.frame()
-        assert set(os.listdir("/proc/self/fd")) != before
-    assert set(os.listdir("/proc/self/fd")) == before
+        assert descriptors() != before
+    assert descriptors() == before
 
 
 def test_the_child_has_no_terminal_to_ask_at(standin: Start) -> None:
