@@ -1,0 +1,34 @@
+"""Fails when a lab test was skipped, or none ran: `python -m tools.lab_ran JUNIT_XML`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+
+def complaints(results: str) -> list[str]:
+    """What is wrong with the lab's part of a pytest run, one line each, by its JUnit XML."""
+    cases = ElementTree.fromstring(results).iter("testcase")
+    lab = [case for case in cases if case.get("classname", "").startswith("tests.lab.")]
+    if not lab:
+        return ["no test of the lab was run"]
+    found = []
+    for case in lab:
+        skipped = case.find("skipped")
+        if skipped is not None:
+            name = f"{case.get('classname')}::{case.get('name')}"
+            found.append(f"skipped: {name}: {skipped.get('message')}")
+    return found
+
+
+def main() -> int:
+    """Exit code of the tool."""
+    found = complaints(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    for line in found:
+        print(line, file=sys.stderr)
+    return int(bool(found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
