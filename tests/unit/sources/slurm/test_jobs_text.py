@@ -221,3 +221,27 @@ def test_damage_anywhere_never_raises(place: int, text: str) -> None:
     good = NEWER.format(cpu_ids="0-3")
     place %= len(good)
     parse_jobs(good[:place] + text + good[place + len(text) :])
+
+
+def test_reads_an_answer_with_gpu_accounting_as_another_user_sees_it() -> None:
+    jobs = read("jobs-22.05-accounting.txt")
+    assert {job.label: job.gpu_count for job in jobs.values()} == {
+        "1": 5,
+        "2": 4,
+        "3_0": 1,
+        "3_1": 1,
+        "3_[2-5%2]": 1,
+        "4+0": 1,
+        "4+1": 2,
+        "6": 24,
+        "7": 0,
+        "8": 2,
+        "11": 1,
+        "12": 1,
+    }
+    assert jobs["8"].allocations == (
+        Allocation("gpu01", 1, (2,), 1),
+        Allocation("gpu03", 1, (3,), 1),
+    )
+    assert (jobs["11"].user, jobs["11"].account) == ("bob", "bio")
+    assert (jobs["12"].reason, jobs["12"].start_at) == ("BeginTime", jobs["12"].submit_at + 3600)

@@ -64,3 +64,9 @@ def test_a_corrupt_record_is_counted(bad: str) -> None:
 def test_damage_anywhere_never_raises(place: int, text: str) -> None:
     place %= len(REAL)
     parse_nodes(REAL[:place] + text + REAL[place + len(text) :])
+
+
+def test_sockets_beside_the_number_of_gpus_do_not_count() -> None:
+    path = Path(__file__).parent / "data" / "nodes-22.05-accounting.txt"
+    found = parse_nodes(path.read_text(encoding="utf-8"))
+    assert [node.gpu_count for node in found.nodes] == [8, 8, 8]
