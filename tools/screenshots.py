@@ -121,8 +121,9 @@ def svg(ansi: str, width: int) -> str:
 
 def _colours(style: Style) -> tuple[str, str | None]:
     """Foreground and background as the terminal shows them."""
-    front = style.color.get_truecolor().hex if style.color else FOREGROUND
-    back = style.bgcolor.get_truecolor().hex if style.bgcolor else None
+    colour, ground = style.color, style.bgcolor
+    front = FOREGROUND if colour is None or colour.is_default else colour.get_truecolor().hex
+    back = None if ground is None or ground.is_default else ground.get_truecolor().hex
     return (back or BACKGROUND, front) if style.reverse else (front, back)
 
 

@@ -31,6 +31,8 @@ class Tone(StrEnum):
     INFO = "info"
     WARN = "warn"
     BAD = "bad"
+    PAST = "past"
+    """Curves, which stand behind the numbers."""
 
 
 class Cell(NamedTuple):

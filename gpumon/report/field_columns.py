@@ -22,8 +22,8 @@ BARS: Final = "▁▂▃▄▅▆▇█"
 PAST_WIDTH: Final = 24
 """Buckets of a field's past; at one sample a second each stands for a few seconds or minutes."""
 
-_DEFAULT_PAST_S: Final = 600.0
-"""Seconds of the past that are drawn."""
+SPANS_S: Final = (60.0, 120.0, 300.0, 600.0)
+"""Spans of the past that are drawn, seconds: the shortest that holds what was observed."""
 
 
 class FieldRow(NamedTuple):
@@ -39,34 +39,43 @@ class FieldRow(NamedTuple):
 
 
 def field_rows(gpu: Gpu) -> tuple[FieldRow, ...]:
-    """The GPU's fields in catalogue order, without raw byte counters, whose rates are shown."""
-    return tuple(
-        FieldRow(gpu, field)
-        for field in GPU_FIELDS
-        if field.kind is not Kind.COUNTER or field.unit != "bytes"
-    )
+    """The GPU's fields in catalogue order, numbers that only name something last.
 
-
-def bars(values: Sequence[float], low: float, high: float, width: int) -> str:
-    """The values as `width` blocks between two fixed bounds; a blank where nothing is known.
-
-    Each block is the mean of its part of the values, so that a spike shorter than a block shows
-    as its share of it.
+    Raw byte counters are left out: their rates are shown.
     """
-    if not values or high <= low or width <= 0:
-        return ""
-    count = len(values)
+    shown = (f for f in GPU_FIELDS if f.kind is not Kind.COUNTER or f.unit != "bytes")
+    return tuple(FieldRow(gpu, f) for f in sorted(shown, key=lambda f: f.kind is Kind.ID))
+
+
+def span_s(digest: Digest) -> float:
+    """Seconds of the past that curves show."""
+    observed_s = digest.tick.at - digest.tick.observed_since
+    return next((span for span in SPANS_S if span >= observed_s), SPANS_S[-1])
+
+
+def bars(
+    times: Sequence[float],
+    values: Sequence[float],
+    span: tuple[float, float],
+    bounds: tuple[float, float],
+    width: int,
+) -> str:
+    """The values as `width` blocks of equal time between two fixed bounds, the newest at the right.
+
+    A block is the mean of the values of its time, a blank where nothing is known.
+    """
+    (start, end), (low, high) = span, bounds
+    sums, counts = [0.0] * width, [0] * width
+    for at, value in zip(times, values, strict=True):
+        if not isnan(value) and start <= at <= end:
+            block = min(width - 1, int((at - start) / (end - start) * width))
+            sums[block] += value
+            counts[block] += 1
     drawn = []
-    for block in range(min(width, count)):
-        start, end = block * count // width, (block + 1) * count // width
-        if count < width:
-            start, end = block, block + 1
-        known = [v for v in values[start:end] if not isnan(v)]
-        if not known:
-            drawn.append(" ")
-            continue
-        share = (sum(known) / len(known) - low) / (high - low)
-        drawn.append(BARS[max(0, min(len(BARS) - 1, round(share * (len(BARS) - 1))))])
+    for total, count in zip(sums, counts, strict=True):
+        share = (total / count - low) / (high - low) if count else 0.0
+        level = max(0, min(len(BARS) - 1, round(share * (len(BARS) - 1))))
+        drawn.append(BARS[level] if count else " ")
     return "".join(drawn)
 
 
@@ -103,18 +112,16 @@ def round_up(value: float) -> float:
 def past_cell(digest: Digest, row: FieldRow) -> Cell:
     """The field over the last minutes as blocks, with the upper bound it is drawn against."""
     tick, field = digest.tick, row.field
-    if tick.history is None:
+    if tick.history is None or scale(row.gpu, field, 1.0) is None:
         return EMPTY_CELL
-    start = max(tick.observed_since, tick.at - _DEFAULT_PAST_S)
-    if scale(row.gpu, field, 1.0) is None:
-        return EMPTY_CELL
-    _times, values = tick.history.window(row.gpu.uuid, field.key, start, tick.at)
+    start = tick.at - span_s(digest)
+    times, values = tick.history.window(row.gpu.uuid, field.key, start, tick.at)
     known = [value for value in values if not isnan(value)]
     bounds = scale(row.gpu, field, max(known, default=0.0))
     if bounds is None or not known:
         return EMPTY_CELL
-    drawn = bars(values, *bounds, PAST_WIDTH)
-    return Cell(f"{drawn:<{PAST_WIDTH}} {units.quantity(bounds[1], field.unit)}", Tone.INFO)
+    drawn = bars(times, values, (start, tick.at), bounds, PAST_WIDTH)
+    return Cell(f"{drawn} {units.quantity(bounds[1], field.unit)}", Tone.PAST)
 
 
 def value_cell(_digest: Digest, row: FieldRow) -> Cell:
@@ -166,7 +173,7 @@ FIELD_COLUMNS: Final[tuple[Column[FieldRow], ...]] = (
         1,
         past_cell,
         None,
-        "The last ten minutes, or as far as observed, from 0 to the bound beside it; a blank is "
+        "The last minutes, from 0 to the bound beside it, the newest at the right; a blank is "
         "unknown.",
     ),
     Column(

@@ -133,7 +133,9 @@ def contradiction_lines(view: JobView, width: int) -> list[Line]:
     return lines
 
 
-def gpu_facts(digest: Digest, gpu: Gpu, width: int) -> list[Line]:
+def gpu_facts(
+    digest: Digest, gpu: Gpu, width: int, more: tuple[tuple[str, str], ...] = ()
+) -> list[Line]:
     """What a GPU is, who uses it, and what holds its clock down."""
     age_s = digest.tick.at - gpu.taken_at
     node = digest.tick.nodes.get(gpu.node)
@@ -149,6 +151,7 @@ def gpu_facts(digest: Digest, gpu: Gpu, width: int) -> list[Line]:
                 ("uuid", gpu.uuid),
                 ("driver", driver or ""),
                 ("from", f"{gpu.origin}, {units.short_duration(age_s)} ago"),
+                *more,
             ),
             width,
         ),

@@ -14,8 +14,11 @@ from gpumon.tui.app import GpumonApp
 if TYPE_CHECKING:
     from gpumon.tui.app import Feed
 
-CLOSE_WAIT_S: Final = 0.5
-"""Longest wait for a feed to close after the user has quit."""
+CLOSE_WAIT_S: Final = 0.25
+"""Longest wait for a feed to close: with the terminal's own end, half a second from key to shell.
+
+What has not closed by then ends with this process: probes end when their input does.
+"""
 
 
 def run_terminal(feed: Feed, title: str = "") -> int:
@@ -40,7 +43,14 @@ def run_terminal(feed: Feed, title: str = "") -> int:
 
 def _close(feed: Feed) -> None:
     """Close the feed, but never wait for one that hangs."""
-    closer = threading.Thread(target=feed.close, name="gpumon-close", daemon=True)
+
+    def close() -> None:
+        try:
+            feed.close()
+        except Exception as error:  # noqa: BLE001 - leaving must not fail; it is told in one line
+            sys.stderr.write(f"gpumon: closing failed: {type(error).__name__}: {error}\n")
+
+    closer = threading.Thread(target=close, name="gpumon-close", daemon=True)
     closer.start()
     closer.join(CLOSE_WAIT_S)
 

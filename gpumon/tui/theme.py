@@ -30,6 +30,7 @@ DARK: Final = Theme(
     variables={
         "tone-strong": "#e8ecf2",
         "tone-dim": "#757e8e",
+        "tone-past": "#4f6b86",
         "cursor": "#2b3442",
         "bar": "#1c2027",
         "input-cursor-background": "#c6ccd6",
@@ -52,6 +53,7 @@ LIGHT: Final = Theme(
     variables={
         "tone-strong": "#0c0f14",
         "tone-dim": "#6b7280",
+        "tone-past": "#8fb0cf",
         "cursor": "#d5e0ec",
         "bar": "#eceeee",
         "input-cursor-background": "#2a2f38",
@@ -68,11 +70,13 @@ _VARIABLES: Final = {
     Tone.INFO: "primary",
     Tone.WARN: "warning",
     Tone.BAD: "error",
+    Tone.PAST: "tone-past",
 }
 
 FALLBACKS: Final = {
     "tone-strong": "foreground",
     "tone-dim": "secondary",
+    "tone-past": "secondary",
     "cursor": "panel",
     "bar": "panel",
 }

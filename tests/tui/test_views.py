@@ -130,7 +130,7 @@ async def test_gpu_with_data(stage, size):
         assert "pid 4000 python, 60 GiB" in s.text
         assert "clock held down: software power cap" in s.text
         assert "84 %" in s.line_with("sm_active_ratio")
-        assert "█" in s.line_with("gpu_util_ratio")
+        assert "▂▄▆ 100 %" in s.line_with("gpu_util_ratio")
 
 
 async def test_gpu_says_why_a_value_is_missing(stage):

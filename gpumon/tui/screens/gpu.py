@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumon.report.field_columns import FIELD_COLUMNS, field_rows, search_text
+from gpumon.report.field_columns import FIELD_COLUMNS, field_rows, search_text, span_s
 from gpumon.report.gpu_cells import index_text, short_uuid
 from gpumon.report.passages import finding_lines, gpu_facts
 from gpumon.tui.actions import bindings_of
@@ -48,7 +48,8 @@ class GpuScreen(TableView["FieldRow"]):
         gpu = digest.tick.gpus.get(self.uuid)
         if gpu is None:
             return []
-        lines = gpu_facts(digest, gpu, width)
+        minutes = f"{span_s(digest) / 60:.0f} min"
+        lines = gpu_facts(digest, gpu, width, (("curves over", minutes),))
         for finding in digest.findings_by_gpu.get(self.uuid, ()):
             lines += finding_lines(finding, width, is_full=False)
         return lines

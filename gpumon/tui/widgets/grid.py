@@ -270,7 +270,8 @@ class Grid(ScrollView, Generic[R], inherit_bindings=False):
         wanted = min(self._cursor, max(top, self._cursor - self._page + 1))
         if wanted == top:
             return False
-        self.scroll_to(y=wanted, animate=False)
+        # Forced: right after the rows grew the scrollbar that would allow it is not there yet.
+        self.scroll_to(y=wanted, animate=False, force=True)
         return True
 
     # Sorting

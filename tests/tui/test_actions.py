@@ -1,0 +1,272 @@
+"""Every key of the registry does what its help says, and is found where it is promised."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpumon.tui.actions import ACTIONS, actions_of, bindings_of, footer_of, keys_markdown
+from gpumon.tui.screens.gpu import GpuScreen
+from gpumon.tui.screens.gpus import GpusView
+from gpumon.tui.screens.job import JobScreen
+from gpumon.tui.screens.jobs import JobsView
+from gpumon.tui.screens.page import Page
+from tests.ticks import fleet, job_with_gpus, tick
+
+VIEWS = {"jobs": JobsView, "gpus": GpusView, "job": JobScreen, "gpu": GpuScreen, "page": Page}
+KEYS = {name: keys for name, keys, *_ in ACTIONS}
+
+
+def test_names_and_keys_are_unique_in_every_view():
+    assert len({action.name for action in ACTIONS}) == len(ACTIONS)
+    for view in VIEWS:
+        keys = [key for action in actions_of(view) for key in action.keys]
+        assert len(set(keys)) == len(keys)
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_every_action_of_a_view_has_its_method_and_its_bindings(view):
+    for action in actions_of(view):
+        assert hasattr(VIEWS[view], f"action_{action.name}"), action.name
+    bound = {(b.key, b.action) for b in bindings_of(view)}
+    assert bound == {(key, a.name) for a in actions_of(view) for key in a.keys}
+    assert bindings_of(view) == VIEWS[view].BINDINGS
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_the_footer_names_every_labelled_action_and_begins_with_the_way_out(view):
+    named = footer_of(view)
+    assert named[0].name == "quit"
+    assert named[1].name == "help"
+    assert set(named) == {action for action in actions_of(view) if action.label}
+
+
+def test_the_table_of_keys_has_every_action():
+    text = keys_markdown()
+    assert text.count("\n") == len(ACTIONS) + 2
+    for action in ACTIONS:
+        assert action.doc in text
+
+
+async def test_the_footer_fits_and_can_be_clicked(stage):
+    async with stage(fleet()) as s:
+        assert len(s.lines[-1]) <= 80
+        x = s.lines[-1].index("? help") + 1
+        await s.pilot.click(offset=(x, 23))
+        await s.pilot.pause()
+        assert isinstance(s.app.screen, Page)
+
+
+@pytest.mark.parametrize("key", KEYS["quit"])
+async def test_quit(stage, key):
+    async with stage(fleet()) as s:
+        await s.pilot.press(key)
+    assert s.app.return_value == 0
+
+
+@pytest.mark.parametrize("key", KEYS["open"])
+async def test_open_leads_from_jobs_to_the_gpu_and_back_to_its_job(stage, key):
+    async with stage(fleet()) as s:
+        await s.press(key)
+        assert isinstance(s.app.screen, JobScreen)
+        await s.press(key)
+        assert isinstance(s.app.screen, GpuScreen)
+        await s.press(key)
+        assert isinstance(s.app.screen, JobScreen)
+        assert len(s.app.screen_stack) == 2
+
+
+async def test_open_on_a_gpu_of_the_fleet_opens_the_job_that_holds_it(stage):
+    async with stage(fleet()) as s:
+        await s.press("tab", "enter", "enter")
+        assert isinstance(s.app.screen, JobScreen)
+        assert "4711 finetune" in s.lines[0]
+
+
+async def test_open_on_nothing_does_nothing(stage):
+    async with stage() as s:
+        await s.press("enter")
+        assert isinstance(s.app.screen, JobsView)
+        await s.give(tick())
+        await s.press("enter", "j", "G", "s")
+        assert isinstance(s.app.screen, JobsView)
+
+
+@pytest.mark.parametrize("key", KEYS["back"])
+async def test_back_goes_up_one_level_and_stays_at_the_root(stage, key):
+    async with stage(fleet()) as s:
+        await s.press("enter", "enter", key)
+        assert isinstance(s.app.screen, JobScreen)
+        await s.press(key, key)
+        assert isinstance(s.app.screen, JobsView)
+
+
+@pytest.mark.parametrize("key", KEYS["switch"])
+async def test_switch_between_jobs_and_gpus(stage, key):
+    async with stage(fleet()) as s:
+        await s.press("j", key)
+        assert isinstance(s.app.screen, GpusView)
+        await s.press(key)
+        assert isinstance(s.app.screen, JobsView)
+        assert s.cursor_line().startswith(" 4690")
+
+
+async def test_filter_as_one_types(stage):
+    async with stage(fleet()) as s:
+        await s.press("slash", *"ADA")
+        assert "2 of 5 jobs" in s.lines[0]
+        assert "/ada" in s.lines[0]
+        await s.press("enter")
+        assert "4711" not in s.text
+        await s.press("enter")
+        assert isinstance(s.app.screen, JobScreen)
+        await s.press("escape")
+        assert "2 of 5 jobs" in s.lines[0]
+        await s.press("escape")
+        assert "5 jobs" in s.lines[0]
+        assert "of 5" not in s.lines[0]
+
+
+async def test_escape_in_the_prompt_drops_the_filter(stage):
+    async with stage(fleet()) as s:
+        await s.press("slash", *"zzz")
+        assert "None of 5 jobs contains “zzz”" in s.text
+        await s.press("escape")
+        assert "4711" in s.text
+        assert isinstance(s.app.screen, JobsView)
+
+
+async def test_keys_typed_into_the_prompt_are_text(stage):
+    async with stage(fleet()) as s:
+        await s.press("slash", *"qqp")
+        assert "/qqp" in s.lines[0]
+        assert "PAUSED" not in s.text
+
+
+@pytest.mark.parametrize("key", KEYS["sort"])
+async def test_sort_goes_through_the_columns_and_ends_at_first_order(stage, key):
+    async with stage(fleet()) as s:
+        first = s.lines[2]
+        await s.press(key)
+        assert "JOBID▲" in s.lines[1]
+        ids = [line.split()[0] for line in s.lines[2:7]]
+        assert ids == ["4690", "4702", "4711", "4730", "4720_3"]
+        for _ in range(20):
+            await s.press(key)
+            if "▲" not in s.lines[1] and "▼" not in s.lines[1]:
+                break
+        assert s.lines[2] == first
+
+
+async def test_sorting_puts_missing_values_last_both_ways(stage):
+    async with stage(fleet()) as s:
+        while "SM%▲" not in s.lines[1]:
+            await s.press("s")
+        order = [line.split()[0] for line in s.lines[2:7]]
+        assert order[:2] == ["4711", "4690"]
+        await s.press("S")
+        assert "SM%▼" in s.lines[1]
+        assert [line.split()[0] for line in s.lines[2:4]] == ["4690", "4711"]
+
+
+async def test_reverse_and_default_sort(stage):
+    async with stage(fleet()) as s:
+        await s.press("S")
+        assert s.lines[2].startswith(" 4730")
+        await s.press("0")
+        assert s.lines[2].startswith(" 4711")
+
+
+@pytest.mark.parametrize(("name", "words"), [("findings", "Detectors"), ("errors", "Targets")])
+async def test_pages_open_and_close(stage, name, words):
+    async with stage(fleet()) as s:
+        await s.press(*KEYS[name])
+        assert words in s.text
+        await s.press("escape")
+        assert isinstance(s.app.screen, JobsView)
+
+
+@pytest.mark.parametrize("key", KEYS["pause"])
+async def test_pause_freezes_the_picture_and_says_so(stage, key):
+    async with stage(fleet()) as s:
+        await s.press(key)
+        assert "PAUSED at" in s.lines[-2]
+        await s.give(tick())
+        assert "4711" in s.text
+        await s.press("enter", "escape", "tab", "tab")
+        assert "4711" in s.text
+        await s.press(key)
+        assert "The queue lists no jobs." in s.text
+        assert "PAUSED" not in s.text
+
+
+@pytest.mark.parametrize("key", KEYS["refresh"])
+async def test_refresh_draws_again(stage, key):
+    async with stage(fleet()) as s:
+        before = s.text
+        await s.press(key)
+        assert s.text == before
+
+
+async def test_theme_switches_to_light_and_back(stage):
+    async with stage(fleet()) as s:
+        dark = s.style_of("partial gpus idle")
+        await s.press(*KEYS["theme"])
+        light = s.style_of("partial gpus idle")
+        assert light.color != dark.color
+        assert light.bgcolor != dark.bgcolor
+        await s.press(*KEYS["theme"])
+        assert s.style_of("partial gpus idle") == dark
+
+
+@pytest.mark.parametrize(
+    ("keys", "line"),
+    [
+        (["j"], "4690"),
+        (["down", "down"], "4702"),
+        (["j", "j", "k"], "4690"),
+        (["G"], "4730"),
+        (["end", "up"], "4720_3"),
+        (["G", "g"], "4711"),
+        (["G", "home"], "4711"),
+        (["pagedown"], "4730"),
+        (["ctrl+f", "ctrl+b"], "4711"),
+        (["G", "pageup"], "4711"),
+    ],
+)
+async def test_the_cursor_moves(stage, keys, line):
+    async with stage(fleet()) as s:
+        await s.press(*keys)
+        assert s.cursor_line().startswith(f" {line}")
+
+
+async def test_keys_scroll_a_page_of_text(stage):
+    view, gpus = job_with_gpus("1", {"n": 1})
+    async with stage(tick((view,), gpus), (60, 12)) as s:
+        await s.press("question_mark")
+        assert s.lines[2].startswith("  Keys")
+        await s.press("j")
+        assert s.lines[1].startswith("  Keys")
+        await s.press("k")
+        assert s.lines[2].startswith("  Keys")
+        await s.press("G")
+        bottom = s.text
+        assert "A narrow terminal drops" in bottom
+        await s.press("pageup", "pagedown")
+        assert s.text == bottom
+        await s.press("g")
+        assert s.lines[2].startswith("  Keys")
+
+
+async def test_help_explains_this_view_and_can_be_searched(stage):
+    async with stage(fleet(), (100, 60)) as s:
+        await s.press("question_mark")
+        assert "jobs › help" in s.lines[0]
+        for action in actions_of("jobs"):
+            assert action.shown in s.text
+        await s.press("slash", *"tensor", "enter")
+        assert "TENS%" in s.text
+        assert "Freeze the picture" not in s.text
+        await s.press("escape")
+        assert "Freeze the picture" in s.text
+        await s.press("escape", "enter", "question_mark")
+        assert "LRANK" in s.text

@@ -1,0 +1,138 @@
+"""The table: its cursor keeps to a row, and only what is visible is ever computed."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from textual.app import App
+
+from gpumon.report.columns import Cell, Column
+from gpumon.report.digest import Digest
+from gpumon.tui.theme import Look
+from gpumon.tui.widgets.grid import Grid, Plan
+from tests.ticks import tick
+
+
+class Row(NamedTuple):
+    key: str
+    rank: float
+
+
+class GridApp(App[None]):
+    """A table of numbers alone on the screen."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.look = Look(
+            {**self.get_css_variables(), "tone-strong": "#ffffff", "tone-dim": "#777777",
+             "tone-past": "#777777", "cursor": "#333333", "bar": "#222222"},
+            has_colour=True,
+        )  # fmt: skip
+        self.computed: list[str] = []
+        self.sort_keys: list[str] = []
+
+        def cell(_digest, row):
+            self.computed.append(row.key)
+            return Cell(f"{row.key} {row.rank:g}")
+
+        def order(_digest, row):
+            self.sort_keys.append(row.key)
+            return (row.rank,)
+
+        columns = (Column("rank", "RANK", 20, "left", 0, cell, order, "Its rank."),)
+        plan = Plan(columns, lambda row: row.key, lambda _d, row: (row.rank,), lambda _d, r: r.key)
+        self.grid: Grid[Row] = Grid(plan)
+
+    def compose(self):
+        yield self.grid
+
+
+def rows(count, offset=0):
+    return [Row(f"r{i}", float((i + offset) % count)) for i in range(count)]
+
+
+def drawn(app):
+    return [app.grid.render_line(y).text.strip() for y in range(app.grid.size.height)]
+
+
+async def test_ten_thousand_rows_cost_what_is_visible():
+    app = GridApp()
+    async with app.run_test(size=(40, 12)) as pilot:
+        digest = Digest(tick())
+        app.grid.show(digest, rows(10_000))
+        await pilot.pause()
+        assert len(app.computed) <= 24
+        app.computed.clear()
+        app.grid.move_to_end()
+        await pilot.pause()
+        assert drawn(app)[-1] == "r9999 9999"
+        assert len(app.computed) <= 24
+
+
+async def test_sort_keys_are_computed_once_per_tick():
+    app = GridApp()
+    async with app.run_test(size=(40, 12)) as pilot:
+        app.grid.show(Digest(tick()), rows(500))
+        app.grid.sort_by("rank")
+        app.sort_keys.clear()
+        app.grid.show(Digest(tick()), rows(500))
+        await pilot.pause()
+        assert len(app.sort_keys) == 500
+
+
+async def test_an_untouched_cursor_stays_on_top_a_moved_one_follows_its_row():
+    app = GridApp()
+    async with app.run_test(size=(40, 12)) as pilot:
+        app.grid.show(Digest(tick()), rows(100))
+        app.grid.show(Digest(tick()), rows(100, offset=50))
+        assert app.grid.current.key == "r50"
+        app.grid.move_by(2)
+        assert app.grid.current.key == "r52"
+        app.grid.show(Digest(tick()), rows(100))
+        assert app.grid.current.key == "r52"
+        await pilot.pause()
+        assert any(line.startswith("r52") for line in drawn(app))
+
+
+async def test_a_row_that_vanishes_leaves_the_cursor_where_it_was():
+    app = GridApp()
+    async with app.run_test(size=(40, 12)):
+        app.grid.show(Digest(tick()), rows(10))
+        app.grid.move_to(9)
+        app.grid.show(Digest(tick()), rows(10)[:5])
+        assert app.grid.current.key == "r4"
+        app.grid.show(Digest(tick()), [])
+        assert app.grid.current is None
+
+
+async def test_only_changed_lines_are_drawn_again(monkeypatch):
+    app = GridApp()
+    async with app.run_test(size=(40, 12)) as pilot:
+        app.grid.show(Digest(tick()), rows(8))
+        await pilot.pause()
+        regions = []
+        monkeypatch.setattr(app.grid, "refresh", lambda *r, **_k: regions.extend(r) or app.grid)
+        app.grid.show(Digest(tick()), rows(8))
+        assert regions == []
+        changed = rows(8)
+        changed[3] = Row("r3", 3.25)
+        app.grid.show(Digest(tick()), changed)
+        assert [(region.y, region.height) for region in regions] == [(4, 1)]
+
+
+async def test_mouse():
+    app = GridApp()
+    seen = []
+    async with app.run_test(size=(40, 12), message_hook=seen.append) as pilot:
+        app.grid.show(Digest(tick()), rows(100))
+        await pilot.pause()
+        await pilot.click(Grid, offset=(3, 4))
+        assert app.grid.current.key == "r3"
+        assert not any(isinstance(message, Grid.Opened) for message in seen)
+        await pilot.click(Grid, offset=(3, 4))
+        assert any(isinstance(message, Grid.Opened) for message in seen)
+        await pilot.click(Grid, offset=(3, 0))
+        assert app.grid.sorting.key == "rank"
+        assert "RANK▲" in drawn(app)[0]
+        await pilot.click(Grid, offset=(3, 0))
+        assert "RANK▼" in drawn(app)[0]

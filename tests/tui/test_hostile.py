@@ -1,0 +1,63 @@
+"""Text from outside is drawn as text, whatever it holds."""
+
+from __future__ import annotations
+
+import pytest
+from rich.cells import cell_len
+
+from gpumon.model.frame import SourceError
+from gpumon.model.tick import TargetState
+from tests.ticks import finding, job_with_gpus, tick
+
+NAMES = [
+    "[red]not red[/red]",
+    "[@click=app.quit]here[/]",
+    "\x1b[31mred\x1b[0m\x1b]0;title\x07",
+    "a\nb\tc\r\x00",
+    "evil\u202eexe.gpj",
+    "日本語の名前ですよ",
+    "cafe\u0301 \u2764\ufe0f \U0001f469\u200d\U0001f4bb",
+    "x" * 5000,
+    "\ud800half",
+    "",
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_hostile_names_everywhere(stage, name):
+    view, gpus = job_with_gpus("1", {"gpu01": 2}, name=name, user=name[:40] or "u", reason=name)
+    view = view._replace(contradictions=(name,))
+    error = SourceError(name or "x", name, name)
+    picture = tick(
+        (view,),
+        gpus,
+        findings=(finding("job:1", summary=name, advice=(name,)),),
+        errors=(error,),
+        targets=(TargetState(name or "slurm", False, error, None),),
+    )
+    async with stage(picture) as s:
+        for keys in (
+            (),
+            ("enter",),
+            ("enter",),
+            ("f",),
+            ("escape", "e"),
+            ("escape", "escape", "escape", "tab"),
+        ):
+            await s.press(*keys)
+            assert "\x1b" not in s.text
+            assert "\u202e" not in s.text
+            assert not any(ord(c) < 32 and c != "\n" for c in s.text)
+            for strip in s.app.screen._compositor.render_strips():
+                text = "".join(segment.text for segment in strip)
+                assert cell_len(text) == 80
+        if name.startswith("["):
+            await s.press("escape")
+            assert name[:8] in s.text
+
+
+async def test_markup_in_a_name_changes_no_style(stage):
+    tame, gpus = job_with_gpus("1", {"gpu01": 1}, name="tame-name")
+    wild, _ = job_with_gpus("2", {"gpu02": 1}, name="[red]wild[/]")
+    async with stage(tick((tame, wild), gpus), (180, 24)) as s:
+        assert s.style_of("[red]wild[/]").color == s.style_of("tame-name").color
