@@ -7,7 +7,7 @@ import shutil
 import signal
 import sys
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from gpumon.cli.exits import (
     INTERRUPTED,
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from gpumon.model.cluster import JobView
     from gpumon.model.tick import Tick
 
+PING_LIMIT_S: Final = 3.0
+"""A controller that has not answered by then is taken for configured and silent."""
+
 
 def watch(words: list[str]) -> int:
     """Exit code of the main command."""
@@ -52,8 +55,13 @@ def watch(words: list[str]) -> int:
 
 
 def default_targets() -> list[Target]:
-    """Slurm where its commands are, this machine where the driver's library is."""
-    found = [Target("slurm", "slurm")] if shutil.which("scontrol") else []
+    """Slurm where its commands know a cluster, this machine where the driver's library is."""
+    found = []
+    if shutil.which("scontrol"):
+        from gpumon.sources.slurm.commands import SlurmCommands
+
+        if SlurmCommands(timeout_s=PING_LIMIT_S).is_configured():
+            found.append(Target("slurm", "slurm"))
     if _has_driver():
         found.append(Target("local", "local"))
     return found

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from gpumon.fleet.join import join
 from gpumon.fleet.newest import Newest
+from gpumon.model.frame import SourceError
 from gpumon.model.tick import Tick
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ class Sampler:
             beat = min(beat + self._period_s, end)
             self._clock.wait(self._closing, beat - self._clock.monotonic())
             self._take()
-        tick = self.tick(0.0)
+        tick = self._naming_silent(self.tick(0.0), seconds + GRACE_S)
         if self._detection is None:
             return tick
         self._detection.submit(tick)
@@ -172,6 +173,19 @@ class Sampler:
             self._detection.close()
         if self._past is not None:
             self._past.close()
+
+    def _naming_silent(self, tick: Tick, waited_s: float) -> Tick:
+        """The tick with an error for every target that still owes an answer."""
+        errors = {}
+        for source, state in zip(self._sources, tick.targets, strict=True):
+            if source.pending() and state.error is None:
+                who = "not every node has answered" if state.age_s is not None else "no answer"
+                hint = "look longer with --for, or run gpumon doctor"
+                errors[source.url] = SourceError(source.url, f"{who} in {waited_s:.0f} s", hint)
+        targets = (
+            state._replace(error=errors.get(state.url, state.error)) for state in tick.targets
+        )
+        return tick._replace(targets=tuple(targets), errors=tick.errors + tuple(errors.values()))
 
     def _is_settled(self) -> bool:
         return not any(source.pending() for source in self._sources)

@@ -7,6 +7,7 @@ import random
 import selectors
 import threading
 from collections import deque
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from gpumon.model.frame import Frame, SourceError
@@ -67,8 +68,13 @@ class ProbePool:
         self._wanted: tuple[Endpoint, ...] | None = None
         self._frames: deque[Frame] = deque()
         self._selector = selectors.DefaultSelector()
+        self._leaving: list[Stream] = []
+        """Ended, and not collected yet."""
         self._bell_out, self._bell_in = os.pipe()
-        os.set_blocking(self._bell_out, False)
+        self._bell = threading.Lock()
+        self._is_over = False
+        for end in (self._bell_out, self._bell_in):
+            os.set_blocking(end, False)
         self._selector.register(self._bell_out, selectors.EVENT_READ, None)
         self._closing = threading.Event()
         self._wake: Callable[[], None] = lambda: None
@@ -83,7 +89,8 @@ class ProbePool:
 
     def replace(self, endpoints: Sequence[Endpoint]) -> None:
         """Run these probes from now on; those already running go on."""
-        self._wanted = tuple(endpoints)
+        with self._bell:
+            self._wanted = tuple(endpoints)
         self._ring()
 
     def poll(self) -> list[Frame]:
@@ -110,14 +117,16 @@ class ProbePool:
         """End every probe; a child that does not go in time is abandoned."""
         self._closing.set()
         self._ring()
-        if self._thread.is_alive():
+        if self._thread.ident is None:
+            self._end_all()
+        else:
             self._thread.join(CLOSE_LIMIT_S)
 
     def _ring(self) -> None:
-        try:
-            os.write(self._bell_in, b"!")
-        except OSError:
-            return
+        """Make the thread look up; at the end its pipe's number may belong to somebody else."""
+        with self._bell, suppress(BlockingIOError):
+            if not self._is_over:
+                os.write(self._bell_in, b"!")
 
     def _run(self) -> None:
         try:
@@ -131,18 +140,28 @@ class ProbePool:
                     else:
                         self._serve(key.data, key.fd)
                 self._give_up_silent()
+                self._leaving = [stream for stream in self._leaving if not stream.reap(0)]
         finally:
-            streams = [slot.stream for slot in self._slots.values() if slot.stream]
-            for stream in streams:
-                stream.end()
-            for stream in streams:
-                stream.reap(CLOSE_LIMIT_S / (len(streams) or 1))
+            self._end_all()
+
+    def _end_all(self) -> None:
+        with self._bell:
+            if self._is_over:
+                return
+            self._is_over = True
             self._selector.close()
             os.close(self._bell_in)
             os.close(self._bell_out)
+        streams = [slot.stream for slot in self._slots.values() if slot.stream]
+        for stream in streams:
+            stream.end()
+        streams += self._leaving
+        for stream in streams:
+            if not stream.reap(CLOSE_LIMIT_S / 2 / len(streams)):
+                stream.abandon()
 
     def _adopt(self) -> None:
-        wanted, self._wanted = self._wanted, None
+        wanted = self._wanted
         if wanted is None:
             return
         names = {endpoint.node for endpoint in wanted}
@@ -151,6 +170,12 @@ class ProbePool:
         for endpoint in wanted:
             if endpoint.node not in self._slots:
                 self._slots[endpoint.node] = Slot(endpoint)
+        # Only now: until the new nodes have their slots, `pending` must say that they are awaited.
+        with self._bell:
+            if self._wanted is wanted:
+                self._wanted = None
+        # Who waits for the first report of every node may have nothing left to wait for.
+        self._wake()
 
     def _start_due(self) -> None:
         now = self._clock.monotonic()
@@ -170,7 +195,7 @@ class ProbePool:
             slot.stream = Stream(slot.endpoint, self.url, options)
         except OSError as error:
             where = slot.endpoint.node or self.url
-            message = f"cannot start {slot.endpoint.argv[0]}: {error.strerror}"
+            message = f"cannot start {slot.endpoint.argv[0]}: {error.strerror or error}"
             self._fail(slot, SourceError(plain(where), plain(message)))
             return
         for descriptor in (slot.stream.stdout, slot.stream.stderr):
@@ -237,7 +262,8 @@ class ProbePool:
             if descriptor in self._selector.get_map():
                 self._selector.unregister(descriptor)
         slot.stream.end()
-        slot.stream.reap(0.05)
+        if not slot.stream.reap(0):
+            self._leaving.append(slot.stream)
         slot.stream = None
 
     def _renew(self) -> None:

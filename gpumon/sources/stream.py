@@ -172,10 +172,15 @@ class Stream:
             except PermissionError:
                 self._process.kill()
 
-    def reap(self, seconds: float) -> None:
-        """Collect the ended child if it goes within `seconds`."""
+    def reap(self, seconds: float) -> bool:
+        """Whether the ended child is gone, waiting at most `seconds` for it."""
         try:
             self._process.wait(seconds)
         except subprocess.TimeoutExpired:
-            # Popen would warn of a child it left behind; this one is beyond reach on purpose.
+            return False
+        return True
+
+    def abandon(self) -> None:
+        """Forget a child that is beyond reach, which Popen would otherwise warn of."""
+        if self._process.returncode is None:
             self._process.returncode = -signal.SIGKILL

@@ -97,6 +97,16 @@ class SlurmCommands:
             return True
         return shutil.which("scontrol", path=self._environ.get("PATH")) is not None
 
+    def is_configured(self) -> bool:
+        """Whether the commands are here and know a cluster; its controller may still be silent."""
+        if not self.available():
+            return False
+        try:
+            self._run(("scontrol", "ping"), "scontrol ping")
+        except CommandFailedError as failed:
+            return failures.NO_CONFIGURATION not in failed.error.message
+        return True
+
     def show(self, what: str) -> str:
         """What scontrol prints about everything of that kind, hidden partitions included.
 

@@ -8,6 +8,9 @@ from typing import Final
 from gpumon.model.frame import SourceError
 from gpumon.model.text import plain
 
+NO_CONFIGURATION: Final = "finds no Slurm configuration"
+"""What is said where Slurm's commands are installed but belong to no cluster."""
+
 _KNOWN: Final = (
     (
         re.compile(
@@ -15,7 +18,7 @@ _KNOWN: Final = (
             r"Unable to process configuration file|Unable to determine this slurmd",
             re.IGNORECASE,
         ),
-        "finds no Slurm configuration",
+        NO_CONFIGURATION,
         "run it on a login node of the cluster, or point SLURM_CONF to its slurm.conf",
     ),
     (

@@ -56,7 +56,8 @@ class SlurmSource:
         here = socket.gethostname()
         endpoints = []
         for node in sorted({name for job in queue.jobs for name in _nodes_with_gpus(job)}):
-            host = hosts.get(node, node)
+            # A job may name any node in a forged record; only nodes that Slurm lists are reached.
+            host = hosts.get(node, "")
             if host in (here, here.partition(".")[0]):
                 endpoints.append(local_endpoint(node))
             elif is_host_name(host):

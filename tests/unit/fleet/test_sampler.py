@@ -115,6 +115,8 @@ def test_a_look_waits_for_the_slowest_node_but_not_for_ever():
     tick = Sampler([quick, never], clock, 1.0).look(2.0)
     assert clock.time <= 100.0 + 2.0 + 10.0 + 2.0
     assert [t.is_ok for t in tick.targets] == [True, False]
+    assert [(e.where, e.message) for e in tick.errors] == [("b", "no answer in 12 s")]
+    assert tick.targets[1].error == tick.errors[0]
 
 
 def test_a_look_remembers_every_beat_and_judges_the_last():

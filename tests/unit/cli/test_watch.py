@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from gpumon.cli import main
+from gpumon.cli.exits import check_status
+from gpumon.model.finding import Confidence, Finding, Severity, Window
+from gpumon.model.tick import TargetState, Tick
+
+
+def run(*words, **more):
+    command = [sys.executable, "-m", "gpumon", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **more)
+
+
+def test_one_sample_of_the_demo_is_one_document_without_detection():
+    done = run("--json", "--for", "0", "demo:2x8")
+    document = json.loads(done.stdout)
+    assert done.returncode == 0
+    assert done.stderr == ""
+    assert document["schema"] == "gpumon-document/1"
+    assert document["coverage"] == []
+    assert sum(len(node["gpus"]) for node in document["nodes"]) >= 16
+
+
+def test_a_look_at_the_demo_finds_its_known_fault_as_a_hypothesis_with_evidence():
+    document = json.loads(run("--json", "--for", "1", "demo").stdout)
+    (finding,) = [f for f in document["findings"] if f["class"] == "partial_gpus_idle"]
+    assert finding["confidence"] == "hypothesis"
+    assert finding["evidence"]
+    assert finding["window"]["duration_s"] < 10
+    job = next(j for j in document["jobs"] if f"job:{j['job_id']}" == finding["subject"])
+    assert job["gpu_count"] == 8
+
+
+def test_job_and_user_narrow_the_jobs_and_their_findings():
+    everything = json.loads(run("--json", "--for", "0", "demo").stdout)["jobs"]
+    someone = everything[-1]
+    by_user = json.loads(run("--json", "--for", "0", "--user", someone["user"], "demo").stdout)
+    assert {job["user"] for job in by_user["jobs"]} == {someone["user"]}
+    by_job = json.loads(run("--json", "--for", "0", "--job", someone["job_id"], "demo").stdout)
+    assert [job["job_id"] for job in by_job["jobs"]] == [someone["job_id"]]
+
+
+def test_watch_streams_one_document_a_line_until_interrupted():
+    command = [sys.executable, "-m", "gpumon", "--watch", "0.2", "demo:2x8"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        lines = [process.stdout.readline() for _ in range(3)]
+        process.send_signal(signal.SIGINT)
+        assert process.wait(10) == 130
+    moments = [json.loads(line)["generated_at"] for line in lines]
+    assert moments == sorted(set(moments))
+
+
+def test_a_reader_that_leaves_ends_the_stream_quietly():
+    done = subprocess.run(
+        f"{sys.executable} -m gpumon --watch 0.1 demo:2x8 | head -c 10",
+        shell=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stderr == ""
+
+
+def test_without_a_terminal_the_answer_is_a_table():
+    done = run("--for", "0", "demo:2x8")
+    assert done.returncode == 0
+    assert "JOB" in done.stdout
+    assert "\x1b" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["--for", "-1", "demo"], ["--for", "x"], ["--nonsense"], ["what:ever"], ["ssh://-oProxy=x"]],
+)
+def test_wrong_usage_is_one_line_and_exit_2(words):
+    done = run("--json", *words)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert run("--exit-status", "--nonsense").returncode == 3
+
+
+def test_a_machine_without_driver_and_slurm_offers_the_demo(tmp_path):
+    done = run("--json", env={"PATH": str(tmp_path), "LD_LIBRARY_PATH": str(tmp_path)})
+    assert done.returncode == 1
+    assert done.stderr == (
+        "gpumon: no NVIDIA driver and no Slurm commands on this machine; try: gpumon demo\n"
+    )
+
+
+def test_a_host_that_does_not_exist_is_one_line_and_exit_1(tmp_path):
+    done = run("--json", "--for", "0", "ssh://no-such-host.invalid")
+    assert done.returncode == 1
+    assert "no-such-host.invalid" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert json.loads(done.stdout)["targets"][0]["ok"] is False
+
+
+def tick(*findings, is_ok=True):
+    target = TargetState("demo", is_ok, None, 0.0)
+    return Tick(1, 0.0, 0.0, 1.0, (target,), {}, {}, (), 0.0, findings, (), (), 0.0)
+
+
+def finding(severity, confidence):
+    window = Window(0.0, 1.0, 2)
+    return Finding("d", "c", "job:1", severity, confidence, "s", (), window, 0.0, 0.0, (), None)
+
+
+@pytest.mark.parametrize(
+    ("picture", "status"),
+    [
+        (tick(), 0),
+        (tick(finding(Severity.CRITICAL, Confidence.HYPOTHESIS)), 0),
+        (tick(finding(Severity.WARNING, Confidence.SUPPORTED)), 1),
+        (tick(finding(Severity.CRITICAL, Confidence.ESTABLISHED)), 2),
+        (tick(is_ok=False), 3),
+    ],
+)
+def test_only_supported_findings_raise_an_alarm(picture, status):
+    assert check_status(picture) == status
+
+
+def test_help_and_version_leave_with_0(capsys):
+    assert main(["--help"]) == 0
+    assert main(["--version"]) == 0
+    assert "targets:" in capsys.readouterr().out
