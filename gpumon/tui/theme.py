@@ -29,7 +29,7 @@ DARK: Final = Theme(
     dark=True,
     variables={
         "tone-strong": "#e8ecf2",
-        "tone-dim": "#757e8e",
+        "tone-dim": "#8790a0",
         "tone-past": "#4f6b86",
         "cursor": "#2b3442",
         "bar": "#1c2027",
