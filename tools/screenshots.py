@@ -161,7 +161,7 @@ def main() -> int:
     parser.add_argument("--keys", default="", help="tmux key names, separated by commas")
     parser.add_argument("--size", default="80x24")
     parser.add_argument("--out", type=Path, help="without it: the pictures of the docs")
-    parser.add_argument("--warm-up", type=float, default=6.0, help="seconds before the first key")
+    parser.add_argument("--warm-up", type=float, default=12.0, help="seconds before the first key")
     parser.add_argument("--png", type=Path, help="folder to draw PNGs into as well")
     parser.add_argument("command", nargs="*", default=[])
     options = parser.parse_args()

@@ -132,11 +132,12 @@ def text_width(text: str) -> int:
 
 
 def safe(text: str) -> str:
-    """The text without controls and without marks that terminals disagree on the width of."""
+    """The text without controls and without marks on whose width terminals disagree."""
     if text.isascii() and text.isprintable():
         return text
     composed = unicodedata.normalize("NFC", plain(text, 4096))
-    return "".join(char for char in composed if not unicodedata.category(char).startswith("M"))
+    drawn = ((unicodedata.category(char), char) for char in composed)
+    return "".join(" " if kind == "Zs" else char for kind, char in drawn if kind[0] != "M")
 
 
 def fit(text: str, width: int, align: Literal["left", "right"] = "left") -> str:

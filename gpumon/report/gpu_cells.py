@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from gpumon.report.digest import Digest
 
 
+DUTY_DOC: Final = " u48: not offered by this GPU, 48 is UTIL%, the time in which any kernel ran."
+"""What the help says of the duty cycle that stands in for SM activity."""
+
+
 class HasGpu(Protocol):
     """A row that shows one GPU, or says that there is none."""
 
@@ -73,6 +77,19 @@ def ratio_cell(gpu: Gpu | None, key: str) -> Cell:
     """A share in whole percent."""
     value = gpu.value(key) if gpu else None
     return NO_VALUE if value is None else Cell(units.percent(value))
+
+
+def activity_cell(gpu: Gpu | None) -> Cell:
+    """SM activity; on GPUs without that counter the duty cycle, marked `u`, which says far less."""
+    cell = ratio_cell(gpu, "sm_active_ratio")
+    return cell if cell is not NO_VALUE else duty_cell(gpu.value("gpu_util_ratio") if gpu else None)
+
+
+def duty_cell(gpu_util_ratio: float | None) -> Cell:
+    """The duty cycle in the place of SM activity: `u48`."""
+    if gpu_util_ratio is None:
+        return NO_VALUE
+    return Cell(f"u{units.percent(gpu_util_ratio)}", Tone.DIM)
 
 
 def _dim_ratio(gpu: Gpu | None) -> Cell:
@@ -153,10 +170,10 @@ _MEASURED: Final = (
     _Measured(
         "sm_active_ratio",
         "SM%",
-        3,
+        4,
         1,
-        lambda gpu: ratio_cell(gpu, "sm_active_ratio"),
-        CATALOGUE["sm_active_ratio"].doc,
+        activity_cell,
+        CATALOGUE["sm_active_ratio"].doc + DUTY_DOC,
     ),
     _Measured(
         "tensor_active_ratio",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpumon.report import units
 from gpumon.report.columns import NO_VALUE, Cell, Column, SortKey, Tone
+from gpumon.report.gpu_cells import DUTY_DOC, duty_cell
 from gpumon.report.words import state_cell, verdict_cell
 
 if TYPE_CHECKING:
@@ -67,13 +68,19 @@ def _gpus(digest: Digest, view: JobView) -> Cell:
     return Cell(str(count), _tone(view) if count else Tone.DIM)
 
 
-def _ratio(key: str, is_judged: bool = False) -> Callable[[Digest, JobView], Cell]:
+def _activity(digest: Digest, view: JobView) -> Cell:
+    """SM activity; where no GPU of the job has that counter, the duty cycle, marked `u`."""
+    value = digest.mean(view, "sm_active_ratio")
+    if value is None:
+        return duty_cell(digest.mean(view, "gpu_util_ratio"))
+    low = value < LOW_RATIO and view.job.state == "RUNNING"
+    return Cell(units.percent(value), Tone.WARN if low else Tone.PLAIN)
+
+
+def _ratio(key: str) -> Callable[[Digest, JobView], Cell]:
     def cell(digest: Digest, view: JobView) -> Cell:
         value = digest.mean(view, key)
-        if value is None:
-            return NO_VALUE
-        low = is_judged and value < LOW_RATIO and view.job.state == "RUNNING"
-        return Cell(units.percent(value), Tone.WARN if low else Tone.PLAIN)
+        return NO_VALUE if value is None else Cell(units.percent(value))
 
     return cell
 
@@ -200,12 +207,12 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
     Column(
         "sm_active_ratio",
         "SM%",
-        3,
+        4,
         "right",
         1,
-        _ratio("sm_active_ratio", True),
+        _activity,
         _by_mean("sm_active_ratio"),
-        "Share of SM-cycles with work, mean over the job's GPUs with a known value.",
+        "Share of SM-cycles with work, mean over the job's GPUs with a known value." + DUTY_DOC,
     ),
     Column(
         "tensor_active_ratio",

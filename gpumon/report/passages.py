@@ -107,9 +107,10 @@ def finding_lines(finding: Finding, width: int, is_full: bool = True) -> list[Li
     """A finding with its evidence and advice; in short only what it says and the first advice."""
     sign = SEVERITY_SIGNS[finding.severity]
     tone = SEVERITY_TONES[finding.severity]
-    seen = f"{units.clock_time(finding.window.start)}–{units.clock_time(finding.window.end)}"
+    window = finding.window
+    seen = f"{units.short_duration(window.end - window.start)} until {units.clock_time(window.end)}"
     lost = "" if finding.gpu_seconds is None else f", {units.gpu_time(finding.gpu_seconds)} lost"
-    title = f"{class_words(finding)}: {finding.confidence.value}, seen {seen}{lost}"
+    title = f"{class_words(finding)}: {finding.confidence.value}, seen for {seen}{lost}"
     lines = paragraph(title, width, tone, f"{sign} ", "  ")
     lines += paragraph(finding.summary, width, Tone.PLAIN, "  ", "  ")
     advice = finding.advice

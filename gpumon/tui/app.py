@@ -87,6 +87,7 @@ class GpumonApp(App[int]):
         self.animation_level = "none"
         self.digest: Digest | None = None
         self.mood = Mood()
+        self.watched = title
         self.name_shown = fit(f"gpumon {title}", min(30, len(title) + 7)).strip()
         self.crash: Exception | None = None
         self._feed = feed

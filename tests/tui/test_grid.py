@@ -94,6 +94,21 @@ async def test_an_untouched_cursor_stays_on_top_a_moved_one_follows_its_row():
         assert any(line.startswith("r52") for line in drawn(app))
 
 
+async def test_who_scrolled_away_is_not_pulled_back_by_a_tick():
+    app = GridApp()
+    async with app.run_test(size=(40, 12)) as pilot:
+        app.grid.show(Digest(tick()), rows(100))
+        await pilot.pause()
+        app.grid.move_to(1)
+        app.grid.scroll_to(y=50, animate=False)
+        app.grid.show(Digest(tick()), rows(100))
+        await pilot.pause()
+        assert drawn(app)[1] == "r50 50"
+        app.grid.move_by(1)
+        assert app.grid.current.key == "r2"
+        assert drawn(app)[1] == "r2 2"
+
+
 async def test_a_row_that_vanishes_leaves_the_cursor_where_it_was():
     app = GridApp()
     async with app.run_test(size=(40, 12)):

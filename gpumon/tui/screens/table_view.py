@@ -83,7 +83,10 @@ class TableView(View, Generic[R]):
         return [*indented[: most - 1], (Cell(f" … {more} more lines: f shows all", Tone.DIM),)]
 
     def _waiting(self, width: int) -> list[Line]:
-        return [(), *_indented(paragraph("Waiting for the first sample …", width, Tone.DIM))]
+        text = "Waiting for the first sample"
+        if self.gpumon.watched:
+            text += f" of {self.gpumon.watched}"
+        return [(), *_indented(paragraph(f"{text} …", width, Tone.DIM))]
 
     def _notice(self, digest: Digest, width: int) -> list[Line]:
         """What to say in place of rows: filtered away, failed, or empty."""

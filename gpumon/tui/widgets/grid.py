@@ -115,13 +115,15 @@ class Grid(ScrollView, Generic[R], inherit_bindings=False):
         if needle:
             rows = [row for row in rows if needle in plan.search(digest, row)]
         count = len(self._rows)
+        was_in_view = self._is_in_view
         self._rows = self._sorted(digest, rows)
         self._follow()
         if len(self._rows) != count or not self._rows:
             self.virtual_size = Size(0, len(self._rows) + 1)
             self.refresh()
         before, self._images = self._images, {}
-        if self._scroll_to_cursor():
+        # Who has scrolled away from the cursor with the wheel is not pulled back.
+        if was_in_view and self._scroll_to_cursor():
             self.refresh()
             return
         self._redraw_changed(before)
@@ -263,6 +265,10 @@ class Grid(ScrollView, Generic[R], inherit_bindings=False):
     def move_to_end(self) -> None:
         """Put the cursor on the last row."""
         self.move_to(len(self._rows) - 1)
+
+    @property
+    def _is_in_view(self) -> bool:
+        return 0 <= self._cursor - self.scroll_offset.y < self._page
 
     def _scroll_to_cursor(self) -> bool:
         """Whether the picture had to be scrolled to keep the cursor in it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
@@ -12,7 +12,7 @@ from gpumon.model.finding import Confidence, Coverage, Severity
 from gpumon.report.columns import Cell, Column, Tone, arranged, fit, place, wrap
 from gpumon.report.digest import Digest
 from gpumon.report.field_columns import FIELD_COLUMNS, bars, field_rows, round_up, scale
-from gpumon.report.gpu_cells import pcie_cell, throttle_cell
+from gpumon.report.gpu_cells import activity_cell, pcie_cell, throttle_cell
 from gpumon.report.gpu_columns import FLEET_COLUMNS, RANK_COLUMNS, fleet_why, rank_why
 from gpumon.report.job_columns import JOB_COLUMNS, default_order
 from gpumon.report.words import verdict_cell
@@ -94,6 +94,7 @@ def test_rows_without_a_key_come_last_both_ways():
 # Fitting
 
 
+@settings(derandomize=True)
 @given(st.text(max_size=40), st.integers(min_value=1, max_value=30))
 def test_fitted_text_is_exact_and_holds_no_controls(text, width):
     for align in ("left", "right"):
@@ -114,6 +115,7 @@ def test_what_was_cut_is_marked():
     assert fit("ab", 4, "right") == "  ab"
 
 
+@settings(derandomize=True)
 @given(st.text(max_size=120), st.integers(min_value=12, max_value=40))
 def test_wrapped_lines_never_exceed_the_width(text, width):
     for line in wrap(text, width, "! ", "  "):
@@ -129,6 +131,14 @@ def test_means_are_over_known_values_only():
     row = job_row(tick((view,), gpus), "1")
     assert row["sm_active_ratio"] == "84"
     assert row["power_w"] == "356/700"
+
+
+def test_without_sm_counters_the_duty_cycle_stands_in_and_says_so():
+    view, _ = job_with_gpus("1", {"n": 1})
+    old = gpu("n", 0, {**BUSY, "sm_active_ratio": None, "gpu_util_ratio": 1.0})
+    assert job_row(tick((view,), [old]), "1")["sm_active_ratio"] == "u100"
+    assert activity_cell(old) == Cell("u100", Tone.DIM)
+    assert activity_cell(gpu("n", 0, {"index": 0})).text == "–"
 
 
 def test_missing_is_never_zero():
