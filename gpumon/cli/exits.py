@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Final
 
-from gpumon.model.finding import Confidence, Severity
-
 if TYPE_CHECKING:
     from gpumon.model.frame import SourceError
     from gpumon.model.tick import Tick
@@ -47,6 +45,8 @@ def check_status(tick: Tick) -> int:
 
     A hypothesis never raises an alarm: only findings that are supported or better count.
     """
+    from gpumon.model.finding import Confidence, Severity
+
     if not is_anything_read(tick):
         return UNKNOWN_STATUS
     grave = [f.severity for f in tick.findings if f.confidence is not Confidence.HYPOTHESIS]

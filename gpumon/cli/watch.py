@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-import signal
 import sys
 import threading
 from typing import TYPE_CHECKING, Any, Final
@@ -20,7 +18,6 @@ from gpumon.cli.exits import (
     plain_status,
 )
 from gpumon.cli.options import DEFAULT_LOOK_S, job_filter, parser
-from gpumon.fleet.sampler import Sampler
 from gpumon.sources.source import SystemClock
 from gpumon.sources.target import Look, Target, TargetError, open_source, parse
 
@@ -28,7 +25,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
-    from gpumon.fleet.sampler import Detection, Past
+    from gpumon.fleet.sampler import Detection, Past, Sampler
     from gpumon.model.cluster import JobView
     from gpumon.model.tick import Tick
 
@@ -56,6 +53,8 @@ def watch(words: list[str]) -> int:
 
 def default_targets() -> list[Target]:
     """Slurm where its commands know a cluster, this machine where the driver's library is."""
+    import shutil
+
     found = []
     if shutil.which("scontrol"):
         from gpumon.sources.slurm.commands import SlurmCommands
@@ -86,9 +85,15 @@ def _sampler(
     options.all = everyone
     look = Look(period_s, is_single, job_filter(options))
     sources = [open_source(target, look, clock) for target in targets]
+    arrived = threading.Event()
+    for source in sources:
+        source.start(arrived.set)
+    # The probes come up while the rest is imported.
+    from gpumon.fleet.sampler import Sampler
+
     if is_single:
-        return Sampler(sources, clock, period_s)
-    return Sampler(sources, clock, period_s, _history, _engine)
+        return Sampler(sources, clock, period_s, arrived=arrived)
+    return Sampler(sources, clock, period_s, _history, _engine, arrived)
 
 
 def _history() -> Past:
@@ -126,6 +131,8 @@ def _look(options: argparse.Namespace, targets: list[Target]) -> int:
 
 def _print(options: argparse.Namespace, tick: Tick) -> None:
     if not options.json:
+        import shutil
+
         from gpumon.report.table import table
 
         width = shutil.get_terminal_size((120, 40)).columns
@@ -145,6 +152,8 @@ def _write(data: dict[str, Any], *, is_pretty: bool) -> None:
 
 def _stream(options: argparse.Namespace, targets: list[Target]) -> int:
     """One document a period until interrupted, or until nobody reads any more."""
+    import signal
+
     from gpumon.report.document import document
 
     ended = threading.Event()

@@ -73,15 +73,17 @@ class Sampler:
         period_s: float,
         remember: Callable[[], Past] | None = None,
         judge: Callable[[], Detection] | None = None,
+        arrived: threading.Event | None = None,
     ) -> None:
-        """Nothing runs before `start` or `look`.
+        """Nothing is sampled before `start` or `look`.
 
         Args:
-            sources: One per target.
+            sources: One per target; started here unless `arrived` is given.
             clock: Time, real or injected.
             period_s: Seconds between ticks.
             remember: Makes the memory when the sampling begins; None: a single sample needs none.
             judge: Makes the detection engine likewise; None: no findings.
+            arrived: What sources that run already were given to set when a frame is ready.
         """
         self._sources = tuple(sources)
         self._clock = clock
@@ -93,7 +95,8 @@ class Sampler:
         self._newest = Newest()
         self._number = 0
         self._report: DetectionReport | None = None
-        self._arrived = threading.Event()
+        self._is_started = arrived is not None
+        self._arrived = arrived or threading.Event()
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -159,8 +162,9 @@ class Sampler:
             self._thread.join(0.45)
 
     def _open(self) -> None:
-        for source in self._sources:
-            source.start(self._arrived.set)
+        if not self._is_started:
+            for source in self._sources:
+                source.start(self._arrived.set)
         if self._judge is not None:
             self._detection = self._judge()
         if self._remember is not None:

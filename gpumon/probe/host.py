@@ -1,7 +1,6 @@
 """The node itself: names, CPUs, load, memory."""
 
 import os
-import socket
 
 from gpumon.probe.rows import FAILED, Row
 
@@ -11,7 +10,7 @@ MEMORY = {"MemTotal": "host_mem_total_bytes", "MemAvailable": "host_mem_availabl
 
 def read(now: float, root: str = "/proc") -> Row:
     """One row about the node, keyed by its host name."""
-    row = Row(socket.gethostname(), now)
+    row = Row(os.uname().nodename, now)
     row.labels["host_name"] = row.key
     cpus = os.cpu_count()
     if cpus:

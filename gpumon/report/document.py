@@ -5,7 +5,7 @@ Its form is `document-1.schema.json` beside this file; within a major version it
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import time
 from typing import TYPE_CHECKING, Any, Final
 
 from gpumon import __version__
@@ -30,7 +30,8 @@ def moment(at: float | None) -> str | None:
     """RFC 3339 time in UTC with milliseconds."""
     if at is None:
         return None
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    whole, milliseconds = divmod(round(at * 1000), 1000)
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole)) + f".{milliseconds:03d}Z"
 
 
 def document(tick: Tick, keeps: Callable[[JobView], bool] | None = None) -> dict[str, Any]:

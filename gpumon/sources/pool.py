@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import random
 import selectors
 import threading
+import time
 from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
@@ -29,6 +29,8 @@ GREETING_LIMIT_S: Final = 20.0
 RETRY_S: Final = (1.0, 60.0)
 """First and longest pause before a failed probe is started again; it doubles in between."""
 CLOSE_LIMIT_S: Final = 0.3
+REAP_LIMIT_S: Final = 2.0
+"""The thread collects killed children for so long, which `close` does not wait for."""
 
 
 class Slot:
@@ -78,7 +80,6 @@ class ProbePool:
         self._selector.register(self._bell_out, selectors.EVENT_READ, None)
         self._closing = threading.Event()
         self._wake: Callable[[], None] = lambda: None
-        self._jitter = random.Random()  # noqa: S311 - spreads retries, guards nothing
         self._thread = threading.Thread(target=self._run, name=f"probes {url}", daemon=True)
         self._lease_at = 0.0
 
@@ -155,9 +156,9 @@ class ProbePool:
         streams = [slot.stream for slot in self._slots.values() if slot.stream]
         for stream in streams:
             stream.end()
-        streams += self._leaving
-        for stream in streams:
-            if not stream.reap(CLOSE_LIMIT_S / 2 / len(streams)):
+        deadline = time.monotonic() + REAP_LIMIT_S
+        for stream in streams + self._leaving:
+            if not stream.reap(max(0.0, deadline - time.monotonic())):
                 stream.abandon()
 
     def _adopt(self) -> None:
@@ -249,7 +250,8 @@ class ProbePool:
     def _fail(self, slot: Slot, error: SourceError) -> None:
         """Report the failure and plan the next start."""
         self._drop(slot)
-        pause_s = slot.pause_s * self._jitter.uniform(0.8, 1.2)
+        # Spread by a fifth, so that a fleet that failed together does not come back together.
+        pause_s = slot.pause_s * (0.8 + 0.4 * os.urandom(1)[0] / 255)
         slot.due_at = float("inf") if self._once else self._clock.monotonic() + pause_s
         slot.pause_s = min(slot.pause_s * 2, RETRY_S[1])
         slot.is_settled = True

@@ -6,13 +6,14 @@ then on standard input carries wishes.
 
 from __future__ import annotations
 
-import base64
 import json
+import os
 import sys
-import zlib
-from importlib.util import find_spec
-from pathlib import Path
+from importlib.machinery import PathFinder
 from typing import Final
+
+_PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+"""Folder of the package gpumon; by os.path, because a single look cannot wait for pathlib."""
 
 _RECEIVE: Final = "import sys; b=sys.stdin.buffer; exec(b.read(int(b.readline())))"
 
@@ -46,20 +47,16 @@ sys.meta_path.insert(0, Shipped())
 
 
 def _run(options: dict[str, object]) -> str:
-    encoded = base64.b64encode(json.dumps(options).encode()).decode()
-    return (
-        "import base64, json\n"
-        "from gpumon.probe.main import main\n"
-        f'main(b, json.loads(base64.b64decode("{encoded}").decode()))\n'
-    )
+    # Numbers, truth values and a hexadecimal nonce: their Python literals are safe in a program.
+    return f"from gpumon.probe.main import main\nmain(b, {options!r})\n"
 
 
-def _binding() -> Path:
-    spec = find_spec("pynvml")
+def _binding() -> str:
+    spec = PathFinder.find_spec("pynvml")
     if spec is None or spec.origin is None:
         message = "the package nvidia-ml-py is not installed beside gpumon"
         raise FileNotFoundError(message)
-    return Path(spec.origin)
+    return spec.origin
 
 
 def _framed(program: str) -> bytes:
@@ -69,8 +66,7 @@ def _framed(program: str) -> bytes:
 
 def local_program(options: dict[str, object]) -> bytes:
     """Bytes for a child of this machine: it imports the installed files, compiled already."""
-    package = Path(__file__).parent.parent
-    paths = [str(package.parent), str(_binding().parent)]
+    paths = [os.path.dirname(_PACKAGE), os.path.dirname(_binding())]
     # After Python's own folders: a backport beside gpumon must not replace the original.
     return _framed(f"import sys\nsys.path += {paths!r}\n{_run(options)}")
 
@@ -81,9 +77,12 @@ _shipped: dict[str, str] = {}
 def _shipped_sources() -> str:
     """Probe and NVML binding as one compressed text, made once."""
     if "text" not in _shipped:
-        folder = Path(__file__).parent.parent / "probe"
-        sources = {"gpumon": "", "pynvml": _binding().read_text(encoding="utf-8")}
-        for file in sorted(folder.glob("*.py")):
+        import base64
+        import zlib
+        from pathlib import Path
+
+        sources = {"gpumon": "", "pynvml": Path(_binding()).read_text(encoding="utf-8")}
+        for file in sorted(Path(_PACKAGE, "probe").glob("*.py")):
             name = "gpumon.probe" + ("" if file.stem == "__init__" else f".{file.stem}")
             sources[name] = file.read_text(encoding="utf-8")
         packed = zlib.compress(json.dumps(sources).encode(), 9)

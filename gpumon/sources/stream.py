@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import signal
 import subprocess
 from contextlib import suppress
@@ -50,7 +49,7 @@ class Stream:
         self.is_greeted = False
         self.has_reported = False
         self._origin = origin
-        self._nonce = secrets.token_hex(8)
+        self._nonce = os.urandom(8).hex()
         self._decoder = Decoder(origin)
         self._buffer = bytearray()
         self._discarded = 0

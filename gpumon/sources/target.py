@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
-from urllib.parse import parse_qsl
 
 from gpumon.model.hostlist import expand, is_host_name
 from gpumon.model.text import plain
@@ -66,7 +65,7 @@ def parse(text: str) -> Target:
     if text.startswith("ssh://"):
         return _ssh(shown, text)
     path, _, query = text.partition("?")
-    options = dict(parse_qsl(query, keep_blank_values=True))
+    options = dict(item.partition("=")[::2] for item in query.split("&") if item)
     if path == "local" and not options:
         return Target(shown, "local")
     if path == "slurm":
