@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpumon.sources.local import local_endpoint
-from gpumon.sources.stream import Stream
+from gpumon.sources.stream import Endpoint, Stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from gpumon.model.frame import Frame
-    from gpumon.sources.stream import Endpoint
 
 PATIENCE_S = 30.0
 """No test waits longer for a real process; passing ones take a fraction of a second."""
@@ -48,6 +47,25 @@ def children(pid: int | None = None) -> set[int]:
     return {int(child) for task in tasks.glob("*/children") for child in task.read_text().split()}
 
 
+HELLO = """printf '{"gpumon_probe":1,"nonce":"%s"}\\n' "$nonce";"""
+"""For a shell script that speaks as a probe does."""
+REPORT = """printf '{"late_s":%s,"errors":[],"blocks":{}}\\n' """
+"""Followed by numbers: one report each, told from one another by their lateness."""
+
+
+def talker(script: str, node: str = "n1", on_start: Callable[[], object] = int) -> Endpoint:
+    """A node that answers with what a shell script prints; it learns the nonce as $nonce."""
+
+    def program(options: dict[str, object]) -> bytes:
+        on_start()
+        return f"{options['nonce']}\n".encode()
+
+    def explain(code: int | None, words: str) -> tuple[str, str]:
+        return f"ended ({code}): {words.rpartition(chr(10))[2]}", "look"
+
+    return Endpoint(node, ("sh", "-c", f"read nonce; {script}"), program, explain)
+
+
 class Probe:
     """One started probe, read by the test itself."""
 
@@ -64,7 +82,7 @@ class Probe:
 
     def __exit__(self, *_: object) -> None:
         self.stream.end()
-        self.stream.reap(PATIENCE_S)
+        assert self.stream.reap(PATIENCE_S)
 
     @property
     def pid(self) -> int:

@@ -12,7 +12,7 @@ import pytest
 from gpumon.sources.decode import GarbageError
 from gpumon.sources.local import local_endpoint
 from gpumon.sources.stream import MAX_GREETING, MAX_LINE, Endpoint
-from tests.probing import Probe, eventually, is_alive
+from tests.probing import HELLO, REPORT, Probe, eventually, is_alive, talker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,20 +21,6 @@ if TYPE_CHECKING:
     from tests.lab.standin.driver import Standin
 
     Start = Callable[..., Standin]
-
-HELLO = """printf '{"gpumon_probe":1,"nonce":"%s"}\\n' "$nonce";"""
-NEWLINE = "\n"
-REPORT = """printf '{"late_s":%s,"errors":[],"blocks":{}}\\n' """
-
-
-def talker(script: str) -> Endpoint:
-    """A node that answers with what a shell script prints; it learns the nonce as $nonce."""
-    return Endpoint(
-        "n1",
-        ("sh", "-c", f"read nonce; {script}"),
-        lambda options: f"{options['nonce']}\n".encode(),
-        lambda code, words: (f"ended ({code}): {words.rpartition(NEWLINE)[2]}", "look"),
-    )
 
 
 def lateness(script: str, count: int = 1) -> list[float]:

@@ -1,0 +1,358 @@
+"""Many probes on one thread: starts, retries on an injected clock, and an end without orphans."""
+
+from __future__ import annotations
+
+import os
+import select
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpumon.sources.pool import (
+    GREETING_LIMIT_S,
+    LEASE_BEAT_S,
+    MAX_STARTING,
+    RETRY_S,
+    ProbePool,
+)
+from gpumon.sources.source import Wish
+from gpumon.sources.stream import Endpoint
+from tests.probing import HELLO, REPORT, children, eventually, is_alive, talker
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable, Iterator, Sequence
+
+    from gpumon.model.frame import Frame
+
+    Open = Callable[..., "Run"]
+
+LIVE = f"{HELLO} {REPORT} 1; exec sleep 600"
+
+
+class Clock:
+    """Time that stands still until a test moves it."""
+
+    def __init__(self) -> None:
+        self.time = 1000.0
+
+    def now(self) -> float:
+        return 1_760_000_000.0 + self.time
+
+    def monotonic(self) -> float:
+        return self.time
+
+    def wait(self, event: threading.Event, seconds: float) -> bool:
+        raise NotImplementedError
+
+
+class Run:
+    """A running pool, its clock, and every frame that came out of it."""
+
+    def __init__(self, endpoints: Sequence[Endpoint], once: bool) -> None:
+        self.clock = Clock()
+        self.pool = ProbePool("ssh://n", endpoints, 1.0, self.clock, once)
+        self.seen: list[Frame] = []
+        self.wakes = 0
+
+    def start(self) -> None:
+        def wake() -> None:
+            self.wakes += 1
+
+        self.pool.start(wake)
+
+    def frames(self, node: str = "n1") -> list[Frame]:
+        self.seen += self.pool.poll()
+        return [frame for frame in self.seen if frame.node == node]
+
+    def errors(self, node: str = "n1") -> list[str]:
+        return [error.message for frame in self.frames(node) for error in frame.errors]
+
+    def turn(self) -> None:
+        """Let the pool look at everything once: the second order is taken after a full round."""
+        for _ in range(2):
+            self.pool.replace([slot.endpoint for slot in list(self.pool._slots.values())])
+            eventually(lambda: self.pool._wanted is None, "the pool takes orders")
+
+    def settle(self) -> None:
+        eventually(lambda: not self.pool.pending(), "every node reports or fails")
+
+
+@pytest.fixture
+def run() -> Iterator[Open]:
+    """Makes pools; afterwards they are closed and have left no child and no descriptor."""
+    before = children()
+    made: list[Run] = []
+
+    def start(*endpoints: Endpoint, once: bool = False) -> Run:
+        one = Run(endpoints, once)
+        made.append(one)
+        one.start()
+        return one
+
+    yield start
+    for one in made:
+        one.pool.close()
+    eventually(lambda: children() <= before, "no child is left")
+
+
+def test_frames_name_target_and_node_and_wake_the_reader(run: Open) -> None:
+    one = run(talker(LIVE), talker(LIVE, "n2"))
+    one.settle()
+    (frame,) = one.frames("n2")
+    assert (frame.origin, frame.taken_at) == ("ssh://n", one.clock.now())
+    assert len(one.frames("n1")) == 1
+    assert one.wakes >= 2
+    assert one.pool.poll() == []
+
+
+def test_a_node_is_awaited_from_the_order_on() -> None:
+    one = Run([], once=False)
+    try:
+        assert not one.pool.pending()
+        one.pool.replace([talker(LIVE)])
+        assert one.pool.pending()
+    finally:
+        one.pool.close()
+
+
+def test_many_start_but_only_some_at_once(run: Open, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    script = f"while [ ! -e {gate} ]; do sleep 0.05; done; {LIVE}"
+    starts: list[None] = []
+    nodes = [f"n{number}" for number in range(2 * MAX_STARTING + 3)]
+    one = run(*(talker(script, node, lambda: starts.append(None)) for node in nodes))
+    eventually(lambda: len(starts) >= MAX_STARTING, "the first ones start")
+    one.turn()
+    assert len(starts) == MAX_STARTING
+    assert one.pool.pending()
+    gate.touch()
+    one.settle()
+    assert len(starts) == len(nodes)
+    assert all(len(one.frames(node)) == 1 for node in nodes)
+
+
+def test_a_failed_probe_is_started_again_after_pauses_that_double(run: Open) -> None:
+    starts: list[None] = []
+    one = run(talker("exit 7", on_start=lambda: starts.append(None)))
+    for pause_s in (1, 2, 4, 8, 16, 32, 60, 60):
+        count = len(starts) or 1
+        eventually(lambda count=count: len(one.errors()) == count, "the failure is told")
+        started = one.clock.time
+        one.clock.time = started + 0.79 * pause_s
+        one.turn()
+        assert len(starts) == count
+        one.clock.time = started + 1.21 * pause_s
+        one.turn()
+        assert len(starts) == count + 1
+    assert set(one.errors()) == {"ended (7): "}
+    assert RETRY_S == (1.0, 60.0)
+
+
+def test_a_report_makes_the_next_pause_short_again(run: Open, tmp_path: Path) -> None:
+    healed = tmp_path / "healed"
+    script = f"if [ -e {healed} ]; then {HELLO} {REPORT} 1; fi; exit 1"
+    starts: list[None] = []
+    one = run(talker(script, on_start=lambda: starts.append(None)))
+    for count in (1, 2, 3, 4):
+        eventually(lambda count=count: len(one.errors()) == count, "the failure is told")
+        if count == 3:
+            healed.touch()
+        one.clock.time += 60
+        one.turn()
+    eventually(lambda: len(one.errors()) == 5, "it ends after its second report")
+    one.clock.time += 1.21 * RETRY_S[0]
+    one.turn()
+    assert len(starts) == 6
+
+
+def test_one_look_takes_one_report_and_starts_nothing_again(run: Open) -> None:
+    starts: list[str] = []
+    good = talker(f"{HELLO} {REPORT} 1", "good", lambda: starts.append("good"))
+    bad = talker("exit 2", "bad", lambda: starts.append("bad"))
+    one = run(good, bad, once=True)
+    one.settle()
+    for _ in range(2):
+        one.clock.time += 3600
+        one.turn()
+    assert sorted(starts) == ["bad", "good"]
+    assert [frame.errors for frame in one.frames("good")] == [()]
+    assert one.errors("bad") == ["ended (2): "]
+
+
+def test_a_probe_that_ends_after_its_report_is_a_failure_unless_one_was_asked_for(
+    run: Open,
+) -> None:
+    one = run(talker(f"{HELLO} {REPORT} 1; exit 5"))
+    eventually(lambda: one.errors(), "its end is told")
+    assert one.errors() == ["ended (5): "]
+
+
+def test_replacing_starts_the_new_ends_the_gone_and_leaves_the_rest(run: Open) -> None:
+    starts: list[str] = []
+    ends = {
+        node: talker(LIVE, node, lambda node=node: starts.append(node)) for node in ("a", "b", "c")
+    }
+    one = run(ends["a"], ends["b"])
+    one.settle()
+    a, b = (one.pool._slots[node].stream._process.pid for node in ("a", "b"))
+    one.pool.replace([ends["b"], ends["c"]])
+    eventually(lambda: one.frames("c"), "the new one reports")
+    eventually(lambda: not is_alive(a), "the gone one ends")
+    assert is_alive(b)
+    assert sorted(starts) == ["a", "b", "c"]
+    one.pool.replace([])
+    one.settle()
+    eventually(lambda: not is_alive(b), "all have ended")
+
+
+def test_a_child_that_has_ended_is_collected_while_the_pool_lives(run: Open) -> None:
+    before = children()
+    one = run(talker(LIVE), talker(LIVE, "n2"))
+    one.settle()
+    one.pool.replace([talker(LIVE, "n2")])
+    eventually(lambda: len(children() - before) == 1, "the zombie is collected")
+
+
+def test_a_silent_node_is_given_up(run: Open) -> None:
+    one = run(talker("exec sleep 600"))
+    one.turn()
+    assert one.pool.pending()
+    one.clock.time += GREETING_LIMIT_S - 1
+    one.turn()
+    assert one.errors() == []
+    one.clock.time += 2
+    one.turn()
+    assert one.errors() == [f"no probe came up within {GREETING_LIMIT_S + 1:.0f} s"]
+    assert "python3" in one.frames()[0].errors[0].hint
+
+
+def test_wishes_and_leases_reach_every_probe(run: Open) -> None:
+    echo = f"{HELLO} while read word number; do [ $word = period ] && {REPORT} $number; done"
+    one = run(talker(echo), talker(echo, "n2"))
+
+    def heard(node: str) -> list[float]:
+        return [frame.lateness_s for frame in one.frames(node)]
+
+    eventually(lambda: heard("n1") == [1.0] and heard("n2") == [1.0], "the first period")
+    one.turn()
+    assert heard("n1") == [1.0]
+    one.clock.time += LEASE_BEAT_S
+    one.turn()
+    eventually(lambda: heard("n1") == [1.0, 1.0], "the lease is renewed")
+    one.pool.wish(Wish(period_s=2.5))
+    eventually(lambda: heard("n2") == [1.0, 1.0, 2.5], "the wish arrives without waiting")
+    one.pool.wish(Wish(period_s=2.5))
+    one.pool.wish(Wish())
+    one.turn()
+    assert heard("n2") == [1.0, 1.0, 2.5]
+
+
+def test_rubbish_is_one_error_with_a_way_out_and_another_start(run: Open) -> None:
+    starts: list[None] = []
+    script = f"{HELLO} {REPORT} 1; echo; echo 'Your disk quota is exceeded'; exec sleep 600"
+    one = run(talker(script, on_start=lambda: starts.append(None)))
+    eventually(lambda: one.errors(), "the rubbish is told")
+    assert len(one.errors()) == 1
+    assert one.errors()[0].startswith("what arrives is not a probe's output: ")
+    assert "login shell" in one.frames()[-1].errors[0].hint
+    one.clock.time += 2
+    one.turn()
+    assert len(starts) == 2
+
+
+def test_endless_noise_is_one_error(run: Open) -> None:
+    one = run(talker("exec yes"))
+    one.settle()
+    (message,) = one.errors()
+    assert "before the probe's hello" in message or "a line of more than" in message
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "message"),
+    [
+        (
+            Endpoint("n1", ("/no/such/ssh",), lambda _: b"", lambda *_: ("", "")),
+            "cannot start /no/such/ssh: No such file or directory",
+        ),
+        (
+            talker(LIVE)._replace(program=lambda _: Path("/no/binding").read_bytes()),
+            "cannot start sh: No such file or directory",
+        ),
+    ],
+)
+def test_what_cannot_be_started_is_told(run: Open, endpoint: Endpoint, message: str) -> None:
+    one = run(endpoint)
+    one.settle()
+    assert one.errors() == [message]
+
+
+def test_a_missing_binding_is_told_in_its_own_words(run: Open) -> None:
+    def missing(_: dict[str, object]) -> bytes:
+        raise FileNotFoundError("the package nvidia-ml-py is not installed beside gpumon")
+
+    one = run(talker(LIVE)._replace(program=missing))
+    one.settle()
+    assert "nvidia-ml-py is not installed" in one.errors()[0]
+
+
+def test_a_stopped_node_holds_up_nobody(run: Open) -> None:
+    beat = f"{HELLO} while read wish; do {REPORT} 1; done"
+    one = run(talker("kill -STOP $$", "stopped"), talker(beat, "live"))
+    for count in (1, 2, 3):
+        eventually(lambda count=count: len(one.frames("live")) >= count, "the other one reports")
+        one.clock.time += LEASE_BEAT_S
+        one.turn()
+    assert one.pool.pending()
+
+
+def test_closing_ends_every_child_even_those_that_do_not_listen() -> None:
+    before = children()
+    deaf = "trap '' TERM HUP INT PIPE; sleep 600; sleep 600"
+    one = Run([talker(f"{LIVE}", f"n{i}") for i in range(6)], once=False)
+    one.pool.replace([*(talker(f"{HELLO} {REPORT} 1; {deaf}", f"d{i}") for i in range(6))])
+    one.start()
+    eventually(lambda: one.frames("d5"), "they run")
+    started = children() - before
+    assert started
+    one.pool.close()
+    eventually(lambda: not one.pool._thread.is_alive(), "the thread ends")
+    assert children() <= before
+    assert not any(is_alive(pid) for pid in started)
+
+
+def open_descriptors() -> set[int]:
+    found = set()
+    for number in range(256):
+        try:
+            os.fstat(number)
+        except OSError:
+            continue
+        found.add(number)
+    return found
+
+
+@pytest.mark.parametrize("is_started", [True, False])
+def test_closing_gives_every_descriptor_back_and_may_be_repeated(is_started: bool) -> None:
+    before = open_descriptors()
+    one = Run([talker(LIVE)], once=False)
+    assert one.pool.poll() == []
+    if is_started:
+        one.start()
+        one.settle()
+    one.pool.close()
+    eventually(lambda: not one.pool._thread.is_alive(), "the thread ends")
+    assert open_descriptors() == before
+    strangers = [os.pipe() for _ in range(8)]
+    try:
+        one.pool.close()
+        one.pool.wish(Wish(period_s=9.0))
+        one.pool.replace([])
+        one.pool.poll()
+        # The pool's own pipe is closed, its number may be one of these now.
+        assert select.select([out for out, _ in strangers], [], [], 0)[0] == []
+    finally:
+        for pair in strangers:
+            for number in pair:
+                os.close(number)
