@@ -26,10 +26,10 @@ OPTIONS: Final = (
 
 WAYS_OUT: Final = (
     ("Permission denied", "the key is refused", "check that `ssh {host} true` works by itself"),
-    ("Host key verification failed", "its host key is unknown or has changed",
-     "log in once by hand and compare the key"),
     ("REMOTE HOST IDENTIFICATION HAS CHANGED", "its host key has changed",
      "ask the administrator before you accept the new key"),
+    ("Host key verification failed", "its host key is not known here",
+     "log in once by hand and compare the key"),
     ("Could not resolve hostname", "the name is not known", "check the name, or ~/.ssh/config"),
     ("Connection refused", "nothing listens on its ssh port", "is the node up?"),
     ("Connection timed out", "it does not answer", "is the node up, and reachable from here?"),
@@ -38,7 +38,7 @@ WAYS_OUT: Final = (
      "some sites let you in only while a job of yours runs there"),
     ("no python3 on this node", "it has no python3", "install python3 on the node"),
 )  # fmt: skip
-"""Words of ssh on standard error, what they mean, and what to do."""
+"""Words of ssh on standard error, what they mean, and what to do; the first that fits counts."""
 
 
 def explain(host: str) -> Callable[[int | None, str], tuple[str, str]]:

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 USER_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.@-]{0,63}\Z")
 """Login names that ssh's `-l` may be given."""
 
+MAX_PORT: Final = 65535
+
 DEMO: Final = re.compile(r"demo(?::(?P<nodes>\d{1,5})x(?P<gpus>\d{1,3}))?\Z")
+SEED: Final = re.compile(r"[0-9]{1,18}\Z")
 DEMO_SIZE: Final = (6, 8)
 """Nodes and GPUs per node of a demo fleet that names no size."""
 
@@ -87,7 +90,7 @@ def _slurm(url: str, options: dict[str, str]) -> Target:
 def _demo(url: str, path: str, options: dict[str, str]) -> Target:
     match = DEMO.match(path)
     seed = options.pop("seed", "1")
-    if match is None or options or not seed.isdecimal():
+    if match is None or options or not SEED.match(seed):
         message = f"{url!r}: a demo fleet is written demo, demo:6x8 or demo:6x8?seed=2"
         raise TargetError(message)
     size = DEMO_SIZE
@@ -109,12 +112,14 @@ def _ssh(url: str, text: str) -> Target:
         message = f"{url!r}: {error}"
         raise TargetError(message) from error
     wrong = [host for host in hosts if not is_host_name(host)]
+    port = int(match["port"]) if match and match["port"] else None
+    if port is not None and not 0 < port <= MAX_PORT:
+        wrong.append(str(port))
     if not hosts or wrong or (user and not USER_NAME.match(user)):
         message = (
             f"{url!r}: ssh targets are written ssh://[user@]host[:port], host[001-128] allowed"
         )
         raise TargetError(message)
-    port = int(match["port"]) if match and match["port"] else None
     return Target(url, "ssh", hosts=hosts, user=user, port=port)
 
 

@@ -1,0 +1,132 @@
+"""Targets as people type them, and as somebody types them who means harm."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpumon.sources.demo import DemoSource
+from gpumon.sources.pool import ProbePool
+from gpumon.sources.slurm.target import SlurmSource
+from gpumon.sources.source import SystemClock
+from gpumon.sources.target import DEMO_SIZE, Look, Target, TargetError, open_source, parse
+
+LOOK = Look(1.0, is_single=False, keeps=lambda _: True)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("local", Target("local", "local")),
+        ("slurm", Target("slurm", "slurm", nodes_by="ssh")),
+        ("slurm?nodes=none", Target("slurm?nodes=none", "slurm", nodes_by="none")),
+        ("ssh://gpu01", Target("ssh://gpu01", "ssh", ("gpu01",))),
+        ("ssh://gpu01/", Target("ssh://gpu01/", "ssh", ("gpu01",))),
+        (
+            "ssh://ada@gpu[01-03]:2222",
+            Target("ssh://ada@gpu[01-03]:2222", "ssh", ("gpu01", "gpu02", "gpu03"), "ada", 2222),
+        ),
+        ("ssh://a,b", Target("ssh://a,b", "ssh", ("a", "b"))),
+        (
+            "ssh://ada@corp.org@gpu01",
+            Target("ssh://ada@corp.org@gpu01", "ssh", ("gpu01",), "ada@corp.org"),
+        ),
+        ("ssh://10.0.0.1:22", Target("ssh://10.0.0.1:22", "ssh", ("10.0.0.1",), port=22)),
+        ("demo", Target("demo", "demo", demo_size=DEMO_SIZE, seed=1)),
+        ("demo:2x4?seed=7", Target("demo:2x4?seed=7", "demo", demo_size=(2, 4), seed=7)),
+    ],
+)
+def test_what_people_type(text: str, expected: Target) -> None:
+    assert parse(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "localhost",
+        "local?x=1",
+        "LOCAL",
+        "local\n",
+        "ssh://",
+        "ssh:///",
+        "ssh://-oProxyCommand=x",
+        "ssh://ada@-oProxyCommand=x",
+        "ssh://-l@gpu01",
+        "ssh://@-gpu01",
+        "ssh://gpu01;reboot",
+        "ssh://gpu01 reboot",
+        "ssh://gpu01\nreboot",
+        "ssh://gpu01\n",
+        "ssh://$(reboot)",
+        "ssh://`reboot`",
+        "ssh://gpu01|x",
+        "ssh://gpu01&",
+        "ssh://gpu'01",
+        "ssh://../x",
+        "ssh://gpu01/x",
+        "ssh://gpu[01-",
+        "ssh://gpu[3-1]",
+        "ssh://gpu[1-999999]",
+        "ssh://a,-b",
+        "ssh://a,,b;c",
+        "ssh://gpu01:0",
+        "ssh://gpu01:65536",
+        "ssh://gpu01:99999",
+        "ssh://gpu01:-1",
+        "ssh://gpu01:",
+        "ssh://a b@gpu01",
+        "ssh://a$b@gpu01",
+        "ssh://" + "a" * 65 + "@gpu01",
+        "ssh://" + "a" * 300,
+        "slurm?nodes=telnet",
+        "slurm?user=x",
+        "slurm?nodes",
+        "demo:0x8",
+        "demo:2x0",
+        "demo:x",
+        "demo:-1x8",
+        "demo:2x8x3",
+        "demo?seed=",
+        "demo?seed=-1",
+        "demo?seed=1.5",
+        "demo?seed=" + "9" * 5000,
+        "demo?x=1",
+        "http://gpu01",
+        "@file",
+        "./file.gpumon",
+    ],
+)
+def test_what_is_no_target_is_refused_in_one_line(text: str) -> None:
+    with pytest.raises(TargetError) as caught:
+        parse(text)
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 600
+
+
+def test_what_a_target_is_called_carries_no_escapes() -> None:
+    with pytest.raises(TargetError) as caught:
+        parse("\x1b[31mred\u202e")
+    assert "\x1b" not in str(caught.value)
+    assert "\u202e" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "nodes"),
+    [
+        ("local", ProbePool, [""]),
+        ("ssh://ada@gpu[1-2]:2200", ProbePool, ["gpu1", "gpu2"]),
+        ("slurm", SlurmSource, None),
+        ("demo:2x4", DemoSource, None),
+    ],
+)
+def test_each_kind_of_target_has_its_source(text: str, kind: type, nodes: list[str] | None) -> None:
+    source = open_source(parse(text), LOOK, SystemClock())
+    try:
+        assert isinstance(source, kind)
+        assert source.url == text
+        if nodes is not None and isinstance(source, ProbePool):
+            assert list(source._slots) == nodes
+            argv = source._slots[nodes[-1]].endpoint.argv
+            assert ("2200" in argv and "ada" in argv) is text.startswith("ssh")
+    finally:
+        source.close()
