@@ -68,7 +68,10 @@ class View(Screen[None]):
     # The frame
 
     def compose(self) -> ComposeResult:
-        """The frame from top to bottom."""
+        """The frame from top to bottom, filled before its first layout to be painted once."""
+        self.digest = self.gpumon.digest
+        self.draw()
+        self.draw_frame()
         yield self.crumbs
         yield from self.parts()
         yield self.status
@@ -80,13 +83,10 @@ class View(Screen[None]):
         body.id = "body"
         yield body
 
-    def on_mount(self) -> None:
-        """Show the picture of the moment."""
-        self.show(self.gpumon.digest)
-
     def on_screen_resume(self) -> None:
         """Catch up with what happened while another view was open."""
-        self.show(self.gpumon.digest)
+        if self.digest is not self.gpumon.digest:
+            self.show(self.gpumon.digest)
 
     def on_resize(self, _event: Resize) -> None:
         """Write the lines anew for the new width."""
