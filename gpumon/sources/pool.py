@@ -232,9 +232,8 @@ class ProbePool:
             )
             return
         if frames:
-            slot.is_settled = True
             slot.pause_s = RETRY_S[0]
-            self._deliver(frames)
+            self._deliver(slot, frames)
         if goes_on:
             return
         if self._once and stream.has_reported:
@@ -243,8 +242,10 @@ class ProbePool:
         else:
             self._fail(slot, stream.trouble())
 
-    def _deliver(self, frames: list[Frame]) -> None:
+    def _deliver(self, slot: Slot, frames: list[Frame]) -> None:
+        """Hand over frames; in this order, so that whoever is woken finds frames and no waiting."""
         self._frames.extend(frames)
+        slot.is_settled = True
         self._wake()
 
     def _fail(self, slot: Slot, error: SourceError) -> None:
@@ -254,8 +255,8 @@ class ProbePool:
         pause_s = slot.pause_s * (0.8 + 0.4 * os.urandom(1)[0] / 255)
         slot.due_at = float("inf") if self._once else self._clock.monotonic() + pause_s
         slot.pause_s = min(slot.pause_s * 2, RETRY_S[1])
-        slot.is_settled = True
-        self._deliver([Frame(self.url, slot.endpoint.node, self._clock.now(), 0.0, {}, (error,))])
+        frame = Frame(self.url, slot.endpoint.node, self._clock.now(), 0.0, {}, (error,))
+        self._deliver(slot, [frame])
 
     def _drop(self, slot: Slot) -> None:
         if slot.stream is None:

@@ -117,6 +117,18 @@ def test_a_node_is_awaited_from_the_order_on() -> None:
         one.pool.close()
 
 
+@pytest.mark.parametrize("script", [LIVE, "exit 1"])
+def test_who_is_woken_for_the_last_node_finds_its_frame_and_nothing_awaited(script: str) -> None:
+    one = Run([talker(script)], once=True)
+    found: list[tuple[int, bool]] = []
+    one.pool.start(lambda: found.append((len(one.pool._frames), one.pool.pending())))
+    try:
+        eventually(lambda: found, "it wakes")
+    finally:
+        one.pool.close()
+    assert found == [(1, False)]
+
+
 def test_many_start_but_only_some_at_once(run: Open, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     script = f"while [ ! -e {gate} ]; do sleep 0.05; done; {LIVE}"
