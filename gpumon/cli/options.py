@@ -60,7 +60,7 @@ def parser() -> argparse.ArgumentParser:
         prog="gpumon",
         description="Which jobs waste GPUs, why, which rank is at fault, and what to do next.",
         epilog=EPILOG,
-        formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(prog, width=96),
+        formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(prog, width=80),
     )
     made.add_argument("targets", nargs="*", metavar="TARGET", help="what to watch")
     made.add_argument("--json", action="store_true", help="one JSON document instead of a terminal")

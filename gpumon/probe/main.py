@@ -4,6 +4,8 @@ Standard input carries one wish a line. Without any line for `LEASE_S`, or at it
 ends itself from a thread that never enters the driver.
 """
 
+import ctypes
+import gc
 import json
 import os
 import sys
@@ -96,6 +98,7 @@ def main(stdin: BinaryIO, options: Dict[str, Any]) -> None:
             "python": "%d.%d.%d" % sys.version_info[:3],
         }
     )
+    _give_back_memory()
     processes = Processes()
     beat = time.monotonic()
     while True:
@@ -139,6 +142,15 @@ def report(sweeper: Sweeper, processes: Processes, late_s: float) -> Dict[str, A
             "process": block(owners),
         },
     }
+
+
+def _give_back_memory() -> None:
+    """Hand the pages that compiling the program took back to the node, where libc can."""
+    gc.collect()
+    try:
+        ctypes.CDLL(None).malloc_trim(0)
+    except (OSError, AttributeError):
+        return
 
 
 def say(message: Dict[str, Any]) -> None:
