@@ -9,14 +9,16 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from tests.lab.layout import HEAD, MACHINES, NODES, Layout
 from tests.lab.machine import LabError, Machine
 from tests.lab.provision import install_gpumon, provision
 from tests.lab.standin import driver
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 READY_TIMEOUT_S = 90.0
 COMMAND_TIMEOUT_S = 60.0
@@ -34,7 +36,7 @@ class Cluster:
         self._lock: IO[bytes] | None = None
 
     def lock(self, timeout_s: float = 0.0) -> None:
-        """Makes this process the only one that may bring this slot up or down, until it ends.
+        """Makes this process the only one that may bring this slot up or down, until `unlock`.
 
         Raises:
             LabError: another process holds it.
@@ -54,6 +56,12 @@ class Cluster:
                     raise LabError(f"another process uses {self.layout.state}") from error
                 time.sleep(0.2)
         self._lock = lock
+
+    def unlock(self) -> None:
+        """Lets other processes bring this slot up or down; the end of the process does the same."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
 
     def up(self) -> None:
         """Makes a new cluster, after clearing away whatever an earlier one left.
@@ -145,14 +153,13 @@ class Cluster:
         Raises:
             LabError: it failed (and `check` was asked for) or took longer than `timeout` seconds.
         """
-        process = self.popen_as(user, argv, node, env)
-        try:
-            out, err = process.communicate(input, timeout)
-        except subprocess.TimeoutExpired as error:
-            self.signal(process)
-            process.kill()
-            process.communicate()
-            raise LabError(f"{node}: {shlex.join(argv)}: not done in {timeout} s") from error
+        with self.popen_as(user, argv, node, env) as process:
+            try:
+                out, err = process.communicate(input, timeout)
+            except subprocess.TimeoutExpired as error:
+                self.signal(process)
+                process.kill()
+                raise LabError(f"{node}: {shlex.join(argv)}: not done in {timeout} s") from error
         if check and process.returncode != 0:
             said = (err or out).strip()[-2000:]
             raise LabError(f"{node}: {shlex.join(argv)}: exit {process.returncode}: {said}")
@@ -193,11 +200,16 @@ class Cluster:
             LabError: it did not happen, or the job ended in another state.
         """
         wanted = frozenset(states)
-        deadline = time.monotonic() + timeout
-        while (state := self.job_state(job_id)) not in wanted:
-            if state in ENDED or time.monotonic() > deadline:
+        state = ""
+
+        def reached() -> bool:
+            nonlocal state
+            state = self.job_state(job_id)
+            if state in ENDED - wanted:
                 raise LabError(f"job {job_id} is {state}, not {' or '.join(sorted(wanted))}")
-            time.sleep(0.2)
+            return state in wanted
+
+        self.wait_until(reached, f"job {job_id} {' or '.join(sorted(wanted))}", timeout)
         return state
 
     def cancel(self, *job_ids: int) -> None:
@@ -217,20 +229,31 @@ class Cluster:
         Raises:
             LabError: they are not in time.
         """
-        deadline = time.monotonic() + timeout
         wanted = set(nodes)
-        seen = "no answer"
-        while time.monotonic() < deadline:
+
+        def idle() -> bool:
             try:
                 states = self.node_states()
-            except LabError as error:  # the controller may still be starting
-                seen = str(error)
-            else:
-                if all(states.get(node) == "idle" for node in wanted):
-                    return
-                seen = str(states)
+            except LabError:  # the controller may still be starting
+                return False
+            return all(states.get(node) == "idle" for node in wanted)
+
+        self.wait_until(idle, f"{sorted(wanted)} idle", timeout)
+
+    def wait_until(
+        self, holds: Callable[[], bool], what: str, timeout: float = COMMAND_TIMEOUT_S
+    ) -> None:
+        """Asks again and again until something holds.
+
+        Raises:
+            LabError: it does not within `timeout` seconds; the message holds what Slurm says.
+        """
+        deadline = time.monotonic() + timeout
+        while not holds():
+            if time.monotonic() > deadline:
+                done = self.run_on(HEAD, ["sh", "-c", "sinfo; squeue"], check=False)
+                raise LabError(f"not in {timeout} s: {what}\n{done.stdout}{done.stderr}")
             time.sleep(0.1)
-        raise LabError(f"not idle after {timeout} s: {sorted(wanted)}; seen: {seen}")
 
     def power_off(self, node: str) -> None:
         """Kills a machine as a loss of power does: no process of it says good-bye."""
@@ -240,6 +263,10 @@ class Cluster:
         """Boots a machine with the files that it had; waits until its services are started."""
         self.machines[node].start()
         self.machines[node].wait_booted()
+
+    def declare_down(self, node: str) -> None:
+        """Tells Slurm what it would find out after SlurmdTimeout: its jobs there fail now."""
+        self.run_on(HEAD, ["scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=lab"])
 
     def cut_cable(self, node: str) -> None:
         """Silently loses all packets of a machine until mend_cable."""

@@ -1,4 +1,4 @@
-"""One machine of the lab: a set of namespaces and cgroups that boots, is entered and loses power."""
+"""One machine of the lab: namespaces and cgroups that boot, are entered and lose power."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tests.lab.layout import CGROUP_ROOT, CONTROLLERS, HEAD, Layout
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 CLEAN_ENVIRONMENT = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -180,6 +183,9 @@ class Machine:
             if time.monotonic() > deadline:
                 raise LabError(f"{self.name}: these processes survive SIGKILL: {sorted(pids)}")
             time.sleep(0.01)
+        if self._process is not None:
+            self._process.wait()
+            self._process = None
 
 
 def _members(cgroup: Path) -> set[int]:
@@ -205,7 +211,7 @@ def _kill(pid: int) -> None:
 
 
 def _thaw(freezer: Path) -> None:
-    """Lets killed processes end that Slurm had frozen: a frozen process keeps its signals pending."""
+    """Lets killed processes end that Slurm had frozen: those keep their signals pending."""
     for folder, _, files in os.walk(freezer):
         if "freezer.state" in files:
             try:

@@ -27,7 +27,7 @@ from tests.lab.standin.profiles import PROFILES
 
 
 def provision(layout: Layout) -> None:
-    """Makes the files of a new lab; only what `layout.cache` holds is taken over from an older one."""
+    """Makes the files of a new lab; of an older one only `layout.cache` is taken over."""
     for folder in (layout.shared, layout.state / "machines"):
         if folder.exists():
             shutil.rmtree(folder)
