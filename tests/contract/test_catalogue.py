@@ -1,0 +1,182 @@
+"""Every key that the probe emits is in the catalogue, and every field is there or says why not."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gpumon.model.field import Kind
+from gpumon.model.fields import CATALOGUE, LABELS
+from gpumon.model.missing import Reason
+from gpumon.probe.processes import RANK_VARIABLES
+from gpumon.sources.decode import Decoder
+from gpumon.sources.program import LOCAL_START, local_program
+from gpumon.sources.stream import Endpoint
+from tests.lab.standin.client import running
+from tests.probing import Probe, sampled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gpumon.model.frame import Frame
+    from tests.lab.standin.driver import Standin
+
+    Start = Callable[..., Standin]
+
+ACTIVITY = {"sm_active_ratio", "sm_occupancy_ratio", "tensor_active_ratio", "dram_active_ratio"}
+PCIE = {
+    "pcie_tx_bytes",
+    "pcie_rx_bytes",
+    "pcie_tx_bytes_per_s",
+    "pcie_rx_bytes_per_s",
+}
+NVLINK = {
+    "nvlink_tx_bytes",
+    "nvlink_rx_bytes",
+    "nvlink_tx_bytes_per_s",
+    "nvlink_rx_bytes_per_s",
+}
+LACKS = {
+    "h100": set(),
+    "a100": ACTIVITY,
+    "rtx": ACTIVITY | PCIE | NVLINK,
+    "r470": ACTIVITY | PCIE | {"mem_reserved_bytes"},
+}
+"""What each pretend product or driver does not have (profiles of the stand-in driver)."""
+
+
+class Reports:
+    """The lines of a real probe as they are on the wire, before anything is dropped or checked."""
+
+    def __init__(self) -> None:
+        self.raw: list[dict[str, Any]] = []
+
+    def endpoint(self) -> Endpoint:
+        return Endpoint("", LOCAL_START, local_program, lambda *_: ("", ""))
+
+    def take(self, monkeypatch: pytest.MonkeyPatch, wanted: Callable[[Frame], bool]) -> list[Frame]:
+        decode = Decoder.frame
+
+        def noted(decoder: Decoder, line: bytes, node: str, now: float) -> Frame:
+            self.raw.append(json.loads(line))
+            return decode(decoder, line, node, now)
+
+        monkeypatch.setattr(Decoder, "frame", noted)
+        with Probe(self.endpoint()) as probe:
+            return probe.frames(wanted)
+
+
+def fields(block: str) -> set[str]:
+    return {field.key for field in CATALOGUE.values() if field.block == block}
+
+
+def have_two_counters(frame: Frame) -> bool:
+    missing = frame.block("gpu").missing
+    return Reason.NOT_SAMPLED not in missing.values()
+
+
+@pytest.mark.parametrize("profile", LACKS)
+def test_every_key_and_label_is_in_the_catalogue_and_every_field_accounted_for(
+    profile: str, standin: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = standin(profile, gpus=2)
+    reports = Reports()
+    options = ("--index", "0", "--mem-gib", "1", "--util", "50", "--seconds", "600")
+    with running(node, *options, SLURM_PROCID="1"):
+        frames = reports.take(monkeypatch, have_two_counters)
+    first, last = frames[0], frames[-1]
+    for report in reports.raw:
+        assert set(report["blocks"]) == set(LABELS)
+        assert report["errors"] == []
+        for name, block in report["blocks"].items():
+            assert set(block["columns"]) <= fields(name), name
+            assert set(block["labels"]) <= set(LABELS[name]), name
+            assert set(block["missing"]) <= fields(name) | set(LABELS[name]), name
+    for frame in (first, last):
+        for name in LABELS:
+            assert_accounted_for(frame, name)
+    gpus = last.block("gpu")
+    for row in (0, 1):
+        assert {key for key in fields("gpu") if gpus.value(key, row) is None} == LACKS[profile]
+        assert {gpus.reason(key, row) for key in LACKS[profile]} <= {Reason.NOT_SUPPORTED}
+    assert first.block("gpu").reason("nvlink_tx_bytes_per_s", 0) in (
+        Reason.NOT_SAMPLED,
+        Reason.NOT_SUPPORTED,
+    )
+
+
+def assert_accounted_for(frame: Frame, name: str) -> None:
+    """Each field of each entity is a number in range, or has a reason that was really given."""
+    block = frame.block(name)
+    assert block.keys, f"no {name}"
+    for key in fields(name):
+        for row in range(len(block.keys)):
+            value = block.value(key, row)
+            if value is None:
+                assert (key, row) in block.missing, f"{key} is missing without a reason"
+            else:
+                assert CATALOGUE[key].low <= value <= CATALOGUE[key].high
+                assert (key, row) not in block.missing, f"{key} has a value and a reason"
+    for label in set(LABELS[name]) - {"container", "job_id", "step", "task"}:
+        for row in range(len(block.keys)):
+            assert block.label(label, row) or (label, row) in block.missing, label
+
+
+@pytest.mark.parametrize("profile", ["h100", "r470"])
+def test_nothing_that_a_stuck_or_lost_gpu_has_is_left_without_a_reason(
+    profile: str, standin: Start
+) -> None:
+    node = standin(profile, gpus=2)
+    with Probe() as probe:
+        probe.frame()
+        node.state.lose(0)
+        node.state.hang("nvmlDeviceGetTemperature", gpu=1)
+        node.state.write()
+        frame = probe.frame(lambda frame: bool(frame.errors))
+    gpus = frame.block("gpu")
+    identity = {"index", "minor_number", "sm_clock_max_mhz", "pcie_gen_max", "pcie_width_max"}
+    for row, why in ((0, Reason.LOST), (1, Reason.FAILED)):
+        for key in fields("gpu") - identity:
+            assert gpus.value(key, row) is None
+            assert gpus.missing.get((key, row)) is why, key
+        assert {key for key in identity if gpus.value(key, row) is None} == set()
+    assert sampled(frame) is False
+
+
+def test_integers_are_kept_whole_and_gauges_as_numbers(standin: Start) -> None:
+    standin("h100", gpus=1)
+    with Probe() as probe:
+        gpus = probe.frame(sampled).block("gpu")
+    for key, column in gpus.columns.items():
+        whole = CATALOGUE[key].kind in (Kind.COUNTER, Kind.MASK, Kind.ID)
+        assert column.typecode == ("q" if whole else "d"), key
+
+
+def test_every_reason_of_the_probe_is_one_that_the_model_knows() -> None:
+    from gpumon.probe import rows
+
+    reasons = {
+        value for name, value in vars(rows).items() if name.isupper() and isinstance(value, str)
+    }
+    assert reasons <= {reason.value for reason in Reason}
+
+
+def test_no_variable_that_leaves_a_node_can_hold_a_secret() -> None:
+    """Names are ranks, sizes, ids and addresses only."""
+    allowed = (
+        "RANK",
+        "SIZE",
+        "ID",
+        "NTASKS",
+        "NUM_TASKS",
+        "ADDR",
+        "PORT",
+        "NAME",
+        "COUNT",
+        "NAMESPACE",
+    )
+    for name in RANK_VARIABLES:
+        assert name.endswith(allowed), name
+        assert not any(word in name for word in ("TOKEN", "KEY", "SECRET", "PASS", "PATH")), name

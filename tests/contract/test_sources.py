@@ -1,0 +1,328 @@
+"""What every source keeps to, one suite over all of them: gpumon.sources.source.Source."""
+
+from __future__ import annotations
+
+import math
+import os
+import shlex
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gpumon.model.fields import CATALOGUE, LABELS
+from gpumon.model.missing import Reason
+from gpumon.sources.slurm.queue import SlurmQueue
+from gpumon.sources.source import SystemClock, Wish
+from gpumon.sources.target import Look, open_source, parse
+from tests.probing import children, eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from gpumon.model.frame import Frame
+    from gpumon.sources.source import Source
+    from tests.lab.standin.driver import Standin
+
+    Start = Callable[..., Standin]
+
+DATA = Path(__file__).parent.parent / "unit/sources/slurm/data"
+HOSTILE = "\x1b]0;owned\x07\u202e[bold]\x1b[2J"
+RENAMER = """
+import os, sys
+open("/proc/self/comm", "w").write(sys.argv[1])
+print(os.getpid(), flush=True)
+sys.stdin.read()
+"""
+SSH = """#!/bin/sh
+while [ "$1" != -- ]; do shift; done
+printf '{noise}'
+exec sh -c "$3"
+"""
+"""Stands for ssh and a login: runs what the node is asked to run. The lab covers the real one."""
+
+
+class Workshop:
+    """Builds each source with its surroundings: a driver, commands on the PATH, hostile names."""
+
+    def __init__(self, folder: Path, standin: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder = folder
+        self.standin = standin
+        self.bin = folder / "bin"
+        self.bin.mkdir()
+        monkeypatch.setenv("PATH", f"{self.bin}:{os.environ['PATH']}")
+        self.children: list[subprocess.Popen[str]] = []
+
+    def command(self, name: str, script: str) -> None:
+        path = self.bin / name
+        path.write_text(script)
+        path.chmod(0o755)
+
+    def open(self, url: str, once: bool = False) -> Source:
+        return open_source(parse(url), Look(0.15, once, lambda _: True), SystemClock())
+
+    def node(self, **options: Any) -> Standin:
+        """A node on which a program with a hostile name holds a GPU."""
+        node = self.standin("h100", gpus=2, **options)
+        program = subprocess.Popen(
+            [sys.executable, "-c", RENAMER, "\x1b[31mx\n"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "MASTER_ADDR": HOSTILE, "RANK": "1"},
+        )
+        self.children.append(program)
+        assert program.stdout
+        node.state.process(0, int(program.stdout.readline()), 2**30)
+        node.state.write()
+        return node
+
+    def scontrol(self) -> None:
+        jobs = (DATA / "jobs-22.05.txt").read_text().replace("JobName=", f"JobName={HOSTILE}")
+        (self.bin / "job.txt").write_text(jobs)
+        (self.bin / "node.txt").write_text((DATA / "nodes-22.05.txt").read_text())
+        answer = f'for what; do :; done\ncat {shlex.quote(str(self.bin))}/"$what".txt\n'
+        self.command("scontrol", f"#!/bin/sh\n{answer}")
+
+    def refuse(self, name: str, status: int) -> None:
+        words = shlex.quote(
+            f"scontrol: error: {HOSTILE} refused\r\nConnection refused\r\n{HOSTILE}"
+        )
+        self.command(name, f"#!/bin/sh\nprintf %s {words} >&2\nexit {status}\n")
+
+    def local(self) -> Source:
+        self.node()
+        return self.open("local")
+
+    def single(self) -> Source:
+        self.node()
+        return self.open("local", once=True)
+
+    def no_driver(self) -> Source:
+        self.node().state.path.unlink()
+        return self.open("local")
+
+    def lost(self) -> Source:
+        node = self.node()
+        node.state.lose(1)
+        node.state.error("nvmlDeviceGetName", 999)
+        node.state.write()
+        return self.open("local")
+
+    def ssh(self) -> Source:
+        self.node()
+        noise = r"\033]0;owned\007 Welcome \377\n no line end"
+        self.command("ssh", SSH.format(noise=noise))
+        return self.open("ssh://ada@gpu[1-2]")
+
+    def ssh_refused(self) -> Source:
+        self.refuse("ssh", 255)
+        return self.open("ssh://gpu1")
+
+    def ssh_rubbish(self) -> Source:
+        self.command("ssh", "#!/bin/sh\nexec yes '\x1b[31m{\"gpumon_probe\"'\n")
+        return self.open("ssh://gpu1")
+
+    def demo(self) -> Source:
+        return self.open("demo:2x4")
+
+    def queue(self) -> Source:
+        self.scontrol()
+        return SlurmQueue("slurm", clock=SystemClock())
+
+    def queue_refused(self) -> Source:
+        self.refuse("scontrol", 1)
+        return SlurmQueue("slurm", clock=SystemClock())
+
+    def queue_rubbish(self) -> Source:
+        self.command("scontrol", f"#!/bin/sh\nprintf %s {shlex.quote(HOSTILE)}\n")
+        return SlurmQueue("slurm", clock=SystemClock())
+
+    def slurm(self) -> Source:
+        self.scontrol()
+        self.node()
+        self.command("ssh", SSH.format(noise="motd"))
+        return self.open("slurm")
+
+    def close(self) -> None:
+        for program in self.children:
+            program.kill()
+            program.communicate()
+
+
+SOUND = ("local", "single", "lost", "ssh", "demo", "queue", "slurm")
+TROUBLED = ("no_driver", "ssh_refused", "ssh_rubbish", "queue_refused", "queue_rubbish")
+
+
+@pytest.fixture
+def workshop(tmp_path: Path, standin: Start, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workshop]:
+    shop = Workshop(tmp_path, standin, monkeypatch)
+    yield shop
+    shop.close()
+
+
+@contextmanager
+def started(source: Source) -> Iterator[Callable[[], list[Frame]]]:
+    """A source that runs; afterwards it is closed twice and has left no child behind."""
+    before = children()
+    seen: list[Frame] = []
+
+    def look() -> list[Frame]:
+        seen.extend(source.poll())
+        return seen
+
+    source.start(lambda: None)
+    try:
+        yield look
+    finally:
+        source.close()
+        source.close()
+    source.wish(Wish(period_s=2.0))
+    source.poll()
+    eventually(lambda: children() <= before, "every child has ended")
+
+
+def settled(source: Source, look: Callable[[], list[Frame]]) -> list[Frame]:
+    """Every frame up to the first report or failure of everything."""
+
+    def is_settled() -> bool:
+        look()
+        return not source.pending()
+
+    eventually(is_settled, "nothing is awaited any more")
+    look()
+    eventually(is_settled, "nor what that set off")
+    return list(look())
+
+
+def texts(thing: Any) -> Iterator[str]:
+    """Every text within a frame, however deep."""
+    if isinstance(thing, str):
+        yield thing
+    elif isinstance(thing, dict):
+        for key, value in thing.items():
+            yield from texts(key)
+            yield from texts(value)
+    elif isinstance(thing, tuple):
+        for part in thing:
+            yield from texts(part)
+
+
+def assert_sound(frame: Frame, source: Source) -> None:
+    assert frame.origin == source.url
+    assert math.isfinite(frame.taken_at)
+    assert math.isfinite(frame.lateness_s)
+    assert all(text.isprintable() for text in texts(tuple(frame))), frame
+    for name, block in frame.blocks.items():
+        assert name in LABELS
+        assert len(set(block.keys)) == len(block.keys)
+        for key, column in block.columns.items():
+            assert CATALOGUE[key].block == name
+            assert len(column) == len(block.keys)
+            assert column.typecode == ("q" if CATALOGUE[key].kind.is_integer else "d")
+            for row in range(len(column)):
+                value = block.value(key, row)
+                if value is not None:
+                    assert CATALOGUE[key].low <= value <= CATALOGUE[key].high, (key, value)
+        for label, values in block.labels.items():
+            assert label in LABELS[name]
+            assert len(values) == len(block.keys)
+        for key, row in block.missing:
+            assert key in CATALOGUE or key in LABELS[name]
+            assert 0 <= row < len(block.keys)
+            assert isinstance(block.missing[key, row], Reason)
+    for error in frame.errors:
+        assert error.where
+        assert error.message
+
+
+@pytest.mark.parametrize("kind", [*SOUND, *TROUBLED])
+def test_frames_are_made_of_the_vocabulary_and_harmless(workshop: Workshop, kind: str) -> None:
+    source = getattr(workshop, kind)()
+    with started(source) as look:
+        frames = settled(source, look)
+    assert frames
+    for frame in frames:
+        assert_sound(frame, source)
+
+
+@pytest.mark.parametrize("kind", SOUND)
+def test_a_sound_target_gives_values_or_records(workshop: Workshop, kind: str) -> None:
+    source = getattr(workshop, kind)()
+    with started(source) as look:
+        frames = settled(source, look)
+    assert any(frame.block("gpu").keys or frame.queue for frame in frames)
+    if kind in ("ssh", "slurm"):
+        reached = {frame.node for frame in frames if frame.block("gpu").keys}
+        assert {"ssh": {"gpu1", "gpu2"}, "slurm": {"gpu02", "gpu03"}}[kind] <= reached
+    if kind in ("local", "single", "ssh", "slurm"):
+        named = {name for f in frames for name in f.block("process").labels.get("name", ())}
+        assert "\ufffd[31mx" in named
+    if kind in ("slurm", "queue"):
+        names = {job.name for frame in frames if frame.queue for job in frame.queue.jobs}
+        assert any("\ufffd]0;owned\ufffd\ufffd[bold]" in name for name in names)
+
+
+@pytest.mark.parametrize("kind", TROUBLED)
+def test_trouble_is_told_in_lines_that_name_it(workshop: Workshop, kind: str) -> None:
+    source = getattr(workshop, kind)()
+    with started(source) as look:
+        frames = settled(source, look)
+    errors = [error for frame in frames for error in frame.errors]
+    assert errors
+    for error in errors:
+        assert len(error.message) <= 256
+        assert "\n" not in error.message
+    assert not any(frame.queue for frame in frames)
+    assert any(error.hint for error in errors)
+
+
+@pytest.mark.parametrize("kind", [*SOUND, *TROUBLED])
+def test_before_the_start_nothing_runs_and_closing_is_enough(workshop: Workshop, kind: str) -> None:
+    source = getattr(workshop, kind)()
+    before = children()
+    assert source.pending()
+    if kind != "demo":
+        assert source.poll() == []
+    source.wish(Wish(period_s=3.0, zoom_nodes=("gpu1",)))
+    source.close()
+    source.close()
+    assert children() == before
+
+
+@pytest.mark.parametrize("kind", ["local", "ssh", "demo"])
+def test_frames_go_on_and_a_wish_changes_their_beat(workshop: Workshop, kind: str) -> None:
+    source = getattr(workshop, kind)()
+    with started(source) as look:
+        source.wish(Wish(period_s=0.1))
+        eventually(lambda: len(look()) >= 6, "six frames arrive")
+        times = [frame.taken_at for frame in look()]
+    assert times == sorted(times)
+
+
+HUNG = {
+    "local": lambda shop: shop.node().state,
+    "ssh": lambda shop: shop.command("ssh", "#!/bin/sh\ntrap '' TERM\nsleep 600 & wait\n"),
+    "queue": lambda shop: shop.command("scontrol", "#!/bin/sh\ntrap '' TERM\nsleep 600 & wait\n"),
+}
+
+
+@pytest.mark.parametrize("kind", HUNG)
+def test_what_never_answers_blocks_neither_start_nor_poll_nor_close(
+    workshop: Workshop, kind: str
+) -> None:
+    state = HUNG[kind](workshop)
+    if kind == "local":
+        state.hang("nvmlInitWithFlags")
+        state.write()
+    urls = {"local": "local", "ssh": "ssh://gpu[1-3]"}
+    source = SlurmQueue("slurm") if kind == "queue" else workshop.open(urls[kind])
+    before = children()
+    with started(source) as look:
+        eventually(lambda: children() - before, "it has started something")
+        for _ in range(1000):
+            assert look() == []
+        assert source.pending()
