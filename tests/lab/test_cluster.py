@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.lab.cluster import Cluster
+from tests.lab.conftest import SLOT
 from tests.lab.layout import CGROUP_ROOT, NODES, REPOSITORY, Layout
 from tests.lab.machine import LabError
 from tests.lab.prerequisites import unmet
@@ -202,7 +203,8 @@ def _each(option: str, values: list[str]) -> list[str]:
 def test_a_lab_that_a_dead_process_left_is_replaced_and_then_removed(
     lab_possible: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("GPUMON_LAB_SLOT", "2")
+    monkeypatch.delenv("GPUMON_LAB_STATE", raising=False)
+    monkeypatch.setenv("GPUMON_LAB_SLOT", str(Layout.chosen(SLOT).slot + 100))
     command = [sys.executable, "-m", "tests.lab", "up", "--no-gpumon"]
     subprocess.run(command, cwd=REPOSITORY, check=True)
     layout = Layout.chosen()
@@ -216,8 +218,8 @@ def test_a_lab_that_a_dead_process_left_is_replaced_and_then_removed(
     left.unlock()
 
     assert not any((CGROUP_ROOT / one / layout.cgroup).exists() for one in ("freezer", "devices"))
-    assert not [link for link in Path("/sys/class/net").iterdir() if "2-" in link.name]
-    assert not Path("/sys/class/net", layout.bridge).exists()
+    cables = [layout.cable(name) for name in left.machines]
+    assert not any(Path("/sys/class/net", name).exists() for name in [*cables, layout.bridge])
     assert not layout.state.exists()
     assert str(layout.state) not in Path("/proc/mounts").read_text()
     assert not _host_processes(lambda words: str(layout.state) in words)
