@@ -1,0 +1,220 @@
+"""The house rules that a machine can check: sizes, names, and the Python of the probe."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parent.parent.parent
+MAX_LINES = 400
+MAX_FUNCTION_LINES = 60
+CATCH_ALLS = {"utils", "util", "helpers", "helper", "manager", "managers", "common", "misc", "lib"}
+PROBE = sorted((ROOT / "gpumon" / "probe").glob("*.py"))
+NEWER_THAN_3_6 = {
+    "capture_output": "subprocess.run(capture_output=) is of 3.7",
+    "text": "subprocess(text=) is of 3.7",
+    "dataclasses": "the module is of 3.7",
+    "contextvars": "the module is of 3.7",
+    "importlib.resources": "the module is of 3.7",
+    "importlib.metadata": "the module is of 3.8",
+    "graphlib": "the module is of 3.9",
+    "zoneinfo": "the module is of 3.9",
+    "tomllib": "the module is of 3.11",
+    "monotonic_ns": "time.monotonic_ns is of 3.7",
+    "time_ns": "time.time_ns is of 3.7",
+    "perf_counter_ns": "time.perf_counter_ns is of 3.7",
+    "nullcontext": "contextlib.nullcontext is of 3.7",
+    "removeprefix": "str.removeprefix is of 3.9",
+    "removesuffix": "str.removesuffix is of 3.9",
+    "fromisoformat": "datetime.fromisoformat is of 3.7",
+    "cached_property": "functools.cached_property is of 3.8",
+    "Protocol": "typing.Protocol is of 3.8",
+    "Final": "typing.Final is of 3.8",
+    "Literal": "typing.Literal is of 3.8",
+    "TypedDict": "typing.TypedDict is of 3.8",
+    "missing_ok": "Path.unlink(missing_ok=) is of 3.8",
+    "prod": "math.prod is of 3.8",
+    "isascii": "str.isascii is of 3.7",
+    "get_running_loop": "asyncio.get_running_loop is of 3.7",
+    "reconfigure": "TextIOWrapper.reconfigure is of 3.7",
+    "native_id": "Thread.native_id is of 3.8",
+}
+HOOKS = {"__getattr__", "__class_getitem__"}
+BUILTIN_GENERICS = {"list", "dict", "set", "tuple", "frozenset", "type"}
+
+
+@lru_cache(maxsize=1)
+def sources() -> tuple[Path, ...]:
+    """Every Python file of the project, as git knows them where there is git."""
+    folders = ("gpumon", "detectors", "plugins", "tests", "tools")
+    files = [file for folder in folders for file in (ROOT / folder).rglob("*.py")]
+    return tuple(sorted(file for file in files if not {".venv", ".uv"} & set(file.parts)))
+
+
+def test_there_is_something_to_check() -> None:
+    assert len(sources()) > 100
+    assert len(PROBE) >= 8
+
+
+def test_no_file_is_longer_than_can_be_read_at_once() -> None:
+    lengths = {str(file): len(file.read_text().splitlines()) for file in sources()}
+    assert {file: lines for file, lines in lengths.items() if lines > MAX_LINES} == {}
+
+
+def functions(file: Path) -> Iterator[tuple[str, int]]:
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.end_lineno:
+            yield f"{file.relative_to(ROOT)}:{node.name}", node.end_lineno - node.lineno + 1
+
+
+def test_no_function_is_longer_than_a_screen() -> None:
+    long = {
+        name: lines
+        for file in sources()
+        for name, lines in functions(file)
+        if lines > MAX_FUNCTION_LINES
+    }
+    assert long == {}
+
+
+def test_no_module_is_a_drawer_for_everything() -> None:
+    names = {file for file in sources() if set(file.stem.lower().split("_")) & CATCH_ALLS}
+    assert names == set()
+
+
+def test_no_import_is_relative() -> None:
+    relative = [
+        f"{file}:{node.lineno}"
+        for file in sources()
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.ImportFrom) and node.level
+    ]
+    assert relative == []
+
+
+def test_every_module_but_the_probe_s_postpones_annotations() -> None:
+    lacking = [
+        str(file)
+        for file in sources()
+        if file not in PROBE
+        and file.relative_to(ROOT).parts[0] in ("gpumon", "detectors")
+        and any(
+            isinstance(n, ast.FunctionDef) and (n.returns or n.args.args)
+            for n in ast.walk(ast.parse(file.read_text()))
+        )
+        and "from __future__ import annotations" not in file.read_text()
+    ]
+    assert lacking == []
+
+
+def newer_things(tree: ast.AST) -> Iterator[str]:
+    """What a Python 3.6 would not find, as far as names tell."""
+    for node in ast.walk(tree):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [node.module or "", *(alias.name for alias in node.names)]
+            if node.module == "__future__" and "annotations" in names:
+                yield "from __future__ import annotations is of 3.7"
+        elif isinstance(node, ast.Attribute):
+            names = [node.attr]
+        elif isinstance(node, ast.keyword) and node.arg:
+            names = [node.arg]
+        elif isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
+            if node.value.id in BUILTIN_GENERICS:
+                yield f"{node.value.id}[...] is of 3.9"
+        elif isinstance(node, ast.FunctionDef) and node.name in (
+            "__getattr__",
+            "__class_getitem__",
+        ):
+            yield f"{node.name} of modules and classes is of 3.7"
+        for name in names:
+            if name in NEWER_THAN_3_6:
+                yield NEWER_THAN_3_6[name]
+
+
+@pytest.mark.parametrize("file", PROBE, ids=lambda file: file.name)
+def test_the_probe_is_python_3_6(file: Path) -> None:
+    tree = ast.parse(file.read_text(), file.name, feature_version=(3, 6))
+    assert list(newer_things(tree)) == []
+    assert "=}" not in file.read_text(), "f'{name=}' is of 3.8"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from __future__ import annotations",
+        "import dataclasses",
+        "from importlib import metadata as importlib_metadata\nimport importlib.metadata",
+        "run(x, capture_output=True)",
+        "run(x, text=True)",
+        "time.monotonic_ns()",
+        "def f(x: list[int]): pass",
+        "'x'.removeprefix('y')",
+        "from typing import Protocol",
+    ],
+)
+def test_the_check_for_3_6_finds_newer_things(code: str) -> None:
+    assert list(newer_things(ast.parse(code)))
+
+
+@pytest.mark.parametrize(
+    "code", ["(x := 1)", "def f(a, /): pass", "with (a as b): pass; match = 1"]
+)
+def test_the_parser_of_3_6_refuses_newer_forms(code: str) -> None:
+    with pytest.raises(SyntaxError):
+        ast.parse(code, feature_version=(3, 6))
+
+
+def test_the_probe_imports_only_the_standard_library_the_binding_and_itself() -> None:
+    found = set()
+    for file in PROBE:
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Import):
+                found |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                found.add(node.module or "")
+    outside = {name for name in found if not name.startswith("gpumon.probe")}
+    assert outside <= sys.stdlib_module_names | {"pynvml"}
+
+
+def test_the_probe_opens_files_for_reading_only_and_starts_nothing() -> None:
+    for file in PROBE:
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "open":
+                modes = [argument.value for argument in node.args[1:2]]
+                assert set(modes) <= {"r", "rb"}, f"{file.name}:{node.lineno}"
+            if isinstance(node, ast.Attribute):
+                assert node.attr not in {"Popen", "system", "kill", "unlink", "remove", "mkdir"}
+
+
+def test_nothing_is_marked_as_unfinished() -> None:
+    said = re.compile(r"\b(?:TODO|FIXME|XXX|HACK)\b")
+    marks = [
+        f"{file.relative_to(ROOT)}:{number}"
+        for file in sources()
+        if file != Path(__file__)
+        for number, line in enumerate(file.read_text().splitlines(), 1)
+        if said.search(line)
+    ]
+    assert marks == []
+
+
+def test_no_built_thing_is_in_git() -> None:
+    if not (ROOT / ".git").exists():
+        pytest.skip("no git here")
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.split("\0")
+    assert not [name for name in listed if re.search(r"\.(?:pyc|so|so\.1|o)$|/__pycache__/", name)]
