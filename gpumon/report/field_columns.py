@@ -110,8 +110,11 @@ def round_up(value: float) -> float:
 
 
 def past_cell(digest: Digest, row: FieldRow) -> Cell:
-    """The field over the last minutes as blocks, with the upper bound it is drawn against."""
+    """The last minutes as blocks with their upper bound; for a missing value the reason instead."""
     tick, field = digest.tick, row.field
+    reason = row.gpu.reason(field.key)
+    if reason is not None:
+        return Cell(reason_words(reason), Tone.WARN)
     if tick.history is None or scale(row.gpu, field, 1.0) is None:
         return EMPTY_CELL
     start = tick.at - span_s(digest)
@@ -132,14 +135,6 @@ def value_cell(_digest: Digest, row: FieldRow) -> Cell:
     if row.field.key == "clock_event_reasons":
         return Cell(", ".join(clock_event_names(int(value))) or "none")
     return Cell(units.quantity(value, row.field.unit))
-
-
-def why_cell(_digest: Digest, row: FieldRow) -> Cell:
-    """Why the value is missing, else what the field means."""
-    reason = row.gpu.reason(row.field.key)
-    if reason is not None:
-        return Cell(reason_words(reason), Tone.WARN)
-    return Cell(row.field.doc, Tone.DIM)
 
 
 FIELD_COLUMNS: Final[tuple[Column[FieldRow], ...]] = (
@@ -167,24 +162,24 @@ FIELD_COLUMNS: Final[tuple[Column[FieldRow], ...]] = (
     ),
     Column(
         "past",
-        "PAST, UP TO",
+        "PAST AND BOUND, OR WHY MISSING",
         PAST_WIDTH + 10,
         "left",
         1,
         past_cell,
         None,
         "The last minutes, from 0 to the bound beside it, the newest at the right; a blank is "
-        "unknown.",
+        "unknown. For a missing value the reason.",
     ),
     Column(
-        "why",
-        "MEANING, OR WHY IT IS MISSING",
+        "meaning",
+        "MEANING",
         20,
         "left",
         2,
-        why_cell,
+        lambda _d, r: Cell(r.field.doc, Tone.DIM),
         None,
-        "What the field means; for a missing value the reason.",
+        "What the field means.",
         120,
     ),
 )

@@ -17,6 +17,12 @@ def _number(value: int | None) -> Cell:
     return NO_VALUE if value is None else Cell(str(value))
 
 
+_OUT_OF_SERVICE: Final = frozenset(
+    {"down", "drain", "drained", "draining", "fail", "failing", "error", "not_responding"}
+)
+"""Node states and flags of sinfo(1) under which silence is no surprise."""
+
+
 def _text_order(text: str) -> SortKey | None:
     return (text,) if text else None
 
@@ -188,6 +194,9 @@ def fleet_why(digest: Digest, row: GpuRow) -> Cell:
 def _silent_node(row: GpuRow) -> Cell:
     if row.node.errors:
         return Cell(row.node.errors[0].message, Tone.BAD)
+    state = row.node.state or ""
+    if set(state.split("+")) & _OUT_OF_SERVICE:
+        return Cell(f"{state} in Slurm", Tone.BAD)
     if row.node.taken_at is None:
         return Cell("no telemetry yet", Tone.DIM)
     return Cell("shows no GPU", Tone.DIM)

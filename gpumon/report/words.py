@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from gpumon.report.digest import Digest
 
 REASONS: Final = {
-    Reason.NOT_SUPPORTED: "not offered by this GPU or its driver",
+    Reason.NOT_SUPPORTED: "not offered by GPU or driver",
     Reason.NO_PERMISSION: "this user may not read it",
     Reason.NOT_SAMPLED: "no sample yet",
     Reason.STALE: "stale",
     Reason.LOST: "the GPU fell off the bus",
-    Reason.GARBAGE: "the answer was out of range and was dropped",
-    Reason.FAILED: "reading it failed; see the errors (e)",
-    Reason.NO_PROCESS: "the process was gone before it could be read",
-    Reason.NOT_SHARED: "not asked for, or its owner does not share it",
+    Reason.GARBAGE: "out of range and dropped",
+    Reason.FAILED: "reading failed, see errors (e)",
+    Reason.NO_PROCESS: "the process was gone",
+    Reason.NOT_SHARED: "not asked for or not shared",
 }
 
 SEVERITY_TONES: Final = {

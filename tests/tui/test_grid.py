@@ -135,6 +135,20 @@ async def test_only_changed_lines_are_drawn_again(monkeypatch):
         assert [(region.y, region.height) for region in regions] == [(4, 1)]
 
 
+async def test_the_mark_of_the_cursor_moves_with_its_row(monkeypatch):
+    app = GridApp()
+    async with app.run_test(size=(40, 12)) as pilot:
+        app.grid.show(Digest(tick()), rows(4))
+        app.grid.move_to(1)
+        await pilot.pause()
+        regions = []
+        monkeypatch.setattr(app.grid, "refresh", lambda *r, **_k: regions.extend(r) or app.grid)
+        app.grid.show(Digest(tick()), rows(4, offset=3))
+        assert app.grid.current.key == "r1"
+        whole = {region.y for region in regions if region.width == app.grid.size.width}
+        assert whole == {1, 2}
+
+
 async def test_mouse():
     app = GridApp()
     seen = []

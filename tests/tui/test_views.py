@@ -134,11 +134,11 @@ async def test_gpu_with_data(stage, size):
 
 
 async def test_gpu_says_why_a_value_is_missing(stage):
-    async with stage(fleet(), (160, 50)) as s:
+    async with stage(fleet(), (80, 50)) as s:
         await s.press("enter", "enter")
         row = s.line_with("encoder_util_ratio")
         assert "–" in row
-        assert "not offered by this GPU or its driver" in row
+        assert "not offered by GPU or driver" in row
 
 
 async def test_gpu_stale_and_gone(stage):

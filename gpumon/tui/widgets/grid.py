@@ -86,7 +86,7 @@ class Grid(ScrollView, Generic[R], inherit_bindings=False):
         """Drawn in place of rows while there are none."""
         self._digest: Digest | None = None
         self._all: Sequence[R] = ()
-        self._rows: list[R] = []
+        self._rows: Sequence[R] = ()
         self._cursor = 0
         self._cursor_key: str | None = None
         self._placed: tuple[Placed[R], ...] = ()
@@ -96,7 +96,8 @@ class Grid(ScrollView, Generic[R], inherit_bindings=False):
 
     def show(self, digest: Digest, rows: Sequence[R]) -> None:
         """Show these rows of this tick."""
-        self._digest, self._all = digest, rows
+        self._digest = digest
+        self._all = sorted(rows, key=lambda row: self.plan.order(digest, row))
         self._arrange()
 
     def set_needle(self, needle: str) -> None:
@@ -131,7 +132,7 @@ class Grid(ScrollView, Generic[R], inherit_bindings=False):
         if needle:
             rows = [row for row in rows if needle in plan.search(digest, row)]
         count = len(self._rows)
-        was_in_view = self._is_in_view
+        was_in_view, cursor = self._is_in_view, self._cursor
         self._rows = self._sorted(digest, rows)
         self._follow()
         if len(self._rows) != count or not self._rows:
@@ -143,19 +144,17 @@ class Grid(ScrollView, Generic[R], inherit_bindings=False):
             self.refresh()
             return
         self._redraw_changed(before)
+        if self._cursor != cursor:
+            self._redraw_rows(cursor, self._cursor)
 
-    def _sorted(self, digest: Digest, rows: Sequence[R]) -> list[R]:
-        plan, sorting = self.plan, self.sorting
-        ordered = sorted(rows, key=lambda row: plan.order(digest, row))
-        column = next((c for c in plan.columns if c.key == sorting.key), None)
-        if column is None:
-            if sorting.is_descending:
-                ordered.reverse()
-            return ordered
+    def _sorted(self, digest: Digest, rows: Sequence[R]) -> Sequence[R]:
+        """The rows, which come in their first order, by the column that the user chose."""
+        sorting = self.sorting
+        column = next((c for c in self.plan.columns if c.key == sorting.key), None)
+        if column is None or column.order is None:
+            return rows[::-1] if sorting.is_descending else rows
         order = column.order
-        if order is None:
-            return ordered
-        return arranged(ordered, lambda row: order(digest, row), sorting.is_descending)
+        return arranged(rows, lambda row: order(digest, row), sorting.is_descending)
 
     def _follow(self) -> None:
         """Keep the cursor on its row; an untouched cursor stays on top."""
@@ -215,6 +214,10 @@ class Grid(ScrollView, Generic[R], inherit_bindings=False):
                 first, last = self._placed[changed[0]], self._placed[changed[-1]]
                 self.refresh(Region(first.x + MARGIN, y, last.x + last.width - first.x, 1))
 
+    def _redraw_rows(self, *indices: int) -> None:
+        for index in indices:
+            self.refresh(Region(0, index - self.scroll_offset.y + 1, self.size.width, 1))
+
     def render_line(self, y: int) -> Strip:
         """The titles, a row, or a line of the notice."""
         width = self.size.width
@@ -272,8 +275,7 @@ class Grid(ScrollView, Generic[R], inherit_bindings=False):
         old, self._cursor = self._cursor, index
         self._cursor_key = self.plan.key(self._rows[index])
         self._scroll_to_cursor()
-        for row in (old, index):
-            self.refresh(Region(0, row - self.scroll_offset.y + 1, self.size.width, 1))
+        self._redraw_rows(old, index)
 
     def move_to_end(self) -> None:
         """Put the cursor on the last row."""

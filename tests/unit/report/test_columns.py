@@ -7,15 +7,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from gpumon.model.cluster import Rank
+from gpumon.model.cluster import Node, Rank
 from gpumon.model.finding import Confidence, Coverage, Severity
+from gpumon.model.frame import SourceError
+from gpumon.model.missing import Reason
 from gpumon.report.columns import Cell, Column, Tone, arranged, fit, place, wrap
 from gpumon.report.digest import Digest
 from gpumon.report.field_columns import FIELD_COLUMNS, bars, field_rows, round_up, scale
 from gpumon.report.gpu_cells import activity_cell, pcie_cell, throttle_cell
 from gpumon.report.gpu_columns import FLEET_COLUMNS, RANK_COLUMNS, fleet_why, rank_why
 from gpumon.report.job_columns import JOB_COLUMNS, default_order
-from gpumon.report.words import verdict_cell
+from gpumon.report.words import reason_words, verdict_cell
 from tests.ticks import AT, BUSY, finding, fleet, gpu, job, job_with_gpus, tick
 
 TABLES = {
@@ -303,7 +305,29 @@ def test_an_idle_gpu_that_a_job_holds_stands_out_in_the_fleet():
     assert fleet_why(digest, digest.gpu_rows[0]).text == ""
 
 
+@pytest.mark.parametrize(
+    ("state", "errors", "cell"),
+    [
+        (None, (), Cell("no telemetry yet", Tone.DIM)),
+        ("idle", (), Cell("no telemetry yet", Tone.DIM)),
+        ("down+not_responding", (), Cell("down+not_responding in Slurm", Tone.BAD)),
+        ("idle+drain", (), Cell("idle+drain in Slurm", Tone.BAD)),
+        ("idle", (SourceError("n", "refused"),), Cell("refused", Tone.BAD)),
+    ],
+)
+def test_a_node_without_gpus_says_why(state, errors, cell):
+    node = Node("n", (), None, False, state, errors)
+    digest = Digest(tick((), [], nodes={"n": node}))
+    assert fleet_why(digest, digest.gpu_rows[0]) == cell
+
+
 # Fields
+
+
+def test_every_reason_fits_its_column():
+    room = next(c.width for c in FIELD_COLUMNS if c.key == "past")
+    for reason in Reason:
+        assert 0 < len(reason_words(reason)) <= room
 
 
 def test_a_missing_field_says_why_in_words():
@@ -311,7 +335,7 @@ def test_a_missing_field_says_why_in_words():
     board = next(iter(picture.gpus.values()))
     row = next(r for r in field_rows(board) if r.key == "encoder_util_ratio")
     assert shown(picture, FIELD_COLUMNS, row)["value"] == "–"
-    assert shown(picture, FIELD_COLUMNS, row)["why"] == "not offered by this GPU or its driver"
+    assert shown(picture, FIELD_COLUMNS, row)["past"] == "not offered by GPU or driver"
 
 
 def test_bars_have_fixed_bounds_and_blanks_for_the_unknown():
