@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.report import units
-from gpumon.report.columns import Cell, Line, Tone, safe, text_width
+from gpumon.report.columns import Cell, Line, Tone, fit, safe, text_width
 
 if TYPE_CHECKING:
     from gpumon.model.tick import Tick
@@ -30,6 +30,8 @@ def join_fitting(parts: list[Cell], width: int, gap: str = " · ") -> Line:
         size = text_width(safe(part.text)) + (len(gap) if line else 0)
         if line and taken + size > width:
             continue
+        if taken + size > width:
+            part = Cell(fit(part.text, max(1, width - 2)), part.tone)
         if line:
             line.append(Cell(gap, Tone.DIM))
         line.append(part)

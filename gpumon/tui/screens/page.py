@@ -182,7 +182,7 @@ def _about(digest: Digest, finding: Finding) -> list[Line]:
     return [(Cell(f"{job.label} ", Tone.STRONG), Cell(f"{job.user} {job.name}", Tone.DIM))]
 
 
-def errors_page() -> Page:
+def errors_page(view: View) -> Page:
     """How the targets fare and everything that failed."""
 
     def entries(digest: Digest | None, width: int) -> list[list[Line]]:
@@ -197,4 +197,4 @@ def errors_page() -> Page:
             found.append(paragraph("None.", width, Tone.GOOD))
         return found
 
-    return Page("errors", (), entries)
+    return Page("errors", view.trail(), entries)

@@ -183,7 +183,7 @@ class TableView(View, Generic[R]):
         """Targets and errors."""
         from gpumon.tui.screens.page import errors_page
 
-        self.app.push_screen(errors_page())
+        self.app.push_screen(errors_page(self))
 
 
 def _indented(lines: list[Line]) -> list[Line]:

@@ -28,7 +28,7 @@ class Prompt(Input):
             super().__init__()
 
     def __init__(self, value: str, what: str) -> None:
-        super().__init__(value, placeholder=what, compact=True, select_on_focus=False)
+        super().__init__(value, placeholder=what, select_on_focus=False)
 
     def action_drop(self) -> None:
         """Leave without a filter."""
