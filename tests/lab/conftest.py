@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 # Not the slot of the command line, so that a lab that somebody looks at survives a test run.
 SLOT = 1
-LOCK_TIMEOUT_S = 600.0
+# A second worker, or a second test run, waits for the whole lab tests of the first.
+LOCK_TIMEOUT_S = 1800.0
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

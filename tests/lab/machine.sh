@@ -97,7 +97,7 @@ start_head() {
     fi
     slurmctld
     install -d -o slurmrest -g slurmrest /run/slurmrest
-    as_rest="setpriv --reuid daemon --regid daemon --clear-groups"
+    as_rest="setpriv --reuid slurmrest --regid slurmrest --clear-groups"
     SLURM_JWT=daemon $as_rest slurmrestd -a rest_auth/jwt 0.0.0.0:6820 \
         </dev/null >/var/log/slurmrestd-jwt.log 2>&1 &
     $as_rest slurmrestd -a rest_auth/local unix:/run/slurmrest/rest.sock \

@@ -196,6 +196,13 @@ def test_rest_answers_with_a_token_only(cluster: Cluster) -> None:
     assert refused.endswith("401")
 
 
+def test_the_local_rest_socket_knows_its_peer_by_uid(cluster: Cluster) -> None:
+    command = ["curl", "-s", "--retry", "10", "--retry-connrefused", "-w", "%{http_code}"]
+    command += ["--unix-socket", "/run/slurmrest/rest.sock", "http://x/slurm/v0.0.38/ping"]
+    assert cluster.run_on("head", command).stdout.endswith("200")
+    assert cluster.run_as("alice", command).stdout.endswith("401")
+
+
 def _each(option: str, values: list[str]) -> list[str]:
     return [word for value in values for word in (option, value)]
 
