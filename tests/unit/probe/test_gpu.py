@@ -318,14 +318,33 @@ def test_a_driver_that_refuses_says_so_by_value(standin: Start) -> None:
     assert value(frame, "sm_clock_mhz", row=1) == 345
 
 
+def test_a_metric_that_fails_is_missing_and_the_others_are_there(standin: Start) -> None:
+    node = standin("h100", gpus=1)
+    node.state.gpm(0, 2, 61.5)
+    node.state.gpm_error(0, 5, 999)
+    node.state.gpm_error(0, 10, 3)
+    node.state.write()
+    with Probe() as probe:
+        frame = probe.frame(sampled)
+    assert value(frame, "sm_active_ratio") == 0.615
+    for key, why in (
+        ("tensor_active_ratio", Reason.FAILED),
+        ("dram_active_ratio", Reason.NOT_SUPPORTED),
+    ):
+        assert (value(frame, key), reason(frame, key)) == (None, why)
+
+
 def test_what_the_driver_does_not_know_is_asked_only_once(standin: Start) -> None:
     node = standin("rtx", gpus=1)
+    node.state.gpu(0, temp_c=None)
+    node.state.write()
     with Probe() as probe:
         for _ in range(4):
-            probe.frame()
+            assert reason(probe.frame(), "temp_c") is Reason.NOT_SUPPORTED
     calls = node.counts()
+    assert calls["nvmlDeviceGetTemperature"].total == 1
     assert calls["nvmlGpmQueryDeviceSupport"].total == 1
-    assert calls["nvmlDeviceGetTemperature"].total >= 4
+    assert calls["nvmlDeviceGetUtilizationRates"].total >= 4
     assert "nvmlGpmSampleGet" not in calls
     # Of the calls that give caps, links and identity, none is made for every frame.
     for rare in ("nvmlDeviceGetEnforcedPowerLimit", "nvmlDeviceGetUUID", "nvmlDeviceGetName"):
