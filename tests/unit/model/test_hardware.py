@@ -1,0 +1,195 @@
+"""Data sheets: found by exact names alone, and honest about what is not known."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpumon.model.hardware import SHEETS, Basis, Sheet, sheet_for
+
+MIB = 2**20
+
+REPORTED = {
+    "Tesla V100-SXM2-16GB": (16160 * MIB, 300, "V100 SXM2 16 GB"),
+    "Tesla V100-SXM2-32GB": (32510 * MIB, 300, "V100 SXM2 32 GB"),
+    "Tesla T4": (15360 * MIB, 70, "T4"),
+    "NVIDIA A10": (23028 * MIB, 150, "A10"),
+    "NVIDIA A30": (24576 * MIB, 165, "A30"),
+    "NVIDIA A100-PCIE-40GB": (40960 * MIB, 250, "A100 PCIe 40 GB"),
+    "NVIDIA A100 80GB PCIe": (81920 * MIB, 300, "A100 PCIe 80 GB"),
+    "NVIDIA A100-SXM4-40GB": (42297524224, 400, "A100 SXM 40 GB"),
+    "NVIDIA A100-SXM4-80GB": (84990623744, 400, "A100 SXM 80 GB"),
+    "NVIDIA L4": (23034 * MIB, 72, "L4"),
+    "NVIDIA L40S": (46068 * MIB, 350, "L40S"),
+    "NVIDIA RTX 6000 Ada Generation": (49140 * MIB, 300, "RTX 6000 Ada"),
+    "NVIDIA H100 PCIe": (81559 * MIB, 350, "H100 PCIe"),
+    "NVIDIA H100 NVL": (95830 * MIB, 400, "H100 NVL"),
+    "NVIDIA H100 80GB HBM3": (85520809984, 700, "H100 SXM"),
+    "NVIDIA H200": (150754820096, 700, "H200 SXM"),
+    "NVIDIA GH200 480GB": (97871 * MIB, 900, "GH200 96 GB"),
+    "NVIDIA GH200 144G HBM3e": (153008209920, 900, "GH200 141 GB"),
+    "NVIDIA B200": (183359 * MIB, 1000, "B200 SXM"),
+    "NVIDIA GB200": (189471 * MIB, 1200, "GB200"),
+    "NVIDIA B300 SXM6 AC": (275040 * MIB, 1100, "B300 SXM"),
+    "NVIDIA GB300": (284208 * MIB, 1400, "GB300"),
+}
+"""Memory as drivers report it, power limit, and the product that it is."""
+
+every_sheet = pytest.mark.parametrize("sheet", SHEETS, ids=lambda sheet: sheet.product)
+
+
+def found(name: str) -> Sheet:
+    memory, limit, _ = REPORTED[name]
+    sheet = sheet_for(name, memory, limit)
+    assert sheet is not None
+    return sheet
+
+
+@pytest.mark.parametrize("name", REPORTED)
+def test_what_a_driver_reports_finds_its_sheet(name: str) -> None:
+    assert found(name).product == REPORTED[name][2]
+
+
+def test_every_sheet_with_a_name_is_found_in_a_test() -> None:
+    assert {s.product for s in SHEETS if s.names} == {
+        product for _, _, product in REPORTED.values()
+    }
+    assert [sheet.product for sheet in SHEETS if not sheet.names] == ["B100 SXM"]
+
+
+def test_no_name_belongs_to_two_products() -> None:
+    names = [name for sheet in SHEETS for name in sheet.names]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "NVIDIA H20",
+        "NVIDIA H20-3e",
+        "NVIDIA H200 NVL",
+        "NVIDIA H800",
+        "NVIDIA H100",
+        "NVIDIA A10G",
+        "NVIDIA A100X",
+        "NVIDIA A800-SXM4-80GB",
+        "NVIDIA A100-SXM-64GB",
+        "NVIDIA L40",
+        "NVIDIA L20",
+        "NVIDIA RTX 6000",
+        "Quadro RTX 6000",
+        "NVIDIA RTX A6000",
+        "NVIDIA GB10",
+        "NVIDIA B20",
+        "B200",
+        "nvidia b200",
+        "NVIDIA B200 ",
+        "NVIDIA GeForce RTX 4090",
+        "Tesla V100-PCIE-16GB",
+        "NVIDIA H100 80GB HBM3 MIG 1g.10gb",
+        "NVIDIA A100-SXM4-40GB MIG 3g.20gb",
+        "GRID A100-10C",
+        "NVIDIA A100-4-20C",
+        "NVIDIA L40S-48Q",
+        "",
+        None,
+    ],
+)
+@pytest.mark.parametrize("memory", [memory for memory, _, _ in REPORTED.values()])
+def test_a_name_that_only_looks_like_a_known_one_is_unknown(name: str | None, memory: int) -> None:
+    assert sheet_for(name, memory, None) is None
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("NVIDIA B200", "NVIDIA GB200"),
+        ("NVIDIA B300 SXM6 AC", "NVIDIA GB300"),
+        ("NVIDIA L4", "NVIDIA L40S"),
+        ("NVIDIA H100 PCIe", "NVIDIA H100 80GB HBM3"),
+        ("NVIDIA H100 NVL", "NVIDIA H100 80GB HBM3"),
+        ("NVIDIA A10", "NVIDIA A100-SXM4-40GB"),
+        ("NVIDIA H100 80GB HBM3", "NVIDIA GH200 480GB"),
+    ],
+)
+def test_names_that_contain_one_another_have_different_figures(one: str, other: str) -> None:
+    assert found(one) != found(other)
+    memory, limit, _ = REPORTED[other]
+    swapped = sheet_for(one, memory, limit)
+    assert swapped is None or swapped.product == REPORTED[one][2]
+
+
+def test_memory_tells_a_slice_from_the_whole() -> None:
+    whole = REPORTED["NVIDIA H100 80GB HBM3"][0]
+    assert sheet_for("NVIDIA H100 80GB HBM3", whole, 700) is not None
+    assert sheet_for("NVIDIA H100 80GB HBM3", whole / 2, 700) is None
+    assert sheet_for("NVIDIA H100 80GB HBM3", whole * 1.2, 700) is None
+    assert sheet_for("NVIDIA H100 80GB HBM3", None, 700) is None
+    # The 480 GB of the name are the CPU's memory.
+    assert sheet_for("NVIDIA GH200 480GB", 480e9, 900) is None
+
+
+def test_a_power_limit_may_be_lowered_but_not_beyond_the_product() -> None:
+    memory = REPORTED["NVIDIA H200"][0]
+    assert sheet_for("NVIDIA H200", memory, 350) is sheet_for("NVIDIA H200", memory, 700)
+    assert sheet_for("NVIDIA H200", memory, None) is sheet_for("NVIDIA H200", memory, 700)
+    assert sheet_for("NVIDIA H200", memory, 1000) is None
+    assert sheet_for("NVIDIA A100-SXM4-80GB", 84990623744, 500) is not None
+
+
+@every_sheet
+def test_figures_are_whole_and_say_where_they_come_from(sheet: Sheet) -> None:
+    figures = [
+        sheet.memory_bytes,
+        sheet.memory_bytes_per_s,
+        sheet.tdp_w,
+        *sheet.dense_tflops.values(),
+        *sheet.achievable_tflops.values(),
+        *(sheet.nvlink_links, sheet.nvlink_bytes_per_s, sheet.pcie_gen, sheet.pcie_lanes),
+    ]
+    for figure in figures:
+        if figure is not None:
+            assert figure.value > 0
+            assert figure.source
+            assert (figure.basis is Basis.SEEN) == figure.source.startswith("stas00/ml-engineering")
+    assert "fp32" in sheet.dense_tflops
+    assert "fp16" in sheet.dense_tflops
+
+
+@every_sheet
+def test_lower_precision_is_never_slower_and_the_achieved_below_the_peak(sheet: Sheet) -> None:
+    order = ("fp32", "tf32", "fp16", "fp8", "fp4", "nvfp4")
+    peaks = [sheet.dense_tflops[key].value for key in order if key in sheet.dense_tflops]
+    assert peaks == sorted(peaks)
+    for precision, figure in sheet.achievable_tflops.items():
+        assert 0.5 < figure.value / sheet.dense_tflops[precision].value < 1
+
+
+def test_figures_of_the_sheets_that_were_read() -> None:
+    h100, h200, gb200 = (
+        found(name) for name in ("NVIDIA H100 80GB HBM3", "NVIDIA H200", "NVIDIA GB200")
+    )
+    assert h100.dense_tflops["bf16"].value == 989
+    assert h100.dense_tflops["fp8"].value == 1979
+    assert h100.achievable_tflops["bf16"].value == 794.5
+    assert h100.memory_bytes_per_s.value == pytest.approx(3.35e12)
+    assert h200.memory_bytes_per_s.value == pytest.approx(4.8e12)
+    assert "bf16" not in h200.achievable_tflops
+    assert gb200.dense_tflops["fp4"].value == 10000
+    assert "bf16" not in found("Tesla T4").dense_tflops
+
+
+def test_links_are_counted_in_one_direction() -> None:
+    a100, h100, b200 = (
+        found(name) for name in ("NVIDIA A100-SXM4-80GB", "NVIDIA H100 80GB HBM3", "NVIDIA B200")
+    )
+    assert (a100.link_bytes_per_s, h100.link_bytes_per_s, b200.link_bytes_per_s) == (
+        25e9,
+        25e9,
+        50e9,
+    )
+    assert h100.nvlink_bytes_per_s
+    assert h100.nvlink_bytes_per_s.value == 450e9
+    assert found("NVIDIA GB200").link_bytes_per_s is None
+    assert found("NVIDIA L40S").nvlink_bytes_per_s is None
+    assert found("NVIDIA H100 PCIe").has_bridge_only
+    assert not h100.has_bridge_only

@@ -1,0 +1,81 @@
+"""Error numbers of the driver: what is known, what an application did, what nobody knows."""
+
+from __future__ import annotations
+
+import pynvml
+import pytest
+
+from gpumon.model.xid import (
+    APPLICATION_XIDS,
+    FABRIC_HEALTH,
+    FABRIC_STATES,
+    RECOVERY_ACTIONS,
+    XIDS,
+    Action,
+    name_of,
+    xid,
+)
+
+
+@pytest.mark.parametrize(
+    ("number", "meaning", "action"),
+    [
+        (13, "graphics engine exception", Action.RESTART_APP),
+        (48, "double-bit ECC error", Action.CHECK_ECC),
+        (63, "row remapping event", Action.NONE),
+        (79, "GPU has fallen off the bus", Action.RESTART_NODE),
+        (95, "uncontained memory error", Action.RESET_GPU),
+        (119, "GSP RPC timeout", Action.RESET_GPU),
+        (144, "NVLink 5: SAW error", Action.CHECK_LINK),
+        (150, "NVLink 5: MSE error", Action.CHECK_LINK),
+        (154, "recovery action changed", Action.SEE_RECOVERY),
+    ],
+)
+def test_a_listed_number_has_its_meaning_and_action(
+    number: int, meaning: str, action: Action
+) -> None:
+    found = xid(number)
+    assert (found.meaning, found.action) == (meaning, action)
+    assert found.is_known
+
+
+def test_what_an_application_did_is_no_fault_of_the_machine() -> None:
+    assert {13, 31, 43, 45, 68, 109} == APPLICATION_XIDS
+    assert {entry.number for entry in XIDS.values() if entry.is_application} == APPLICATION_XIDS
+    for number in (48, 64, 79, 95, 119, 140):
+        assert not xid(number).is_application
+
+
+@pytest.mark.parametrize("number", [0, 1, 999, 2**31, -1])
+def test_an_unlisted_number_is_said_to_be_unknown(number: int) -> None:
+    found = xid(number)
+    assert not found.is_known
+    assert found.number == number
+    assert found.meaning == "not in the catalogue"
+    assert found.action is Action.ASK_VENDOR
+    assert not found.is_application
+
+
+def test_no_number_is_listed_twice_and_advice_fits_a_line() -> None:
+    assert list(XIDS) == sorted(set(XIDS))
+    assert all(0 < len(action.value) <= 80 for action in Action)
+    assert all(0 < len(entry.meaning) <= 50 for entry in XIDS.values())
+
+
+def test_tables_hold_every_value_that_the_binding_names() -> None:
+    def values(start: str, *without: str) -> set[int]:
+        return {
+            value
+            for name, value in vars(pynvml).items()
+            if name.startswith(start) and name not in without
+        }
+
+    assert values("NVML_GPU_FABRIC_STATE_") == set(FABRIC_STATES)
+    assert values("NVML_GPU_FABRIC_HEALTH_SUMMARY_") == set(FABRIC_HEALTH)
+    assert values("NVML_GPU_RECOVERY_ACTION_") == set(RECOVERY_ACTIONS)
+
+
+def test_a_value_without_a_name_stays_a_number() -> None:
+    assert name_of(2.0, RECOVERY_ACTIONS) == "reboot the node"
+    assert name_of(9, RECOVERY_ACTIONS) == "9"
+    assert name_of(None, RECOVERY_ACTIONS) is None
