@@ -48,14 +48,20 @@ class Shot(NamedTuple):
     keys: tuple[str, ...]
 
 
-SHOTS: Final = (
-    Shot("jobs", (160, 30), ()),
-    Shot("jobs-80x24", (80, 24), ()),
-    Shot("job", (160, 30), ("Enter",)),
-    Shot("job-80x24", (80, 24), ("Enter",)),
-    Shot("gpu", (160, 44), ("Enter", "Enter")),
-    Shot("gpus", (160, 40), ("Tab",)),
-    Shot("findings-80x24", (80, 24), ("f",)),
+VIEWS: Final = (
+    ("jobs", ()),
+    ("job", ("Enter",)),
+    ("gpu", ("Enter", "Enter")),
+    ("gpus", ("Tab",)),
+    ("findings", ("f",)),
+    ("help", ("?",)),
+)
+"""Every view and the keys that lead to it."""
+
+SHOTS: Final = tuple(
+    Shot(name + suffix, size, keys)
+    for name, keys in VIEWS
+    for suffix, size in (("", (160, 50)), ("-80x24", (80, 24)))
 )
 
 
