@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from gpumon.model.cluster import Allocation, Gpu, Job, Process, SlurmNode
-    from gpumon.model.frame import Frame, QueueRecords, SourceError
+    from gpumon.model.frame import Block, Frame, QueueRecords, SourceError
 
 _DEVICE: Final = re.compile(r"/dev/nvidia(\d+)\Z")
 
@@ -106,9 +106,10 @@ def _nodes(
     fresh_from: float,
 ) -> dict[str, Node]:
     newest: dict[str, Frame] = {}
-    for name, frame in named:
-        if name not in newest or frame.taken_at > newest[name].taken_at:
-            newest[name] = frame
+    blocks: dict[str, dict[str, Block]] = {}
+    for name, frame in sorted(named, key=lambda pair: pair[1].taken_at):
+        newest[name] = frame
+        blocks.setdefault(name, {}).update(frame.blocks)
     states = {node.name: node.state for node in queue.nodes} if queue else {}
     nodes = {}
     for name in dict.fromkeys((*states, *newest, *errors)):
@@ -123,6 +124,7 @@ def _nodes(
             errors.get(name, ()),
             frame_now.lateness_s if frame_now else None,
             frame_now.block("node") if frame_now else None,
+            blocks.get(name, {}),
         )
     return nodes
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpumon.model.missing import Reason
@@ -136,6 +137,8 @@ class Node(NamedTuple):
     lateness_s: float | None = None
     block: Block | None = None
     """The `node` block of its newest frame."""
+    blocks: Mapping[str, Block] = MappingProxyType({})
+    """Every block by name, each from the newest frame that has it: links, ports, mounts, …"""
 
 
 class Rank(NamedTuple):

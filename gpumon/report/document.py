@@ -9,21 +9,19 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from gpumon import __version__
-from gpumon.model.fields import NODE_FIELDS, clock_event_names
-from gpumon.model.gpu_fields import GPU_FIELDS
+from gpumon.report.entities import number
+from gpumon.report.machines import Machine, cgroups
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gpumon.model.cluster import Gpu, JobView, Node, Process, Rank
+    from gpumon.model.cluster import JobView, Node, Rank
     from gpumon.model.finding import Coverage, Finding
     from gpumon.model.frame import SourceError
     from gpumon.model.tick import TargetState, Tick
 
 SCHEMA: Final = "gpumon-document/1"
 """Name and major version of the document's form."""
-
-GPU_KEYS: Final = tuple(field.key for field in GPU_FIELDS if field.key != "index")
 
 
 def moment(at: float | None) -> str | None:
@@ -48,6 +46,7 @@ def document(tick: Tick, keeps: Callable[[JobView], bool] | None = None) -> dict
         for finding in tick.findings
         if keeps is None or finding.subject.partition("/")[0] in subjects
     ]
+    used = cgroups(tick.nodes)
     return {
         "schema": SCHEMA,
         "tool": {"name": "gpumon", "version": __version__},
@@ -55,7 +54,7 @@ def document(tick: Tick, keeps: Callable[[JobView], bool] | None = None) -> dict
         "observed_since": moment(tick.observed_since),
         "targets": [_target(target) for target in tick.targets],
         "nodes": [_node(tick, node) for node in tick.nodes.values()],
-        "jobs": [_job(view) for view in jobs],
+        "jobs": [_job(view, used.get(view.job.job_id, [])) for view in jobs],
         "findings": [_finding(finding) for finding in findings],
         "coverage": [_coverage(coverage) for coverage in tick.coverage],
         "errors": [_error(error) for error in tick.errors],
@@ -76,61 +75,22 @@ def _target(target: TargetState) -> dict[str, Any]:
 
 
 def _node(tick: Tick, node: Node) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    for field in NODE_FIELDS:
-        value = None
-        if node.block is not None and node.block.keys and not node.is_stale:
-            value = node.block.value(field.key, 0)
-        values[field.key] = _number(value)
-    facts = {
-        label: node.block.label(label, 0) if node.block is not None and node.block.keys else None
-        for label in ("driver_version", "nvml_version")
-    }
+    machine = Machine(node)
     return {
         "name": node.name,
         "state": node.state,
         "age_s": None if node.taken_at is None else round(tick.at - node.taken_at, 3),
         "stale": node.is_stale,
         "lateness_s": node.lateness_s,
-        **facts,
-        **values,
-        "gpus": [_gpu(tick.gpus[uuid]) for uuid in node.gpu_uuids],
+        **machine.host(),
+        "gpus": [machine.gpu(tick.gpus[uuid]) for uuid in node.gpu_uuids],
+        "nics": machine.nics(),
+        "filesystems": machine.filesystems(),
         "errors": [_error(error) for error in node.errors],
     }
 
 
-def _gpu(gpu: Gpu) -> dict[str, Any]:
-    values = {key: _number(gpu.value(key)) for key in GPU_KEYS}
-    missing = {key: gpu.reason(key) for key, value in values.items() if value is None}
-    mask = gpu.value("clock_event_reasons")
-    return {
-        "uuid": gpu.uuid,
-        "index": gpu.nvml_index,
-        "name": gpu.label("name"),
-        "pci_bus_id": gpu.label("pci_bus_id"),
-        "origin": gpu.origin,
-        "stale": gpu.is_stale,
-        **values,
-        "clock_event_names": None if mask is None else list(clock_event_names(int(mask))),
-        "missing": {key: str(reason) for key, reason in missing.items()},
-        "links": [],
-        "processes": [_process(process, gpu.uuid) for process in gpu.processes],
-    }
-
-
-def _process(process: Process, uuid: str) -> dict[str, Any]:
-    return {
-        "pid": process.pid,
-        "name": process.name,
-        "uid": process.uid,
-        "job_id": process.job_id,
-        "step": process.step,
-        "mem_used_bytes": _number(process.mem_used_bytes.get(uuid)),
-        "start_time_s": _number(process.start_time_s),
-    }
-
-
-def _job(view: JobView) -> dict[str, Any]:
+def _job(view: JobView, used: list[dict[str, Any]]) -> dict[str, Any]:
     job = view.job
     return {
         "job_id": job.job_id,
@@ -151,6 +111,7 @@ def _job(view: JobView) -> dict[str, Any]:
         "gpus": list(view.gpu_uuids),
         "gpus_unknown": view.gpus_unknown,
         "ranks": [_rank(rank) for rank in view.ranks],
+        "cgroups": used,
         "contradictions": list(view.contradictions),
     }
 
@@ -179,7 +140,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "confidence": finding.confidence.value,
         "summary": finding.summary,
         "evidence": [
-            {"field": e.field, "subject": e.subject, "text": e.text, "value": _number(e.value)}
+            {"field": e.field, "subject": e.subject, "text": e.text, "value": number(e.value)}
             for e in finding.evidence
         ],
         "window": {
@@ -191,7 +152,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "first_seen": moment(finding.first_seen),
         "last_seen": moment(finding.last_seen),
         "advice": list(finding.advice),
-        "gpu_seconds": _number(finding.gpu_seconds),
+        "gpu_seconds": number(finding.gpu_seconds),
     }
 
 
@@ -204,10 +165,3 @@ def _coverage(coverage: Coverage) -> dict[str, Any]:
         "missing_fields": list(coverage.missing_fields),
         "note": coverage.note or None,
     }
-
-
-def _number(value: float | None) -> float | int | None:
-    """The number as JSON writes it: whole values as integers, others to six digits."""
-    if value is None or isinstance(value, int):
-        return value
-    return int(value) if value.is_integer() else round(value, 6)

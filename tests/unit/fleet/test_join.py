@@ -173,3 +173,14 @@ def test_a_node_that_only_fails_is_shown_with_its_error():
     assert seen.nodes["gpu02"].errors == (error,)
     assert seen.nodes["gpu02"].taken_at is None
     assert seen.nodes["gpu01"].state == "mixed"
+
+
+def test_of_every_block_a_node_shows_the_newest():
+    old = frame("gpu01", {"gpu": gpu_block("gpu01", [0]), "nic": gpu_block("gpu01", [1])}, at=98.0)
+    new = frame("gpu01", {"gpu": gpu_block("gpu01", [2])}, at=99.0, origin="local")
+    seen = picture([new, old]).nodes["gpu01"]
+    assert {name: block.keys for name, block in seen.blocks.items()} == {
+        "gpu": (uuid("gpu01", 2),),
+        "nic": (uuid("gpu01", 1),),
+    }
+    assert seen.taken_at == 99.0

@@ -14,14 +14,16 @@ from jsonschema import Draft202012Validator
 
 from gpumon.cli import main
 from gpumon.model.cluster import Process
-from gpumon.model.fields import NODE_FIELDS
+from gpumon.model.fields import CATALOGUE, LABELS, NODE_FIELDS
 from gpumon.model.finding import Coverage
-from gpumon.model.frame import Block, SourceError, column_for
+from gpumon.model.frame import EMPTY_BLOCK, Block, SourceError, column_for
 from gpumon.model.gpu_fields import GPU_FIELDS
 from gpumon.model.missing import Reason
 from gpumon.report.document import SCHEMA, document, moment
+from gpumon.report.machines import WRITTEN_APART
 from tests import ticks
 from tests.lab.standin.driver import CompilerMissingError, start
+from tools.schema import OBJECTS, text_of, updated
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -107,15 +109,139 @@ def test_schema_is_a_schema_with_every_key_described() -> None:
     assert undescribed == []
 
 
-def test_schema_says_of_a_field_what_the_catalogue_says() -> None:
-    for fields, name in ((GPU_FIELDS, "gpu"), (NODE_FIELDS, "node")):
-        for field in fields:
-            form = FORM["$defs"][name]["properties"][field.key]
+def test_schema_says_of_every_field_what_the_catalogue_says() -> None:
+    assert text_of(updated(FORM)) + "\n" == SCHEMA_FILE.read_text(encoding="utf-8")
+    written = {block for blocks in OBJECTS.values() for block in blocks}
+    assert {field.block for field in CATALOGUE.values()} <= written
+    for name, blocks in OBJECTS.items():
+        properties = FORM["$defs"][name]["properties"]
+        for field in CATALOGUE.values():
+            if field.block not in blocks or field.key in WRITTEN_APART:
+                continue
+            form = properties[field.key]
             kind = "integer" if field.kind.is_integer else "number"
             assert form["type"] == [kind, "null"], field.key
             assert form["description"].startswith(field.doc), field.key
             assert ("Unit:" in form["description"]) == bool(field.unit), field.key
             assert form.get("maximum") == (1 if field.unit == "ratio" else None), field.key
+
+
+def whole_block(kind: str, keys: tuple[str, ...], **texts: str) -> Block:
+    """A block with a different value of every field, each text as its own name."""
+    fields = [field for field in CATALOGUE.values() if field.block == kind]
+    columns = {
+        field.key: column_for(
+            field.kind.is_integer, [high_or(field.high, 1 + row) for row in range(len(keys))]
+        )
+        for field in fields
+    }
+    labels = {label: (texts.get(label, label),) * len(keys) for label in LABELS.get(kind, ())}
+    return Block(keys, columns, labels, {})
+
+
+def high_or(high: float, value: int) -> float:
+    return min(high, value) / 2 if high <= 1 else min(high, value)
+
+
+def machine_tick(**changes: Any) -> Tick:
+    """One node whose every block is full, and a job whose cgroup it shows."""
+    view, gpus = ticks.job_with_gpus("4711", {"gpu01": 2})
+    uuids = tuple(gpu.uuid for gpu in gpus)
+    gpu_block = whole_block("gpu", uuids, name="NVIDIA H100 80GB HBM3")
+    totals = column_for(False, [85520809984, 85520809984])
+    columns = {**gpu_block.columns, "mem_total_bytes": totals}
+    gpu_block = gpu_block._replace(columns=columns)
+    pid = gpus[0].processes[0].pid
+    blocks = {
+        "node": whole_block("node", ("gpu01",)),
+        "gpu": gpu_block,
+        "link": whole_block("link", tuple(f"{uuids[0]}/{n}" for n in (10, 2, 0))),
+        "mig": whole_block("mig", ("MIG-1", "MIG-2"), gpu_uuid=uuids[1]),
+        "process": whole_block("process", (str(pid),)),
+        "context": whole_block("context", (f"{pid}/{uuids[0]}",)),
+        "nic": whole_block("nic", ("mlx5_0/1", "mlx5_bond_0/2")),
+        "filesystem": whole_block("filesystem", ("/scratch",)),
+        "cgroup": whole_block("cgroup", ("4711", "99")),
+    }
+    blocks["mig"] = blocks["mig"]._replace(
+        labels={**blocks["mig"].labels, "gpu_uuid": (uuids[1], uuids[1])}
+    )
+    gpus = [gpu._replace(block=gpu_block, row=row) for row, gpu in enumerate(gpus)]
+    tick = ticks.tick((view,), gpus)
+    node = tick.nodes["gpu01"]._replace(**{"block": blocks["node"], "blocks": blocks, **changes})
+    return tick._replace(nodes={"gpu01": node})
+
+
+def test_everything_that_a_node_tells_is_in_the_document() -> None:
+    node = checked(document(machine_tick()))["nodes"][0]
+    gpu = node["gpus"][0]
+    assert [link["link"] for link in gpu["links"]] == [0, 2, 10]
+    assert [link["link"] for link in node["gpus"][1]["links"]] == []
+    assert [part["uuid"] for part in node["gpus"][1]["mig"]] == ["MIG-1", "MIG-2"]
+    assert gpu["mig"] == []
+    assert [(nic["device"], nic["port"]) for nic in node["nics"]] == [
+        ("mlx5_0", 1),
+        ("mlx5_bond_0", 2),
+    ]
+    assert [mount["mount"] for mount in node["filesystems"]] == ["/scratch"]
+    for name, entity in (
+        ("node", node),
+        ("gpu", gpu),
+        ("link", gpu["links"][0]),
+        ("mig", node["gpus"][1]["mig"][0]),
+        ("nic", node["nics"][0]),
+        ("filesystem", node["filesystems"][0]),
+    ):
+        keys = {field.key for field in CATALOGUE.values() if field.block == name}
+        assert keys <= entity.keys(), name
+        assert [key for key in keys if entity[key] is None] == [], name
+        assert entity["missing"] == {}, name
+
+
+def test_a_process_shows_what_its_blocks_know() -> None:
+    process = checked(document(machine_tick()))["nodes"][0]["gpus"][0]["processes"][0]
+    for field in CATALOGUE.values():
+        if field.block in ("process", "context") and field.key not in WRITTEN_APART:
+            assert process[field.key] is not None
+    assert process["missing"] == {}
+
+
+def test_a_jobs_cgroups_are_shown_with_the_job() -> None:
+    (job,) = checked(document(machine_tick()))["jobs"]
+    assert [used["node"] for used in job["cgroups"]] == ["gpu01"]
+    assert job["cgroups"][0]["missing"] == {}
+
+
+def test_what_a_silent_node_told_is_null_and_stale_but_its_names_stay() -> None:
+    data = checked(document(machine_tick(is_stale=True)))
+    node = data["nodes"][0]
+    parts = [node, *node["nics"], *node["filesystems"], *node["gpus"][0]["links"]]
+    for part in (*parts, *data["jobs"][0]["cgroups"]):
+        assert set(part["missing"].values()) <= {"stale"}
+        assert [key for key in part["missing"] if part[key] is not None] == []
+    assert node["driver_version"] == "driver_version"
+    assert set(node["missing"]) == {f.key for f in NODE_FIELDS}
+
+
+def test_nothing_heard_of_a_node_is_not_sampled_and_no_crash() -> None:
+    tick = machine_tick(block=None, blocks={})
+    node = checked(document(tick))["nodes"][0]
+    assert set(node["missing"].values()) == {"not_sampled"}
+    assert (node["nics"], node["filesystems"], node["gpus"][0]["links"]) == ([], [], [])
+    empty = machine_tick(blocks={"node": EMPTY_BLOCK, "link": EMPTY_BLOCK}, block=EMPTY_BLOCK)
+    assert checked(document(empty))["nodes"][0]["driver_version"] is None
+
+
+def test_a_known_product_has_its_data_sheet_and_another_none() -> None:
+    tick = machine_tick()
+    sheet = checked(document(tick))["nodes"][0]["gpus"][0]["data_sheet"]
+    assert (sheet["product"], sheet["dense_tflops"]["bf16"]) == ("H100 SXM", 989)
+    assert (sheet["nvlink_links"], sheet["nvlink_bytes_per_s"]) == (18, 450_000_000_000)
+    assert "tdp_w" in sheet["unchecked"]
+    assert "dense_tflops" not in sheet["unchecked"]
+    assert sheet["sources"]
+    stranger = checked(document(ticks.tick((), [ticks.gpu("gpu01", 0, name="NVIDIA H20")])))
+    assert stranger["nodes"][0]["gpus"][0]["data_sheet"] is None
 
 
 def test_schema_leaves_room_for_keys_to_come() -> None:

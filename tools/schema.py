@@ -1,0 +1,151 @@
+"""Writes into the JSON Schema of the document what the catalogue says of every measured value.
+
+    python -m tools.schema            bring the schema up to date
+    python -m tools.schema --check    exit 1 if it is not
+
+What the catalogue does not know (identities, texts, findings) is written in the schema by hand and
+left alone. Nothing is ever taken out: within a major version the document only grows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from gpumon.model.fields import CATALOGUE, LABELS
+from gpumon.report.entities import KEYS
+from gpumon.report.machines import WRITTEN_APART
+
+if TYPE_CHECKING:
+    from gpumon.model.field import Field
+
+PATH: Final = Path(__file__).resolve().parent.parent / "gpumon/report/document-1.schema.json"
+WIDTH: Final = 160
+
+UNITS: Final = {
+    "ratio": "0 to 1",
+    "bytes": "bytes",
+    "bytes/s": "bytes per second",
+    "W": "watts",
+    "J": "joules",
+    "C": "degrees Celsius",
+    "MHz": "megahertz",
+    "s": "seconds",
+    "ms": "milliseconds",
+    "ns": "nanoseconds",
+    "1/s": "per second",
+    "Gb/s": "gigabits per second",
+}
+"""Units in words; others are words already."""
+
+OBJECTS: Final = {
+    "gpu": ("gpu",),
+    "link": ("link",),
+    "mig": ("mig",),
+    "process": ("process", "context"),
+    "node": ("node",),
+    "nic": ("nic",),
+    "filesystem": ("filesystem",),
+    "cgroup": ("cgroup",),
+}
+"""Objects of the schema and the blocks whose values they show."""
+
+WITHOUT_TEXTS: Final = ("process",)
+"""Objects that show texts of their blocks in a way of their own."""
+
+
+def property_of(field: Field) -> dict[str, Any]:
+    """What the schema says of one field."""
+    unit = f" Unit: {UNITS.get(field.unit, field.unit)}." if field.unit else ""
+    form: dict[str, Any] = {
+        "type": ["integer" if field.kind.is_integer else "number", "null"],
+        "description": field.doc + unit,
+    }
+    if field.low >= 0:
+        form["minimum"] = int(field.low) if float(field.low).is_integer() else field.low
+    if field.unit == "ratio":
+        form["maximum"] = 1
+    return form
+
+
+def updated(form: dict[str, Any]) -> dict[str, Any]:
+    """The schema with every measured value in it, in the catalogue's order."""
+    objects = dict(form["$defs"])
+    for name, blocks in OBJECTS.items():
+        keys = [key for block in blocks for key in KEYS.get(block, ()) if key not in WRITTEN_APART]
+        measured = {key: property_of(CATALOGUE[key]) for key in keys}
+        texts: dict[str, Any] = {}
+        if name not in WITHOUT_TEXTS:
+            texts = {label: _text(label) for label in LABELS.get(name, ())}
+        objects[name] = _with(objects[name], measured, texts)
+    return {**form, "$defs": objects}
+
+
+def _text(label: str) -> dict[str, Any]:
+    words = label.replace("_", " ")
+    return {"type": ["string", "null"], "description": f"{words.capitalize()}, where it is known."}
+
+
+def _with(part: dict[str, Any], measured: dict[str, Any], texts: dict[str, Any]) -> dict[str, Any]:
+    """One object with its measured values before `missing`, or where they have been."""
+    old = part["properties"]
+    texts = {label: form for label, form in texts.items() if label not in old}
+    found: dict[str, Any] = {}
+    for key, form in old.items():
+        if (key in measured or key == "missing") and not found.keys() & measured.keys():
+            found |= {**texts, **measured}
+        found.setdefault(key, form)
+    return {**part, "properties": found}
+
+
+def text_of(value: object, indent: int = 0, taken: int = 0) -> str:
+    """JSON that keeps on one line what fits there."""
+    line = json.dumps(value, ensure_ascii=False)
+    if len(line) + indent + taken <= WIDTH or not isinstance(value, dict | list) or not value:
+        return line
+    pad = " " * (indent + 2)
+    if isinstance(value, dict):
+        items = []
+        for key, item in value.items():
+            head = f"{json.dumps(key)}: "
+            items.append(pad + head + text_of(item, indent + 2, len(head) + 1))
+        return "{\n" + ",\n".join(items) + "\n" + " " * indent + "}"
+    if all(isinstance(item, str) for item in value):
+        return (
+            "[\n" + _filled([json.dumps(item) for item in value], pad) + "\n" + " " * indent + "]"
+        )
+    items = [pad + text_of(item, indent + 2) for item in value]
+    return "[\n" + ",\n".join(items) + "\n" + " " * indent + "]"
+
+
+def _filled(words: list[str], pad: str) -> str:
+    lines = [pad]
+    for word in words:
+        if len(lines[-1]) + len(word) + 2 > WIDTH and lines[-1] != pad:
+            lines[-1] = lines[-1].rstrip()
+            lines.append(pad)
+        lines[-1] += f"{word}, "
+    return "\n".join(lines).rstrip(", ")
+
+
+def main() -> int:
+    """Exit code of the tool."""
+    parser = argparse.ArgumentParser(prog="python -m tools.schema", description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing")
+    options = parser.parse_args()
+    old = PATH.read_text(encoding="utf-8")
+    new = text_of(updated(json.loads(old))) + "\n"
+    if new == old:
+        return 0
+    print(f"{'stale' if options.check else 'written'}: {PATH.name}")
+    if options.check:
+        return 1
+    PATH.write_text(new, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
