@@ -18,7 +18,7 @@ _PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _RECEIVE: Final = "import sys; b=sys.stdin.buffer; exec(b.read(int(b.readline())))"
 
 START_COMMAND: Final = (
-    "exec sh -c 'for p in python3 /usr/libexec/platform-python python; do "
+    "exec sh -c 'for p in python3 /usr/libexec/platform-python; do "
     'command -v $p >/dev/null 2>&1 && exec $p -I -S -u -c "' + _RECEIVE + '"; done; '
     "echo gpumon: no python3 on this node >&2; exit 127'"
 )
@@ -47,7 +47,7 @@ sys.meta_path.insert(0, Shipped())
 
 
 def _run(options: dict[str, object]) -> str:
-    # Numbers, truth values and a hexadecimal nonce: their Python literals are safe in a program.
+    # Numbers, truth values, words of a fixed list, a hexadecimal nonce: safe as Python literals.
     return f"from gpumon.probe.main import main\nmain(b, {options!r})\n"
 
 
