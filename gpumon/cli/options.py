@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from gpumon import __version__
 from gpumon.cli.exits import UNKNOWN_STATUS, USAGE
+from gpumon.model.text import plain
+from gpumon.sources.target import TIERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,6 +56,16 @@ def period(text: str) -> float:
     return max(0.1, seconds(text))
 
 
+def tiers(text: str) -> tuple[str, ...]:
+    """Names of tiers, in the probe's order."""
+    names = {name.strip() for name in text.split(",")}
+    unknown = sorted(names - set(TIERS))
+    if unknown:
+        message = f"{plain(unknown[0])!r} is none of {', '.join(TIERS)}"
+        raise argparse.ArgumentTypeError(message)
+    return tuple(name for name in TIERS if name in names)
+
+
 def parser() -> argparse.ArgumentParser:
     """Parser of the main command."""
     made = Parser(
@@ -86,6 +98,18 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument(
         "--period", type=period, default=1.0, metavar="SECONDS", help="beat of the terminal"
+    )
+    made.add_argument(
+        "--no-gpm",
+        action="store_true",
+        help="leave the driver's performance counters (GPM) alone, for example beside a profiler",
+    )
+    made.add_argument(
+        "--tiers",
+        type=tiers,
+        default=TIERS,
+        metavar="LIST",
+        help="which counters probes read: some of hot,medium,slow (default: all)",
     )
     made.add_argument(
         "--exit-status",

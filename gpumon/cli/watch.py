@@ -83,7 +83,7 @@ def _sampler(
     # The demo's users are invented: none of its jobs is the caller's own.
     everyone = options.all or all(target.scheme == "demo" for target in targets)
     options.all = everyone
-    look = Look(period_s, is_single, job_filter(options))
+    look = Look(period_s, is_single, job_filter(options), not options.no_gpm, options.tiers)
     sources = [open_source(target, look, clock) for target in targets]
     arrived = threading.Event()
     for source in sources:

@@ -9,6 +9,8 @@ from gpumon.sources.program import LOCAL_START, local_program
 from gpumon.sources.stream import Endpoint
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from gpumon.sources.source import Clock
 
 
@@ -22,6 +24,15 @@ def local_endpoint(node: str = "") -> Endpoint:
     return Endpoint(node, LOCAL_START, local_program, _explain)
 
 
-def local_source(period_s: float, clock: Clock, once: bool = False) -> ProbePool:
-    """Source of this machine's GPUs and processes; `once` takes a single report."""
-    return ProbePool("local", [local_endpoint()], period_s, clock, once)
+def local_source(
+    period_s: float, clock: Clock, once: bool = False, options: Mapping[str, object] | None = None
+) -> ProbePool:
+    """Source of this machine's GPUs and processes.
+
+    Args:
+        period_s: Beat of the probe.
+        clock: Time.
+        once: Take a single report.
+        options: Further start options of the probe.
+    """
+    return ProbePool("local", [local_endpoint()], period_s, clock, once, options)

@@ -14,9 +14,10 @@ from gpumon.model.frame import Frame, SourceError
 from gpumon.model.text import plain
 from gpumon.sources.decode import GarbageError
 from gpumon.sources.stream import Endpoint, Stream
+from gpumon.sources.zoom import OFF, Zoom
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from gpumon.sources.source import Clock, Wish
 
@@ -45,13 +46,25 @@ class Slot:
         self.pause_s = RETRY_S[0]
         self.is_settled = False
         """Whether it has reported or failed at least once."""
+        self.names: frozenset[str] = frozenset({endpoint.node})
+        """What the node is called, once it has reported."""
+        self.uuids: tuple[str, ...] = ()
+        """GPUs of its newest report."""
+        self.zoom_told = OFF
+        """What its running probe was told last about zoom."""
 
 
 class ProbePool:
     """Runs the probes of one target."""
 
     def __init__(
-        self, url: str, endpoints: Sequence[Endpoint], period_s: float, clock: Clock, once: bool
+        self,
+        url: str,
+        endpoints: Sequence[Endpoint],
+        period_s: float,
+        clock: Clock,
+        once: bool,
+        options: Mapping[str, object] | None = None,
     ) -> None:
         """Nothing runs before `start`.
 
@@ -61,11 +74,14 @@ class ProbePool:
             period_s: Beat of the probes.
             clock: Time for lateness, pauses and arrival.
             once: One report each and no second start.
+            options: Further start options of the probes.
         """
         self.url = url
         self._clock = clock
         self._once = once
+        self._options = dict(options or {})
         self._period_s = period_s
+        self._zoom = Zoom()
         self._slots = {endpoint.node: Slot(endpoint) for endpoint in endpoints}
         self._wanted: tuple[Endpoint, ...] | None = None
         self._frames: deque[Frame] = deque()
@@ -108,9 +124,11 @@ class ProbePool:
         )
 
     def wish(self, wish: Wish) -> None:
-        """Take a new period for every probe."""
-        if wish.period_s is not None and wish.period_s != self._period_s:
-            self._period_s = wish.period_s
+        """Take a new period for every probe, and which nodes to look at more closely."""
+        zoom = Zoom(wish.zoom_nodes, wish.zoom_gpus) if wish.is_about_zoom else self._zoom
+        period_s = self._period_s if wish.period_s is None else wish.period_s
+        if (period_s, zoom) != (self._period_s, self._zoom):
+            self._period_s, self._zoom = period_s, zoom
             self._lease_at = 0.0
             self._ring()
 
@@ -190,8 +208,9 @@ class ProbePool:
             self._start(slot, now)
 
     def _start(self, slot: Slot, now: float) -> None:
-        options: dict[str, object] = {"period_s": self._period_s, "once": self._once}
+        options = {**self._options, "period_s": self._period_s, "once": self._once}
         slot.started_at = now
+        slot.zoom_told = OFF
         try:
             slot.stream = Stream(slot.endpoint, self.url, options)
         except OSError as error:
@@ -234,6 +253,7 @@ class ProbePool:
         if frames:
             slot.pause_s = RETRY_S[0]
             self._deliver(slot, frames)
+            self._meet(slot, stream, frames[-1])
         if goes_on:
             return
         if self._once and stream.has_reported:
@@ -247,6 +267,23 @@ class ProbePool:
         self._frames.extend(frames)
         slot.is_settled = True
         self._wake()
+
+    def _meet(self, slot: Slot, stream: Stream, frame: Frame) -> None:
+        """Learn the node's names and GPUs; one that is looked at is told so at once."""
+        names = {slot.endpoint.node, frame.node, *frame.host_names}
+        slot.names = frozenset(names | {name.partition(".")[0] for name in names}) - {""}
+        slot.uuids = frame.block("gpu").keys
+        if self._zoom.words(slot.names, slot.uuids) != slot.zoom_told:
+            self._tell(slot, stream)
+
+    def _tell(self, slot: Slot, stream: Stream) -> None:
+        """Say the period, which renews the lease, and what is new about zoom."""
+        zoom = self._zoom
+        words = zoom.words(slot.names, slot.uuids)
+        if words != slot.zoom_told:
+            slot.zoom_told = words
+            stream.say(words)
+        stream.say(f"period {zoom.period_s(slot.names, self._period_s)}")
 
     def _fail(self, slot: Slot, error: SourceError) -> None:
         """Report the failure and plan the next start."""
@@ -276,7 +313,7 @@ class ProbePool:
         self._lease_at = now + LEASE_BEAT_S
         for slot in self._slots.values():
             if slot.stream:
-                slot.stream.say(f"period {self._period_s}")
+                self._tell(slot, slot.stream)
 
     def _give_up_silent(self) -> None:
         now = self._clock.monotonic()

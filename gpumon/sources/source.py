@@ -50,7 +50,14 @@ class Wish(NamedTuple):
     period_s: float | None = None
     """New period of every probe."""
     zoom_nodes: tuple[str, ...] = ()
-    """Nodes of the job on screen, to be sampled faster."""
+    """Nodes of the job on screen, to be sampled faster. A wish for a period alone leaves them."""
+    zoom_gpus: tuple[str, ...] = ()
+    """UUIDs of the job on screen; empty: every GPU of these nodes."""
+
+    @property
+    def is_about_zoom(self) -> bool:
+        """Whether it says which nodes are looked at; an empty wish says that none is."""
+        return self.period_s is None or bool(self.zoom_nodes)
 
 
 class Source(Protocol):

@@ -27,6 +27,9 @@ DEMO_SIZE: Final = (6, 8)
 NODES_BY: Final = ("ssh", "none")
 """How a Slurm target reaches the jobs' nodes."""
 
+TIERS: Final = ("hot", "medium", "slow")
+"""The probe's tiers, read every beat, every 5 s and every 30 s."""
+
 KNOWN: Final = "local, slurm, ssh://[user@]host, demo[:NODESxGPUS]"
 
 
@@ -56,6 +59,15 @@ class Look(NamedTuple):
     """One report of each node, no second start."""
     keeps: Callable[[Job], bool]
     """Which jobs of a queue are wanted; only their nodes are reached."""
+    has_gpm: bool = True
+    """Whether the driver's performance counters (GPM) are read."""
+    tiers: tuple[str, ...] = TIERS
+    """Which of the probe's tiers are read."""
+
+    @property
+    def probe_options(self) -> dict[str, object]:
+        """Start options of every probe beyond its period."""
+        return {"gpm": self.has_gpm, "tiers": list(self.tiers)}
 
 
 def parse(text: str) -> Target:
@@ -132,6 +144,7 @@ def open_source(target: Target, look: Look, clock: Clock) -> Source:
         return DemoSource(target.url, nodes, gpus, target.seed, clock, look.period_s)
     from gpumon.sources.pool import ProbePool
 
+    options = look.probe_options
     if target.scheme == "slurm":
         from gpumon.sources.slurm.target import SlurmSource
 
@@ -140,7 +153,7 @@ def open_source(target: Target, look: Look, clock: Clock) -> Source:
         from gpumon.sources.ssh import endpoint
 
         endpoints = [endpoint(host, target.user, target.port) for host in target.hosts]
-        return ProbePool(target.url, endpoints, look.period_s, clock, look.is_single)
+        return ProbePool(target.url, endpoints, look.period_s, clock, look.is_single, options)
     from gpumon.sources.local import local_source
 
-    return local_source(look.period_s, clock, look.is_single)
+    return local_source(look.period_s, clock, look.is_single, options)

@@ -30,7 +30,9 @@ class SlurmSource:
         self._reaches_nodes = target.nodes_by != "none"
         self._keeps = look.keeps
         self._queue = SlurmQueue(target.url, clock=clock)
-        self._pool = ProbePool(target.url, [], look.period_s, clock, look.is_single)
+        self._pool = ProbePool(
+            target.url, [], look.period_s, clock, look.is_single, look.probe_options
+        )
 
     def start(self, wake: Callable[[], None]) -> None:
         """Ask the queue; the probes start when it has answered."""

@@ -19,82 +19,12 @@ from gpumon.sources.pool import (
 from gpumon.sources.source import Wish
 from gpumon.sources.stream import Endpoint
 from tests.probing import HELLO, REPORT, children, eventually, is_alive, talker
+from tests.unit.sources.pools import LIVE, Clock, Run
 
 if TYPE_CHECKING:
-    import threading
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable
 
-    from gpumon.model.frame import Frame
-
-    Open = Callable[..., "Run"]
-
-LIVE = f"{HELLO} {REPORT} 1; exec sleep 600"
-
-
-class Clock:
-    """Time that stands still until a test moves it."""
-
-    def __init__(self) -> None:
-        self.time = 1000.0
-
-    def now(self) -> float:
-        return 1_760_000_000.0 + self.time
-
-    def monotonic(self) -> float:
-        return self.time
-
-    def wait(self, event: threading.Event, seconds: float) -> bool:
-        raise NotImplementedError
-
-
-class Run:
-    """A running pool, its clock, and every frame that came out of it."""
-
-    def __init__(self, endpoints: Sequence[Endpoint], once: bool) -> None:
-        self.clock = Clock()
-        self.pool = ProbePool("ssh://n", endpoints, 1.0, self.clock, once)
-        self.seen: list[Frame] = []
-        self.wakes = 0
-
-    def start(self) -> None:
-        def wake() -> None:
-            self.wakes += 1
-
-        self.pool.start(wake)
-
-    def frames(self, node: str = "n1") -> list[Frame]:
-        self.seen += self.pool.poll()
-        return [frame for frame in self.seen if frame.node == node]
-
-    def errors(self, node: str = "n1") -> list[str]:
-        return [error.message for frame in self.frames(node) for error in frame.errors]
-
-    def turn(self) -> None:
-        """Let the pool look at everything once: the second order is taken after a full round."""
-        for _ in range(2):
-            self.pool.replace([slot.endpoint for slot in list(self.pool._slots.values())])
-            eventually(lambda: self.pool._wanted is None, "the pool takes orders")
-
-    def settle(self) -> None:
-        eventually(lambda: not self.pool.pending(), "every node reports or fails")
-
-
-@pytest.fixture
-def run() -> Iterator[Open]:
-    """Makes pools; afterwards they are closed and have left no child and no descriptor."""
-    before = children()
-    made: list[Run] = []
-
-    def start(*endpoints: Endpoint, once: bool = False) -> Run:
-        one = Run(endpoints, once)
-        made.append(one)
-        one.start()
-        return one
-
-    yield start
-    for one in made:
-        one.pool.close()
-    eventually(lambda: children() <= before, "no child is left")
+    Open = Callable[..., Run]
 
 
 def test_frames_name_target_and_node_and_wake_the_reader(run: Open) -> None:
@@ -259,6 +189,29 @@ def test_wishes_and_leases_reach_every_probe(run: Open) -> None:
     one.pool.wish(Wish())
     one.turn()
     assert heard("n2") == [1.0, 1.0, 2.5]
+
+
+def test_start_options_reach_every_probe() -> None:
+    given: list[dict[str, object]] = []
+
+    def program(options: dict[str, object]) -> bytes:
+        given.append(options)
+        return f"{options['nonce']}\n".encode()
+
+    where = talker(LIVE)._replace(program=program)
+    options = {"gpm": False, "tiers": ["hot"]}
+    pool = ProbePool("ssh://n", [where], 2.0, Clock(), once=False, options=options)
+    pool.start(lambda: None)
+    try:
+        eventually(lambda: given, "it starts")
+    finally:
+        pool.close()
+    assert {key: given[0][key] for key in ("gpm", "tiers", "period_s", "once")} == {
+        "gpm": False,
+        "tiers": ["hot"],
+        "period_s": 2.0,
+        "once": False,
+    }
 
 
 def test_rubbish_is_one_error_with_a_way_out_and_another_start(run: Open) -> None:

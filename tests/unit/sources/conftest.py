@@ -1,0 +1,35 @@
+"""Pools that leave nothing behind."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.probing import children, eventually
+from tests.unit.sources.pools import Run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from gpumon.sources.stream import Endpoint
+
+    Open = Callable[..., Run]
+
+
+@pytest.fixture
+def run() -> Iterator[Open]:
+    """Makes pools; afterwards they are closed and have left no child and no descriptor."""
+    before = children()
+    made: list[Run] = []
+
+    def start(*endpoints: Endpoint, once: bool = False) -> Run:
+        one = Run(endpoints, once)
+        made.append(one)
+        one.start()
+        return one
+
+    yield start
+    for one in made:
+        one.pool.close()
+    eventually(lambda: children() <= before, "no child is left")
