@@ -98,16 +98,16 @@ def _job(lines: Sequence[str]) -> Job:
     state = fields["JobState"].upper() if "JobState" in fields else ""
     if not re.fullmatch(r"[A-Z_]{1,32}", state) or user is None:
         raise ValueError("no state or user")
-    nodes = _node_names(fields.get("NodeList", ""))
+    nodes = node_names(fields.get("NodeList", ""))
     is_holding = state in HOLDING_STATES
     details = _details(lines) if is_holding else ()
-    gpu_count = _gpu_count(details, tres, fields)
+    gpu_count = gpu_count_of(details, tres, fields)
     if is_holding and not sum(detail.gpu_count for detail in details):
-        details = _without_details(details, nodes, gpu_count)
+        details = without_details(details, nodes, gpu_count)
     reason = fields.get("Reason", "None")
     return Job(
         job_id=job_id,
-        label=_label(job_id, head),
+        label=job_label(job_id, head),
         name=plain(name.rstrip(" ")),
         user=plain(user),
         account=_word(fields, "Account"),
@@ -148,7 +148,7 @@ def _word(fields: Mapping[str, str], key: str) -> str:
     return "" if value == "(null)" else plain(value)
 
 
-def _label(job_id: str, head: Mapping[str, str]) -> str:
+def job_label(job_id: str, head: Mapping[str, str]) -> str:
     """The id people use, `6_1`, `6_[2-7%2]` or `7+1`."""
     array, task = head.get("ArrayJobId", ""), head.get("ArrayTaskId", "")
     if array.isdecimal() and task:
@@ -159,7 +159,7 @@ def _label(job_id: str, head: Mapping[str, str]) -> str:
     return job_id
 
 
-def _node_names(hostlist: str) -> tuple[str, ...]:
+def node_names(hostlist: str) -> tuple[str, ...]:
     """Names of a hostlist, each fit to be an operand of a command."""
     names = expand(hostlist)
     if not all(map(is_host_name, names)):
@@ -179,12 +179,12 @@ def _details(lines: Sequence[str]) -> tuple[Allocation, ...]:
         held = gpus_held(match[4].strip())
         cpus = _cpu_count(match[2])
         found.extend(
-            Allocation(node, held.gpu_count, held.indices, cpus) for node in _node_names(match[1])
+            Allocation(node, held.gpu_count, held.indices, cpus) for node in node_names(match[1])
         )
     return tuple(found)
 
 
-def _without_details(
+def without_details(
     details: tuple[Allocation, ...], nodes: tuple[str, ...], gpu_count: int | None
 ) -> tuple[Allocation, ...]:
     """Allocations of a job whose detail lines name no GPU, though it may hold some."""
@@ -206,7 +206,7 @@ def _cpu_count(text: str) -> int | None:
     return count
 
 
-def _gpu_count(
+def gpu_count_of(
     details: Sequence[Allocation], tres: Mapping[str, str], fields: Mapping[str, str]
 ) -> int | None:
     """GPUs allocated, or requested while pending; None where Slurm does not say."""
