@@ -154,6 +154,7 @@ def _stream(options: argparse.Namespace, targets: list[Target]) -> int:
     """One document a period until interrupted, or until nobody reads any more."""
     import signal
 
+    from gpumon.fleet.footprint import footprint
     from gpumon.report.document import document
 
     ended = threading.Event()
@@ -161,7 +162,7 @@ def _stream(options: argparse.Namespace, targets: list[Target]) -> int:
 
     def emit(tick: Tick) -> None:
         try:
-            _write(document(tick, keeps), is_pretty=False)
+            _write(document(tick, keeps, footprint()), is_pretty=False)
         except BrokenPipeError:
             ended.set()
 

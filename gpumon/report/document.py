@@ -15,6 +15,7 @@ from gpumon.report.machines import Machine, cgroups
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from gpumon.fleet.footprint import Footprint
     from gpumon.model.cluster import JobView, Node, Rank
     from gpumon.model.finding import Coverage, Finding
     from gpumon.model.frame import SourceError
@@ -32,12 +33,17 @@ def moment(at: float | None) -> str | None:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole)) + f".{milliseconds:03d}Z"
 
 
-def document(tick: Tick, keeps: Callable[[JobView], bool] | None = None) -> dict[str, Any]:
+def document(
+    tick: Tick,
+    keeps: Callable[[JobView], bool] | None = None,
+    footprint: Footprint | None = None,
+) -> dict[str, Any]:
     """The whole picture.
 
     Args:
         tick: What to report.
         keeps: Which jobs to report, with their findings; None: all.
+        footprint: What gpumon costs here; None: not measured.
     """
     jobs = [view for view in tick.jobs if keeps is None or keeps(view)]
     subjects = {f"job:{view.job.job_id}" for view in jobs}
@@ -49,7 +55,7 @@ def document(tick: Tick, keeps: Callable[[JobView], bool] | None = None) -> dict
     used = cgroups(tick.nodes)
     return {
         "schema": SCHEMA,
-        "tool": {"name": "gpumon", "version": __version__},
+        "tool": _tool(footprint),
         "generated_at": moment(tick.at),
         "observed_since": moment(tick.observed_since),
         "targets": [_target(target) for target in tick.targets],
@@ -59,6 +65,17 @@ def document(tick: Tick, keeps: Callable[[JobView], bool] | None = None) -> dict
         "coverage": [_coverage(coverage) for coverage in tick.coverage],
         "errors": [_error(error) for error in tick.errors],
     }
+
+
+def _tool(footprint: Footprint | None) -> dict[str, Any]:
+    tool: dict[str, Any] = {"name": "gpumon", "version": __version__}
+    if footprint is not None:
+        tool["footprint"] = {
+            "cpu_ratio": number(footprint.cpu_ratio),
+            "rss_bytes": footprint.rss_bytes,
+            "children": list(footprint.children),
+        }
+    return tool
 
 
 def _error(error: SourceError) -> dict[str, Any]:

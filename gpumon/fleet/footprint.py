@@ -1,0 +1,95 @@
+"""What gpumon itself costs: its own process, its probes here, ssh clients and detection worker.
+
+Importing this module imports psutil, so a single look leaves it alone.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import psutil
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MEASURED_EVERY_S: Final = 1.0
+"""Asked more often, the last answer is given again."""
+CHILDREN_EVERY_S: Final = 10.0
+"""Finding children walks through every process of the machine, so it is done seldom."""
+
+
+class Footprint(NamedTuple):
+    """The cost of gpumon on this machine; what probes take on other nodes is not in it."""
+
+    cpu_ratio: float | None
+    """Cores in use since the measurement before, 1.0 for one whole core; None: only one so far."""
+    rss_bytes: int
+    """Resident memory of all processes, pages that they share counted in each."""
+    children: tuple[str, ...]
+    """Names of the child processes."""
+
+
+class FootprintMeter:
+    """Measures one process and everything that it started."""
+
+    def __init__(
+        self, pid: int | None = None, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Measure nothing yet.
+
+        Args:
+            pid: Process to measure; None: this one.
+            monotonic: Seconds that never jump.
+        """
+        self._monotonic = monotonic
+        self._own = psutil.Process(pid)
+        self._children: list[psutil.Process] = []
+        self._children_at: float | None = None
+        self._used_s: dict[psutil.Process, float] = {}
+        self._at = 0.0
+        self._last: Footprint | None = None
+
+    def footprint(self) -> Footprint:
+        """The newest measurement, made now when the last one is older than a second."""
+        now = self._monotonic()
+        if self._last is None or now - self._at >= MEASURED_EVERY_S:
+            self._last = self._measure(now)
+            self._at = now
+        return self._last
+
+    def _measure(self, now: float) -> Footprint:
+        if self._children_at is None or now - self._children_at >= CHILDREN_EVERY_S:
+            self._children = self._own.children(recursive=True)
+            self._children_at = now
+        used_s: dict[psutil.Process, float] = {}
+        rss_bytes = 0
+        names = []
+        for process in (self._own, *self._children):
+            try:
+                with process.oneshot():
+                    times = process.cpu_times()
+                    rss_bytes += process.memory_info().rss
+                    if process is not self._own:
+                        names.append(process.name())
+            except psutil.Error:
+                # It ended between two looks, or changed its user: no longer part of the cost.
+                continue
+            used_s[process] = times.user + times.system
+        before, self._used_s = self._used_s, used_s
+        cpu_ratio = None
+        if self._last is not None and now > self._at:
+            # Who is new since then counts from its start: all that it used falls in between.
+            spent_s = sum(used - before.get(who, 0.0) for who, used in used_s.items())
+            cpu_ratio = max(0.0, spent_s / (now - self._at))
+        return Footprint(cpu_ratio, rss_bytes, tuple(names))
+
+
+_meters: dict[str, FootprintMeter] = {}
+
+
+def footprint() -> Footprint:
+    """What this gpumon costs; cheap to ask at every tick."""
+    if "own" not in _meters:
+        _meters["own"] = FootprintMeter()
+    return _meters["own"].footprint()

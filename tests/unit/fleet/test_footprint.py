@@ -1,0 +1,107 @@
+"""What gpumon costs, measured on real processes with an injected clock."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpumon.fleet.footprint import CHILDREN_EVERY_S, FootprintMeter, _meters, footprint
+from tests.probing import children, eventually
+
+
+class Clock:
+    def __init__(self):
+        self.time = 100.0
+
+    def __call__(self):
+        return self.time
+
+
+@pytest.fixture
+def child():
+    with subprocess.Popen(["sleep", "600"]) as process:
+        eventually(lambda: name_of(process.pid) == "sleep", "it runs")
+        yield process
+        process.kill()
+
+
+def name_of(pid):
+    return Path(f"/proc/{pid}/comm").read_text().strip()
+
+
+def rss_of(pid):
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_the_first_answer_has_no_rate_and_the_next_one_does():
+    clock = Clock()
+    meter = FootprintMeter(monotonic=clock)
+    first = meter.footprint()
+    assert first.cpu_ratio is None
+    assert first.rss_bytes >= 5e6
+    clock.time += 0.5
+    assert meter.footprint() is first
+    clock.time += 0.6
+    second = meter.footprint()
+    assert second is not first
+    assert second.cpu_ratio is not None
+    assert second.cpu_ratio >= 0
+
+
+def test_work_that_was_done_is_counted_over_the_time_between():
+    clock = Clock()
+    meter = FootprintMeter(monotonic=clock)
+    meter.footprint()
+    before = sum(os.times()[:2])
+    while (used := sum(os.times()[:2]) - before) < 0.2:
+        sum(range(10000))
+    clock.time += 2.0
+    assert meter.footprint().cpu_ratio == pytest.approx(used / 2.0, abs=0.03)
+
+
+def test_children_count_with_their_memory_and_by_name(child):
+    meter = FootprintMeter(monotonic=Clock())
+    found = meter.footprint()
+    assert found.children.count("sleep") >= 1
+    assert found.rss_bytes >= rss_of(os.getpid()) / 2 + rss_of(child.pid)
+    assert len(found.children) >= len(children())
+
+
+def test_a_child_that_ended_is_dropped_and_new_ones_are_found_in_time(child):
+    clock = Clock()
+    meter = FootprintMeter(child.pid, clock)
+    assert meter.footprint().children == ()
+    script = "import subprocess; subprocess.run(['sleep', '600'])"
+    with subprocess.Popen([sys.executable, "-c", script]) as parent:
+        eventually(lambda: len(children(parent.pid)) == 1, "it has a child")
+        (grandchild,) = children(parent.pid)
+        eventually(lambda: name_of(grandchild) == "sleep", "it runs")
+        own = FootprintMeter(parent.pid, clock)
+        assert own.footprint().children == ("sleep",)
+        os.kill(grandchild, 9)
+        parent.wait()
+        clock.time += 1.0
+        gone = own.footprint()
+        assert gone.children == ()
+        assert gone.cpu_ratio is not None
+        assert gone.cpu_ratio >= 0
+    with subprocess.Popen(["sleep", "600"]) as late:
+        meter = FootprintMeter(monotonic=clock)
+        count = len(meter.footprint().children)
+        with subprocess.Popen(["sleep", "601"]) as later:
+            clock.time += 1.0
+            assert len(meter.footprint().children) == count
+            clock.time += CHILDREN_EVERY_S
+            assert len(meter.footprint().children) == count + 1
+            later.kill()
+        late.kill()
+
+
+def test_everybody_asks_one_meter(monkeypatch):
+    monkeypatch.setitem(_meters, "own", FootprintMeter(monotonic=Clock()))
+    assert footprint() is footprint()
