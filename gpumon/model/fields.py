@@ -10,6 +10,7 @@ from typing import Final
 
 from gpumon.model.field import ANY_COUNT, ANY_MEMORY, Field, Kind
 from gpumon.model.gpu_fields import GPU_FIELDS
+from gpumon.model.host_fields import CGROUP_FIELDS, FILESYSTEM_FIELDS, NIC_FIELDS, NODE_FIELDS
 
 PROCESS_FIELDS: Final = (
     Field(
@@ -34,6 +35,28 @@ PROCESS_FIELDS: Final = (
         "Start of the process, seconds since boot: with the PID it names one process for ever.",
         "/proc/PID/stat field 22",
     ),
+    Field(
+        "parent_pid",
+        "process",
+        Kind.ID,
+        "",
+        0,
+        2**32,
+        "PARENT",
+        "PID of the process that started it, 0 where that is outside of the PID namespace.",
+        "/proc/PID/stat field 4",
+    ),
+    Field(
+        "inner_pid",
+        "process",
+        Kind.ID,
+        "",
+        0,
+        2**32,
+        "INNER",
+        "PID by which its own container knows it.",
+        "/proc/PID/status NSpid",
+    ),
 )
 
 CONTEXT_FIELDS: Final = (
@@ -50,53 +73,36 @@ CONTEXT_FIELDS: Final = (
     ),
 )
 
-NODE_FIELDS: Final = (
-    Field("cpu_count", "node", Kind.GAUGE, "", 0, 65536, "CPUS", "Logical CPUs.", "/proc/cpuinfo"),
-    Field(
-        "load_1m",
-        "node",
-        Kind.GAUGE,
-        "",
-        0,
-        1e6,
-        "LOAD",
-        "Load average over a minute.",
-        "/proc/loadavg",
-    ),
-    Field(
-        "host_mem_total_bytes",
-        "node",
-        Kind.GAUGE,
-        "bytes",
-        0,
-        ANY_COUNT,
-        "HOSTMEM",
-        "Memory of the host.",
-        "/proc/meminfo MemTotal",
-    ),
-    Field(
-        "host_mem_available_bytes",
-        "node",
-        Kind.GAUGE,
-        "bytes",
-        0,
-        ANY_COUNT,
-        "HOSTFREE",
-        "Host memory that a new process could use.",
-        "/proc/meminfo MemAvailable",
-    ),
-)
-
 CATALOGUE: Final = {
-    field.key: field for field in (*GPU_FIELDS, *PROCESS_FIELDS, *CONTEXT_FIELDS, *NODE_FIELDS)
+    field.key: field
+    for field in (
+        *GPU_FIELDS,
+        *PROCESS_FIELDS,
+        *CONTEXT_FIELDS,
+        *NODE_FIELDS,
+        *NIC_FIELDS,
+        *FILESYSTEM_FIELDS,
+        *CGROUP_FIELDS,
+    )
 }
 """Every field by its key."""
 
 LABELS: Final = {
     "gpu": ("name", "pci_bus_id"),
-    "process": ("name", "job_id", "step", "task", "rank_vars", "container"),
+    "process": ("name", "job_id", "sluid", "step", "task", "rank_vars", "container"),
     "context": (),
-    "node": ("driver_version", "nvml_version", "boot_id", "host_name"),
+    "node": ("driver_version", "nvml_version", "boot_id", "host_name", "kernel_log"),
+    "nic": (
+        "state",
+        "phys_state",
+        "link_layer",
+        "net_device",
+        "pci_bus_id",
+        "nearest_by",
+        "nearest_gpus",
+    ),
+    "filesystem": ("fstype", "device"),
+    "cgroup": (),
 }
 """Text that a block may carry per entity, by block."""
 

@@ -13,9 +13,8 @@ import threading
 import time
 from typing import Any, BinaryIO, Callable, Dict, List
 
-from gpumon.probe import host
-from gpumon.probe.processes import Processes
 from gpumon.probe.rows import NOT_SHARED, Row, block
+from gpumon.probe.surroundings import Surroundings
 from gpumon.probe.sweep import Sweeper
 
 PROTOCOL = 1
@@ -99,11 +98,12 @@ def main(stdin: BinaryIO, options: Dict[str, Any]) -> None:
         }
     )
     _give_back_memory()
-    processes = Processes()
+    surroundings = Surroundings()
+    surroundings.start()
     beat = time.monotonic()
     while True:
         sweeper.wait()
-        say(report(sweeper, processes, time.monotonic() - beat))
+        say(report(sweeper, surroundings, time.monotonic() - beat))
         if options["once"]:
             os._exit(0)
         beat += wishes.period_s
@@ -115,12 +115,11 @@ def main(stdin: BinaryIO, options: Dict[str, Any]) -> None:
         sweeper.ask()
 
 
-def report(sweeper: Sweeper, processes: Processes, late_s: float) -> Dict[str, Any]:
+def report(sweeper: Sweeper, surroundings: Surroundings, late_s: float) -> Dict[str, Any]:
     """One line's worth of everything that is known now."""
-    now = time.monotonic()
     gpus, contexts, errors = sweeper.take()
-    node = host.read(now)
-    node.labels.update(sweeper.labels)
+    surroundings.ask(gpus, [pid for _, pid, _ in contexts])
+    now = time.monotonic()
     held: List[Row] = []
     for uuid, pid, memory in contexts:
         row = Row("%d/%s" % (pid, uuid), now)
@@ -129,18 +128,15 @@ def report(sweeper: Sweeper, processes: Processes, late_s: float) -> Dict[str, A
         else:
             row.values["context_mem_used_bytes"] = memory
         held.append(row)
-    owners = processes.rows([pid for _, pid, _ in contexts], now)
+    surroundings.wait()
+    around, events, troubles = surroundings.take(sweeper.labels)
     return {
         "at": round(now, 4),
         "late_s": round(late_s, 4),
         "calls": sweeper.driver.calls,
-        "errors": errors,
-        "blocks": {
-            "node": block([node]),
-            "gpu": block(gpus),
-            "context": block(held),
-            "process": block(owners),
-        },
+        "errors": errors + troubles,
+        "events": events,
+        "blocks": {"gpu": block(gpus), "context": block(held), **around},
     }
 
 

@@ -3,9 +3,11 @@
 import json
 import os
 import re
-from typing import Dict, List, Optional, Tuple
+from typing import Dict, List, NamedTuple, Optional, Tuple
 
-from gpumon.probe.rows import NO_PERMISSION, NO_PROCESS, Row
+from gpumon.probe import kernel_files
+from gpumon.probe.membership import container, enroot, membership
+from gpumon.probe.rows import NO_PERMISSION, NO_PROCESS, NOT_SUPPORTED, Row
 
 RANK_VARIABLES = frozenset(
     (
@@ -46,24 +48,20 @@ RANK_VARIABLES = frozenset(
 )
 """The only variables that ever leave a node."""
 
-JOB = re.compile(r"/job_(\d+)/step_([^/]+)(?:/user)?(?:/task_(\d+))?")
-"""Slurm's part of a cgroup path: v1 and v2 alike up to 25.11."""
+EVERY = ["name", "uid", "start_time_s", "parent_pid", "inner_pid", "job_id", "rank_vars"]
+"""What is missing of a process that cannot be read at all."""
 
 MAX_VALUE = 256
 """Longer values of rank variables are cut; a rank or an address needs far less."""
 
+MAX_PROCESSES = 4096
+"""Most processes that one report describes."""
 
-def job_step_task(cgroups: str) -> Tuple[Optional[str], Optional[str], Optional[str]]:
-    """Job, step and task of a /proc/PID/cgroup text; the line that says most wins.
+HOST_PID_NAMESPACE = "pid:[4026531836]"
+"""The kernel's fixed number of the first PID namespace (PROC_PID_INIT_INO, proc_ns.h)."""
 
-    Some v1 controllers carry no task, others not even the job, so every line is read.
-    """
-    best: Tuple[Optional[str], Optional[str], Optional[str]] = (None, None, None)
-    for line in cgroups.splitlines():
-        match = JOB.search(line)
-        if match and (best[0] is None or (best[2] is None and match.group(3))):
-            best = (match.group(1), match.group(2), match.group(3))
-    return best
+HIDING = re.compile(r"\bhidepid=(?:2|4|invisible|ptraceable)\b")
+"""Options of a /proc that shows no folders of other users' processes."""
 
 
 def rank_variables(environ: bytes) -> Dict[str, str]:
@@ -77,47 +75,105 @@ def rank_variables(environ: bytes) -> Dict[str, str]:
     return found
 
 
+def inner_pid(status: str) -> Optional[int]:
+    """PID by which a container knows a process, of /proc/PID/status; None outside of one."""
+    for line in status.splitlines()[:64]:
+        name, _, rest = line.partition(":")
+        pids = rest.split()
+        if name == "NSpid" and len(pids) > 1 and pids[-1].isdigit():
+            return int(pids[-1])
+    return None
+
+
+class Known(NamedTuple):
+    """What was read of a process when it was first seen."""
+
+    row: Row
+    folders: Dict[str, str]
+    """Folder of its job by controller."""
+
+
 class Processes:
     """Reads each process once: with its start time a PID names one process for ever."""
 
-    def __init__(self, root: str = "/proc") -> None:
-        """Read below `root`."""
+    def __init__(self, root: str = "/proc", devices: str = "/dev") -> None:
+        """Read below `root`; `devices` holds the driver's device files."""
         self._root = root
-        self._known: Dict[Tuple[int, float], Row] = {}
+        self._devices = devices
+        self._known: Dict[Tuple[int, float], Known] = {}
+        hides = HIDING.search(kernel_files.read_or_empty(root + "/mounts"))
+        self._absent = NO_PERMISSION if hides else NO_PROCESS
+        # Inside a container the driver still tells the host's PIDs, which here mean others.
+        self._is_inside = self._namespace() not in ("", HOST_PID_NAMESPACE)
 
     def rows(self, pids: List[int], now: float) -> List[Row]:
         """One row per PID; processes that are gone are forgotten."""
         rows, known = [], {}
-        for pid in sorted(set(pids)):
-            start, reason = self._start_time_s(pid)
-            row = self._known.get((pid, start)) if start is not None else None
-            if row is None:
-                row = self._read(pid, start, reason, now)
+        for pid in sorted(set(pids))[:MAX_PROCESSES]:
+            start, parent, reason = self._stat(pid)
+            entry = self._known.get((pid, start)) if start is not None else None
+            if entry is None:
+                entry = self._read(pid, start, parent, reason, now)
             if start is not None:
-                known[(pid, start)] = row
-            row.at = now
-            rows.append(row)
+                known[(pid, start)] = entry
+            entry.row.at = now
+            rows.append(entry.row)
         self._known = known
         return rows
 
-    def _start_time_s(self, pid: int) -> Tuple[Optional[float], str]:
-        """Start in seconds since boot, else None and why: with hidepid=1 it may not be read."""
+    def jobs(self) -> Dict[str, Dict[str, str]]:
+        """Folders by controller of every job, or of its SLUID, that the last rows belong to."""
+        found: Dict[str, Dict[str, str]] = {}
+        for row, folders in self._known.values():
+            job = row.labels.get("job_id") or row.labels.get("sluid")
+            if job and folders:
+                found.setdefault(job, {}).update(folders)
+        return found
+
+    def _namespace(self) -> str:
+        try:
+            return os.readlink(self._root + "/self/ns/pid")
+        except OSError:
+            return ""
+
+    def _stat(self, pid: int) -> Tuple[Optional[float], int, str]:
+        """Start in seconds since boot and the parent's PID, else None and why."""
         try:
             with open("%s/%d/stat" % (self._root, pid), "rb") as file:
                 # The program's name may hold spaces and brackets, so count from its last bracket.
-                ticks = file.read().rpartition(b")")[2].split()[19]
-            return int(ticks) / float(os.sysconf("SC_CLK_TCK")), ""
+                words = file.read(4096).rpartition(b")")[2].split()
+            start = int(words[19]) / float(os.sysconf("SC_CLK_TCK"))
+            parent = int(words[1])
         except PermissionError:
-            return None, NO_PERMISSION
+            return None, 0, NO_PERMISSION
+        except FileNotFoundError:
+            return None, 0, self._absent
         except (OSError, IndexError, ValueError):
-            return None, NO_PROCESS
+            return None, 0, NO_PROCESS
+        if self._is_inside and self._is_stranger(pid):
+            return None, 0, NO_PROCESS
+        return start, parent, ""
 
-    def _read(self, pid: int, start: Optional[float], reason: str, now: float) -> Row:
+    def _is_stranger(self, pid: int) -> bool:
+        """Whether a PID of the driver means another process here: it has no GPU open."""
+        folder = "%s/%d/fd" % (self._root, pid)
+        if not os.path.exists(self._devices + "/nvidiactl"):
+            return False
+        try:
+            links = [os.readlink("%s/%s" % (folder, name)) for name in os.listdir(folder)[:1024]]
+        except OSError:
+            return False
+        return not any(link.startswith("/dev/nvidia") for link in links)
+
+    def _read(
+        self, pid: int, start: Optional[float], parent: int, reason: str, now: float
+    ) -> Known:
         row = Row(str(pid), now)
         if start is None:
-            row.lose(["name", "uid", "start_time_s", "job_id", "rank_vars"], reason)
-            return row
+            row.lose(EVERY, reason)
+            return Known(row, {})
         row.values["start_time_s"] = start
+        row.values["parent_pid"] = parent
         folder = "%s/%d" % (self._root, pid)
         try:
             row.values["uid"] = os.stat(folder).st_uid
@@ -126,16 +182,38 @@ class Processes:
         name = self._file(row, "name", folder + "/comm")
         if name is not None:
             row.labels["name"] = name.decode("utf-8", "replace").strip()
-        cgroups = self._file(row, "job_id", folder + "/cgroup")
-        if cgroups is not None:
-            job, step, task = job_step_task(cgroups.decode("utf-8", "replace"))
-            for label, value in (("job_id", job), ("step", step), ("task", task)):
-                if value is not None:
-                    row.labels[label] = value
         environ = self._file(row, "rank_vars", folder + "/environ")
+        variables = rank_variables(environ) if environ is not None else {}
         if environ is not None:
-            row.labels["rank_vars"] = json.dumps(rank_variables(environ), sort_keys=True)
-        return row
+            row.labels["rank_vars"] = json.dumps(variables, sort_keys=True)
+        folders = self._belongs(row, folder, variables)
+        inner = inner_pid(kernel_files.read_or_empty(folder + "/status", 8192))
+        if inner is not None:
+            row.values["inner_pid"] = inner
+        row.lose(["inner_pid"], NOT_SUPPORTED)
+        return Known(row, folders)
+
+    def _belongs(self, row: Row, folder: str, variables: Dict[str, str]) -> Dict[str, str]:
+        """Label the row with its job and its container; the job's folders by controller."""
+        data = self._file(row, "job_id", folder + "/cgroup")
+        if data is None:
+            return {}
+        cgroups = data.decode("utf-8", "replace")
+        found = membership(cgroups)
+        job_id = found.job_id
+        if found.sluid is not None and variables.get("SLURM_JOB_ID", "").isdigit():
+            job_id = variables["SLURM_JOB_ID"]
+        mounts = kernel_files.read_or_empty(folder + "/mountinfo", 1 << 16)
+        for label, value in (
+            ("job_id", job_id),
+            ("sluid", found.sluid),
+            ("step", found.step),
+            ("task", found.task),
+            ("container", container(cgroups) or enroot(mounts)),
+        ):
+            if value is not None:
+                row.labels[label] = value
+        return found.folders
 
     def _file(self, row: Row, label: str, path: str) -> Optional[bytes]:
         try:

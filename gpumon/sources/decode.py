@@ -10,6 +10,7 @@ from gpumon.model.fields import CATALOGUE, LABELS
 from gpumon.model.frame import Block, Frame, SourceError, column_for
 from gpumon.model.missing import Reason
 from gpumon.model.text import plain
+from gpumon.sources.rates import Rates
 
 if TYPE_CHECKING:
     from array import array
@@ -23,14 +24,6 @@ MAX_LABEL: Final = 8192
 MAX_INTEGER: Final = 2**63 - 1
 """Largest value of an integer column."""
 
-RATES: Final = {
-    "pcie_tx_bytes": "pcie_tx_bytes_per_s",
-    "pcie_rx_bytes": "pcie_rx_bytes_per_s",
-    "nvlink_tx_bytes": "nvlink_tx_bytes_per_s",
-    "nvlink_rx_bytes": "nvlink_rx_bytes_per_s",
-}
-"""Which rate each counter gives."""
-
 
 class GarbageError(Exception):
     """A line is not what a probe writes."""
@@ -42,7 +35,7 @@ class Decoder:
     def __init__(self, origin: str) -> None:
         """`origin` is the target's URL."""
         self._origin = origin
-        self._last: dict[tuple[str, str], tuple[float, int]] = {}
+        self._rates = Rates()
 
     def frame(self, line: bytes, node: str, now: float) -> Frame:
         """Frame of one line.
@@ -93,8 +86,11 @@ class Decoder:
             for key, column in raw["columns"].items()
             if key in CATALOGUE and CATALOGUE[key].block == name and len(column) == len(keys)
         }
-        if name == "gpu":
-            self._add_rates(keys, [_finite(at) for at in raw["at"]], values, missing)
+        at = [_finite(read_at) for read_at in raw["at"]]
+        if len(at) != len(keys):
+            message = f"{len(at)} times for {len(keys)} rows in block {name}"
+            raise ValueError(message)
+        self._rates.add(name, keys, at, values, missing)
         columns: dict[str, array[float] | array[int]] = {
             key: column_for(CATALOGUE[key].kind.is_integer, column)
             for key, column in values.items()
@@ -120,36 +116,6 @@ class Decoder:
                 value = None
             checked.append(value)
         return checked
-
-    def _add_rates(
-        self,
-        keys: tuple[str, ...],
-        at: list[float],
-        values: dict[str, list[float | int | None]],
-        missing: dict[tuple[str, int], Reason],
-    ) -> None:
-        """Rates from counter pairs; where no counter answers, the probe's own rate stays."""
-        for counter, rate in RATES.items():
-            counts = values.get(counter, [None] * len(keys))
-            rates = values.setdefault(rate, [None] * len(keys))
-            for row, (uuid, count) in enumerate(zip(keys, counts, strict=True)):
-                if count is not None:
-                    speed = self._speed(uuid, counter, at[row], int(count))
-                    if speed is not None and speed <= CATALOGUE[rate].high:
-                        rates[row] = speed
-                if rates[row] is None:
-                    sampled = missing.get((counter, row), Reason.NOT_SAMPLED)
-                    missing.setdefault((rate, row), sampled)
-                else:
-                    missing.pop((rate, row), None)
-
-    def _speed(self, uuid: str, counter: str, at: float, count: int) -> float | None:
-        """Units per second since the last reading; None at first and after a reset or wrap."""
-        last = self._last.get((uuid, counter))
-        self._last[uuid, counter] = (at, count)
-        if last is None or at <= last[0] or count < last[1]:
-            return None
-        return (count - last[1]) / (at - last[0])
 
 
 def _finite(number: float | str) -> float:

@@ -11,6 +11,9 @@ from gpumon.model.fields import CATALOGUE, LABELS, clock_event_names
 
 UNITS = {
     "_bytes_per_s": "bytes/s",
+    "_per_s": "1/s",
+    "_gbps": "Gb/s",
+    "_us": "us",
     "_bytes": "bytes",
     "_ratio": "ratio",
     "_w": "W",

@@ -10,28 +10,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpumon.probe.processes import Processes, job_step_task, rank_variables
+from gpumon.probe.processes import Processes, rank_variables
 
 if TYPE_CHECKING:
     from gpumon.probe.rows import Row
 
-V1_22 = """\
-12:pids:/gmlab/gpu03
-11:devices:/slurm_gpu03/uid_7001/job_3/step_0/task_1
-7:freezer:/slurm_gpu03/uid_7001/job_3/step_0
-1:name=systemd:/init.scope
-"""
-V1_22_FREEZER_FIRST = """\
-11:freezer:/slurm/uid_7001/job_3/step_0
-10:memory:/
-7:devices:/slurm/uid_7001/job_3/step_0/task_1
-"""
-V1_FREEZER_ONLY = "4:freezer:/slurm/uid_7001/job_3/step_batch\n3:cpu,cpuacct:/\n"
-V1_24 = "9:devices:/slurm_gpu03/uid_7001/job_3/step_0/task_9\n"
 V2_24 = "0::/system.slice/gpu02_slurmstepd.scope/job_2/step_0/user/task_2\n"
-V2_PLAIN = "0::/system.slice/slurmstepd.scope/job_26/step_extern/user/task_special\n"
-V2_SYSTEM = "0::/system.slice/slurmstepd.scope/system\n"
-STAT = "{pid} ({name}) S 1 {pid} {pid} 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 {ticks} 9 9"
+V2_26 = "0::/system.slice/slurmstepd.scope/s8FXKTA79XAR00/step_0/user/task_2\n"
+STAT = "{pid} ({name}) S {parent} {pid} {pid} 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 {ticks} 9 9"
 
 
 def process(
@@ -41,10 +27,14 @@ def process(
     ticks: int = 12345,
     cgroup: str = V2_24,
     environ: bytes = b"",
+    parent: int = 1,
+    status: str = "",
 ) -> Path:
     folder = root / str(pid)
     folder.mkdir(parents=True)
-    (folder / "stat").write_bytes(STAT.format(pid=pid, name=name, ticks=ticks).encode())
+    stat = STAT.format(pid=pid, name=name, ticks=ticks, parent=parent)
+    (folder / "stat").write_bytes(stat.encode())
+    (folder / "status").write_text(status)
     (folder / "comm").write_bytes(name.encode() + b"\n")
     (folder / "cgroup").write_text(cgroup)
     (folder / "environ").write_bytes(environ)
@@ -56,27 +46,32 @@ def only(root: Path, pid: int = 77) -> Row:
     return row
 
 
+def test_job_step_and_task_are_labels(tmp_path: Path) -> None:
+    process(tmp_path)
+    labels = only(tmp_path).labels
+    assert (labels["job_id"], labels["step"], labels["task"]) == ("2", "0", "2")
+    assert "sluid" not in labels
+
+
 @pytest.mark.parametrize(
-    ("cgroup", "expected"),
+    ("environ", "job_id"),
     [
-        pytest.param(V1_22, ("3", "0", "1"), id="v1-22.05"),
-        pytest.param(V1_22_FREEZER_FIRST, ("3", "0", "1"), id="v1-freezer-first"),
-        pytest.param(V1_FREEZER_ONLY, ("3", "batch", None), id="v1-freezer-only"),
-        pytest.param(V1_24, ("3", "0", "9"), id="v1-24.11"),
-        pytest.param(V2_24, ("2", "0", "2"), id="v2-24.11"),
-        pytest.param(V2_PLAIN, ("26", "extern", None), id="v2-extern"),
-        pytest.param(V2_SYSTEM, (None, None, None), id="v2-system-is-no-job"),
-        pytest.param("0::/user.slice/user-7001.slice/session-1.scope\n", (None,) * 3, id="login"),
-        pytest.param("", (None, None, None), id="empty"),
+        pytest.param(b"SLURM_JOB_ID=26\0SLURM_STEP_ID=0\0", "26", id="readable"),
+        pytest.param(b"SLURM_JOB_ID=rm -rf\0", None, id="no-number"),
+        pytest.param(b"", None, id="silent"),
     ],
 )
-def test_job_step_and_task_of_a_cgroup(
-    cgroup: str, expected: tuple[str | None, ...], tmp_path: Path
+def test_a_job_that_slurm_names_by_its_sluid_is_found_by_the_environment(
+    environ: bytes, job_id: str | None, tmp_path: Path
 ) -> None:
-    assert job_step_task(cgroup) == expected
-    process(tmp_path, cgroup=cgroup)
-    labels = only(tmp_path).labels
-    assert (labels.get("job_id"), labels.get("step"), labels.get("task")) == expected
+    process(tmp_path, cgroup=V2_26, environ=environ)
+    known = Processes(str(tmp_path))
+    (row,) = known.rows([77], 1.0)
+    assert row.labels["sluid"] == "s8FXKTA79XAR00"
+    assert row.labels["step"] == "0"
+    assert row.labels.get("job_id") == job_id
+    folder = "/system.slice/slurmstepd.scope/s8FXKTA79XAR00"
+    assert known.jobs() == {job_id or "s8FXKTA79XAR00": {"": folder}}
 
 
 def test_only_rank_variables_leave_the_node(tmp_path: Path) -> None:
@@ -131,7 +126,7 @@ def test_a_process_that_goes_while_it_is_read_says_so(tmp_path: Path) -> None:
     folder = process(tmp_path)
     (folder / "environ").unlink()
     row = only(tmp_path)
-    assert row.missing == {"rank_vars": "no_process"}
+    assert row.missing == {"rank_vars": "no_process", "inner_pid": "not_supported"}
     assert row.labels["name"] == "python"
 
 
@@ -163,7 +158,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become
 def test_another_user_s_environment_is_not_permitted() -> None:
     """On the real /proc: this process belongs to root, the reader does not."""
     ((labels, missing),) = as_nobody(Path("/proc"), [os.getpid()])
-    assert missing == {"rank_vars": "no_permission"}
+    assert missing["rank_vars"] == "no_permission"
     assert labels["name"]
 
 
@@ -186,9 +181,83 @@ def test_a_process_is_read_once_and_a_reused_pid_again(tmp_path: Path) -> None:
     (folder / "comm").write_text("changed\n")
     (row,) = known.rows([77, 77], 2.0)
     assert (row.labels["name"], row.at) == ("first", 2.0)
-    (folder / "stat").write_text(STAT.format(pid=77, name="second", ticks=200))
+    (folder / "stat").write_text(STAT.format(pid=77, name="second", ticks=200, parent=1))
     (folder / "comm").write_text("second\n")
     assert known.rows([77], 3.0)[0].labels["name"] == "second"
     assert known.rows([], 4.0) == []
     (folder / "comm").write_text("third\n")
     assert known.rows([77], 5.0)[0].labels["name"] == "third"
+
+
+def test_the_parent_is_told(tmp_path: Path) -> None:
+    process(tmp_path, parent=4711)
+    assert only(tmp_path).values["parent_pid"] == 4711
+
+
+@pytest.mark.parametrize(
+    ("line", "inner"),
+    [("NSpid:\t77\t7", 7), ("NSpid:\t77\t9\t3", 3), ("NSpid:\t77", None), ("NSpid:", None)],
+)
+def test_the_pid_that_a_container_knows(line: str, inner: int | None, tmp_path: Path) -> None:
+    process(tmp_path, status=f"Name:\tpython\nPid:\t77\n{line}\n")
+    row = only(tmp_path)
+    assert row.values.get("inner_pid") == inner
+    assert row.missing.get("inner_pid") == (None if inner else "not_supported")
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ("rw,hidepid=2", "no_permission"),
+        ("rw,hidepid=invisible,gid=9", "no_permission"),
+        ("rw,hidepid=ptraceable", "no_permission"),
+        ("rw,hidepid=1", "no_process"),
+        ("rw,relatime", "no_process"),
+    ],
+)
+def test_a_proc_that_shows_no_folder_is_no_permission_and_not_gone(
+    options: str, why: str, tmp_path: Path
+) -> None:
+    (tmp_path / "mounts").write_text(f"sysfs /sys sysfs rw 0 0\nproc /proc proc {options} 0 0\n")
+    row = only(tmp_path)
+    assert set(row.missing.values()) == {why}
+    assert "rank_vars" in row.missing
+
+
+def inside(tmp_path: Path, namespace: str) -> Processes:
+    """A /proc of a container, and the driver's device files."""
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "dev" / "nvidiactl").write_text("")
+    (tmp_path / "self" / "ns").mkdir(parents=True)
+    (tmp_path / "self" / "ns" / "pid").symlink_to(namespace)
+    return Processes(str(tmp_path), str(tmp_path / "dev"))
+
+
+@pytest.mark.parametrize(
+    ("namespace", "open_file", "is_taken"),
+    [
+        pytest.param("pid:[4026532001]", "/dev/nvidia0", True, id="inside-on-gpu"),
+        pytest.param("pid:[4026532001]", "/dev/null", False, id="inside-another"),
+        pytest.param("pid:[4026531836]", "/dev/null", True, id="host"),
+    ],
+)
+def test_a_host_s_pid_is_not_taken_for_a_container_s(
+    namespace: str, open_file: str, is_taken: bool, tmp_path: Path
+) -> None:
+    """The driver tells the host's PIDs, and in a container these are other processes."""
+    folder = process(tmp_path, name="innocent")
+    (folder / "fd").mkdir()
+    (folder / "fd" / "3").symlink_to(open_file)
+    (row,) = inside(tmp_path, namespace).rows([77], 1.0)
+    assert (row.labels.get("name") == "innocent") is is_taken
+    assert is_taken or set(row.missing.values()) == {"no_process"}
+
+
+def test_jobs_have_their_folder_under_every_controller(tmp_path: Path) -> None:
+    process(tmp_path, 77, cgroup="4:freezer:/slurm/uid_1/job_3/step_0\n3:cpu,cpuacct:/\n")
+    process(tmp_path, 78, cgroup="4:memory,cpu:/slurm/uid_1/job_3/step_0/task_0\n")
+    process(tmp_path, 79, cgroup="0::/user.slice\n")
+    known = Processes(str(tmp_path))
+    known.rows([77, 78, 79], 1.0)
+    folder = "/slurm/uid_1/job_3"
+    assert known.jobs() == {"3": {"freezer": folder, "memory": folder, "cpu": folder}}

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from gpumon.model.fields import CATALOGUE, LABELS
 from gpumon.model.missing import Reason
-from gpumon.sources.decode import MAX_ROWS, RATES, Decoder, GarbageError
+from gpumon.sources.decode import MAX_ROWS, Decoder, GarbageError
+from gpumon.sources.rates import RATES
 
 if TYPE_CHECKING:
     from gpumon.model.frame import Frame
@@ -48,10 +49,12 @@ def rates(*readings: tuple[float, int | None], counter: str = "pcie_tx_bytes") -
     """What each reading (node's time, counter) gives as a rate, or why it gives none."""
     decoder = Decoder("local")
     found: list[Any] = []
+    block = CATALOGUE[counter].block
     for at, count in readings:
-        gpus = decoded(line({counter: [count]}, at=at), decoder).block("gpu")
-        rate = gpus.value(RATES[counter], 0)
-        found.append(gpus.reason(RATES[counter], 0) if rate is None else rate)
+        text = line({counter: [count]}, at=at, block=block)
+        entities = decoded(text, decoder).block(block)
+        rate = entities.value(RATES[counter], 0)
+        found.append(entities.reason(RATES[counter], 0) if rate is None else rate)
     return found
 
 
@@ -82,7 +85,7 @@ def test_a_rate_is_the_difference_over_the_node_s_own_time() -> None:
 @pytest.mark.parametrize("counter", RATES)
 def test_every_counter_has_its_rate(counter: str) -> None:
     assert rates((1.0, 0), (3.0, 500), counter=counter)[-1] == 250.0
-    assert CATALOGUE[RATES[counter]].unit == "bytes/s"
+    assert CATALOGUE[RATES[counter]].unit == ("bytes/s" if "_bytes" in counter else "1/s")
 
 
 def test_large_counters_lose_no_bit() -> None:
@@ -94,6 +97,7 @@ def test_large_counters_lose_no_bit() -> None:
     [
         pytest.param((101.0, 5), Reason.NOT_SAMPLED, id="reset-or-wrap"),
         pytest.param((100.0, 2000), Reason.NOT_SAMPLED, id="same-instant"),
+        pytest.param((100.0, 1000), Reason.NOT_SAMPLED, id="same-reading"),
         pytest.param((99.0, 2000), Reason.NOT_SAMPLED, id="clock-went-back"),
         pytest.param((100.001, 10**18), Reason.NOT_SAMPLED, id="faster-than-any-link"),
         pytest.param((101.0, None), Reason.NOT_SAMPLED, id="missing"),

@@ -1,0 +1,55 @@
+"""Small files of the kernel: read whole and bounded, and why one could not be read."""
+
+import errno
+import os
+from typing import List
+
+from gpumon.probe.rows import FAILED, NO_PERMISSION, NOT_SUPPORTED
+
+MAX_BYTES = 1 << 20
+"""More than any file of /proc or /sys that is read here says."""
+
+ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.EOPNOTSUPP, errno.ENODEV, errno.EINVAL, errno.ENOSYS)
+"""Answers of a kernel that has no such file, or of a file that has nothing to say here."""
+
+
+def read(path: str, most: int = MAX_BYTES) -> str:
+    """Text of a file, cut after `most` bytes; raises OSError."""
+    with open(path, "rb") as file:
+        return file.read(most).decode("utf-8", "replace")
+
+
+def read_or_empty(path: str, most: int = MAX_BYTES) -> str:
+    """Text of a file, empty where it cannot be read."""
+    try:
+        return read(path, most)
+    except OSError:
+        return ""
+
+
+def why(error: OSError) -> str:
+    """The reason for a missing value that an error of the kernel stands for."""
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return NO_PERMISSION
+    return NOT_SUPPORTED if error.errno in ABSENT else FAILED
+
+
+def names(path: str, most: int) -> List[str]:
+    """Names in a folder in order, at most `most`; none where it cannot be read."""
+    try:
+        return names_or_error(path, most)
+    except OSError:
+        return []
+
+
+def names_or_error(path: str, most: int) -> List[str]:
+    """Names in a folder in order, at most `most`; raises OSError."""
+    return sorted(os.listdir(path))[:most]
+
+
+def whole(text: str) -> int:
+    """The first word of a text as a number that is not negative; raises ValueError."""
+    words = text.split(None, 1)
+    if not words or not (words[0].isdecimal() and len(words[0]) < 21):
+        raise ValueError("no number: %r" % text[:32])
+    return int(words[0])

@@ -1,0 +1,157 @@
+"""Everything about a node but its GPUs, read by a thread that the report does not wait for long.
+
+A file of the kernel can block as a driver's call can: a port's counters ask the adapter, and the
+environment of a process waits for its memory's lock.
+"""
+
+import os
+import threading
+import time
+from typing import Any, Callable, Dict, List, NamedTuple, Tuple
+
+from gpumon.probe.cgroups import Cgroups
+from gpumon.probe.filesystems import Filesystems
+from gpumon.probe.host import Host
+from gpumon.probe.kernel_log import KernelLog
+from gpumon.probe.ports import Ports
+from gpumon.probe.processes import Processes
+from gpumon.probe.rows import Row, block
+
+MAX_EVENTS = 256
+"""Most events that wait for a report."""
+
+PATIENCE_S = 1.0
+"""A reading is reported as stuck after this long; a whole one takes a few milliseconds."""
+
+NAMES = ("node", "process", "nic", "filesystem", "cgroup")
+"""Blocks that are read here."""
+
+
+class Wanted(NamedTuple):
+    """What one reading is about."""
+
+    gpus: Dict[str, str]
+    """PCI bus id of every GPU by its UUID."""
+    pids: List[int]
+    """Processes that hold a GPU."""
+
+
+class Surroundings:
+    """Reads the node. Other threads only take what it publishes."""
+
+    def __init__(self, root: str = "/", monotonic: Callable[[], float] = time.monotonic) -> None:
+        """Read /proc, /sys and /dev below `root`; nothing is read before the thread runs."""
+        self._root = root.rstrip("/")
+        self._monotonic = monotonic
+        self._wanted = Wanted({}, [])
+        self._rows: Dict[str, List[Row]] = {name: [] for name in NAMES}
+        self._rows["node"] = [Row(os.uname().nodename, monotonic())]
+        self._events: List[Dict[str, Any]] = []
+        self._reading: Tuple[str, float] = ("", 0.0)
+        self._asked_at = 0.0
+        self._failure = ""
+        self._lock = threading.Lock()
+        self._go = threading.Event()
+        self._done = threading.Event()
+        self._done.set()
+
+    def start(self) -> None:
+        """Run on a daemon thread: a read that never returns must not keep the process alive."""
+        threading.Thread(target=self._run, name="host", daemon=True).start()
+
+    def ask(self, gpus: List[Row], pids: List[int]) -> None:
+        """Ask for another reading unless one is still under way."""
+        if self._done.is_set():
+            bus_ids = {gpu.key: gpu.labels.get("pci_bus_id", "") for gpu in gpus}
+            self._wanted = Wanted(bus_ids, pids)
+            self._asked_at = self._monotonic()
+            self._done.clear()
+            self._go.set()
+
+    def wait(self) -> None:
+        """Wait until the reading is complete, at most until `PATIENCE_S` after it was asked for."""
+        self._done.wait(max(0.0, self._asked_at + PATIENCE_S - self._monotonic()))
+
+    def take(
+        self, labels: Dict[str, str]
+    ) -> Tuple[Dict[str, Any], List[Dict[str, Any]], List[Dict[str, str]]]:
+        """Blocks of the last whole reading, events since the last call, and errors.
+
+        Args:
+            labels: What else is known of the node.
+        """
+        with self._lock:
+            rows = self._rows
+            events, self._events = self._events, []
+        rows["node"][0].labels.update(labels)
+        return {name: block(rows[name]) for name in NAMES}, events, self._errors()
+
+    def _errors(self) -> List[Dict[str, str]]:
+        what, since = self._reading
+        waited = self._monotonic() - since
+        if not self._done.is_set() and waited >= PATIENCE_S:
+            message = "reading %s has not returned for %.0f s" % (what, waited)
+            hint = "a device or a process of the node may hang; look at dmesg on it"
+        elif self._failure:
+            message, hint = self._failure, "please report this with the kernel's version"
+        else:
+            return []
+        return [{"where": "host", "message": message, "hint": hint}]
+
+    def _run(self) -> None:
+        reader = Reader(self._root, self._monotonic)
+        while True:
+            self._go.wait()
+            self._go.clear()
+            try:
+                rows, events = reader.read(self._wanted, self._note)
+                self._failure = ""
+                with self._lock:
+                    self._rows = rows
+                    self._events = (self._events + events)[-MAX_EVENTS:]
+            except Exception as error:  # noqa: BLE001 - a strange file must not end the thread
+                self._failure = "reading %s failed: %r" % (self._reading[0], error)
+            self._done.set()
+
+    def _note(self, what: str) -> None:
+        self._reading = (what, self._monotonic())
+
+
+class Reader:
+    """Reads every part of the node once."""
+
+    def __init__(self, root: str, monotonic: Callable[[], float]) -> None:
+        """Read below `root`."""
+        self._monotonic = monotonic
+        self._host = Host(root)
+        self._processes = Processes(root + "/proc", root + "/dev")
+        self._ports = Ports(root)
+        self._filesystems = Filesystems(root)
+        self._cgroups = Cgroups(root)
+        self._log = KernelLog(root)
+
+    def read(
+        self, wanted: Wanted, note: Callable[[str], None]
+    ) -> Tuple[Dict[str, List[Row]], List[Dict[str, Any]]]:
+        """Rows by block, and events; `note` is told what is read next."""
+        now = self._monotonic()
+        rows: Dict[str, List[Row]] = {}
+        note("processes")
+        rows["process"] = self._processes.rows(wanted.pids, now)
+        note("control groups")
+        rows["cgroup"] = self._cgroups.rows(now, self._processes.jobs())
+        note("the node")
+        node = self._host.read(now)
+        rows["node"] = [node]
+        note("file systems")
+        rows["filesystem"] = self._filesystems.rows(now)
+        note("network ports")
+        rows["nic"] = self._ports.rows(now, wanted.gpus)
+        note("the kernel's log")
+        events = self._log.events(wanted.gpus)
+        # Without the log, Xids from before the probe's start stay unseen: that is to be said.
+        if self._log.reason:
+            node.missing["kernel_log"] = self._log.reason
+        else:
+            node.labels["kernel_log"] = "readable"
+        return rows, events

@@ -1,0 +1,123 @@
+"""What follows from two readings of counters: rates, shares of time, means per operation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from gpumon.model.fields import CATALOGUE
+from gpumon.model.missing import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+RATES: Final = {
+    rate.removesuffix("_per_s"): rate
+    for rate, field in CATALOGUE.items()
+    if rate.endswith("_per_s") and rate.removesuffix("_per_s") in CATALOGUE
+}
+"""Which rate each counter gives: `x_per_s` of the counter `x`, of every block."""
+
+
+class Derived(NamedTuple):
+    """How a field follows from two readings."""
+
+    counter: str
+    per: str | None = None
+    """The counter by whose growth is divided; None: the node's own time, seconds."""
+    factor: float = 1.0
+
+
+DERIVED: Final[Mapping[str, Derived]] = {
+    **{rate: Derived(counter) for counter, rate in RATES.items()},
+    "cpu_busy_ratio": Derived("cpu_busy_ticks", "cpu_total_ticks"),
+    "cpu_iowait_ratio": Derived("cpu_iowait_ticks", "cpu_total_ticks"),
+    "fs_read_rtt_s": Derived("fs_read_rtt_us", "fs_read_ops", 1e-6),
+    "fs_read_exec_s": Derived("fs_read_exec_us", "fs_read_ops", 1e-6),
+    "fs_write_rtt_s": Derived("fs_write_rtt_us", "fs_write_ops", 1e-6),
+    "fs_write_exec_s": Derived("fs_write_exec_us", "fs_write_ops", 1e-6),
+    "job_cpu_cores_used": Derived("job_cpu_us", None, 1e-6),
+}
+"""Every field that is made of counters."""
+
+_OF_BLOCK: Final = {
+    block: {field: how for field, how in DERIVED.items() if CATALOGUE[field].block == block}
+    for block in {CATALOGUE[field].block for field in DERIVED}
+}
+
+
+class _Reading(NamedTuple):
+    at: float
+    counted: int
+    per: int | None
+    result: float | None
+
+
+class Rates:
+    """Remembers the last counters of one probe."""
+
+    def __init__(self) -> None:
+        """Nothing has been read."""
+        self._last: dict[str, dict[tuple[str, str], _Reading]] = {}
+
+    def add(
+        self,
+        block: str,
+        keys: tuple[str, ...],
+        at: Sequence[float],
+        values: dict[str, list[float | int | None]],
+        missing: dict[tuple[str, int], Reason],
+    ) -> None:
+        """Add what follows; where no counter answers, what the probe itself says stays.
+
+        Args:
+            block: Name of the block.
+            keys: Its entities; the counters of those that are gone are forgotten.
+            at: Node's monotonic time at which each was read.
+            values: Columns of the block, which get those that are made here.
+            missing: Reasons; what cannot be made is missing for its counter's reason.
+        """
+        before, now = self._last.get(block, {}), {}
+        nothing: list[float | int | None] = [None] * len(keys)
+        for field, how in _OF_BLOCK.get(block, {}).items():
+            counts = values.get(how.counter, nothing)
+            pers = values.get(how.per, nothing) if how.per else nothing
+            results = values.setdefault(field, list(nothing))
+            for row, key in enumerate(keys):
+                count, per = counts[row], pers[row]
+                last = before.get((key, field))
+                if count is not None and (how.per is None or per is not None):
+                    last = _next(
+                        last, at[row], int(count), None if per is None else int(per), how.factor
+                    )
+                    if last.result is not None and last.result <= _limit(field):
+                        results[row] = min(last.result, CATALOGUE[field].high)
+                if last is not None:
+                    now[key, field] = last
+                if results[row] is None:
+                    reason = missing.get((how.counter, row), missing.get((how.per or "", row)))
+                    missing.setdefault((field, row), reason or Reason.NOT_SAMPLED)
+                else:
+                    missing.pop((field, row), None)
+        self._last[block] = now
+
+
+def _limit(field: str) -> float:
+    """Largest result that is not garbage; two clocks may make a little more than all time."""
+    high = CATALOGUE[field].high
+    return high * 1.05 if CATALOGUE[field].unit == "ratio" else high
+
+
+def _next(last: _Reading | None, at: float, count: int, per: int | None, factor: float) -> _Reading:
+    """The reading with what follows from it and the last.
+
+    A reading that comes again keeps its result; the first one, and one after a reset or a wrap,
+    have none.
+    """
+    if last is not None and (at, count, per) == last[:3]:
+        return last
+    result = None
+    if last is not None and at > last.at and count >= last.counted:
+        grown = at - last.at if per is None or last.per is None else per - last.per
+        if grown > 0:
+            result = (count - last.counted) * factor / grown
+    return _Reading(at, count, per, result)
