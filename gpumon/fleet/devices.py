@@ -56,12 +56,30 @@ def _processes(frame: Frame, node: str) -> Mapping[str, list[Process]]:
             memory.setdefault(pid, {})[uuid] = used
     held: dict[str, list[Process]] = {}
     rows = {pid: row for row, pid in enumerate(owners.keys)}
+    jobs = _jobs_by_sluid(owners)
     for pid, on in uuids.items():
-        if pid.isdecimal():
-            process = _process(node, int(pid), owners, rows.get(pid), tuple(on), memory.get(pid))
+        if pid.isascii() and pid.isdecimal():
+            place = rows.get(pid)
+            process = _process(node, int(pid), owners, place, tuple(on), memory.get(pid))
+            if process.job_id is None and place is not None:
+                job_id = jobs.get(owners.label("sluid", place) or "")
+                process = process._replace(job_id=job_id)
             for uuid in on:
                 held.setdefault(uuid, []).append(process)
     return held
+
+
+def _jobs_by_sluid(block: Block) -> dict[str, str]:
+    """Job ids by the SLUID that names their cgroup, from processes of which both are known.
+
+    One readable process of a job is enough to tell whose the others are.
+    """
+    found: dict[str, str] = {}
+    for row in range(len(block.keys)):
+        sluid, job_id = block.label("sluid", row), block.label("job_id", row)
+        if sluid and job_id:
+            found[sluid] = job_id
+    return found
 
 
 def _process(
@@ -77,7 +95,7 @@ def _process(
         return Process(
             node, pid, None, None, None, None, nothing, Reason.NO_PROCESS, uuids, memory or {}
         )
-    uid = block.value("uid", row)
+    uid, parent = block.value("uid", row), block.value("parent_pid", row)
     variables = _variables(block.label("rank_vars", row))
     return Process(
         node,
@@ -91,6 +109,8 @@ def _process(
         uuids,
         memory or {},
         block.value("start_time_s", row),
+        None if parent is None else int(parent),
+        block.label("container", row),
     )
 
 

@@ -10,12 +10,13 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.fleet.devices import gpus_of
-from gpumon.fleet.ranks import place
+from gpumon.fleet.ranks import places
 from gpumon.model.cluster import JobView, Node, Rank
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from gpumon.fleet.ranks import Place
     from gpumon.model.cluster import Allocation, Gpu, Job, Process, SlurmNode
     from gpumon.model.frame import Block, Frame, QueueRecords, SourceError
 
@@ -159,7 +160,7 @@ def _view(
         ]
     granted = sum(allocation.gpu_count for allocation in job.allocations)
     ranks = sorted(
-        (_rank(process) for process in processes),
+        (_rank(process, where) for process, where in places(processes)),
         key=lambda r: (r.world_id or "~", r.rank is None, r.rank or 0, r.node, r.pid),
     )
     return JobView(
@@ -201,8 +202,7 @@ def _held(
     return kept + strangers, trouble
 
 
-def _rank(process: Process) -> Rank:
-    where = place(process)
+def _rank(process: Process, where: Place) -> Rank:
     return Rank(
         process.step,
         where.world_id,

@@ -83,6 +83,9 @@ class Process(NamedTuple):
     mem_used_bytes: Mapping[str, float]
     """Device memory by GPU UUID, where the driver says."""
     start_time_s: float | None = None
+    parent_pid: int | None = None
+    container: str | None = None
+    """Engine and short id or name of the container it runs in, where one is known."""
 
 
 class Gpu(NamedTuple):
