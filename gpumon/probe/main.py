@@ -13,6 +13,7 @@ import threading
 import time
 from typing import Any, BinaryIO, Callable, Dict, List
 
+from gpumon.probe import pieces
 from gpumon.probe.rows import NOT_SHARED, Row, block
 from gpumon.probe.surroundings import Surroundings
 from gpumon.probe.sweep import Sweeper
@@ -81,8 +82,11 @@ def main(stdin: BinaryIO, options: Dict[str, Any]) -> None:
 
     Args:
         stdin: The monitor's wishes.
-        options: `nonce` to repeat in the hello line, `period_s`, `once` to end after one report.
+        options: `nonce` to repeat in the hello line, `period_s`, `once` to end after one report;
+            `shared_output` where other probes write to the same stream.
     """
+    if options.get("shared_output"):
+        sys.stdout = pieces.of_this_task(sys.stdout)
     period_s = max(MIN_PERIOD_S, float(options["period_s"]))
     wishes = Wishes(stdin, period_s)
     wishes.start()
@@ -95,6 +99,7 @@ def main(stdin: BinaryIO, options: Dict[str, Any]) -> None:
             "nonce": options["nonce"],
             "pid": os.getpid(),
             "python": "%d.%d.%d" % sys.version_info[:3],
+            "node": os.environ.get("SLURMD_NODENAME") or os.uname().nodename,
         }
     )
     _give_back_memory()

@@ -48,10 +48,15 @@ class Slot:
         """Whether it has reported or failed at least once."""
         self.names: frozenset[str] = frozenset({endpoint.node})
         """What the node is called, once it has reported."""
-        self.uuids: tuple[str, ...] = ()
-        """GPUs of its newest report."""
+        self.gpus: dict[str, tuple[str, ...]] = {}
+        """GPUs of the newest report, by node."""
         self.zoom_told = OFF
         """What its running probe was told last about zoom."""
+
+    @property
+    def uuids(self) -> tuple[str, ...]:
+        """GPUs that its probe or probes see."""
+        return tuple(uuid for uuids in self.gpus.values() for uuid in uuids)
 
 
 class ProbePool:
@@ -65,6 +70,7 @@ class ProbePool:
         clock: Clock,
         once: bool,
         options: Mapping[str, object] | None = None,
+        max_starting: int = MAX_STARTING,
     ) -> None:
         """Nothing runs before `start`.
 
@@ -75,11 +81,13 @@ class ProbePool:
             clock: Time for lateness, pauses and arrival.
             once: One report each and no second start.
             options: Further start options of the probes.
+            max_starting: Probes that may be on their way up at once.
         """
         self.url = url
         self._clock = clock
         self._once = once
         self._options = dict(options or {})
+        self._max_starting = max_starting
         self._period_s = period_s
         self._zoom = Zoom()
         self._slots = {endpoint.node: Slot(endpoint) for endpoint in endpoints}
@@ -202,7 +210,7 @@ class ProbePool:
         for slot in self._slots.values():
             if slot.stream or slot.due_at > now:
                 continue
-            if starting >= MAX_STARTING:
+            if starting >= self._max_starting:
                 return
             starting += 1
             self._start(slot, now)
@@ -253,7 +261,7 @@ class ProbePool:
         if frames:
             slot.pause_s = RETRY_S[0]
             self._deliver(slot, frames)
-            self._meet(slot, stream, frames[-1])
+            self._meet(slot, stream, frames)
         if goes_on:
             return
         if self._once and stream.has_reported:
@@ -265,14 +273,15 @@ class ProbePool:
     def _deliver(self, slot: Slot, frames: list[Frame]) -> None:
         """Hand over frames; in this order, so that whoever is woken finds frames and no waiting."""
         self._frames.extend(frames)
-        slot.is_settled = True
+        slot.is_settled |= slot.stream is None or slot.stream.has_reported
         self._wake()
 
-    def _meet(self, slot: Slot, stream: Stream, frame: Frame) -> None:
-        """Learn the node's names and GPUs; one that is looked at is told so at once."""
-        names = {slot.endpoint.node, frame.node, *frame.host_names}
-        slot.names = frozenset(names | {name.partition(".")[0] for name in names}) - {""}
-        slot.uuids = frame.block("gpu").keys
+    def _meet(self, slot: Slot, stream: Stream, frames: list[Frame]) -> None:
+        """Learn the nodes' names and GPUs; one that is looked at is told so at once."""
+        for frame in frames:
+            names = {slot.endpoint.node, frame.node, *frame.host_names}
+            slot.names |= (names | {name.partition(".")[0] for name in names}) - {""}
+            slot.gpus[frame.node] = frame.block("gpu").keys
         if self._zoom.words(slot.names, slot.uuids) != slot.zoom_told:
             self._tell(slot, stream)
 
@@ -290,10 +299,12 @@ class ProbePool:
         self._drop(slot)
         # Spread by a fifth, so that a fleet that failed together does not come back together.
         pause_s = slot.pause_s * (0.8 + 0.4 * os.urandom(1)[0] / 255)
-        slot.due_at = float("inf") if self._once else self._clock.monotonic() + pause_s
+        is_last = self._once or slot.endpoint.is_step
+        slot.due_at = float("inf") if is_last else self._clock.monotonic() + pause_s
         slot.pause_s = min(slot.pause_s * 2, RETRY_S[1])
-        frame = Frame(self.url, slot.endpoint.node, self._clock.now(), 0.0, {}, (error,))
-        self._deliver(slot, [frame])
+        origin, now = slot.endpoint.origin or self.url, self._clock.now()
+        nodes = slot.endpoint.reaches
+        self._deliver(slot, [Frame(origin, node, now, 0.0, {}, (error,)) for node in nodes])
 
     def _drop(self, slot: Slot) -> None:
         if slot.stream is None:

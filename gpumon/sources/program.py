@@ -17,11 +17,14 @@ _PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 _RECEIVE: Final = "import sys; b=sys.stdin.buffer; exec(b.read(int(b.readline())))"
 
-START_COMMAND: Final = (
-    "exec sh -c 'for p in python3 /usr/libexec/platform-python; do "
+START_SCRIPT: Final = (
+    "for p in python3 /usr/libexec/platform-python; do "
     'command -v $p >/dev/null 2>&1 && exec $p -I -S -u -c "' + _RECEIVE + '"; done; '
-    "echo gpumon: no python3 on this node >&2; exit 127'"
+    "echo gpumon: no python3 on this node >&2; exit 127"
 )
+"""The same for sh alone; without a single quote, so that one pair of them makes it a word."""
+
+START_COMMAND: Final = f"exec sh -c '{START_SCRIPT}'"
 """What a node's login shell is asked to run; RHEL 8 keeps its Python as platform-python.
 
 -I and -S keep out the files of the user's home, where a login starts, and of the site.

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from gpumon.model.frame import Frame, SourceError
 from gpumon.model.text import plain
 from gpumon.sources.decode import Decoder, GarbageError
+from gpumon.sources.tasks import Tasks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 PROTOCOL: Final = 1
 HELLO: Final = b'{"gpumon_probe"'
@@ -38,6 +39,20 @@ class Endpoint(NamedTuple):
     """Bytes to write first, for the start options given."""
     explain: Callable[[int | None, str], tuple[str, str]]
     """Message and way out for an exit code and the last words on standard error."""
+    nodes: tuple[str, ...] = ()
+    """Nodes of which one probe each writes to the one output; empty: the one `node`."""
+    origin: str = ""
+    """Origin of the frames; empty: the target's URL."""
+    environ: Mapping[str, str] | None = None
+    """Environment of the child; None: gpumon's own."""
+    is_step: bool = False
+    """A step of a job: started once, because each start stays in the accounting, and ended by the
+    end of its input, which the child passes on."""
+
+    @property
+    def reaches(self) -> tuple[str, ...]:
+        """Every node of which this brings reports."""
+        return self.nodes or (self.node,)
 
 
 class Stream:
@@ -46,11 +61,13 @@ class Stream:
     def __init__(self, endpoint: Endpoint, origin: str, options: dict[str, object]) -> None:
         """Start the child; raises OSError when the program cannot be started."""
         self.endpoint = endpoint
-        self.is_greeted = False
-        self.has_reported = False
         self._origin = origin
         self._nonce = os.urandom(8).hex()
-        self._decoder = Decoder(origin)
+        self._speakers: dict[int, str] = {}
+        """Node of each probe that has said hello; a single probe has number 0."""
+        self._decoders: dict[int, Decoder] = {}
+        self._reported: set[int] = set()
+        self._tasks = Tasks(len(endpoint.nodes)) if endpoint.nodes else None
         self._buffer = bytearray()
         self._discarded = 0
         self._stderr = bytearray()
@@ -61,12 +78,23 @@ class Stream:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             bufsize=0,
+            env=endpoint.environ,
             start_new_session=True,
         )
         pipes = (self._process.stdin, self._process.stdout, self._process.stderr)
         self.stdin, self.stdout, self.stderr = (pipe.fileno() for pipe in pipes if pipe)
         for descriptor in (self.stdin, self.stdout, self.stderr):
             os.set_blocking(descriptor, False)
+
+    @property
+    def is_greeted(self) -> bool:
+        """Whether a probe has come up."""
+        return bool(self._speakers)
+
+    @property
+    def has_reported(self) -> bool:
+        """Whether every probe has reported."""
+        return len(self._reported) == len(self.endpoint.reaches)
 
     @property
     def has_outgoing(self) -> bool:
@@ -112,35 +140,68 @@ class Stream:
         while (end := self._buffer.find(b"\n")) >= 0:
             line = bytes(self._buffer[:end])
             del self._buffer[: end + 1]
-            if self.is_greeted:
-                frames.append(self._decoder.frame(line, self.endpoint.node, now))
-                self.has_reported = True
-            else:
-                self._greet(line)
+            frames += self._take(line, now)
         limit = MAX_LINE if self.is_greeted else MAX_GREETING
         if len(self._buffer) > limit:
             message = f"a line of more than {limit} bytes"
             raise GarbageError(message)
         return frames, bool(data)
 
-    def _greet(self, line: bytes) -> None:
+    def _take(self, line: bytes, now: float) -> list[Frame]:
+        """The frame of one line of output, if it is or completes a report."""
+        task, text = 0, line
+        if self._tasks is not None:
+            message = self._tasks.take(line)
+            if message is None:
+                self._discard(line)
+                return []
+            task, text = message
+        if task not in self._speakers:
+            self._greet(task, text)
+            return []
+        try:
+            frame = self._decoders[task].frame(text, self._speakers[task], now)
+        except GarbageError:
+            if self._tasks is None:
+                raise
+            # Torn in a way that its pieces did not show: the next report is whole again.
+            self._discard(text)
+            return []
+        self._reported.add(task)
+        self._discarded = 0
+        return [frame]
+
+    def _greet(self, task: int, line: bytes) -> None:
         """Take the hello line, or discard what a login shell printed before it."""
         # A login shell may print without a line end, such as a window title, right before it.
         hello = line[line.find(HELLO) :] if HELLO in line else b""
-        if self._nonce.encode() in hello:
-            try:
-                protocol = json.loads(hello)["gpumon_probe"]
-            except (ValueError, RecursionError) as error:
-                message = "the probe's hello is cut or changed"
-                raise GarbageError(message) from error
-            if protocol != PROTOCOL:
-                message = f"the probe speaks protocol {protocol}, not {PROTOCOL}"
-                raise GarbageError(message)
-            self.is_greeted = True
+        if self._nonce.encode() not in hello:
+            self._discard(line)
             return
+        try:
+            words = json.loads(hello)
+            protocol, node = words["gpumon_probe"], words.get("node")
+        except (ValueError, RecursionError) as error:
+            message = "the probe's hello is cut or changed"
+            raise GarbageError(message) from error
+        if protocol != PROTOCOL:
+            message = f"the probe speaks protocol {protocol}, not {PROTOCOL}"
+            raise GarbageError(message)
+        nodes = self.endpoint.nodes
+        if nodes and (node not in nodes or node in self._speakers.values()):
+            message = f"a probe of the step calls its node {node!r}"
+            raise GarbageError(message)
+        self._speakers[task] = node if nodes else self.endpoint.node
+        self._decoders[task] = Decoder(self.endpoint.origin or self._origin)
+
+    def _discard(self, line: bytes) -> None:
+        """Pass over something that is no report; too much of it in a row is not a probe's."""
         self._discarded += len(line) + 1
-        if self._discarded > MAX_GREETING:
-            message = f"more than {MAX_GREETING} bytes before the probe's hello"
+        # The pieces of a message that is not complete yet count, too.
+        limit = MAX_GREETING if self._tasks is None else MAX_LINE
+        if self._discarded > limit:
+            when = "without a report" if self.is_greeted else "before the probe's hello"
+            message = f"more than {limit} bytes {when}"
             raise GarbageError(message)
 
     def trouble(self, message: str = "", hint: str = "") -> SourceError:
@@ -162,6 +223,11 @@ class Stream:
         for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
             if pipe:
                 pipe.close()
+        # Killed at once, a step's child could not pass the end of input on.
+        if not (self.endpoint.is_step and self.is_greeted):
+            self._kill()
+
+    def _kill(self) -> None:
         if self._process.poll() is None:
             # A child inside a hung driver call cannot be killed, only abandoned.
             try:
@@ -180,6 +246,7 @@ class Stream:
         return True
 
     def abandon(self) -> None:
-        """Forget a child that is beyond reach, which Popen would otherwise warn of."""
+        """Kill and forget a child that is beyond reach, which Popen would otherwise warn of."""
+        self._kill()
         if self._process.returncode is None:
             self._process.returncode = -signal.SIGKILL
