@@ -131,11 +131,18 @@ def garbage(command: str, what: str, text: str) -> SourceError:
 
 def refused(command: str, status: int, stderr: str) -> SourceError:
     """The command ended with an error of its own."""
-    for pattern, meaning, hint in _KNOWN:
-        if pattern.search(stderr):
-            return SourceError(command, f"{meaning}: {_last_line(stderr)}", hint)
     said = _last_line(stderr) or "without a word"
-    return SourceError(command, f"ended with status {status}: {said}", "run it by hand to see more")
+    return recognised(command, stderr) or SourceError(
+        command, f"ended with status {status}: {said}", "run it by hand to see more"
+    )
+
+
+def recognised(command: str, said: str) -> SourceError | None:
+    """What well-known words of Slurm's mean; None where they are others."""
+    for pattern, meaning, hint in _KNOWN:
+        if pattern.search(said):
+            return SourceError(command, f"{meaning}: {_last_line(said)}", hint)
+    return None
 
 
 def _last_line(text: str) -> str:

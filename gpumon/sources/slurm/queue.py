@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumon.model.frame import SourceError
 from gpumon.sources.slurm import failures
 from gpumon.sources.slurm.commands import SlurmCommands
 from gpumon.sources.slurm.failures import CommandFailedError
@@ -15,6 +14,7 @@ from gpumon.sources.slurm.rounds import QueueRounds
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from gpumon.model.frame import SourceError
     from gpumon.sources.slurm.jobs_text import JobList
     from gpumon.sources.slurm.nodes_text import NodeList
     from gpumon.sources.source import Clock

@@ -162,10 +162,14 @@ class QueueRounds(ABC):
     def _keep_nodes(
         self, nodes: tuple[SlurmNode, ...], *, is_local: bool
     ) -> tuple[SourceError, ...]:
-        """Report these nodes, as of now; where they are of this machine's cluster, with their files.
+        """Report these nodes, as of now, with the files that this machine's gres.conf names.
+
+        Args:
+            nodes: what Slurm listed.
+            is_local: whether this machine is of their cluster; else its gres.conf is not theirs.
 
         Returns:
-            What is to be remarked about this machine's gres.conf.
+            What is to be remarked about gres.conf.
         """
         conf = gres_conf.find_and_read(self._environ) if is_local else gres_conf.NOT_FOUND
         self._nodes = tuple(_with_files(node, conf) for node in nodes)

@@ -7,7 +7,7 @@ import time
 from typing import Final
 
 _DURATION: Final = re.compile(r"(?:([0-9]{1,9})-)?(?:([0-9]{1,4}):)?([0-9]{1,9}):([0-9]{1,2})")
-_LATEST: Final = 2**40
+LATEST: Final = 2**40
 """Unix times beyond this are garbage; it lies 34,000 years ahead."""
 
 
@@ -19,7 +19,7 @@ def instant(text: str) -> float | None:
     """
     if text.isdecimal() and text.isascii():
         seconds = int(text)
-        return float(seconds) if 0 < seconds < _LATEST else None
+        return float(seconds) if 0 < seconds < LATEST else None
     try:
         return time.mktime(time.strptime(text, "%Y-%m-%dT%H:%M:%S"))
     except (ValueError, OverflowError):

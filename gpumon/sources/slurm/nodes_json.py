@@ -1,0 +1,57 @@
+"""Nodes from Slurm's JSON (slurmrestd, `scontrol show node --json`), from v0.0.36 on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gpumon.model.cluster import SlurmNode
+from gpumon.model.hostlist import is_host_name
+from gpumon.sources.slurm.gres import gpus_listed
+from gpumon.sources.slurm.json_values import flags, harmless, text
+from gpumon.sources.slurm.nodes_text import NodeList
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def read_nodes(found: Sequence[object]) -> NodeList:
+    """Every node of the list, in its order; one that cannot be read is counted, not fatal."""
+    nodes: list[SlurmNode] = []
+    unreadable = 0
+    for record in found:
+        try:
+            nodes.append(_node(record))
+        except ValueError:
+            unreadable += 1
+    return NodeList(tuple(nodes), unreadable)
+
+
+def _node(record: object) -> SlurmNode:
+    """One node; its device files are not known from here.
+
+    Raises:
+        ValueError: its name or state cannot be read.
+    """
+    if not isinstance(record, dict):
+        raise ValueError("no object")
+    name = text(record.get("name"))
+    if not is_host_name(name):
+        raise ValueError("no node name")
+    words = dict.fromkeys(flags(record.get("state")) + flags(record.get("state_flags")))
+    if not words:
+        raise ValueError("no state")
+    gres = record.get("gres")
+    return SlurmNode(
+        name=name,
+        host_name=_operand(record, "hostname", name),
+        address=_operand(record, "address", name),
+        state="+".join(words).lower(),
+        gpu_count=gpus_listed(gres) if isinstance(gres, str) else None,
+        reason=harmless(record, "reason"),
+    )
+
+
+def _operand(record: dict[str, Any], key: str, name: str) -> str:
+    """A host name or address as Slurm has it, the node's name where it has none."""
+    found = text(record.get(key))
+    return found if is_host_name(found) else name
