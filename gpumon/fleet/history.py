@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 HISTORY_KEYS: Final = tuple(
     field.key
     for field in CATALOGUE.values()
-    if field.block == "gpu" and field.kind in (Kind.GAUGE, Kind.RATE)
+    if field.block == "gpu" and field.is_kept and field.kind in (Kind.GAUGE, Kind.RATE)
 )
 """Fields that are kept over time. Counters and masks lose their meaning in float32."""
 

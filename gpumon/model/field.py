@@ -53,6 +53,8 @@ class Field(NamedTuple):
     """Where the probe reads it: NVML call, NVML field id, GPM metric id, /proc file."""
     dcgm: str = ""
     """The DCGM field with the same meaning, where one exists."""
+    is_kept: bool = True
+    """Whether history keeps it over time; what hardly ever changes would only fill memory."""
 
     @property
     def openmetrics(self) -> str:

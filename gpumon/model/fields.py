@@ -11,6 +11,7 @@ from typing import Final
 from gpumon.model.field import ANY_COUNT, ANY_MEMORY, Field, Kind
 from gpumon.model.gpu_fields import GPU_FIELDS
 from gpumon.model.host_fields import CGROUP_FIELDS, FILESYSTEM_FIELDS, NIC_FIELDS, NODE_FIELDS
+from gpumon.model.link_fields import LINK_FIELDS
 
 PROCESS_FIELDS: Final = (
     Field(
@@ -71,14 +72,64 @@ CONTEXT_FIELDS: Final = (
         "Device memory of one process on one GPU.",
         "nvmlDeviceGetComputeRunningProcesses.usedGpuMemory",
     ),
+    Field(
+        "context_sm_util_ratio",
+        "context",
+        Kind.GAUGE,
+        "ratio",
+        0.0,
+        1.0,
+        "SM",
+        "Share of time in which the process kept an SM busy on one GPU, since its last sample.",
+        "nvmlDeviceGetProcessUtilization.smUtil",
+    ),
+)
+
+EVENT_FIELDS: Final = (
+    Field(
+        "xid",
+        "event",
+        Kind.ID,
+        "",
+        0,
+        2**32,
+        "XID",
+        "The driver's error number; missing where the event is of another type.",
+        "nvmlEventSetWait_v2.eventData",
+        "DCGM_FI_DEV_XID_ERRORS",
+    ),
+    Field(
+        "event_type",
+        "event",
+        Kind.MASK,
+        "",
+        0,
+        ANY_COUNT,
+        "TYPE",
+        "NVML's event type: 0x8 Xid, 0x2 uncorrected ECC error, 0x8000 recovery action changed.",
+        "nvmlEventSetWait_v2.eventType",
+    ),
+    Field(
+        "event_age_s",
+        "event",
+        Kind.GAUGE,
+        "s",
+        0,
+        ANY_COUNT,
+        "AGE",
+        "Time since the driver told it; each event is reported for half a minute.",
+        "nvmlEventSetWait_v2",
+    ),
 )
 
 CATALOGUE: Final = {
     field.key: field
     for field in (
         *GPU_FIELDS,
+        *LINK_FIELDS,
         *PROCESS_FIELDS,
         *CONTEXT_FIELDS,
+        *EVENT_FIELDS,
         *NODE_FIELDS,
         *NIC_FIELDS,
         *FILESYSTEM_FIELDS,
@@ -88,9 +139,20 @@ CATALOGUE: Final = {
 """Every field by its key."""
 
 LABELS: Final = {
-    "gpu": ("name", "pci_bus_id"),
+    "gpu": (
+        "name",
+        "pci_bus_id",
+        "architecture",
+        "compute_capability",
+        "serial",
+        "board_part",
+        "vbios",
+        "fabric_cluster",
+    ),
+    "link": ("remote_type", "remote"),
     "process": ("name", "job_id", "sluid", "step", "task", "rank_vars", "container"),
     "context": (),
+    "event": (),
     "node": ("driver_version", "nvml_version", "boot_id", "host_name", "kernel_log"),
     "nic": (
         "state",

@@ -1,10 +1,12 @@
-"""The catalogue's fields of a GPU, each with its NVML origin."""
+"""The catalogue's fields of a GPU: what it does, and what its engines and its health say."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from gpumon.model.field import ANY_COUNT, ANY_MEMORY, Field, Kind
+from gpumon.model.gpu_engine_fields import GPU_ENGINE_FIELDS
+from gpumon.model.gpu_health_fields import GPU_HEALTH_FIELDS
 
 
 def _gpu(
@@ -258,14 +260,14 @@ GPU_FIELDS: Final = (
         "pcie_tx_bytes_per_s",
         "PCIE TX",
         "From the GPU to the host.",
-        "difference of pcie_tx_bytes, else GPM metric 20",
+        "difference of pcie_tx_bytes, else GPM metric 20, else nvmlDeviceGetPcieThroughput",
         "DCGM_FI_PROF_PCIE_TX_BYTES",
     ),
     _bytes_per_s(
         "pcie_rx_bytes_per_s",
         "PCIE RX",
         "From the host to the GPU.",
-        "difference of pcie_rx_bytes, else GPM metric 21",
+        "difference of pcie_rx_bytes, else GPM metric 21, else nvmlDeviceGetPcieThroughput",
         "DCGM_FI_PROF_PCIE_RX_BYTES",
     ),
     _gpu(
@@ -323,4 +325,6 @@ GPU_FIELDS: Final = (
         "Processes that hold a context on the GPU.",
         "nvmlDeviceGetComputeRunningProcesses",
     ),
+    *GPU_ENGINE_FIELDS,
+    *GPU_HEALTH_FIELDS,
 )

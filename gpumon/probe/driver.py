@@ -4,8 +4,9 @@ The note is what a watcher on another thread reads when a call never returns. A 
 hardware or the driver does not know is asked once and then left alone.
 """
 
+import threading
 import time
-from typing import Any, Dict, Optional, Set, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set, Tuple
 
 import pynvml
 
@@ -22,27 +23,46 @@ REASONS = {
 """NVML return codes by the reason they give to a missing value; INVALID_ARGUMENT is how drivers
 answer field ids and metrics that are newer than they are."""
 
+MISMATCH = -1
+"""Code of a call of which the binding knows only a newer form than the installed driver."""
+
 
 class NoValueError(Exception):
     """A call gave no value; `reason` says why."""
 
-    def __init__(self, reason: str, message: str) -> None:
-        """Keep the reason beside the driver's own words."""
+    def __init__(self, reason: str, message: str, code: int = MISMATCH) -> None:
+        """Keep the reason and NVML's return code beside the driver's own words."""
         super().__init__(message)
         self.reason = reason
+        self.code = code
+
+
+class AbandonedError(Exception):
+    """The call returned after its thread had been given up; the thread must unwind and end."""
+
+
+class Calling(NamedTuple):
+    """A call that has not returned yet."""
+
+    name: str
+    gpu: str
+    since: float
 
 
 class Driver:
-    """Calls into NVML, from one thread only."""
+    """Calls into NVML. One thread at a time, except that a stuck one may be abandoned in it."""
 
-    def __init__(self) -> None:
-        """Nothing is called yet."""
-        self.calling: Optional[Tuple[str, str, float]] = None
-        self.calls = 0
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        """Nothing is called yet; `monotonic` gives the node's time in seconds."""
+        self.monotonic = monotonic
+        self.calling: Dict[int, Calling] = {}
+        self.abandoned: Set[int] = set()
+        self.calls: Dict[str, int] = {}
+        self.slowest: Optional[Tuple[str, str, float]] = None
         self._unsupported: Set[Tuple[Any, ...]] = set()
 
     def call(self, name: str, gpu: str, *arguments: Any) -> Any:
-        """What the named function of the binding answers.
+        """What the named function of the binding answers; what is not supported is remembered.
 
         Args:
             name: Function of the binding, for example `nvmlDeviceGetTemperature`.
@@ -51,45 +71,98 @@ class Driver:
 
         Raises:
             NoValueError: The driver gave no value.
+            AbandonedError: This thread was given up meanwhile.
         """
         question = (name, gpu) + tuple(a for a in arguments if isinstance(a, int))
         if question in self._unsupported:
             raise NoValueError(NOT_SUPPORTED, name)
-        self.calling = (name, gpu, time.monotonic())
-        self.calls += 1
+        try:
+            return self.ask(name, gpu, *arguments)
+        except NoValueError as missing:
+            if missing.reason == NOT_SUPPORTED:
+                self._unsupported.add(question)
+            raise
+
+    def call_since(self, name: str, gpu: str, handle: Any, since: int) -> Any:
+        """The same for a call that takes the time of the last sample, which is never the same."""
+        if (name, gpu) in self._unsupported:
+            raise NoValueError(NOT_SUPPORTED, name)
+        try:
+            return self.ask(name, gpu, handle, since)
+        except NoValueError as missing:
+            if missing.reason == NOT_SUPPORTED:
+                self._unsupported.add((name, gpu))
+            raise
+
+    def ask(self, name: str, gpu: str, *arguments: Any) -> Any:
+        """The same, and asked again next time whatever it answers."""
+        thread = threading.get_ident()
+        since = self.monotonic()
+        self.calling[thread] = Calling(name, gpu, since)
+        self.calls[name] = self.calls.get(name, 0) + 1
         try:
             return getattr(pynvml, name)(*arguments)
         except pynvml.NVMLError as error:
             reason = REASONS.get(error.value, FAILED)
-            if reason == NOT_SUPPORTED:
-                self._unsupported.add(question)
-            raise NoValueError(reason, "%s: %s" % (name, error)) from None
+            raise NoValueError(reason, "%s: %s" % (name, error), error.value) from None
         except pynvml.NVMLLibraryMismatchError:
-            # The binding knows only a newer form of this call than the installed driver has.
-            self._unsupported.add(question)
             raise NoValueError(NOT_SUPPORTED, name) from None
         finally:
-            self.calling = None
+            del self.calling[thread]
+            took = self.monotonic() - since
+            if self.slowest is None or took > self.slowest[2]:
+                self.slowest = (name, gpu, took)
+            if thread in self.abandoned:
+                raise AbandonedError(name)
 
-    def field_values(self, handle: Any, gpu: str, ids: Any) -> Dict[int, Any]:
-        """Values of a batch of field ids by id; an id without a value maps to its reason.
+    def account(self) -> Dict[str, Any]:
+        """Calls since the start: how many, of which functions, and the slowest in milliseconds."""
+        told: Dict[str, Any] = {"total": sum(self.calls.values()), "by": dict(self.calls)}
+        if self.slowest is not None:
+            name, gpu, took = self.slowest
+            told["slowest"] = {"call": name, "gpu": gpu, "ms": round(took * 1000.0, 3)}
+        return told
 
-        The driver answers the batch in one call where it can (nvmlDeviceGetFieldValues).
+
+Field = Tuple[int, int, str, float]
+"""NVML field id, scope, catalogue key, factor to the key's unit."""
+
+
+class Batch:
+    """Fields of one GPU that are read together; those that it does not have drop out."""
+
+    def __init__(self, driver: Driver, handle: Any, gpu: str, fields: Any) -> None:
+        """Ask for all of `fields` at first."""
+        self._driver = driver
+        self._handle = handle
+        self._gpu = gpu
+        self.fields: List[Field] = list(fields)
+
+    def read(self) -> List[Tuple[Field, Any]]:
+        """Each field with its number, or with the reason why it has none.
+
+        One call (nvmlDeviceGetFieldValues); a field that is not supported is answered this once.
         """
-        answers: Dict[int, Any] = {}
-        for value in self.call("nvmlDeviceGetFieldValues", gpu, handle, ids):
-            if value.nvmlReturn == pynvml.NVML_SUCCESS:
-                answers[value.fieldId] = _number(value)
-            else:
-                answers[value.fieldId] = REASONS.get(value.nvmlReturn, FAILED)
-        return answers
+        fields = self.fields
+        if not fields:
+            return []
+        ids = [(field, scope) for field, scope, _, _ in fields]
+        try:
+            found = self._driver.ask("nvmlDeviceGetFieldValues", self._gpu, self._handle, ids)
+        except NoValueError as missing:
+            # The call fails as a whole also where none of its fields has a value.
+            answers: List[Any] = [missing.reason] * len(fields)
+        else:
+            answers = [_answer(value) for value in found]
+        self.fields = [f for f, answer in zip(fields, answers) if answer != NOT_SUPPORTED]
+        return list(zip(fields, answers))
 
 
-def _number(value: Any) -> float:
-    """Number of an nvmlFieldValue by its declared type (nvml.h, nvmlValueType)."""
-    union = value.value
+def _answer(value: Any) -> Any:
+    """Number of an nvmlFieldValue by its declared type (nvml.h, nvmlValueType), or a reason."""
+    if value.nvmlReturn != pynvml.NVML_SUCCESS:
+        return REASONS.get(value.nvmlReturn, FAILED)
     members = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
     if value.valueType >= len(members):
-        return float("nan")
-    number = getattr(union, members[value.valueType])
-    return float(number) if value.valueType == 0 else int(number)
+        return FAILED
+    return getattr(value.value, members[value.valueType])

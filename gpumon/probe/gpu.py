@@ -1,156 +1,201 @@
 """One GPU: who it is, and what its counters say now."""
 
-import time
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, NamedTuple
 
 import pynvml
 
-from gpumon.probe.driver import Driver, NoValueError
+from gpumon.probe import fabric, tiers
+from gpumon.probe.contexts import Contexts, Held
+from gpumon.probe.driver import Batch, Driver, NoValueError
 from gpumon.probe.gpm import ACTIVITY, Gpm
-from gpumon.probe.rows import LOST, NOT_SUPPORTED, Row
+from gpumon.probe.links import Links
+from gpumon.probe.rows import LOST, NOT_SHARED, NOT_SUPPORTED, Row
 
-MEDIUM_PERIOD_S = 5.0
-"""Quantities that change rarely are read this often: caps, PCIe link, video engines."""
+USE = ["gpu_util_ratio", "mem_activity_ratio"]
+MEMORY = ["mem_used_bytes", "mem_total_bytes", "mem_reserved_bytes"]
+PCIE_RATES = ["pcie_tx_bytes_per_s", "pcie_rx_bytes_per_s"]
+POWER_RANGE = ["power_limit_min_w", "power_limit_max_w"]
 
-ALL_LINKS = 0xFFFFFFFF
-"""Scope of an NVLink field that sums every link (nvml.h)."""
+ARCHITECTURES = {
+    pynvml.NVML_DEVICE_ARCH_KEPLER: "Kepler",
+    pynvml.NVML_DEVICE_ARCH_MAXWELL: "Maxwell",
+    pynvml.NVML_DEVICE_ARCH_PASCAL: "Pascal",
+    pynvml.NVML_DEVICE_ARCH_VOLTA: "Volta",
+    pynvml.NVML_DEVICE_ARCH_TURING: "Turing",
+    pynvml.NVML_DEVICE_ARCH_AMPERE: "Ampere",
+    pynvml.NVML_DEVICE_ARCH_ADA: "Ada",
+    pynvml.NVML_DEVICE_ARCH_HOPPER: "Hopper",
+    10: "Blackwell",
+    13: "Rubin",
+}
+"""nvmlDeviceArchitecture_t (nvml.h); the newest by number, for older bindings lack their names."""
 
-FIELDS = (
-    (pynvml.NVML_FI_DEV_POWER_INSTANT, 0, "power_w", 0.001),
-    (pynvml.NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION, 0, "energy_j", 0.001),
-    (pynvml.NVML_FI_DEV_PCIE_COUNT_TX_BYTES, 0, "pcie_tx_bytes", 1),
-    (pynvml.NVML_FI_DEV_PCIE_COUNT_RX_BYTES, 0, "pcie_rx_bytes", 1),
-    (pynvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX, ALL_LINKS, "nvlink_tx_bytes", 1024),
-    (pynvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX, ALL_LINKS, "nvlink_rx_bytes", 1024),
+LABELS = (
+    ("name", "nvmlDeviceGetName", lambda name: name),
+    ("pci_bus_id", "nvmlDeviceGetPciInfo", lambda info: info.busId),
+    (
+        "architecture",
+        "nvmlDeviceGetArchitecture",
+        lambda number: ARCHITECTURES.get(number, "number %d" % number),
+    ),
+    (
+        "compute_capability",
+        "nvmlDeviceGetCudaComputeCapability",
+        lambda pair: "%d.%d" % (pair[0], pair[1]),
+    ),
+    ("serial", "nvmlDeviceGetSerial", lambda serial: serial),
+    ("board_part", "nvmlDeviceGetBoardPartNumber", lambda part: part),
+    ("vbios", "nvmlDeviceGetVbiosVersion", lambda version: version),
 )
-"""Field id, scope, catalogue key, factor to the key's unit (mW, mJ, bytes, KiB)."""
+"""Label, function of the binding, what to take of its answer."""
 
-COUNTERS = {"energy_j", "pcie_tx_bytes", "pcie_rx_bytes", "nvlink_tx_bytes", "nvlink_rx_bytes"}
 
-Reading = Tuple[str, str, Tuple[Any, ...], float]
-"""Catalogue key, function of the binding, arguments after the handle, factor."""
+class Wanted(NamedTuple):
+    """What the monitor asked for at the start."""
 
-MEDIUM: Tuple[Reading, ...] = (
-    ("power_limit_w", "nvmlDeviceGetEnforcedPowerLimit", (), 0.001),
-    ("pcie_gen", "nvmlDeviceGetCurrPcieLinkGeneration", (), 1),
-    ("pcie_width", "nvmlDeviceGetCurrPcieLinkWidth", (), 1),
-)
+    gpm: bool = True
+    tiers: Any = tiers.ALL
 
-FIXED: Tuple[Reading, ...] = (
-    ("minor_number", "nvmlDeviceGetMinorNumber", (), 1),
-    ("sm_clock_max_mhz", "nvmlDeviceGetMaxClockInfo", (pynvml.NVML_CLOCK_SM,), 1),
-    ("pcie_gen_max", "nvmlDeviceGetMaxPcieLinkGeneration", (), 1),
-    ("pcie_width_max", "nvmlDeviceGetMaxPcieLinkWidth", (), 1),
-)
 
-HOT: Tuple[Reading, ...] = (
-    ("temp_c", "nvmlDeviceGetTemperature", (pynvml.NVML_TEMPERATURE_GPU,), 1),
-    ("sm_clock_mhz", "nvmlDeviceGetClockInfo", (pynvml.NVML_CLOCK_SM,), 1),
-)
+class Look(NamedTuple):
+    """What one look at a GPU found."""
 
-RUNNING = ("nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetComputeRunningProcesses_v2")
-"""The newest form of the call, and the one that drivers of the 470 branch have."""
-
-OTHERS = [
-    "gpu_util_ratio",
-    "mem_activity_ratio",
-    "mem_used_bytes",
-    "mem_total_bytes",
-    "mem_reserved_bytes",
-    "clock_event_reasons",
-    "encoder_util_ratio",
-    "decoder_util_ratio",
-    "process_count",
-]
-"""Fields whose call gives more than one of them, or has an older form."""
+    row: Row
+    contexts: List[Held]
+    links: List[Row]
 
 
 class Gpu:
     """A device that answered when the driver was opened."""
 
-    def __init__(self, driver: Driver, index: int) -> None:
+    def __init__(self, driver: Driver, index: int, wanted: Wanted) -> None:
         """Read who it is; raises NoValueError when the driver cannot even say that."""
         self.driver = driver
         self.index = index
-        self.handle = driver.call("nvmlDeviceGetHandleByIndex", str(index), index)
-        self.uuid = _text(driver.call("nvmlDeviceGetUUID", str(index), self.handle))
-        self.labels: Dict[str, str] = {}
+        self.handle = driver.ask("nvmlDeviceGetHandleByIndex", str(index), index)
+        self.uuid = _text(driver.ask("nvmlDeviceGetUUID", str(index), self.handle))
         self.fixed = Row(self.uuid, 0.0)
         self.fixed.values["index"] = index
-        self._medium = Row(self.uuid, float("-inf"))
-        self._label("name", "nvmlDeviceGetName", lambda name: name)
-        self._label("pci_bus_id", "nvmlDeviceGetPciInfo", lambda info: info.busId)
-        self._read(self.fixed, FIXED)
-        self.gpm = Gpm(driver, self.handle, self.uuid)
+        for label, function, pick in LABELS:
+            self._label(label, function, pick)
+        self._read(self.fixed, tiers.START)
+        self._power_range()
+        self.gpm = Gpm(driver, self.handle, self.uuid, wanted.gpm and tiers.HOT in wanted.tiers)
+        self.links = Links(driver, self.handle, self.uuid, wanted.tiers)
+        self._contexts = Contexts(driver, self.handle, self.uuid)
+        self._batches = {
+            tier: Batch(driver, self.handle, self.uuid, fields)
+            for tier, fields in tiers.FIELDS.items()
+        }
+        self._unsupported: Dict[str, str] = {}
+        self._rows: Dict[str, Row] = {}
+        for tier in tiers.ALL:
+            row = self._rows[tier] = Row(self.uuid, float("-inf"))
+            if tier not in wanted.tiers:
+                row.at = float("inf")
+                row.missing.update(dict.fromkeys(keys_of(tier), NOT_SHARED))
+        self._throughput: Dict[str, float] = {}
 
-    def _label(self, label: str, function: str, pick: Any) -> None:
-        try:
-            self.fixed.labels[label] = _text(
-                pick(self.driver.call(function, self.uuid, self.handle))
-            )
-        except NoValueError as missing:
-            self.fixed.missing[label] = missing.reason
+    @property
+    def needs_throughput(self) -> bool:
+        """Whether only the call that counts bytes for 20 ms can tell the PCIe rates."""
+        return bool(self.gpm.reason) and "pcie_tx_bytes" in self._unsupported
 
-    def _read(self, row: Row, readings: Tuple[Reading, ...]) -> None:
-        for field, function, arguments, factor in readings:
-            try:
-                number = self.driver.call(function, self.uuid, self.handle, *arguments)
-                row.values[field] = number * factor
-            except NoValueError as missing:
-                row.missing[field] = missing.reason
+    def read(self, is_zoomed: bool = False, may_wait: bool = False) -> Look:
+        """Every value of this instant; what cannot be had is missing with its reason.
 
-    def read(self) -> Row:
-        """Every value of this instant; what cannot be had is missing with its reason."""
-        now = time.monotonic()
+        Args:
+            is_zoomed: Somebody looks at this GPU: what is dear to read is read more often.
+            may_wait: This beat may spend the 2 x 20 ms that reading the PCIe rate may take.
+        """
+        now = self.driver.monotonic()
         row = Row(self.uuid, now)
-        self._counters(row)
-        if row.missing.get("power_w") == LOST:
-            return self._lost(row)
-        self._use(row)
-        self._read(row, HOT)
-        self._clock_events(row)
-        gpm: Dict[str, float] = {}
-        self.gpm.read(gpm, row.missing)
-        row.values.update(gpm)
-        if now - self._medium.at >= MEDIUM_PERIOD_S:
-            self._medium = Row(self.uuid, now)
-            self._read(self._medium, MEDIUM)
-            self._video(self._medium)
-        for part in (self.fixed, self._medium):
-            row.values.update(part.values)
-            row.labels.update(part.labels)
-            row.missing.update(part.missing)
-        return row
+        if self._is_due(tiers.HOT, now):
+            self._hot(row)
+            if LOST in row.missing.values():
+                return self._lost(row)
+        is_medium = self._is_due(tiers.MEDIUM, now)
+        if is_medium:
+            medium = Row(self.uuid, now)
+            self._fields(medium, tiers.MEDIUM)
+            self._read(medium, tiers.READINGS[tiers.MEDIUM])
+            self._rows[tiers.MEDIUM] = medium
+        if self._is_due(tiers.SLOW, now):
+            slow = Row(self.uuid, now)
+            self._fields(slow, tiers.SLOW)
+            self._read(slow, tiers.READINGS[tiers.SLOW])
+            fabric.read(self.driver, self.handle, self.uuid, slow)
+            self._rows[tiers.SLOW] = slow
+        held: List[Held] = []
+        if self._rows[tiers.MEDIUM].at != float("inf"):
+            held = self._contexts.read(row, is_medium)
+        self._pcie_rates(row, is_zoomed, may_wait)
+        links = self.links.read(now, is_zoomed)
+        for part in (self.fixed, *self._rows.values()):
+            row.add(part)
+        return Look(row, held, links)
 
-    def _lost(self, row: Row) -> Row:
-        row.values = dict(self.fixed.values)
-        row.labels = dict(self.fixed.labels)
-        row.missing = {field: LOST for field in self.every_field() if field not in row.values}
-        return row
+    def _is_due(self, tier: str, now: float) -> bool:
+        return now - self._rows[tier].at >= tiers.PERIODS_S[tier] - tiers.SLACK_S
 
-    def every_field(self) -> List[str]:
-        """Every field that a reading can hold."""
-        readings = [reading[0] for reading in HOT + MEDIUM + FIXED]
-        return readings + [key for _, _, key, _ in FIELDS] + ACTIVITY + OTHERS
-
-    def _counters(self, row: Row) -> None:
-        try:
-            ids = [(field, scope) for field, scope, _, _ in FIELDS]
-            answers = self.driver.field_values(self.handle, self.uuid, ids)
-        except NoValueError as missing:
-            answers = {field: missing.reason for field, _, _, _ in FIELDS}
-        for field, _, key, factor in FIELDS:
-            answer = answers.get(field, NOT_SUPPORTED)
-            if isinstance(answer, str):
-                row.missing[key] = answer
-            elif key in COUNTERS:
-                # Exact integers: a float would lose the low bits of a large counter.
-                row.values[key] = answer // 1000 if factor == 0.001 else answer * factor
-            else:
-                row.values[key] = answer * factor
+    def _hot(self, row: Row) -> None:
+        self._fields(row, tiers.HOT)
         if "power_w" in row.missing:
             del row.missing["power_w"]
             self._read(row, (("power_w", "nvmlDeviceGetPowerUsage", (), 0.001),))
+        if LOST in row.missing.values():
+            return
+        self._use(row)
+        self._memory(row)
+        self._read(row, tiers.READINGS[tiers.HOT])
+        self._clock_events(row)
+        self.gpm.read(row.values, row.missing)
+
+    def _fields(self, row: Row, tier: str) -> None:
+        for (_, _, key, factor), answer in self._batches[tier].read():
+            if isinstance(answer, str):
+                row.missing[key] = answer
+                if answer == NOT_SUPPORTED:
+                    self._unsupported[key] = answer
+            elif key in tiers.COUNTED:
+                row.values[key] = answer // 1000 if factor == 0.001 else answer * factor
+            else:
+                row.values[key] = answer * factor
+        row.lose([f[2] for f in tiers.FIELDS[tier] if f[2] in self._unsupported], NOT_SUPPORTED)
+
+    def _lost(self, row: Row) -> Look:
+        row.values = dict(self.fixed.values)
+        row.labels = dict(self.fixed.labels)
+        row.missing = dict(self.fixed.missing)
+        row.lose(every_key(), LOST)
+        return Look(row, [], self.links.without(LOST, row.at))
+
+    def _label(self, label: str, function: str, pick: Any) -> None:
+        try:
+            answer = self.driver.call(function, self.uuid, self.handle)
+            self.fixed.labels[label] = _text(pick(answer))
+        except NoValueError as missing:
+            self.fixed.missing[label] = missing.reason
+
+    def _read(self, row: Row, readings: Any) -> None:
+        for field, function, arguments, factor in readings:
+            try:
+                number = self.driver.call(function, self.uuid, self.handle, *arguments)
+            except NoValueError as missing:
+                row.missing[field] = missing.reason
+                continue
+            row.values[field] = (
+                number[0] if isinstance(number, (list, tuple)) else number
+            ) * factor
+
+    def _power_range(self) -> None:
+        call = "nvmlDeviceGetPowerManagementLimitConstraints"
+        try:
+            limits = self.driver.call(call, self.uuid, self.handle)
+            for key, limit in zip(POWER_RANGE, limits):
+                self.fixed.values[key] = limit * 0.001
+        except NoValueError as missing:
+            self.fixed.lose(POWER_RANGE, missing.reason)
 
     def _use(self, row: Row) -> None:
         try:
@@ -158,71 +203,74 @@ class Gpu:
             row.values["gpu_util_ratio"] = use.gpu * 0.01
             row.values["mem_activity_ratio"] = use.memory * 0.01
         except NoValueError as missing:
-            row.lose(["gpu_util_ratio", "mem_activity_ratio"], missing.reason)
-        try:
-            memory = self._memory()
+            row.lose(USE, missing.reason)
+
+    def _memory(self, row: Row) -> None:
+        """Memory v2, which counts the driver's own reserve apart, else v1."""
+        reason = NOT_SUPPORTED
+        for version in ((pynvml.nvmlMemory_v2,), ()):
+            try:
+                memory = self.driver.call(
+                    "nvmlDeviceGetMemoryInfo", self.uuid, self.handle, *version
+                )
+            except NoValueError as missing:
+                reason = missing.reason
+                if reason != NOT_SUPPORTED:
+                    break
+                continue
             row.values["mem_used_bytes"] = memory.used
             row.values["mem_total_bytes"] = memory.total
-            reserved = getattr(memory, "reserved", None)
-            if reserved is None:
-                row.missing["mem_reserved_bytes"] = NOT_SUPPORTED
-            else:
-                row.values["mem_reserved_bytes"] = reserved
-        except NoValueError as missing:
-            row.lose(["mem_used_bytes", "mem_total_bytes", "mem_reserved_bytes"], missing.reason)
-
-    def _memory(self) -> Any:
-        """Memory v2, which counts the driver's own reserve apart, else v1."""
-        try:
-            return self.driver.call(
-                "nvmlDeviceGetMemoryInfo", self.uuid, self.handle, pynvml.nvmlMemory_v2
-            )
-        except NoValueError as missing:
-            if missing.reason != NOT_SUPPORTED:
-                raise
-            return self.driver.call("nvmlDeviceGetMemoryInfo", self.uuid, self.handle)
+            if version:
+                row.values["mem_reserved_bytes"] = memory.reserved
+            break
+        row.lose(MEMORY, reason)
 
     def _clock_events(self, row: Row) -> None:
         """Reason bits under the newer name of the call, else under its older one."""
-        for function in (
-            "nvmlDeviceGetCurrentClocksEventReasons",
-            "nvmlDeviceGetCurrentClocksThrottleReasons",
-        ):
-            try:
-                row.values["clock_event_reasons"] = self.driver.call(
-                    function, self.uuid, self.handle
-                )
+        readings = (
+            ("clock_event_reasons", "nvmlDeviceGetCurrentClocksEventReasons", (), 1),
+            ("clock_event_reasons", "nvmlDeviceGetCurrentClocksThrottleReasons", (), 1),
+        )
+        for reading in readings:
+            self._read(row, (reading,))
+            if "clock_event_reasons" in row.values:
                 row.missing.pop("clock_event_reasons", None)
                 return
-            except NoValueError as missing:
-                row.missing["clock_event_reasons"] = missing.reason
 
-    def _video(self, row: Row) -> None:
-        for field, function in (
-            ("encoder_util_ratio", "nvmlDeviceGetEncoderUtilization"),
-            ("decoder_util_ratio", "nvmlDeviceGetDecoderUtilization"),
-        ):
-            try:
-                use = self.driver.call(function, self.uuid, self.handle)
-                row.values[field] = use[0] * 0.01
-            except NoValueError as missing:
-                row.missing[field] = missing.reason
+    def _pcie_rates(self, row: Row, is_zoomed: bool, may_wait: bool) -> None:
+        """Fill in the rates that neither a counter nor GPM gives, in turn and under zoom only."""
+        if not self.needs_throughput:
+            return
+        if not is_zoomed:
+            self._throughput = {}
+        elif may_wait:
+            counters = (pynvml.NVML_PCIE_UTIL_TX_BYTES, pynvml.NVML_PCIE_UTIL_RX_BYTES)
+            part = Row(self.uuid, row.at)
+            self._read(
+                part,
+                [
+                    (key, "nvmlDeviceGetPcieThroughput", (counter,), 1024)
+                    for key, counter in zip(PCIE_RATES, counters)
+                ],
+            )
+            self._throughput = part.values
+            row.missing.update(part.missing)
+        row.values.update(self._throughput)
+        row.lose(PCIE_RATES, NOT_SHARED)
 
-    def contexts(self, row: Row) -> List[Tuple[int, Any]]:
-        """PID and device memory (None: the driver does not say) of each compute context."""
-        for function in RUNNING:
-            try:
-                found = self.driver.call(function, self.uuid, self.handle)
-            except NoValueError as missing:
-                row.missing["process_count"] = missing.reason
-                if missing.reason != NOT_SUPPORTED:
-                    return []
-                continue
-            row.missing.pop("process_count", None)
-            contexts = [(int(entry.pid), entry.usedGpuMemory) for entry in found]
-            row.values["process_count"] = len(contexts)
-            return contexts
-        return []
+
+def keys_of(tier: str) -> List[str]:
+    """Every field that a tier reads."""
+    keys = [f[2] for f in tiers.FIELDS[tier]] + [r[0] for r in tiers.READINGS[tier]]
+    if tier == tiers.HOT:
+        return keys + USE + MEMORY + ACTIVITY + ["clock_event_reasons"]
+    return keys + (["process_count"] if tier == tiers.MEDIUM else list(fabric.KEYS))
+
+
+def every_key() -> List[str]:
+    """Every field and label that a reading can hold."""
+    start = [reading[0] for reading in tiers.START] + POWER_RANGE + [label[0] for label in LABELS]
+    return [key for tier in tiers.ALL for key in keys_of(tier)] + start
 
 
 def _text(value: Any) -> str:

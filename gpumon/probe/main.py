@@ -11,10 +11,11 @@ import os
 import sys
 import threading
 import time
-from typing import Any, BinaryIO, Callable, Dict, List
+from typing import Any, BinaryIO, Callable, Dict, FrozenSet
 
-from gpumon.probe import pieces
-from gpumon.probe.rows import NOT_SHARED, Row, block
+from gpumon.probe import pieces, tiers
+from gpumon.probe.gpu import Wanted
+from gpumon.probe.rows import block
 from gpumon.probe.surroundings import Surroundings
 from gpumon.probe.sweep import Sweeper
 
@@ -35,6 +36,8 @@ class Wishes:
     ) -> None:
         """Start with the period of the start options; the lease begins now."""
         self.period_s = period_s
+        self.zoom: FrozenSet[str] = frozenset()
+        """UUIDs of the GPUs that somebody looks at."""
         self.changed = threading.Event()
         self._stdin = stdin
         self._monotonic = monotonic
@@ -62,6 +65,9 @@ class Wishes:
                 if period_s != self.period_s:
                     self.period_s = period_s
                     self.changed.set()
+            elif len(words) == 2 and words[0] == b"zoom":
+                uuids = words[1].decode("ascii", "replace").split(",")
+                self.zoom = frozenset(uuids) if uuids != ["off"] else frozenset()
 
     def watch(self) -> None:
         """Return when no line has come for `LEASE_S`."""
@@ -83,14 +89,16 @@ def main(stdin: BinaryIO, options: Dict[str, Any]) -> None:
     Args:
         stdin: The monitor's wishes.
         options: `nonce` to repeat in the hello line, `period_s`, `once` to end after one report;
-            `shared_output` where other probes write to the same stream.
+            `gpm` and `tiers` where not everything is wanted; `shared_output` where other probes
+            write to the same stream.
     """
     if options.get("shared_output"):
         sys.stdout = pieces.of_this_task(sys.stdout)
     period_s = max(MIN_PERIOD_S, float(options["period_s"]))
     wishes = Wishes(stdin, period_s)
     wishes.start()
-    sweeper = Sweeper()
+    read = tuple(tier for tier in tiers.ALL if tier in options.get("tiers", tiers.ALL))
+    sweeper = Sweeper(Wanted(bool(options.get("gpm", True)), read))
     sweeper.start()
     sweeper.ask()
     say(
@@ -117,31 +125,32 @@ def main(stdin: BinaryIO, options: Dict[str, Any]) -> None:
                 wishes.changed.clear()
                 beat = min(beat, time.monotonic() + wishes.period_s)
         beat = max(beat, time.monotonic() - wishes.period_s)
+        sweeper.zoom = wishes.zoom
         sweeper.ask()
 
 
 def report(sweeper: Sweeper, surroundings: Surroundings, late_s: float) -> Dict[str, Any]:
     """One line's worth of everything that is known now."""
-    gpus, contexts, errors = sweeper.take()
-    surroundings.ask(gpus, [pid for _, pid, _ in contexts])
+    found = sweeper.take()
+    surroundings.ask(found.gpus, [pid for pid, _ in found.contexts])
     now = time.monotonic()
-    held: List[Row] = []
-    for uuid, pid, memory in contexts:
-        row = Row("%d/%s" % (pid, uuid), now)
-        if memory is None:
-            row.missing["context_mem_used_bytes"] = NOT_SHARED
-        else:
-            row.values["context_mem_used_bytes"] = memory
-        held.append(row)
+    blocks = {
+        "gpu": block(found.gpus),
+        "context": block([row for _, row in found.contexts]),
+        "event": block(found.events),
+    }
+    # Most of a report would be links, which are read rarely: they are told when they were.
+    if found.links is not None:
+        blocks["link"] = block(found.links)
     surroundings.wait()
     around, events, troubles = surroundings.take(sweeper.labels)
     return {
         "at": round(now, 4),
         "late_s": round(late_s, 4),
-        "calls": sweeper.driver.calls,
-        "errors": errors + troubles,
+        "calls": sweeper.driver.account(),
+        "errors": found.errors + troubles,
         "events": events,
-        "blocks": {"gpu": block(gpus), "context": block(held), **around},
+        "blocks": {**blocks, **around},
     }
 
 

@@ -24,6 +24,12 @@ class Row:
         self.labels: Dict[str, str] = {}
         self.missing: Dict[str, str] = {}
 
+    def add(self, part: "Row") -> None:
+        """Take over everything that another reading of the same entity found."""
+        self.values.update(part.values)
+        self.labels.update(part.labels)
+        self.missing.update(part.missing)
+
     def lose(self, fields: List[str], reason: str) -> None:
         """Give every field that has no value the same reason."""
         for field in fields:

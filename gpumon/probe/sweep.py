@@ -1,13 +1,19 @@
-"""One pass over all GPUs, on the single thread that ever enters the driver."""
+"""Passes over all GPUs, on the one thread that enters the driver, and its successors.
+
+A call that never returns takes its thread along, for no thread can be killed in it. Such a thread
+is abandoned with the GPU that it was reading, and a successor goes on with the others.
+"""
 
 import threading
-import time
-from typing import Any, Dict, List, Optional, Tuple
+from collections import deque
+from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional, Tuple
 
 import pynvml
 
-from gpumon.probe.driver import Driver, NoValueError
-from gpumon.probe.gpu import Gpu
+from gpumon.probe.contexts import Held
+from gpumon.probe.driver import AbandonedError, Calling, Driver, NoValueError
+from gpumon.probe.events import Events
+from gpumon.probe.gpu import Gpu, Look, Wanted, every_key
 from gpumon.probe.rows import FAILED, Row
 
 STUCK_AFTER_S = 1.0
@@ -16,32 +22,72 @@ STUCK_AFTER_S = 1.0
 INIT_STUCK_AFTER_S = 8.0
 """The same for opening the driver, which takes seconds where no persistence daemon runs."""
 
+MOST_ABANDONED = 2
+"""Threads that are given up. When the next one is stuck too, it is the driver and not a GPU."""
+
 POLL_S = 0.1
 """How often a pass that takes long is looked at."""
 
 RETRY_S = 10.0
 """A driver that could not be opened is tried again this often."""
 
+WEDGED = "the driver may be wedged; look at dmesg and nvidia-smi on the node"
+
+
+class Lane:
+    """One thread in the driver."""
+
+    def __init__(self) -> None:
+        """Not started yet."""
+        self.ident = 0
+        self.on = ""
+        """What it is working on: UUID, `index N`, `events`; empty: the driver as a whole."""
+
+
+class Taken(NamedTuple):
+    """What is known at one instant."""
+
+    gpus: List[Row]
+    contexts: List[Held]
+    links: Optional[List[Row]]
+    """None: as in the report before."""
+    events: List[Row]
+    errors: List[Dict[str, str]]
+
 
 class Sweeper:
     """Owns the driver. Other threads only read what it publishes."""
 
-    def __init__(self) -> None:
+    def __init__(self, wanted: Optional[Wanted] = None, driver: Optional[Driver] = None) -> None:
         """Nothing is opened before the thread runs."""
-        self.driver = Driver()
+        self.driver = driver or Driver()
         self.labels: Dict[str, str] = {}
+        self.zoom: Any = frozenset()
+        """UUIDs of the GPUs that somebody looks at."""
+        self._wanted = wanted or Wanted()
         self._lock = threading.Lock()
+        self._events = Events(self.driver)
+        self._events_shown: List[Row] = []
         self._gpus: List[Gpu] = []
-        self._fresh: Dict[str, Tuple[Row, List[Tuple[int, Any]]]] = {}
-        self._standing: List[Dict[str, str]] = []
-        self._order: List[Row] = []
-        self._open_at = 0.0
+        self._unopened: List[int] = []
+        self._fresh: Dict[str, Look] = {}
+        self._links: Dict[str, List[Row]] = {}
+        self._standing: Dict[str, Dict[str, str]] = {}
+        self._is_open = False
+        self._open_at = float("-inf")
+        self._turn = 0
+        self._todo: Deque[Tuple[str, Callable[[], None]]] = deque()
+        self._lane = Lane()
+        self._held: Dict[str, Lane] = {}
         self._go = threading.Event()
         self._done = threading.Event()
 
     def start(self) -> None:
         """Run on a daemon thread: a call that never returns must not keep the process alive."""
-        threading.Thread(target=self._run, name="nvml", daemon=True).start()
+        self._start(self._run)
+
+    def _start(self, run: Callable[[Lane], None]) -> None:
+        threading.Thread(target=run, args=(self._lane,), name="nvml", daemon=True).start()
 
     def ask(self) -> None:
         """Ask for another pass unless one is still under way."""
@@ -49,82 +95,161 @@ class Sweeper:
         self._go.set()
 
     def wait(self) -> None:
-        """Wait until the pass that was asked for is complete, or one of its calls is stuck.
+        """Wait until the pass that was asked for is complete, or the driver as a whole hangs.
 
         A slow driver makes reports late, but they stay whole.
         """
         while not self._done.wait(POLL_S):
-            if self.stuck() is not None:
+            if self.supervise():
                 return
 
-    def take(self) -> Tuple[List[Row], List[Tuple[str, int, Any]], List[Dict[str, str]]]:
-        """GPU rows, (UUID, PID, memory) contexts and errors as of now.
+    def supervise(self) -> bool:
+        """Abandon the thread when it is stuck with a GPU; True: nothing more can be expected."""
+        with self._lock:
+            lane = self._lane
+            calling = self.driver.calling.get(lane.ident)
+            if calling is None or not self._is_stuck(calling):
+                return False
+            if not lane.on or len(self._held) >= MOST_ABANDONED:
+                return True
+            self._held[lane.on] = lane
+            self.driver.abandoned.add(lane.ident)
+            self._lane = Lane()
+        self._start(self._succeed)
+        return False
 
-        A GPU without a new reading has a row in which every field is missing.
-        """
-        stuck = self.stuck()
+    def take(self) -> Taken:
+        """Everything as of now; a GPU without a new reading has a row without values."""
+        errors = self.stuck()
         with self._lock:
             fresh, self._fresh = self._fresh, {}
-            errors = list(self._standing)
-            known = list(self._order)
+            errors = list(self._standing.values()) + errors
+            gpus = list(self._gpus)
+            events = self._events_shown
         rows: List[Row] = []
-        contexts: List[Tuple[str, int, Any]] = []
-        for identity in known:
-            if identity.key in fresh:
-                row, held = fresh[identity.key]
-                contexts.extend((row.key, pid, memory) for pid, memory in held)
-            else:
-                row = Row(identity.key, time.monotonic())
-                row.values.update(identity.values)
-                row.labels.update(identity.labels)
-                row.lose(list(identity.missing), FAILED)
-            rows.append(row)
-        if stuck:
-            errors.append(stuck)
-        return rows, contexts, errors
+        contexts: List[Held] = []
+        links: List[Row] = []
+        is_new = False
+        for gpu in gpus:
+            look = fresh.get(gpu.uuid)
+            if look is None:
+                look = unread(gpu, self.driver.monotonic())
+            is_new = is_new or self._links.get(gpu.uuid) is not look.links
+            self._links[gpu.uuid] = look.links
+            rows.append(look.row)
+            contexts.extend(look.contexts)
+            links.extend(look.links)
+        return Taken(rows, contexts, links if is_new else None, events, errors)
 
-    def stuck(self) -> Optional[Dict[str, str]]:
-        """The call that has not returned for a while, None where there is none."""
-        calling = self.driver.calling
-        if calling is None:
-            return None
-        name, gpu, since = calling
-        waited = time.monotonic() - since
-        if waited < (INIT_STUCK_AFTER_S if name == "nvmlInit" else STUCK_AFTER_S):
-            return None
-        where = " (GPU %s)" % gpu if gpu else ""
-        return {
-            "where": "NVML",
-            "message": "the driver has not answered %s%s for %.0f s" % (name, where, waited),
-            "hint": "the driver may be wedged; look at dmesg and nvidia-smi on the node",
-        }
+    def stuck(self) -> List[Dict[str, str]]:
+        """The calls that have not returned for a while, and whether that is the whole driver."""
+        found = [call for call in list(self.driver.calling.values()) if self._is_stuck(call)]
+        errors = [self._stuck(call) for call in sorted(found, key=lambda call: call.since)]
+        if len(found) > MOST_ABANDONED:
+            told = "%d calls do not return: the driver as a whole hangs" % len(found)
+            errors.append({"where": "NVML", "message": told, "hint": WEDGED})
+        return errors
 
-    def _run(self) -> None:
+    def _stuck(self, call: Calling) -> Dict[str, str]:
+        where = " (GPU %s)" % call.gpu if call.gpu else ""
+        waited = self.driver.monotonic() - call.since
+        told = "the driver has not answered %s%s for %.0f s" % (call.name, where, waited)
+        return {"where": "NVML", "message": told, "hint": WEDGED}
+
+    def _is_stuck(self, call: Calling) -> bool:
+        limit_s = INIT_STUCK_AFTER_S if call.name == "nvmlInit" else STUCK_AFTER_S
+        return self.driver.monotonic() - call.since >= limit_s
+
+    def _run(self, lane: Lane) -> None:
+        """Make a pass whenever one is asked for, until this thread is abandoned."""
+        lane.ident = threading.get_ident()
         while True:
             self._go.wait()
             self._go.clear()
-            if not self._gpus and time.monotonic() >= self._open_at:
-                self._open_at = time.monotonic() + RETRY_S
-                self._open()
-            for gpu in self._gpus:
-                self._read(gpu)
+            self._plan()
+            if not self._work(lane):
+                return
             self._done.set()
 
-    def _read(self, gpu: Gpu) -> None:
-        row = gpu.read()
-        contexts = gpu.contexts(row) if row.values.get("mem_total_bytes") is not None else []
+    def _succeed(self, lane: Lane) -> None:
+        """Finish the pass that another thread is stuck in, then go on in its place."""
+        lane.ident = threading.get_ident()
+        if self._work(lane):
+            self._done.set()
+            self._run(lane)
+
+    def sweep(self) -> None:
+        """One whole pass on the caller's own thread."""
+        self._lane.ident = threading.get_ident()
+        self._plan()
+        self._work(self._lane)
+
+    def _plan(self) -> None:
+        """Line up what this pass has to do."""
+        self._todo.clear()
+        if not self._is_open:
+            if self.driver.monotonic() >= self._open_at:
+                self._open_at = self.driver.monotonic() + RETRY_S
+                self._todo.append(("", self._open))
+            return
+        self._turn += 1
+        self._todo.append(("events", self._poll_events))
+        self._todo.extend(self._opening(index) for index in self._unopened)
+        waiting = [g.uuid for g in self._gpus if g.uuid in self.zoom and g.needs_throughput]
+        chosen = waiting[self._turn % len(waiting)] if waiting else ""
+        self._todo.extend(self._reading(gpu, gpu.uuid == chosen) for gpu in self._gpus)
+
+    def _work(self, lane: Lane) -> bool:
+        """Do what is lined up; False when this thread was abandoned meanwhile."""
+        try:
+            while self._todo:
+                key, do = self._todo.popleft()
+                if key in self._held:
+                    continue
+                lane.on = key
+                do()
+                lane.on = ""
+                if lane is not self._lane:
+                    break
+        except AbandonedError:
+            pass
+        if lane is self._lane:
+            return True
         with self._lock:
-            self._fresh[gpu.uuid] = (row, contexts)
+            # What it held is taken back: the next pass reads it again.
+            self._held = {key: held for key, held in self._held.items() if held is not lane}
+            self.driver.abandoned.discard(lane.ident)
+        return False
+
+    def _opening(self, index: int) -> Tuple[str, Callable[[], None]]:
+        return "index %d" % index, lambda: self._open_gpu(index)
+
+    def _reading(self, gpu: Gpu, may_wait: bool) -> Tuple[str, Callable[[], None]]:
+        return gpu.uuid, lambda: self._read(gpu, may_wait)
+
+    def _read(self, gpu: Gpu, may_wait: bool = False) -> None:
+        look = gpu.read(gpu.uuid in self.zoom, may_wait)
+        with self._lock:
+            self._fresh[gpu.uuid] = look
+
+    def _poll_events(self) -> None:
+        self._events.poll()
+        rows = self._events.rows()
+        with self._lock:
+            self._events_shown = rows
+            if self._events.dropped:
+                told = "%d events were too many to show" % self._events.dropped
+                self._standing["events"] = {"where": "NVML", "message": told, "hint": WEDGED}
 
     def _open(self) -> None:
-        with self._lock:
-            self._standing = []
         try:
             self.driver.call("nvmlInit", "")
             count = self.driver.call("nvmlDeviceGetCount", "")
         except NoValueError as missing:
             self._fail("NVML", str(missing), _way_out(str(missing)))
             return
+        with self._lock:
+            self._standing.clear()
         for label, function in (
             ("driver_version", "nvmlSystemGetDriverVersion"),
             ("nvml_version", "nvmlSystemGetNVMLVersion"),
@@ -134,28 +259,35 @@ class Sweeper:
                 self.labels[label] = text.decode() if isinstance(text, bytes) else text
             except NoValueError:
                 continue
-        for index in range(count):
-            try:
-                gpu = Gpu(self.driver, index)
-            except NoValueError as missing:
-                self._fail("GPU index %d" % index, str(missing), "")
-                continue
-            self._gpus.append(gpu)
-            with self._lock:
-                self._order.append(_identity(gpu))
+        self._unopened = list(range(count))
+        self._is_open = True
+        self._todo.extend(self._opening(index) for index in range(count))
+
+    def _open_gpu(self, index: int) -> None:
+        """Learn who a GPU is; one that refuses is not asked again, a stuck one when it answers."""
+        try:
+            gpu = Gpu(self.driver, index, self._wanted)
+            self._events.register(gpu.handle, gpu.uuid, gpu.fixed)
+        except NoValueError as missing:
+            self._unopened.remove(index)
+            self._fail("GPU index %d" % index, str(missing), "")
+            return
+        self._unopened.remove(index)
+        with self._lock:
+            self._gpus = sorted([*self._gpus, gpu], key=lambda known: known.index)
+        self._todo.append(self._reading(gpu, may_wait=False))
 
     def _fail(self, where: str, message: str, hint: str) -> None:
         with self._lock:
-            self._standing.append({"where": where, "message": message, "hint": hint})
+            self._standing[where] = {"where": where, "message": message, "hint": hint}
 
 
-def _identity(gpu: Gpu) -> Row:
-    """Row that stands in for a GPU without a reading: who it is, and which fields it lacks."""
-    row = Row(gpu.uuid, 0.0)
-    row.values.update(gpu.fixed.values)
-    row.labels.update(gpu.fixed.labels)
-    row.missing = {field: FAILED for field in gpu.every_field() if field not in row.values}
-    return row
+def unread(gpu: Gpu, now: float) -> Look:
+    """What stands in for a GPU without a reading: who it is, and that the rest failed."""
+    row = Row(gpu.uuid, now)
+    row.add(gpu.fixed)
+    row.lose(every_key(), FAILED)
+    return Look(row, [], gpu.links.without(FAILED, now))
 
 
 def _way_out(message: str) -> str:

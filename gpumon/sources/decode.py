@@ -24,6 +24,9 @@ MAX_LABEL: Final = 8192
 MAX_INTEGER: Final = 2**63 - 1
 """Largest value of an integer column."""
 
+REPEATED: Final = ("link", "mig")
+"""Blocks that a probe leaves out while they are as it last told them."""
+
 
 class GarbageError(Exception):
     """A line is not what a probe writes."""
@@ -36,6 +39,7 @@ class Decoder:
         """`origin` is the target's URL."""
         self._origin = origin
         self._rates = Rates()
+        self._repeated: dict[str, Block] = {}
 
     def frame(self, line: bytes, node: str, now: float) -> Frame:
         """Frame of one line.
@@ -66,6 +70,11 @@ class Decoder:
             late_s = _finite(message["late_s"])
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             raise GarbageError(repr(error)) from error
+        for name in REPEATED:
+            if name in blocks:
+                self._repeated[name] = blocks[name]
+            elif name in self._repeated:
+                blocks[name] = self._repeated[name]
         host = blocks["node"].keys[:1] if "node" in blocks else ()
         return Frame(
             self._origin, node or (host[0] if host else ""), now, late_s, blocks, errors, None, host

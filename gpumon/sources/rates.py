@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.model.fields import CATALOGUE
+from gpumon.model.gpu_engine_fields import GPU_ENGINE_FIELDS
 from gpumon.model.missing import Reason
 
 if TYPE_CHECKING:
@@ -29,6 +30,11 @@ class Derived(NamedTuple):
 
 DERIVED: Final[Mapping[str, Derived]] = {
     **{rate: Derived(counter) for counter, rate in RATES.items()},
+    **{
+        field.key: Derived(field.key.replace("_ratio", "_us"), None, 1e-6)
+        for field in GPU_ENGINE_FIELDS
+        if field.key.replace("_ratio", "_us") in CATALOGUE and field.unit == "ratio"
+    },
     "cpu_busy_ratio": Derived("cpu_busy_ticks", "cpu_total_ticks"),
     "cpu_iowait_ratio": Derived("cpu_iowait_ticks", "cpu_total_ticks"),
     "fs_read_rtt_s": Derived("fs_read_rtt_us", "fs_read_ops", 1e-6),

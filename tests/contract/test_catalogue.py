@@ -10,6 +10,8 @@ import pytest
 from gpumon.model.field import Kind
 from gpumon.model.fields import CATALOGUE, LABELS
 from gpumon.model.missing import Reason
+from gpumon.probe import tiers
+from gpumon.probe.gpu import POWER_RANGE
 from gpumon.probe.processes import RANK_VARIABLES
 from gpumon.sources.decode import Decoder
 from gpumon.sources.program import LOCAL_START, local_program
@@ -25,29 +27,63 @@ if TYPE_CHECKING:
 
     Start = Callable[..., Standin]
 
-ACTIVITY = {"sm_active_ratio", "sm_occupancy_ratio", "tensor_active_ratio", "dram_active_ratio"}
-PCIE = {
-    "pcie_tx_bytes",
-    "pcie_rx_bytes",
-    "pcie_tx_bytes_per_s",
-    "pcie_rx_bytes_per_s",
+ACTIVITY = {
+    field.key
+    for field in CATALOGUE.values()
+    if field.block == "gpu" and field.origin.startswith("GPM") and field.unit == "ratio"
 }
-NVLINK = {
-    "nvlink_tx_bytes",
-    "nvlink_rx_bytes",
-    "nvlink_tx_bytes_per_s",
-    "nvlink_rx_bytes_per_s",
+PCIE_COUNTERS = {"pcie_tx_bytes", "pcie_rx_bytes"}
+PCIE_RATES = {"pcie_tx_bytes_per_s", "pcie_rx_bytes_per_s"}
+PCIE_ERRORS = {key for key in CATALOGUE if key.startswith("pcie_") and key.endswith("_count")} - {
+    "pcie_replay_count"
 }
+NVLINK = {key for key in CATALOGUE if key.startswith("nvlink_")}
+OLDER_NVLINK = {key for key in NVLINK if key.endswith("_count")}
+RETIRED = {key for key in CATALOGUE if key.startswith("retired_pages_")}
+ECC = {key for key in CATALOGUE if key.startswith(("ecc_", "remap"))}
+FABRIC = {key for key in CATALOGUE if key.startswith("fabric_")}
+MARGIN = {"temp_margin_c"}
+SLOWDOWNS = {
+    stem + end for stem in ("sw_thermal", "hw_thermal", "power_brake") for end in ("_us", "_ratio")
+}
+MEMORY_HEAT = {"mem_temp_c", "mem_temp_max_c"}
+OLDER_LINK = {"link_replay_count", "link_recovery_count", "link_crc_count"}
+NEWER_LINK = {
+    field.key for field in CATALOGUE.values() if field.block == "link" and "NVLink 5" in field.doc
+}
+H100 = RETIRED | PCIE_ERRORS
+A100 = H100 | ACTIVITY | FABRIC | MARGIN | SLOWDOWNS
 LACKS = {
-    "h100": set(),
-    "a100": ACTIVITY,
-    "rtx": ACTIVITY | PCIE | NVLINK,
-    "r470": ACTIVITY | PCIE | {"mem_reserved_bytes"},
+    "h100": H100,
+    "b200": RETIRED | OLDER_NVLINK,
+    "a100": A100,
+    "a100_pcie": A100 | NVLINK,
+    "rtx": (A100 | NVLINK | ECC | MEMORY_HEAT | PCIE_COUNTERS | PCIE_RATES | {"mig_mode"})
+    | {"recovery_action"},
+    "r470": A100
+    | PCIE_COUNTERS
+    | PCIE_RATES
+    | {"mem_reserved_bytes", "power_average_w", "recovery_action"},
+}
+LINKS = {"h100": 18, "b200": 18, "a100": 12, "a100_pcie": 0, "rtx": 0, "r470": 12}
+LINK_RATES = {"link_tx_bytes_per_s", "link_rx_bytes_per_s"}
+"""They need two readings of a tier that is read every five seconds."""
+LINKS_LACK = {
+    "h100": NEWER_LINK,
+    "b200": OLDER_LINK,
+    "a100": NEWER_LINK,
+    # The driver of 2021 knows the links' bytes, but none of the fields that came later.
+    "r470": {field.key for field in CATALOGUE.values() if field.block == "link"}
+    - {"link_tx_bytes", "link_rx_bytes"}
+    - LINK_RATES,
 }
 """What each pretend product or driver does not have (profiles of the stand-in driver)."""
 
 
-NOT_EVERYWHERE = {"nic", "filesystem", "cgroup"}
+FIXED = {reading[0] for reading in tiers.START} | set(POWER_RANGE) | {"watched_events"}
+"""Fields that are read once at the start, and therefore known of a lost GPU too."""
+
+NOT_EVERYWHERE = {"nic", "filesystem", "cgroup", "link", "event"}
 """Kinds of entities that a machine need not have."""
 
 
@@ -92,8 +128,11 @@ def test_every_key_and_label_is_in_the_catalogue_and_every_field_accounted_for(
         frames = reports.take(monkeypatch, have_two_counters)
     first, last = frames[0], frames[-1]
     for report in reports.raw:
-        assert set(report["blocks"]) == set(LABELS)
+        # Links come when they were read, and always in the first report.
+        assert set(report["blocks"]) | {"link"} == set(LABELS)
         assert report["errors"] == []
+    assert "link" in reports.raw[0]["blocks"]
+    for report in reports.raw:
         for name, block in report["blocks"].items():
             assert set(block["columns"]) <= fields(name), name
             assert set(block["labels"]) <= set(LABELS[name]), name
@@ -104,7 +143,16 @@ def test_every_key_and_label_is_in_the_catalogue_and_every_field_accounted_for(
     gpus = last.block("gpu")
     for row in (0, 1):
         assert {key for key in fields("gpu") if gpus.value(key, row) is None} == LACKS[profile]
-        assert {gpus.reason(key, row) for key in LACKS[profile]} <= {Reason.NOT_SUPPORTED}
+        reasons = {key: gpus.reason(key, row) for key in LACKS[profile]}
+        # Where only the dear call could tell the PCIe rates, nobody has asked for them.
+        asked = {key for key, why in reasons.items() if why is Reason.NOT_SUPPORTED}
+        assert set(reasons) - asked == LACKS[profile] & PCIE_RATES
+    links = last.block("link")
+    assert len(links.keys) == 2 * LINKS[profile]
+    for row in range(len(links.keys)):
+        lacks = {key for key in fields("link") if links.value(key, row) is None}
+        assert lacks - LINK_RATES == LINKS_LACK[profile]
+        assert {links.reason(key, row) for key in lacks - LINK_RATES} == {Reason.NOT_SUPPORTED}
     assert first.block("gpu").reason("nvlink_tx_bytes_per_s", 0) in (
         Reason.NOT_SAMPLED,
         Reason.NOT_SUPPORTED,
@@ -142,7 +190,7 @@ def test_nothing_that_a_stuck_or_lost_gpu_has_is_left_without_a_reason(
     gpus = frame.block("gpu")
     identity = {"index", "minor_number", "sm_clock_max_mhz", "pcie_gen_max", "pcie_width_max"}
     for row, why in ((0, Reason.LOST), (1, Reason.FAILED)):
-        for key in fields("gpu") - identity:
+        for key in fields("gpu") - identity - FIXED:
             assert gpus.value(key, row) is None
             assert gpus.missing.get((key, row)) is why, key
         assert {key for key in identity if gpus.value(key, row) is None} == set()

@@ -119,6 +119,7 @@ _H100: dict[str, object] = {
     "temp_shutdown_c": 92,
     "temp_mem_max_c": 95,
     "temp_gpu_max_c": 85,
+    "temp_margin_c": 57,
     "sm_clock_mhz": 345,
     "sm_clock_busy_mhz": 1980,
     "sm_clock_max_mhz": 1980,
@@ -134,7 +135,7 @@ _H100: dict[str, object] = {
     "pcie_gen_gpu_max": 5,
     "nvlink_count": 18,
     "nvlink_speed_mbps": 26562,
-    "nvlink_version": 4,
+    "nvlink_version": 6,
     "remap_rows_max": 2560,
     "recovery_action": 0,
     "fabric_state": 3,
@@ -180,10 +181,58 @@ _A100: dict[str, object] = {
     "pcie_gen_gpu_max": 4,
     "nvlink_count": 12,
     "nvlink_speed_mbps": 25000,
-    "nvlink_version": 3,
+    "nvlink_version": 4,
     "remap_rows_max": 640,
     "recovery_action": 0,
     "gpm_supported": 0,
+}
+
+_NOT_SUPPORTED = 3
+
+# Fields of NVLink up to 4 that NVLink 5 does not have, and what it counts in their place.
+_NVLINK_4_FIELDS = (38, 45, 52, 59, 160, 161, 162, 163)
+_NVLINK_5_FIELDS = (208, 212, 213, 214, 215, 219, 220, 221, 222)
+_PCIE_ERROR_FIELDS = (169, *range(173, 183))
+
+_B200: dict[str, object] = {
+    **_H100,
+    "name": "NVIDIA B200",
+    "architecture": 10,
+    "cc_major": 10,
+    "cores": 18944,
+    "memory_bus_bits": 8192,
+    "pci_device_id": 0x290110DE,
+    "vbios": "97.00.5E.00.01",
+    "mem_total_bytes": 192265846784,
+    "power_mw": 140000,
+    "power_limit_mw": 1000000,
+    "power_default_limit_mw": 1000000,
+    "power_max_limit_mw": 1000000,
+    "sm_clock_busy_mhz": 1965,
+    "sm_clock_max_mhz": 1965,
+    "mem_clock_mhz": 3996,
+    "mem_clock_max_mhz": 3996,
+    "nvlink_speed_mbps": 53125,
+    "nvlink_version": 7,
+    **{f"field_error.{field}": _NOT_SUPPORTED for field in _NVLINK_4_FIELDS},
+    **{f"field.{field}": 0 for field in (*_NVLINK_5_FIELDS, *_PCIE_ERROR_FIELDS)},
+}
+
+_A100_PCIE: dict[str, object] = {
+    **_A100,
+    "name": "NVIDIA A100 80GB PCIe",
+    "pci_device_id": 0x20B510DE,
+    "pci_subsystem_id": 0x153310DE,
+    "power_limit_mw": 300000,
+    "power_default_limit_mw": 300000,
+    "power_min_limit_mw": 150000,
+    "power_max_limit_mw": 300000,
+    "mem_clock_mhz": 1512,
+    "mem_clock_max_mhz": 1512,
+    "nvlink_count": "n/a",
+    "nvlink_switch": "n/a",
+    "nvlink_speed_mbps": "n/a",
+    "nvlink_version": "n/a",
 }
 
 _RTX: dict[str, object] = {
@@ -268,6 +317,16 @@ def h100(gpus: int = 8, minors: Sequence[int] | None = None, node: str = "node1"
     return {**_node(_H100, gpus, minors, node), "gpm_min_interval_ms": "100"}
 
 
+def b200(gpus: int = 8, minors: Sequence[int] | None = None, node: str = "node1") -> Values:
+    """B200 SXM: NVLink 5, whose errors have fields of their own, and PCIe error counters."""
+    return {**_node(_B200, gpus, minors, node), "gpm_min_interval_ms": "100"}
+
+
+def a100_pcie(gpus: int = 8, minors: Sequence[int] | None = None, node: str = "node1") -> Values:
+    """A100 for PCIe slots, without bridges: no NVLink."""
+    return _node(_A100_PCIE, gpus, minors, node)
+
+
 def a100(gpus: int = 8, minors: Sequence[int] | None = None, node: str = "node1") -> Values:
     """A100 SXM: 12 NVLinks, no GPM."""
     return _node(_A100, gpus, minors, node)
@@ -286,5 +345,12 @@ def r470(gpus: int = 8, minors: Sequence[int] | None = None, node: str = "node1"
     return values
 
 
-PROFILES: dict[str, Callable[..., Values]] = {"h100": h100, "a100": a100, "rtx": rtx, "r470": r470}
+PROFILES: dict[str, Callable[..., Values]] = {
+    "h100": h100,
+    "b200": b200,
+    "a100": a100,
+    "a100_pcie": a100_pcie,
+    "rtx": rtx,
+    "r470": r470,
+}
 MISSING_SYMBOLS: dict[str, tuple[str, ...]] = {"r470": R470_MISSING}

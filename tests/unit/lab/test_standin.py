@@ -239,7 +239,7 @@ def test_nvlink_counters_are_per_link_and_total_in_kib(h100: Standin) -> None:
             2,
             {"error": 3},
         ]
-        assert ask("fields(0, 91, (165, 3), (165, 4), (164, 3), (166, 3))") == [18, 1, 0, 26562, 4]
+        assert ask("fields(0, 91, (165, 3), (165, 4), (164, 3), (166, 3))") == [18, 1, 0, 26562, 6]
         assert ask("n.nvmlDeviceGetNvLinkState(gpu(0), 4)") == 0
 
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpumon.probe.main import LEASE_S, Wishes
-from gpumon.probe.sweep import INIT_STUCK_AFTER_S, STUCK_AFTER_S, Sweeper
 from gpumon.sources.program import LOCAL_START, local_program
 from tests.probing import Probe, children, eventually, is_alive
 
@@ -90,29 +89,19 @@ def test_wishes(text: bytes, period_s: float, changed: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "gpu", "limit_s"),
+    ("text", "zoom"),
     [
-        ("nvmlInit", "", INIT_STUCK_AFTER_S),
-        ("nvmlDeviceGetTemperature", "GPU-7", STUCK_AFTER_S),
+        (b"zoom GPU-1,GPU-2\n", {"GPU-1", "GPU-2"}),
+        (b"zoom GPU-1\nzoom GPU-3\n", {"GPU-3"}),
+        (b"zoom GPU-1\nzoom off\n", set()),
+        (b"zoom GPU-1\nzoom\n", {"GPU-1"}),
+        (b"zoom GPU-1\nperiod 2\n", {"GPU-1"}),
     ],
 )
-def test_a_call_is_stuck_after_a_while_of_which_opening_the_driver_may_take_more(
-    name: str, gpu: str, limit_s: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    time = Time()
-    monkeypatch.setattr("gpumon.probe.sweep.time", time)
-    sweeper = Sweeper()
-    assert sweeper.stuck() is None
-    sweeper.driver.calling = (name, gpu, time.now)
-    time.now += limit_s - 0.01
-    assert sweeper.stuck() is None
-    time.now += 0.02
-    stuck = sweeper.stuck()
-    assert stuck
-    assert name in stuck["message"]
-    assert gpu in stuck["message"]
-    rows, contexts, errors = sweeper.take()
-    assert (rows, contexts, errors) == ([], [], [sweeper.stuck()])
+def test_a_wish_for_zoom_names_the_gpus(text: bytes, zoom: set[str]) -> None:
+    heard = wishes(text)
+    heard.listen()
+    assert heard.zoom == zoom
 
 
 def start() -> subprocess.Popen[bytes]:

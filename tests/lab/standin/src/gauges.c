@@ -262,6 +262,22 @@ nvmlReturn_t nvmlDeviceGetTemperatureV(nvmlDevice_t device, TemperatureV1 *out)
     return answer_number(&call, (unsigned *)&out->temperature, gpu->temp_c);
 }
 
+typedef struct {
+    unsigned version;
+    int margin;
+} Margin;
+
+/* Degrees left until the clocks are lowered (T.limit), Hopper and newer. */
+nvmlReturn_t nvmlDeviceGetMarginTemperature(nvmlDevice_t device, Margin *out)
+{
+    DEVICE_CALL(device);
+    if (!out)
+        return answer(INVALID_ARGUMENT);
+    if (out->version != (sizeof *out | 1u << 24))
+        return answer(ARGUMENT_VERSION_MISMATCH);
+    return answer_number(&call, (unsigned *)&out->margin, gpu->temp_margin_c);
+}
+
 nvmlReturn_t nvmlDeviceGetTemperatureThreshold(nvmlDevice_t device, unsigned which, unsigned *out)
 {
     DEVICE_CALL(device);
