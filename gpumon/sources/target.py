@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gpumon.model.cluster import Job
+    from gpumon.sources.slurm.address import RestAddress
     from gpumon.sources.source import Clock, Source
 
 USER_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.@-]{0,63}\Z")
@@ -30,7 +31,12 @@ NODES_BY: Final = ("ssh", "none")
 TIERS: Final = ("hot", "medium", "slow")
 """The probe's tiers, read every beat, every 5 s and every 30 s."""
 
-KNOWN: Final = "local, slurm, ssh://[user@]host, demo[:NODESxGPUS]"
+REST_SCHEMES: Final = ("slurm+http", "slurm+https", "slurm+unix")
+"""Slurm targets that are asked by slurmrestd."""
+
+KNOWN: Final = (
+    "local, slurm, slurm+http[s]://host, slurm+unix:///socket, ssh://[user@]host, demo[:NODESxGPUS]"
+)
 
 
 class TargetError(ValueError):
@@ -49,6 +55,8 @@ class Target(NamedTuple):
     nodes_by: str = "ssh"
     demo_size: tuple[int, int] = DEMO_SIZE
     seed: int = 1
+    rest: RestAddress | None = None
+    """The slurmrestd of a Slurm target that is asked by HTTP."""
 
 
 class Look(NamedTuple):
@@ -83,8 +91,11 @@ def parse(text: str) -> Target:
     options = dict(item.partition("=")[::2] for item in query.split("&") if item)
     if path == "local" and not options:
         return Target(shown, "local")
+    scheme, slashes, rest = path.partition("://")
     if path == "slurm":
         return _slurm(shown, options)
+    if slashes and scheme in REST_SCHEMES:
+        return _slurm_rest(shown, scheme, rest, options)
     if path.partition(":")[0] == "demo":
         return _demo(shown, path, options)
     message = f"{shown!r} is not a target; known are {KNOWN}"
@@ -97,6 +108,18 @@ def _slurm(url: str, options: dict[str, str]) -> Target:
         message = f"{url!r}: a Slurm target takes ?nodes=" + " or ".join(NODES_BY)
         raise TargetError(message)
     return Target(url, "slurm", nodes_by=by)
+
+
+def _slurm_rest(url: str, scheme: str, rest: str, options: dict[str, str]) -> Target:
+    from gpumon.sources.slurm.address import parse_address
+
+    try:
+        address = parse_address(scheme, rest, options)
+    except ValueError as error:
+        # What it was written as may hold a password by mistake.
+        message = f"{scheme}: {error}" if "@" in rest else f"{url!r}: {error}"
+        raise TargetError(message) from error
+    return _slurm(url, options)._replace(rest=address)
 
 
 def _demo(url: str, path: str, options: dict[str, str]) -> Target:

@@ -8,8 +8,6 @@ from typing import Final, NamedTuple
 
 from gpumon.model.hostlist import is_host_name
 
-SCHEMES: Final = ("slurm+http", "slurm+https", "slurm+unix")
-
 PORT: Final = 6820
 """Where slurmrestd listens unless told otherwise (slurmrestd(8))."""
 
@@ -41,7 +39,7 @@ def parse_address(scheme: str, rest: str, options: dict[str, str]) -> RestAddres
     Takes `token_file` and `insecure` out of the options.
 
     Args:
-        scheme: one of `SCHEMES`.
+        scheme: `slurm+http`, `slurm+https` or `slurm+unix`.
         rest: what stands between `://` and `?`.
         options: what stands behind `?`.
 

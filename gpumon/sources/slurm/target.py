@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import socket
-from typing import TYPE_CHECKING
+import os
+import pwd
+from typing import TYPE_CHECKING, Final
 
-from gpumon.model.hostlist import is_host_name
-from gpumon.sources.local import local_endpoint
-from gpumon.sources.pool import ProbePool
+from gpumon.sources.pool import MAX_STARTING, ProbePool
+from gpumon.sources.slurm.commands import SlurmCommands
 from gpumon.sources.slurm.queue import SlurmQueue
-from gpumon.sources.ssh import endpoint
+from gpumon.sources.slurm.reach import Reach
+from gpumon.sources.ssh import Hop, login
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gpumon.model.cluster import Job
-    from gpumon.model.frame import Frame, QueueRecords
+    from gpumon.model.frame import Frame
     from gpumon.sources.source import Clock, Wish
-    from gpumon.sources.stream import Endpoint
     from gpumon.sources.target import Look, Target
+
+MAX_STARTING_BEHIND_HOP: Final = 8
+"""sshd turns away some of more than ten connections that have not logged in (MaxStartups)."""
 
 
 class SlurmSource:
@@ -27,11 +29,20 @@ class SlurmSource:
     def __init__(self, target: Target, look: Look, clock: Clock) -> None:
         """Nothing runs before `start`."""
         self.url = target.url
-        self._reaches_nodes = target.nodes_by != "none"
         self._keeps = look.keeps
-        self._queue = SlurmQueue(target.url, clock=clock)
+        self._clock = clock
+        hop = Hop(target.hosts[0], target.user, target.port) if target.hosts else None
+        commands = SlurmCommands(login(*hop), clock=clock) if hop else None
+        self._queue = SlurmQueue(target.url, commands=commands, clock=clock)
+        self._reach = Reach(target.url, target.nodes_by.split(","), target.user or _user(), hop)
         self._pool = ProbePool(
-            target.url, [], look.period_s, clock, look.is_single, look.probe_options
+            target.url,
+            [],
+            look.period_s,
+            clock,
+            look.is_single,
+            look.probe_options,
+            MAX_STARTING_BEHIND_HOP if hop else MAX_STARTING,
         )
 
     def start(self, wake: Callable[[], None]) -> None:
@@ -42,6 +53,7 @@ class SlurmSource:
     def poll(self) -> list[Frame]:
         """Frames of the queue and of the nodes since the last poll."""
         frames = []
+        is_news = False
         for frame in self._queue.poll():
             if frame.queue is None:
                 frames.append(frame)
@@ -49,22 +61,15 @@ class SlurmSource:
             wanted = tuple(job for job in frame.queue.jobs if self._keeps(job))
             seen = frame.queue._replace(jobs=wanted)
             frames.append(frame._replace(queue=seen))
-            if self._reaches_nodes:
-                self._pool.replace(self._endpoints(seen))
-        return frames + self._pool.poll()
-
-    def _endpoints(self, queue: QueueRecords) -> list[Endpoint]:
-        hosts = {node.name: node.host_name or node.name for node in queue.nodes}
-        here = socket.gethostname()
-        endpoints = []
-        for node in sorted({name for job in queue.jobs for name in _nodes_with_gpus(job)}):
-            # A job may name any node in a forged record; only nodes that Slurm lists are reached.
-            host = hosts.get(node, "")
-            if host in (here, here.partition(".")[0]):
-                endpoints.append(local_endpoint(node))
-            elif is_host_name(host):
-                endpoints.append(endpoint(host, node=node))
-        return endpoints
+            self._reach.learn(seen)
+            is_news = True
+        for frame in self._pool.poll():
+            if self._reach.take(frame):
+                frames.append(frame)
+            is_news |= not frame.blocks
+        if is_news:
+            self._pool.replace(self._reach.endpoints())
+        return frames + self._reach.remarks(self._clock.now())
 
     def pending(self) -> bool:
         """Whether the queue or a node has not answered for the first time."""
@@ -80,7 +85,9 @@ class SlurmSource:
         self._pool.close()
 
 
-def _nodes_with_gpus(job: Job) -> list[str]:
-    if job.state not in ("RUNNING", "SUSPENDED"):
-        return []
-    return [allocation.node for allocation in job.allocations if allocation.gpu_count]
+def _user() -> str:
+    """Login name of this process; its number where the system knows none."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())

@@ -1,0 +1,92 @@
+"""Slurm's queue as slurmrestd tells it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gpumon.sources.slurm import failures, rest_failures
+from gpumon.sources.slurm.failures import CommandFailedError
+from gpumon.sources.slurm.jobs_json import read_jobs
+from gpumon.sources.slurm.json_values import records, whole
+from gpumon.sources.slurm.nodes_json import read_nodes
+from gpumon.sources.slurm.rest import RestClient
+from gpumon.sources.slurm.rounds import QueueRounds
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gpumon.model.frame import SourceError
+    from gpumon.sources.slurm.address import RestAddress
+    from gpumon.sources.slurm.jobs_text import JobList
+    from gpumon.sources.slurm.nodes_text import NodeList
+    from gpumon.sources.source import Clock
+
+
+class RestQueue(QueueRounds):
+    """Reports the jobs and nodes that slurmrestd lists."""
+
+    def __init__(
+        self,
+        url: str,
+        address: RestAddress,
+        *,
+        client: RestClient | None = None,
+        clock: Clock | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(url, clock=clock, environ=environ)
+        self._is_local = address.is_here
+        self._client = client or RestClient(address, clock=self._clock, environ=self._environ)
+        self._jobs_told: int | None = None
+        self._nodes_told: int | None = None
+        self._remarked: dict[str, tuple[SourceError, ...]] = {}
+
+    def _break_off(self) -> None:
+        self._client.close()
+
+    def _ask_jobs(self) -> tuple[SourceError, ...]:
+        answer = self._client.get("jobs", None if self._jobs is None else self._jobs_told)
+        if answer is None:
+            self._keep_jobs(self._jobs or ())
+            return self._remarked["jobs"]
+        found = read_jobs(records(answer, "jobs") or [])
+        self._remarked["jobs"] = _remarks("jobs", answer, found, len(found.jobs))
+        self._jobs_told = _told_at(answer)
+        self._keep_jobs(found.jobs)
+        return self._remarked["jobs"]
+
+    def _ask_nodes(self) -> tuple[SourceError, ...]:
+        answer = self._client.get("nodes", self._nodes_told)
+        if answer is None:
+            return self._remarked["nodes"] + self._keep_nodes(self._nodes, is_local=self._is_local)
+        found = read_nodes(records(answer, "nodes") or [])
+        self._remarked["nodes"] = _remarks("nodes", answer, found, len(found.nodes))
+        self._nodes_told = _told_at(answer)
+        return self._remarked["nodes"] + self._keep_nodes(found.nodes, is_local=self._is_local)
+
+
+def _told_at(answer: Mapping[str, Any]) -> int | None:
+    """The controller's time of an answer; None before v0.0.39, which does not tell it.
+
+    Our own clock is no substitute: where it is fast, changes would go unseen.
+    """
+    return whole(answer.get("last_update")) or None
+
+
+def _remarks(
+    what: str, answer: Mapping[str, Any], found: JobList | NodeList, count: int
+) -> tuple[SourceError, ...]:
+    """What is to be said about an answer of which `count` records were read.
+
+    Raises:
+        CommandFailedError: there were records, but not one of them could be read.
+    """
+    said = rest_failures.remarks(what, answer)
+    if not found.unreadable:
+        return said
+    unread = failures.unread(
+        rest_failures.where(what), what, found.unreadable, count + found.unreadable
+    )
+    if not count:
+        raise CommandFailedError(unread)
+    return (*said, unread)
