@@ -1,4 +1,4 @@
-"""Target `slurm`: the queue by Slurm's commands, and a probe on the nodes of its jobs."""
+"""Slurm targets: the queue by commands or slurmrestd, and a probe on the nodes of its jobs."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gpumon.model.frame import Frame
+    from gpumon.sources.slurm.rounds import QueueRounds
     from gpumon.sources.source import Clock, Wish
     from gpumon.sources.target import Look, Target
 
@@ -32,8 +33,7 @@ class SlurmSource:
         self._keeps = look.keeps
         self._clock = clock
         hop = Hop(target.hosts[0], target.user, target.port) if target.hosts else None
-        commands = SlurmCommands(login(*hop), clock=clock) if hop else None
-        self._queue = SlurmQueue(target.url, commands=commands, clock=clock)
+        self._queue = _queue(target, hop, clock)
         self._reach = Reach(target.url, target.nodes_by.split(","), target.user or _user(), hop)
         self._pool = ProbePool(
             target.url,
@@ -53,7 +53,6 @@ class SlurmSource:
     def poll(self) -> list[Frame]:
         """Frames of the queue and of the nodes since the last poll."""
         frames = []
-        is_news = False
         for frame in self._queue.poll():
             if frame.queue is None:
                 frames.append(frame)
@@ -62,12 +61,8 @@ class SlurmSource:
             seen = frame.queue._replace(jobs=wanted)
             frames.append(frame._replace(queue=seen))
             self._reach.learn(seen)
-            is_news = True
-        for frame in self._pool.poll():
-            if self._reach.take(frame):
-                frames.append(frame)
-            is_news |= not frame.blocks
-        if is_news:
+        frames += [self._reach.take(frame) for frame in self._pool.poll()]
+        if self._reach.has_news:
             self._pool.replace(self._reach.endpoints())
         return frames + self._reach.remarks(self._clock.now())
 
@@ -91,3 +86,14 @@ def _user() -> str:
         return pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:
         return str(os.geteuid())
+
+
+def _queue(target: Target, hop: Hop | None, clock: Clock) -> QueueRounds:
+    """The queue: by slurmrestd where the target names one, else by commands, here or at the hop."""
+    if target.rest is None:
+        commands = SlurmCommands(login(*hop), clock=clock) if hop else None
+        return SlurmQueue(target.url, commands=commands, clock=clock)
+    # It loads httpx, which takes longer than a whole look by the commands.
+    from gpumon.sources.slurm.rest_queue import RestQueue
+
+    return RestQueue(target.url, target.rest, clock=clock)
