@@ -77,7 +77,7 @@ def io_v2(text: str, key: str) -> int:
 def io_v1(text: str, way: str) -> int:
     """Sum of `Read` or `Write` over the devices of a blkio text."""
     rows = [line.split() for line in text.splitlines()[:4096]]
-    return sum(kernel_files.whole(words[2]) for words in rows if words[1:2] == [way])
+    return sum(kernel_files.whole(w[2]) for w in rows if len(w) == 3 and w[1] == way)
 
 
 READERS_V2: Tuple[Reader, ...] = (
@@ -171,5 +171,5 @@ def _read(row: Row, field: str, path: str, number: Callable[[str], float]) -> No
         row.missing.pop(field, None)
     except OSError as error:
         row.missing[field] = kernel_files.why(error)
-    except (ValueError, IndexError):
+    except ValueError:
         row.missing[field] = NOT_SUPPORTED

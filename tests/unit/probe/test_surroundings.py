@@ -1,0 +1,128 @@
+"""The thread that reads the node: whole readings, hung ones, and strange machines."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gpumon.probe import surroundings
+from gpumon.probe.rows import Row
+from gpumon.probe.surroundings import NAMES, PATIENCE_S, Reader, Surroundings, Wanted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+
+class Time:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def gate() -> Iterator[threading.Event]:
+    """What a hung read waits for; opened at the end, so that no thread is left behind."""
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+def gpu(uuid: str, bus_id: str) -> Row:
+    row = Row(uuid, 0.0)
+    row.labels["pci_bus_id"] = bus_id
+    return row
+
+
+def test_a_reading_has_every_block(tmp_path: Path) -> None:
+    around = Surroundings(str(tmp_path), Time().monotonic)
+    around.start()
+    around.ask([gpu("GPU-a", "00000000:05:00.0")], [77])
+    around.wait()
+    blocks, events, errors = around.take({"driver_version": "580.1"})
+    assert set(blocks) == set(NAMES)
+    assert blocks["process"]["keys"] == ["77"]
+    assert blocks["process"]["missing"]["name"] == "no_process"
+    assert blocks["node"]["labels"]["driver_version"] == ["580.1"]
+    assert blocks["node"]["missing"]["kernel_log"] == "not_supported"
+    assert (blocks["nic"]["keys"], blocks["cgroup"]["keys"]) == ([], [])
+    assert (events, errors) == ([], [])
+
+
+def test_before_the_first_reading_the_node_has_a_name(tmp_path: Path) -> None:
+    blocks, _, _ = Surroundings(str(tmp_path)).take({})
+    assert len(blocks["node"]["keys"]) == 1
+    assert blocks["node"]["keys"][0]
+
+
+Read = tuple[dict[str, list[Row]], list[Any]]
+
+
+def replaced(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, time: Time, read: Callable[[], Read]
+) -> Surroundings:
+    """Surroundings whose reader does something else, after it has said what it reads."""
+
+    def stand_in(_: Reader, wanted: Wanted, note: Callable[[str], None]) -> Read:
+        note("network ports")
+        return read()
+
+    monkeypatch.setattr(surroundings.Reader, "read", stand_in)
+    around = Surroundings(str(tmp_path), time.monotonic)
+    around.start()
+    return around
+
+
+def test_a_read_that_never_returns_is_named_and_the_last_values_stay(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gate: threading.Event
+) -> None:
+    time, begun = Time(), threading.Event()
+
+    def hang() -> Read:
+        begun.set()
+        gate.wait()
+        return {name: [] for name in NAMES}, []
+
+    around = replaced(monkeypatch, tmp_path, time, hang)
+    around.ask([], [])
+    assert begun.wait(30)
+    assert around.take({})[2] == []
+    time.now += PATIENCE_S + 6
+    around.wait()
+    blocks, _, errors = around.take({})
+    assert blocks["node"]["keys"]
+    assert [error["message"] for error in errors] == [
+        "reading network ports has not returned for 7 s"
+    ]
+    around.ask([], [1])
+    around.wait()
+
+
+def test_a_file_that_is_too_strange_ends_neither_thread_nor_report(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    answers: list[Read | Exception] = [
+        ValueError("x"),
+        ({**{name: [] for name in NAMES}, "node": [Row("n", 1.0)]}, []),
+    ]
+
+    def read() -> Read:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    around = replaced(monkeypatch, tmp_path, Time(), read)
+    around.ask([], [])
+    around.wait()
+    blocks, _, errors = around.take({})
+    assert blocks["node"]["keys"]
+    assert "reading network ports failed: ValueError('x')" in errors[0]["message"]
+    around.ask([], [])
+    around.wait()
+    blocks, _, errors = around.take({})
+    assert (blocks["node"]["keys"], errors) == (["n"], [])
