@@ -29,8 +29,6 @@ class RestAddress(NamedTuple):
     """The UNIX socket, empty for TCP."""
     token_file: str = ""
     """File with the token; empty: `SLURM_JWT`."""
-    is_here: bool = False
-    """Whether it surely is of this machine's cluster, so that the files here are about it."""
 
 
 def parse_address(scheme: str, rest: str, options: dict[str, str]) -> RestAddress:
@@ -55,21 +53,20 @@ def parse_address(scheme: str, rest: str, options: dict[str, str]) -> RestAddres
     if scheme == "slurm+unix":
         if not _SOCKET.fullmatch(rest):
             raise ValueError("the socket is written slurm+unix:///path/to/rest.sock")
-        return RestAddress("http://slurmrestd", rest, token_file, is_here=True)
+        return RestAddress("http://slurmrestd", rest, token_file)
     match = _AUTHORITY.fullmatch(rest)
     host = (match["ipv6"] or match["host"]) if match else ""
     port = int(match["port"] or PORT) if match else 0
     if match is None or not is_host_name(host) or not 0 < port <= _MAX_PORT:
         raise ValueError(f"slurmrestd is written {scheme}://host[:{PORT}]")
-    is_near = _is_loopback(host)
-    if scheme == "slurm+http" and not is_near and is_accepted == "0":
+    if scheme == "slurm+http" and not _is_loopback(host) and is_accepted == "0":
         raise ValueError(
             "plain HTTP would show the token to everyone on the way: use slurm+https://, "
             "a tunnel to localhost, or add ?insecure=1 where the network is trusted"
         )
     shown = f"[{host}]" if ":" in host else host
     base_url = f"{scheme.removeprefix('slurm+')}://{shown}:{port}{match['prefix']}"
-    return RestAddress(base_url, "", token_file, is_here=is_near)
+    return RestAddress(base_url, "", token_file)
 
 
 def _is_loopback(host: str) -> bool:

@@ -138,13 +138,16 @@ class RestClient:
         self, what: str, version: str, newer_than: int | None, own: Token | None
     ) -> _Reply:
         """The first reply that is no refusal, whichever header the token has to stand in."""
-        styles = _header_styles(own, is_socket=bool(self._address.socket_path))
+        is_socket = bool(self._address.socket_path)
+        styles = _header_styles(own, is_socket=is_socket)
         for style in sorted(styles, key=lambda name: name != self._style):
             reply = self._send(what, version, newer_than, styles[style])
             if reply.status not in _UNAUTHORIZED:
                 self._style = style
                 return reply
-        raise CommandFailedError(rest_failures.not_accepted(what, own, self._clock.now()))
+        raise CommandFailedError(
+            rest_failures.not_accepted(what, own, self._clock.now(), is_socket=is_socket)
+        )
 
     def _send(
         self, what: str, version: str, newer_than: int | None, headers: dict[str, str]

@@ -71,8 +71,16 @@ def too_long(what: str, max_bytes: int) -> SourceError:
     )
 
 
-def not_accepted(what: str, token: Token | None, now: float) -> SourceError:
+def not_accepted(
+    what: str, token: Token | None, now: float, *, is_socket: bool = False
+) -> SourceError:
     """HTTP 401 or 403, whatever header the token came in."""
+    if is_socket:
+        return SourceError(
+            where(what),
+            "the socket does not answer this user" + (", nor the token" if token else ""),
+            "with rest_auth/local it answers only root and its own user: use a target over TCP",
+        )
     if token is None:
         return SourceError(
             where(what),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gpumon.sources.slurm import failures, rest_failures
+from gpumon.sources.slurm import cluster_name, failures, rest_failures
 from gpumon.sources.slurm.failures import CommandFailedError
 from gpumon.sources.slurm.jobs_json import read_jobs
 from gpumon.sources.slurm.json_values import records, whole
@@ -35,7 +35,7 @@ class RestQueue(QueueRounds):
         environ: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(url, clock=clock, environ=environ)
-        self._is_local = address.is_here
+        self._cluster = ""
         self._client = client or RestClient(address, clock=self._clock, environ=self._environ)
         self._jobs_told: int | None = None
         self._nodes_told: int | None = None
@@ -52,17 +52,30 @@ class RestQueue(QueueRounds):
         found = read_jobs(records(answer, "jobs") or [])
         self._remarked["jobs"] = _remarks("jobs", answer, found, len(found.jobs))
         self._jobs_told = _told_at(answer)
+        self._cluster = cluster_name.of_answer(answer) or self._cluster
         self._keep_jobs(found.jobs)
         return self._remarked["jobs"]
 
     def _ask_nodes(self) -> tuple[SourceError, ...]:
         answer = self._client.get("nodes", self._nodes_told)
         if answer is None:
-            return self._remarked["nodes"] + self._keep_nodes(self._nodes, is_local=self._is_local)
+            return self._remarked["nodes"] + self._keep_nodes(
+                self._nodes, is_local=self._is_local()
+            )
         found = read_nodes(records(answer, "nodes") or [])
         self._remarked["nodes"] = _remarks("nodes", answer, found, len(found.nodes))
         self._nodes_told = _told_at(answer)
-        return self._remarked["nodes"] + self._keep_nodes(found.nodes, is_local=self._is_local)
+        self._cluster = cluster_name.of_answer(answer) or self._cluster
+        notes = self._keep_nodes(found.nodes, is_local=self._is_local())
+        return self._remarked["nodes"] + notes
+
+    def _is_local(self) -> bool:
+        """Whether this machine's gres.conf is about the cluster that answers.
+
+        An address cannot tell: it may be a tunnel, and names such as gpu01 are in many clusters.
+        """
+        here = cluster_name.of_this_machine(self._environ)
+        return bool(here) and here == self._cluster
 
 
 def _told_at(answer: Mapping[str, Any]) -> int | None:
