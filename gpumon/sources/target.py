@@ -25,8 +25,8 @@ SEED: Final = re.compile(r"[0-9]{1,18}\Z")
 DEMO_SIZE: Final = (6, 8)
 """Nodes and GPUs per node of a demo fleet that names no size."""
 
-NODES_BY: Final = ("ssh", "none")
-"""How a Slurm target reaches the jobs' nodes."""
+NODES_BY: Final = ("ssh", "srun", "none")
+"""How a Slurm target may reach the jobs' nodes; several are tried in the order given."""
 
 TIERS: Final = ("hot", "medium", "slow")
 """The probe's tiers, read every beat, every 5 s and every 30 s."""
@@ -35,7 +35,8 @@ REST_SCHEMES: Final = ("slurm+http", "slurm+https", "slurm+unix")
 """Slurm targets that are asked by slurmrestd."""
 
 KNOWN: Final = (
-    "local, slurm, slurm+http[s]://host, slurm+unix:///socket, ssh://[user@]host, demo[:NODESxGPUS]"
+    "local, slurm, slurm+ssh://[user@]login, slurm+http[s]://host, slurm+unix:///socket, "
+    "ssh://[user@]host, demo[:NODESxGPUS]"
 )
 
 
@@ -52,7 +53,7 @@ class Target(NamedTuple):
     hosts: tuple[str, ...] = ()
     user: str = ""
     port: int | None = None
-    nodes_by: str = "ssh"
+    nodes_by: str = "ssh,srun"
     demo_size: tuple[int, int] = DEMO_SIZE
     seed: int = 1
     rest: RestAddress | None = None
@@ -94,6 +95,8 @@ def parse(text: str) -> Target:
     scheme, slashes, rest = path.partition("://")
     if path == "slurm":
         return _slurm(shown, options)
+    if slashes and scheme == "slurm+ssh":
+        return _slurm_behind(shown, path, options)
     if slashes and scheme in REST_SCHEMES:
         return _slurm_rest(shown, scheme, rest, options)
     if path.partition(":")[0] == "demo":
@@ -103,11 +106,24 @@ def parse(text: str) -> Target:
 
 
 def _slurm(url: str, options: dict[str, str]) -> Target:
-    by = options.pop("nodes", "ssh")
-    if options or by not in NODES_BY:
-        message = f"{url!r}: a Slurm target takes ?nodes=" + " or ".join(NODES_BY)
+    by = options.pop("nodes", "ssh,srun")
+    ways = by.split(",")
+    if options or not set(ways) <= set(NODES_BY) or len(set(ways)) != len(ways):
+        message = f"{url!r}: a Slurm target takes ?nodes= with some of " + ",".join(NODES_BY)
         raise TargetError(message)
     return Target(url, "slurm", nodes_by=by)
+
+
+def _slurm_behind(url: str, path: str, options: dict[str, str]) -> Target:
+    try:
+        hop = _ssh(url, path.removeprefix("slurm+"))
+    except TargetError:
+        hop = None
+    # ssh's proxy command is read by a shell and by ssh itself, so a zone's % has no place in it.
+    if hop is None or len(hop.hosts) != 1 or "%" in hop.hosts[0]:
+        message = f"{url!r}: a cluster behind a login node is slurm+ssh://[user@]login[:port]"
+        raise TargetError(message)
+    return _slurm(url, options)._replace(hosts=hop.hosts, user=hop.user, port=hop.port)
 
 
 def _slurm_rest(url: str, scheme: str, rest: str, options: dict[str, str]) -> Target:

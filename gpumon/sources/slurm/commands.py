@@ -10,7 +10,7 @@ import subprocess
 import threading
 from typing import IO, TYPE_CHECKING, Final
 
-from gpumon.sources.slurm import failures
+from gpumon.sources.slurm import failures, gres_conf
 from gpumon.sources.slurm.failures import CommandFailedError
 from gpumon.sources.source import SystemClock
 
@@ -118,6 +118,18 @@ class SlurmCommands:
         return self._run(
             ("scontrol", "--verbose", "--all", "--details", "show", what), f"scontrol show {what}"
         )
+
+    def far_gres_conf(self) -> str:
+        """Text of the login node's gres.conf, empty where there is none; only behind a prefix.
+
+        Raises:
+            CommandFailedError: the login node gave no answer.
+        """
+        places = ('"${SLURM_CONF%/*}"', *gres_conf.DIRECTORIES)
+        script = " || ".join(f"cat {place}/gres.conf 2>/dev/null" for place in places)
+        # ssh joins the words for the login shell, which takes what stands in quotes for one.
+        words = ("sh", "-c", f"'{script} || true'")
+        return self._run(words, "cat gres.conf")[: gres_conf.MAX_BYTES]
 
     def close(self) -> None:
         """End the running command, if any, and refuse new ones."""

@@ -52,7 +52,14 @@ class SlurmQueue(QueueRounds):
         text = self._commands.show("node")
         found = parse_nodes(text)
         remarks = _remarks("node", len(found.nodes), found, text)
-        return remarks + self._keep_nodes(found.nodes, is_local=self._commands.is_local)
+        if self._commands.is_local:
+            return remarks + self._keep_nodes(found.nodes, is_local=True)
+        try:
+            far_gres_conf = self._commands.far_gres_conf()
+        except CommandFailedError as failed:
+            remarks += (failed.error,)
+            far_gres_conf = ""
+        return remarks + self._keep_nodes(found.nodes, is_local=False, far_gres_conf=far_gres_conf)
 
 
 def _remarks(

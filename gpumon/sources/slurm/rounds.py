@@ -160,18 +160,22 @@ class QueueRounds(ABC):
         self._jobs, self._jobs_at = jobs, self._clock.now()
 
     def _keep_nodes(
-        self, nodes: tuple[SlurmNode, ...], *, is_local: bool
+        self, nodes: tuple[SlurmNode, ...], *, is_local: bool, far_gres_conf: str = ""
     ) -> tuple[SourceError, ...]:
-        """Report these nodes, as of now, with the files that this machine's gres.conf names.
+        """Report these nodes, as of now, with the files that gres.conf names.
 
         Args:
             nodes: what Slurm listed.
             is_local: whether this machine is of their cluster; else its gres.conf is not theirs.
+            far_gres_conf: text of the gres.conf of a login node of theirs.
 
         Returns:
             What is to be remarked about gres.conf.
         """
-        conf = gres_conf.find_and_read(self._environ) if is_local else gres_conf.NOT_FOUND
+        if is_local:
+            conf = gres_conf.find_and_read(self._environ)
+        else:
+            conf = gres_conf.parse(far_gres_conf)
         self._nodes = tuple(_with_files(node, conf) for node in nodes)
         self._nodes_at = self._clock.now()
         return tuple(SourceError("gres.conf", note) for note in conf.notes)

@@ -42,7 +42,7 @@ class SlurmSource:
             clock,
             look.is_single,
             look.probe_options,
-            MAX_STARTING_BEHIND_HOP if hop else MAX_STARTING,
+            max_starting=MAX_STARTING_BEHIND_HOP if hop else MAX_STARTING,
         )
 
     def start(self, wake: Callable[[], None]) -> None:

@@ -43,9 +43,9 @@ def test_switches_reach_the_probes_of_every_target(url, monkeypatch):
     given = []
     made = ProbePool.__init__
 
-    def noted(self, *arguments):
-        given.append(arguments[-1])
-        made(self, *arguments)
+    def noted(self, *arguments, **named):
+        given.append(arguments[5])
+        made(self, *arguments, **named)
 
     monkeypatch.setattr(ProbePool, "__init__", noted)
     look = Look(1.0, True, lambda _: True, False, ("hot", "slow"))
