@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from gpumon.simulate.ailments import ailments_of
 from gpumon.simulate.chance import stream
 from gpumon.simulate.layout import SimNode, lay_out
 from gpumon.simulate.opening import seated_requests, waiting_requests
@@ -51,6 +52,7 @@ class Fleet:
         self.seed = seed
         self.origin = origin
         self.nodes = lay_out(seed, nodes, gpus_per_node)
+        self.ailments = ailments_of(self.nodes)
         self.gpus_per_node = gpus_per_node
         partitions = ["" if node.is_drained else node.partition for node in self.nodes]
         self._programs: dict[tuple[object, ...], Program] = {}
@@ -91,9 +93,13 @@ class Fleet:
         return [line.stay_at(now) for line in self._lines[node.number]]
 
     def labels(self, until: float) -> list[Label]:
-        """What is true of every job that started before a time, while it holds its GPUs."""
+        """What is true of every job that started before a time, and of broken hardware."""
         self.advance(until)
-        labels = []
+        labels = [
+            Label(f"gpu:{uuid}", truth, self.origin - PAST_S, until)
+            for uuid, truth in self.ailments.known(self.nodes)
+            if until > self.origin - PAST_S
+        ]
         for job in self._schedule.started:
             if job.start_at is None or job.end_at is None or job.start_at > until:
                 continue

@@ -12,6 +12,9 @@ from gpumon.simulate.people import FIRST_PARTITION, OLD_PARTITION
 
 DRIVER_VERSION: Final = "570.124.06"
 
+_CPUS_PER_GPU: Final = 14
+"""What a job gets with each GPU unless its node has fewer, as sites set DefCpuPerGPU."""
+
 _OLD_ORDER: Final = (2, 3, 0, 1, 6, 7, 4, 5)
 """Minor numbers in PCI order on the older nodes, which do not count along the bus."""
 
@@ -33,6 +36,9 @@ class SimGpu:
     energy_base_j: float
     """Reading of the energy counter when the simulation begins."""
     traffic_base_bytes: float
+    capped_base_s: float
+    """Reading of the power cap's time counter when the simulation begins."""
+    serial: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +57,11 @@ class SimNode:
     boot_id: str
     up_s: float
     """Seconds since boot at the fleet's origin."""
+
+    @property
+    def cpus_per_gpu(self) -> int:
+        """Logical CPUs that a job gets with each GPU."""
+        return min(_CPUS_PER_GPU, self.cpu_count // len(self.gpus))
 
     def gpu_of_minor(self, minor: int) -> int:
         """Position in NVML's order of the GPU with this minor number."""
@@ -84,7 +95,7 @@ def down_node(nodes: int) -> str:
 def _node(
     seed: int, number: int, name: str, board: Board, is_drained: bool, gpus_per_node: int
 ) -> SimNode:
-    chance = stream(seed, "node", number)
+    chance, apart = stream(seed, "node", number), stream(seed, "board", number)
     up_s = chance.uniform(9.0, 80.0) * 86_400.0
     gpus = []
     for index in range(gpus_per_node):
@@ -101,6 +112,8 @@ def _node(
                 inlet_c=27.0 + 3.0 * (index % 4) / 3.0 + chance.uniform(0.0, 3.0),
                 energy_base_j=up_s * chance.uniform(0.3, 0.55) * board.power_limit_w,
                 traffic_base_bytes=up_s * chance.uniform(1e8, 8e8),
+                capped_base_s=up_s * apart.uniform(0.05, 0.3),
+                serial=f"165{apart.randrange(10**10):010}",
             )
         )
     return SimNode(

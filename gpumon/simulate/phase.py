@@ -9,11 +9,15 @@ if TYPE_CHECKING:
 
 UTIL, MEM_BUSY, SM, OCCUPANCY, TENSOR, DRAM = 0, 1, 2, 3, 4, 5
 PCIE_TX, PCIE_RX, NVLINK_TX, NVLINK_RX, CPU, WATTS = 6, 7, 8, 9, 10, 11
-CHANNELS: Final = 12
+FP32, CAPPED, FABRIC, READ, WRITE = 12, 13, 14, 15, 16
+CHANNELS: Final = 17
 """Number of quantities that are integrated over time."""
 
 DRAM_EFFICIENCY: Final = 0.85
 """Share of the peak bandwidth that memory reaches while it is busy without a pause."""
+
+BESIDES_FP32: Final = 0.06
+"""Share of cycles in which kernels of any kind use the fp32 pipes: norms, softmax, scaling."""
 
 CLOCK_EXPONENT: Final = 2.4
 """Dynamic power grows with this power of the clock, because voltage grows with it."""
@@ -35,11 +39,16 @@ class Work(NamedTuple):
     tensor: float = 0.0
     dram: float = 0.0
     fma: float = 0.0
-    """Share of cycles in which the fp32 pipes work: no counter shows it, power does."""
+    """Share of cycles in which the fp32 pipes do the bulk of the work."""
     pcie_tx_bytes: float = 0.0
     pcie_rx_bytes: float = 0.0
     nvlink_bytes: float = 0.0
     """Bytes in each direction during the phase."""
+    fabric_bytes: float = 0.0
+    """Bytes in each direction between nodes during the phase."""
+    read_bytes: float = 0.0
+    """Bytes read from the shared filesystem during the phase."""
+    write_bytes: float = 0.0
     cpu_cores: float = 0.0
     """Host cores kept busy per GPU."""
     mem_bytes: float = 0.0
@@ -81,6 +90,11 @@ def run_on(board: Board, work: Work) -> Phase:
         work.nvlink_bytes / seconds,
         work.cpu_cores,
         board.idle_w + min(room_w, dynamic_w),
+        busy * min(1.0, work.fma + BESIDES_FP32 * work.sm),
+        1.0 if clock < 1.0 else 0.0,
+        work.fabric_bytes / seconds,
+        work.read_bytes / seconds,
+        work.write_bytes / seconds,
     )
     at_rest = is_quiet and not work.mem_bytes
     clock_mhz = board.clock_idle_mhz if at_rest else board.clock_max_mhz * clock

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from operator import add
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpumon.simulate.lag import POWER_TAU_S, cycle_start, relax, settle
@@ -69,10 +70,12 @@ class Loop:
             power_w - self._steady[0], heat_w - self._steady[1], seconds
         )
         integrals = tuple(
-            passes * whole + done + rate * into
-            for whole, done, rate in zip(
-                self._cycle_sum, self._sums[here], phase.rates, strict=True
-            )
+            [
+                passes * whole + done + rate * into
+                for whole, done, rate in zip(
+                    self._cycle_sum, self._sums[here], phase.rates, strict=True
+                )
+            ]
         )
         return _Point(integrals, power + extra_power, heat + extra_heat, phase)
 
@@ -113,10 +116,12 @@ class Program:
         left = self._head.end
         power, heat = relax(left[0] - self._steady[0], left[1] - self._steady[1], seconds)
         integrals = tuple(
-            head + laps * lap + now
-            for head, lap, now in zip(
-                self._head.total, self._lap.total, point.integrals, strict=True
-            )
+            [
+                head + laps * lap + now
+                for head, lap, now in zip(
+                    self._head.total, self._lap.total, point.integrals, strict=True
+                )
+            ]
         )
         return _Point(integrals, point.power_w + power, point.heat_w + heat, point.phase)
 
@@ -142,7 +147,7 @@ class _Chain:
         here = max(0, bisect_right(self._starts, seconds) - 1)
         point = self._loops[here].at(seconds - self._starts[here], *self._entries[here])
         before = self._sums[here]
-        integrals = tuple(a + b for a, b in zip(before, point.integrals, strict=True))
+        integrals = tuple(map(add, before, point.integrals))
         return point._replace(integrals=integrals)
 
 

@@ -32,6 +32,8 @@ class SimProcess(NamedTuple):
     start_time_s: float
     rows: tuple[int, ...]
     """Its GPUs' positions in NVML's order."""
+    parent_pid: int
+    """Of the launcher on the node."""
 
 
 def queue_records(fleet: Fleet, now: float) -> QueueRecords:
@@ -89,6 +91,7 @@ def _process(fleet: Fleet, node: SimNode, members: list[tuple[int, Stay]]) -> Si
         rank_vars=_rank_vars(fleet, job, stay) if job.request.user == YOU else None,
         start_time_s=round(node.up_s + stay.start - fleet.origin + 2.0 + 0.31 * stay.local, 2),
         rows=tuple(row for row, _ in members),
+        parent_pid=1999 + job.job_id * 131 % 4_000_000,
     )
 
 
@@ -123,7 +126,7 @@ def _rank_vars(fleet: Fleet, job: SimJob, stay: Stay) -> str:
 
 def _running_job(fleet: Fleet, job: SimJob) -> Job:
     request = job.request
-    per_gpu = fleet.nodes[job.spots[0].node].cpu_count // max(1, fleet.gpus_per_node)
+    per_gpu = fleet.nodes[job.spots[0].node].cpus_per_gpu
     allocations = tuple(
         Allocation(fleet.nodes[spot.node].name, len(spot.gpus), spot.gpus, per_gpu * len(spot.gpus))
         for spot in job.spots

@@ -3,18 +3,36 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from operator import add, itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpumon.simulate.lag import POWER_TAU_S, relax
-from gpumon.simulate.phase import CHANNELS, NVLINK_RX, NVLINK_TX, PCIE_RX, PCIE_TX
+from gpumon.simulate.phase import (
+    CAPPED,
+    CHANNELS,
+    CPU,
+    FABRIC,
+    NVLINK_RX,
+    NVLINK_TX,
+    PCIE_RX,
+    PCIE_TX,
+    READ,
+    WATTS,
+    WRITE,
+)
 
 if TYPE_CHECKING:
     from gpumon.simulate.phase import Phase
     from gpumon.simulate.program import Program, Sample
     from gpumon.simulate.schedule import SimJob
 
-COUNTED = (PCIE_TX, PCIE_RX, NVLINK_TX, NVLINK_RX)
-"""Channels that a GPU also counts for as long as its driver is loaded."""
+COUNTED = (PCIE_TX, PCIE_RX, NVLINK_TX, NVLINK_RX, CAPPED, CPU, FABRIC, READ, WRITE)
+"""Channels that a GPU, or its host on its behalf, counts from one job into the next."""
+
+CPU_AT, FABRIC_AT = COUNTED.index(CPU), COUNTED.index(FABRIC)
+READ_AT, WRITE_AT = COUNTED.index(READ), COUNTED.index(WRITE)
+
+_COUNTED_OF = itemgetter(*COUNTED)
 
 
 class Totals(NamedTuple):
@@ -24,7 +42,7 @@ class Totals(NamedTuple):
     heat_w: float
     energy_j: float
     counted: tuple[float, ...]
-    """Bytes per channel of `COUNTED`."""
+    """Integrals per channel of `COUNTED`: bytes, seconds, core-seconds."""
 
 
 class Stay(NamedTuple):
@@ -62,31 +80,46 @@ class Reading(NamedTuple):
 class Spans:
     """Evaluates each program once per instant and window, however many GPUs share it."""
 
-    def __init__(self, now: float, window_s: float) -> None:
+    def __init__(self, now: float, window_s: float, beside: Spans | None = None) -> None:
+        """Look back from an instant.
+
+        Args:
+            now: The instant, Unix time.
+            window_s: How far to look back, seconds.
+            beside: Spans of another window at the same instant, to share work with.
+        """
         self.now = now
         self.window_s = window_s
         self._known: dict[tuple[int, float], Span] = {}
+        self._samples: dict[tuple[int, float], Sample] = {} if beside is None else beside._samples
 
     def of(self, stay: Stay) -> Span:
         """The stay's program over the window, cut at the start of the stay."""
         key = (id(stay.program), stay.start)
         span = self._known.get(key)
         if span is None:
-            span = self._known[key] = span_of(stay.program, self.now - stay.start, self.window_s)
+            seconds = self.now - stay.start
+            sample = self._samples.get(key)
+            if sample is None:
+                sample = self._samples[key] = stay.program.at(seconds)
+            span = self._known[key] = span_of(stay.program, seconds, self.window_s, sample)
         return span
 
 
-def span_of(program: Program, seconds: float, window_s: float) -> Span:
-    """A program's state and its means over the window that ends there."""
-    now = program.at(seconds)
+def span_of(program: Program, seconds: float, window_s: float, known: Sample | None = None) -> Span:
+    """A program's state, computed unless known, and its means over the window that ends there."""
+    now = known or program.at(seconds)
     covered = min(window_s, seconds)
     if covered <= 0.0:
         return Span(now, now.phase.rates)
-    before = program.at(seconds - covered).integrals
-    means = tuple(
-        (late - early) / covered for late, early in zip(now.integrals, before, strict=True)
-    )
-    return Span(now, means)
+    before = program.at(seconds - covered)
+    means = [
+        (late - early) / covered
+        for late, early in zip(now.integrals, before.integrals, strict=True)
+    ]
+    # The board's power lags behind its load: what was drawn is the exact integral.
+    means[WATTS] = (now.energy_j - before.energy_j) / covered
+    return Span(now, tuple(means))
 
 
 class Timeline:
@@ -143,8 +176,5 @@ def totals_at(stay: Stay, sample: Sample, now: float) -> Totals:
     # What the job before left in power and heat fades on its own, whatever runs now.
     power_w, heat_w = relax(extra_w, entry.heat_w - idle_w, max(0.0, now - stay.start))
     energy_j = entry.energy_j + sample.energy_j + POWER_TAU_S * (extra_w - power_w)
-    counted = tuple(
-        before + sample.integrals[channel]
-        for before, channel in zip(entry.counted, COUNTED, strict=True)
-    )
+    counted = tuple(map(add, entry.counted, _COUNTED_OF(sample.integrals)))
     return Totals(sample.power_w + power_w, sample.heat_w + heat_w, energy_j, counted)

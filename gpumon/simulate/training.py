@@ -23,8 +23,8 @@ LANE_PACE: Final = (1.0, 0.985, 0.97)
 SPIN_SM: Final = 0.12
 """Share of SMs that a communication kernel occupies: 16 of 132."""
 
-NETWORK_BYTES_PER_S: Final = 45e9
-"""What one GPU's network port reaches, per direction."""
+PACKED: Final = 0.2
+"""Bytes of a batch on storage over its bytes on the GPU: samples lie there compressed."""
 
 STORAGE_BYTES_PER_S: Final = 3e9
 """What one rank reads from or writes to the filesystem."""
@@ -130,12 +130,16 @@ def model_parallel(board: Board, shape: Shape, chance: Random, lane: int) -> Pro
     ]
     # Stage k waits for k micro-batches before its first and for the rest after its last.
     slot_s = piece_s + reduce_s
-    gradients_s = model.gradient_bytes / NETWORK_BYTES_PER_S if shape.nodes > 1 else 0.0
+    gradients_s = model.gradient_bytes / board.port_bytes_per_s if shape.nodes > 1 else 0.0
+    hidden = 0.7 * model.gradient_bytes if shape.nodes > 1 else 0.0
+    # Gradients leave the node while the backward pass still runs; the rest shows at the end.
+    piece[0] = piece[0]._replace(fabric_bytes=hidden / micro_batches)
+    last_s = (stages - 1 - stage) * slot_s + 0.3 * gradients_s
     step = [
-        Work(0.004, cpu_cores=3.0, mem_bytes=held),
+        Work(0.004, read_bytes=PACKED * model.batch_bytes, cpu_cores=3.0, mem_bytes=held),
         *_spin(stage * slot_s, held, 0.0),
         *(piece * micro_batches),
-        *_spin((stages - 1 - stage) * slot_s + 0.3 * gradients_s, held, 0.0),
+        *_spin(last_s, held, 0.0, hidden * 3.0 / 7.0),
         _optimizer(board, model),
     ]
     return _program(board, shape, model, step, chance)
@@ -151,6 +155,7 @@ def start_up(weights_bytes: float, held: float, chance: Random) -> list[Work]:
         Work(
             load_s,
             pcie_rx_bytes=weights_bytes,
+            read_bytes=weights_bytes,
             cpu_cores=1.5,
             mem_bytes=0.6e9 + weights_bytes / 2,
         ),
@@ -184,34 +189,52 @@ def _dense_step(
     mine = [work._replace(seconds=work.seconds * pace) for work in (forward, backward)]
     # A faster rank waits in the collective for the slowest: all steps take equally long.
     slack_s = _length(board, [forward, backward]) - _length(board, mine)
-    port = NETWORK_BYTES_PER_S * shape.gpus if shape.nodes > 1 else board.nvlink_bytes_per_s
-    reduce_s = model.gradient_bytes / (0.7 * min(port, board.nvlink_bytes_per_s))
+    links, fabric = _reduced_bytes(shape, model.gradient_bytes)
+    reduce_s = max(
+        links / (0.7 * board.nvlink_bytes_per_s), fabric / (0.7 * board.port_bytes_per_s)
+    )
     hidden_s = min(reduce_s, 0.55 * model.compute_s)
-    hidden = model.gradient_bytes * hidden_s / reduce_s if reduce_s else 0.0
-    mine[1] = mine[1]._replace(nvlink_bytes=hidden)
+    hidden = hidden_s / reduce_s if reduce_s else 0.0
+    mine[1] = mine[1]._replace(nvlink_bytes=hidden * links, fabric_bytes=hidden * fabric)
     copy_s = model.batch_bytes / (0.8 * board.pcie_bytes_per_s)
     exposed_s = reduce_s - hidden_s + (slack_s if shape.world > 1 else 0.0)
-    return [
-        Work(model.input_wait_s, cpu_cores=cores, mem_bytes=held),
-        Work(copy_s, pcie_rx_bytes=model.batch_bytes, cpu_cores=cores, mem_bytes=held),
+    shown = 1.0 - hidden
+    step = [
+        Work(model.input_wait_s, mem_bytes=held),
+        Work(copy_s, pcie_rx_bytes=model.batch_bytes, mem_bytes=held),
         *mine,
-        *_spin(exposed_s, held, model.gradient_bytes - hidden),
+        *_spin(exposed_s, held, shown * links, shown * fabric),
         _optimizer(board, model),
     ]
+    # The loader reads and decodes ahead, whatever the GPU does meanwhile.
+    read_per_s = PACKED * model.batch_bytes / sum(work.seconds for work in step)
+    return [work._replace(cpu_cores=cores, read_bytes=read_per_s * work.seconds) for work in step]
+
+
+def _reduced_bytes(shape: Shape, gradient_bytes: float) -> tuple[float, float]:
+    """Bytes per GPU and direction over NVLink and between nodes of one hierarchical all-reduce.
+
+    `gradient_bytes` is what a ring within the node moves, twice (g-1)/g of the gradients' size.
+    Each GPU then reduces its own g-th of them over its own port, again in a ring.
+    """
+    peers = shape.gpus - 1
+    size = gradient_bytes * shape.gpus / (2.0 * peers) if peers else gradient_bytes / 2.0
+    between = 2.0 * size / shape.gpus * (shape.nodes - 1) / shape.nodes
+    return (gradient_bytes if peers else 0.0), between
 
 
 def _length(board: Board, step: list[Work]) -> float:
     return sum(run_on(board, work).seconds for work in step)
 
 
-def _spin(seconds: float, held: float, link_bytes: float) -> list[Work]:
+def _spin(seconds: float, held: float, link_bytes: float, fabric_bytes: float = 0.0) -> list[Work]:
     """A communication kernel that waits or copies: it runs, on few SMs."""
     if seconds <= 0.0:
         return []
     return [
         Work(
-            seconds, 1.0, SPIN_SM, 0.05, dram=0.06, nvlink_bytes=link_bytes, cpu_cores=1.5,
-            mem_bytes=held,
+            seconds, 1.0, SPIN_SM, 0.05, dram=0.06, nvlink_bytes=link_bytes,
+            fabric_bytes=fabric_bytes, cpu_cores=1.5, mem_bytes=held,
         )
     ]  # fmt: skip
 
@@ -233,7 +256,12 @@ def _program(board: Board, shape: Shape, model: Model, step: list[Work], chance:
             cpu_cores=1.5,
             mem_bytes=held,
         ),
-        Work(saved_bytes / STORAGE_BYTES_PER_S, cpu_cores=1.0, mem_bytes=held),
+        Work(
+            saved_bytes / STORAGE_BYTES_PER_S,
+            write_bytes=saved_bytes,
+            cpu_cores=1.0,
+            mem_bytes=held,
+        ),
     ]
     lap = step_loops(board, step, model.checkpoint_every_s, chance)
     saving = Loop([run_on(board, work) for work in checkpoint])

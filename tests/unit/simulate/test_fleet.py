@@ -26,7 +26,7 @@ def test_every_kind_of_job_runs_at_the_start(fleet: Fleet) -> None:
 
 
 def test_every_running_job_has_one_label_that_covers_it(fleet: Fleet) -> None:
-    labels = {label.subject: label for label in fleet.labels(ORIGIN)}
+    labels = {x.subject: x for x in fleet.labels(ORIGIN) if x.subject.startswith("job:")}
     running = fleet.running(ORIGIN)
     assert len(labels) == len(running)
     for job in running:
@@ -34,6 +34,19 @@ def test_every_running_job_has_one_label_that_covers_it(fleet: Fleet) -> None:
         assert label.finding_class == job.request.truth
         assert label.start >= job.start_at
         assert label.end == job.end_at
+
+
+def test_broken_hardware_is_labelled_by_its_gpu(fleet: Fleet) -> None:
+    uuids = {gpu.uuid for node in fleet.nodes for gpu in node.gpus}
+    broken = [x for x in fleet.labels(ORIGIN) if x.subject.startswith("gpu:")]
+    assert {x.finding_class for x in broken} == {
+        "nvlink_degraded",
+        "nic_port_down",
+        "row_remap_pending",
+    }
+    for label in broken:
+        assert label.subject.removeprefix("gpu:") in uuids
+        assert label.start < ORIGIN == label.end
 
 
 def test_the_known_fault_uses_five_of_its_eight_gpus(fleet: Fleet) -> None:
