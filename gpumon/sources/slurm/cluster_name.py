@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 _NAME: Final = re.compile(
     r"^[ \t]*ClusterName[ \t]*=[ \t]*\"?([\w.-]+)", re.IGNORECASE | re.MULTILINE
 )
-    r"^[ \t]*ClusterName[ \t]*=[ \t]*\"?([\w.-]+)", re.IGNORECASE | re.MULTILINE
-)
 
 
 def of_this_machine(environ: Mapping[str, str]) -> str:
