@@ -57,14 +57,15 @@ def join(
     nodes = _nodes(named, queue, on_node, troubles, now - stale_after_s)
     if queue is None:
         return Picture(nodes, gpus, ())
-    files = {node.name: _minors(node) for node in queue.nodes}
+    listed = {node.name: node for node in queue.nodes}
     by_job: dict[str, dict[tuple[str, int], Process]] = {}
     for gpu in gpus.values():
         for process in gpu.processes:
             if process.job_id is not None:
                 by_job.setdefault(process.job_id, {})[process.node, process.pid] = process
     jobs = tuple(
-        _view(job, on_node, files, tuple(by_job.get(job.job_id, {}).values())) for job in queue.jobs
+        _view(job, on_node, listed, tuple(by_job.get(job.job_id, {}).values()))
+        for job in queue.jobs
     )
     return Picture(nodes, gpus, jobs)
 
@@ -140,7 +141,7 @@ def _minors(node: SlurmNode) -> tuple[int, ...]:
 def _view(
     job: Job,
     on_node: Mapping[str, list[Gpu]],
-    files: Mapping[str, tuple[int, ...]],
+    listed: Mapping[str, SlurmNode],
     processes: tuple[Process, ...],
 ) -> JobView:
     uuids: list[str] = []
@@ -148,7 +149,7 @@ def _view(
     for allocation in job.allocations:
         seen = {uuid for p in processes if p.node == allocation.node for uuid in p.gpu_uuids}
         held, trouble = _held(
-            job, allocation, on_node.get(allocation.node, []), files.get(allocation.node, ()), seen
+            job, allocation, on_node.get(allocation.node, []), listed.get(allocation.node), seen
         )
         uuids += held
         contradictions += trouble
@@ -172,18 +173,21 @@ def _held(
     job: Job,
     allocation: Allocation,
     gpus: Sequence[Gpu],
-    minors: tuple[int, ...],
+    node: SlurmNode | None,
     seen: set[str],
 ) -> tuple[list[str], list[str]]:
     """UUIDs that a job holds on one node, and where Slurm and the processes disagree."""
+    minors = _minors(node) if node else ()
     by_minor = {gpu.minor_number: gpu.uuid for gpu in gpus}
     derived = [
         by_minor[minors[index]]
         for index in allocation.gpu_indices or ()
         if index < len(minors) and minors[index] in by_minor
     ]
-    if not derived and allocation.gpu_count == len(gpus):
-        # A job that holds the whole node needs no order to be known.
+    in_node = node.gpu_count if node else None
+    if not derived and allocation.gpu_count == len(gpus) == in_node:
+        # A job that holds the whole node needs no order to be known. Slurm's count says whether
+        # this is the whole: a probe within a job sees only what that job may open.
         ordered = sorted(gpus, key=lambda gpu: (gpu.nvml_index or 0, gpu.uuid))
         derived = [gpu.uuid for gpu in ordered]
     strangers = sorted(seen - set(derived))

@@ -50,6 +50,24 @@ def test_a_job_that_holds_the_whole_node_needs_no_device_files():
     assert seen.jobs[0].gpus_unknown == 0
 
 
+def test_a_filtered_view_of_as_many_gpus_is_not_taken_for_the_whole_node():
+    """A probe in job 7 on two GPUs says nothing of job 8, which holds two others."""
+    records = queue([job("7", {"gpu01": (4, 5)}), job("8", {"gpu01": (0, 1)})], [node("gpu01")])
+    seen = picture([frame("gpu01", {"gpu": gpu_block("gpu01", [4, 5])})], records)
+    assert [view.gpu_uuids for view in seen.jobs] == [(), ()]
+    assert [view.gpus_unknown for view in seen.jobs] == [2, 2]
+
+
+def test_a_filtered_view_keeps_the_right_uuids_by_the_minor_numbers():
+    """NVML counts the visible GPUs from 0; their device files keep their names."""
+    records = queue(
+        [job("7", {"gpu01": (4, 5)}), job("8", {"gpu01": (0, 1)})], [node("gpu01", DEVICES)]
+    )
+    seen = picture([frame("gpu01", {"gpu": gpu_block("gpu01", [5, 4])})], records)
+    assert [view.gpu_uuids for view in seen.jobs] == [(uuid("gpu01", 4), uuid("gpu01", 5)), ()]
+    assert [view.gpus_unknown for view in seen.jobs] == [0, 2]
+
+
 def test_a_process_names_the_gpu_that_slurm_does_not():
     blocks = {"gpu": gpu_block("gpu01", list(range(8)))}
     blocks |= process_blocks([(50, [uuid("gpu01", 6)], "7", "0", {"SLURM_PROCID": "0"})])
