@@ -119,6 +119,9 @@ def _look(options: argparse.Namespace, targets: list[Target]) -> int:
     # Half of a short look is its beat, so that a rate has the two samples it needs.
     sampler = _sampler(options, targets, min(1.0, max(0.25, look_s / 2)), is_single=look_s == 0)
     try:
+        if options.json:
+            # While the probes come up there is time to import what writes their answer.
+            import gpumon.report.document  # noqa: F401
         tick = sampler.look(look_s)
     finally:
         sampler.close()
