@@ -3,21 +3,32 @@
 import errno
 import os
 import re
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from collections import deque
+from typing import Callable, Deque, Dict, List, NamedTuple, Optional, Tuple
 
 from gpumon.probe import kernel_files
 from gpumon.probe.pci import normal
+from gpumon.probe.rows import Row
 
 MAX_RECORDS = 2048
 """Most records that one look reads; the rest waits for the next."""
 
-MAX_EVENTS = 64
-"""Most Xids that one look reports: a storm is a storm, and its end is in the log."""
+MAX_XIDS = 64
+"""Most Xids that are kept: of a storm the newest tell enough."""
+
+SHOWN_S = 3600.0
+"""Age to which an Xid is told, those from before the probe's start included."""
+
+SAME_S = 5.0
+"""The driver and the log tell one Xid within this time of one another."""
+
+XID_EVENT = 0x8
+"""NVML's type of an event that is an Xid (nvmlEventTypeXidCriticalError)."""
 
 RECORD_BYTES = 8192
 """A record of /dev/kmsg is shorter than this (kernel: CONSOLE_EXT_LOG_MAX)."""
 
-XID = re.compile(
+LINE = re.compile(
     r"NVRM: Xid \((?:PCI:)?([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2})(?:\.[0-7])?\): (\d{1,5})\b", re.I
 )
 """With and without `PCI:`; pid and program follow in some drivers and lack in others."""
@@ -26,13 +37,37 @@ RECORD = re.compile(r"\d{1,20},\d{1,20},(\d{1,20}),[^;]*;(.*)")
 """Priority, sequence number, microseconds since boot, flags, text."""
 
 
-def parse(line: str) -> Optional[Tuple[float, str, int]]:
-    """Seconds since boot, PCI bus id and Xid of one record of /dev/kmsg, None for others."""
+class Xid(NamedTuple):
+    """An Xid as the log tells it."""
+
+    at: float
+    """Seconds since boot."""
+    bus_id: str
+    number: int
+
+
+def parse(line: str) -> Optional[Xid]:
+    """The Xid of one record of /dev/kmsg, None for others."""
     record = RECORD.match(line)
-    found = XID.search(record.group(2)) if record else None
+    found = LINE.search(record.group(2)) if record else None
     if record is None or found is None:
         return None
-    return int(record.group(1)) / 1e6, normal(found.group(1)), int(found.group(2))
+    return Xid(int(record.group(1)) / 1e6, normal(found.group(1)), int(found.group(2)))
+
+
+def untold(logged: List[Row], told: List[Row]) -> List[Row]:
+    """Xids of the log that the driver's own events do not tell already."""
+    ages: Dict[str, List[float]] = {}
+    for row in told:
+        ages.setdefault(row.key.rpartition("/")[0], []).append(row.values["event_age_s"])
+    return [
+        row
+        for row in logged
+        if not any(
+            abs(age_s - row.values["event_age_s"]) < SAME_S
+            for age_s in ages.get(row.key.rpartition("/")[0], ())
+        )
+    ]
 
 
 class KernelLog:
@@ -43,6 +78,8 @@ class KernelLog:
         self.reason = ""
         """Why the log cannot be read, empty where it can."""
         self._read = read
+        self._sequence = 0
+        self._shown: Deque[Tuple[int, Xid]] = deque(maxlen=MAX_XIDS)
         self._file = -1
         try:
             flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
@@ -50,22 +87,31 @@ class KernelLog:
         except OSError as error:
             self.reason = kernel_files.why(error)
 
-    def events(self, gpus: Dict[str, str]) -> List[Dict[str, Any]]:
-        """Xids since the last look, oldest first.
+    def rows(self, now: float, gpus: Dict[str, str]) -> List[Row]:
+        """One row per Xid of the last hour, keyed `UUID/XID/kmsg-SEQUENCE`.
 
         Args:
-            gpus: PCI bus id of every GPU by its UUID.
+            now: Monotonic time of the node, which the log counts in as well.
+            gpus: PCI bus id of every GPU by its UUID; an Xid of another is keyed by its bus id.
         """
-        uuids = {normal(bus_id): uuid for uuid, bus_id in gpus.items()}
-        found: List[Dict[str, Any]] = []
         for text in self._records():
             for line in text.splitlines():
                 xid = parse(line)
                 if xid is not None:
-                    at, bus_id, number = xid
-                    gpu = uuids.get(bus_id, bus_id)
-                    found.append({"source": "kmsg", "gpu": gpu, "xid": number, "at": at})
-        return found[-MAX_EVENTS:]
+                    self._sequence += 1
+                    self._shown.append((self._sequence, xid))
+        uuids = {normal(bus_id): uuid for uuid, bus_id in gpus.items()}
+        rows = []
+        for sequence, xid in self._shown:
+            age_s = max(0.0, now - xid.at)
+            if age_s <= SHOWN_S:
+                gpu = uuids.get(xid.bus_id, xid.bus_id)
+                row = Row("%s/%d/kmsg-%d" % (gpu, xid.number, sequence), now)
+                row.values["xid"] = xid.number
+                row.values["event_type"] = XID_EVENT
+                row.values["event_age_s"] = round(age_s, 3)
+                rows.append(row)
+        return rows
 
     def _records(self) -> List[str]:
         records: List[str] = []

@@ -15,6 +15,7 @@ from typing import Any, BinaryIO, Callable, Dict, FrozenSet
 
 from gpumon.probe import pieces, tiers
 from gpumon.probe.gpu import Wanted
+from gpumon.probe.kernel_log import untold
 from gpumon.probe.rows import block
 from gpumon.probe.surroundings import Surroundings
 from gpumon.probe.sweep import Sweeper
@@ -137,19 +138,20 @@ def report(sweeper: Sweeper, surroundings: Surroundings, late_s: float) -> Dict[
     blocks = {
         "gpu": block(found.gpus),
         "context": block([row for _, row in found.contexts]),
-        "event": block(found.events),
     }
     # Most of a report would be links, which are read rarely: they are told when they were.
     if found.links is not None:
         blocks["link"] = block(found.links)
+    if found.instances is not None:
+        blocks["mig"] = block(found.instances)
     surroundings.wait()
-    around, events, troubles = surroundings.take(sweeper.labels)
+    around, logged, troubles = surroundings.take(sweeper.labels)
+    blocks["event"] = block(found.events + untold(logged, found.events))
     return {
         "at": round(now, 4),
         "late_s": round(late_s, 4),
         "calls": sweeper.driver.account(),
         "errors": found.errors + troubles,
-        "events": events,
         "blocks": {**blocks, **around},
     }
 

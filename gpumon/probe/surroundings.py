@@ -17,9 +17,6 @@ from gpumon.probe.ports import Ports
 from gpumon.probe.processes import Processes
 from gpumon.probe.rows import Row, block
 
-MAX_EVENTS = 256
-"""Most events that wait for a report."""
-
 PATIENCE_S = 1.0
 """A reading is reported as stuck after this long; a whole one takes a few milliseconds."""
 
@@ -46,7 +43,7 @@ class Surroundings:
         self._wanted = Wanted({}, [])
         self._rows: Dict[str, List[Row]] = {name: [] for name in NAMES}
         self._rows["node"] = [Row(os.uname().nodename, monotonic())]
-        self._events: List[Dict[str, Any]] = []
+        self._events: List[Row] = []
         self._reading: Tuple[str, float] = ("", 0.0)
         self._asked_at = 0.0
         self._failure = ""
@@ -74,15 +71,14 @@ class Surroundings:
 
     def take(
         self, labels: Dict[str, str]
-    ) -> Tuple[Dict[str, Any], List[Dict[str, Any]], List[Dict[str, str]]]:
-        """Blocks of the last whole reading, events since the last call, and errors.
+    ) -> Tuple[Dict[str, Any], List[Row], List[Dict[str, str]]]:
+        """Blocks of the last whole reading, Xids of the kernel's log, and errors.
 
         Args:
             labels: What else is known of the node.
         """
         with self._lock:
-            rows = self._rows
-            events, self._events = self._events, []
+            rows, events = self._rows, self._events
         rows["node"][0].labels.update(labels)
         return {name: block(rows[name]) for name in NAMES}, events, self._errors()
 
@@ -107,8 +103,7 @@ class Surroundings:
                 rows, events = reader.read(self._wanted, self._note)
                 self._failure = ""
                 with self._lock:
-                    self._rows = rows
-                    self._events = (self._events + events)[-MAX_EVENTS:]
+                    self._rows, self._events = rows, events
             except Exception as error:  # noqa: BLE001 - a strange file must not end the thread
                 self._failure = "reading %s failed: %r" % (self._reading[0], error)
             self._done.set()
@@ -132,8 +127,8 @@ class Reader:
 
     def read(
         self, wanted: Wanted, note: Callable[[str], None]
-    ) -> Tuple[Dict[str, List[Row]], List[Dict[str, Any]]]:
-        """Rows by block, and events; `note` is told what is read next."""
+    ) -> Tuple[Dict[str, List[Row]], List[Row]]:
+        """Rows by block, and Xids; `note` is told what is read next."""
         now = self._monotonic()
         rows: Dict[str, List[Row]] = {}
         note("processes")
@@ -148,7 +143,7 @@ class Reader:
         note("network ports")
         rows["nic"] = self._ports.rows(now, wanted.gpus)
         note("the kernel's log")
-        events = self._log.events(wanted.gpus)
+        events = self._log.rows(now, wanted.gpus)
         # Without the log, Xids from before the probe's start stay unseen: that is to be said.
         if self._log.reason:
             node.missing["kernel_log"] = self._log.reason

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpumon.probe import kernel_log
-from gpumon.probe.kernel_log import KernelLog, parse
+from gpumon.probe.kernel_log import KernelLog, parse, untold
+from gpumon.probe.rows import Row
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -75,23 +76,31 @@ def test_other_lines_are_no_xid(line: str) -> None:
     assert parse(line) is None
 
 
-def test_an_event_names_its_gpu_and_its_time(tmp_path: Path) -> None:
+def test_an_xid_names_its_gpu_and_its_age(tmp_path: Path) -> None:
     log = Log(
         tmp_path,
         record("usb 1-1: new device"),
         record(FALLEN, 77.25),
-        record("NVRM: Xid (PCI:0000:06:00): 43, pid=5"),
+        record("NVRM: Xid (PCI:0000:06:00): 43, pid=5", 80),
     )
-    events = log.log.events(GPUS)
-    assert [(e["gpu"], e["xid"]) for e in events] == [("GPU-a", 79), ("0000:06:00.0", 43)]
-    assert events[0] == {"source": "kmsg", "gpu": "GPU-a", "xid": 79, "at": 77.25}
-    assert log.log.events(GPUS) == []
+    rows = log.log.rows(100.0, GPUS)
+    assert [row.key for row in rows] == ["GPU-a/79/kmsg-1", "0000:06:00.0/43/kmsg-2"]
+    assert rows[0].values == {"xid": 79, "event_type": 8, "event_age_s": 22.75}
+    assert rows[0].at == 100.0
+    again = log.log.rows(101.0, {"GPU-b": "0000:06:00.0"})
+    assert [row.key for row in again] == ["0000:05:00.0/79/kmsg-1", "GPU-b/43/kmsg-2"]
     assert log.log.reason == ""
+
+
+def test_an_xid_is_told_for_an_hour(tmp_path: Path) -> None:
+    log = Log(tmp_path, record(FALLEN, 10.0), record(FALLEN, 3000.0))
+    assert len(log.log.rows(3610.0, GPUS)) == 2
+    assert [row.values["event_age_s"] for row in log.log.rows(3611.0, GPUS)] == [611.0]
 
 
 def test_records_that_were_overwritten_are_passed_over(tmp_path: Path) -> None:
     log = Log(tmp_path, errno.EPIPE, record(FALLEN))
-    assert [event["xid"] for event in log.log.events(GPUS)] == [79]
+    assert [row.values["xid"] for row in log.log.rows(5.0, GPUS)] == [79]
 
 
 def test_a_storm_is_bounded_and_goes_on_at_the_next_look(
@@ -99,27 +108,39 @@ def test_a_storm_is_bounded_and_goes_on_at_the_next_look(
 ) -> None:
     monkeypatch.setattr(kernel_log, "MAX_RECORDS", 100)
     log = Log(tmp_path, *[record(FALLEN, second) for second in range(150)])
-    first = log.log.events(GPUS)
-    assert [event["at"] for event in first] == list(range(36, 100))
-    assert [event["at"] for event in log.log.events(GPUS)] == list(range(100, 150))
+    assert [row.values["event_age_s"] for row in log.log.rows(200.0, GPUS)] == [
+        200 - second for second in range(36, 100)
+    ]
+    assert [row.values["event_age_s"] for row in log.log.rows(200.0, GPUS)] == [
+        200 - second for second in range(86, 150)
+    ]
+
+
+def test_what_the_driver_told_itself_is_not_told_twice(tmp_path: Path) -> None:
+    log = Log(tmp_path, record(FALLEN, 50.0), record(FALLEN, 90.0))
+    told = Row("GPU-a/79/1", 100.0)
+    told.values["event_age_s"] = 9.0
+    logged = log.log.rows(100.0, GPUS)
+    assert [row.key for row in untold(logged, [told])] == ["GPU-a/79/kmsg-1"]
+    assert untold(logged, []) == logged
 
 
 def test_a_log_that_only_ever_overwrites_ends_the_look(tmp_path: Path) -> None:
     log = Log(tmp_path, *[errno.EPIPE] * 100_000)
-    assert log.log.events(GPUS) == []
+    assert log.log.rows(5.0, GPUS) == []
     assert len(log.records) > 0
 
 
 def test_a_log_that_breaks_says_so(tmp_path: Path) -> None:
     log = Log(tmp_path, record(FALLEN), errno.EIO)
-    assert len(log.log.events(GPUS)) == 1
+    assert len(log.log.rows(5.0, GPUS)) == 1
     assert log.log.reason == "failed"
-    assert log.log.events(GPUS) == []
+    assert len(log.log.rows(6.0, GPUS)) == 1
 
 
 def test_a_machine_without_the_log(tmp_path: Path) -> None:
     log = KernelLog(str(tmp_path))
-    assert (log.reason, log.events(GPUS)) == ("not_supported", [])
+    assert (log.reason, log.rows(5.0, GPUS)) == ("not_supported", [])
 
 
 def test_a_closed_log_is_no_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,11 +150,11 @@ def test_a_closed_log_is_no_permission(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(os, "open", refuse)
     log = KernelLog(str(tmp_path))
     monkeypatch.undo()
-    assert (log.reason, log.events(GPUS)) == ("no_permission", [])
+    assert (log.reason, log.rows(5.0, GPUS)) == ("no_permission", [])
 
 
-@given(st.text(max_size=60) | st.from_regex(kernel_log.RECORD) | st.from_regex(kernel_log.XID))
+@given(st.text(max_size=60) | st.from_regex(kernel_log.RECORD) | st.from_regex(kernel_log.LINE))
 def test_no_line_is_too_strange(line: str) -> None:
     found = parse("4,1,2,-;" + line)
     parse(line)
-    assert found is None or found[2] >= 0
+    assert found is None or found.number >= 0
