@@ -1,0 +1,115 @@
+"""Answers of versions that cannot run here, shaped after 22.05's real ones by Slurm's own changes.
+
+What changed in which version is what `docs/slurm.md` lists: the shape of numbers, states, texts in
+lists, and `job_resources`. Values stay those of the real answer, so that records must stay equal.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+TIMES = ("submit_time", "start_time", "end_time")
+NUMBERS = (
+    "array_job_id",
+    "array_task_id",
+    "cpus",
+    "het_job_id",
+    "het_job_offset",
+    "node_count",
+    "tasks",
+)
+NO_VAL = 2**32 - 2
+
+
+def number(value: int | None, *, is_infinite: bool = False) -> dict[str, Any]:
+    is_set = value is not None
+    return {"set": is_set, "infinite": is_infinite, "number": value if is_set else 0}
+
+
+def jobs_of(version: int, real: dict[str, Any]) -> dict[str, Any]:
+    """The whole answer `jobs` of v0.0.<version>, from the real one of v0.0.38."""
+    jobs = [_job(version, dict(job)) for job in real["jobs"]]
+    return {"jobs": jobs, **_around(version)}
+
+
+def nodes_of(version: int, real: dict[str, Any]) -> dict[str, Any]:
+    nodes = []
+    for node in real["nodes"]:
+        one = dict(node)
+        one["free_mem"] = number(one.pop("free_memory"))
+        if version >= 40:
+            flags = one.pop("state_flags")
+            one["state"] = [one["state"].upper(), *flags]
+            one["features"] = one["features"].split(",")
+        nodes.append(one)
+    return {"nodes": nodes, **_around(version)}
+
+
+def _around(version: int) -> dict[str, Any]:
+    meta: dict[str, Any] = {"plugin": {"data_parser": f"data_parser/v0.0.{version}"}}
+    if version >= 40:
+        told = {"major": "24", "micro": "5", "minor": "11"}
+        meta["slurm"] = {"version": told, "release": "24.11.5", "cluster": "lab"}
+    else:
+        meta["Slurm"] = {"version": {"major": 23, "micro": 10, "minor": 2}, "release": "23.02"}
+    now = number(1795251500) if version >= 40 else 1795251500
+    return {"last_update": now, "meta": meta, "errors": [], "warnings": []}
+
+
+def _job(version: int, job: dict[str, Any]) -> dict[str, Any]:
+    limit = job["time_limit"]
+    job["time_limit"] = number(limit, is_infinite=limit is None)
+    for key in NUMBERS:
+        job[key] = number(job[key])
+    if version == 39:
+        # It leaked "not set" as a plain number where later versions say so.
+        job["array_task_id"] = _plain(job["array_task_id"])
+    if version >= 40:
+        job["job_state"] = [job["job_state"]]
+        for key in TIMES:
+            job[key] = number(job[key])
+    job["job_resources"] = _resources(version, job)
+    if version >= 45:
+        job["step_id"] = {"sluid": "s8FXKTA79XAR00", "job_id": job["job_id"]}
+    return job
+
+
+def _plain(value: dict[str, Any]) -> int:
+    return int(value["number"]) if value["set"] else NO_VAL
+
+
+def _resources(version: int, job: dict[str, Any]) -> dict[str, Any] | None:
+    old = job.get("job_resources") or {}
+    if not old.get("allocated_nodes"):
+        return None if version >= 42 else {}
+    if version <= 40:
+        return {**old, "allocated_hosts": len(old["allocated_nodes"])}
+    allocation = [
+        {
+            "index": place,
+            "name": node["nodename"],
+            "cpus": {"count": _cores(node), "used": 0},
+            "memory": {"used": 0, "allocated": 0},
+            "sockets": [
+                {
+                    "index": int(socket),
+                    "cores": [
+                        {"index": int(core), "status": ["ALLOCATED"]} for core in one["cores"]
+                    ],
+                }
+                for socket, one in node["sockets"].items()
+            ],
+        }
+        for place, node in enumerate(old["allocated_nodes"])
+    ]
+    nodes = {"count": len(allocation), "list": old["nodes"], "whole": False}
+    return {
+        "select_type": ["CORE"],
+        "nodes": {**nodes, "allocation": allocation},
+        "cpus": sum(_cores(node) for node in old["allocated_nodes"]),
+        "threads_per_core": number(None),
+    }
+
+
+def _cores(node: dict[str, Any]) -> int:
+    return sum(len(socket["cores"]) for socket in node["sockets"].values())
