@@ -49,6 +49,7 @@ OBJECTS: Final = {
     "node": ("node",),
     "nic": ("nic",),
     "filesystem": ("filesystem",),
+    "event": ("event",),
     "cgroup": ("cgroup",),
 }
 """Objects of the schema and the blocks whose values they show."""

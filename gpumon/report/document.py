@@ -5,11 +5,10 @@ Its form is `document-1.schema.json` beside this file; within a major version it
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any, Final
 
 from gpumon import __version__
-from gpumon.report.entities import number
+from gpumon.report.entities import moment, number
 from gpumon.report.machines import Machine, cgroups
 
 if TYPE_CHECKING:
@@ -23,14 +22,6 @@ if TYPE_CHECKING:
 
 SCHEMA: Final = "gpumon-document/1"
 """Name and major version of the document's form."""
-
-
-def moment(at: float | None) -> str | None:
-    """RFC 3339 time in UTC with milliseconds."""
-    if at is None:
-        return None
-    whole, milliseconds = divmod(round(at * 1000), 1000)
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole)) + f".{milliseconds:03d}Z"
 
 
 def document(
@@ -103,6 +94,7 @@ def _node(tick: Tick, node: Node) -> dict[str, Any]:
         "gpus": [machine.gpu(tick.gpus[uuid]) for uuid in node.gpu_uuids],
         "nics": machine.nics(),
         "filesystems": machine.filesystems(),
+        "events": machine.events(tick.at),
         "errors": [_error(error) for error in node.errors],
     }
 

@@ -5,6 +5,7 @@ No list of keys is kept here: what the catalogue declares for a kind of entity i
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any, Final
 
 from gpumon.model.fields import CATALOGUE, LABELS
@@ -74,3 +75,11 @@ def number(value: float | None) -> float | int | None:
     if value is None or isinstance(value, int):
         return value
     return int(value) if value.is_integer() else round(value, 6)
+
+
+def moment(at: float | None) -> str | None:
+    """RFC 3339 time in UTC with milliseconds."""
+    if at is None:
+        return None
+    whole, milliseconds = divmod(round(at * 1000), 1000)
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole)) + f".{milliseconds:03d}Z"

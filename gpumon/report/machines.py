@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from gpumon.model.fields import clock_event_names
 from gpumon.model.frame import EMPTY_BLOCK
 from gpumon.model.hardware import SHEETS, Basis, sheet_for
-from gpumon.report.entities import Entity, number
+from gpumon.model.xid import xid
+from gpumon.report.entities import Entity, moment, number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -140,6 +141,28 @@ class Machine:
             {"mount": place.key, **self.entity("filesystem", place).whole()}
             for place in self.places("filesystem")
         ]
+
+    def events(self, now: float) -> list[dict[str, Any]]:
+        """What its drivers and kernel told of late, oldest first, with meaning and action."""
+        found = []
+        for place in self.places("event"):
+            entity = Entity("event", place.block, place.row, is_stale=False)
+            age_s = place.block.value("event_age_s", place.row)
+            code = place.block.value("xid", place.row)
+            entry = None if code is None else xid(int(code))
+            # The age was told with the frame; an event of a silent node grows older with it.
+            at = None if age_s is None else (self.node.taken_at or now) - age_s
+            found.append(
+                {
+                    "gpu": place.key.partition("/")[0],
+                    "at": moment(at),
+                    **entity.whole(),
+                    "meaning": entry.meaning if entry and entry.is_known else None,
+                    "action": None if entry is None else entry.action.value,
+                    "is_application": entry.is_application if entry and entry.is_known else None,
+                }
+            )
+        return sorted(found, key=lambda event: event["at"] or "")
 
 
 def cgroups(nodes: Mapping[str, Node]) -> dict[str, list[dict[str, Any]]]:

@@ -53,8 +53,10 @@ def test_watch_streams_one_document_a_line_until_interrupted():
         lines = [process.stdout.readline() for _ in range(3)]
         process.send_signal(signal.SIGINT)
         assert process.wait(10) == 130
-    moments = [json.loads(line)["generated_at"] for line in lines]
+    documents = [json.loads(line) for line in lines]
+    moments = [document["generated_at"] for document in documents]
     assert moments == sorted(set(moments))
+    assert all(document["tool"]["footprint"]["rss_bytes"] > 1e7 for document in documents)
 
 
 def test_a_reader_that_leaves_ends_the_stream_quietly():

@@ -13,6 +13,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from gpumon.cli import main
+from gpumon.fleet.footprint import Footprint
 from gpumon.model.cluster import Process
 from gpumon.model.fields import CATALOGUE, LABELS, NODE_FIELDS
 from gpumon.model.finding import Coverage
@@ -139,6 +140,18 @@ def whole_block(kind: str, keys: tuple[str, ...], **texts: str) -> Block:
     return Block(keys, columns, labels, {})
 
 
+def events_block(uuids: tuple[str, ...]) -> Block:
+    """An error of the machine, one of a program, an unlisted one, and an event without number."""
+    numbers: list[float | int | None] = [79, 31, 999, None]
+    keys = tuple(f"{uuids[0]}/{number}/{place}" for place, number in enumerate(numbers))
+    columns = {
+        "xid": column_for(CATALOGUE["xid"].kind.is_integer, numbers),
+        "event_type": column_for(CATALOGUE["event_type"].kind.is_integer, [8, 8, 8, 2]),
+        "event_age_s": column_for(False, [10, 20, 5, 1]),
+    }
+    return Block(keys, columns, {}, {("xid", 3): Reason.NOT_SUPPORTED})
+
+
 def high_or(high: float, value: int) -> float:
     return min(high, value) / 2 if high <= 1 else min(high, value)
 
@@ -162,6 +175,7 @@ def machine_tick(**changes: Any) -> Tick:
         "nic": whole_block("nic", ("mlx5_0/1", "mlx5_bond_0/2")),
         "filesystem": whole_block("filesystem", ("/scratch",)),
         "cgroup": whole_block("cgroup", ("4711", "99")),
+        "event": events_block(uuids),
     }
     blocks["mig"] = blocks["mig"]._replace(
         labels={**blocks["mig"].labels, "gpu_uuid": (uuids[1], uuids[1])}
@@ -230,6 +244,20 @@ def test_nothing_heard_of_a_node_is_not_sampled_and_no_crash() -> None:
     assert (node["nics"], node["filesystems"], node["gpus"][0]["links"]) == ([], [], [])
     empty = machine_tick(blocks={"node": EMPTY_BLOCK, "link": EMPTY_BLOCK}, block=EMPTY_BLOCK)
     assert checked(document(empty))["nodes"][0]["driver_version"] is None
+
+
+def test_events_come_with_meaning_action_and_whose_fault_they_are() -> None:
+    events = checked(document(machine_tick(taken_at=ticks.AT)))["nodes"][0]["events"]
+    assert [event["xid"] for event in events] == [31, 79, 999, None]
+    program, lost, unlisted, other = events
+    assert program["is_application"] is True
+    assert (lost["meaning"], lost["is_application"]) == ("GPU has fallen off the bus", False)
+    assert "power-cycle" in lost["action"]
+    assert lost["at"] == moment(ticks.AT - 10)
+    assert lost["gpu"].startswith("GPU-")
+    assert (unlisted["meaning"], unlisted["is_application"]) == (None, None)
+    assert "catalogue" in unlisted["action"]
+    assert (other["action"], other["missing"]) == (None, {"xid": "not_supported"})
 
 
 def test_a_known_product_has_its_data_sheet_and_another_none() -> None:
@@ -310,6 +338,15 @@ def test_findings_are_about_the_jobs_that_are_kept() -> None:
     other = checked(document(tick, lambda view: view.job.job_id == "4690"))
     assert [job["job_id"] for job in other["jobs"]] == ["4690"]
     assert other["findings"] == []
+
+
+def test_what_gpumon_costs_is_told_where_it_was_measured() -> None:
+    cost = Footprint(0.012345678, 60_000_000, ("ssh", "python3"))
+    told = checked(document(ticks.tick(), None, cost))["tool"]["footprint"]
+    assert told == {"cpu_ratio": 0.012346, "rss_bytes": 60_000_000, "children": ["ssh", "python3"]}
+    first = checked(document(ticks.tick(), None, cost._replace(cpu_ratio=None)))["tool"]
+    assert first["footprint"]["cpu_ratio"] is None
+    assert "footprint" not in document(ticks.tick())["tool"]
 
 
 def test_moments_are_utc_with_milliseconds() -> None:
