@@ -12,6 +12,7 @@ from gpumon.model.field import ANY_COUNT, ANY_MEMORY, Field, Kind
 from gpumon.model.gpu_fields import GPU_FIELDS
 from gpumon.model.host_fields import CGROUP_FIELDS, FILESYSTEM_FIELDS, NIC_FIELDS, NODE_FIELDS
 from gpumon.model.link_fields import LINK_FIELDS
+from gpumon.model.mig_fields import MIG_FIELDS
 
 PROCESS_FIELDS: Final = (
     Field(
@@ -127,6 +128,7 @@ CATALOGUE: Final = {
     for field in (
         *GPU_FIELDS,
         *LINK_FIELDS,
+        *MIG_FIELDS,
         *PROCESS_FIELDS,
         *CONTEXT_FIELDS,
         *EVENT_FIELDS,
@@ -150,6 +152,7 @@ LABELS: Final = {
         "fabric_cluster",
     ),
     "link": ("remote_type", "remote"),
+    "mig": ("parent", "profile"),
     "process": ("name", "job_id", "sluid", "step", "task", "rank_vars", "container"),
     "context": (),
     "event": (),

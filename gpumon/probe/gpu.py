@@ -9,6 +9,7 @@ from gpumon.probe.contexts import Contexts, Held
 from gpumon.probe.driver import Batch, Driver, NoValueError
 from gpumon.probe.gpm import ACTIVITY, Gpm
 from gpumon.probe.links import Links
+from gpumon.probe.mig import Instances
 from gpumon.probe.rows import LOST, NOT_SHARED, NOT_SUPPORTED, Row
 
 USE = ["gpu_util_ratio", "mem_activity_ratio"]
@@ -63,6 +64,7 @@ class Look(NamedTuple):
     row: Row
     contexts: List[Held]
     links: List[Row]
+    instances: List[Row]
 
 
 class Gpu:
@@ -82,6 +84,7 @@ class Gpu:
         self._power_range()
         self.gpm = Gpm(driver, self.handle, self.uuid, wanted.gpm and tiers.HOT in wanted.tiers)
         self.links = Links(driver, self.handle, self.uuid, wanted.tiers)
+        self.instances = Instances(driver, self.handle, self.uuid, not self.gpm.reason)
         self._contexts = Contexts(driver, self.handle, self.uuid)
         self._batches = {
             tier: Batch(driver, self.handle, self.uuid, fields)
@@ -131,9 +134,11 @@ class Gpu:
             held = self._contexts.read(row, is_medium)
         self._pcie_rates(row, is_zoomed, may_wait)
         links = self.links.read(now, is_zoomed)
+        is_cut = self._rows[tiers.SLOW].values.get("mig_mode") == 1
+        instances = self.instances.read(now, is_cut, is_zoomed)
         for part in (self.fixed, *self._rows.values()):
             row.add(part)
-        return Look(row, held, links)
+        return Look(row, held, links, instances)
 
     def _is_due(self, tier: str, now: float) -> bool:
         return now - self._rows[tier].at >= tiers.PERIODS_S[tier] - tiers.SLACK_S
@@ -168,7 +173,8 @@ class Gpu:
         row.labels = dict(self.fixed.labels)
         row.missing = dict(self.fixed.missing)
         row.lose(every_key(), LOST)
-        return Look(row, [], self.links.without(LOST, row.at))
+        links = self.links.without(LOST, row.at)
+        return Look(row, [], links, self.instances.without(LOST, row.at))
 
     def _label(self, label: str, function: str, pick: Any) -> None:
         try:

@@ -142,6 +142,8 @@ def report(sweeper: Sweeper, surroundings: Surroundings, late_s: float) -> Dict[
     # Most of a report would be links, which are read rarely: they are told when they were.
     if found.links is not None:
         blocks["link"] = block(found.links)
+    if found.instances is not None:
+        blocks["mig"] = block(found.instances)
     surroundings.wait()
     around, logged, troubles = surroundings.take(sweeper.labels)
     blocks["event"] = block(found.events + untold(logged, found.events))

@@ -51,6 +51,8 @@ class Taken(NamedTuple):
     contexts: List[Held]
     links: Optional[List[Row]]
     """None: as in the report before."""
+    instances: Optional[List[Row]]
+    """The same of MIG instances."""
     events: List[Row]
     errors: List[Dict[str, str]]
 
@@ -71,7 +73,7 @@ class Sweeper:
         self._gpus: List[Gpu] = []
         self._unopened: List[int] = []
         self._fresh: Dict[str, Look] = {}
-        self._links: Dict[str, List[Row]] = {}
+        self._told: Optional[Dict[str, Look]] = None
         self._standing: Dict[str, Dict[str, str]] = {}
         self._is_open = False
         self._open_at = float("-inf")
@@ -129,17 +131,26 @@ class Sweeper:
         rows: List[Row] = []
         contexts: List[Held] = []
         links: List[Row] = []
-        is_new = False
+        instances: List[Row] = []
+        looks: Dict[str, Look] = {}
         for gpu in gpus:
             look = fresh.get(gpu.uuid)
             if look is None:
                 look = unread(gpu, self.driver.monotonic())
-            is_new = is_new or self._links.get(gpu.uuid) is not look.links
-            self._links[gpu.uuid] = look.links
+            looks[gpu.uuid] = look
             rows.append(look.row)
             contexts.extend(look.contexts)
             links.extend(look.links)
-        return Taken(rows, contexts, links if is_new else None, events, errors)
+            instances.extend(look.instances)
+        told, self._told = self._told, looks
+        return Taken(
+            rows,
+            contexts,
+            links if is_new(told, looks, "links") else None,
+            instances if is_new(told, looks, "instances") else None,
+            events,
+            errors,
+        )
 
     def stuck(self) -> List[Dict[str, str]]:
         """The calls that have not returned for a while, and whether that is the whole driver."""
@@ -282,12 +293,20 @@ class Sweeper:
             self._standing[where] = {"where": where, "message": message, "hint": hint}
 
 
+def is_new(told: Optional[Dict[str, Look]], looks: Dict[str, Look], part: str) -> bool:
+    """Whether a part was read anew for any GPU since it was told, or was never told."""
+    if told is None or told.keys() != looks.keys():
+        return True
+    return any(getattr(told[key], part) is not getattr(look, part) for key, look in looks.items())
+
+
 def unread(gpu: Gpu, now: float) -> Look:
     """What stands in for a GPU without a reading: who it is, and that the rest failed."""
     row = Row(gpu.uuid, now)
     row.add(gpu.fixed)
     row.lose(every_key(), FAILED)
-    return Look(row, [], gpu.links.without(FAILED, now))
+    links = gpu.links.without(FAILED, now)
+    return Look(row, [], links, gpu.instances.without(FAILED, now))
 
 
 def _way_out(message: str) -> str:

@@ -207,3 +207,15 @@ def test_processes_are_listed_anew_when_memory_in_use_changes(standin: Start) ->
         before = node.counts()[call].total
         beats(1)
         assert node.counts()[call].total == before
+
+
+def test_instances_come_and_go(standin: Start) -> None:
+    node = quick(standin, "mig", gpus=1)
+    with sweeping(node) as beats:
+        beats(6)
+        assert node.counts()["nvmlGpmMigSampleGet"].total == 2 * 2
+        found = node.counts()["nvmlDeviceGetMigDeviceHandleByIndex"].total
+        beats(20)
+        assert node.counts()["nvmlDeviceGetMigDeviceHandleByIndex"].total == found
+        beats(10)
+        assert node.counts()["nvmlDeviceGetMigDeviceHandleByIndex"].total == 2 * found

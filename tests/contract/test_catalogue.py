@@ -56,6 +56,8 @@ A100 = H100 | ACTIVITY | FABRIC | MARGIN | SLOWDOWNS
 LACKS = {
     "h100": H100,
     "b200": RETIRED | OLDER_NVLINK,
+    # What the instances do is not the GPU's to tell.
+    "mig": H100 | ACTIVITY | {"gpu_util_ratio", "mem_activity_ratio"},
     "a100": A100,
     "a100_pcie": A100 | NVLINK,
     "rtx": (A100 | NVLINK | ECC | MEMORY_HEAT | PCIE_COUNTERS | PCIE_RATES | {"mig_mode"})
@@ -65,11 +67,12 @@ LACKS = {
     | PCIE_RATES
     | {"mem_reserved_bytes", "power_average_w", "recovery_action"},
 }
-LINKS = {"h100": 18, "b200": 18, "a100": 12, "a100_pcie": 0, "rtx": 0, "r470": 12}
+LINKS = {"h100": 18, "b200": 18, "mig": 18, "a100": 12, "a100_pcie": 0, "rtx": 0, "r470": 12}
 LINK_RATES = {"link_tx_bytes_per_s", "link_rx_bytes_per_s"}
 """They need two readings of a tier that is read every five seconds."""
 LINKS_LACK = {
     "h100": NEWER_LINK,
+    "mig": NEWER_LINK,
     "b200": OLDER_LINK,
     "a100": NEWER_LINK,
     # The driver of 2021 knows the links' bytes, but none of the fields that came later.
@@ -83,7 +86,7 @@ LINKS_LACK = {
 FIXED = {reading[0] for reading in tiers.START} | set(POWER_RANGE) | {"watched_events"}
 """Fields that are read once at the start, and therefore known of a lost GPU too."""
 
-NOT_EVERYWHERE = {"nic", "filesystem", "cgroup", "link", "event"}
+NOT_EVERYWHERE = {"nic", "filesystem", "cgroup", "link", "event", "mig"}
 """Kinds of entities that a machine need not have."""
 
 
@@ -128,10 +131,10 @@ def test_every_key_and_label_is_in_the_catalogue_and_every_field_accounted_for(
         frames = reports.take(monkeypatch, have_two_counters)
     first, last = frames[0], frames[-1]
     for report in reports.raw:
-        # Links come when they were read, and always in the first report.
-        assert set(report["blocks"]) | {"link"} == set(LABELS)
+        # Links and instances come when they were read, and always in the first report.
+        assert set(report["blocks"]) | {"link", "mig"} == set(LABELS)
         assert report["errors"] == []
-    assert "link" in reports.raw[0]["blocks"]
+    assert {"link", "mig"} <= set(reports.raw[0]["blocks"])
     for report in reports.raw:
         for name, block in report["blocks"].items():
             assert set(block["columns"]) <= fields(name), name

@@ -322,6 +322,34 @@ def b200(gpus: int = 8, minors: Sequence[int] | None = None, node: str = "node1"
     return {**_node(_B200, gpus, minors, node), "gpm_min_interval_ms": "100"}
 
 
+# Slices of one GPU: GPU instance, compute instance, profile, GiB. Two share one GPU instance.
+_INSTANCES = ((1, 0, "3g.40gb", 40), (5, 0, "1c.2g.20gb", 20), (5, 1, "1c.2g.20gb", 20))
+
+
+def mig(gpus: int = 2, minors: Sequence[int] | None = None, node: str = "node1") -> Values:
+    """H100 in MIG mode, cut into three instances each; the GPU's own use is not supported."""
+    values = h100(gpus, minors, node)
+    for index in range(gpus):
+        values[f"gpu.{index}.mig_mode"] = "1"
+        for place, (gi, ci, profile, gib) in enumerate(_INSTANCES):
+            identity = uuid.uuid5(uuid.NAMESPACE_DNS, f"{node}/gpu{index}/mig{place}")
+            own: dict[str, object] = {
+                "uuid": f"MIG-{identity}",
+                "name": f"{_H100['name']} MIG {profile}",
+                "gpu_instance": gi,
+                "compute_instance": ci,
+                "mem_total_bytes": gib << 30,
+                "mem_used_bytes": 0,
+                "sm_percent": 0,
+                "occupancy_percent": 0,
+                "tensor_percent": 0,
+                "dram_percent": 0,
+            }
+            prefix = f"gpu.{index}.mig.{place}."
+            values.update({prefix + key: str(value) for key, value in own.items()})
+    return values
+
+
 def a100_pcie(gpus: int = 8, minors: Sequence[int] | None = None, node: str = "node1") -> Values:
     """A100 for PCIe slots, without bridges: no NVLink."""
     return _node(_A100_PCIE, gpus, minors, node)
@@ -348,6 +376,7 @@ def r470(gpus: int = 8, minors: Sequence[int] | None = None, node: str = "node1"
 PROFILES: dict[str, Callable[..., Values]] = {
     "h100": h100,
     "b200": b200,
+    "mig": mig,
     "a100": a100,
     "a100_pcie": a100_pcie,
     "rtx": rtx,

@@ -50,6 +50,10 @@ class State:
         """Sets keys of one NVLink."""
         self._put(f"gpu.{gpu}.link.{link}.", values)
 
+    def mig(self, gpu: int, instance: int, **values: object) -> None:
+        """Sets keys of one MIG instance; an empty `uuid` takes it away."""
+        self._put(f"gpu.{gpu}.mig.{instance}.", values)
+
     def field(self, gpu: int, field_id: int, value: float, scope: int | None = None) -> None:
         """Overrides what nvmlDeviceGetFieldValues answers for one field id."""
         self.values[f"gpu.{gpu}.field.{field_id}{_dotted(scope)}"] = str(value)

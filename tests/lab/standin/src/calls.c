@@ -120,6 +120,9 @@ nvmlReturn_t enter_system(Call *call, const char *function, int *slot)
 nvmlReturn_t enter_device(Call *call, const char *function, int *slot, const void *device)
 {
     int gpu = devices_index(device);
+    int place = gpu < 0 ? mig_place(device) : -1;
+    if (place >= 0)
+        gpu = place / MAX_MIGS;
     *call = (Call){.gpu_index = gpu, .function = function};
     standin_lock();
     nvmlReturn_t result = pass(call, function, slot, gpu);
@@ -130,12 +133,17 @@ nvmlReturn_t enter_device(Call *call, const char *function, int *slot, const voi
         result = INVALID_ARGUMENT;
     else if (result == SUCCESS && (gpu >= state->gpu_count || state->gpus[gpu].lost > 0))
         result = GPU_IS_LOST;
+    else if (result == SUCCESS && place >= 0 && !mig_knows(function))
+        result = NOT_SUPPORTED;
+    else if (result == SUCCESS && place >= 0 && !*state->gpus[gpu].migs[place % MAX_MIGS].uuid)
+        result = INVALID_ARGUMENT;
     if (result != SUCCESS) {
         standin_unlock();
         return result;
     }
     call->state = state;
     call->gpu = &state->gpus[gpu];
+    call->mig = place < 0 ? NULL : &call->gpu->migs[place % MAX_MIGS];
     return SUCCESS;
 }
 

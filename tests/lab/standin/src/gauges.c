@@ -47,7 +47,7 @@ nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, Utilization *out
     DEVICE_CALL(device);
     if (!out)
         return answer(INVALID_ARGUMENT);
-    if (gpu->util_gpu == ABSENT || gpu->util_mem == ABSENT)
+    if (gpu->util_gpu == ABSENT || gpu->util_mem == ABSENT || gpu->mig_mode == 1)
         return answer(NOT_SUPPORTED);
     Activity activity = activity_of(gpu);
     out->gpu = (unsigned)(call.has_garbage ? call.garbage : percent(gpu->util_gpu, activity.util));
@@ -116,6 +116,15 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, MemoryV2 *out)
         return answer(INVALID_ARGUMENT);
     if (out->version != (sizeof *out | 2u << 24))
         return answer(ARGUMENT_VERSION_MISMATCH);
+    if (call.mig) {
+        if (call.mig->mem_total_bytes == ABSENT || call.mig->mem_used_bytes == ABSENT)
+            return answer(NOT_SUPPORTED);
+        out->total = (uint64_t)call.mig->mem_total_bytes;
+        out->used = (uint64_t)call.mig->mem_used_bytes;
+        out->reserved = 0;
+        out->free = out->total - out->used;
+        return answer(SUCCESS);
+    }
     if (gpu->mem_total_bytes == ABSENT)
         return answer(NOT_SUPPORTED);
     out->total = (uint64_t)gpu->mem_total_bytes;

@@ -8,6 +8,7 @@
 typedef struct {
     int gpu; /* -1 until the first nvmlGpmSampleGet */
     double taken_s;
+    int64_t instance; /* of MIG; ABSENT: the whole GPU */
 } Sample;
 
 typedef struct {
@@ -64,9 +65,20 @@ nvmlReturn_t nvmlGpmSampleGet(nvmlDevice_t device, Sample *sample)
     DEVICE_CALL(device);
     if (!sample)
         return answer(INVALID_ARGUMENT);
-    if (gpu->gpm_supported != 1)
+    if (gpu->gpm_supported != 1 || gpu->mig_mode == 1)
         return answer(NOT_SUPPORTED);
-    *sample = (Sample){call.gpu_index, monotonic_s()};
+    *sample = (Sample){call.gpu_index, monotonic_s(), ABSENT};
+    return answer(SUCCESS);
+}
+
+nvmlReturn_t nvmlGpmMigSampleGet(nvmlDevice_t device, unsigned instance, Sample *sample)
+{
+    DEVICE_CALL(device);
+    if (!sample || !mig_of_instance(gpu, instance))
+        return answer(INVALID_ARGUMENT);
+    if (gpu->gpm_supported != 1 || gpu->mig_mode != 1)
+        return answer(NOT_SUPPORTED);
+    *sample = (Sample){call.gpu_index, monotonic_s(), instance};
     return answer(SUCCESS);
 }
 
@@ -111,6 +123,21 @@ static double added(const Activity *activity, unsigned id)
     }
 }
 
+/* Metrics of one MIG instance. */
+static void fill_instance(const Mig *mig, Metric *metric)
+{
+    enum { SM = 2, OCCUPANCY = 3, ANY_TENSOR = 5, DRAM = 10 };
+    int64_t value = !mig                       ? ABSENT
+                    : metric->id == SM         ? mig->sm_percent
+                    : metric->id == OCCUPANCY  ? mig->occupancy_percent
+                    : metric->id == ANY_TENSOR ? mig->tensor_percent
+                    : metric->id == DRAM       ? mig->dram_percent
+                                               : ABSENT;
+    metric->result = value == ABSENT ? NOT_SUPPORTED : SUCCESS;
+    metric->value = value == ABSENT ? 0 : (double)value;
+    metric->short_name = metric->long_name = metric->unit = NULL;
+}
+
 static void fill(const Call *call, const Gpu *gpu, const Activity *activity, Metric *metric)
 {
     const Override *told = NULL;
@@ -133,7 +160,8 @@ static nvmlReturn_t check(const MetricsGet *get)
         return INVALID_ARGUMENT;
     if (get->version != STRUCT_VERSION)
         return ARGUMENT_VERSION_MISMATCH;
-    bool same = get->sample1->gpu >= 0 && get->sample1->gpu == get->sample2->gpu;
+    bool same = get->sample1->gpu >= 0 && get->sample1->gpu == get->sample2->gpu &&
+                get->sample1->instance == get->sample2->instance;
     return same ? SUCCESS : INVALID_ARGUMENT;
 }
 
@@ -157,7 +185,10 @@ nvmlReturn_t nvmlGpmMetricsGet(MetricsGet *get)
     bool too_close = call.state->gpm_min_interval_ms != ABSENT &&
                      span_s * 1000 < (double)call.state->gpm_min_interval_ms;
     for (unsigned i = 0; i < get->count; i++) {
-        fill(&call, gpu, &activity, &get->metrics[i]);
+        if (get->sample1->instance == ABSENT)
+            fill(&call, gpu, &activity, &get->metrics[i]);
+        else
+            fill_instance(mig_of_instance(gpu, get->sample1->instance), &get->metrics[i]);
         if (get->metrics[i].result == SUCCESS && (span_s <= 0 || too_close))
             get->metrics[i].result = NO_DATA;
     }

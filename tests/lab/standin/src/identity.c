@@ -5,11 +5,11 @@
 
 #include "standin.h"
 
-#define TEXT_GETTER(function, member)                                              \
+#define TEXT_GETTER(function, text)                                                \
     nvmlReturn_t function(nvmlDevice_t device, char *out, unsigned length)         \
     {                                                                              \
         DEVICE_CALL(device);                                                       \
-        return answer_text(gpu->member, out, length);                              \
+        return answer_text(text, out, length);                                     \
     }
 
 #define NUMBER_GETTER(function, member)                                            \
@@ -19,11 +19,11 @@
         return answer_number(&call, out, gpu->member);                             \
     }
 
-TEXT_GETTER(nvmlDeviceGetName, name)
-TEXT_GETTER(nvmlDeviceGetUUID, uuid)
-TEXT_GETTER(nvmlDeviceGetSerial, serial)
-TEXT_GETTER(nvmlDeviceGetVbiosVersion, vbios)
-TEXT_GETTER(nvmlDeviceGetBoardPartNumber, part_number)
+TEXT_GETTER(nvmlDeviceGetName, call.mig ? call.mig->name : gpu->name)
+TEXT_GETTER(nvmlDeviceGetUUID, call.mig ? call.mig->uuid : gpu->uuid)
+TEXT_GETTER(nvmlDeviceGetSerial, gpu->serial)
+TEXT_GETTER(nvmlDeviceGetVbiosVersion, gpu->vbios)
+TEXT_GETTER(nvmlDeviceGetBoardPartNumber, gpu->part_number)
 NUMBER_GETTER(nvmlDeviceGetMinorNumber, minor)
 NUMBER_GETTER(nvmlDeviceGetBrand, brand)
 NUMBER_GETTER(nvmlDeviceGetArchitecture, architecture)
@@ -60,26 +60,6 @@ nvmlReturn_t nvmlDeviceGetEccMode(nvmlDevice_t device, unsigned *current, unsign
 {
     DEVICE_CALL(device);
     return answer_pair(&call, gpu->ecc_mode, current, pending);
-}
-
-nvmlReturn_t nvmlDeviceIsMigDeviceHandle(nvmlDevice_t device, unsigned *out)
-{
-    DEVICE_CALL(device);
-    return answer_number(&call, out, 0);
-}
-
-nvmlReturn_t nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t device, unsigned *out)
-{
-    DEVICE_CALL(device);
-    return answer_number(&call, out, 0);
-}
-
-nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t device, unsigned index, void **out)
-{
-    DEVICE_CALL(device);
-    (void)index;
-    (void)out;
-    return answer(gpu->mig_mode == ABSENT ? NOT_SUPPORTED : NOT_FOUND);
 }
 
 nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *major, int *minor)

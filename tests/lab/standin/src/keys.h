@@ -54,4 +54,11 @@
     X(tx_bytes_per_s) X(rx_bytes_per_s) X(replays) X(recoveries) X(crc_flit) X(crc_data)       \
     X(ecc_data)
 
+#define MIG_STRINGS(X) X(uuid) X(name)
+
+/* An instance of a GPU in MIG mode; use in percent of the instance. */
+#define MIG_NUMBERS(X)                                                                         \
+    X(gpu_instance) X(compute_instance) X(mem_total_bytes) X(mem_used_bytes) X(sm_percent)     \
+    X(occupancy_percent) X(tensor_percent) X(dram_percent)
+
 #endif

@@ -86,7 +86,7 @@ static unsigned busy_processes(const Gpu *gpu, Process *out)
 static nvmlReturn_t gather(const Call *call, uint64_t last_seen_us, unsigned capacity, bool has_room,
                            Process *found, unsigned *count)
 {
-    if (call->gpu->util_gpu == ABSENT)
+    if (call->gpu->util_gpu == ABSENT || call->gpu->mig_mode == 1)
         return NOT_SUPPORTED;
     unsigned busy = busy_processes(call->gpu, found);
     if (busy == 0 || last_sample_us(call->state) <= last_seen_us)

@@ -11,6 +11,7 @@
 enum {
     MAX_GPUS = 16,
     MAX_LINKS = 36,
+    MAX_MIGS = 8,
     MAX_FIELDS = 64,
     MAX_PROCESSES = 64,
     MAX_RULES = 128,
@@ -53,6 +54,15 @@ typedef struct {
 } Link;
 
 typedef struct {
+#define NUMBER(name) int64_t name;
+    MIG_NUMBERS(NUMBER)
+#undef NUMBER
+#define STRING(name) char name[TEXT];
+    MIG_STRINGS(STRING)
+#undef STRING
+} Mig;
+
+typedef struct {
     unsigned id;
     unsigned scope;
     bool any_scope;
@@ -76,6 +86,7 @@ typedef struct {
     GPU_STRINGS(STRING)
 #undef STRING
     Link links[MAX_LINKS];
+    Mig migs[MAX_MIGS];
     Override fields[MAX_FIELDS];
     int field_count;
     Override gpm[MAX_FIELDS];
@@ -121,6 +132,7 @@ typedef struct {
 typedef struct {
     const State *state;
     const Gpu *gpu; /* NULL in a call that names no device */
+    const Mig *mig; /* the instance that the handle names, NULL for a whole GPU */
     int gpu_index;  /* place in the state file, -1 without a device */
     const char *function;
     bool has_garbage;
@@ -171,6 +183,11 @@ int devices_visible(int index);          /* place in the state file of the index
 int devices_position(int gpu);           /* the reverse: its index among the visible ones, -1 */
 bool devices_same_bus(const char *a, const char *b);
 void devices_fill_pci(const Gpu *gpu, const char *bus_id, void *out);
+
+/* mig.c */
+int mig_place(const void *handle);     /* GPU times MAX_MIGS plus instance, -1 for another handle */
+bool mig_knows(const char *function);  /* whether a call takes the handle of an instance */
+const Mig *mig_of_instance(const Gpu *gpu, int64_t gpu_instance);
 
 /* activity.c: what contexts and listed processes add to a GPU. Times are CLOCK_MONOTONIC seconds. */
 typedef struct {

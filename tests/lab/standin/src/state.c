@@ -24,6 +24,10 @@ static const Member gpu_strings[] = {GPU_STRINGS(NUMBER){NULL, 0}};
 #define NUMBER(name) MEMBER_OF(Link, name)
 static const Member link_numbers[] = {LINK_NUMBERS(NUMBER){NULL, 0}};
 #undef NUMBER
+#define NUMBER(name) MEMBER_OF(Mig, name)
+static const Member mig_numbers[] = {MIG_NUMBERS(NUMBER){NULL, 0}};
+static const Member mig_strings[] = {MIG_STRINGS(NUMBER){NULL, 0}};
+#undef NUMBER
 
 static const Member *find(const Member *members, const char *name)
 {
@@ -68,6 +72,8 @@ static void clear(State *state)
         clear_numbers(gpu_numbers, gpu);
         for (int l = 0; l < MAX_LINKS; l++)
             clear_numbers(link_numbers, &gpu->links[l]);
+        for (int m = 0; m < MAX_MIGS; m++)
+            clear_numbers(mig_numbers, &gpu->migs[m]);
         for (int other = 0; other < MAX_GPUS; other++)
             gpu->topology[other] = ABSENT;
     }
@@ -107,6 +113,30 @@ static bool put_process(Gpu *gpu, const char *pid, const char *value)
     return true;
 }
 
+/* "LINK.KEY" and "INSTANCE.KEY": key is past "link." or "mig.". */
+static bool put_link(Gpu *gpu, const char *key, const char *value)
+{
+    char *part;
+    long link = strtol(key, &part, 10);
+    if (link < 0 || link >= MAX_LINKS || *part++ != '.')
+        return false;
+    if (strcmp(part, "remote_pci") == 0) {
+        snprintf(gpu->links[link].remote_pci, TEXT, "%s", value);
+        return true;
+    }
+    return put_number(link_numbers, &gpu->links[link], part, value);
+}
+
+static bool put_mig(Gpu *gpu, const char *key, const char *value)
+{
+    char *part;
+    long mig = strtol(key, &part, 10);
+    if (mig < 0 || mig >= MAX_MIGS || *part++ != '.')
+        return false;
+    return put_string(mig_strings, &gpu->migs[mig], part, value, TEXT) ||
+           put_number(mig_numbers, &gpu->migs[mig], part, value);
+}
+
 static bool put_gpu(State *state, const char *key, const char *value)
 {
     char *name;
@@ -114,17 +144,10 @@ static bool put_gpu(State *state, const char *key, const char *value)
     if (index < 0 || index >= MAX_GPUS || *name++ != '.')
         return false;
     Gpu *gpu = &state->gpus[index];
-    if (strncmp(name, "link.", 5) == 0) {
-        char *part;
-        long link = strtol(name + 5, &part, 10);
-        if (link < 0 || link >= MAX_LINKS || *part++ != '.')
-            return false;
-        if (strcmp(part, "remote_pci") == 0) {
-            snprintf(gpu->links[link].remote_pci, TEXT, "%s", value);
-            return true;
-        }
-        return put_number(link_numbers, &gpu->links[link], part, value);
-    }
+    if (strncmp(name, "link.", 5) == 0)
+        return put_link(gpu, name + 5, value);
+    if (strncmp(name, "mig.", 4) == 0)
+        return put_mig(gpu, name + 4, value);
     if (strncmp(name, "field.", 6) == 0)
         return put_override(gpu->fields, &gpu->field_count, name + 6, value, false);
     if (strncmp(name, "field_error.", 12) == 0)
