@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from gpumon.model.fields import clock_event_names
 from gpumon.model.frame import EMPTY_BLOCK
 from gpumon.model.hardware import SHEETS, Basis, sheet_for
-from gpumon.model.xid import xid
+from gpumon.model.xid import FABRIC_HEALTH, FABRIC_STATES, RECOVERY_ACTIONS, name_of, xid
 from gpumon.report.entities import Entity, moment, number
 
 if TYPE_CHECKING:
@@ -19,6 +19,14 @@ if TYPE_CHECKING:
 
 WRITTEN_APART: Final = ("index", "uid", "start_time_s", "context_mem_used_bytes")
 """Values that the document names in its own way since its first version."""
+
+
+CODE_NAMES: Final = {
+    "recovery_action": RECOVERY_ACTIONS,
+    "fabric_state": FABRIC_STATES,
+    "fabric_health": FABRIC_HEALTH,
+}
+"""Values of a GPU that are codes, with their names."""
 
 
 class Place(NamedTuple):
@@ -50,7 +58,7 @@ class Machine:
         found: dict[str, list[Place]] = {}
         for place in self.places(name):
             uuid, _, rest = place.key.partition("/")
-            uuid = place.block.label("gpu_uuid", place.row) or uuid
+            uuid = place.block.label("parent", place.row) or uuid
             found.setdefault(uuid, []).append(place._replace(key=rest or place.key))
         return found
 
@@ -74,7 +82,7 @@ class Machine:
     def slices(self, uuid: str) -> list[dict[str, Any]]:
         """The MIG instances of a GPU."""
         return [
-            {"uuid": place.key, **self.entity("mig", place).whole(("gpu_uuid",))}
+            {"uuid": place.key, **self.entity("mig", place).whole()}
             for place in self._slices.get(uuid, ())
         ]
 
@@ -113,6 +121,7 @@ class Machine:
             "stale": gpu.is_stale,
             **values,
             "clock_event_names": None if mask is None else list(clock_event_names(int(mask))),
+            **{f"{key}_name": name_of(values.get(key), names) for key, names in CODE_NAMES.items()},
             "missing": entity.missing(values),
             "data_sheet": None if sheet is None else _DATA_SHEETS[sheet.product],
             "links": self.links(gpu.uuid),

@@ -169,7 +169,7 @@ def machine_tick(**changes: Any) -> Tick:
         "node": whole_block("node", ("gpu01",)),
         "gpu": gpu_block,
         "link": whole_block("link", tuple(f"{uuids[0]}/{n}" for n in (10, 2, 0))),
-        "mig": whole_block("mig", ("MIG-1", "MIG-2"), gpu_uuid=uuids[1]),
+        "mig": whole_block("mig", ("MIG-1", "MIG-2"), parent=uuids[1]),
         "process": whole_block("process", (str(pid),)),
         "context": whole_block("context", (f"{pid}/{uuids[0]}",)),
         "nic": whole_block("nic", ("mlx5_0/1", "mlx5_bond_0/2")),
@@ -177,9 +177,6 @@ def machine_tick(**changes: Any) -> Tick:
         "cgroup": whole_block("cgroup", ("4711", "99")),
         "event": events_block(uuids),
     }
-    blocks["mig"] = blocks["mig"]._replace(
-        labels={**blocks["mig"].labels, "gpu_uuid": (uuids[1], uuids[1])}
-    )
     gpus = [gpu._replace(block=gpu_block, row=row) for row, gpu in enumerate(gpus)]
     tick = ticks.tick((view,), gpus)
     node = tick.nodes["gpu01"]._replace(**{"block": blocks["node"], "blocks": blocks, **changes})
@@ -210,6 +207,16 @@ def test_everything_that_a_node_tells_is_in_the_document() -> None:
         assert keys <= entity.keys(), name
         assert [key for key in keys if entity[key] is None] == [], name
         assert entity["missing"] == {}, name
+
+
+def test_codes_have_their_names_beside_them() -> None:
+    gpus = checked(document(machine_tick()))["nodes"][0]["gpus"]
+    assert [gpu["recovery_action"] for gpu in gpus] == [1, 2]
+    assert [gpu["recovery_action_name"] for gpu in gpus] == ["reset the GPU", "reboot the node"]
+    assert [gpu["fabric_state_name"] for gpu in gpus] == ["not started", "in progress"]
+    assert [gpu["fabric_health_name"] for gpu in gpus] == ["healthy", "unhealthy"]
+    silent = checked(document(ticks.tick((), [ticks.gpu("gpu01", 0)])))["nodes"][0]["gpus"][0]
+    assert silent["recovery_action_name"] is None
 
 
 def test_a_process_shows_what_its_blocks_know() -> None:
