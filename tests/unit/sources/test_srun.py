@@ -1,0 +1,180 @@
+"""One step for a job: how srun is called, and many nodes on one output."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpumon.sources.decode import GarbageError
+from gpumon.sources.program import START_SCRIPT, remote_program
+from gpumon.sources.srun import AGAIN, WAYS_OUT, endpoint, explain
+from tests.probing import Probe, eventually, talker
+from tests.unit.sources.pools import Run
+
+if TYPE_CHECKING:
+    from gpumon.model.frame import Frame
+    from gpumon.sources.stream import Endpoint
+
+TWO = ("gpu01", "gpu03")
+
+PIECE = "piece() { printf '~%d.%d.0.1.%d %s\\n' $1 $2 ${#3} \"$3\"; };"
+HELLOS = """hello() {
+piece $1 0 "{\\"gpumon_probe\\":1,\\"nonce\\":\\"$nonce\\",\\"node\\":\\"$2\\"}"; };
+report() { piece $1 $2 "{\\"late_s\\":$3,\\"errors\\":[],\\"blocks\\":{}}"; };"""
+SPEAK = PIECE + HELLOS
+
+
+def step(script: str, nodes: tuple[str, ...] = TWO) -> Endpoint:
+    """A step of two tasks as a shell script."""
+    spoken = talker(SPEAK + script, "job 7")
+    return spoken._replace(nodes=nodes, origin="slurm#job=7", is_step=True)
+
+
+def frames_of(probe: Probe) -> list[Frame]:
+    frames: list[Frame] = []
+    while not probe.has_ended:
+        frames += probe.read()
+    return frames
+
+
+def test_one_task_on_each_named_node_that_takes_nothing_away() -> None:
+    argv = endpoint("7", "6_1", TWO, "slurm").argv
+    assert argv[0] == "srun"
+    before, after = argv[: argv.index("--")], argv[argv.index("--") :]
+    assert after == ("--", "sh", "-c", START_SCRIPT)
+    wanted = {"--jobid=7", "--overlap", "--nodes=2", "--ntasks=2", "--ntasks-per-node=1"}
+    assert wanted | {"--nodelist=gpu01,gpu03", "--mem=0"} <= set(before)
+    assert not any(word.startswith(("--gres", "--input", "--gpus")) for word in argv)
+
+
+def test_the_environment_of_a_surrounding_job_does_not_change_the_step() -> None:
+    environ = {
+        "PATH": "/usr/bin",
+        "SLURM_CONF": "/etc/slurm.conf",
+        "SLURM_JOB_ID": "3",
+        "SLURM_NTASKS": "9",
+        "SLURM_GRES": "none",
+        "SRUN_CPUS_PER_TASK": "4",
+    }
+    kept = endpoint("7", "7", TWO, "slurm", environ=environ).environ
+    assert kept is not None
+    assert kept["PATH"] == "/usr/bin"
+    assert kept["SLURM_CONF"] == "/etc/slurm.conf"
+    assert not {"SLURM_JOB_ID", "SLURM_NTASKS", "SLURM_GRES", "SRUN_CPUS_PER_TASK"} & set(kept)
+
+
+def test_behind_a_hop_the_script_stays_one_word() -> None:
+    argv = endpoint("7", "7", TWO, "slurm", prefix=("ssh", "--", "login")).argv
+    assert argv[:4] == ("ssh", "--", "login", "srun")
+    # What ssh makes of the words, read by a login shell.
+    line = " ".join(argv[argv.index("sh") :]).replace("sh -c", "printf '<%s>'", 1)
+    for shell in ("sh", "csh", "fish"):
+        if shutil.which(shell):
+            said = subprocess.run([shell, "-c", line], capture_output=True, text=True, check=True)
+            assert said.stdout == f"<{START_SCRIPT}>"
+
+
+def test_the_probes_are_told_that_they_share_their_output() -> None:
+    program = endpoint("7", "7", TWO, "slurm").program({"nonce": "n"})
+    assert program == remote_program({"nonce": "n", "shared_output": True})
+
+
+def test_reports_of_many_nodes_arrive_under_their_names() -> None:
+    script = "hello 1 gpu03; hello 0 gpu01; report 0 1 5; report 1 1 6; report 0 2 7"
+    with Probe(step(script)) as probe:
+        frames = frames_of(probe)
+        assert probe.stream.has_reported
+    assert [(f.node, f.lateness_s) for f in frames] == [("gpu01", 5), ("gpu03", 6), ("gpu01", 7)]
+    assert {frame.origin for frame in frames} == {"slurm#job=7"}
+
+
+def test_not_every_node_has_reported_when_one_has() -> None:
+    with Probe(step("hello 0 gpu01; report 0 1 5")) as probe:
+        assert len(frames_of(probe)) == 1
+        assert not probe.stream.has_reported
+
+
+def test_noise_and_broken_reports_between_pieces_are_passed_over() -> None:
+    script = (
+        "echo Prolog says hello; hello 0 gpu01; echo noise; piece 0 1 '{\"late_s\":'; "
+        "printf '~0.2.0.2.4 lostreport'; echo; report 0 3 5"
+    )
+    with Probe(step(script)) as probe:
+        assert [frame.lateness_s for frame in frames_of(probe)] == [5.0]
+
+
+@pytest.mark.parametrize("hello", ["hello 0 gpu09", "hello 0 gpu01; hello 1 gpu01"])
+def test_a_probe_on_another_node_than_asked_for_is_refused(hello: str) -> None:
+    with Probe(step(hello)) as probe, pytest.raises(GarbageError, match="calls its node"):
+        probe.until_end()
+
+
+def test_a_pool_waits_for_every_node_of_a_step() -> None:
+    run = Run(
+        [step("hello 0 gpu01; report 0 1 5; read go; hello 1 gpu03; report 1 1 6; cat")], False
+    )
+    run.start()
+    try:
+        run.settle()
+        assert run.frames("gpu01")
+        assert run.frames("gpu03")
+    finally:
+        run.pool.close()
+
+
+def test_a_step_that_ended_is_told_for_each_node_once_and_never_started_again() -> None:
+    starts: list[int] = []
+    ending = talker(
+        SPEAK + "hello 0 gpu01; report 0 1 5; exit 9", "job 7", lambda: starts.append(1)
+    )
+    run = Run([ending._replace(nodes=TWO, is_step=True)], False)
+    run.start()
+    try:
+        eventually(lambda: run.errors("gpu01") and run.errors("gpu03"), "the end is told")
+        run.clock.time += 3600.0
+        run.turn()
+        assert len(starts) == 1
+        assert run.errors("gpu01") == run.errors("gpu03") == ["ended (9): "]
+    finally:
+        run.pool.close()
+
+
+def test_closing_leaves_the_step_the_time_to_pass_the_end_of_input_on(tmp_path) -> None:
+    told = tmp_path / "told"
+    script = f"hello 0 gpu01; report 0 1 5; cat >/dev/null; sleep 0.1; echo end >{told}"
+    run = Run([step(script)], False)
+    run.start()
+    eventually(lambda: run.frames("gpu01"), "the first report")
+    run.pool.close()
+    eventually(told.exists, "the end of input")
+
+
+@pytest.mark.parametrize(
+    ("words", "message", "hint"),
+    [
+        (
+            "srun: error: Unable to create step for job 7: Access/permission denied",
+            "srun in job 7: Slurm refuses a step in this job",
+            "own user",
+        ),
+        ("srun: error: Unable to confirm allocation for job 7: Invalid job id specified",
+         "srun in job 7: the job has ended", AGAIN),
+        ("slurmstepd: error: *** STEP 7.1 ON gpu01 CANCELLED AT 2026-01-01T00:00:00 ***",
+         "srun in job 7: the step was ended", "ends with its job"),
+        ("srun: error: something new", "srun in job 7 ended (1): error: something new", AGAIN),
+        ("", "srun in job 7 ended (1): no word of why", AGAIN),
+    ],
+)  # fmt: skip
+def test_every_failure_has_a_message_and_a_way_out(words: str, message: str, hint: str) -> None:
+    said, way_out = explain("7")(1, words)
+    assert said == message
+    assert hint in way_out
+
+
+def test_no_sign_hides_behind_an_earlier_one() -> None:
+    signs = [sign for sign, _, _ in WAYS_OUT]
+    for place, sign in enumerate(signs):
+        assert not any(earlier in sign for earlier in signs[:place])
