@@ -123,7 +123,11 @@ class Reach:
 
     def remarks(self, now: float) -> list[Frame]:
         """What is to be told beside the probes' reports: which jobs hold a step, what is over."""
-        labels = tuple(step.label for step in self._steps.values())
+        labels = tuple(
+            label
+            for label, step in self._steps.values()
+            if any("srun" not in self._refused.get(node, ()) for node in step.nodes)
+        )
         if labels != self._told:
             self._told = labels
             note = (_note(labels),) if labels else ()
@@ -135,12 +139,18 @@ class Reach:
     def _way(self, node: str, refused: set[str]) -> str | None:
         """The first way that may work; None: every one was refused."""
         for way in self._ways:
-            if way not in refused and (way != "srun" or self._has_own_job(node)):
+            if way not in refused and (way != "srun" or self._may_step(node)):
                 return way
         return None
 
-    def _has_own_job(self, node: str) -> bool:
-        return any(node in nodes and self._is_own(job) for job, nodes in self._jobs.values())
+    def _may_step(self, node: str) -> bool:
+        """Whether a job of the user's own there has a step that reaches the node, or none yet."""
+        for key, (job, nodes) in self._jobs.items():
+            if node in nodes and self._is_own(job):
+                step = self._steps.get(key)
+                if step is None or node in step.endpoint.nodes:
+                    return True
+        return False
 
     def _is_own(self, job: Job) -> bool:
         is_plain = is_job_id(job.job_id) and job.job_id.isdecimal()
