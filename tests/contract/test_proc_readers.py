@@ -1,0 +1,137 @@
+"""What the probe reads of this machine is what psutil reads of it."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+
+from gpumon.probe.host import Host
+from gpumon.probe.kernel_log import KernelLog
+from gpumon.probe.processes import Processes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gpumon.probe.rows import Row
+
+pytestmark = pytest.mark.skipif(not Path("/proc/stat").exists(), reason="needs Linux's /proc")
+
+
+@pytest.fixture(scope="module")
+def node() -> Row:
+    return Host().read(time.monotonic())
+
+
+def between(reading: Callable[[], float], field: str) -> None:
+    """What grows or wavers is held between two readings of psutil, or near to them."""
+    before, found, after = reading(), Host().read(1.0).values[field], reading()
+    low, high = sorted((before, after))
+    assert low <= found <= high, f"{field}: {found} is not within {low} and {high}"
+
+
+def test_cpus(node: Row) -> None:
+    assert node.values["cpu_count"] == psutil.cpu_count()
+
+
+def test_memory(node: Row) -> None:
+    memory, swap = psutil.virtual_memory(), psutil.swap_memory()
+    assert node.values["host_mem_total_bytes"] == memory.total
+    assert node.values["host_mem_available_bytes"] == pytest.approx(
+        memory.available, abs=0.1 * memory.total
+    )
+    assert node.values["host_swap_total_bytes"] == swap.total
+    assert node.values["host_swap_free_bytes"] == pytest.approx(swap.free, abs=1 << 28)
+
+
+def test_load(node: Row) -> None:
+    loads = [node.values[key] for key in ("load_1m", "load_5m", "load_15m")]
+    assert loads == pytest.approx(psutil.getloadavg(), abs=1.0)
+
+
+def test_boot(node: Row) -> None:
+    assert time.time() - node.values["uptime_s"] == pytest.approx(psutil.boot_time(), abs=30)
+
+
+def test_ticks_of_the_cpus() -> None:
+    """psutil counts seconds, and keeps guests within user time as the kernel does."""
+    tick = os.sysconf("SC_CLK_TCK")
+
+    def total() -> float:
+        times = psutil.cpu_times()
+        return round(
+            tick
+            * sum(
+                getattr(times, name)
+                for name in (
+                    *("user", "nice", "system", "idle"),
+                    *("iowait", "irq", "softirq", "steal"),
+                )
+            )
+        )
+
+    between(total, "cpu_total_ticks")
+    between(lambda: round(tick * psutil.cpu_times().iowait), "cpu_iowait_ticks")
+
+
+@pytest.mark.parametrize(("field", "name"), [("rx", "bytes_recv"), ("tx", "bytes_sent")])
+def test_network(field: str, name: str) -> None:
+    physical = {
+        card.name for card in Path("/sys/class/net").iterdir() if (card / "device").exists()
+    }
+
+    def total() -> int:
+        counters = psutil.net_io_counters(pernic=True, nowrap=False)
+        return sum(getattr(counters[card], name) for card in physical)
+
+    between(total, f"net_{field}_bytes")
+
+
+@pytest.mark.parametrize(("field", "name"), [("read", "read_bytes"), ("write", "write_bytes")])
+def test_disks(field: str, name: str) -> None:
+    physical = {disk.name for disk in Path("/sys/block").iterdir() if (disk / "device").exists()}
+
+    def total() -> int:
+        counters = psutil.disk_io_counters(perdisk=True, nowrap=False) or {}
+        return sum(getattr(counters[disk], name) for disk in physical if disk in counters)
+
+    between(total, f"disk_{field}_bytes")
+
+
+def test_hanging_processes_are_about_as_many() -> None:
+    host = Host()
+    host.read(0.0)
+    found = host.read(1.0).values["d_state_process_count"]
+    statuses = [process.info["status"] for process in psutil.process_iter(["status"])]
+    assert abs(found - statuses.count(psutil.STATUS_DISK_SLEEP)) <= 20
+    assert found < len(statuses)
+
+
+def test_this_process_and_its_parents() -> None:
+    me = psutil.Process()
+    family = [me, *me.parents()]
+    rows = {row.key: row for row in Processes().rows([one.pid for one in family], 1.0)}
+    assert len(rows) == len(family)
+    for one in family:
+        row = rows[str(one.pid)]
+        assert row.values["parent_pid"] == one.ppid()
+        assert row.values["uid"] == one.uids().effective
+        started = psutil.boot_time() + row.values["start_time_s"]
+        assert started == pytest.approx(one.create_time(), abs=2.0)
+        # psutil completes names that the kernel cuts after 15 characters.
+        assert one.name().startswith(row.labels["name"])
+    mine = rows[str(me.pid)]
+    assert "rank_vars" in mine.labels
+
+
+def test_the_kernel_s_log_is_read_or_says_why_not() -> None:
+    log = KernelLog()
+    rows = log.rows(time.monotonic(), {})
+    assert log.reason in ("", "no_permission", "not_supported", "failed")
+    assert not (log.reason and rows)
+    for row in rows:
+        assert row.values["xid"] > 0
