@@ -244,7 +244,11 @@ class ProbePool:
             if not stream.read_stderr():
                 self._selector.unregister(descriptor)
         else:
-            self._read(slot, stream)
+            try:
+                self._read(slot, stream)
+            except Exception as error:  # noqa: BLE001 - one node must not silence all others
+                message = f"gpumon stumbled over its report: {error!r}"
+                self._fail(slot, stream.trouble(message, "please report this line"))
 
     def _read(self, slot: Slot, stream: Stream) -> None:
         try:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpumon.sources.decode import Decoder
 from gpumon.sources.pool import (
     GREETING_LIMIT_S,
     LEASE_BEAT_S,
@@ -23,6 +24,8 @@ from tests.unit.sources.pools import LIVE, Clock, Run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from gpumon.model.frame import Frame
 
     Open = Callable[..., Run]
 
@@ -321,3 +324,20 @@ def test_closing_gives_every_descriptor_back_and_may_be_repeated(is_started: boo
         for pair in strangers:
             for number in pair:
                 os.close(number)
+
+
+def test_a_surprise_in_one_report_leaves_the_other_nodes_alone(
+    run: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = Decoder.frame
+
+    def stumbling(self: Decoder, line: bytes, node: str, now: float) -> Frame:
+        if node == "odd":
+            raise ZeroDivisionError
+        return whole(self, line, node, now)
+
+    monkeypatch.setattr(Decoder, "frame", stumbling)
+    one = run(talker(LIVE, "odd"), talker(LIVE, "even"))
+    one.settle()
+    assert len(one.frames("even")) == 1
+    assert ["ZeroDivisionError" in message for message in one.errors("odd")] == [True]
