@@ -26,8 +26,12 @@ from gpumon.cli import main as gpumon
 from gpumon.detect import registry
 from gpumon.detect.contract import declaration_of, parameters
 from gpumon.model.fields import CATALOGUE, CLOCK_EVENT_REASONS
+from gpumon.report.field_columns import FIELD_COLUMNS
 from gpumon.report.gpu_columns import FLEET_COLUMNS
+from gpumon.report.host_columns import FILESYSTEM_COLUMNS, JOB_USE_COLUMNS, PORT_COLUMNS
 from gpumon.report.job_columns import JOB_COLUMNS
+from gpumon.report.link_columns import LINK_COLUMNS, SLICE_COLUMNS
+from gpumon.report.process_columns import PROCESS_COLUMNS
 from gpumon.tui.actions import keys_markdown
 
 if TYPE_CHECKING:
@@ -198,6 +202,13 @@ BLOCKS: Final[dict[str, Callable[[], str]]] = {
     "reasons": reasons,
     "columns of jobs": lambda: columns(JOB_COLUMNS),
     "columns of gpus": lambda: columns(FLEET_COLUMNS),
+    "columns of fields": lambda: columns(FIELD_COLUMNS),
+    "columns of links": lambda: columns(LINK_COLUMNS),
+    "columns of slices": lambda: columns(SLICE_COLUMNS),
+    "columns of processes": lambda: columns(PROCESS_COLUMNS),
+    "columns of ports": lambda: columns(PORT_COLUMNS),
+    "columns of file systems": lambda: columns(FILESYSTEM_COLUMNS),
+    "columns of job use": lambda: columns(JOB_USE_COLUMNS),
     "keys": keys_markdown,
     "commands": helps,
     "detectors": detectors,

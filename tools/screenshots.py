@@ -52,6 +52,8 @@ VIEWS: Final = (
     ("jobs", ()),
     ("job", ("Enter",)),
     ("gpu", ("Enter", "Enter")),
+    ("gpu-links", ("Enter", "Enter", "5")),
+    ("node", ("Tab", "N")),
     ("gpus", ("Tab",)),
     ("findings", ("f",)),
     ("help", ("?",)),

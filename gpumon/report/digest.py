@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from gpumon.model.cluster import Gpu, JobView, Node, Rank
+    from gpumon.model.cluster import Gpu, JobView, Node, Process, Rank
     from gpumon.model.finding import Finding
     from gpumon.model.tick import Tick
 
@@ -81,6 +81,12 @@ class Digest:
                 found.setdefault(finding.subject, []).append(finding)
         return {subject: _gravest_first(findings) for subject, findings in found.items()}
 
+    def findings_of_node(self, name: str) -> tuple[Finding, ...]:
+        """Findings about a node itself and about its GPUs."""
+        node = self.tick.nodes.get(name)
+        subjects = {f"node:{name}", *(f"gpu:{uuid}" for uuid in (node.gpu_uuids if node else ()))}
+        return _gravest_first([f for f in self.tick.findings if f.subject in subjects])
+
     @cached_property
     def all_findings(self) -> tuple[Finding, ...]:
         """Every finding, the gravest and surest first."""
@@ -120,6 +126,14 @@ class Digest:
         if not gpus or not all(gpu.is_stale for gpu in gpus):
             return None
         return self.tick.at - max(gpu.taken_at for gpu in gpus)
+
+    @cached_property
+    def _rank_by_process(self) -> dict[tuple[str, int], Rank]:
+        return {(rank.node, rank.pid): rank for view in self.tick.jobs for rank in view.ranks}
+
+    def rank_of(self, process: Process) -> Rank | None:
+        """The rank that a process is, None where it is none or not known as one."""
+        return self._rank_by_process.get((process.node, process.pid))
 
     @cached_property
     def is_waiting(self) -> bool:

@@ -1,4 +1,4 @@
-"""Every catalogue field of one GPU as a table: value, past, and why a value is missing."""
+"""Catalogue fields as a table: value, what to compare it with, past, meaning."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.model.field import Field, Kind
 from gpumon.model.fields import clock_event_names
-from gpumon.model.gpu_fields import GPU_FIELDS
+from gpumon.model.xid import FABRIC_HEALTH, FABRIC_STATES, RECOVERY_ACTIONS, name_of
 from gpumon.report import units
 from gpumon.report.columns import EMPTY_CELL, NO_VALUE, Cell, Column, Tone
-from gpumon.report.words import reason_words
+from gpumon.report.sections import table_section
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpumon.model.cluster import Gpu
     from gpumon.report.digest import Digest
+    from gpumon.report.rows import Readable
+    from gpumon.report.sections import Section
 
 BARS: Final = "▁▂▃▄▅▆▇█"
-PAST_WIDTH: Final = 24
+PAST_WIDTH: Final = 20
 """Buckets of a field's past; at one sample a second each stands for a few seconds or minutes."""
 
 SPANS_S: Final = (60.0, 120.0, 300.0, 600.0)
@@ -27,24 +28,21 @@ SPANS_S: Final = (60.0, 120.0, 300.0, 600.0)
 
 
 class FieldRow(NamedTuple):
-    """One field of one GPU."""
+    """One field of one entity."""
 
-    gpu: Gpu
+    entity: Readable
     field: Field
+    label: str
+    """What people call it."""
+    of: str = ""
+    """What the value is to be compared with: a limit, a peak, a total."""
+    uuid: str = ""
+    """GPU whose history holds the field's past; empty: there is none."""
 
     @property
     def key(self) -> str:
         """The field's key."""
         return self.field.key
-
-
-def field_rows(gpu: Gpu) -> tuple[FieldRow, ...]:
-    """The GPU's fields in catalogue order, numbers that only name something last.
-
-    Raw byte counters are left out: their rates are shown.
-    """
-    shown = (f for f in GPU_FIELDS if f.kind is not Kind.COUNTER or f.unit != "bytes")
-    return tuple(FieldRow(gpu, f) for f in sorted(shown, key=lambda f: f.kind is Kind.ID))
 
 
 def span_s(digest: Digest) -> float:
@@ -79,26 +77,30 @@ def bars(
     return "".join(drawn)
 
 
-def scale(gpu: Gpu, field: Field, largest: float) -> tuple[float, float] | None:
+def scale(entity: Readable, field: Field, largest: float) -> tuple[float, float] | None:
     """The bounds a field is drawn between; None: its past says nothing as a curve.
 
     Bounds are fixed where the catalogue or the board knows them, else a round number above the
     largest value, so that the curve does not jump with every sample.
     """
-    if field.kind not in (Kind.GAUGE, Kind.RATE):
+    if field.kind not in (Kind.GAUGE, Kind.RATE) or not field.is_kept:
         return None
     if field.unit == "ratio":
         return (0.0, 1.0)
-    bound = {
-        "mem_used_bytes": "mem_total_bytes",
-        "power_w": "power_limit_w",
-        "sm_clock_mhz": "sm_clock_max_mhz",
-    }.get(field.key)
+    bound = _BOUNDS.get(field.key)
     if bound is not None:
-        return (0.0, float(gpu.value(bound) or round_up(largest)))
-    if field.key == "temp_c":
+        return (0.0, float(entity.value(bound) or round_up(largest)))
+    if field.unit == "C":
         return (0.0, 100.0)
     return (0.0, round_up(largest)) if field.kind is Kind.RATE else None
+
+
+_BOUNDS: Final = {
+    "mem_used_bytes": "mem_total_bytes",
+    "power_w": "power_limit_w",
+    "sm_clock_mhz": "sm_clock_max_mhz",
+}
+"""Fields that are drawn up to another one."""
 
 
 def round_up(value: float) -> float:
@@ -110,66 +112,106 @@ def round_up(value: float) -> float:
 
 
 def past_cell(digest: Digest, row: FieldRow) -> Cell:
-    """The last minutes as blocks with their upper bound; for a missing value the reason instead."""
+    """The last minutes as blocks, the newest at the right."""
     tick, field = digest.tick, row.field
-    reason = row.gpu.reason(field.key)
-    if reason is not None:
-        return Cell(reason_words(reason), Tone.WARN)
-    if tick.history is None or scale(row.gpu, field, 1.0) is None:
+    if tick.history is None or not row.uuid or scale(row.entity, field, 1.0) is None:
         return EMPTY_CELL
     start = tick.at - span_s(digest)
-    times, values = tick.history.window(row.gpu.uuid, field.key, start, tick.at)
+    times, values = tick.history.window(row.uuid, field.key, start, tick.at)
     known = [value for value in values if not isnan(value)]
-    bounds = scale(row.gpu, field, max(known, default=0.0))
+    bounds = scale(row.entity, field, max(known, default=0.0))
     if bounds is None or not known:
         return EMPTY_CELL
-    drawn = bars(times, values, (start, tick.at), bounds, PAST_WIDTH)
-    return Cell(f"{drawn} {units.quantity(bounds[1], field.unit)}", Tone.PAST)
+    return Cell(bars(times, values, (start, tick.at), bounds, PAST_WIDTH), Tone.PAST)
 
 
 def value_cell(_digest: Digest, row: FieldRow) -> Cell:
-    """The newest value with its unit; clock event bits as words."""
-    value = row.gpu.value(row.field.key)
-    if value is None:
-        return NO_VALUE
-    if row.field.key == "clock_event_reasons":
-        return Cell(", ".join(clock_event_names(int(value))) or "none")
-    return Cell(units.quantity(value, row.field.unit))
+    """The newest value with its unit; codes and bits as words."""
+    value = row.entity.value(row.field.key)
+    return NO_VALUE if value is None else Cell(field_text(row.field, value))
+
+
+def field_text(field: Field, value: float) -> str:
+    """A value of the catalogue as people read it."""
+    names = CODES.get(field.key)
+    if names is not None:
+        return name_of(value, names) or units.MISSING
+    if field.key == "clock_event_reasons":
+        return ", ".join(clock_event_names(int(value))) or "none"
+    if field.key == "uptime_s":
+        return units.short_duration(value)
+    if field.unit == "s" and value < 1:
+        return f"{value * 1000:.1f} ms"
+    return units.quantity(value, field.unit)
+
+
+_YES_NO: Final = {0: "no", 1: "yes"}
+_ON_OFF: Final = {0: "off", 1: "on"}
+
+CODES: Final = {
+    "recovery_action": RECOVERY_ACTIONS,
+    "fabric_state": FABRIC_STATES,
+    "fabric_health": FABRIC_HEALTH,
+    "remap_pending": _YES_NO,
+    "remap_failure": _YES_NO,
+    "retired_pages_pending": _YES_NO,
+    "persistence_mode": _ON_OFF,
+    "mig_mode": _ON_OFF,
+    "ecc_mode": _ON_OFF,
+    "compute_mode": {0: "default", 1: "exclusive thread", 2: "prohibited", 3: "exclusive process"},
+    "perf_state": {number: f"P{number}" for number in range(16)},
+    "link_state": {0: "inactive", 1: "active", 2: "asleep", 3: "no traffic"},
+    "link_version": {
+        1: "1.0", 2: "2.0", 3: "2.2", 4: "3.0", 5: "3.1", 6: "4.0", 7: "5.0", 8: "6.0",
+    },
+}  # fmt: skip
+"""Words for the values of fields that are codes."""
 
 
 FIELD_COLUMNS: Final[tuple[Column[FieldRow], ...]] = (
     Column(
         "field",
-        "FIELD",
-        20,
+        "WHAT",
+        19,
         "left",
         0,
-        lambda _d, r: Cell(r.field.key),
+        lambda _d, r: Cell(r.label),
         None,
-        "Key of the field, as in JSON.",
+        "What is measured; / also finds it by its key in JSON.",
         24,
     ),
     Column(
         "value",
-        "VALUE",
-        14,
+        "NOW",
+        11,
         "left",
         0,
         value_cell,
         None,
         "Newest value.",
-        18,
+        14,
+    ),
+    Column(
+        "of",
+        "OF",
+        22,
+        "left",
+        0,
+        lambda _d, r: Cell(r.of, Tone.DIM),
+        None,
+        "What the value is to be compared with: a limit, a peak of the data sheet, a total.",
+        26,
     ),
     Column(
         "past",
-        "PAST AND BOUND, OR WHY MISSING",
-        PAST_WIDTH + 10,
+        "PAST",
+        PAST_WIDTH,
         "left",
         1,
         past_cell,
         None,
-        "The last minutes, from 0 to the bound beside it, the newest at the right; a blank is "
-        "unknown. For a missing value the reason.",
+        "The last minutes, from 0 to what stands under OF, the newest at the right; a blank is "
+        "unknown.",
     ),
     Column(
         "meaning",
@@ -182,10 +224,34 @@ FIELD_COLUMNS: Final[tuple[Column[FieldRow], ...]] = (
         "What the field means.",
         120,
     ),
+    Column(
+        "key",
+        "KEY",
+        22,
+        "left",
+        3,
+        lambda _d, r: Cell(r.field.key, Tone.DIM),
+        None,
+        "Key of the field in JSON.",
+    ),
 )
-"""A field table keeps the catalogue's order: its columns do not sort."""
+"""A field table keeps the order of its section: its columns do not sort."""
 
 
-def search_text(digest: Digest, row: FieldRow) -> str:
-    """What the row filter looks through, lower case."""
-    return f"{row.field.key}\n{row.field.doc}\n{value_cell(digest, row).text}".lower()
+def search_text(row: FieldRow) -> str:
+    """What the filter looks through beside what is shown, lower case."""
+    return f"{row.field.key}\n{row.field.doc}".lower()
+
+
+def field_table(title: str, digest: Digest, rows: Sequence[FieldRow], width: int) -> Section:
+    """A section of fields, whose columns stand below those of every other one."""
+    return table_section(
+        title,
+        digest,
+        FIELD_COLUMNS,
+        rows,
+        width,
+        lambda row: row.key,
+        search=search_text,
+        keeps_columns=True,
+    )

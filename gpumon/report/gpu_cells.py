@@ -33,7 +33,7 @@ GpuLike = TypeVar("GpuLike", bound=HasGpu)
 IDLE_BITS: Final = 0x001 | 0x002
 """Clock event reasons that tell of no trouble: idle, clocks set by an application."""
 
-_HARMLESS_BITS: Final = 0x004 | 0x010 | 0x100
+HARMLESS_BITS: Final = 0x004 | 0x010 | 0x100
 """Software power cap, sync boost, display clocks: set on purpose or by the board's own budget."""
 
 SHORT_REASONS: Final = {
@@ -58,19 +58,18 @@ def index_text(gpu: Gpu | None) -> str:
     return units.MISSING if index is None else str(index)
 
 
-def throttle_words(gpu: Gpu) -> str:
-    """Why the clock is held down, without the reasons that tell of no trouble."""
-    mask = gpu.value("clock_event_reasons")
-    return ", ".join(clock_event_names(int(mask) & ~IDLE_BITS)) if mask else ""
+def model_name(name: str | None) -> str:
+    """A GPU's name without its maker: `H100 80GB HBM3`."""
+    return (name or "").removeprefix("NVIDIA ")
 
 
 def throttle_cell(gpu: Gpu) -> Cell | None:
-    """The same in few words; a power cap is ordinary for a busy GPU, heat and hardware are not."""
+    """Why the clock is held down; a power cap is ordinary for a busy GPU, heat and hardware not."""
     mask = int(gpu.value("clock_event_reasons") or 0) & ~IDLE_BITS
     if not mask:
         return None
     words = ", ".join(SHORT_REASONS.get(name, name) for name in clock_event_names(mask))
-    return Cell(words, Tone.WARN if mask & ~_HARMLESS_BITS else Tone.DIM)
+    return Cell(words, Tone.WARN if mask & ~HARMLESS_BITS else Tone.DIM)
 
 
 def ratio_cell(gpu: Gpu | None, key: str) -> Cell:

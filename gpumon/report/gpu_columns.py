@@ -6,7 +6,14 @@ from math import inf
 from typing import TYPE_CHECKING, Final
 
 from gpumon.report.columns import EMPTY_CELL, NO_VALUE, Cell, Column, SortKey, Tone
-from gpumon.report.gpu_cells import index_text, measured_columns, short_uuid, throttle_cell
+from gpumon.report.gpu_cells import (
+    index_text,
+    measured_columns,
+    model_name,
+    short_uuid,
+    throttle_cell,
+)
+from gpumon.report.health import health_cell, troubles
 from gpumon.report.words import finding_cell, stale_words
 
 if TYPE_CHECKING:
@@ -27,7 +34,8 @@ def _text_order(text: str) -> SortKey | None:
     return (text,) if text else None
 
 
-def _row_node(row: RankRow) -> str:
+def row_node(row: RankRow) -> str:
+    """Node of a rank or GPU, empty where neither is known."""
     if row.rank is not None:
         return row.rank.node
     return row.gpu.node if row.gpu else ""
@@ -43,7 +51,7 @@ def rank_order(_digest: Digest, row: RankRow) -> SortKey:
     rank = row.rank
     number = inf if rank is None or rank.rank is None else float(rank.rank)
     world = (rank.world_id or "") if rank else "\uffff"
-    return (world, number, _row_node(row), _index(row), row.key)
+    return (world, number, row_node(row), _index(row), row.key)
 
 
 def rank_why(digest: Digest, row: RankRow) -> Cell:
@@ -68,7 +76,7 @@ def rank_search_text(digest: Digest, row: RankRow) -> str:
     """What the row filter looks through, lower case."""
     rank = row.rank
     words = (
-        _row_node(row),
+        row_node(row),
         row.uuid or "",
         f"rank {rank.rank} {rank.pid} {rank.program}" if rank else "",
         rank_why(digest, row).text,
@@ -110,8 +118,8 @@ RANK_COLUMNS: Final[tuple[Column[RankRow], ...]] = (
         10,
         "left",
         1,
-        lambda _d, r: Cell(_row_node(r)),
-        lambda _d, r: (_row_node(r), _index(r)),
+        lambda _d, r: Cell(row_node(r)),
+        lambda _d, r: (row_node(r), _index(r)),
         "Node name.",
         16,
     ),
@@ -186,6 +194,9 @@ def fleet_why(digest: Digest, row: GpuRow) -> Cell:
         return finding_cell(findings[0])
     if row.gpu.is_stale:
         return Cell(stale_words(digest, row.gpu), Tone.WARN)
+    found = troubles(digest, row.gpu)
+    if found:
+        return Cell(f"{found[0].sign} {found[0].sentence}", found[0].tone)
     if row.gpu.uuid in digest.job_by_gpu and not row.gpu.processes:
         return Cell("no process", Tone.WARN)
     return throttle_cell(row.gpu) or EMPTY_CELL
@@ -227,11 +238,6 @@ def _processes(row: GpuRow) -> Cell:
     more = len(row.gpu.processes) - 1
     name = first.name or str(first.pid)
     return Cell(f"{name} +{more}" if more else name)
-
-
-def model_name(name: str | None) -> str:
-    """A GPU's name without its maker: `H100 80GB HBM3`."""
-    return (name or "").removeprefix("NVIDIA ")
 
 
 FLEET_COLUMNS: Final[tuple[Column[GpuRow], ...]] = (
@@ -311,15 +317,27 @@ FLEET_COLUMNS: Final[tuple[Column[GpuRow], ...]] = (
     ),
     *measured_columns(),
     Column(
+        "health",
+        "HEALTH",
+        12,
+        "left",
+        3,
+        lambda d, r: health_cell(d, r.gpu),
+        None,
+        "The worst that is wrong with the GPU itself: Xid, ECC, row remap, heat, PCIe lanes, "
+        "links; +1: one thing more. ok: nothing that was read is wrong.",
+    ),
+    Column(
         "why",
         "WHY",
-        12,
+        20,
         "left",
         0,
         fleet_why,
         lambda d, r: _text_order(fleet_why(d, r).text),
-        "The worst about this GPU: a finding, staleness, a job without process, why the clock is "
-        "held down; for a node without GPUs the reason.",
+        "The worst about this GPU: a finding, staleness, why it cannot be read, what is wrong "
+        "with it, a job without process, why the clock is held down; for a node without GPUs the "
+        "reason.",
         60,
     ),
 )

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpumon.report import units
 from gpumon.report.columns import Cell, Line, Tone, safe, wrap
-from gpumon.report.gpu_cells import index_text, throttle_words
-from gpumon.report.gpu_columns import model_name
+from gpumon.report.gpu_cells import index_text, model_name
 from gpumon.report.words import (
     SEVERITY_SIGNS,
     SEVERITY_TONES,
@@ -137,7 +136,7 @@ def contradiction_lines(view: JobView, width: int) -> list[Line]:
 def gpu_facts(
     digest: Digest, gpu: Gpu, width: int, more: tuple[tuple[str, str], ...] = ()
 ) -> list[Line]:
-    """What a GPU is, who uses it, and what holds its clock down."""
+    """What a GPU is, and who holds it."""
     age_s = digest.tick.at - gpu.taken_at
     node = digest.tick.nodes.get(gpu.node)
     driver = node.block.label("driver_version", 0) if node and node.block else None
@@ -165,28 +164,12 @@ def gpu_facts(
             "! ",
             "  ",
         )
-    if words := throttle_words(gpu):
-        lines += paragraph(f"clock held down: {words}", width, Tone.PLAIN, "  ", "    ")
-    return [*lines, *_gpu_users(digest, gpu, width)]
-
-
-def _gpu_users(digest: Digest, gpu: Gpu, width: int) -> list[Line]:
-    """The job that holds the GPU and the processes on it."""
     view = digest.job_by_gpu.get(gpu.uuid)
-    lines: list[Line] = []
     if view is not None:
         text = f"held by job {view.job.label} of {view.job.user}, {view.job.name} (Enter opens it)"
-        lines += paragraph(text, width, Tone.INFO, "  ", "    ")
-    for process in gpu.processes[:4]:
-        size = process.mem_used_bytes.get(gpu.uuid)
-        text = f"pid {process.pid} {process.name or 'name not readable'}, "
-        text += f"{units.gib(size)} GiB" if size is not None else "memory not known"
-        lines += paragraph(text, width, Tone.PLAIN, "  ", "    ")
-    if len(gpu.processes) > 4:
-        lines += paragraph(f"and {len(gpu.processes) - 4} more processes", width, Tone.DIM, "  ")
-    if not gpu.processes and not gpu.is_stale:
-        tone = Tone.WARN if view else Tone.DIM
-        lines += paragraph("no process holds a context on it", width, tone, "  ")
+        lines += paragraph(text, width, Tone.INFO, "", "  ")
+        if not gpu.processes and not gpu.is_stale:
+            lines += paragraph("no process holds a context on it", width, Tone.WARN, "! ", "  ")
     return lines
 
 

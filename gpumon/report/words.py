@@ -104,6 +104,16 @@ def reason_words(reason: Reason | None) -> str:
     return "" if reason is None else REASONS[reason]
 
 
+def reading_words(digest: Digest, gpu: Gpu, reason: Reason) -> str:
+    """Why a value of a GPU is missing, with what the node itself says of a failed read."""
+    if reason is Reason.STALE:
+        return stale_words(digest, gpu)
+    node = digest.tick.nodes.get(gpu.node)
+    if reason is Reason.FAILED and node is not None and node.errors:
+        return f"read failed: {node.errors[0].message}"
+    return REASONS[reason]
+
+
 def stale_words(digest: Digest, gpu: Gpu) -> str:
     """`stale 12s`: how old the GPU's newest values are."""
     return f"stale {short_duration(digest.tick.at - gpu.taken_at)}"

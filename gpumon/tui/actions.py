@@ -6,10 +6,12 @@ from typing import Final, Literal, NamedTuple
 
 from textual.binding import Binding
 
-ViewName = Literal["jobs", "gpus", "job", "gpu", "page"]
+ViewName = Literal["jobs", "gpus", "job", "gpu", "node", "page"]
 
-TABLES: Final[frozenset[ViewName]] = frozenset({"jobs", "gpus", "job", "gpu"})
-EVERYWHERE: Final[frozenset[ViewName]] = TABLES | {"page"}
+TABLES: Final[frozenset[ViewName]] = frozenset({"jobs", "gpus", "job"})
+SECTIONED: Final[frozenset[ViewName]] = frozenset({"gpu", "node"})
+MAIN: Final[frozenset[ViewName]] = TABLES | SECTIONED
+EVERYWHERE: Final[frozenset[ViewName]] = MAIN | {"page"}
 FLEET: Final[frozenset[ViewName]] = frozenset({"jobs", "gpus"})
 
 
@@ -26,6 +28,8 @@ class Action(NamedTuple):
     """One or two words for the footer; empty: not in the footer."""
     doc: str
     views: frozenset[ViewName]
+    is_told_key: bool = False
+    """Whether the method is told which of the keys was pressed."""
 
 
 ACTIONS: Final = (
@@ -34,8 +38,8 @@ ACTIONS: Final = (
         ("enter", "right", "l"),
         "Enter",
         "open",
-        "Open what the cursor is on: a job, a GPU; on a GPU, the job that holds it.",
-        TABLES,
+        "Open what the cursor is on: a job, a GPU, a silent node; on a GPU, the job that holds it.",
+        MAIN,
     ),
     Action(
         "back",
@@ -54,8 +58,36 @@ ACTIONS: Final = (
         "Switch between the jobs and the GPUs by node.",
         FLEET,
     ),
-    Action("sort", ("s",), "s", "sort", "Sort by the next column.", TABLES - {"gpu"}),
-    Action("reverse", ("S",), "S", "", "Sort the other way round.", TABLES - {"gpu"}),
+    Action(
+        "node",
+        ("N",),
+        "N",
+        "node",
+        "Open the node of what the cursor is on: host, GPUs, ports, file systems, jobs.",
+        MAIN - {"jobs", "node"},
+    ),
+    Action(
+        "next_section",
+        ("right_square_bracket",),
+        "]",
+        "section",
+        "To the next section.",
+        SECTIONED,
+    ),
+    Action(
+        "previous_section", ("left_square_bracket",), "[", "", "To the section above.", SECTIONED
+    ),
+    Action(
+        "section",
+        tuple("123456789"),
+        "1 … 9",
+        "",
+        "To the section with this number.",
+        SECTIONED,
+        is_told_key=True,
+    ),
+    Action("sort", ("s",), "s", "sort", "Sort by the next column.", TABLES),
+    Action("reverse", ("S",), "S", "", "Sort the other way round.", TABLES),
     Action("default_sort", ("0",), "0", "", "Sort as at first: what needs a look on top.", TABLES),
     Action(
         "findings",
@@ -63,7 +95,7 @@ ACTIONS: Final = (
         "f",
         "findings",
         "All findings in view with evidence and advice, and what detectors could not see.",
-        TABLES,
+        MAIN,
     ),
     Action(
         "errors",
@@ -71,7 +103,7 @@ ACTIONS: Final = (
         "e",
         "errors",
         "Targets, and everything that could not be read, with the way out.",
-        TABLES,
+        MAIN,
     ),
     Action(
         "pause",
@@ -109,7 +141,13 @@ def actions_of(view: ViewName) -> tuple[Action, ...]:
 def bindings_of(view: ViewName) -> list[Binding | tuple[str, str] | tuple[str, str, str]]:
     """Textual bindings of a view."""
     return [
-        Binding(key, action.name, action.label or action.doc, id=f"{action.name}.{key}", show=False)
+        Binding(
+            key,
+            f"{action.name}({key!r})" if action.is_told_key else action.name,
+            action.label or action.doc,
+            id=f"{action.name}.{key}",
+            show=False,
+        )
         for action in actions_of(view)
         for key in action.keys
     ]
@@ -122,6 +160,8 @@ _FOOTER: Final = (
     "back",
     "switch",
     "filter",
+    "next_section",
+    "node",
     "findings",
     "sort",
     "pause",
@@ -141,6 +181,7 @@ _NAMES: Final = {
     "gpus": "GPUs",
     "job": "one job",
     "gpu": "one GPU",
+    "node": "one node",
     "page": "texts",
 }
 

@@ -34,6 +34,9 @@ SILENT_PERIODS: Final = 3.0
 SILENT_GRACE_S: Final = 2.0
 """Seconds on top, so that one slow sweep is no alarm."""
 
+FOOTPRINT_PERIOD_S: Final = 5.0
+"""How often gpumon's own cost is measured: a mean over seconds says more than a spike."""
+
 
 class Feed(Protocol):
     """Where ticks come from."""
@@ -115,6 +118,7 @@ class GpumonApp(App[int]):
         self._catch_signals()
         self.call_after_refresh(self._start_feed)
         self.set_interval(1.0, self.check_silence)
+        self.set_interval(FOOTPRINT_PERIOD_S, self.measure_footprint)
 
     def _start_feed(self) -> None:
         self._heard_at = self._monotonic()
@@ -178,6 +182,16 @@ class GpumonApp(App[int]):
             self.mood = mood
             if isinstance(self.screen, View):
                 self.screen.draw_frame()
+
+    def measure_footprint(self) -> None:
+        """Learn what gpumon itself costs; the status line shows it with the next tick."""
+        if self._newest is None:
+            return
+        # Imported here, because it imports psutil, which the first picture should not wait for.
+        from gpumon.fleet.footprint import footprint
+
+        cost = footprint()
+        self.mood = self.mood._replace(own_cpu_ratio=cost.cpu_ratio, own_rss_bytes=cost.rss_bytes)
 
     # What views ask for
 

@@ -20,6 +20,10 @@ class Mood(NamedTuple):
     is_paused: bool = False
     silent_s: float | None = None
     """Seconds without a new tick, once that is longer than it should be."""
+    own_cpu_ratio: float | None = None
+    """Cores that gpumon itself uses on this machine; None: not measured yet."""
+    own_rss_bytes: float | None = None
+    """Memory of gpumon itself, its children included."""
 
 
 def join_fitting(parts: list[Cell], width: int, gap: str = " · ") -> Line:
@@ -60,6 +64,9 @@ def status_line(tick: Tick | None, mood: Mood, width: int) -> Line:
     parts.append(Cell(f"late {tick.lateness_s:.1f}s", Tone.WARN if late else Tone.DIM))
     parts.append(Cell(f"since {units.clock_time(tick.observed_since)}", Tone.DIM))
     parts.append(Cell(units.clock_time(tick.at, with_seconds=True), Tone.DIM))
+    if mood.own_cpu_ratio is not None and mood.own_rss_bytes is not None:
+        cost = f"gpumon {units.percent(mood.own_cpu_ratio)} % CPU"
+        parts.append(Cell(f"{cost} {mood.own_rss_bytes / 2**20:.0f} MiB", Tone.DIM))
     return join_fitting(parts, width)
 
 

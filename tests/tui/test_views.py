@@ -6,9 +6,12 @@ import pytest
 
 from gpumon.model.cluster import Node
 from gpumon.model.frame import SourceError
+from gpumon.model.missing import Reason
 from gpumon.model.tick import TargetState
+from gpumon.report.gpu_layout import COUNTERS
 from gpumon.sources.source import Wish
-from tests.ticks import AT, failed, finding, fleet, gpu, job_with_gpus, tick
+from tests.machines import WHOLE, event, links, machine
+from tests.ticks import AT, failed, finding, fleet, gpu, job_with_gpus, tick, uuid_of
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
 
@@ -127,18 +130,143 @@ async def test_gpu_with_data(stage, size):
         assert "jobs › 4711 finetune › gpu01:0" in s.lines[0]
         assert "H100 80GB HBM3" in s.text
         assert "held by job 4711 of grace" in s.text
-        assert "pid 4000 python, 60 GiB" in s.text
-        assert "clock held down: software power cap" in s.text
-        assert "84 %" in s.line_with("sm_active_ratio")
-        assert "▂▄▆ 100 %" in s.line_with("gpu_util_ratio")
+        row = s.line_with("SM active")
+        assert "84 %" in row
+        assert "▂▅" in row
+        await s.press("7")
+        row = s.line_with("4000 python")
+        for words in ("4711.0", "0/8", "60"):
+            assert words in row
 
 
-async def test_gpu_says_why_a_value_is_missing(stage):
+async def test_gpu_groups_what_is_missing_by_its_reason(stage):
     async with stage(fleet(), (80, 50)) as s:
         await s.press("enter", "enter")
-        row = s.line_with("encoder_util_ratio")
-        assert "–" in row
-        assert "not offered by GPU or driver" in row
+        row = s.line_with("video encoder")
+        assert row.startswith("  – not offered by GPU or driver: ")
+        assert "video decoder" in s.text
+
+
+async def test_gpu_compares_with_the_data_sheet(stage):
+    async with stage(machine()) as s:
+        await s.press("enter", "enter")
+        assert "≤465/989 TFLOPS bf16" in s.line_with("tensor pipes")
+        assert "1.21 of 3.35 TB/s" in s.line_with("DRAM bandwidth")
+        assert "H100 SXM data sheet" in s.text
+
+
+async def test_gpu_without_a_data_sheet_says_so(stage):
+    async with stage(tick((), [gpu("n", 0, name="NVIDIA Prototype")])) as s:
+        await s.press("tab", "enter")
+        assert "unknown GPU: no data sheet" in s.text
+        assert "TFLOPS" not in s.text
+
+
+async def test_gpu_section_without_values_is_one_line(stage):
+    none = dict.fromkeys(("pcie_gen", "pcie_width", "pcie_tx_bytes_per_s", "pcie_rx_bytes_per_s"))
+    counters = dict.fromkeys(COUNTERS["PCIe"])
+    async with stage(machine({**WHOLE, **none, **counters}), (80, 60)) as s:
+        await s.press("enter", "enter")
+        assert s.line_with("4 PCIe").rstrip() == " 4 PCIe  – not offered by GPU or driver"
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_gpu_links_and_health(stage, size):
+    uuid = uuid_of("n1", 0)
+    picture = machine(more={"event": event(uuid, 79), "link": links(uuid, 4, down=1)})
+    async with stage(picture, size) as s:
+        await s.press("tab", "enter")
+        assert "‼ Xid 79: GPU has fallen off the bus" in s.text
+        await s.press("5")
+        assert "3 of 4 links active" in s.text
+        row = s.line_with("   3 inactive")
+        assert "switch 0000:85:00.0" in row
+        assert "! replay 7" in s.line_with("   0 active")
+        await s.press("8")
+        assert "→ drain the node and power-cycle it" in s.text
+        assert "1 of 4 NVLinks are inactive" in s.text
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_node_with_data(stage, size):
+    uuid = uuid_of("n1", 0)
+    async with stage(machine(more={"event": event(uuid, 31)}), size) as s:
+        await s.press("tab", "N")
+        assert "Slurm mixed" in s.text
+        assert "550.54.15" in s.text
+        assert "37 %" in s.line_with("CPU busy")
+        assert "not offered by this node: swap free" in s.text
+        await s.press("2")
+        assert "! Xid 31" in s.text
+        await s.press("4")
+        port = s.line_with("mlx5_0/1")
+        assert "12G" in port
+        assert "! link dow" in port
+        assert "down, pol" in s.line_with("mlx5_1/1")
+        await s.press("5")
+        assert "4.2 ms" in s.line_with("/data")
+        await s.press("6")
+        assert "11.4/16" in s.line_with("ada train")
+        await s.press("7")
+        assert "GPU 0 Xid 31: GPU memory page fault" in s.text
+
+
+async def test_node_without_blocks_says_what_is_not_read(stage):
+    async with stage(fleet(), (80, 40)) as s:
+        await s.press("tab", "N")
+        assert s.text.count("not read on this node") == 4
+        assert "Topology" not in s.text
+
+
+async def test_node_stale_and_gone(stage):
+    async with stage(fleet()) as s:
+        await s.press("j", "j", "enter", "N")
+        assert "stale 42s: the node no longer answers" in s.text
+        await s.give(tick())
+        assert "Node gpu04 is no longer listed." in s.text
+
+
+async def test_gpus_say_health_in_a_word(stage):
+    uuid = uuid_of("n1", 0)
+    async with stage(machine(more={"event": event(uuid, 79)}), (200, 40)) as s:
+        await s.press("tab")
+        assert "‼ Xid 79" in s.lines[2]
+        assert " ok " in s.lines[3]
+
+
+async def test_a_gpu_that_cannot_be_read_says_why(stage):
+    lost = dict.fromkeys(WHOLE)
+    picture = machine(lost)
+    uuid = uuid_of("n1", 0)
+    board = picture.gpus[uuid]
+    missing = {(key, 0): Reason.FAILED for key in WHOLE}
+    board = board._replace(block=board.block._replace(missing=missing))
+    error = SourceError("NVML", "the driver has not answered nvmlDeviceGetPower for 9 s")
+    node = picture.nodes["n1"]._replace(errors=(error,))
+    picture = picture._replace(gpus={**picture.gpus, uuid: board}, nodes={"n1": node})
+    async with stage(picture, (160, 40)) as s:
+        await s.press("tab")
+        assert "‼ read failed: the" in s.text
+        assert "‼ no answer" in s.text
+        await s.press("enter")
+        assert "‼ read failed: the driver has not answered nvmlDeviceGetPower" in s.text
+
+
+async def test_the_status_line_tells_what_gpumon_costs(stage):
+    async with stage(fleet(), (160, 40)) as s:
+        assert "MiB" not in s.lines[-2]
+        s.app.mood = s.app.mood._replace(own_cpu_ratio=0.034, own_rss_bytes=150 * 2**20)
+        await s.give(fleet(number=2))
+        assert "gpumon 3 % CPU 150 MiB" in s.lines[-2]
+
+
+async def test_the_cost_is_measured_only_after_the_first_tick(stage):
+    async with stage() as s:
+        s.app.measure_footprint()
+        assert s.app.mood.own_rss_bytes is None
+        await s.give(fleet())
+        s.app.measure_footprint()
+        assert s.app.mood.own_rss_bytes > 0
 
 
 async def test_gpu_stale_and_gone(stage):
@@ -165,6 +293,7 @@ async def test_gpus_silent_node_shows_its_reason(stage):
         await s.press("tab")
         assert "connection" in s.line_with("gpu09")
         await s.press("enter")
+        assert "node gpu09" in s.lines[0]
         assert "gpu09: connection refused" in s.text
 
 

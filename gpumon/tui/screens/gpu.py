@@ -1,47 +1,48 @@
-"""One GPU: every field with its past, and why a value is missing."""
+"""One GPU: where its time goes, what holds it back, and why a value is missing."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumon.report.field_columns import FIELD_COLUMNS, field_rows, search_text, span_s
+from gpumon.report.field_columns import FIELD_COLUMNS, span_s
 from gpumon.report.gpu_cells import index_text, short_uuid
-from gpumon.report.passages import finding_lines, gpu_facts
+from gpumon.report.gpu_sections import gpu_sections
+from gpumon.report.health import troubles
+from gpumon.report.link_columns import LINK_COLUMNS, SLICE_COLUMNS
+from gpumon.report.passages import finding_lines, gpu_facts, paragraph
+from gpumon.report.process_columns import PROCESS_COLUMNS
 from gpumon.tui.actions import bindings_of
-from gpumon.tui.screens.table_view import TableView
-from gpumon.tui.widgets.grid import Plan
+from gpumon.tui.screens.section_view import SectionView, explained
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from gpumon.model.cluster import Gpu
     from gpumon.report.columns import Line
     from gpumon.report.digest import Digest
-    from gpumon.report.field_columns import FieldRow
+    from gpumon.report.sections import Section
 
 
-class GpuScreen(TableView["FieldRow"]):
-    """One line per field of the catalogue."""
+class GpuScreen(SectionView):
+    """Use, memory, power, links, processes, health."""
 
     view = "gpu"
     BINDINGS = bindings_of("gpu")
-    noun = "fields"
-    plan = Plan(FIELD_COLUMNS, lambda row: row.key, lambda _digest, _row: (), search_text)
 
     def __init__(self, uuid: str, trail_so_far: tuple[str, ...]) -> None:
         super().__init__()
         self.uuid = uuid
         self._so_far = trail_so_far
 
+    def gpu(self) -> Gpu | None:
+        """The GPU as of now."""
+        return self.digest.tick.gpus.get(self.uuid) if self.digest else None
+
     def trail(self) -> tuple[str, ...]:
         """Where one came from, then node and index."""
-        gpu = self.digest.tick.gpus.get(self.uuid) if self.digest else None
+        gpu = self.gpu()
         here = f"{gpu.node}:{index_text(gpu)}" if gpu else short_uuid(self.uuid)
         return (*self._so_far, here)
-
-    def rows(self, digest: Digest) -> Sequence[FieldRow]:
-        """The fields, as long as the GPU is known."""
-        gpu = digest.tick.gpus.get(self.uuid)
-        return () if gpu is None else field_rows(gpu)
 
     def head_lines(self, digest: Digest, width: int) -> list[Line]:
         """What it is, who uses it, what is wrong with it."""
@@ -50,11 +51,17 @@ class GpuScreen(TableView["FieldRow"]):
             return []
         minutes = f"{span_s(digest) / 60:.0f} min"
         lines = gpu_facts(digest, gpu, width, (("curves over", minutes),))
+        for trouble in troubles(digest, gpu)[:1]:
+            lines += paragraph(trouble.sentence, width, trouble.tone, f"{trouble.sign} ", "  ")
         for finding in digest.findings_by_gpu.get(self.uuid, ()):
             lines += finding_lines(finding, width, is_full=False)
         return lines
 
-    def empty_words(self, _digest: Digest) -> tuple[str, ...]:
+    def sections(self, digest: Digest, width: int) -> list[Section]:
+        """The sections of the GPU."""
+        return gpu_sections(digest, digest.tick.gpus[self.uuid], width)
+
+    def gone_words(self) -> tuple[str, ...]:
         """The GPU is gone."""
         return (
             f"GPU {self.uuid} is no longer listed.",
@@ -65,15 +72,21 @@ class GpuScreen(TableView["FieldRow"]):
         """This GPU."""
         return f"gpu:{self.uuid}"
 
-    def action_open(self) -> None:
-        """Open the job that holds the GPU, unless one came from there."""
-        from gpumon.tui.screens.job import JobScreen
+    def help_columns(self) -> Sequence[tuple[str, str]]:
+        """Those of the fields, the links, the instances and the processes."""
+        return explained(FIELD_COLUMNS, LINK_COLUMNS, SLICE_COLUMNS, PROCESS_COLUMNS)
 
+    def open_entry(self, opens: str) -> None:
+        """The job of a process, else the job that holds the GPU."""
+        kind, _, name = opens.partition(":")
         view = self.digest.job_by_gpu.get(self.uuid) if self.digest else None
-        if view is None:
-            return
-        below = self.app.screen_stack[-2] if len(self.app.screen_stack) > 1 else None
-        if isinstance(below, JobScreen) and below.job_id == view.job.job_id:
-            self.app.pop_screen()
-        else:
-            self.app.push_screen(JobScreen(view.job.job_id, view.job.label))
+        if kind == "job":
+            self.open_job(name)
+        elif view is not None:
+            self.open_job(view.job.job_id)
+
+    def action_node(self) -> None:
+        """The node that the GPU is in."""
+        gpu = self.gpu()
+        if gpu is not None:
+            self.open_node(gpu.node)

@@ -63,13 +63,19 @@ class GpusView(TableView["GpuRow"]):
         return f"{count} on {nodes} node{'s' if nodes != 1 else ''} "
 
     def open_row(self, row: GpuRow) -> None:
-        """Open the GPU; a silent node has nothing to open but its errors."""
+        """Open the GPU; of a node without GPUs, the node."""
         if row.gpu is None:
-            self.action_errors()
+            self.open_node(row.node.name)
             return
         from gpumon.tui.screens.gpu import GpuScreen
 
         self.app.push_screen(GpuScreen(row.gpu.uuid, ("GPUs",)))
+
+    def action_node(self) -> None:
+        """The node of the row."""
+        row = self.grid.current
+        if row is not None:
+            self.open_node(row.node.name)
 
     def action_switch(self) -> None:
         """To the jobs."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpumon.report import units
 from gpumon.report.columns import Tone
-from gpumon.report.gpu_columns import RANK_COLUMNS, rank_order, rank_search_text
+from gpumon.report.gpu_columns import RANK_COLUMNS, rank_order, rank_search_text, row_node
 from gpumon.report.passages import (
     contradiction_lines,
     finding_lines,
@@ -112,3 +112,9 @@ class JobScreen(TableView["RankRow"]):
             from gpumon.tui.screens.gpu import GpuScreen
 
             self.app.push_screen(GpuScreen(row.gpu.uuid, self.trail()))
+
+    def action_node(self) -> None:
+        """The node of the rank or GPU."""
+        row = self.grid.current
+        if row is not None and (node := row_node(row)):
+            self.open_node(node)

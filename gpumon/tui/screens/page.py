@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from gpumon.report.columns import Cell, Line, Tone
 from gpumon.report.passages import (
@@ -14,7 +14,6 @@ from gpumon.report.passages import (
     target_lines,
 )
 from gpumon.tui.actions import actions_of, bindings_of
-from gpumon.tui.screens.table_view import TableView
 from gpumon.tui.screens.view import View
 from gpumon.tui.widgets.reader import Reader
 
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
 
     Entries = Callable[[Digest | None, int], list[list[Line]]]
     """Entries of a text, each the lines that are kept or left out together by a search."""
-
-R = TypeVar("R")
 
 
 class Page(View):
@@ -123,9 +120,10 @@ def help_page(view: View) -> Page:
         ]
         found += [[()], [(Cell("Signs", Tone.STRONG),)]]
         found += [_entry(sign, 10, doc, width, Tone.INFO) for sign, doc in _SIGNS]
-        if isinstance(view, TableView):
+        columns = view.help_columns()
+        if columns:
             found += [[()], [(Cell("Columns", Tone.STRONG),)]]
-            found += [_entry(c.title, 10, c.doc, width, Tone.INFO) for c in view.plan.columns]
+            found += [_entry(title, 10, doc, width, Tone.INFO) for title, doc in columns]
             text = "A narrow terminal drops the least important columns."
             found.append(paragraph(text, width, Tone.DIM))
         return found
@@ -143,7 +141,7 @@ def _entry(name: str, room: int, doc: str, width: int, tone: Tone) -> list[Line]
     return [(Cell(name.ljust(room), tone), Cell(first)), *lines[1:]]
 
 
-def findings_page(view: TableView[R]) -> Page:
+def findings_page(view: View) -> Page:
     """Every finding in view in full, and what the detectors could not see."""
 
     def findings(digest: Digest) -> tuple[Finding, ...]:
@@ -152,6 +150,8 @@ def findings_page(view: TableView[R]) -> Page:
             return digest.findings_by_job.get(name, ())
         if kind == "gpu":
             return digest.findings_by_gpu.get(name, ())
+        if kind == "node":
+            return digest.findings_of_node(name)
         return digest.all_findings
 
     def entries(digest: Digest | None, width: int) -> list[list[Line]]:

@@ -1,4 +1,4 @@
-"""What the four views with a table share: cursor, sorting, filter, and the states of a table."""
+"""What the views with a table share: cursor, sorting, filter, and the states of a table."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ class TableView(View, Generic[R]):
         """Why there is nothing to show, and what to try."""
         raise NotImplementedError
 
-    def finding_scope(self) -> str | None:
-        """Job id or GPU UUID that the findings page is about; None: all."""
-        return None
+    def help_columns(self) -> Sequence[tuple[str, str]]:
+        """Those of the table."""
+        return [(column.title, column.doc) for column in self.plan.columns]
 
     # Drawing
 
@@ -172,18 +172,6 @@ class TableView(View, Generic[R]):
     def action_default_sort(self) -> None:
         """Sort as at first."""
         self.grid.sort_by(None)
-
-    def action_findings(self) -> None:
-        """All findings in view."""
-        from gpumon.tui.screens.page import findings_page
-
-        self.app.push_screen(findings_page(self))
-
-    def action_errors(self) -> None:
-        """Targets and errors."""
-        from gpumon.tui.screens.page import errors_page
-
-        self.app.push_screen(errors_page(self))
 
 
 def _indented(lines: list[Line]) -> list[Line]:

@@ -11,6 +11,8 @@ from gpumon.tui.status import crumb_line, status_line
 from gpumon.tui.widgets.lines import KeyBar, Lines
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from textual.app import ComposeResult
     from textual.events import Resize
     from textual.widget import Widget
@@ -64,6 +66,14 @@ class View(Screen[None]):
     def needle(self) -> str:
         """The text that is looked for."""
         raise NotImplementedError
+
+    def finding_scope(self) -> str | None:
+        """`job:ID`, `gpu:UUID` or `node:NAME` that the findings page is about; None: all."""
+        return None
+
+    def help_columns(self) -> Sequence[tuple[str, str]]:
+        """Titles of the columns in view with what they mean."""
+        return ()
 
     # The frame
 
@@ -137,6 +147,28 @@ class View(Screen[None]):
     def action_theme(self) -> None:
         """Switch between dark and light."""
         self.gpumon.next_theme()
+
+    def open_node(self, name: str) -> None:
+        """Open a node, unless one came from it."""
+        from gpumon.tui.screens.node import NodeScreen
+
+        below = self.app.screen_stack[-2] if len(self.app.screen_stack) > 1 else None
+        if isinstance(below, NodeScreen) and below.node_name == name:
+            self.app.pop_screen()
+        else:
+            self.app.push_screen(NodeScreen(name, self.trail()))
+
+    def action_findings(self) -> None:
+        """All findings in view."""
+        from gpumon.tui.screens.page import findings_page
+
+        self.app.push_screen(findings_page(self))
+
+    def action_errors(self) -> None:
+        """Targets and errors."""
+        from gpumon.tui.screens.page import errors_page
+
+        self.app.push_screen(errors_page(self))
 
     def action_help(self) -> None:
         """Explain this view."""

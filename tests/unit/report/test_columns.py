@@ -8,16 +8,20 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from gpumon.model.cluster import Node, Rank
+from gpumon.model.fields import CATALOGUE
 from gpumon.model.finding import Confidence, Coverage, Severity
 from gpumon.model.frame import SourceError
-from gpumon.model.missing import Reason
 from gpumon.report.columns import Cell, Column, Tone, arranged, fit, place, wrap
 from gpumon.report.digest import Digest
-from gpumon.report.field_columns import FIELD_COLUMNS, bars, field_rows, round_up, scale
+from gpumon.report.field_columns import FIELD_COLUMNS, FieldRow, bars, round_up, scale, value_cell
 from gpumon.report.gpu_cells import activity_cell, pcie_cell, throttle_cell
 from gpumon.report.gpu_columns import FLEET_COLUMNS, RANK_COLUMNS, fleet_why, rank_why
+from gpumon.report.host_columns import FILESYSTEM_COLUMNS, JOB_USE_COLUMNS, PORT_COLUMNS
 from gpumon.report.job_columns import JOB_COLUMNS, default_order
-from gpumon.report.words import reason_words, verdict_cell
+from gpumon.report.link_columns import LINK_COLUMNS, SLICE_COLUMNS
+from gpumon.report.node_sections import NODE_GPU_COLUMNS
+from gpumon.report.process_columns import PROCESS_COLUMNS
+from gpumon.report.words import verdict_cell
 from tests.ticks import AT, BUSY, finding, fleet, gpu, job, job_with_gpus, tick
 
 TABLES = {
@@ -25,6 +29,13 @@ TABLES = {
     "ranks": RANK_COLUMNS,
     "fleet": FLEET_COLUMNS,
     "fields": FIELD_COLUMNS,
+    "links": LINK_COLUMNS,
+    "slices": SLICE_COLUMNS,
+    "processes": PROCESS_COLUMNS,
+    "node's GPUs": NODE_GPU_COLUMNS,
+    "ports": PORT_COLUMNS,
+    "file systems": FILESYSTEM_COLUMNS,
+    "jobs of a node": JOB_USE_COLUMNS,
 }
 
 
@@ -324,20 +335,6 @@ def test_a_node_without_gpus_says_why(state, errors, cell):
 # Fields
 
 
-def test_every_reason_fits_its_column():
-    room = next(c.width for c in FIELD_COLUMNS if c.key == "past")
-    for reason in Reason:
-        assert 0 < len(reason_words(reason)) <= room
-
-
-def test_a_missing_field_says_why_in_words():
-    picture = fleet()
-    board = next(iter(picture.gpus.values()))
-    row = next(r for r in field_rows(board) if r.key == "encoder_util_ratio")
-    assert shown(picture, FIELD_COLUMNS, row)["value"] == "–"
-    assert shown(picture, FIELD_COLUMNS, row)["past"] == "not offered by GPU or driver"
-
-
 def test_bars_have_fixed_bounds_and_blanks_for_the_unknown():
     nan = float("nan")
     times, values = [0.0, 1.0, 2.0, 3.0], [0.0, 0.5, nan, 1.0]
@@ -349,10 +346,26 @@ def test_bars_have_fixed_bounds_and_blanks_for_the_unknown():
 
 def test_scales_do_not_jump():
     board = gpu("n", 0)
-    rows = {row.key: row.field for row in field_rows(board)}
-    assert scale(board, rows["sm_active_ratio"], 0.2) == (0.0, 1.0)
-    assert scale(board, rows["power_w"], 3.0) == (0.0, 700.0)
-    assert scale(board, rows["nvlink_tx_bytes_per_s"], 151e9) == (0.0, 200e9)
-    assert scale(board, rows["nvlink_tx_bytes_per_s"], 199e9) == (0.0, 200e9)
-    assert scale(board, rows["clock_event_reasons"], 1.0) is None
+
+    def bounds(key, largest):
+        return scale(board, CATALOGUE[key], largest)
+
+    assert bounds("sm_active_ratio", 0.2) == (0.0, 1.0)
+    assert bounds("power_w", 3.0) == (0.0, 700.0)
+    assert bounds("nvlink_tx_bytes_per_s", 151e9) == (0.0, 200e9)
+    assert bounds("nvlink_tx_bytes_per_s", 199e9) == (0.0, 200e9)
+    assert bounds("clock_event_reasons", 1.0) is None
     assert [round_up(v) for v in (0.0, 0.3, 1.0, 3.0, 7.0, 51.0)] == [1, 1, 1, 5, 10, 100]
+
+
+def test_codes_and_bits_are_words():
+    board = gpu("n", 0, {**BUSY, "recovery_action": 1, "mig_mode": 0, "perf_state": 2.0})
+
+    def now(key):
+        return value_cell(Digest(tick()), FieldRow(board, CATALOGUE[key], key)).text
+
+    assert now("recovery_action") == "reset the GPU"
+    assert now("mig_mode") == "off"
+    assert now("perf_state") == "P2"
+    assert now("clock_event_reasons") == "software power cap"
+    assert now("encoder_util_ratio") == "–"

@@ -1,0 +1,82 @@
+"""Events that the driver told of late: what an Xid means and what to do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from gpumon.model.xid import Xid, xid
+from gpumon.report import units
+from gpumon.report.columns import Line, Tone
+from gpumon.report.passages import paragraph
+from gpumon.report.rows import block_rows
+
+if TYPE_CHECKING:
+    from gpumon.model.cluster import Node
+    from gpumon.report.digest import Digest
+
+_TYPES: Final = {0x2: "uncorrected ECC error", 0x8: "Xid", 0x8000: "recovery action changed"}
+"""Bits of `event_type` that the probe asks the driver for."""
+
+
+class Event(NamedTuple):
+    """What one GPU's driver told."""
+
+    key: str
+    uuid: str
+    xid: Xid | None
+    kind: str
+    """What kind of event it is, in words."""
+    at: float | None
+    """Unix time on the monitor's clock; None: not said."""
+
+    @property
+    def tone(self) -> Tone:
+        """A program's own fault is no fault of the machine."""
+        is_application = self.xid is not None and self.xid.is_application
+        return Tone.WARN if is_application else Tone.BAD
+
+    @property
+    def name(self) -> str:
+        """`Xid 79`, or the kind of another event."""
+        return self.kind if self.xid is None else f"Xid {self.xid.number}"
+
+    @property
+    def sentence(self) -> str:
+        """What happened."""
+        return self.kind if self.xid is None else f"Xid {self.xid.number}: {self.xid.meaning}"
+
+    @property
+    def advice(self) -> str:
+        """What to do, empty where the event does not say."""
+        return "" if self.xid is None else self.xid.action.value
+
+
+def events_of(node: Node | None, uuid: str | None = None) -> tuple[Event, ...]:
+    """The events of a node, or of one GPU of it, the newest first."""
+    found = []
+    for row in block_rows(node, "event"):
+        whose = row.key.partition("/")[0]
+        if uuid is not None and whose != uuid:
+            continue
+        # What happened stays so, also when the node no longer answers.
+        number = row.block.value("xid", row.row)
+        mask = int(row.block.value("event_type", row.row) or 0)
+        age_s = row.block.value("event_age_s", row.row)
+        heard_at = node.taken_at if node else None
+        at = None if age_s is None or heard_at is None else heard_at - age_s
+        kinds = [name for bit, name in _TYPES.items() if mask & bit]
+        kind = ", ".join(kinds) or "event of unknown type"
+        found.append(Event(row.key, whose, None if number is None else xid(int(number)), kind, at))
+    return tuple(sorted(found, key=lambda event: -(event.at or 0.0)))
+
+
+def event_lines(digest: Digest, event: Event, width: int, where: str = "") -> list[Line]:
+    """When, where, what, and what to do."""
+    told = units.MISSING if event.at is None else units.clock_time(event.at, with_seconds=True)
+    ago = "" if event.at is None else f", {units.short_duration(digest.tick.at - event.at)} ago"
+    sign = "‼ " if event.tone is Tone.BAD else "! "
+    text = f"{told}{ago} {where}{event.sentence}"
+    lines = paragraph(text, width, event.tone, sign, "  ")
+    if event.advice:
+        lines += paragraph(event.advice, width, Tone.INFO, "  → ", "    ")
+    return lines

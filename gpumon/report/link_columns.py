@@ -1,0 +1,209 @@
+"""The columns of a GPU's NVLinks and of its MIG instances."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from gpumon.model.field import Kind
+from gpumon.model.fields import CATALOGUE, LABELS
+from gpumon.report import units
+from gpumon.report.columns import NO_VALUE, Cell, Column, Tone
+from gpumon.report.field_columns import field_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gpumon.report.digest import Digest
+    from gpumon.report.rows import BlockRow
+
+INACTIVE: Final = 0
+"""Value of `link_state` of a link that carries nothing."""
+
+_HARMLESS: Final = frozenset({"link_recovery_success_count", "link_recovery_event_count"})
+"""Counters of a link that tell of repairs, not of damage."""
+
+LINK_ERRORS: Final = tuple(
+    key
+    for key, field in CATALOGUE.items()
+    if field.block == "link" and key.endswith("_count") and key not in _HARMLESS
+)
+"""Counters of a link that should stay 0."""
+
+
+def field_cell(key: str) -> Callable[[Digest, BlockRow], Cell]:
+    """A field of the row as people read it, the sign for missing where it is."""
+
+    def cell(_digest: Digest, row: BlockRow) -> Cell:
+        value = row.value(key)
+        if value is None:
+            return NO_VALUE
+        return Cell(field_text(CATALOGUE[key], value) if key in CATALOGUE else f"{value:g}")
+
+    return cell
+
+
+def label_cell(key: str, tone: Tone = Tone.PLAIN) -> Callable[[Digest, BlockRow], Cell]:
+    """A text fact of the row."""
+    return lambda _digest, row: Cell(found, tone) if (found := row.label(key)) else NO_VALUE
+
+
+def rate_cell(key: str) -> Callable[[Digest, BlockRow], Cell]:
+    """Bytes per second, short."""
+
+    def cell(_digest: Digest, row: BlockRow) -> Cell:
+        value = row.value(key)
+        return NO_VALUE if value is None else Cell(units.short_rate(value))
+
+    return cell
+
+
+def errors_cell(row: BlockRow, keys: tuple[str, ...], prefix: str) -> Cell:
+    """Counters above 0 by name, `0` where all are, the sign for missing where none is known."""
+    known = {key: value for key in keys if (value := row.value(key)) is not None}
+    raised = {key: value for key, value in known.items() if value}
+    if raised:
+        named = (
+            f"{key.removeprefix(prefix).removesuffix('_count').replace('_', ' ')} {int(value)}"
+            for key, value in raised.items()
+        )
+        return Cell(f"! {', '.join(named)}", Tone.WARN)
+    return Cell("0") if known else NO_VALUE
+
+
+def _state(_digest: Digest, row: BlockRow) -> Cell:
+    value = row.value("link_state")
+    if value is None:
+        return NO_VALUE
+    text = field_text(CATALOGUE["link_state"], value)
+    return Cell(text, Tone.WARN if value == INACTIVE else Tone.PLAIN)
+
+
+def _remote(_digest: Digest, row: BlockRow) -> Cell:
+    words = [text for key in ("remote_type", "remote") if (text := row.label(key))]
+    return Cell(" ".join(words)) if words else NO_VALUE
+
+
+LINK_COLUMNS: Final[tuple[Column[BlockRow], ...]] = (
+    Column(
+        "link",
+        "LINK",
+        4,
+        "right",
+        0,
+        lambda _d, r: Cell(r.key),
+        None,
+        "Number of the link on its GPU.",
+    ),
+    Column("state", "STATE", 10, "left", 0, _state, None, "Whether the link carries traffic."),
+    Column(
+        "speed",
+        "SPEED",
+        8,
+        "right",
+        2,
+        field_cell("link_speed_bytes_per_s"),
+        None,
+        "What the link can carry per direction.",
+    ),
+    Column(
+        "tx",
+        "TX B/s",
+        7,
+        "right",
+        1,
+        rate_cell("link_tx_bytes_per_s"),
+        None,
+        "Payload sent per second, bytes with decimal prefix.",
+    ),
+    Column(
+        "rx",
+        "RX B/s",
+        7,
+        "right",
+        1,
+        rate_cell("link_rx_bytes_per_s"),
+        None,
+        "Payload received per second, bytes with decimal prefix.",
+    ),
+    Column(
+        "errors",
+        "ERRORS",
+        12,
+        "left",
+        1,
+        lambda _d, r: errors_cell(r, LINK_ERRORS, "link_"),
+        None,
+        "Error counters above 0 by name; 0: all that are known are 0.",
+        40,
+    ),
+    Column(
+        "remote",
+        "OTHER END",
+        20,
+        "left",
+        2,
+        _remote,
+        None,
+        "What is at the other end: a GPU or a switch, and its PCI address.",
+        24,
+    ),
+    Column(
+        "version",
+        "GEN",
+        4,
+        "right",
+        3,
+        field_cell("link_version"),
+        None,
+        "NVLink's generation as NVML counts it.",
+    ),
+)
+
+
+def _slice_columns() -> tuple[Column[BlockRow], ...]:
+    """Whatever the catalogue says that an instance has, labels first."""
+    columns: list[Column[BlockRow]] = [
+        Column(
+            "instance",
+            "INSTANCE",
+            12,
+            "left",
+            0,
+            lambda _d, r: Cell(r.key),
+            None,
+            "UUID of the instance.",
+            44,
+        )
+    ]
+    columns += [
+        Column(
+            label,
+            label.upper(),
+            max(10, len(label)),
+            "left",
+            1,
+            label_cell(label),
+            None,
+            "Text that the driver gives.",
+        )
+        for label in LABELS.get("mig", ())
+        if label != "gpu_uuid"
+    ]
+    columns += [
+        Column(
+            key,
+            field.title,
+            max(9, len(field.title)),
+            "right",
+            2,
+            field_cell(key),
+            None,
+            field.doc,
+        )
+        for key, field in CATALOGUE.items()
+        if field.block == "mig" and field.title and field.kind is not Kind.COUNTER
+    ]
+    return tuple(columns)
+
+
+SLICE_COLUMNS: Final = _slice_columns()

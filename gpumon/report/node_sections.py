@@ -1,0 +1,191 @@
+"""One node in sections: host, GPUs, how they are wired, ports, file systems, jobs, events."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from gpumon.model.host_fields import NODE_FIELDS
+from gpumon.report import units
+from gpumon.report.columns import Cell, Line, Tone
+from gpumon.report.events import event_lines, events_of
+from gpumon.report.field_columns import FieldRow, field_table
+from gpumon.report.gpu_cells import index_text, short_uuid
+from gpumon.report.gpu_columns import FLEET_COLUMNS
+from gpumon.report.host_columns import (
+    FILESYSTEM_COLUMNS,
+    HOST,
+    HOST_BESIDE,
+    JOB_USE_COLUMNS,
+    PORT_COLUMNS,
+    host_of,
+    host_reason,
+)
+from gpumon.report.passages import error_lines, facts, paragraph
+from gpumon.report.rows import block_rows, host_row
+from gpumon.report.sections import (
+    INDENT,
+    Section,
+    collapsed,
+    line_entries,
+    missing_lines,
+    table_section,
+)
+from gpumon.report.topology import topology_columns
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gpumon.model.cluster import Node
+    from gpumon.report.columns import Column
+    from gpumon.report.digest import Digest
+    from gpumon.report.rows import BlockRow
+
+_FIELDS: Final = {field.key: field for field in NODE_FIELDS}
+
+NODE_GPU_COLUMNS: Final = tuple(c for c in FLEET_COLUMNS if c.key != "node")
+"""The fleet's columns without the name of the node, which stands above."""
+
+_FACTS: Final = (
+    ("driver", "driver_version"),
+    ("NVML", "nvml_version"),
+    ("host", "host_name"),
+    ("kernel log", "kernel_log"),
+)
+"""Labels of the node that say what it runs."""
+
+
+def node_facts(digest: Digest, node: Node, width: int) -> list[Line]:
+    """What the node is, how fresh its values are, what it could not do."""
+    host = host_row(node)
+    age_s = None if node.taken_at is None else digest.tick.at - node.taken_at
+    lateness = "" if node.lateness_s is None else f", {node.lateness_s * 1000:.0f} ms late"
+    heard = "never" if age_s is None else f"{units.short_duration(age_s)} ago{lateness}"
+    lines: list[Line] = [
+        (Cell(node.name, Tone.STRONG),),
+        *facts(
+            (
+                ("Slurm", node.state or "does not list it"),
+                ("heard", heard),
+                *((name, host.label(key) or "") for name, key in _FACTS),
+            ),
+            width,
+        ),
+    ]
+    if node.is_stale and age_s is not None:
+        text = f"stale {units.short_duration(age_s)}: the node no longer answers; "
+        lines += paragraph(text + "values are not shown", width, Tone.WARN, "! ", "  ")
+    return [*lines, *error_lines(node.errors, width, most=4)]
+
+
+def node_sections(digest: Digest, node: Node, width: int) -> list[Section]:
+    """Every section of a node; a block that the node does not send is one line."""
+    shown = {**HOST}
+    rest = {k: k for k in _FIELDS if k not in HOST and k not in HOST_BESIDE}
+    sections = [
+        _host(digest, node, shown, "Host", width),
+        _gpus(digest, node, width),
+        *_topology(digest, node, width),
+        _block(digest, node, "nic", "Network ports", PORT_COLUMNS, width),
+        _block(digest, node, "filesystem", "File systems", FILESYSTEM_COLUMNS, width),
+        _block(digest, node, "cgroup", "Jobs", JOB_USE_COLUMNS, width),
+        _events(digest, node, width),
+    ]
+    if rest:
+        sections.append(_host(digest, node, rest, "Other", width))
+    return sections
+
+
+def _host(digest: Digest, node: Node, labels: Mapping[str, str], title: str, width: int) -> Section:
+    host = host_row(node)
+    known = [
+        FieldRow(host, _FIELDS[key], label, host_of(host, key))
+        for key, label in labels.items()
+        if key in _FIELDS and host.value(key) is not None
+    ]
+    missing = [
+        (label, reason)
+        for key, label in labels.items()
+        if key in _FIELDS and (reason := host.reason(key)) is not None
+    ]
+    if not known:
+        return collapsed(title, missing, host_reason)
+    section = field_table(title, digest, known, width)
+    more = line_entries(missing_lines(missing, width, host_reason), "missing")
+    return section._replace(entries=section.entries + more)
+
+
+def _gpus(digest: Digest, node: Node, width: int) -> Section:
+    rows = [row for row in digest.gpu_rows if row.node.name == node.name and row.gpu is not None]
+    if not rows:
+        why = node.errors[0].message if node.errors else "the node shows none"
+        return Section("GPUs", (), (), why, Tone.WARN if node.errors else Tone.DIM)
+    return table_section(
+        "GPUs",
+        digest,
+        NODE_GPU_COLUMNS,
+        rows,
+        width,
+        lambda row: row.key,
+        lambda row: f"gpu:{row.gpu.uuid}" if row.gpu else "",
+    )
+
+
+def _topology(digest: Digest, node: Node, width: int) -> list[Section]:
+    """Only where the node tells it."""
+    if node.is_stale:
+        return []
+    columns = topology_columns(digest, node)
+    if not columns:
+        return []
+    gpus = [gpu for uuid in node.gpu_uuids if (gpu := digest.tick.gpus.get(uuid)) is not None]
+    section = table_section(
+        "Topology",
+        digest,
+        columns,
+        gpus,
+        width,
+        lambda gpu: gpu.uuid,
+        lambda gpu: f"gpu:{gpu.uuid}",
+    )
+    return [section]
+
+
+def _block(
+    digest: Digest,
+    node: Node,
+    name: str,
+    title: str,
+    columns: tuple[Column[BlockRow], ...],
+    width: int,
+) -> Section:
+    rows = block_rows(node, name)
+    if node.is_stale:
+        return Section(title, (), (), "the node no longer answers", Tone.WARN)
+    if not rows:
+        note = "none" if name in node.blocks else "not read on this node"
+        return Section(title, (), (), note)
+    opens = "job:" if name == "cgroup" else ""
+    return table_section(
+        title,
+        digest,
+        columns,
+        rows,
+        width,
+        lambda row: row.key,
+        lambda row: f"{opens}{row.key}" if opens else "",
+    )
+
+
+def _events(digest: Digest, node: Node, width: int) -> Section:
+    events = events_of(node)
+    if not events:
+        note = "none of late" if "event" in node.blocks else "not read on this node"
+        return Section("Events", (), (), note)
+    entries = []
+    for event in events:
+        gpu = digest.tick.gpus.get(event.uuid)
+        where = f"GPU {index_text(gpu) if gpu else short_uuid(event.uuid)} "
+        lines = event_lines(digest, event, width - INDENT, where)
+        opens = f"gpu:{event.uuid}" if gpu else ""
+        entries += [e._replace(opens=opens) for e in line_entries(lines, event.key)]
+    return Section("Events", tuple(entries))

@@ -1,0 +1,150 @@
+"""The columns of the processes on one GPU."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from gpumon.report import units
+from gpumon.report.columns import EMPTY_CELL, NO_VALUE, Cell, Column, Tone
+from gpumon.report.rows import block_rows
+from gpumon.report.words import reason_words
+
+if TYPE_CHECKING:
+    from gpumon.model.cluster import Gpu, Process, Rank
+    from gpumon.report.digest import Digest
+    from gpumon.report.rows import BlockRow
+
+
+class ProcessRow(NamedTuple):
+    """One process on one GPU."""
+
+    process: Process
+    uuid: str
+    rank: Rank | None
+    context: BlockRow | None
+    """What the driver says of the process on this GPU."""
+
+
+def process_rows(digest: Digest, gpu: Gpu) -> tuple[ProcessRow, ...]:
+    """The processes on a GPU, the largest first."""
+    node = digest.tick.nodes.get(gpu.node)
+    contexts = {row.key: row for row in block_rows(node, "context")}
+    rows = [
+        ProcessRow(p, gpu.uuid, digest.rank_of(p), contexts.get(f"{p.pid}/{gpu.uuid}"))
+        for p in gpu.processes
+    ]
+    return tuple(
+        sorted(rows, key=lambda r: (-r.process.mem_used_bytes.get(gpu.uuid, 0.0), r.process.pid))
+    )
+
+
+def _memory(_digest: Digest, row: ProcessRow) -> Cell:
+    used = row.process.mem_used_bytes.get(row.uuid)
+    return NO_VALUE if used is None else Cell(units.gib(used))
+
+
+def _sm_use(_digest: Digest, row: ProcessRow) -> Cell:
+    value = row.context.value("context_sm_util_ratio") if row.context else None
+    return NO_VALUE if value is None else Cell(units.percent(value))
+
+
+def _rank(_digest: Digest, row: ProcessRow) -> Cell:
+    if row.rank is None:
+        return EMPTY_CELL
+    if row.rank.rank is None:
+        return NO_VALUE
+    world = row.rank.world_size
+    return Cell(f"{row.rank.rank}" if world is None else f"{row.rank.rank}/{world}")
+
+
+def _why(_digest: Digest, row: ProcessRow) -> Cell:
+    if row.rank is not None and row.rank.why:
+        return Cell(f"rank: {row.rank.why}", Tone.DIM)
+    return Cell(reason_words(row.process.why), Tone.DIM)
+
+
+def _job(_digest: Digest, row: ProcessRow) -> Cell:
+    job, step = row.process.job_id, row.process.step
+    if job is None:
+        return EMPTY_CELL
+    return Cell(job if step is None else f"{job}.{step}")
+
+
+PROCESS_COLUMNS: Final[tuple[Column[ProcessRow], ...]] = (
+    Column(
+        "pid",
+        "PID",
+        8,
+        "right",
+        0,
+        lambda _d, r: Cell(str(r.process.pid)),
+        None,
+        "Process id on the node.",
+    ),
+    Column(
+        "program",
+        "PROGRAM",
+        12,
+        "left",
+        0,
+        lambda _d, r: Cell(r.process.name) if r.process.name else NO_VALUE,
+        None,
+        "Base name of the program.",
+        20,
+    ),
+    Column(
+        "job",
+        "JOB.STEP",
+        12,
+        "left",
+        1,
+        _job,
+        None,
+        "Job and step whose cgroup holds the process; Enter opens the job.",
+        16,
+    ),
+    Column(
+        "rank",
+        "RANK",
+        7,
+        "right",
+        1,
+        _rank,
+        None,
+        "Rank, and how many ranks its world has.",
+        9,
+    ),
+    Column(
+        "memory",
+        "MEM GiB",
+        7,
+        "right",
+        0,
+        _memory,
+        None,
+        "Device memory of the process on this GPU.",
+    ),
+    Column("sm", "SM%", 4, "right", 1, _sm_use, None, "Share of the SMs that the process used."),
+    Column(
+        "uid",
+        "UID",
+        6,
+        "right",
+        3,
+        lambda _d, r: NO_VALUE if r.process.uid is None else Cell(str(r.process.uid), Tone.DIM),
+        None,
+        "Owner of the process.",
+        10,
+    ),
+    Column(
+        "why",
+        "NOTE",
+        12,
+        "left",
+        2,
+        _why,
+        None,
+        "Why the rank is not known, or what may not be read.",
+        60,
+    ),
+)

@@ -1,0 +1,79 @@
+"""Rows over the blocks of a node: links, slices, ports, mounts, jobs' cgroups."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from gpumon.model.frame import EMPTY_BLOCK
+from gpumon.model.missing import Reason
+
+if TYPE_CHECKING:
+    from gpumon.model.cluster import Node
+    from gpumon.model.frame import Block
+
+
+class Readable(Protocol):
+    """Anything with values by catalogue key: a GPU, or a row of a block."""
+
+    def value(self, key: str) -> float | int | None:
+        """Newest value, None where it is missing."""
+        ...
+
+    def reason(self, key: str) -> Reason | None:
+        """Why a value is missing, None where it is present."""
+        ...
+
+    def label(self, key: str) -> str | None:
+        """Text fact, None where it is missing."""
+        ...
+
+
+class BlockRow(NamedTuple):
+    """One entity of a block."""
+
+    key: str
+    block: Block
+    row: int
+    is_stale: bool
+
+    def value(self, key: str) -> float | int | None:
+        """Newest value, None where it is missing or stale."""
+        return None if self.is_stale else self.block.value(key, self.row)
+
+    def reason(self, key: str) -> Reason | None:
+        """Why a value is missing, None where it is present."""
+        return Reason.STALE if self.is_stale else self.block.reason(key, self.row)
+
+    def label(self, key: str) -> str | None:
+        """Text fact, kept also when the values are stale."""
+        return self.block.label(key, self.row)
+
+
+def block_rows(node: Node | None, name: str) -> tuple[BlockRow, ...]:
+    """Every entity of one block of a node, none where the node has no such block."""
+    if node is None:
+        return ()
+    block = node.blocks.get(name, EMPTY_BLOCK)
+    return tuple(BlockRow(key, block, row, node.is_stale) for row, key in enumerate(block.keys))
+
+
+def rows_of_gpu(node: Node | None, name: str, uuid: str) -> tuple[BlockRow, ...]:
+    """A GPU's entities of a block: its label `gpu_uuid`, else what the key begins with.
+
+    Keys lose the UUID in front, and numbers among them are in their order.
+    """
+    found = []
+    for row in block_rows(node, name):
+        head, _, rest = row.key.partition("/")
+        if (row.label("gpu_uuid") or head) == uuid:
+            found.append(row._replace(key=rest or row.key))
+    return tuple(sorted(found, key=lambda row: (len(row.key), row.key)))
+
+
+def host_row(node: Node) -> BlockRow:
+    """The node's own values."""
+    block = node.block or node.blocks.get("node", EMPTY_BLOCK)
+    return BlockRow(node.name, block if block.keys else _NOTHING, 0, node.is_stale)
+
+
+_NOTHING = EMPTY_BLOCK._replace(keys=("",))

@@ -1,0 +1,158 @@
+"""What the views in sections share: one GPU, one node."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpumon.report.columns import Cell, Tone
+from gpumon.report.passages import all_errors, error_lines, paragraph
+from gpumon.report.sections import Section, line_entries
+from gpumon.tui.screens.view import View
+from gpumon.tui.widgets.sections import Sections
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from gpumon.report.columns import Column, Line
+    from gpumon.report.digest import Digest
+
+
+class SectionView(View):
+    """Facts on top, sections below, all in one text that scrolls."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.list = Sections()
+
+    def body(self) -> Sections:
+        """The sections."""
+        return self.list
+
+    # To be given by each view
+
+    def head_lines(self, digest: Digest, width: int) -> list[Line]:
+        """Facts above the first section; empty where what is shown is gone."""
+        raise NotImplementedError
+
+    def sections(self, digest: Digest, width: int) -> list[Section]:
+        """What is shown below."""
+        raise NotImplementedError
+
+    def gone_words(self) -> tuple[str, ...]:
+        """What to say when the subject is no longer listed."""
+        raise NotImplementedError
+
+    def open_entry(self, opens: str) -> None:
+        """Open what a line names: `gpu:UUID`, `job:ID`; empty: a line that names nothing."""
+        raise NotImplementedError
+
+    # Drawing
+
+    def draw(self) -> None:
+        """Hand the sections of the tick to the widget."""
+        # One column is the scrollbar's.
+        width = max(20, self.size.width - 2)
+        digest = self.digest
+        if digest is None:
+            self.list.show((), [(), *_indented(paragraph("Waiting …", width, Tone.DIM))])
+            return
+        head = self.head_lines(digest, width)
+        if not head:
+            self.list.show((), self._gone(digest, width))
+            return
+        top = Section("", line_entries(head, "head"))
+        self.list.show((top, *self.sections(digest, width)), self._nothing(width))
+
+    def _gone(self, digest: Digest, width: int) -> list[Line]:
+        first, *rest = self.gone_words()
+        lines: list[Line] = [(), *_indented(paragraph(first, width, Tone.STRONG))]
+        for words in rest:
+            lines += _indented(paragraph(words, width, Tone.PLAIN, "→ ", "  "))
+        errors = all_errors(digest.tick)
+        if errors:
+            lines += [(), *_indented(error_lines(errors, width, most=5))]
+        return lines
+
+    def _nothing(self, width: int) -> list[Line]:
+        text = f"No line contains “{self.needle()}”. Esc clears the filter."
+        return [(), *_indented(paragraph(text, width))]
+
+    # Filter
+
+    def needle(self) -> str:
+        """The text that lines must contain."""
+        return self.list.needle
+
+    def apply_needle(self, needle: str) -> None:
+        """Show only lines with this text."""
+        self.list.set_needle(needle)
+        self.list.notice = self._nothing(max(20, self.size.width - 2))
+
+    # Actions
+
+    def action_open(self) -> None:
+        """Open what the cursor is on."""
+        entry = self.list.current
+        self.open_entry(entry.opens if entry else "")
+
+    def on_sections_opened(self) -> None:
+        """A click on the cursor opens."""
+        self.action_open()
+
+    def open_job(self, job_id: str) -> None:
+        """Open a job that is listed, unless one came from it."""
+        from gpumon.tui.screens.job import JobScreen
+
+        view = self.digest.tick.job(job_id) if self.digest else None
+        if view is None:
+            return
+        below = self.app.screen_stack[-2] if len(self.app.screen_stack) > 1 else None
+        if isinstance(below, JobScreen) and below.job_id == job_id:
+            self.app.pop_screen()
+        else:
+            self.app.push_screen(JobScreen(job_id, view.job.label))
+
+    def action_section(self, key: str) -> None:
+        """To the section with this number."""
+        self.list.jump(int(key))
+
+    def action_next_section(self) -> None:
+        """To the next section."""
+        self.list.jump_by(1)
+
+    def action_previous_section(self) -> None:
+        """To the section above."""
+        self.list.jump_by(-1)
+
+    def action_down(self) -> None:
+        """Down one line."""
+        self.list.move_by(1)
+
+    def action_up(self) -> None:
+        """Up one line."""
+        self.list.move_by(-1)
+
+    def action_page_down(self) -> None:
+        """Down one page."""
+        self.list.move_page(1)
+
+    def action_page_up(self) -> None:
+        """Up one page."""
+        self.list.move_page(-1)
+
+    def action_top(self) -> None:
+        """To the first line."""
+        self.list.move_to_end(is_last=False)
+
+    def action_bottom(self) -> None:
+        """To the last line."""
+        self.list.move_to_end(is_last=True)
+
+
+def _indented(lines: list[Line]) -> list[Line]:
+    return [(Cell(" "), *line) for line in lines]
+
+
+def explained(*tables: Iterable[Column]) -> Sequence[tuple[str, str]]:  # type: ignore[type-arg]
+    """Titles and meanings of the columns of several tables."""
+    return [(column.title, column.doc) for table in tables for column in table]
