@@ -63,9 +63,10 @@ def ailments_of(nodes: Sequence[SimNode]) -> Ailments:
     return Ailments(link, port, None if drained is None else Spot(drained, min(2, gpus - 1)))
 
 
-def replays_of(link_bytes: int) -> int:
-    """Packets sent again after so much traffic over the broken link."""
-    return int(link_bytes / BYTES_PER_REPLAY)
+def replays_of(node: SimNode, link: Spot, nvlink_tx_bytes: int) -> int:
+    """Packets that the broken link of a GPU sent again, by the counter of all its links."""
+    since = nvlink_tx_bytes - node.gpus[link.gpu].nvlink_base_bytes
+    return max(0, int(since / node.board.links / BYTES_PER_REPLAY))
 
 
 def xids_between(after: float, until: float, origin: float) -> list[tuple[float, int]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from gpumon.model.fields import CATALOGUE
 
@@ -17,9 +17,12 @@ if TYPE_CHECKING:
     Missing = dict[tuple[str, int], Reason]
 
 
+_CODES: Final = {key: "q" if field.kind.is_integer else "d" for key, field in CATALOGUE.items()}
+
+
 def code_of(key: str) -> str:
     """Type code of a field's column."""
-    return "q" if CATALOGUE[key].kind.is_integer else "d"
+    return _CODES[key]
 
 
 def column(key: str, values: Iterable[float]) -> Column:

@@ -126,6 +126,7 @@ class GpuBlocks:
     def __init__(self, fleet: Fleet) -> None:
         """Nothing is made yet."""
         self._fleet = fleet
+        self._of_board: dict[str, Columns] = {}
         self._fixed: dict[int, tuple[Columns, dict[str, tuple[str | None, ...]]]] = {}
         self._missing: dict[tuple[str, int], Missing] = {}
 
@@ -134,7 +135,7 @@ class GpuBlocks:
         rows = [_row(node, gpu, reading) for gpu, reading in zip(node.gpus, readings, strict=True)]
         fixed = self._fixed.get(node.number)
         if fixed is None:
-            fixed = self._fixed[node.number] = (_fixed_columns(node), _labels(node))
+            fixed = self._fixed[node.number] = (self._fixed_columns(node), _labels(node))
         columns = dict(fixed[0])
         for key, code, values in zip(_KEYS, _CODES, zip(*rows, strict=True), strict=True):
             columns[key] = array(code, values)
@@ -147,6 +148,15 @@ class GpuBlocks:
             for key in (*GPM_KEYS, "temp_margin_c"):
                 del columns[key]
         return Block(tuple(gpu.uuid for gpu in node.gpus), columns, fixed[1], self._reasons(node))
+
+    def _fixed_columns(self, node: SimNode) -> Columns:
+        board, rows = node.board, len(node.gpus)
+        if board.name not in self._of_board:
+            self._of_board[board.name] = same(_of_board(board), rows)
+        return self._of_board[board.name] | {
+            "index": array("q", [gpu.index for gpu in node.gpus]),
+            "minor_number": array("q", [gpu.minor for gpu in node.gpus]),
+        }
 
     def _reasons(self, node: SimNode) -> Missing:
         key = (node.board.name, len(node.gpus))
@@ -162,7 +172,7 @@ class GpuBlocks:
         link, memory = self._fleet.ailments.link, self._fleet.ailments.memory
         if link is not None and link.node == node.number:
             total = int(columns["nvlink_tx_bytes"][link.gpu])
-            replays = replays_of(total // node.board.links)
+            replays = replays_of(node, link, total)
             for key, count in (
                 ("nvlink_replay_count", replays),
                 ("nvlink_crc_flit_count", replays),
@@ -187,8 +197,8 @@ def _with(column: array[float] | array[int], row: int, value: int) -> array[int]
     return array("q", values)
 
 
-def _fixed_columns(node: SimNode) -> Columns:
-    board, rows = node.board, len(node.gpus)
+def _of_board(board: Board) -> dict[str, float]:
+    """What every board of a kind answers alike."""
     values: dict[str, float] = {
         **dict.fromkeys(_ZERO_KEYS, 0),
         "mem_total_bytes": board.mem_total_bytes,
@@ -216,10 +226,7 @@ def _fixed_columns(node: SimNode) -> Columns:
     if board.has_gpm:
         values |= dict.fromkeys(_RESTING_KEYS, 0.0)
         values |= dict(zip(_FABRIC_KEYS, (3, 0, 0, 1), strict=True))
-    return same(values, rows) | {
-        "index": array("q", [gpu.index for gpu in node.gpus]),
-        "minor_number": array("q", [gpu.minor for gpu in node.gpus]),
-    }
+    return values
 
 
 def _labels(node: SimNode) -> dict[str, tuple[str | None, ...]]:
@@ -278,8 +285,8 @@ def _row(node: SimNode, gpu: SimGpu, reading: Reading) -> tuple[float, ...]:
         int(base * 3.0 + pcie_rx),
         max(0.0, means[PCIE_TX]),
         max(0.0, means[PCIE_RX]),
-        int(base * 40.0 + nvlink_tx),
-        int(base * 40.0 + nvlink_rx),
+        int(gpu.nvlink_base_bytes + nvlink_tx),
+        int(gpu.nvlink_base_bytes + nvlink_rx),
         max(0.0, means[NVLINK_TX]),
         max(0.0, means[NVLINK_RX]),
         1.0 if has_process else 0.0,

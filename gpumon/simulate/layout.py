@@ -40,6 +40,11 @@ class SimGpu:
     """Reading of the power cap's time counter when the simulation begins."""
     serial: str
 
+    @property
+    def nvlink_base_bytes(self) -> float:
+        """What it had sent, and received, over all links when the simulation begins."""
+        return 40.0 * self.traffic_base_bytes
+
 
 @dataclass(frozen=True, slots=True)
 class SimNode:

@@ -64,7 +64,7 @@ class LinkBlocks:
         ill = self._fleet.ailments.link
         if ill is not None and ill.node == node.number:
             row = ill.gpu * board.links + ill.part
-            replays = replays_of(int(gpus.columns["nvlink_tx_bytes"][ill.gpu]) // board.links)
+            replays = replays_of(node, ill, int(gpus.columns["nvlink_tx_bytes"][ill.gpu]))
             counts = (replays, replays // REPLAYS_PER_RECOVERY, replays)
             for key, count in zip(_ERROR_KEYS, counts, strict=True):
                 errors = array("q", [0]) * len(self._keys[node.number])

@@ -45,7 +45,11 @@ def queue_records(fleet: Fleet, now: float) -> QueueRecords:
     for job in running:
         for spot in job.spots:
             held[spot.node] = held.get(spot.node, 0) + len(spot.gpus)
-    nodes = [_slurm_node(node, held.get(node.number, 0)) for node in fleet.nodes]
+    memory = fleet.ailments.memory
+    broken = None if memory is None else memory.node
+    nodes = [
+        _slurm_node(node, held.get(node.number, 0), node.number == broken) for node in fleet.nodes
+    ]
     lost = down_node(len(fleet.nodes))
     nodes.append(
         SlurmNode(
@@ -196,7 +200,7 @@ def _pending_job(job: SimJob, job_id: str, label: str, reason: str) -> Job:
     )
 
 
-def _slurm_node(node: SimNode, held: int) -> SlurmNode:
+def _slurm_node(node: SimNode, held: int, is_broken: bool) -> SlurmNode:
     total = len(node.gpus)
     state = "idle" if not held else "allocated" if held == total else "mixed"
     return SlurmNode(
@@ -206,5 +210,7 @@ def _slurm_node(node: SimNode, held: int) -> SlurmNode:
         "idle+drain" if node.is_drained else state,
         total,
         tuple(f"/dev/nvidia{number}" for number in range(total)),
-        "kernel update" if node.is_drained else "",
+        ("GPU memory row remap pending" if is_broken else "kernel update")
+        if node.is_drained
+        else "",
     )
