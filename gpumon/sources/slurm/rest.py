@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import httpx
 
+from gpumon.model.text import plain
 from gpumon.sources.slurm import failures, rest_failures, token
 from gpumon.sources.slurm.failures import CommandFailedError
 from gpumon.sources.slurm.json_values import NotAnObjectError, parse_object, records
@@ -153,7 +154,7 @@ class RestClient:
         self, what: str, version: str, newer_than: int | None, headers: dict[str, str]
     ) -> _Reply:
         """One request and its whole answer."""
-        place = self._address.socket_path or self._address.base_url
+        place = plain(self._address.socket_path) or self._address.base_url
         deadline = self._clock.monotonic() + self._timeout_s
         try:
             with self._client().stream(

@@ -7,11 +7,12 @@ import binascii
 import os
 import pwd
 import re
+import shlex
 import stat
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gpumon.model.frame import SourceError
+from gpumon.model.text import plain
 from gpumon.sources.slurm.failures import CommandFailedError
 from gpumon.sources.slurm.json_values import NotAnObjectError, number, parse_object
 
@@ -54,7 +55,7 @@ def read_token(token_file: str, environ: Mapping[str, str]) -> Token | None:
         CommandFailedError: there is one that cannot or must not be used.
     """
     if token_file:
-        return _token(_read(token_file), f"the token file {token_file}")
+        return _token(_read(token_file), f"the token file {plain(token_file)}")
     found = environ.get(VARIABLE, "")
     return _token(found, VARIABLE) if found.strip() else None
 
@@ -70,22 +71,25 @@ def missing() -> SourceError:
 
 def _read(path: str) -> str:
     """Text of a file that nobody else may read."""
+    shown = plain(path)
     try:
         # Not to wait for a writer where the path is a pipe.
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
         raise _unusable(
-            f"the token file {path} cannot be read: {error.strerror}", "check its path and owner"
+            f"the token file {shown} cannot be read: {error.strerror}", "check its path and owner"
         ) from None
-    with open(fd, "rb") as file:  # noqa: PTH123  the descriptor is what is checked and read
+    try:
         state = os.fstat(fd)
         if not stat.S_ISREG(state.st_mode):
-            raise _unusable(f"the token file {path} is no regular file", "name another one")
+            raise _unusable(f"the token file {shown} is no regular file", "name another one")
         if state.st_mode & _OTHERS or state.st_uid not in (os.geteuid(), 0):
             raise _unusable(
-                f"the token file {path} is open to others", f"`chmod 600 {Path(path).name}`"
+                f"the token file {shown} is open to others", f"`chmod 600 {shlex.quote(shown)}`"
             )
-        return file.read(MAX_BYTES).decode("ascii", "replace")
+        return os.read(fd, MAX_BYTES).decode("ascii", "replace")
+    finally:
+        os.close(fd)
 
 
 def _token(text: str, source: str) -> Token:
