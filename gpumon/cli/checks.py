@@ -7,9 +7,11 @@ import shutil
 import subprocess
 from importlib import metadata
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
+from gpumon.cli.check import ABSENT, FAULT, LESS, OK, Check
 from gpumon.fleet.sampler import Sampler
+from gpumon.model.missing import Reason
 from gpumon.model.text import plain
 from gpumon.sources.slurm import gres_conf
 from gpumon.sources.source import SystemClock
@@ -20,20 +22,10 @@ if TYPE_CHECKING:
 
     from gpumon.model.tick import Tick
 
-OK: Final = "ok"
-ABSENT: Final = "absent"
-"""Not there, which is no fault: a login node has no driver, a workstation no Slurm."""
-FAULT: Final = "fault"
-
-
-class Check(NamedTuple):
-    """One line of the doctor."""
-
-    what: str
-    state: str
-    """`ok`, `absent` or `fault`."""
-    says: str
-    way_out: str = ""
+TESTED_BINDING: Final = "13"
+"""Major version of nvidia-ml-py that the tests run with."""
+TESTED_DRIVERS: Final = (470, 570)
+"""Oldest and newest driver branch whose answers the tests replay."""
 
 
 def binding() -> Check:
@@ -52,7 +44,8 @@ def binding() -> Check:
             f"the old package `pynvml` shadows nvidia-ml-py ({spec.origin})",
             "pip uninstall pynvml, then pip install --force-reinstall nvidia-ml-py",
         )
-    return Check("binding", OK, f"nvidia-ml-py {version}")
+    note = "" if version.partition(".")[0] == TESTED_BINDING else f", tested is {TESTED_BINDING}"
+    return Check("binding", OK, f"nvidia-ml-py {plain(version)}{note}")
 
 
 def _look(target: Target) -> Tick:
@@ -67,7 +60,11 @@ def _look(target: Target) -> Tick:
 
 def driver() -> Iterator[Check]:
     """What the local probe says of this machine's driver and GPUs."""
-    tick = _look(Target("local", "local"))
+    yield from of_driver(_look(Target("local", "local")))
+
+
+def of_driver(tick: Tick) -> Iterator[Check]:
+    """What a look at this machine says of its driver, GPUs and permissions."""
     for error in tick.errors:
         state = ABSENT if "Shared Library Not Found" in error.message else FAULT
         yield Check("driver", state, f"{error.where}: {error.message}", error.hint)
@@ -76,7 +73,10 @@ def driver() -> Iterator[Check]:
     block = next(iter(tick.nodes.values())).block
     version = block.label("driver_version", 0) if block else None
     names = sorted({gpu.label("name") or "unknown GPU" for gpu in tick.gpus.values()})
-    yield Check("driver", OK, f"{version or 'unknown'}, {len(tick.gpus)} GPUs: {', '.join(names)}")
+    says = f"{version or 'unknown'}{_tested(version)}, {len(tick.gpus)} GPUs: {', '.join(names)}"
+    yield Check("driver", OK, says)
+    yield gpm(tick)
+    yield from persistence(tick)
     hidden = [
         process
         for gpu in tick.gpus.values()
@@ -85,11 +85,58 @@ def driver() -> Iterator[Check]:
     ]
     if hidden:
         yield Check(
-            "processes",
-            FAULT,
+            "gpu ranks",
+            LESS,
             f"the ranks of {len(hidden)} GPU processes are hidden: {hidden[0].why}",
             "their owner or root sees them; gpumon shows them without rank",
         )
+
+
+def _tested(version: str | None) -> str:
+    """A remark on a driver of a branch that the tests know nothing of."""
+    branch = (version or "").partition(".")[0]
+    if not branch.isdecimal() or TESTED_DRIVERS[0] <= int(branch) <= TESTED_DRIVERS[1]:
+        return ""
+    age = "older" if int(branch) < TESTED_DRIVERS[0] else "newer"
+    return f" ({age} than those tested, {TESTED_DRIVERS[0]} to {TESTED_DRIVERS[1]})"
+
+
+def gpm(tick: Tick) -> Check:
+    """Whether the driver gives performance counters, on which most verdicts rest."""
+    reasons = [gpu.reason("sm_active_ratio") for gpu in tick.gpus.values()]
+    refused = reasons.count(Reason.NO_PERMISSION)
+    lacking = reasons.count(Reason.NOT_SUPPORTED)
+    if refused:
+        return Check(
+            "GPM",
+            LESS,
+            f"refused on {refused} GPUs: SM, occupancy, tensor and memory activity are hidden",
+            "an administrator sets NVreg_RestrictProfilingToAdminUsers=0 for the module nvidia",
+        )
+    if lacking:
+        return Check(
+            "GPM",
+            ABSENT,
+            f"{lacking} of {len(reasons)} GPUs have none (it comes with Hopper): how busy their "
+            "SMs are is not known, only whether a kernel runs",
+        )
+    return Check("GPM", OK, "performance counters answer")
+
+
+def persistence(tick: Tick) -> Iterator[Check]:
+    """Whether the driver stays loaded while nobody uses it."""
+    modes = [gpu.value("persistence_mode") for gpu in tick.gpus.values()]
+    off = modes.count(0)
+    if off:
+        yield Check(
+            "persistence",
+            LESS,
+            f"off on {off} GPUs: the driver unloads between users, so first answers take seconds "
+            "and counters start anew",
+            "an administrator enables nvidia-persistenced, or runs nvidia-smi -pm 1",
+        )
+    elif modes.count(1):
+        yield Check("persistence", OK, "on")
 
 
 def slurm() -> Iterator[Check]:

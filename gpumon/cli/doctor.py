@@ -6,7 +6,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Final
 
-from gpumon.cli import checks
+from gpumon.cli import check, checks, permissions
 from gpumon.cli.exits import DONE, NOTHING_READ, USAGE, narrate
 from gpumon.cli.options import Parser
 from gpumon.sources.target import TargetError, parse
@@ -14,10 +14,15 @@ from gpumon.sources.target import TargetError, parse
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpumon.cli.checks import Check
+    from gpumon.cli.check import Check
     from gpumon.sources.target import Target
 
-_SIGNS: Final = {checks.OK: "ok    ", checks.ABSENT: "absent", checks.FAULT: "FAULT "}
+_SIGNS: Final = {
+    check.OK: "ok    ",
+    check.ABSENT: "absent",
+    check.LESS: "less  ",
+    check.FAULT: "FAULT ",
+}
 
 
 def doctor(words: list[str]) -> int:
@@ -32,27 +37,28 @@ def doctor(words: list[str]) -> int:
         narrate(str(error))
         return USAGE
     found: list[Check] = []
-    for check in _every(targets):
-        found.append(check)
+    for one in _every(targets):
+        found.append(one)
         if not options.json:
-            sys.stdout.write(_line(check))
+            sys.stdout.write(_line(one))
             sys.stdout.flush()
     if options.json:
-        document = {"schema": "gpumon-doctor/1", "checks": [check._asdict() for check in found]}
+        document = {"schema": "gpumon-doctor/1", "checks": [one._asdict() for one in found]}
         sys.stdout.write(json.dumps(document, indent=2) + "\n")
-    is_faulty = any(check.state == checks.FAULT for check in found)
+    is_faulty = any(one.state == check.FAULT for one in found)
     return NOTHING_READ if is_faulty else DONE
 
 
 def _every(targets: list[Target]) -> Iterator[Check]:
     yield checks.binding()
     yield from checks.driver()
+    yield from permissions.every()
     yield from checks.slurm()
     yield checks.ssh()
     for asked in targets:
         yield from checks.target(asked)
 
 
-def _line(check: Check) -> str:
-    way_out = f" -> {check.way_out}" if check.way_out else ""
-    return f"{_SIGNS[check.state]}  {check.what:<10}  {check.says}{way_out}\n"
+def _line(one: Check) -> str:
+    way_out = f" -> {one.way_out}" if one.way_out else ""
+    return f"{_SIGNS[one.state]}  {one.what:<11}  {one.says}{way_out}\n"
