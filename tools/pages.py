@@ -18,6 +18,7 @@ import json
 import os
 import re
 import sys
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -25,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gpumon.cli import main as gpumon
 from gpumon.detect import registry
 from gpumon.detect.contract import declaration_of, parameters
-from gpumon.model.fields import CATALOGUE, CLOCK_EVENT_REASONS
+from gpumon.model.fields import CATALOGUE, CLOCK_EVENT_REASONS, LABELS
 from gpumon.report.field_columns import FIELD_COLUMNS
 from gpumon.report.gpu_columns import FLEET_COLUMNS
 from gpumon.report.host_columns import FILESYSTEM_COLUMNS, JOB_USE_COLUMNS, PORT_COLUMNS
@@ -194,10 +195,7 @@ def _type(form: dict[str, Any]) -> str:
 
 
 BLOCKS: Final[dict[str, Callable[[], str]]] = {
-    "fields of gpu": lambda: fields("gpu"),
-    "fields of context": lambda: fields("context"),
-    "fields of process": lambda: fields("process"),
-    "fields of node": lambda: fields("node"),
+    **{f"fields of {block}": partial(fields, block) for block in LABELS},
     "clock events": clock_events,
     "reasons": reasons,
     "columns of jobs": lambda: columns(JOB_COLUMNS),
