@@ -59,6 +59,8 @@ class Driver:
         self.abandoned: Set[int] = set()
         self.calls: Dict[str, int] = {}
         self.slowest: Optional[Tuple[str, str, float]] = None
+        self.failures: Dict[str, str] = {}
+        """By GPU, what failed last for another reason than the known ones."""
         self._unsupported: Set[Tuple[Any, ...]] = set()
 
     def call(self, name: str, gpu: str, *arguments: Any) -> Any:
@@ -104,7 +106,10 @@ class Driver:
             return getattr(pynvml, name)(*arguments)
         except pynvml.NVMLError as error:
             reason = REASONS.get(error.value, FAILED)
-            raise NoValueError(reason, "%s: %s" % (name, error), error.value) from None
+            message = "%s: %s" % (name, error)
+            if reason == FAILED:
+                self.failures[gpu] = message
+            raise NoValueError(reason, message, error.value) from None
         except pynvml.NVMLLibraryMismatchError:
             raise NoValueError(NOT_SUPPORTED, name) from None
         finally:
@@ -154,6 +159,10 @@ class Batch:
             answers: List[Any] = [missing.reason] * len(fields)
         else:
             answers = [_answer(value) for value in found]
+            for (field, _, _, _), answer, value in zip(fields, answers, found):
+                if answer == FAILED:
+                    message = "field %d: return code %d" % (field, value.nvmlReturn)
+                    self._driver.failures[self._gpu] = message
         self.fields = [f for f, answer in zip(fields, answers) if answer != NOT_SUPPORTED]
         return list(zip(fields, answers))
 

@@ -31,6 +31,8 @@ POLL_S = 0.1
 RETRY_S = 10.0
 """A driver that could not be opened is tried again this often."""
 
+REFUSED = "look at dmesg and nvidia-smi on the node; the GPU may need a reset"
+
 WEDGED = "the driver may be wedged; look at dmesg and nvidia-smi on the node"
 
 
@@ -137,17 +139,20 @@ class Sweeper:
             look = fresh.get(gpu.uuid)
             if look is None:
                 look = unread(gpu, self.driver.monotonic())
+            elif FAILED in look.row.missing.values():
+                told = self.driver.failures.get(gpu.uuid, "a reading failed")
+                errors.append({"where": "GPU %s" % gpu.uuid, "message": told, "hint": REFUSED})
             looks[gpu.uuid] = look
             rows.append(look.row)
             contexts.extend(look.contexts)
             links.extend(look.links)
             instances.extend(look.instances)
-        told, self._told = self._told, looks
+        before, self._told = self._told, looks
         return Taken(
             rows,
             contexts,
-            links if is_new(told, looks, "links") else None,
-            instances if is_new(told, looks, "instances") else None,
+            links if is_new(before, looks, "links") else None,
+            instances if is_new(before, looks, "instances") else None,
             events,
             errors,
         )
@@ -250,7 +255,8 @@ class Sweeper:
             self._events_shown = rows
             if self._events.dropped:
                 told = "%d events were too many to show" % self._events.dropped
-                self._standing["events"] = {"where": "NVML", "message": told, "hint": WEDGED}
+                hint = "the kernel log of the node has them all: dmesg"
+                self._standing["events"] = {"where": "NVML", "message": told, "hint": hint}
 
     def _open(self) -> None:
         try:

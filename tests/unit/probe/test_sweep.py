@@ -145,6 +145,17 @@ def test_a_driver_that_hangs_while_it_is_opened_is_named(standin: Start) -> None
     assert "nvmlInit" in error.message
 
 
+def test_waiting_for_events_that_hangs_costs_the_events_only(standin: Start) -> None:
+    node = standin("h100", gpus=2)
+    node.state.hang("nvmlEventSetWait_v2")
+    node.state.write()
+    with Probe() as probe:
+        frame = probe.frame(lambda frame: bool(frame.errors))
+        later = probe.frame()
+    assert present(frame) == present(later) == [True, True]
+    assert "nvmlEventSetWait_v2" in frame.errors[0].message
+
+
 class Late:
     """A driver of which one call waits until the test lets it return."""
 

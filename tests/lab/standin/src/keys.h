@@ -8,7 +8,7 @@
 
 #define GLOBAL_STRINGS(X) X(driver_version) X(nvml_version) X(devices) X(counts)
 
-#define GPU_STRINGS(X) X(name) X(uuid) X(serial) X(pci_bus_id) X(vbios) X(part_number)
+#define GPU_STRINGS(X) X(name) X(uuid) X(serial) X(pci_bus_id) X(vbios) X(part_number) X(fabric_cluster)
 
 #define GPU_NUMBERS(X)                                                                         \
     /* identity */                                                                             \

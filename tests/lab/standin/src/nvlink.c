@@ -1,4 +1,5 @@
 /* NVLink state and traffic. Counters are base + rate x age, so every process of a node reads the same. */
+#include <stdio.h>
 #include <string.h>
 
 #include "standin.h"
@@ -138,6 +139,8 @@ nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t device, Fabric *out)
     if (gpu->fabric_state == ABSENT)
         return answer(NOT_SUPPORTED);
     memset(out->cluster, 0, sizeof out->cluster);
+    for (size_t i = 0; i < sizeof out->cluster && i * 2 < strlen(gpu->fabric_cluster); i++)
+        sscanf(gpu->fabric_cluster + i * 2, "%2hhx", &out->cluster[i]);
     out->status = SUCCESS;
     out->clique = gpu->fabric_clique == ABSENT ? 0 : (unsigned)gpu->fabric_clique;
     out->state = (unsigned)gpu->fabric_state;
