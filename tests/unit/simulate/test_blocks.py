@@ -15,6 +15,8 @@ from gpumon.model.missing import Reason
 from gpumon.simulate.ailments import NIC_DOWN, NVLINK_DEGRADED, REMAP_PENDING, XIDS
 from gpumon.simulate.fleet import Fleet
 from gpumon.simulate.frames import FrameMaker
+from gpumon.simulate.phase import FABRIC
+from gpumon.simulate.timeline import Spans
 
 if TYPE_CHECKING:
     from gpumon.model.frame import Block, Frame
@@ -178,18 +180,42 @@ def test_ports_carry_what_the_gpus_exchange_between_nodes() -> None:
     several = [job for job in fleet().running(ORIGIN + 7_777.0) if len(job.spots) > 1]
     talking = {fleet().nodes[spot.node].name for job in several for spot in job.spots}
     assert talking
-    for frame in frames(7_777.0):
+    spans = Spans(ORIGIN + 7_777.0, 1.0)
+    for node, frame in zip(fleet().nodes, frames(7_777.0), strict=True):
+        exchanged = sum(reading.means[FABRIC] for reading in fleet().read(node, spans))
         ports = frame.block("nic")
         rates = [
             value
             for row, (_, value) in enumerate(present(ports, "nic_tx_bytes_per_s"))
             if ports.label("link_layer", row) == "InfiniBand"
         ]
-        assert (sum(rates) > 1e8) == (frame.node in talking), frame.node
+        assert sum(rates) == pytest.approx(exchanged, abs=1.0)
+        assert (exchanged > 1e8) == (frame.node in talking), frame.node
         for row in range(len(ports.keys)):
             speed = ports.value("nic_speed_gbps", row)
             assert speed is not None
             assert (ports.value("nic_tx_bytes_per_s", row) or 0.0) <= speed * 1e9 / 8
+
+
+def test_a_dead_ports_traffic_goes_over_the_others() -> None:
+    dead = fleet().ailments.port
+    assert dead is not None
+    node = fleet().nodes[dead.node]
+    maker = FrameMaker(fleet(), "demo")
+    for step in range(200):
+        now = ORIGIN + step * 900.0
+        frame = maker.frames(now, 1.0)[dead.node]
+        readings = fleet().read(node, Spans(now, 1.0))
+        wanted = [reading.means[FABRIC] for reading in readings]
+        if wanted[dead.gpu] < 1e8:
+            continue
+        ports = frame.block("nic")
+        for port, own in enumerate(wanted):
+            carried = ports.value("nic_tx_bytes_per_s", port)
+            share = own + wanted[dead.gpu] / (len(wanted) - 1)
+            assert carried == pytest.approx(0.0 if port == dead.gpu else share)
+        return
+    pytest.fail("no job with several nodes ever came to the node with the dead port")
 
 
 def test_storage_ports_carry_what_the_mounts_read() -> None:

@@ -209,6 +209,8 @@ def test_node_states(frames: list[Frame]) -> None:
     states = {node.name: node.state for node in queue.nodes}
     assert states["gpu006"] == "idle+drain"
     assert states["gpu007"] == "down+not_responding"
+    reasons = {node.name: node.reason for node in queue.nodes}
+    assert reasons["gpu006"] == "GPU memory row remap pending"
     assert states["gpu001"] == "allocated"
     assert not nodes_of(frames)[5].block("process").keys
 
