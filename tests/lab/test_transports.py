@@ -1,0 +1,273 @@
+"""Ways to the nodes: ssh, a step of the user's own job, and both through a login node."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import contextmanager
+
+import pytest
+
+from tests.lab.layout import HEAD
+
+LEASE_S = 30
+"""Without a word from the monitor a probe ends itself after this long (DESIGN section 6)."""
+
+PROBE = "b=sys.stdin.buffer"
+"""Part of the fixed command line that every probe is started with."""
+
+KEYS = "/home/alice/.ssh/authorized_keys"
+KNOWN = "/home/alice/.ssh/known_hosts"
+
+
+@pytest.fixture(scope="module")
+def gpumon(cluster):
+    """The command that starts gpumon in the lab."""
+    return str(cluster.install_gpumon())
+
+
+def look(cluster, gpumon, *words, user="alice", node=HEAD, env=None):
+    argv = [gpumon, "--json", "--for", "0", *words]
+    done = cluster.run_as(user, argv, node, env=env, check=False)
+    assert "Traceback" not in done.stderr
+    return json.loads(done.stdout)
+
+
+def job_of(document, job_id):
+    (job,) = [job for job in document["jobs"] if job["job_id"] == str(job_id)]
+    return job
+
+
+def allowed(cluster, job_id, node):
+    """UUIDs that the kernel lets a job open on a node: the truth about what it holds."""
+    step = ["srun", f"--jobid={job_id}", "--overlap", "-N1", "-n1", "-w", node]
+    every = ",".join(map(str, range(8)))
+    program = ["/usr/bin/python3", str(cluster.layout.workload), "--seconds", "0"]
+    found = []
+    for index in every.split(","):
+        done = cluster.run_as("alice", [*step, *program, "--index", index], check=False)
+        found += [u for line in done.stdout.splitlines() for u in json.loads(line)["gpu_uuids"]]
+    return sorted(found)
+
+
+def probes(cluster, node):
+    """PIDs of the Python processes on a node that run a probe."""
+    found = cluster.run_on(node, ["pgrep", "-f", f"^[^ ]*python.*{PROBE}"], check=False)
+    return set(found.stdout.split())
+
+
+def steps(cluster, job_id):
+    """Steps of a job that gpumon started, as the accounting keeps them."""
+    words = ["sacct", "-n", "-P", "-j", str(job_id), "-o", "JobID,JobName,State"]
+    lines = cluster.run_as("alice", words).stdout.splitlines()
+    return [line.split("|") for line in lines if line.split("|")[1] == "gpumon"]
+
+
+def live(document, *names):
+    ages = {node["name"]: node["age_s"] for node in document["nodes"] if not node["stale"]}
+    return all(ages.get(name) is not None for name in names)
+
+
+@pytest.fixture
+def uneven(cluster, submit):
+    """A running job of alice's with three GPUs on gpu01 and on gpu03, whose order is shuffled."""
+    other = submit("alice", "sleep 900", "-n1", "--gres=gpu:2", "-w", "gpu03")
+    cluster.wait_job(other, ["RUNNING"])
+    job_id = submit("alice", "sleep 900", "-N2", "-n2", "--gres=gpu:3", "-w", "gpu[01,03]")
+    cluster.wait_job(job_id, ["RUNNING"])
+    return job_id
+
+
+@contextmanager
+def without(cluster, file, node=HEAD):
+    """A file that is away for a while."""
+    cluster.run_on(node, ["mv", file, f"{file}.kept"])
+    try:
+        yield
+    finally:
+        cluster.run_on(node, ["mv", f"{file}.kept", file])
+
+
+@contextmanager
+def watching(cluster, gpumon, *words):
+    """A gpumon that streams documents."""
+    process = cluster.popen_as("alice", [gpumon, "--watch", "1", *words])
+    try:
+        yield process
+    finally:
+        cluster.signal(process)
+        process.kill()
+        process.communicate()
+
+
+def next_document(process, holds, seconds=60):
+    """The first document of a stream for which something holds."""
+    deadline = time.monotonic() + seconds
+    document = None
+    while time.monotonic() < deadline:
+        document = json.loads(process.stdout.readline())
+        if holds(document):
+            return document
+    raise AssertionError(f"no such document; the last errors: {document and document['errors']}")
+
+
+def gone(cluster, node, old, seconds):
+    cluster.wait_until(
+        lambda: not (probes(cluster, node) & old), f"probes {old} of {node} gone", seconds
+    )
+
+
+def test_one_step_reads_the_gpus_of_all_nodes_of_a_job_and_is_told(cluster, gpumon, uneven):
+    document = look(cluster, gpumon, "--job", str(uneven), "slurm?nodes=srun")
+    seen = {n["name"]: sorted(gpu["uuid"] for gpu in n["gpus"]) for n in document["nodes"]}
+    truth = {name: allowed(cluster, uneven, name) for name in ("gpu01", "gpu03")}
+    assert {name: len(uuids) for name, uuids in truth.items()} == {"gpu01": 3, "gpu03": 3}
+    assert seen["gpu01"] == truth["gpu01"]
+    assert seen["gpu03"] == truth["gpu03"]
+    job = job_of(document, uneven)
+    assert sorted(job["gpus"]) == sorted(truth["gpu01"] + truth["gpu03"])
+    assert job["gpus_unknown"] == 0
+    assert job["contradictions"] == []
+    (note,) = document["errors"]
+    assert f"job {uneven}" in note["message"]
+    assert "accounting" in note["message"]
+    cluster.wait_until(
+        lambda: [s for _, _, s in steps(cluster, uneven)] == ["COMPLETED"], "one step that ended"
+    )
+
+
+def test_two_jobs_on_one_node_keep_their_gpus_apart(cluster, gpumon, uneven):
+    document = look(cluster, gpumon, "slurm?nodes=srun")
+    held = [set(job["gpus"]) for job in document["jobs"] if job["state"] == "RUNNING"]
+    assert sorted(map(len, held)) == [2, 6]
+    assert not held[0] & held[1]
+    for job in document["jobs"]:
+        assert job["gpus_unknown"] == 0
+
+
+def test_refused_keys_are_replaced_by_a_step_of_the_job(cluster, gpumon, uneven):
+    with without(cluster, KEYS):
+        document = look(cluster, gpumon, "--job", str(uneven), "slurm")
+    assert len(job_of(document, uneven)["gpus"]) == 6
+    assert live(document, "gpu01", "gpu03")
+    (note,) = document["errors"]
+    assert note["where"] == "srun"
+    assert len(steps(cluster, uneven)) == 1
+
+
+def test_no_step_in_somebody_elses_job(cluster, gpumon, uneven):
+    with without(cluster, "/home/bob/.ssh/authorized_keys"):
+        document = look(cluster, gpumon, "--job", str(uneven), "slurm", user="bob")
+    refused = [error for error in document["errors"] if "the key is refused" in error["message"]]
+    assert {error["where"] for error in refused} == {"gpu01", "gpu03"}
+    assert steps(cluster, uneven) == []
+
+
+def test_the_step_ends_with_its_job_and_leaves_nothing_to_complain_of(cluster, gpumon, uneven):
+    with watching(cluster, gpumon, "--job", str(uneven), "slurm?nodes=srun") as process:
+        next_document(process, lambda d: live(d, "gpu01", "gpu03"))
+        old = probes(cluster, "gpu01")
+        assert old
+        cluster.cancel(uneven)
+        gone(cluster, "gpu01", old, 10)
+        next_document(process, lambda d: not d["jobs"] or not d["errors"], 50)
+    assert len(steps(cluster, uneven)) == 1
+
+
+def test_no_probe_survives_the_kill_of_srun_and_no_second_step_follows(cluster, gpumon, uneven):
+    with watching(cluster, gpumon, "--job", str(uneven), "slurm?nodes=srun") as process:
+        next_document(process, lambda d: live(d, "gpu01", "gpu03"))
+        old = {node: probes(cluster, node) for node in ("gpu01", "gpu03")}
+        cluster.run_on(HEAD, ["pkill", "-KILL", "-u", "alice", "-f", f"^srun --jobid={uneven} "])
+        next_document(process, lambda d: any("srun in job" in e["message"] for e in d["errors"]))
+        for node, pids in old.items():
+            assert pids
+            gone(cluster, node, pids, LEASE_S + 5)
+        next_document(process, lambda d: True)
+        assert not probes(cluster, "gpu01")
+    assert len(steps(cluster, uneven)) == 1
+
+
+def test_no_probe_of_a_step_survives_the_kill_of_gpumon(cluster, gpumon, uneven):
+    with watching(cluster, gpumon, "--job", str(uneven), "slurm?nodes=srun") as process:
+        next_document(process, lambda d: live(d, "gpu01", "gpu03"))
+        old = {node: probes(cluster, node) for node in ("gpu01", "gpu03")}
+        cluster.signal(process)
+        for node, pids in old.items():
+            assert pids
+            gone(cluster, node, pids, LEASE_S + 5)
+
+
+def test_no_probe_of_a_step_survives_a_cut_cable_and_the_other_node_stays(cluster, gpumon, uneven):
+    with watching(cluster, gpumon, "--job", str(uneven), "slurm?nodes=srun") as process:
+        next_document(process, lambda d: live(d, "gpu01", "gpu03"))
+        old = probes(cluster, "gpu03")
+        cluster.cut_cable("gpu03")
+        try:
+            cut = next_document(process, lambda d: not live(d, "gpu03"))
+            assert live(cut, "gpu01")
+            gone(cluster, "gpu03", old, LEASE_S + 10)
+        finally:
+            cluster.mend_cable("gpu03")
+
+
+def test_inside_a_job_a_filtered_view_has_the_right_uuids(cluster, gpumon, submit):
+    first = submit("alice", "sleep 900", "-n1", "--gres=gpu:2", "-w", "gpu03")
+    cluster.wait_job(first, ["RUNNING"])
+    inside = submit("alice", "sleep 900", "-n1", "--gres=gpu:2", "-w", "gpu03")
+    cluster.wait_job(inside, ["RUNNING"])
+    words = ["srun", f"--jobid={inside}", "--overlap", gpumon, "--json", "--for", "0", "slurm"]
+    document = json.loads(cluster.run_as("alice", words).stdout)
+    assert sorted(job_of(document, inside)["gpus"]) == allowed(cluster, inside, "gpu03")
+    other = job_of(document, first)
+    assert set(other["gpus"]) <= set(allowed(cluster, first, "gpu03"))
+    assert len(other["gpus"]) + other["gpus_unknown"] == 2
+
+
+@pytest.mark.parametrize("ways", ["", "?nodes=srun"])
+def test_behind_a_login_node_all_is_as_it_is_on_it(cluster, gpumon, uneven, ways):
+    near = job_of(look(cluster, gpumon, "slurm"), uneven)
+    far = look(cluster, gpumon, f"slurm+ssh://head{ways}", node="gpu02")
+    assert sorted(job_of(far, uneven)["gpus"]) == sorted(near["gpus"])
+    assert job_of(far, uneven)["gpus_unknown"] == 0
+    assert live(far, "gpu01", "gpu03")
+    assert len(far["errors"]) == (1 if ways else 0)
+
+
+def failure(cluster, gpumon):
+    words = [gpumon, "--json", "--for", "0", "slurm+ssh://head"]
+    done = cluster.run_as("alice", words, "gpu02", check=False)
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    return line
+
+
+def test_a_login_node_that_refuses_the_key_is_one_line(cluster, gpumon):
+    with without(cluster, KEYS):
+        assert "Permission denied" in failure(cluster, gpumon)
+
+
+def test_a_login_node_with_an_unknown_key_is_one_line(cluster, gpumon):
+    cluster.run_as("alice", ["sed", "-i.kept", "/head/d", KNOWN])
+    try:
+        assert "Host key verification failed" in failure(cluster, gpumon)
+    finally:
+        cluster.run_as("alice", ["mv", f"{KNOWN}.kept", KNOWN])
+
+
+def test_a_login_node_that_is_down_is_one_line(cluster, gpumon):
+    cluster.run_on(HEAD, ["pkill", "-f", "^/usr/sbin/sshd|^sshd: /usr/sbin/sshd"])
+    try:
+        assert "Connection refused" in failure(cluster, gpumon)
+    finally:
+        cluster.run_on(HEAD, ["/usr/sbin/sshd", "-E", "/var/log/sshd.log"])
+
+
+def test_a_node_that_the_login_node_cannot_reach_is_named(cluster, gpumon, uneven):
+    cluster.cut_cable("gpu03")
+    try:
+        document = look(cluster, gpumon, "--for", "12", "slurm+ssh://head", node="gpu02")
+    finally:
+        cluster.mend_cable("gpu03")
+    assert live(document, "gpu01")
+    assert [error["where"] for error in document["errors"]] == ["gpu03"]
