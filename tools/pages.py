@@ -34,6 +34,7 @@ from gpumon.report.job_columns import JOB_COLUMNS
 from gpumon.report.link_columns import LINK_COLUMNS, SLICE_COLUMNS
 from gpumon.report.process_columns import PROCESS_COLUMNS
 from gpumon.tui.actions import keys_markdown
+from tools.hardware_tables import SHEET_HEAD, XID_HEAD, sheet_rows, xid_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -211,6 +212,8 @@ BLOCKS: Final[dict[str, Callable[[], str]]] = {
     "commands": helps,
     "detectors": detectors,
     "document": document,
+    "data sheets": lambda: table(SHEET_HEAD, sheet_rows()),
+    "xids": lambda: table(XID_HEAD, xid_rows()),
 }
 
 
