@@ -35,8 +35,9 @@ TRAFFIC = ["net_rx_bytes", "net_tx_bytes", "disk_read_bytes", "disk_write_bytes"
 class Host:
     """Reads the node's row; what costs more than a file is read more rarely."""
 
-    def __init__(self, root: str = "/") -> None:
-        """Read /proc and /sys below `root`."""
+    def __init__(self, root: str = "/", scans: bool = True) -> None:
+        """Read /proc and /sys below `root`; `scans` looks through all processes now and then."""
+        self._scans = scans
         self._root = root.rstrip("/")
         self._slow_at = float("-inf")
         self._scan_at = float("-inf")
@@ -103,7 +104,7 @@ class Host:
         """What changes rarely, and what costs a look at every process: that not at first."""
         if self._slow_at == float("-inf"):
             self._scan_at = now - SLOW_PERIOD_S
-        elif now - self._scan_at >= SLOW_PERIOD_S:
+        elif self._scans and now - self._scan_at >= SLOW_PERIOD_S:
             self._scan_at = now
             self._hanging = self._find_hanging(now)
         if now - self._slow_at >= SLOW_PERIOD_S:

@@ -112,7 +112,7 @@ def main(stdin: BinaryIO, options: Dict[str, Any]) -> None:
         }
     )
     _give_back_memory()
-    surroundings = Surroundings()
+    surroundings = Surroundings(wanted_tiers=read)
     surroundings.start()
     beat = time.monotonic()
     while True:

@@ -57,6 +57,9 @@ MAX_VALUE = 256
 MAX_PROCESSES = 4096
 """Most processes that one report describes."""
 
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+"""Unit of the times in /proc/PID/stat."""
+
 HOST_PID_NAMESPACE = "pid:[4026531836]"
 """The kernel's fixed number of the first PID namespace (PROC_PID_INIT_INO, proc_ns.h)."""
 
@@ -80,8 +83,11 @@ def inner_pid(status: str) -> Optional[int]:
     for line in status.splitlines()[:64]:
         name, _, rest = line.partition(":")
         pids = rest.split()
-        if name == "NSpid" and len(pids) > 1 and pids[-1].isdigit():
-            return int(pids[-1])
+        if name == "NSpid" and len(pids) > 1:
+            try:
+                return kernel_files.whole(pids[-1])
+            except ValueError:
+                return None
     return None
 
 
@@ -142,8 +148,8 @@ class Processes:
             with open("%s/%d/stat" % (self._root, pid), "rb") as file:
                 # The program's name may hold spaces and brackets, so count from its last bracket.
                 words = file.read(4096).rpartition(b")")[2].split()
-            start = int(words[19]) / float(os.sysconf("SC_CLK_TCK"))
-            parent = int(words[1])
+            start = kernel_files.whole(words[19].decode("ascii")) / float(TICKS_PER_S)
+            parent = kernel_files.whole(words[1].decode("ascii"))
         except PermissionError:
             return None, 0, NO_PERMISSION
         except FileNotFoundError:

@@ -7,8 +7,9 @@ environment of a process waits for its memory's lock.
 import os
 import threading
 import time
-from typing import Any, Callable, Dict, List, NamedTuple, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Sequence, Tuple
 
+from gpumon.probe import tiers
 from gpumon.probe.cgroups import Cgroups
 from gpumon.probe.filesystems import Filesystems
 from gpumon.probe.host import Host
@@ -36,8 +37,14 @@ class Wanted(NamedTuple):
 class Surroundings:
     """Reads the node. Other threads only take what it publishes."""
 
-    def __init__(self, root: str = "/", monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        root: str = "/",
+        monotonic: Callable[[], float] = time.monotonic,
+        wanted_tiers: Sequence[str] = tiers.ALL,
+    ) -> None:
         """Read /proc, /sys and /dev below `root`; nothing is read before the thread runs."""
+        self._tiers = wanted_tiers
         self._root = root.rstrip("/")
         self._monotonic = monotonic
         self._wanted = Wanted({}, [])
@@ -95,7 +102,7 @@ class Surroundings:
         return [{"where": "host", "message": message, "hint": hint}]
 
     def _run(self) -> None:
-        reader = Reader(self._root, self._monotonic)
+        reader = Reader(self._root, self._monotonic, self._tiers)
         while True:
             self._go.wait()
             self._go.clear()
@@ -115,12 +122,15 @@ class Surroundings:
 class Reader:
     """Reads every part of the node once."""
 
-    def __init__(self, root: str, monotonic: Callable[[], float]) -> None:
-        """Read below `root`."""
+    def __init__(
+        self, root: str, monotonic: Callable[[], float], wanted_tiers: Sequence[str]
+    ) -> None:
+        """Read below `root`; without the medium tier neither mounts nor ports are read."""
         self._monotonic = monotonic
-        self._host = Host(root)
+        self._host = Host(root, tiers.SLOW in wanted_tiers)
         self._processes = Processes(root + "/proc", root + "/dev")
         self._ports = Ports(root)
+        self._has_medium = tiers.MEDIUM in wanted_tiers
         self._filesystems = Filesystems(root)
         self._cgroups = Cgroups(root)
         self._log = KernelLog(root)
@@ -139,9 +149,9 @@ class Reader:
         node = self._host.read(now)
         rows["node"] = [node]
         note("file systems")
-        rows["filesystem"] = self._filesystems.rows(now)
+        rows["filesystem"] = self._filesystems.rows(now) if self._has_medium else []
         note("network ports")
-        rows["nic"] = self._ports.rows(now, wanted.gpus)
+        rows["nic"] = self._ports.rows(now, wanted.gpus) if self._has_medium else []
         note("the kernel's log")
         events = self._log.rows(now, wanted.gpus)
         # Without the log, Xids from before the probe's start stay unseen: that is to be said.

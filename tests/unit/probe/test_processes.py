@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from gpumon.probe.processes import Processes, rank_variables
 
@@ -261,3 +263,25 @@ def test_jobs_have_their_folder_under_every_controller(tmp_path: Path) -> None:
     known.rows([77, 78, 79], 1.0)
     folder = "/slurm/uid_1/job_3"
     assert known.jobs() == {"3": {"freezer": folder, "memory": folder, "cpu": folder}}
+
+
+STRANGE = st.binary(max_size=60) | st.lists(
+    st.sampled_from(["77", "(a", ")", "S", "NSpid:", "²", "9" * 400, "-1", "\n", "\0", "RANK=1"]),
+    max_size=40,
+).map(lambda words: " ".join(words).encode())
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(stat=STRANGE, status=STRANGE, cgroup=STRANGE, environ=STRANGE)
+def test_no_process_is_too_strange(
+    tmp_path: Path, stat: bytes, status: bytes, cgroup: bytes, environ: bytes
+) -> None:
+    folder = tmp_path / "77"
+    folder.mkdir(exist_ok=True)
+    files = {"stat": stat, "status": status, "cgroup": cgroup, "environ": environ}
+    for name, data in files.items():
+        (folder / name).write_bytes(data)
+    row = only(tmp_path)
+    assert set(row.missing.values()) <= {"no_process", "not_supported"}
+    json.dumps(row.labels)
+    json.dumps(row.values, allow_nan=False)

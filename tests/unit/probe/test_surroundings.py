@@ -53,6 +53,22 @@ def test_a_reading_has_every_block(tmp_path: Path) -> None:
     assert (events, errors) == ([], [])
 
 
+def test_tiers_that_are_not_wanted_are_not_read(tmp_path: Path) -> None:
+    for name in ("proc/1/stat", "proc/self/mountstats"):
+        (tmp_path / name).parent.mkdir(parents=True)
+    (tmp_path / "proc/1/stat").write_text("1 (init) D 0")
+    (tmp_path / "proc/self/mountstats").write_text("device f:/h mounted on /h with fstype nfs\n")
+    time = Time()
+    for wanted, mounts, hanging in ((("hot", "medium", "slow"), 1, 1), (("hot",), 0, None)):
+        reader = Reader(str(tmp_path), time.monotonic, wanted)
+        for _ in range(2):
+            rows, _ = reader.read(Wanted({}, []), lambda what: None)
+        assert len(rows["filesystem"]) == mounts
+        (node,) = rows["node"]
+        assert node.values.get("d_state_process_count") == hanging
+        assert hanging or node.missing["d_state_process_count"] == "not_sampled"
+
+
 def test_before_the_first_reading_the_node_has_a_name(tmp_path: Path) -> None:
     blocks, _, _ = Surroundings(str(tmp_path)).take({})
     assert len(blocks["node"]["keys"]) == 1
