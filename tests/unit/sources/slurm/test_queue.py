@@ -65,6 +65,9 @@ class Scripted(SlurmCommands):
             raise CommandFailedError(DOWN)
         return self.jobs if what == "job" else self.nodes
 
+    def far_gres_conf(self) -> str:
+        return ""
+
     def count(self, what: str) -> int:
         return sum(1 for _, asked in self.calls if asked == what)
 

@@ -1,0 +1,121 @@
+"""A whole Slurm target behind a login node, with a pretended ssh and a pretended scontrol."""
+
+from __future__ import annotations
+
+import shutil
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpumon.sources.slurm.commands import SlurmCommands
+from gpumon.sources.slurm.queue import SlurmQueue
+from gpumon.sources.slurm.target import MAX_STARTING_BEHIND_HOP, SlurmSource
+from gpumon.sources.source import SystemClock
+from gpumon.sources.target import Look, parse
+from tests.probing import eventually
+
+if TYPE_CHECKING:
+    from gpumon.model.frame import Frame
+
+DATA = Path(__file__).parent / "data"
+LOOK = Look(1.0, is_single=True, keeps=lambda _: True)
+
+SSH = """\
+case "$*" in *ProxyCommand=*)
+    echo "$*" >>"$GPUMON_TEST_LOG"
+    echo "ada@x: Permission denied (publickey)." >&2
+    exit 255
+esac
+while [ "$1" != -- ]; do shift; done
+shift 2
+exec "$GPUMON_TEST_SHELL" -c "$*"
+"""
+"""Runs on this machine what it is to run on the login node, and refuses every node behind it."""
+
+
+def program(path: Path, script: str) -> None:
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    """A login node whose gres.conf lies where SLURM_CONF says."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    program(folder / "ssh", SSH)
+    jobs, nodes = DATA / "jobs-22.05.txt", DATA / "nodes-22.05.txt"
+    program(
+        folder / "scontrol",
+        f'case "$*" in *job) exec cat {jobs};; *node) exec cat {nodes};; esac; exit 1',
+    )
+    files = "NodeName=gpu[01-04] Name=gpu Type=h100 File=/dev/nvidia[{}]\n"
+    (tmp_path / "gres.conf").write_text(files.format("4-7") + files.format("0-3"))
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+    monkeypatch.setenv("SLURM_CONF", str(tmp_path / "slurm.conf"))
+    monkeypatch.setenv("GPUMON_TEST_SHELL", "sh")
+    monkeypatch.setenv("GPUMON_TEST_LOG", str(tmp_path / "log"))
+    return tmp_path
+
+
+def frames_of(url: str) -> list[Frame]:
+    source = SlurmSource(parse(url), LOOK, SystemClock())
+    frames: list[Frame] = []
+    source.start(lambda: None)
+
+    def settled() -> bool:
+        frames.extend(source.poll())
+        if source.pending():
+            return False
+        frames.extend(source.poll())
+        return not source.pending()
+
+    try:
+        eventually(settled, "the target has answered")
+    finally:
+        source.close()
+    return frames
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash", "csh", "fish"])
+def test_the_queue_and_gres_conf_are_read_on_the_login_node(site, monkeypatch, shell):
+    path = shutil.which(shell)
+    if path is None:
+        pytest.skip(f"{shell} is not installed")
+    monkeypatch.setenv("GPUMON_TEST_SHELL", path)
+    frames = frames_of("slurm+ssh://ada@login?nodes=none")
+    queue = next(frame.queue for frame in frames if frame.queue)
+    files = {node.name: node.gpu_files for node in queue.nodes}
+    assert files["gpu01"] == tuple(f"/dev/nvidia{n}" for n in (4, 5, 6, 7, 0, 1, 2, 3))
+    assert queue.jobs
+    assert not (site / "log").exists()
+
+
+def test_the_nodes_are_reached_through_the_login_node(site):
+    frames = frames_of("slurm+ssh://ada@login?nodes=ssh")
+    tried = (site / "log").read_text()
+    assert "-l ada" in tried
+    assert "-W '[%h]:%p' -- login" in tried
+    errors = {frame.node: frame.errors for frame in frames if frame.node}
+    assert errors
+    assert all("the key is refused" in error.message for (error,) in errors.values())
+
+
+def test_few_connections_are_on_their_way_up_at_once():
+    source = SlurmSource(parse("slurm+ssh://login"), LOOK, SystemClock())
+    assert source._pool._max_starting == MAX_STARTING_BEHIND_HOP < 10
+    source.close()
+
+
+def test_a_login_node_without_gres_conf_leaves_the_devices_unknown(site):
+    (site / "gres.conf").unlink()
+    commands = SlurmCommands(("ssh", "--", "login"))
+    if commands.far_gres_conf():
+        pytest.skip("this machine has a gres.conf of its own")
+    queue = SlurmQueue(commands=commands)
+    frame = queue._round()
+    assert frame.queue is not None
+    assert {node.gpu_files for node in frame.queue.nodes} == {()}
+    assert frame.errors == ()
