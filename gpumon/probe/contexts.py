@@ -29,6 +29,7 @@ class Contexts:
         self._mem_used: Any = None
         self._use: Dict[int, float] = {}
         self._use_reason = NOT_SAMPLED
+        self._sampled: List[int] = []
         self._last_sample = 0
         self._has_use = False
 
@@ -85,6 +86,7 @@ class Contexts:
         self._last_sample = max([s.timeStamp for s in fresh] + [self._last_sample])
         self._has_use = True
         self._use_reason = NOT_SAMPLED if first else ""
+        self._sampled = [pid for pid, _ in self._listed]
         self._use = {}
         for sample in sorted(fresh, key=lambda sample: sample.timeStamp):
             self._use[int(sample.pid)] = sample.smUtil * 0.01
@@ -97,6 +99,9 @@ class Contexts:
             row.values["context_mem_used_bytes"] = memory
         if self._use_reason:
             row.missing["context_sm_util_ratio"] = self._use_reason
+        elif pid not in self._sampled:
+            # It came after the last sample, which therefore says nothing of it.
+            row.missing["context_sm_util_ratio"] = NOT_SAMPLED
         else:
             row.values["context_sm_util_ratio"] = self._use.get(pid, 0.0)
         return row

@@ -24,9 +24,12 @@ class Card:
         self.error: int | None = None
         self.asked: list[int] = []
         self.contexts = Contexts(Driver(lambda: 5.0), "handle", "GPU-1")
-        listed = [SimpleNamespace(pid=pid, usedGpuMemory=None) for pid in (7, 8)]
-        monkeypatch.setattr(pynvml, "nvmlDeviceGetComputeRunningProcesses", lambda _: listed)
+        self.pids = [7, 8]
+        monkeypatch.setattr(pynvml, "nvmlDeviceGetComputeRunningProcesses", self.running)
         monkeypatch.setattr(pynvml, "nvmlDeviceGetProcessUtilization", self.utilization)
+
+    def running(self, _: Any) -> list[Any]:
+        return [SimpleNamespace(pid=pid, usedGpuMemory=None) for pid in self.pids]
 
     def utilization(self, _: Any, since: int) -> list[Any]:
         self.asked.append(since)
@@ -34,8 +37,10 @@ class Card:
             raise pynvml.NVMLError(self.error)
         return [SimpleNamespace(pid=p, timeStamp=t, smUtil=sm) for p, t, sm in self.samples]
 
-    def read(self) -> dict[int, Any]:
-        rows = self.contexts.read(Row("GPU-1", 5.0), is_due=True)
+    def read(self, is_due: bool = True, mem_used: int = 0) -> dict[int, Any]:
+        gpu = Row("GPU-1", 5.0)
+        gpu.values["mem_used_bytes"] = mem_used
+        rows = self.contexts.read(gpu, is_due)
         return {pid: row.values.get(SM, row.missing.get(SM)) for pid, row in rows}
 
 
@@ -69,6 +74,15 @@ def test_stale_rows_do_not_count_and_the_newest_wins(card: Card) -> None:
     card.read()
     card.samples = [(7, 3000, 30), (8, 900, 99), (7, 2000, 20)]
     assert card.read() == {7: 0.3, 8: 0.0}
+
+
+def test_a_process_that_came_after_the_last_sample_is_not_called_idle(card: Card) -> None:
+    card.error = pynvml.NVML_ERROR_NOT_FOUND
+    card.read()
+    card.pids.append(9)
+    assert card.read(is_due=False) == {7: 0.0, 8: 0.0}
+    assert card.read(is_due=False, mem_used=5) == {7: 0.0, 8: 0.0, 9: "not_sampled"}
+    assert card.read()[9] == 0.0
 
 
 def test_a_gpu_that_cannot_tell_is_asked_once(card: Card) -> None:
