@@ -233,6 +233,7 @@ FIELD_COLUMNS: Final[tuple[Column[FieldRow], ...]] = (
         lambda _d, r: Cell(r.field.key, Tone.DIM),
         None,
         "Key of the field in JSON.",
+        30,
     ),
 )
 """A field table keeps the order of its section: its columns do not sort."""
@@ -243,12 +244,18 @@ def search_text(row: FieldRow) -> str:
     return f"{row.field.key}\n{row.field.doc}".lower()
 
 
-def field_table(title: str, digest: Digest, rows: Sequence[FieldRow], width: int) -> Section:
+def field_table(
+    title: str,
+    digest: Digest,
+    rows: Sequence[FieldRow],
+    width: int,
+    columns: Sequence[Column[FieldRow]] = FIELD_COLUMNS,
+) -> Section:
     """A section of fields, whose columns stand below those of every other one."""
     return table_section(
         title,
         digest,
-        FIELD_COLUMNS,
+        columns,
         rows,
         width,
         lambda row: row.key,

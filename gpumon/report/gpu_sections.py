@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from gpumon.model.fields import clock_event_names
+from gpumon.model.fields import LABELS, clock_event_names
 from gpumon.model.gpu_fields import GPU_FIELDS
 from gpumon.report.columns import Cell, Line, Tone
 from gpumon.report.field_columns import FieldRow, field_table
@@ -54,8 +54,21 @@ def gpu_sections(digest: Digest, gpu: Gpu, width: int) -> list[Section]:
         _slices(digest, gpu, width),
         _processes(digest, gpu, width),
         made["Health"],
-        _fields(digest, gpu, "Other", _named(rest), width),
+        _with_labels(gpu, _fields(digest, gpu, "Other", _named(rest), width), width),
     ]
+
+
+def _with_labels(gpu: Gpu, section: Section, width: int) -> Section:
+    """What the board says of itself, above the rest."""
+    told = [
+        (label.replace("_", " "), text)
+        for label in LABELS["gpu"]
+        if label not in ("name", "pci_bus_id") and (text := gpu.label(label))
+    ]
+    entries = line_entries(facts(told, width - INDENT), "labels")
+    if not entries:
+        return section
+    return section._replace(entries=entries + section.entries, note="")
 
 
 def _named(keys: Mapping[str, str]) -> dict[str, str]:

@@ -71,10 +71,12 @@ def host_of(row: BlockRow, key: str) -> str:
     }.get(key)
     if total is not None:
         value = row.value(total)
-        return "" if value is None else f"of {units.quantity(value, 'bytes')}"
+        if value is None:
+            return ""
+        return f"of {units.quantity(value, 'bytes')}" if value else "there is none"
     if key.endswith("_pressure_some_ratio"):
         value = row.value(key.replace("_some_", "_full_"))
-        return "" if value is None else f"every task {units.percent(value)} %"
+        return "" if value is None else f"all tasks {units.percent(value)} %"
     cpus = row.value("cpu_count")
     if key == "cpu_busy_ratio":
         return "" if cpus is None else f"of {cpus:.0f} CPUs"

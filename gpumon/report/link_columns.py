@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from gpumon.model.field import Kind
-from gpumon.model.fields import CATALOGUE, LABELS
+from gpumon.model.fields import CATALOGUE
 from gpumon.report import units
 from gpumon.report.columns import NO_VALUE, Cell, Column, Tone
 from gpumon.report.field_columns import field_text
+from gpumon.report.gpu_cells import short_uuid
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -160,50 +160,77 @@ LINK_COLUMNS: Final[tuple[Column[BlockRow], ...]] = (
 )
 
 
-def _slice_columns() -> tuple[Column[BlockRow], ...]:
-    """Whatever the catalogue says that an instance has, labels first."""
-    columns: list[Column[BlockRow]] = [
-        Column(
-            "instance",
-            "INSTANCE",
-            12,
-            "left",
-            0,
-            lambda _d, r: Cell(r.key),
-            None,
-            "UUID of the instance.",
-            44,
-        )
-    ]
-    columns += [
-        Column(
-            label,
-            label.upper(),
-            max(10, len(label)),
-            "left",
-            1,
-            label_cell(label),
-            None,
-            "Text that the driver gives.",
-        )
-        for label in LABELS.get("mig", ())
-        if label != "gpu_uuid"
-    ]
-    columns += [
-        Column(
-            key,
-            field.title,
-            max(9, len(field.title)),
-            "right",
-            2,
-            field_cell(key),
-            None,
-            field.doc,
-        )
-        for key, field in CATALOGUE.items()
-        if field.block == "mig" and field.title and field.kind is not Kind.COUNTER
-    ]
-    return tuple(columns)
+def _slice_memory(_digest: Digest, row: BlockRow) -> Cell:
+    used = row.value("mig_mem_used_bytes")
+    if used is None:
+        return NO_VALUE
+    return Cell(units.memory(used, row.value("mig_mem_total_bytes")))
 
 
-SLICE_COLUMNS: Final = _slice_columns()
+def _share(key: str, title: str, priority: int) -> Column[BlockRow]:
+    """A share of the instance, percent."""
+
+    def cell(_digest: Digest, row: BlockRow) -> Cell:
+        value = row.value(key)
+        return NO_VALUE if value is None else Cell(units.percent(value))
+
+    return Column(key, title, 5, "right", priority, cell, None, CATALOGUE[key].doc)
+
+
+SLICE_COLUMNS: Final[tuple[Column[BlockRow], ...]] = (
+    Column(
+        "instance",
+        "INSTANCE",
+        12,
+        "left",
+        0,
+        lambda _d, r: Cell(short_uuid(r.key)),
+        None,
+        "First digits of the instance's UUID.",
+    ),
+    Column(
+        "profile",
+        "PROFILE",
+        12,
+        "left",
+        0,
+        label_cell("profile"),
+        None,
+        "Slices of the GPU and memory that the instance has.",
+        16,
+    ),
+    Column(
+        "gi",
+        "GI",
+        3,
+        "right",
+        2,
+        field_cell("mig_gpu_instance"),
+        None,
+        "Number of the GPU instance.",
+    ),
+    Column(
+        "ci",
+        "CI",
+        3,
+        "right",
+        2,
+        field_cell("mig_compute_instance"),
+        None,
+        "Number of the compute instance.",
+    ),
+    Column(
+        "memory",
+        "MEM GiB",
+        8,
+        "right",
+        0,
+        _slice_memory,
+        None,
+        "Memory of the instance in use and in all, GiB.",
+    ),
+    _share("mig_sm_active_ratio", "SM%", 0),
+    _share("mig_sm_occupancy_ratio", "OCC%", 1),
+    _share("mig_tensor_active_ratio", "TENS%", 1),
+    _share("mig_dram_active_ratio", "DRAM%", 1),
+)

@@ -8,7 +8,7 @@ from gpumon.model.host_fields import NODE_FIELDS
 from gpumon.report import units
 from gpumon.report.columns import Cell, Line, Tone
 from gpumon.report.events import event_lines, events_of
-from gpumon.report.field_columns import FieldRow, field_table
+from gpumon.report.field_columns import FIELD_COLUMNS, FieldRow, field_table, field_text
 from gpumon.report.gpu_cells import index_text, short_uuid
 from gpumon.report.gpu_columns import FLEET_COLUMNS
 from gpumon.report.host_columns import (
@@ -45,10 +45,12 @@ _FIELDS: Final = {field.key: field for field in NODE_FIELDS}
 NODE_GPU_COLUMNS: Final = tuple(c for c in FLEET_COLUMNS if c.key != "node")
 """The fleet's columns without the name of the node, which stands above."""
 
+_HOST_COLUMNS: Final = tuple(c for c in FIELD_COLUMNS if c.key != "past")
+"""History holds nothing of a node itself."""
+
 _FACTS: Final = (
     ("driver", "driver_version"),
     ("NVML", "nvml_version"),
-    ("host", "host_name"),
     ("kernel log", "kernel_log"),
 )
 """Labels of the node that say what it runs."""
@@ -67,6 +69,7 @@ def node_facts(digest: Digest, node: Node, width: int) -> list[Line]:
                 ("Slurm", node.state or "does not list it"),
                 ("heard", heard),
                 *((name, host.label(key) or "") for name, key in _FACTS),
+                *_load(host),
             ),
             width,
         ),
@@ -77,13 +80,39 @@ def node_facts(digest: Digest, node: Node, width: int) -> list[Line]:
     return [*lines, *error_lines(node.errors, width, most=4)]
 
 
+def _load(host: BlockRow) -> list[tuple[str, str]]:
+    """The host in a line: CPU, load, memory, pressure, stuck processes."""
+
+    def text(key: str) -> str:
+        value = host.value(key)
+        return "" if value is None else field_text(_FIELDS[key], value)
+
+    pressures = [host.value(f"{what}_pressure_some_ratio") for what in ("cpu", "mem", "io")]
+    is_known = any(value is not None for value in pressures)
+    free, total = host.value("host_mem_available_bytes"), host.value("host_mem_total_bytes")
+    used = None if free is None or total is None else total - free
+    stuck = host.value("d_state_process_count")
+    return [
+        (
+            "CPU",
+            " ".join(t for t in (text("cpu_busy_ratio"), host_of(host, "cpu_busy_ratio")) if t),
+        ),
+        ("load", text("load_1m")),
+        ("memory", "" if used is None else f"{units.memory(used, total)} GiB"),
+        (
+            "PSI CPU/mem/IO",
+            "/".join(units.percent(p) for p in pressures) + " %" if is_known else "",
+        ),
+        ("stuck (D)", "" if stuck is None else f"{stuck:.0f}"),
+    ]
+
+
 def node_sections(digest: Digest, node: Node, width: int) -> list[Section]:
     """Every section of a node; a block that the node does not send is one line."""
-    shown = {**HOST}
     rest = {k: k for k in _FIELDS if k not in HOST and k not in HOST_BESIDE}
     sections = [
-        _host(digest, node, shown, "Host", width),
         _gpus(digest, node, width),
+        _host(digest, node, HOST, "Host", width),
         *_topology(digest, node, width),
         _block(digest, node, "nic", "Network ports", PORT_COLUMNS, width),
         _block(digest, node, "filesystem", "File systems", FILESYSTEM_COLUMNS, width),
@@ -109,7 +138,7 @@ def _host(digest: Digest, node: Node, labels: Mapping[str, str], title: str, wid
     ]
     if not known:
         return collapsed(title, missing, host_reason)
-    section = field_table(title, digest, known, width)
+    section = field_table(title, digest, known, width, _HOST_COLUMNS)
     more = line_entries(missing_lines(missing, width, host_reason), "missing")
     return section._replace(entries=section.entries + more)
 

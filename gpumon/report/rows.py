@@ -58,14 +58,14 @@ def block_rows(node: Node | None, name: str) -> tuple[BlockRow, ...]:
 
 
 def rows_of_gpu(node: Node | None, name: str, uuid: str) -> tuple[BlockRow, ...]:
-    """A GPU's entities of a block: its label `gpu_uuid`, else what the key begins with.
+    """A GPU's entities of a block: its label `parent`, else what the key begins with.
 
     Keys lose the UUID in front, and numbers among them are in their order.
     """
     found = []
     for row in block_rows(node, name):
         head, _, rest = row.key.partition("/")
-        if (row.label("gpu_uuid") or head) == uuid:
+        if (row.label("parent") or head) == uuid:
             found.append(row._replace(key=rest or row.key))
     return tuple(sorted(found, key=lambda row: (len(row.key), row.key)))
 

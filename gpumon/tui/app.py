@@ -34,7 +34,7 @@ SILENT_PERIODS: Final = 3.0
 SILENT_GRACE_S: Final = 2.0
 """Seconds on top, so that one slow sweep is no alarm."""
 
-FOOTPRINT_PERIOD_S: Final = 5.0
+FOOTPRINT_PERIOD_S: Final = 3.0
 """How often gpumon's own cost is measured: a mean over seconds says more than a spike."""
 
 

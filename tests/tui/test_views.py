@@ -10,8 +10,8 @@ from gpumon.model.missing import Reason
 from gpumon.model.tick import TargetState
 from gpumon.report.gpu_layout import COUNTERS
 from gpumon.sources.source import Wish
-from tests.machines import WHOLE, event, links, machine
-from tests.ticks import AT, failed, finding, fleet, gpu, job_with_gpus, tick, uuid_of
+from tests.machines import WHOLE, block, event, links, machine
+from tests.ticks import AT, GIB, failed, finding, fleet, gpu, job_with_gpus, tick, uuid_of
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
 
@@ -196,7 +196,7 @@ async def test_node_with_data(stage, size):
         assert "550.54.15" in s.text
         assert "37 %" in s.line_with("CPU busy")
         assert "not offered by this node: swap free" in s.text
-        await s.press("2")
+        await s.press("1")
         assert "! Xid 31" in s.text
         await s.press("4")
         port = s.line_with("mlx5_0/1")
@@ -209,6 +209,19 @@ async def test_node_with_data(stage, size):
         assert "11.4/16" in s.line_with("ada train")
         await s.press("7")
         assert "GPU 0 Xid 31: GPU memory page fault" in s.text
+
+
+async def test_mig_instances_are_listed(stage):
+    uuid = uuid_of("n1", 0)
+    row = {"mig_gpu_instance": 2, "mig_compute_instance": 0, "mig_sm_active_ratio": 0.61}
+    row |= {"mig_mem_used_bytes": 9.0 * GIB, "mig_mem_total_bytes": 20.0 * GIB}
+    labels = {"parent": (uuid,), "profile": ("2g.20gb",)}
+    slices = block("mig", {"MIG-0a1b2c3d-0000-4000-8000-000000000000": row}, labels)
+    async with stage(machine({**WHOLE, "mig_mode": 1}, {"mig": slices})) as s:
+        await s.press("tab", "enter", "6")
+        line = s.line_with("0a1b2c3d")
+        for words in ("2g.20gb", " 2 ", " 0 ", "9.0/20", "61"):
+            assert words in line
 
 
 async def test_node_without_blocks_says_what_is_not_read(stage):
