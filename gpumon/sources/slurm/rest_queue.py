@@ -79,7 +79,7 @@ class RestQueue(QueueRounds):
 
 
 def _told_at(answer: Mapping[str, Any]) -> int | None:
-    """The controller's time of an answer; None before v0.0.39, which does not tell it.
+    """The controller's time of an answer; None before v0.0.40, which does not tell it.
 
     Our own clock is no substitute: where it is fast, changes would go unseen.
     """

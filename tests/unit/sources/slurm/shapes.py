@@ -52,8 +52,8 @@ def _around(version: int) -> dict[str, Any]:
         meta["slurm"] = {"version": told, "release": "24.11.5", "cluster": "lab"}
     else:
         meta["Slurm"] = {"version": {"major": 23, "micro": 10, "minor": 2}, "release": "23.02"}
-    now = number(1795251500) if version >= 40 else 1795251500
-    return {"last_update": now, "meta": meta, "errors": [], "warnings": []}
+    around: dict[str, Any] = {"meta": meta, "errors": [], "warnings": []}
+    return around if version < 40 else {**around, "last_update": number(1795251500)}
 
 
 def _job(version: int, job: dict[str, Any]) -> dict[str, Any]:
