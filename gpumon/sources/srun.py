@@ -78,14 +78,17 @@ def endpoint(
 
     Args:
         job_id: Slurm's number of the job, validated.
-        label: The id people use for it.
+        label: The id people use for it, validated.
         nodes: Names of nodes of the job as Slurm lists them, validated.
         url: The target; the frames' origin names the job, too, because a step sees only the GPUs
             of its job, and two jobs may share a node.
         prefix: Words before the command, to start it behind a hop.
         environ: Environment to start from; None: gpumon's own.
     """
-    argv = ["srun", f"--jobid={job_id}", f"--nodes={len(nodes)}", f"--ntasks={len(nodes)}"]
+    leader, plus, component = label.partition("+")
+    # srun knows a component of a heterogeneous job by the number of the whole only.
+    job = [f"--jobid={leader}", f"--het-group={component}"] if plus else [f"--jobid={job_id}"]
+    argv = ["srun", *job, f"--nodes={len(nodes)}", f"--ntasks={len(nodes)}"]
     argv += [f"--nodelist={','.join(nodes)}", *OPTIONS, "--", "sh", "-c"]
     # Behind a hop a shell reads the words.
     argv.append(f"'{START_SCRIPT}'" if prefix else START_SCRIPT)

@@ -145,6 +145,34 @@ def test_two_jobs_on_one_node_keep_their_gpus_apart(cluster, gpumon, uneven):
         assert job["gpus_unknown"] == 0
 
 
+def test_a_step_reaches_both_components_of_a_heterogeneous_job(cluster, gpumon, submit):
+    script = (
+        "#!/bin/sh\n#SBATCH -n1 --gres=gpu:1 -w gpu01\n#SBATCH hetjob\n"
+        "#SBATCH -n1 --gres=gpu:2 -w gpu03\nexec sleep 900\n"
+    )
+    leader = submit("alice", script)
+    cluster.wait_job(leader, ["RUNNING"])
+    document = look(cluster, gpumon, "slurm?nodes=srun")
+    held = {job["label"]: job["gpus"] for job in document["jobs"] if job["state"] == "RUNNING"}
+    assert {label: len(gpus) for label, gpus in held.items()} == {
+        f"{leader}+0": 1,
+        f"{leader}+1": 2,
+    }
+
+
+def test_a_job_with_gpus_per_task_shows_the_gpu_of_one_task_and_counts_the_rest(
+    cluster, gpumon, submit
+):
+    """Slurm gives no task of a later step more than a task of the job was given."""
+    options = ("-n4", "-N2", "--ntasks-per-node=2", "--gpus-per-task=1", "-w", "gpu[01,03]")
+    job_id = submit("alice", "sleep 900", *options)
+    cluster.wait_job(job_id, ["RUNNING"])
+    job = job_of(look(cluster, gpumon, "slurm?nodes=srun"), job_id)
+    assert len(job["gpus"]) == 2
+    assert job["gpus_unknown"] == 2
+    assert job["contradictions"] == []
+
+
 def test_refused_keys_are_replaced_by_a_step_of_the_job(cluster, gpumon, uneven):
     with without(cluster, KEYS):
         document = look(cluster, gpumon, "--job", str(uneven), "slurm")

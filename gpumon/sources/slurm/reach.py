@@ -154,7 +154,9 @@ class Reach:
 
     def _is_own(self, job: Job) -> bool:
         is_plain = is_job_id(job.job_id) and job.job_id.isdecimal()
-        return is_plain and job.user == self._user and job.state == "RUNNING"
+        return (
+            is_plain and is_job_id(job.label) and job.user == self._user and job.state == "RUNNING"
+        )
 
     def _host(self, node: str) -> str:
         """Name under which a node is reached; empty: not at all.
@@ -179,11 +181,11 @@ class Reach:
 
 
 def _note(labels: tuple[str, ...]) -> SourceError:
-    named = ", ".join(labels[:MOST_NAMED])
+    named = ("job " if len(labels) == 1 else "jobs ") + ", ".join(labels[:MOST_NAMED])
     more = f" and {len(labels) - MOST_NAMED} more" if len(labels) > MOST_NAMED else ""
     return SourceError(
         "srun",
-        f"reads GPUs through a step named {srun.STEP_NAME} in job {named}{more}, "
+        f"reads GPUs through a step named {srun.STEP_NAME} in {named}{more}, "
         "which stays in the accounting",
         "?nodes=ssh or ?nodes=none does without",
     )

@@ -50,6 +50,11 @@ def test_one_task_on_each_named_node_that_takes_nothing_away() -> None:
     assert not any(word.startswith(("--gres", "--input", "--gpus")) for word in argv)
 
 
+def test_a_component_of_a_heterogeneous_job_is_named_by_its_leader() -> None:
+    argv = endpoint("8", "7+1", TWO, "slurm").argv
+    assert argv[1:3] == ("--jobid=7", "--het-group=1")
+
+
 def test_the_environment_of_a_surrounding_job_does_not_change_the_step() -> None:
     environ = {
         "PATH": "/usr/bin",

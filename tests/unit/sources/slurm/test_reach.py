@@ -158,6 +158,18 @@ def test_a_node_that_slurm_does_not_list_or_that_is_no_name_is_never_reached(nam
     assert made.endpoints() == []
 
 
+@pytest.mark.parametrize("label", ["7+1;x", "-7", "7_[1-3]", "7+"])
+def test_no_step_in_a_job_whose_label_is_none(label):
+    assert reach(job("7", BOTH, label=label), ways="srun").endpoints() == []
+
+
+def test_many_jobs_with_steps_are_counted():
+    made = reach(*(job(str(n), {"gpu01": (n,)}) for n in range(1, 8)), ways="srun")
+    made.endpoints()
+    (note,) = notes(made)
+    assert "in jobs 1, 2, 3, 4 and 3 more" in note
+
+
 @pytest.mark.parametrize("job_id", ["-7", "7;x", "", "7_1"])
 def test_no_step_in_a_job_whose_number_is_none(job_id):
     assert reach(job(job_id, BOTH), ways="srun").endpoints() == []
