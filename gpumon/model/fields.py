@@ -84,6 +84,28 @@ CONTEXT_FIELDS: Final = (
         "Share of time in which the process kept an SM busy on one GPU, since its last sample.",
         "nvmlDeviceGetProcessUtilization.smUtil",
     ),
+    Field(
+        "context_gpu_instance",
+        "context",
+        Kind.ID,
+        "",
+        0,
+        1024,
+        "GI",
+        "GPU instance that the process runs in, on a GPU in MIG mode.",
+        "nvmlDeviceGetComputeRunningProcesses.gpuInstanceId",
+    ),
+    Field(
+        "context_compute_instance",
+        "context",
+        Kind.ID,
+        "",
+        0,
+        1024,
+        "CI",
+        "Compute instance that the process runs in, on a GPU in MIG mode.",
+        "nvmlDeviceGetComputeRunningProcesses.computeInstanceId",
+    ),
 )
 
 EVENT_FIELDS: Final = (

@@ -1,6 +1,6 @@
 """Processes that hold a context on one GPU: memory, and how busy each kept the SMs."""
 
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 import pynvml
 
@@ -12,8 +12,25 @@ RUNNING = ("nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetComputeRunningP
 
 USE = "nvmlDeviceGetProcessUtilization"
 
+NO_INSTANCE = 0xFFFFFFFF
+"""What stands for the instance of a process on a GPU that is not cut (nvml.h)."""
+
 Held = Tuple[int, Row]
 """PID and the row of its context."""
+
+
+class Context(NamedTuple):
+    """One process on the GPU, as the driver lists it."""
+
+    pid: int
+    memory: Optional[int]
+    gpu_instance: Optional[int]
+    compute_instance: Optional[int]
+
+
+def _instance(entry: Any, name: str) -> Optional[int]:
+    number = getattr(entry, name, NO_INSTANCE)
+    return None if number is None or number == NO_INSTANCE else int(number)
 
 
 class Contexts:
@@ -24,7 +41,7 @@ class Contexts:
         self._driver = driver
         self._handle = handle
         self._gpu = gpu
-        self._listed: List[Tuple[int, Optional[int]]] = []
+        self._listed: List[Context] = []
         self._reason = NOT_SAMPLED
         self._mem_used: Any = None
         self._use: Dict[int, float] = {}
@@ -49,7 +66,7 @@ class Contexts:
             row.missing["process_count"] = self._reason
             return []
         row.values["process_count"] = len(self._listed)
-        return [(pid, self._row(pid, memory, row.at)) for pid, memory in self._listed]
+        return [(context.pid, self._row(context, row.at)) for context in self._listed]
 
     def _list(self) -> None:
         for function in RUNNING:
@@ -61,7 +78,15 @@ class Contexts:
                     return
                 continue
             self._reason = ""
-            self._listed = [(int(entry.pid), entry.usedGpuMemory) for entry in found]
+            self._listed = [
+                Context(
+                    int(entry.pid),
+                    entry.usedGpuMemory,
+                    _instance(entry, "gpuInstanceId"),
+                    _instance(entry, "computeInstanceId"),
+                )
+                for entry in found
+            ]
             return
 
     def _sample(self) -> None:
@@ -86,17 +111,26 @@ class Contexts:
         self._last_sample = max([s.timeStamp for s in fresh] + [self._last_sample])
         self._has_use = True
         self._use_reason = NOT_SAMPLED if first else ""
-        self._sampled = [pid for pid, _ in self._listed]
+        self._sampled = [context.pid for context in self._listed]
         self._use = {}
         for sample in sorted(fresh, key=lambda sample: sample.timeStamp):
             self._use[int(sample.pid)] = sample.smUtil * 0.01
 
-    def _row(self, pid: int, memory: Optional[int], at: float) -> Row:
+    def _row(self, context: Context, at: float) -> Row:
+        pid = context.pid
         row = Row("%d/%s" % (pid, self._gpu), at)
-        if memory is None:
+        if context.memory is None:
             row.missing["context_mem_used_bytes"] = NOT_SHARED
         else:
-            row.values["context_mem_used_bytes"] = memory
+            row.values["context_mem_used_bytes"] = context.memory
+        for key, number in (
+            ("context_gpu_instance", context.gpu_instance),
+            ("context_compute_instance", context.compute_instance),
+        ):
+            if number is None:
+                row.missing[key] = NOT_SUPPORTED
+            else:
+                row.values[key] = number
         if self._use_reason:
             row.missing["context_sm_util_ratio"] = self._use_reason
         elif pid not in self._sampled:

@@ -25,11 +25,13 @@ class Card:
         self.asked: list[int] = []
         self.contexts = Contexts(Driver(lambda: 5.0), "handle", "GPU-1")
         self.pids = [7, 8]
+        self.instances: dict[str, int] = {}
         monkeypatch.setattr(pynvml, "nvmlDeviceGetComputeRunningProcesses", self.running)
         monkeypatch.setattr(pynvml, "nvmlDeviceGetProcessUtilization", self.utilization)
 
     def running(self, _: Any) -> list[Any]:
-        return [SimpleNamespace(pid=pid, usedGpuMemory=None) for pid in self.pids]
+        common = {"usedGpuMemory": None, **self.instances}
+        return [SimpleNamespace(pid=pid, **common) for pid in self.pids]
 
     def utilization(self, _: Any, since: int) -> list[Any]:
         self.asked.append(since)
@@ -83,6 +85,23 @@ def test_a_process_that_came_after_the_last_sample_is_not_called_idle(card: Card
     assert card.read(is_due=False) == {7: 0.0, 8: 0.0}
     assert card.read(is_due=False, mem_used=5) == {7: 0.0, 8: 0.0, 9: "not_sampled"}
     assert card.read()[9] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ({"gpuInstanceId": 5, "computeInstanceId": 0}, [5, 0]),
+        ({"gpuInstanceId": 2**32 - 1, "computeInstanceId": 2**32 - 1}, ["not_supported"] * 2),
+        ({}, ["not_supported"] * 2),
+    ],
+)
+def test_a_process_names_the_mig_instance_that_it_runs_in(
+    given: dict[str, int], wanted: list[Any], card: Card
+) -> None:
+    card.instances = given
+    (_, row), _ = card.contexts.read(Row("GPU-1", 5.0), is_due=True)
+    keys = ("context_gpu_instance", "context_compute_instance")
+    assert [row.values.get(key, row.missing.get(key)) for key in keys] == wanted
 
 
 def test_a_gpu_that_cannot_tell_is_asked_once(card: Card) -> None:
