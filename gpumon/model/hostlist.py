@@ -35,6 +35,9 @@ def expand(text: str) -> tuple[str, ...]:
     """
     if text.strip() in _NOBODY:
         return ()
+    if "(" in text or ")" in text:
+        # Parentheses group in gres strings; no node's name holds one.
+        raise ValueError(f"parentheses in the hostlist {_shown(text)}")
     names: list[str] = []
     for item in split_list(text):
         if item:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gpumon.model.hostlist import (
@@ -71,6 +71,7 @@ def test_a_message_stays_short() -> None:
 
 
 @given(st.text(alphabet="gpu0123456789-_,.[]( )", max_size=40))
+@example("(,)")
 def test_any_text_gives_names_or_a_value_error(text: str) -> None:
     try:
         names = expand(text)
