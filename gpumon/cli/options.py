@@ -25,6 +25,8 @@ EPILOG: Final = """\
 targets:
   local                 this machine's GPUs
   slurm[?nodes=none]    your jobs by Slurm's commands, their nodes over ssh
+  slurm+https://host    the same by slurmrestd, token in SLURM_JWT;
+                        slurm+unix:///socket for one on this machine
   ssh://[user@]host     nodes over your own OpenSSH; host[001-128] is a list
   demo[:NODESxGPUS]     a simulated fleet with known faults
 
