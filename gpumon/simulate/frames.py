@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from gpumon.model.field import Kind
+from gpumon.model.fields import CATALOGUE
 from gpumon.model.frame import Block, Frame
 from gpumon.model.missing import Reason
 from gpumon.simulate.around import Looks
 from gpumon.simulate.cgroup_block import cgroup_block
+from gpumon.simulate.columns import lost
 from gpumon.simulate.event_block import event_block
 from gpumon.simulate.gpu_block import GpuBlocks, ratio
 from gpumon.simulate.link_block import LinkBlocks
+from gpumon.simulate.mig_block import cut_gpu, mark_cut, mig_block
 from gpumon.simulate.mount_block import mount_block
 from gpumon.simulate.node_block import NodeBlocks
 from gpumon.simulate.phase import SM
@@ -26,6 +30,11 @@ if TYPE_CHECKING:
     from gpumon.simulate.fleet import Fleet
     from gpumon.simulate.layout import SimNode
     from gpumon.simulate.timeline import Reading
+
+_INSTANCE_KEYS: Final = tuple(
+    key for key, field in CATALOGUE.items() if field.block == "context" and field.kind is Kind.ID
+)
+"""In which instance of a cut GPU a context is: those that jobs hold are whole."""
 
 _HostKey = tuple[tuple[int, float], ...]
 
@@ -65,10 +74,13 @@ class FrameMaker:
         readings = self._fleet.read(node, spans)
         hosted = self._processes(node, readings)
         look, mounts, cgroups = self._look(node, spans.now)
-        gpus = self._gpus.block(node, readings, spans.now)
+        memory = self._fleet.ailments.memory
+        cut = cut_gpu(node, memory is not None and memory.node == node.number)
+        gpus = mark_cut(self._gpus.block(node, readings, spans.now), cut)
         blocks = {
             "gpu": gpus,
             "link": self._links.block(node, gpus),
+            "mig": mig_block(self._fleet.seed, node, cut),
             "process": hosted.processes,
             "context": _with_use(hosted, readings),
             "event": event_block(self._fleet, node, spans.now),
@@ -132,7 +144,7 @@ class FrameMaker:
                 )
             },
             {},
-            {},
+            lost(_INSTANCE_KEYS, len(held), Reason.NOT_SUPPORTED),
         )
         return _Hosted(key, processes, contexts, tuple(row for _, row in held))
 

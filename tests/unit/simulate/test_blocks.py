@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 ORIGIN = 1_800_000_000.0
 TIMES = (0.0, 17.0, 61.5, 900.0, 7_777.0, 40_000.0)
-NO_SUCH = {"mig"}
-"""Kinds of entity that the simulated fleet has none of."""
 
 
 @cache
@@ -72,8 +70,6 @@ def test_every_value_is_of_its_kind_and_in_the_catalogues_range(
 def test_every_field_of_the_catalogue_has_a_value_or_a_reason(after_s: float) -> None:
     for frame in frames(after_s):
         for key, field in CATALOGUE.items():
-            if field.block in NO_SUCH:
-                continue
             block = frame.blocks[field.block]
             for row in range(len(block.keys)):
                 assert block.value(key, row) is not None or (key, row) in block.missing, key
@@ -174,6 +170,23 @@ def test_memory_that_waits_for_a_reset_and_its_xids() -> None:
         assert pending == [uuid]
     ages = [age for f in frames(40.0) for _, age in present(f.block("event"), "event_age_s")]
     assert ages == pytest.approx([40.0 - at_s for at_s, _ in XIDS], abs=1e-3)
+
+
+def test_a_cut_gpu_tells_its_use_by_its_instances_alone() -> None:
+    ((frame, parts),) = [
+        (frame, frame.block("mig")) for frame in frames(61.5) if frame.block("mig").keys
+    ]
+    (uuid,) = set(parts.labels["parent"])
+    gpus = frame.block("gpu")
+    row = gpus.keys.index(uuid or "")
+    assert [gpus.value("mig_mode", n) for n in range(8)] == [int(n == row) for n in range(8)]
+    assert gpus.reason("gpu_util_ratio", row) is Reason.NOT_SUPPORTED
+    assert gpus.value("power_w", row) is not None
+    # Two compute instances share the memory of one GPU instance: it counts once.
+    sizes = dict(
+        zip(parts.columns["mig_gpu_instance"], parts.columns["mig_mem_total_bytes"], strict=True)
+    )
+    assert 0 < sum(sizes.values()) <= (gpus.value("mem_total_bytes", row) or 0)
 
 
 def test_ports_carry_what_the_gpus_exchange_between_nodes() -> None:
