@@ -5,10 +5,13 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from gpumon.report.rows import rows_by_gpu
+
 if TYPE_CHECKING:
     from gpumon.model.cluster import Gpu, JobView, Node, Process, Rank
     from gpumon.model.finding import Finding
     from gpumon.model.tick import Tick
+    from gpumon.report.rows import BlockRow
 
 
 class RankRow(NamedTuple):
@@ -44,6 +47,7 @@ class Digest:
 
     def __init__(self, tick: Tick) -> None:
         self.tick = tick
+        self._entities: dict[tuple[str, str], dict[str, tuple[BlockRow, ...]]] = {}
         self._means: dict[tuple[str, str], float | None] = {}
 
     @cached_property
@@ -119,6 +123,13 @@ class Digest:
             values = [v for gpu in self.gpus(view) if (v := gpu.value(key)) is not None]
             self._means[memo] = sum(values) / len(values) if values else None
         return self._means[memo]
+
+    def entities(self, gpu: Gpu, name: str) -> tuple[BlockRow, ...]:
+        """A GPU's links, MIG instances or events: the rows of a block of its node that are its."""
+        memo = (gpu.node, name)
+        if memo not in self._entities:
+            self._entities[memo] = rows_by_gpu(self.tick.nodes.get(gpu.node), name)
+        return self._entities[memo].get(gpu.uuid, ())
 
     def stale_age_s(self, view: JobView) -> float | None:
         """Age of the freshest telemetry of a job all of whose GPUs are stale, else None."""

@@ -11,8 +11,11 @@ from gpumon.report.passages import paragraph
 from gpumon.report.rows import block_rows
 
 if TYPE_CHECKING:
-    from gpumon.model.cluster import Node
+    from collections.abc import Iterable
+
+    from gpumon.model.cluster import Gpu, Node
     from gpumon.report.digest import Digest
+    from gpumon.report.rows import BlockRow
 
 _TYPES: Final = {0x2: "uncorrected ECC error", 0x8: "Xid", 0x8000: "recovery action changed"}
 """Bits of `event_type` that the probe asks the driver for."""
@@ -51,23 +54,36 @@ class Event(NamedTuple):
         return "" if self.xid is None else self.xid.action.value
 
 
-def events_of(node: Node | None, uuid: str | None = None) -> tuple[Event, ...]:
-    """The events of a node, or of one GPU of it, the newest first."""
-    found = []
-    for row in block_rows(node, "event"):
-        whose = row.key.partition("/")[0]
-        if uuid is not None and whose != uuid:
-            continue
-        # What happened stays so, also when the node no longer answers.
-        number = row.block.value("xid", row.row)
-        mask = int(row.block.value("event_type", row.row) or 0)
-        age_s = row.block.value("event_age_s", row.row)
-        heard_at = node.taken_at if node else None
-        at = None if age_s is None or heard_at is None else heard_at - age_s
-        kinds = [name for bit, name in _TYPES.items() if mask & bit]
-        kind = ", ".join(kinds) or "event of unknown type"
-        found.append(Event(row.key, whose, None if number is None else xid(int(number)), kind, at))
-    return tuple(sorted(found, key=lambda event: -(event.at or 0.0)))
+def events_of(digest: Digest, gpu: Gpu) -> tuple[Event, ...]:
+    """The events of a GPU, the newest first."""
+    heard_at = _heard_at(digest.tick.nodes.get(gpu.node))
+    return _newest_first(_event(row, gpu.uuid, heard_at) for row in digest.entities(gpu, "event"))
+
+
+def node_events(node: Node) -> tuple[Event, ...]:
+    """The events of all GPUs of a node, the newest first."""
+    heard_at = _heard_at(node)
+    rows = block_rows(node, "event")
+    return _newest_first(_event(row, row.key.partition("/")[0], heard_at) for row in rows)
+
+
+def _heard_at(node: Node | None) -> float | None:
+    return node.taken_at if node else None
+
+
+def _newest_first(events: Iterable[Event]) -> tuple[Event, ...]:
+    return tuple(sorted(events, key=lambda event: -(event.at or 0.0)))
+
+
+def _event(row: BlockRow, uuid: str, heard_at: float | None) -> Event:
+    # What happened stays so, also when the node no longer answers.
+    number = row.block.value("xid", row.row)
+    mask = int(row.block.value("event_type", row.row) or 0)
+    age_s = row.block.value("event_age_s", row.row)
+    at = None if age_s is None or heard_at is None else heard_at - age_s
+    kinds = [name for bit, name in _TYPES.items() if mask & bit]
+    kind = ", ".join(kinds) or "event of unknown type"
+    return Event(row.key, uuid, None if number is None else xid(int(number)), kind, at)
 
 
 def event_lines(digest: Digest, event: Event, width: int, where: str = "") -> list[Line]:

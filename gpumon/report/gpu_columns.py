@@ -13,7 +13,7 @@ from gpumon.report.gpu_cells import (
     short_uuid,
     throttle_cell,
 )
-from gpumon.report.health import health_cell, troubles
+from gpumon.report.health import health_cell, health_order, troubles
 from gpumon.report.words import finding_cell, stale_words
 
 if TYPE_CHECKING:
@@ -63,6 +63,8 @@ def rank_why(digest: Digest, row: RankRow) -> Cell:
         return Cell(stale_words(digest, row.gpu), Tone.WARN)
     if row.uuid and row.gpu is None:
         return Cell("no telemetry", Tone.DIM)
+    if row.gpu is not None and (found := troubles(digest, row.gpu)):
+        return Cell(f"{found[0].sign} {found[0].sentence}", found[0].tone)
     if row.rank is None:
         return Cell("no process", Tone.WARN)
     if row.gpu is not None and (throttle := throttle_cell(row.gpu)):
@@ -173,8 +175,8 @@ RANK_COLUMNS: Final[tuple[Column[RankRow], ...]] = (
         0,
         rank_why,
         lambda d, r: _text_order(rank_why(d, r).text),
-        "The worst about this rank: a finding, staleness, no process, why the clock is held down, "
-        "why its rank number is unknown.",
+        "The worst about this rank: a finding, staleness, what is wrong with its GPU, no process, "
+        "why the clock is held down, why its rank number is unknown.",
         60,
     ),
 )
@@ -323,7 +325,7 @@ FLEET_COLUMNS: Final[tuple[Column[GpuRow], ...]] = (
         "left",
         3,
         lambda d, r: health_cell(d, r.gpu),
-        None,
+        lambda d, r: health_order(d, r.gpu),
         "The worst that is wrong with the GPU itself: Xid, ECC, row remap, heat, PCIe lanes, "
         "links; +1: one thing more. ok: nothing that was read is wrong.",
     ),

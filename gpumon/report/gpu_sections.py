@@ -14,7 +14,6 @@ from gpumon.report.health import gpu_health_lines
 from gpumon.report.link_columns import LINK_COLUMNS, SLICE_COLUMNS
 from gpumon.report.passages import facts, paragraph
 from gpumon.report.process_columns import PROCESS_COLUMNS, process_rows
-from gpumon.report.rows import rows_of_gpu
 from gpumon.report.sections import (
     INDENT,
     Section,
@@ -144,7 +143,7 @@ def counter_lines(gpu: Gpu, counters: Mapping[str, str], width: int) -> list[Lin
 
 def _with_links(digest: Digest, gpu: Gpu, section: Section, width: int) -> Section:
     """The totals, then one line per link."""
-    links = rows_of_gpu(digest.tick.nodes.get(gpu.node), "link", gpu.uuid)
+    links = digest.entities(gpu, "link")
     if not links or gpu.is_stale:
         return section
     table = table_section("NVLink", digest, LINK_COLUMNS, links, width, lambda r: f"link {r.key}")
@@ -161,7 +160,7 @@ def _with_links(digest: Digest, gpu: Gpu, section: Section, width: int) -> Secti
 
 def _slices(digest: Digest, gpu: Gpu, width: int) -> Section:
     title = "MIG instances"
-    slices = rows_of_gpu(digest.tick.nodes.get(gpu.node), "mig", gpu.uuid)
+    slices = digest.entities(gpu, "mig")
     if slices and not gpu.is_stale:
         return table_section(title, digest, SLICE_COLUMNS, slices, width, lambda r: r.key)
     mode = gpu.value("mig_mode")

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from gpumon.model.fields import clock_event_names
 from gpumon.model.missing import Reason
 from gpumon.model.xid import RECOVERY_ACTIONS, name_of
-from gpumon.report.columns import EMPTY_CELL, NO_VALUE, Cell, Line, Tone
+from gpumon.report.columns import EMPTY_CELL, NO_VALUE, Cell, Line, SortKey, Tone
 from gpumon.report.events import event_lines, events_of
 from gpumon.report.gpu_cells import HARMLESS_BITS, IDLE_BITS, SHORT_REASONS
 from gpumon.report.link_columns import INACTIVE
 from gpumon.report.passages import paragraph
-from gpumon.report.rows import rows_of_gpu
 from gpumon.report.words import reading_words
 
 if TYPE_CHECKING:
@@ -66,6 +65,16 @@ def troubles(digest: Digest, gpu: Gpu) -> tuple[Trouble, ...]:
     return tuple(sorted(found, key=lambda trouble: trouble.tone is not Tone.BAD))
 
 
+def health_order(digest: Digest, gpu: Gpu | None) -> SortKey | None:
+    """The gravest first, then what has most troubles; None where nothing is known."""
+    cell = health_cell(digest, gpu)
+    if gpu is None or cell == NO_VALUE:
+        return None
+    found = troubles(digest, gpu)
+    gravity = {Tone.BAD: 0.0, Tone.WARN: 1.0}.get(cell.tone, 2.0)
+    return (gravity, -float(len(found)))
+
+
 def health_cell(digest: Digest, gpu: Gpu | None) -> Cell:
     """The worst trouble in a word; `ok` only where something that would tell was read."""
     if gpu is None:
@@ -80,7 +89,7 @@ def health_cell(digest: Digest, gpu: Gpu | None) -> Cell:
 
 def gpu_health_lines(digest: Digest, gpu: Gpu, width: int) -> list[Line]:
     """What the driver told of late, then each other trouble, in sentences with what to do."""
-    events = events_of(digest.tick.nodes.get(gpu.node), gpu.uuid)
+    events = events_of(digest, gpu)
     lines: list[Line] = []
     for event in events[:MOST_EVENTS]:
         lines += event_lines(digest, event, width)
@@ -113,7 +122,7 @@ def _unreadable(digest: Digest, gpu: Gpu) -> list[Trouble]:
 
 def _events(digest: Digest, gpu: Gpu) -> list[Trouble]:
     """What the driver told of late, each number once."""
-    told = {event.name: event for event in events_of(digest.tick.nodes.get(gpu.node), gpu.uuid)}
+    told = {event.name: event for event in events_of(digest, gpu)}
     return [Trouble(e.tone, e.name, e.sentence, e.advice) for e in told.values()]
 
 
@@ -162,7 +171,7 @@ def _links(digest: Digest, gpu: Gpu) -> list[Trouble]:
         found.append(
             Trouble(Tone.WARN, f"PCIe x{width:.0f}", text, "reseat the board or its riser")
         )
-    links = rows_of_gpu(digest.tick.nodes.get(gpu.node), "link", gpu.uuid)
+    links = digest.entities(gpu, "link")
     states = [state for link in links if (state := link.value("link_state")) is not None]
     down = sum(1 for state in states if state == INACTIVE)
     # Without a bridge a PCIe board's links are all inactive, which is as it should be.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from gpumon.model.fields import CATALOGUE
@@ -79,7 +80,9 @@ def _state(_digest: Digest, row: BlockRow) -> Cell:
 
 
 def _remote(_digest: Digest, row: BlockRow) -> Cell:
-    words = [text for key in ("remote_type", "remote") if (text := row.label(key))]
+    kind, bus = row.label("remote_type"), row.label("remote")
+    # NVML writes the PCI domain with eight digits, of which the kernel shows four.
+    words = [text for text in (kind, bus and re.sub(r"\A0000(?=[0-9A-Fa-f]{4}:)", "", bus)) if text]
     return Cell(" ".join(words)) if words else NO_VALUE
 
 
@@ -134,7 +137,7 @@ LINK_COLUMNS: Final[tuple[Column[BlockRow], ...]] = (
         lambda _d, r: errors_cell(r, LINK_ERRORS, "link_"),
         None,
         "Error counters above 0 by name; 0: all that are known are 0.",
-        40,
+        30,
     ),
     Column(
         "remote",

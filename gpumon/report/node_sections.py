@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from gpumon.model.host_fields import NODE_FIELDS
 from gpumon.report import units
 from gpumon.report.columns import Cell, Line, Tone
-from gpumon.report.events import event_lines, events_of
+from gpumon.report.events import event_lines, node_events
 from gpumon.report.field_columns import FIELD_COLUMNS, FieldRow, field_table, field_text
 from gpumon.report.gpu_cells import index_text, short_uuid
 from gpumon.report.gpu_columns import FLEET_COLUMNS
@@ -206,7 +206,7 @@ def _block(
 
 
 def _events(digest: Digest, node: Node, width: int) -> Section:
-    events = events_of(node)
+    events = node_events(node)
     if not events:
         note = "none of late" if "event" in node.blocks else "not read on this node"
         return Section("Events", (), (), note)

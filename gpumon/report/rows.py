@@ -57,17 +57,19 @@ def block_rows(node: Node | None, name: str) -> tuple[BlockRow, ...]:
     return tuple(BlockRow(key, block, row, node.is_stale) for row, key in enumerate(block.keys))
 
 
-def rows_of_gpu(node: Node | None, name: str, uuid: str) -> tuple[BlockRow, ...]:
-    """A GPU's entities of a block: its label `parent`, else what the key begins with.
+def rows_by_gpu(node: Node | None, name: str) -> dict[str, tuple[BlockRow, ...]]:
+    """Entities of a block by their GPU: the label `parent`, else what the key begins with.
 
     Keys lose the UUID in front, and numbers among them are in their order.
     """
-    found = []
+    found: dict[str, list[BlockRow]] = {}
     for row in block_rows(node, name):
         head, _, rest = row.key.partition("/")
-        if (row.label("parent") or head) == uuid:
-            found.append(row._replace(key=rest or row.key))
-    return tuple(sorted(found, key=lambda row: (len(row.key), row.key)))
+        found.setdefault(row.label("parent") or head, []).append(row._replace(key=rest or row.key))
+    return {
+        uuid: tuple(sorted(rows, key=lambda row: (len(row.key), row.key)))
+        for uuid, rows in found.items()
+    }
 
 
 def host_row(node: Node) -> BlockRow:

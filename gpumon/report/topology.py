@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpumon.report.columns import EMPTY_CELL, Cell, Column, Tone
 from gpumon.report.gpu_cells import index_text
-from gpumon.report.rows import block_rows, rows_of_gpu
+from gpumon.report.rows import block_rows
 
 if TYPE_CHECKING:
     from gpumon.model.cluster import Gpu, Node
@@ -23,7 +23,7 @@ def _bus(text: str | None) -> str:
     return f"{domain[-4:]}:{rest}" if rest else ""
 
 
-def nvlinks(node: Node, gpus: tuple[Gpu, ...]) -> dict[tuple[str, str], int]:
+def nvlinks(digest: Digest, gpus: tuple[Gpu, ...]) -> dict[tuple[str, str], int]:
     """Active NVLinks between two GPUs, by their UUIDs; through switches the fewer of the two.
 
     Only links whose other end is known count.
@@ -32,7 +32,7 @@ def nvlinks(node: Node, gpus: tuple[Gpu, ...]) -> dict[tuple[str, str], int]:
     found: dict[tuple[str, str], int] = {}
     switched: dict[str, int] = {}
     for gpu in gpus:
-        for link in rows_of_gpu(node, "link", gpu.uuid):
+        for link in digest.entities(gpu, "link"):
             if link.value("link_state") != _ACTIVE:
                 continue
             other = by_bus.get(_bus(link.label("remote")))
@@ -50,7 +50,7 @@ def nvlinks(node: Node, gpus: tuple[Gpu, ...]) -> dict[tuple[str, str], int]:
 def topology_columns(digest: Digest, node: Node) -> tuple[Column[Gpu], ...]:
     """A matrix of the node's GPUs against each other and its ports; none where nothing is told."""
     gpus = tuple(g for uuid in node.gpu_uuids if (g := digest.tick.gpus.get(uuid)) is not None)
-    links = nvlinks(node, gpus)
+    links = nvlinks(digest, gpus)
     ports = [row for row in block_rows(node, "nic") if row.label("nearest_gpus")]
     if not links and not ports:
         return ()

@@ -1,0 +1,136 @@
+"""Sections leave out what is empty, say why, and compare only with what is known."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpumon.model.fields import CATALOGUE
+from gpumon.model.missing import Reason
+from gpumon.report.digest import Digest
+from gpumon.report.gpu_layout import BESIDE, COUNTERS, PLACED, SECTIONS
+from gpumon.report.gpu_sections import gpu_sections
+from gpumon.report.host_columns import HOST, HOST_BESIDE
+from gpumon.report.node_sections import node_sections
+from gpumon.report.sections import missing_lines
+from gpumon.report.topology import nvlinks
+from gpumon.report.yardsticks import of_text, pcie_bytes_per_s, sheet_of, sheet_words
+from tests.machines import WHOLE, block, links, machine
+from tests.ticks import BUSY, GIB, gpu, uuid_of
+
+
+def text(section):
+    return ["".join(cell.text for cell in entry.line).strip() for entry in section.entries]
+
+
+def by_title(sections):
+    return {section.title: section for section in sections}
+
+
+def test_the_layout_names_only_fields_of_the_catalogue_and_each_once():
+    known = {key for key, field in CATALOGUE.items() if field.block == "gpu"}
+    placed = [key for section in SECTIONS.values() for key in section]
+    placed += [key for counters in COUNTERS.values() for key in counters]
+    assert len(placed) == len(set(placed))
+    assert set(placed) | BESIDE == PLACED
+    assert known >= PLACED
+    assert {key for key, field in CATALOGUE.items() if field.block == "node"} >= {
+        *HOST,
+        *HOST_BESIDE,
+    }
+
+
+def test_every_field_of_a_gpu_is_shown_or_named_as_missing():
+    picture = machine()
+    board = next(iter(picture.gpus.values()))
+    shown = "\n".join(line for s in gpu_sections(Digest(picture), board, 400) for line in text(s))
+    beside = {*BESIDE, "clock_event_reasons"}
+    labels = {key: name for section in SECTIONS.values() for key, name in section.items()}
+    labels |= {key: name for counters in COUNTERS.values() for key, name in counters.items()}
+    for key, field in CATALOGUE.items():
+        is_raw = field.unit == "bytes" and key.endswith("x_bytes")
+        is_time = f"{key.removesuffix('_us')}_ratio" in CATALOGUE and key.endswith("_us")
+        if field.block == "gpu" and key not in beside and not is_raw and not is_time:
+            assert labels.get(key, key) in shown, key
+
+
+def test_a_stale_gpu_shows_reasons_and_no_values():
+    board = gpu("n1", 0, WHOLE, stale_s=42)
+    picture = machine()
+    picture = picture._replace(gpus={board.uuid: board})
+    for section in gpu_sections(Digest(picture), board, 78):
+        assert section.entries == ()
+        assert "stale" in section.note or "no longer answers" in section.note
+
+
+def test_missing_values_are_grouped_by_reason():
+    lines = missing_lines(
+        [("a", Reason.NOT_SAMPLED), ("b", Reason.FAILED), ("c", Reason.NOT_SAMPLED)], 80
+    )
+    assert [line[0].text for line in lines] == [
+        "– no sample yet: a, c",
+        "– reading failed, see errors (e): b",
+    ]
+
+
+@pytest.mark.parametrize("width", [40, 78, 158])
+def test_no_line_of_a_section_is_wider_than_the_view(width):
+    picture = machine()
+    digest = Digest(picture)
+    for board in picture.gpus.values():
+        found = gpu_sections(digest, board, width)
+        found += node_sections(digest, picture.nodes["n1"], width)
+        for section in found:
+            for line in text(section):
+                assert len(line) <= max(width, 60), line
+
+
+def test_what_a_value_is_compared_with():
+    board = gpu("n1", 0, WHOLE)
+    sheet = sheet_of(board)
+    assert of_text(board, "mem_used_bytes", sheet) == "of 80 GiB"
+    assert of_text(board, "power_limit_w", sheet) == "default 700, 200-700 W"
+    assert of_text(board, "pcie_tx_bytes_per_s", sheet) == "of 63 GB/s as linked"
+    assert of_text(board, "nvlink_tx_bytes_per_s", sheet) == "of 450 GB/s"
+    assert of_text(board, "process_count", sheet) == ""
+    assert "794 (80 %) achievable, now at most 59 % of that" in sheet_words(board, sheet)
+
+
+def test_an_unknown_gpu_is_compared_with_itself_only():
+    board = gpu("n1", 0, {**BUSY, "mem_total_bytes": 40.0 * GIB})
+    assert sheet_of(board) is None
+    assert of_text(board, "tensor_active_ratio", None) == ""
+    assert of_text(board, "mem_used_bytes", None) == "of 40 GiB"
+    assert sheet_words(board, None).startswith("unknown GPU: no data sheet")
+
+
+def test_a_pcie_link_of_an_unknown_generation_has_no_peak():
+    assert pcie_bytes_per_s(9.0, 16.0) is None
+    assert pcie_bytes_per_s(None, 16.0) is None
+    assert pcie_bytes_per_s(4.0, 16.0) == pytest.approx(31.5e9, rel=0.001)
+
+
+def test_nvlinks_between_gpus_are_counted_by_their_other_end():
+    one, two = uuid_of("n1", 0), uuid_of("n1", 1)
+    rows = {
+        f"{one}/0": {"link_state": 1},
+        f"{one}/1": {"link_state": 1},
+        f"{one}/2": {"link_state": 0},
+        f"{two}/0": {"link_state": 1},
+    }
+    buses = ("00000000:02:00.0", "0000:02:00.0", "00000000:02:00.0", None)
+    made = block("link", rows, {"remote_type": ("gpu",) * 4, "remote": buses})
+    picture = machine(more={"link": made})
+    found = nvlinks(Digest(picture), tuple(picture.gpus.values()))
+    assert found == {(one, two): 2}
+
+
+def test_gpus_at_switches_share_the_fewer_links():
+    one, two = uuid_of("n1", 0), uuid_of("n1", 1)
+    both = [links(one, 4), links(two, 3)]
+    keys = {key: {"link_state": 1} for made in both for key in made.keys}
+    made = block("link", keys, {"remote_type": ("switch",) * 7, "remote": (None,) * 7})
+    picture = machine(more={"link": made})
+    found = nvlinks(Digest(picture), tuple(picture.gpus.values()))
+    assert found == {(one, two): 3, (two, one): 3}
+    topology = by_title(node_sections(Digest(picture), picture.nodes["n1"], 78))["Topology"]
+    assert text(topology) == ["0    X  NV3 switch", "1  NV3    X"]
