@@ -29,6 +29,9 @@ GREETING_LIMIT_S: Final = 20.0
 """A probe that has not said hello by then is given up and tried again."""
 RETRY_S: Final = (1.0, 60.0)
 """First and longest pause before a failed probe is started again; it doubles in between."""
+SILENT_S: Final = 30.0
+"""A node of a step that is not heard for so long, or three periods, is told to be silent: its probe
+may have ended, which srun says nothing of while the others go on."""
 CLOSE_LIMIT_S: Final = 0.3
 REAP_LIMIT_S: Final = 2.0
 """The thread collects killed children for so long, which `close` does not wait for."""
@@ -50,6 +53,8 @@ class Slot:
         """What the node is called, once it has reported."""
         self.gpus: dict[str, tuple[str, ...]] = {}
         """GPUs of the newest report, by node."""
+        self.heard_at: dict[str, float] = {}
+        """When each node of a step was last heard, infinite once its silence has been told."""
         self.zoom_told = OFF
         """What its running probe was told last about zoom."""
 
@@ -218,6 +223,7 @@ class ProbePool:
     def _start(self, slot: Slot, now: float) -> None:
         options = {**self._options, "period_s": self._period_s, "once": self._once}
         slot.started_at = now
+        slot.heard_at = dict.fromkeys(slot.endpoint.nodes, now)
         slot.zoom_told = OFF
         try:
             slot.stream = Stream(slot.endpoint, self.url, options)
@@ -282,7 +288,10 @@ class ProbePool:
 
     def _meet(self, slot: Slot, stream: Stream, frames: list[Frame]) -> None:
         """Learn the nodes' names and GPUs; one that is looked at is told so at once."""
+        now = self._clock.monotonic()
         for frame in frames:
+            if frame.node in slot.heard_at:
+                slot.heard_at[frame.node] = now
             names = {slot.endpoint.node, frame.node, *frame.host_names}
             slot.names |= (names | {name.partition(".")[0] for name in names}) - {""}
             slot.gpus[frame.node] = frame.block("gpu").keys
@@ -339,6 +348,19 @@ class ProbePool:
                     message = f"no probe came up within {waited_s:.0f} s"
                     hint = "log in by hand and see whether python3 -c pass returns"
                     self._fail(slot, slot.stream.trouble(message, hint))
+            elif slot.stream:
+                self._name_silent(slot, now)
+
+    def _name_silent(self, slot: Slot, now: float) -> None:
+        """Report the nodes of a step that have fallen silent while others go on."""
+        limit_s = max(SILENT_S, 3 * self._period_s)
+        origin, taken_at = slot.endpoint.origin or self.url, self._clock.now()
+        for node, heard_at in slot.heard_at.items():
+            if now - heard_at > limit_s:
+                slot.heard_at[node] = float("inf")
+                message = f"no report through {slot.endpoint.node} for {limit_s:.0f} s"
+                error = SourceError(plain(node), plain(message), "is the node up?")
+                self._deliver(slot, [Frame(origin, node, taken_at, 0.0, {}, (error,))])
 
     def _next_due(self) -> float:
         now = self._clock.monotonic()

@@ -235,6 +235,10 @@ def test_no_probe_of_a_step_survives_a_cut_cable_and_the_other_node_stays(cluste
             cut = next_document(process, lambda d: not live(d, "gpu03"))
             assert live(cut, "gpu01")
             gone(cluster, "gpu03", old, LEASE_S + 10)
+            named = next_document(
+                process, lambda d: any(e["where"] == "gpu03" for e in d["errors"])
+            )
+            assert live(named, "gpu01")
         finally:
             cluster.mend_cable("gpu03")
 

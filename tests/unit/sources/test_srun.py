@@ -147,6 +147,23 @@ def test_a_step_that_ended_is_told_for_each_node_once_and_never_started_again() 
         run.pool.close()
 
 
+def test_a_node_of_a_step_that_falls_silent_is_named_once() -> None:
+    run = Run([step("hello 0 gpu01; report 0 1 5; hello 1 gpu03; n=1; "
+                    "while read wish; do n=$((n+1)); report 0 $n 5; done")], False)  # fmt: skip
+    run.start()
+    try:
+        eventually(lambda: run.frames("gpu01"), "the first report")
+        for _ in range(10):
+            count = len(run.frames("gpu01"))
+            run.clock.time += 5.0
+            eventually(lambda many=count: len(run.frames("gpu01")) > many, "the next report")
+        run.turn()
+        assert run.errors("gpu01") == []
+        assert run.errors("gpu03") == ["no report through job 7 for 30 s"]
+    finally:
+        run.pool.close()
+
+
 def test_closing_leaves_the_step_the_time_to_pass_the_end_of_input_on(tmp_path) -> None:
     told = tmp_path / "told"
     script = f"hello 0 gpu01; report 0 1 5; cat >/dev/null; sleep 0.1; echo end >{told}"
