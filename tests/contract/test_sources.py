@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import shlex
@@ -15,10 +16,13 @@ import pytest
 
 from gpumon.model.fields import CATALOGUE, LABELS
 from gpumon.model.missing import Reason
+from gpumon.sources.slurm.address import RestAddress
 from gpumon.sources.slurm.queue import SlurmQueue
+from gpumon.sources.slurm.rest_queue import RestQueue
 from gpumon.sources.source import SystemClock, Wish
 from gpumon.sources.target import Look, open_source, parse
 from tests.probing import children, eventually
+from tests.unit.sources.slurm.restd import Restd, Said, jwt, told
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -55,6 +59,7 @@ class Workshop:
         self.bin.mkdir()
         monkeypatch.setenv("PATH", f"{self.bin}:{os.environ['PATH']}")
         self.children: list[subprocess.Popen[str]] = []
+        self.restds: list[Restd] = []
 
     def command(self, name: str, script: str) -> None:
         path = self.bin / name
@@ -141,6 +146,33 @@ class Workshop:
         self.command("scontrol", f"#!/bin/sh\nprintf %s {shlex.quote(HOSTILE)}\n")
         return SlurmQueue("slurm", clock=SystemClock())
 
+    def rest(self) -> Source:
+        restd = self.restd()
+        for what in ("jobs", "nodes"):
+            text = (DATA / f"{what}-v0.0.38.json").read_text()
+            hostile = text.replace('"name":"arr', f'"name":{json.dumps(HOSTILE)[:-1]}')
+            restd.answers[what] = Said(200, hostile.encode())
+        return self.ask(restd)
+
+    def rest_refused(self) -> Source:
+        restd = self.restd()
+        error = {"description": f"{HOSTILE}\r\n" * 99, "error": HOSTILE}
+        restd.answers["jobs"] = told(500, jobs=[], errors=[error] * 9)
+        return self.ask(restd)
+
+    def rest_rubbish(self) -> Source:
+        restd = self.restd()
+        restd.answers["jobs"] = Said(200, HOSTILE.encode() * 99)
+        return self.ask(restd)
+
+    def restd(self) -> Restd:
+        self.restds.append(Restd())
+        return self.restds[-1]
+
+    def ask(self, restd: Restd) -> Source:
+        address = RestAddress(f"http://127.0.0.1:{restd.port}")
+        return RestQueue("slurm+http://127.0.0.1", address, environ={"SLURM_JWT": jwt()})
+
     def slurm(self) -> Source:
         self.scontrol()
         self.node()
@@ -148,13 +180,23 @@ class Workshop:
         return self.open("slurm")
 
     def close(self) -> None:
+        for restd in self.restds:
+            restd.stop()
         for program in self.children:
             program.kill()
             program.communicate()
 
 
-SOUND = ("local", "single", "lost", "ssh", "demo", "queue", "slurm")
-TROUBLED = ("no_driver", "ssh_refused", "ssh_rubbish", "queue_refused", "queue_rubbish")
+SOUND = ("local", "single", "lost", "ssh", "demo", "queue", "rest", "slurm")
+TROUBLED = (
+    "no_driver",
+    "ssh_refused",
+    "ssh_rubbish",
+    "queue_refused",
+    "queue_rubbish",
+    "rest_refused",
+    "rest_rubbish",
+)
 
 
 @pytest.fixture
@@ -261,7 +303,7 @@ def test_a_sound_target_gives_values_or_records(workshop: Workshop, kind: str) -
     if kind in ("local", "single", "ssh", "slurm"):
         named = {name for f in frames for name in f.block("process").labels.get("name", ())}
         assert "\ufffd[31mx" in named
-    if kind in ("slurm", "queue"):
+    if kind in ("slurm", "queue", "rest"):
         names = {job.name for frame in frames if frame.queue for job in frame.queue.jobs}
         assert any("\ufffd]0;owned\ufffd\ufffd[bold]" in name for name in names)
 

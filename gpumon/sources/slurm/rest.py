@@ -249,10 +249,9 @@ def _header_styles(own: Token | None, *, is_socket: bool) -> dict[str, dict[str,
 
 
 def _without(own: Token | None, error: SourceError) -> SourceError:
-    """The error with a token that the server repeated in its words struck out."""
-    if own is None:
-        return error
-    return error._replace(message=error.message.replace(own.secret, "(the token)"))
+    """The error, not too long, and a token that the server repeated in its words struck out."""
+    message = error.message if own is None else error.message.replace(own.secret, "(the token)")
+    return error._replace(message=plain(message))
 
 
 def _shut(one: socket.socket) -> None:
