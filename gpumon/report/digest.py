@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
-from gpumon.report.rows import rows_by_gpu
+from gpumon.report.rows import link_states, rows_by_gpu
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from gpumon.model.cluster import Gpu, JobView, Node, Process, Rank
     from gpumon.model.finding import Finding
     from gpumon.model.tick import Tick
     from gpumon.report.rows import BlockRow
+
+
+T = TypeVar("T")
 
 
 class RankRow(NamedTuple):
@@ -47,7 +52,7 @@ class Digest:
 
     def __init__(self, tick: Tick) -> None:
         self.tick = tick
-        self._entities: dict[tuple[str, str], dict[str, tuple[BlockRow, ...]]] = {}
+        self._remembered: dict[tuple[str, str], object] = {}
         self._means: dict[tuple[str, str], float | None] = {}
 
     @cached_property
@@ -124,12 +129,23 @@ class Digest:
             self._means[memo] = sum(values) / len(values) if values else None
         return self._means[memo]
 
+    def remembered(self, what: tuple[str, str], make: Callable[[], T]) -> T:
+        """What was made once for this picture, under a name that is its kind and its subject."""
+        if what not in self._remembered:
+            self._remembered[what] = make()
+        return cast("T", self._remembered[what])
+
     def entities(self, gpu: Gpu, name: str) -> tuple[BlockRow, ...]:
         """A GPU's links, MIG instances or events: the rows of a block of its node that are its."""
-        memo = (gpu.node, name)
-        if memo not in self._entities:
-            self._entities[memo] = rows_by_gpu(self.tick.nodes.get(gpu.node), name)
-        return self._entities[memo].get(gpu.uuid, ())
+        node = self.tick.nodes.get(gpu.node)
+        found = self.remembered((name, gpu.node), lambda: rows_by_gpu(node, name))
+        return found.get(gpu.uuid, ())
+
+    def link_states(self, gpu: Gpu) -> tuple[int, int]:
+        """How many of a GPU's NVLinks are inactive, and of how many the state is known."""
+        node = self.tick.nodes.get(gpu.node)
+        found = self.remembered(("link states", gpu.node), lambda: link_states(node))
+        return found.get(gpu.uuid, (0, 0))
 
     def stale_age_s(self, view: JobView) -> float | None:
         """Age of the freshest telemetry of a job all of whose GPUs are stale, else None."""

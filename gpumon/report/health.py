@@ -10,7 +10,6 @@ from gpumon.model.xid import RECOVERY_ACTIONS, name_of
 from gpumon.report.columns import EMPTY_CELL, NO_VALUE, Cell, Line, SortKey, Tone
 from gpumon.report.events import event_lines, events_of
 from gpumon.report.gpu_cells import HARMLESS_BITS, IDLE_BITS, SHORT_REASONS
-from gpumon.report.link_columns import INACTIVE
 from gpumon.report.passages import paragraph
 from gpumon.report.words import reading_words
 
@@ -54,6 +53,10 @@ def troubles(digest: Digest, gpu: Gpu) -> tuple[Trouble, ...]:
     """Everything that is wrong with a GPU, the worst first; nothing is said of a stale one."""
     if gpu.is_stale:
         return ()
+    return digest.remembered(("troubles", gpu.uuid), lambda: _troubles(digest, gpu))
+
+
+def _troubles(digest: Digest, gpu: Gpu) -> tuple[Trouble, ...]:
     found = [
         *_unreadable(digest, gpu),
         *_events(digest, gpu),
@@ -171,12 +174,10 @@ def _links(digest: Digest, gpu: Gpu) -> list[Trouble]:
         found.append(
             Trouble(Tone.WARN, f"PCIe x{width:.0f}", text, "reseat the board or its riser")
         )
-    links = digest.entities(gpu, "link")
-    states = [state for link in links if (state := link.value("link_state")) is not None]
-    down = sum(1 for state in states if state == INACTIVE)
+    down, known = digest.link_states(gpu)
     # Without a bridge a PCIe board's links are all inactive, which is as it should be.
-    if 0 < down < len(states):
-        text = f"{down} of {len(states)} NVLinks are inactive while the others work"
+    if 0 < down < known:
+        text = f"{down} of {known} NVLinks are inactive while the others work"
         found.append(
             Trouble(Tone.WARN, f"{down} NVL down", text, "check the other end of the links")
         )

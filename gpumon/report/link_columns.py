@@ -10,15 +10,13 @@ from gpumon.report import units
 from gpumon.report.columns import NO_VALUE, Cell, Column, Tone
 from gpumon.report.field_columns import field_text
 from gpumon.report.gpu_cells import short_uuid
+from gpumon.report.rows import INACTIVE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gpumon.report.digest import Digest
     from gpumon.report.rows import BlockRow
-
-INACTIVE: Final = 0
-"""Value of `link_state` of a link that carries nothing."""
 
 _HARMLESS: Final = frozenset({"link_recovery_success_count", "link_recovery_event_count"})
 """Counters of a link that tell of repairs, not of damage."""

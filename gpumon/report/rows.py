@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from gpumon.model.frame import EMPTY_BLOCK
+from gpumon.model.frame import EMPTY_BLOCK, MISSING_INTEGER
 from gpumon.model.missing import Reason
 
 if TYPE_CHECKING:
@@ -70,6 +70,25 @@ def rows_by_gpu(node: Node | None, name: str) -> dict[str, tuple[BlockRow, ...]]
         uuid: tuple(sorted(rows, key=lambda row: (len(row.key), row.key)))
         for uuid, rows in found.items()
     }
+
+
+INACTIVE: Final = 0
+"""Value of `link_state` of a link that carries nothing."""
+
+
+def link_states(node: Node | None) -> dict[str, tuple[int, int]]:
+    """By GPU: inactive NVLinks, and NVLinks whose state is known.
+
+    Made for whole fleets, of which no row is looked at singly.
+    """
+    block = EMPTY_BLOCK if node is None else node.blocks.get("link", EMPTY_BLOCK)
+    found: dict[str, tuple[int, int]] = {}
+    for key, state in zip(block.keys, block.columns.get("link_state", ()), strict=False):
+        if state != MISSING_INTEGER:
+            uuid = key.partition("/")[0]
+            down, known = found.get(uuid, (0, 0))
+            found[uuid] = (down + (state == INACTIVE), known + 1)
+    return found
 
 
 def host_row(node: Node) -> BlockRow:
