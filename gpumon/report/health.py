@@ -133,7 +133,8 @@ def _memory(gpu: Gpu) -> list[Trouble]:
     found = []
     uncorrected = gpu.value("ecc_uncorrected_volatile_count")
     if uncorrected:
-        text = f"{int(uncorrected)} uncorrected ECC errors since the driver was loaded"
+        plural = "s" if uncorrected > 1 else ""
+        text = f"{int(uncorrected)} uncorrected ECC error{plural} since the driver was loaded"
         advice = "drain the node, reset the GPU, check row remapping; replace it if it repeats"
         found.append(Trouble(Tone.BAD, f"ECC {int(uncorrected)}", text, advice))
     if gpu.value("remap_failure"):

@@ -88,7 +88,7 @@ def host_of(row: BlockRow, key: str) -> str:
 
 def host_reason(reason: Reason) -> str:
     """Why a value of the node itself is missing."""
-    return "not offered by this node" if reason is Reason.NOT_SUPPORTED else reason_words(reason)
+    return "not offered here" if reason is Reason.NOT_SUPPORTED else reason_words(reason)
 
 
 def _port_state(_digest: Digest, row: BlockRow) -> Cell:
@@ -200,6 +200,15 @@ PORT_COLUMNS: Final[tuple[Column[BlockRow], ...]] = (
     ),
 )
 
+
+def _mount_trouble(_digest: Digest, row: BlockRow) -> Cell:
+    """Requests that went wrong; of a mount that tells nothing, why."""
+    reason = row.reason("fs_read_bytes_per_s")
+    if reason in (Reason.NO_PERMISSION, Reason.NOT_SUPPORTED, Reason.FAILED):
+        return Cell(host_reason(reason), Tone.DIM)
+    return errors_cell(row, ("fs_retransmits", "fs_timeouts"), "fs_")
+
+
 FILESYSTEM_COLUMNS: Final[tuple[Column[BlockRow], ...]] = (
     Column("mount", "MOUNT", 12, "left", 0, lambda _d, r: Cell(r.key), None, "Where it is.", 30),
     Column("type", "TYPE", 6, "left", 0, label_cell("fstype"), None, "Kind of file system.", 8),
@@ -249,9 +258,9 @@ FILESYSTEM_COLUMNS: Final[tuple[Column[BlockRow], ...]] = (
         12,
         "left",
         2,
-        lambda _d, r: errors_cell(r, ("fs_retransmits", "fs_timeouts"), "fs_"),
+        _mount_trouble,
         None,
-        "Requests sent again or timed out, since the mount.",
+        "Requests sent again or timed out since the mount, or why nothing can be read.",
         30,
     ),
     Column(

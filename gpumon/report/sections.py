@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from gpumon.model.missing import Reason
-from gpumon.report.columns import GAP, Cell, Line, Tone, fit, place
+from gpumon.report.columns import GAP, Cell, Line, Tone, fit, place, text_width
 from gpumon.report.passages import paragraph
 from gpumon.report.units import MISSING
 from gpumon.report.words import reason_words
@@ -13,7 +13,7 @@ from gpumon.report.words import reason_words
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from gpumon.report.columns import Column
+    from gpumon.report.columns import Column, Placed
     from gpumon.report.digest import Digest
 
 R = TypeVar("R")
@@ -102,12 +102,26 @@ def table_section(
         head += [Cell(fit(item.column.title, item.width, item.column.align), Tone.DIM), gap]
     entries = []
     for row, line in zip(rows, cells, strict=True):
-        drawn: list[Cell] = [indent]
-        for item in placed:
-            cell = line[numbers[item.column.key]]
-            drawn += [Cell(fit(cell.text, item.width, item.column.align), cell.tone), gap]
-        entries.append(Entry(key(row), tuple(drawn), opens(row), search(row)))
+        shown = [line[numbers[item.column.key]] for item in placed]
+        drawn = (indent, *_drawn(placed, shown))
+        entries.append(Entry(key(row), drawn, opens(row), search(row)))
     return Section(title, tuple(entries), tuple(head))
+
+
+def _drawn(placed: Sequence[Placed[R]], shown: Sequence[Cell]) -> list[Cell]:
+    """The cells of one line; a text too long for its column runs on over empty ones."""
+    drawn: list[Cell] = []
+    at = 0
+    while at < len(shown):
+        cell, width, align = shown[at], placed[at].width, placed[at].column.align
+        at += 1
+        while align == "left" and at < len(shown) and not shown[at].text:
+            if text_width(cell.text) <= width:
+                break
+            width += GAP + placed[at].width
+            at += 1
+        drawn += [Cell(fit(cell.text, width, align), cell.tone), Cell(" " * GAP)]
+    return drawn
 
 
 _LOUD: Final = frozenset(

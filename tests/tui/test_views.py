@@ -195,7 +195,7 @@ async def test_node_with_data(stage, size):
         assert "Slurm mixed" in s.text
         assert "550.54.15" in s.text
         assert "37 %" in s.line_with("CPU busy")
-        assert "not offered by this node: swap free" in s.text
+        assert "not offered here: swap free" in s.text
         await s.press("1")
         assert "! Xid 31" in s.text
         await s.press("4")

@@ -134,3 +134,19 @@ def test_gpus_at_switches_share_the_fewer_links():
     assert found == {(one, two): 3, (two, one): 3}
     topology = by_title(node_sections(Digest(picture), picture.nodes["n1"], 78))["Topology"]
     assert text(topology) == ["0    X  NV3 switch", "1  NV3    X"]
+
+
+def test_a_long_text_runs_on_over_empty_columns_and_no_further():
+    picture = machine({**WHOLE, "recovery_action": 5})
+    board = picture.gpus[uuid_of("n1", 0)]
+    health = by_title(gpu_sections(Digest(picture), board, 78))["Health"]
+    line = next(line for line in text(health) if line.startswith("driver asks for"))
+    assert line.endswith("recover the IMEX domain")
+
+
+def test_a_mount_that_tells_nothing_says_why():
+    made = block("filesystem", {"/lustre": {"fs_read_bytes_per_s": None}})
+    made = made._replace(missing={("fs_read_bytes_per_s", 0): Reason.NO_PERMISSION})
+    picture = machine(more={"filesystem": made})
+    found = by_title(node_sections(Digest(picture), picture.nodes["n1"], 78))
+    assert "this user may not read it" in text(found["File systems"])[0]
