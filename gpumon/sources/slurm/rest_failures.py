@@ -34,8 +34,10 @@ def where(what: str) -> str:
 def not_reached(what: str, place: str, error: Exception) -> SourceError:
     """No connection, or one that was lost before the answer."""
     said = plain(" ".join(str(error).split()), _SHOWN) or type(error).__name__
-    if "CERTIFICATE" in said or "SSL" in said or "TLS" in said:
+    if "CERTIFICATE" in said:
         hint = "point SSL_CERT_FILE to the bundle of the authority that signed its certificate"
+    elif "SSL" in said:
+        hint = "it speaks no TLS there: check the port, or reach it through a tunnel to localhost"
     elif "ermission denied" in said:
         hint = "this user may not open the socket: ask your Slurm administrators"
     else:
@@ -143,7 +145,7 @@ def said_errors(
     return SourceError(
         where(what),
         f"answered HTTP {status} with an error: {said}",
-        "22.05 says no more when it refuses a token: try a new one, then `scontrol ping`",
+        "22.05 says no more whether its controller is down or a token refused: `scontrol ping`",
     )
 
 

@@ -294,6 +294,13 @@ def test_a_socket_that_nobody_listens_on_is_one_line(tmp_path: Path) -> None:
     gc.collect()
 
 
+def test_tls_to_a_port_that_speaks_plain_http_is_told_from_a_bad_certificate(restd: Restd) -> None:
+    address = RestAddress(f"https://127.0.0.1:{restd.port}")
+    error = failure(RestClient(address, environ={"SLURM_JWT": TOKEN}))
+    assert error.hint.startswith("it speaks no TLS there")
+    assert restd.asked == []
+
+
 @pytest.fixture(scope="session")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A certificate for 127.0.0.1 that only itself vouches for, and its key."""
