@@ -62,7 +62,7 @@ def _with_labels(gpu: Gpu, section: Section, width: int) -> Section:
     told = [
         (label.replace("_", " "), text)
         for label in LABELS["gpu"]
-        if label not in ("name", "pci_bus_id") and (text := gpu.label(label))
+        if label not in ("name", "pci_bus_id", "common_ancestors") and (text := gpu.label(label))
     ]
     entries = line_entries(facts(told, width - INDENT), "labels")
     if not entries:

@@ -47,12 +47,18 @@ def nvlinks(digest: Digest, gpus: tuple[Gpu, ...]) -> dict[tuple[str, str], int]
     return found
 
 
+def ancestors(gpu: Gpu) -> dict[str, str]:
+    """What a GPU shares on PCIe with each other one, by UUID: `PIX`, `SYS`; empty: not told."""
+    pairs = (part.partition("=") for part in (gpu.label("common_ancestors") or "").split(","))
+    return {uuid: word[:5] for uuid, _, word in pairs if uuid and word}
+
+
 def topology_columns(digest: Digest, node: Node) -> tuple[Column[Gpu], ...]:
     """A matrix of the node's GPUs against each other and its ports; none where nothing is told."""
     gpus = tuple(g for uuid in node.gpu_uuids if (g := digest.tick.gpus.get(uuid)) is not None)
     links = nvlinks(digest, gpus)
     ports = [row for row in block_rows(node, "nic") if row.label("nearest_gpus")]
-    if not links and not ports:
+    if not links and not ports and not any(ancestors(gpu) for gpu in gpus):
         return ()
     columns: list[Column[Gpu]] = [
         Column(
@@ -66,17 +72,23 @@ def topology_columns(digest: Digest, node: Node) -> tuple[Column[Gpu], ...]:
             "NVML's index of the GPU.",
         )
     ]
-    if links:
-        columns += [_gpu_column(gpu, links) for gpu in gpus]
+    near = {gpu.uuid: ancestors(gpu) for gpu in gpus}
+    if links or any(near.values()):
+        columns += [_gpu_column(gpu, links, near) for gpu in gpus]
     return (*columns, *(_port_column(row) for row in ports))
 
 
-def _gpu_column(other: Gpu, links: dict[tuple[str, str], int]) -> Column[Gpu]:
+def _gpu_column(
+    other: Gpu, links: dict[tuple[str, str], int], near: dict[str, dict[str, str]]
+) -> Column[Gpu]:
     def cell(_digest: Digest, gpu: Gpu) -> Cell:
         if gpu.uuid == other.uuid:
             return Cell("X", Tone.DIM)
         count = links.get((gpu.uuid, other.uuid))
-        return Cell(f"NV{count}") if count else Cell("·", Tone.DIM)
+        if count:
+            return Cell(f"NV{count}")
+        shared = near.get(gpu.uuid, {}).get(other.uuid)
+        return Cell(shared) if shared else Cell("·", Tone.DIM)
 
     return Column(
         other.uuid,
@@ -86,7 +98,8 @@ def _gpu_column(other: Gpu, links: dict[tuple[str, str], int]) -> Column[Gpu]:
         0,
         cell,
         None,
-        "NVLinks between the two GPUs: NV12 is twelve; a dot: none is known.",
+        "What joins the two GPUs: NV12 twelve NVLinks, else what they share on PCIe in the words "
+        "of nvidia-smi topo; a dot: nothing is known.",
     )
 
 

@@ -150,3 +150,15 @@ def test_a_mount_that_tells_nothing_says_why():
     picture = machine(more={"filesystem": made})
     found = by_title(node_sections(Digest(picture), picture.nodes["n1"], 78))
     assert "this user may not read it" in text(found["File systems"])[0]
+
+
+def test_what_gpus_share_on_pcie_stands_where_no_nvlink_joins_them():
+    one, two = uuid_of("n1", 0), uuid_of("n1", 1)
+    picture = machine(more={"link": block("link", {}), "nic": block("nic", {})})
+    gpus = {}
+    for board, other in ((picture.gpus[one], two), (picture.gpus[two], one)):
+        labels = {**board.block.labels, "common_ancestors": (f"{other}=PXB,garbage,=x",)}
+        gpus[board.uuid] = board._replace(block=board.block._replace(labels=labels))
+    picture = picture._replace(gpus=gpus)
+    topology = by_title(node_sections(Digest(picture), picture.nodes["n1"], 78))["Topology"]
+    assert text(topology) == ["0    X  PXB", "1  PXB    X"]
