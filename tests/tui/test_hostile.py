@@ -7,6 +7,7 @@ from rich.cells import cell_len
 
 from gpumon.model.frame import SourceError
 from gpumon.model.tick import TargetState
+from tests.machines import block, machine
 from tests.ticks import finding, job_with_gpus, tick
 
 NAMES = [
@@ -54,6 +55,32 @@ async def test_hostile_names_everywhere(stage, name):
         if name.startswith("["):
             await s.press("escape")
             assert name[:8] in s.text
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_hostile_texts_of_a_node(stage, name):
+    key = name or "x"
+    mounts = block("filesystem", {key: {"fs_read_bytes_per_s": 1.0}})
+    ports = block("nic", {f"{key}/1": {"nic_speed_gbps": 1.0}})
+    more = {
+        "filesystem": mounts._replace(labels={"fstype": (name,), "device": (name,)}),
+        "nic": ports._replace(labels={"state": (name,), "nearest_by": (name,)}),
+    }
+    picture = machine(more=more)
+    board = next(iter(picture.gpus.values()))
+    labels = {**board.block.labels, "serial": (name,), "common_ancestors": (name,)}
+    board = board._replace(block=board.block._replace(labels=labels))
+    node = picture.nodes["n1"]
+    error = SourceError(name, name, name)
+    host = node.block._replace(labels={"driver_version": (name,)})
+    node = node._replace(state=name, errors=(error,), block=host)
+    picture = picture._replace(nodes={"n1": node}, gpus={**picture.gpus, board.uuid: board})
+    async with stage(picture) as s:
+        for keys in (("tab", "N"), ("4",), ("G",), ("escape", "enter"), ("G",)):
+            await s.press(*keys)
+            assert not any(ord(c) < 32 and c != "\n" for c in s.text)
+            for strip in s.app.screen._compositor.render_strips():
+                assert cell_len("".join(segment.text for segment in strip)) == 80
 
 
 async def test_markup_in_a_name_changes_no_style(stage):
