@@ -166,6 +166,7 @@ LABELS: Final = {
     "gpu": (
         "name",
         "pci_bus_id",
+        "common_ancestors",
         "architecture",
         "compute_capability",
         "serial",

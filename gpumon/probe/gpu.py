@@ -10,7 +10,7 @@ from gpumon.probe.driver import Batch, Driver, NoValueError
 from gpumon.probe.gpm import ACTIVITY, Gpm
 from gpumon.probe.links import Links
 from gpumon.probe.mig import Instances
-from gpumon.probe.rows import LOST, NOT_SHARED, NOT_SUPPORTED, Row
+from gpumon.probe.rows import LOST, NOT_SAMPLED, NOT_SHARED, NOT_SUPPORTED, Row
 
 USE = ["gpu_util_ratio", "mem_activity_ratio"]
 MEMORY = ["mem_used_bytes", "mem_total_bytes", "mem_reserved_bytes"]
@@ -30,6 +30,9 @@ ARCHITECTURES = {
     13: "Rubin",
 }
 """nvmlDeviceArchitecture_t (nvml.h); the newest by number, for older bindings lack their names."""
+
+ANCESTORS = "common_ancestors"
+"""Label that the whole node's GPUs must be known for; `topology` fills it in."""
 
 LABELS = (
     ("name", "nvmlDeviceGetName", lambda name: name),
@@ -78,6 +81,7 @@ class Gpu:
         self.uuid = _text(driver.ask("nvmlDeviceGetUUID", str(index), self.handle))
         self.fixed = Row(self.uuid, 0.0)
         self.fixed.values["index"] = index
+        self.fixed.missing[ANCESTORS] = NOT_SAMPLED
         for label, function, pick in LABELS:
             self._label(label, function, pick)
         self._read(self.fixed, tiers.START)
@@ -94,7 +98,9 @@ class Gpu:
         self._rows: Dict[str, Row] = {}
         for tier in tiers.ALL:
             row = self._rows[tier] = Row(self.uuid, float("-inf"))
-            if tier not in wanted.tiers:
+            if tier in wanted.tiers and tier != tiers.HOT:
+                row.missing.update(dict.fromkeys(keys_of(tier), NOT_SAMPLED))
+            elif tier not in wanted.tiers:
                 row.at = float("inf")
                 row.missing.update(dict.fromkeys(keys_of(tier), NOT_SHARED))
         self._throughput: Dict[str, float] = {}
@@ -104,12 +110,15 @@ class Gpu:
         """Whether only the call that counts bytes for 20 ms can tell the PCIe rates."""
         return bool(self.gpm.reason) and "pcie_tx_bytes" in self._unsupported
 
-    def read(self, is_zoomed: bool = False, may_wait: bool = False) -> Look:
+    def read(
+        self, is_zoomed: bool = False, may_wait: bool = False, is_hurried: bool = False
+    ) -> Look:
         """Every value of this instant; what cannot be had is missing with its reason.
 
         Args:
             is_zoomed: Somebody looks at this GPU: what is dear to read is read more often.
             may_wait: This beat may spend the 2 x 20 ms that reading the PCIe rate may take.
+            is_hurried: The driver is slow: what changes rarely has to wait for another pass.
         """
         now = self.driver.monotonic()
         row = Row(self.uuid, now)
@@ -117,13 +126,13 @@ class Gpu:
             self._hot(row)
             if LOST in row.missing.values():
                 return self._lost(row)
-        is_medium = self._is_due(tiers.MEDIUM, now)
+        is_medium = not is_hurried and self._is_due(tiers.MEDIUM, now)
         if is_medium:
             medium = Row(self.uuid, now)
             self._fields(medium, tiers.MEDIUM)
             self._read(medium, tiers.READINGS[tiers.MEDIUM])
             self._rows[tiers.MEDIUM] = medium
-        if self._is_due(tiers.SLOW, now):
+        if not is_hurried and self._is_due(tiers.SLOW, now):
             slow = Row(self.uuid, now)
             self._fields(slow, tiers.SLOW)
             self._read(slow, tiers.READINGS[tiers.SLOW])
@@ -133,7 +142,7 @@ class Gpu:
         if self._rows[tiers.MEDIUM].at != float("inf"):
             held = self._contexts.read(row, is_medium)
         self._pcie_rates(row, is_zoomed, may_wait)
-        links = self.links.read(now, is_zoomed)
+        links = self.links.last(now) if is_hurried else self.links.read(now, is_zoomed)
         is_cut = self._rows[tiers.SLOW].values.get("mig_mode") == 1
         instances = self.instances.read(now, is_cut, is_zoomed)
         for part in (self.fixed, *self._rows.values()):
@@ -276,7 +285,7 @@ def keys_of(tier: str) -> List[str]:
 def every_key() -> List[str]:
     """Every field and label that a reading can hold."""
     start = [reading[0] for reading in tiers.START] + POWER_RANGE + [label[0] for label in LABELS]
-    return [key for tier in tiers.ALL for key in keys_of(tier)] + start
+    return [key for tier in tiers.ALL for key in keys_of(tier)] + start + [ANCESTORS]
 
 
 def _text(value: Any) -> str:

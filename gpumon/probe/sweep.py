@@ -10,6 +10,7 @@ from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional, Tuple
 
 import pynvml
 
+from gpumon.probe import topology
 from gpumon.probe.contexts import Held
 from gpumon.probe.driver import AbandonedError, Calling, Driver, NoValueError
 from gpumon.probe.events import Events
@@ -27,6 +28,9 @@ MOST_ABANDONED = 2
 
 POLL_S = 0.1
 """How often a pass that takes long is looked at."""
+
+HURRY_AFTER_S = 1.0
+"""Once a pass has taken this long, a slow driver is asked only what changes at every beat."""
 
 RETRY_S = 10.0
 """A driver that could not be opened is tried again this often."""
@@ -80,6 +84,7 @@ class Sweeper:
         self._is_open = False
         self._open_at = float("-inf")
         self._turn = 0
+        self._pass_at = 0.0
         self._todo: Deque[Tuple[str, Callable[[], None]]] = deque()
         self._lane = Lane()
         self._held: Dict[str, Lane] = {}
@@ -190,6 +195,7 @@ class Sweeper:
     def _succeed(self, lane: Lane) -> None:
         """Finish the pass that another thread is stuck in, then go on in its place."""
         lane.ident = threading.get_ident()
+        self._pass_at = self.driver.monotonic()
         if self._work(lane):
             self._done.set()
             self._run(lane)
@@ -201,8 +207,9 @@ class Sweeper:
         self._work(self._lane)
 
     def _plan(self) -> None:
-        """Line up what this pass has to do."""
+        """Line up what this pass has to do; another GPU is first each time."""
         self._todo.clear()
+        self._pass_at = self.driver.monotonic()
         if not self._is_open:
             if self.driver.monotonic() >= self._open_at:
                 self._open_at = self.driver.monotonic() + RETRY_S
@@ -213,7 +220,9 @@ class Sweeper:
         self._todo.extend(self._opening(index) for index in self._unopened)
         waiting = [g.uuid for g in self._gpus if g.uuid in self.zoom and g.needs_throughput]
         chosen = waiting[self._turn % len(waiting)] if waiting else ""
-        self._todo.extend(self._reading(gpu, gpu.uuid == chosen) for gpu in self._gpus)
+        first = (self._turn - 1) % len(self._gpus) if self._gpus else 0
+        for gpu in self._gpus[first:] + self._gpus[:first]:
+            self._todo.append(self._reading(gpu, gpu.uuid == chosen))
 
     def _work(self, lane: Lane) -> bool:
         """Do what is lined up; False when this thread was abandoned meanwhile."""
@@ -244,7 +253,8 @@ class Sweeper:
         return gpu.uuid, lambda: self._read(gpu, may_wait)
 
     def _read(self, gpu: Gpu, may_wait: bool = False) -> None:
-        look = gpu.read(gpu.uuid in self.zoom, may_wait)
+        is_hurried = self.driver.monotonic() - self._pass_at > HURRY_AFTER_S
+        look = gpu.read(gpu.uuid in self.zoom, may_wait, is_hurried)
         with self._lock:
             self._fresh[gpu.uuid] = look
 
@@ -293,6 +303,8 @@ class Sweeper:
         with self._lock:
             self._gpus = sorted([*self._gpus, gpu], key=lambda known: known.index)
         self._todo.append(self._reading(gpu, may_wait=False))
+        if not self._unopened:
+            self._todo.appendleft(("topology", lambda: topology.relate(self.driver, self._gpus)))
 
     def _fail(self, where: str, message: str, hint: str) -> None:
         with self._lock:

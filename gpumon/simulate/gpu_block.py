@@ -243,8 +243,20 @@ def _labels(node: SimNode) -> dict[str, tuple[str | None, ...]]:
     return {
         **{label: (text,) * len(node.gpus) for label, text in shared.items()},
         "pci_bus_id": tuple(gpu.pci_bus_id for gpu in node.gpus),
+        "common_ancestors": tuple(_ancestors(node, place) for place in range(len(node.gpus))),
         "serial": tuple(gpu.serial for gpu in node.gpus),
     }
+
+
+def _ancestors(node: SimNode, place: int) -> str | None:
+    """What a GPU shares with each other one: the halves of a board hang on a socket each."""
+    half = (len(node.gpus) + 1) // 2
+    pairs = [
+        f"{other.uuid}={'NODE' if (place < half) == (index < half) else 'SYS'}"
+        for index, other in enumerate(node.gpus)
+        if index != place
+    ]
+    return ",".join(pairs) or None
 
 
 def _row(node: SimNode, gpu: SimGpu, reading: Reading) -> tuple[float, ...]:

@@ -181,14 +181,13 @@ def open_source(target: Target, look: Look, clock: Clock) -> Source:
 
         nodes, gpus = target.demo_size
         return DemoSource(target.url, nodes, gpus, target.seed, clock, look.period_s)
-    from gpumon.sources.pool import ProbePool
-
     options = look.probe_options
     if target.scheme == "slurm":
         from gpumon.sources.slurm.target import SlurmSource
 
         return SlurmSource(target, look, clock)
     if target.scheme == "ssh":
+        from gpumon.sources.pool import ProbePool
         from gpumon.sources.ssh import endpoint
 
         endpoints = [endpoint(host, target.user, target.port) for host in target.hosts]

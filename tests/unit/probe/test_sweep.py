@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gpumon.model.missing import Reason
 from gpumon.probe.driver import Calling, Driver
+from gpumon.probe.events import MOST_SHOWN
 from gpumon.probe.sweep import INIT_STUCK_AFTER_S, MOST_ABANDONED, STUCK_AFTER_S, Sweeper
 from tests.probing import Probe, eventually
 
@@ -212,3 +214,96 @@ def test_a_gpu_whose_call_returns_after_all_is_taken_back(monkeypatch: pytest.Mo
     sweeper.ask()
     assert sweeper._done.wait(30)
     assert late.reads[3:] == ["slow", "quick"]
+
+
+class SlowGpu(FakeGpu):
+    """A GPU of which every look takes 0.6 s."""
+
+    def __init__(self, driver: Driver, uuid: str, time: Time, hurried: list[str]) -> None:
+        super().__init__(driver, uuid)
+        self.time, self.hurried = time, hurried
+
+    def read(self, *flags: object) -> str:
+        self.time.now += 0.6
+        self.hurried += [self.uuid] if flags[2] else []
+        return "read"
+
+
+def test_a_slow_driver_is_asked_for_everything_in_turns() -> None:
+    """At 20 ms a call a whole look at eight GPUs would take longer than anybody waits."""
+    time, hurried = Time(), list[str]()
+    sweeper: Any = Sweeper(driver=Driver(time.monotonic))
+    sweeper._is_open = True
+    sweeper._gpus = [SlowGpu(sweeper.driver, uuid, time, hurried) for uuid in "abc"]
+    for _ in range(3):
+        sweeper.sweep()
+    assert hurried == ["c", "a", "b"]
+
+
+def test_gpus_learn_what_they_share_with_each_other(standin: Start) -> None:
+    standin("h100", gpus=3)
+    with Probe(once=True) as probe:
+        gpus = probe.frame().block("gpu")
+    shared = [dict(pair.split("=") for pair in (text or "").split(","))
+              for text in gpus.labels["common_ancestors"]]  # fmt: skip
+    for row, one in enumerate(gpus.keys):
+        assert set(shared[row]) == set(gpus.keys) - {one}
+        assert set(shared[row].values()) <= {"board", "PIX", "PXB", "PHB", "NODE", "SYS"}
+    assert shared[0][gpus.keys[1]] == shared[1][gpus.keys[0]]
+
+
+def test_a_lone_gpu_shares_with_none(standin: Start) -> None:
+    standin("h100", gpus=1)
+    with Probe(once=True) as probe:
+        gpus = probe.frame().block("gpu")
+    assert gpus.reason("common_ancestors", 0) is Reason.NOT_SUPPORTED
+
+
+def test_a_storm_of_xids_is_bounded_and_the_rest_counted(standin: Start) -> None:
+    node = standin("h100", gpus=2)
+    with Probe() as probe:
+        probe.frame(lambda frame: present(frame) == [True, True])
+        for number in range(200):
+            node.state.event(number % 2, 94)
+        node.state.write()
+        frame = probe.frame(lambda frame: bool(frame.errors))
+    assert 0 < len(frame.block("event").keys) <= MOST_SHOWN
+    assert "events were too many to show" in frame.errors[0].message
+    assert present(frame) == [True, True]
+
+
+def test_processes_that_come_and_go_are_bounded_and_right(standin: Start) -> None:
+    """1,000 PIDs a minute: every list is of now, and nothing of the gone is kept."""
+    node = standin("h100", gpus=1)
+    with Probe(period_s=0.1) as probe:
+        for beat in range(8):
+            for key in [key for key in node.state.values if ".process." in key]:
+                del node.state.values[key]
+            node.state.gpu(0, mem_used_bytes=(beat + 1) << 30)
+            for pid in range(17):
+                node.state.process(0, 4_000_000 + 17 * beat + pid, 1 << 20)
+            node.state.write()
+            frame = probe.frame()
+            assert len(frame.block("process").keys) <= 17
+            assert set(frame.block("process").keys) == {
+                key.partition("/")[0] for key in frame.block("context").keys
+            }
+        last = {str(4_000_000 + 17 * 7 + pid) for pid in range(17)}
+        frame = probe.frame(lambda frame: set(frame.block("process").keys) == last)
+        assert frame.block("gpu").value("process_count", 0) == 17
+
+
+def test_a_gpu_that_asks_for_a_reset_says_so_and_leaves_the_others(standin: Start) -> None:
+    node = standin("h100", gpus=2)
+    node.state.error("nvmlDeviceGetMemoryInfo", 16, gpu=1)
+    node.state.error("nvmlDeviceGetMemoryInfo_v2", 16, gpu=1)
+    node.state.write()
+    with Probe(once=True) as probe:
+        frame = probe.frame()
+    gpus = frame.block("gpu")
+    assert gpus.value("mem_used_bytes", 0) is not None
+    assert gpus.reason("mem_used_bytes", 1) is Reason.FAILED
+    (error,) = frame.errors
+    assert gpus.keys[1] in error.where
+    assert "requires restart" in error.message
+    assert "reset" in error.hint
