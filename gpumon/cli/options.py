@@ -24,7 +24,9 @@ DEFAULT_LOOK_S: Final = 1.0
 EPILOG: Final = """\
 targets:
   local                 this machine's GPUs
-  slurm[?nodes=none]    your jobs by Slurm's commands, their nodes over ssh
+  slurm[?nodes=none]    your jobs by Slurm's commands, their nodes over ssh, or by
+                        a step of the job (srun) where ssh is refused
+  slurm+ssh://login     the same through a login node
   slurm+https://host    the same by slurmrestd, token in SLURM_JWT;
                         slurm+unix:///socket for one on this machine
   ssh://[user@]host     nodes over your own OpenSSH; host[001-128] is a list
