@@ -111,7 +111,8 @@ def main(stdin: BinaryIO, options: Dict[str, Any]) -> None:
             "node": os.environ.get("SLURMD_NODENAME") or os.uname().nodename,
         }
     )
-    _give_back_memory()
+    if not options["once"]:
+        _give_back_memory()
     surroundings = Surroundings(wanted_tiers=read)
     surroundings.start()
     beat = time.monotonic()

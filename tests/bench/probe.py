@@ -50,7 +50,7 @@ def measure(env: Mapping[str, str], seconds: float, *, is_shipped: bool) -> Prob
         process.stdin.close()
         process.wait()
         reader.join()
-    calls = [json.loads(line)["calls"] for line in reports]
+    calls = [json.loads(line)["calls"]["total"] for line in reports]
     return ProbeCost(
         sum(share for share, _, _ in used),
         sum(rss for _, rss, _ in used),
