@@ -83,7 +83,9 @@ async def test_job_with_data(stage, size):
 async def test_job_asks_for_a_closer_look_and_lets_go(stage):
     async with stage(fleet()) as s:
         await s.press("enter")
-        assert s.feed.wishes == [Wish(zoom_nodes=("gpu01",))]
+        (wish,) = s.feed.wishes
+        assert wish.zoom_nodes == ("gpu01",)
+        assert len(set(wish.zoom_gpus)) == 8
         await s.press("escape")
         assert s.feed.wishes[1:] == [Wish()]
 

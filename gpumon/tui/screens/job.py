@@ -40,10 +40,11 @@ class JobScreen(TableView["RankRow"]):
         self.label = label
 
     def on_mount(self) -> None:
-        """Ask for a closer look at the job's nodes."""
+        """Ask for a closer look at the job's GPUs."""
         digest = self.gpumon.digest
         view = digest.tick.job(self.job_id) if digest else None
-        self.gpumon.wish(Wish(zoom_nodes=view.job.nodes if view else ()))
+        wish = Wish(zoom_nodes=view.job.nodes, zoom_gpus=view.gpu_uuids) if view else Wish()
+        self.gpumon.wish(wish)
 
     def on_unmount(self) -> None:
         """The closer look is no longer needed."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import TYPE_CHECKING
 
 from gpumon.report.columns import Cell, Tone
@@ -30,21 +31,21 @@ class SectionView(View):
 
     # To be given by each view
 
+    @abstractmethod
     def head_lines(self, digest: Digest, width: int) -> list[Line]:
         """Facts above the first section; empty where what is shown is gone."""
-        raise NotImplementedError
 
+    @abstractmethod
     def sections(self, digest: Digest, width: int) -> list[Section]:
         """What is shown below."""
-        raise NotImplementedError
 
+    @abstractmethod
     def gone_words(self) -> tuple[str, ...]:
         """What to say when the subject is no longer listed."""
-        raise NotImplementedError
 
+    @abstractmethod
     def open_entry(self, opens: str) -> None:
         """Open what a line names: `gpu:UUID`, `job:ID`; empty: a line that names nothing."""
-        raise NotImplementedError
 
     # Drawing
 
