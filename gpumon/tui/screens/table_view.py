@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from gpumon.report.columns import Cell, Tone
@@ -43,17 +44,17 @@ class TableView(View, Generic[R]):
 
     # To be given by each view
 
+    @abstractmethod
     def rows(self, digest: Digest) -> Sequence[R]:
         """The rows of the table."""
-        raise NotImplementedError
 
+    @abstractmethod
     def head_lines(self, digest: Digest, width: int) -> list[Line]:
         """Facts above the table."""
-        raise NotImplementedError
 
+    @abstractmethod
     def empty_words(self, digest: Digest) -> tuple[str, ...]:
         """Why there is nothing to show, and what to try."""
-        raise NotImplementedError
 
     def help_columns(self) -> Sequence[tuple[str, str]]:
         """Those of the table."""

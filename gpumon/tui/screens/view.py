@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual.screen import Screen
@@ -43,21 +44,21 @@ class View(Screen[None]):
 
     # To be given by each view
 
+    @abstractmethod
     def body(self) -> Widget:
         """The widget that takes the room between the bars."""
-        raise NotImplementedError
 
+    @abstractmethod
     def trail(self) -> tuple[str, ...]:
         """The crumbs of this view."""
-        raise NotImplementedError
 
     def amount(self) -> str:
         """How much is shown, for the right end of the top line."""
         return ""
 
+    @abstractmethod
     def draw(self) -> None:
         """Show `self.digest` in the body; None: nothing was sampled yet."""
-        raise NotImplementedError
 
     def apply_needle(self, needle: str) -> None:
         """Show only what contains this text."""
