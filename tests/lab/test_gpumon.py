@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import json
-import time
-from contextlib import contextmanager
 
 import pytest
 
-LEASE_S = 30
-"""Without a word from the monitor a probe ends itself after this long (DESIGN section 6)."""
-
-PROBE = "b=sys.stdin.buffer"
-"""Part of the fixed command line that every probe is started with."""
+from tests.lab.watched import LEASE_S, gone, job_of, live, next_document, probes, watching
 
 WORK = ("--mem-gib", "40", "--sm", "90", "--tensor", "45", "--seconds", "900")
 
@@ -39,17 +33,6 @@ def look(cluster, gpumon, *words, user="alice", code=0):
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
     return json.loads(done.stdout)
-
-
-def job_of(document, job_id):
-    (job,) = [job for job in document["jobs"] if job["job_id"] == str(job_id)]
-    return job
-
-
-def probes(cluster, node):
-    """PIDs of the Python processes on a node that run a probe."""
-    found = cluster.run_on(node, ["pgrep", "-f", f"^[^ ]*python.*{PROBE}"], check=False)
-    return set(found.stdout.split())
 
 
 @pytest.fixture
@@ -157,39 +140,6 @@ def test_a_refused_key_is_one_line_and_the_rest_stays_live(cluster, gpumon, sixt
     job = job_of(document, sixteen)
     assert len(job["ranks"]) == 8
     assert job["gpus_unknown"] == 8
-
-
-@contextmanager
-def watching(cluster, gpumon, *words):
-    """A gpumon that streams documents, once it sees all it should."""
-    process = cluster.popen_as("alice", [gpumon, "--watch", "1", *words])
-    try:
-        yield process
-    finally:
-        cluster.signal(process)
-        process.kill()
-        process.communicate()
-
-
-def next_document(process, holds, seconds=60):
-    """The first document of a stream for which something holds."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        document = json.loads(process.stdout.readline())
-        if holds(document):
-            return document
-    raise AssertionError("no such document")
-
-
-def live(document, *names):
-    ages = {node["name"]: node["age_s"] for node in document["nodes"] if not node["stale"]}
-    return all(ages.get(name) is not None for name in names)
-
-
-def gone(cluster, node, old, seconds):
-    cluster.wait_until(
-        lambda: not (probes(cluster, node) & old), f"probes {old} of {node} gone", seconds
-    )
 
 
 def test_no_probe_survives_the_kill_of_gpumon(cluster, gpumon, sixteen):

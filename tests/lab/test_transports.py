@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import json
-import time
 from contextlib import contextmanager
 
 import pytest
 
 from tests.lab.layout import HEAD
-
-LEASE_S = 30
-"""Without a word from the monitor a probe ends itself after this long (DESIGN section 6)."""
-
-PROBE = "b=sys.stdin.buffer"
-"""Part of the fixed command line that every probe is started with."""
+from tests.lab.watched import LEASE_S, gone, job_of, live, next_document, probes, watching
 
 KEYS = "/home/alice/.ssh/authorized_keys"
 KNOWN = "/home/alice/.ssh/known_hosts"
@@ -33,11 +27,6 @@ def look(cluster, gpumon, *words, user="alice", node=HEAD, env=None):
     return json.loads(done.stdout)
 
 
-def job_of(document, job_id):
-    (job,) = [job for job in document["jobs"] if job["job_id"] == str(job_id)]
-    return job
-
-
 def allowed(cluster, job_id, node):
     """UUIDs that the kernel lets a job open on a node: the truth about what it holds."""
     step = ["srun", f"--jobid={job_id}", "--overlap", "-N1", "-n1", "-w", node]
@@ -50,22 +39,11 @@ def allowed(cluster, job_id, node):
     return sorted(found)
 
 
-def probes(cluster, node):
-    """PIDs of the Python processes on a node that run a probe."""
-    found = cluster.run_on(node, ["pgrep", "-f", f"^[^ ]*python.*{PROBE}"], check=False)
-    return set(found.stdout.split())
-
-
 def steps(cluster, job_id):
     """Steps of a job that gpumon started, as the accounting keeps them."""
     words = ["sacct", "-n", "-P", "-j", str(job_id), "-o", "JobID,JobName,State"]
     lines = cluster.run_as("alice", words).stdout.splitlines()
     return [line.split("|") for line in lines if line.split("|")[1] == "gpumon"]
-
-
-def live(document, *names):
-    ages = {node["name"]: node["age_s"] for node in document["nodes"] if not node["stale"]}
-    return all(ages.get(name) is not None for name in names)
 
 
 @pytest.fixture
@@ -86,35 +64,6 @@ def without(cluster, file, node=HEAD):
         yield
     finally:
         cluster.run_on(node, ["mv", f"{file}.kept", file])
-
-
-@contextmanager
-def watching(cluster, gpumon, *words):
-    """A gpumon that streams documents."""
-    process = cluster.popen_as("alice", [gpumon, "--watch", "1", *words])
-    try:
-        yield process
-    finally:
-        cluster.signal(process)
-        process.kill()
-        process.communicate()
-
-
-def next_document(process, holds, seconds=60):
-    """The first document of a stream for which something holds."""
-    deadline = time.monotonic() + seconds
-    document = None
-    while time.monotonic() < deadline:
-        document = json.loads(process.stdout.readline())
-        if holds(document):
-            return document
-    raise AssertionError(f"no such document; the last errors: {document and document['errors']}")
-
-
-def gone(cluster, node, old, seconds):
-    cluster.wait_until(
-        lambda: not (probes(cluster, node) & old), f"probes {old} of {node} gone", seconds
-    )
 
 
 def test_one_step_reads_the_gpus_of_all_nodes_of_a_job_and_is_told(cluster, gpumon, uneven):
