@@ -71,6 +71,8 @@ class Newest:
                 nodes=merged.nodes + other.nodes,
                 jobs_at=min(merged.jobs_at, other.jobs_at),
                 nodes_at=min(merged.nodes_at, other.nodes_at),
+                partitions=merged.partitions + other.partitions,
+                reservations=merged.reservations + other.reservations,
             )
         return merged
 

@@ -236,6 +236,7 @@ class Sampler:
             coverage=(),
             errors=newest.errors,
             lateness_s=lateness_s,
+            queue=queue,
         )
         if self._past is None:
             return tick

@@ -44,10 +44,37 @@ class Job(NamedTuple):
     """GPUs allocated, or requested while pending; None where Slurm does not say."""
     submit_at: float | None
     start_at: float | None
+    """Start, or while pending the start that the scheduler expects, where it says one."""
     end_at: float | None
     """End by the time limit while running; None for unlimited or unknown."""
     time_limit_s: float | None
     is_interactive: bool = False
+    qos: str = ""
+    reservation: str = ""
+    features: str = ""
+    """Constraint on the nodes' features as the user wrote it."""
+    dependency: str = ""
+    """Slurm's text of what it waits for, empty where nothing."""
+    priority: int | None = None
+    eligible_at: float | None = None
+    """Unix time from which it may start: after its begin time and its dependencies."""
+    restart_count: int | None = None
+    """How often it was requeued and began anew."""
+    exit_code: str = ""
+    """Exit status and signal as sacct prints them, `3:0` or `0:15`; empty while unknown."""
+    node_count: int | None = None
+    """Nodes allocated, or asked for while pending."""
+    cpu_count: int | None = None
+    """CPUs allocated, or asked for while pending."""
+    mem_bytes: float | None = None
+    """Host memory allocated on all nodes, or asked for while pending."""
+    expected_nodes: tuple[str, ...] = ()
+    """Nodes that the scheduler plans for a pending job."""
+    work_dir: str | None = None
+    stdout_path: str | None = None
+    stderr_path: str | None = None
+    sluid: str = ""
+    """Slurm's unique id of 26.05 and later, the name of its cgroup there; empty where unknown."""
 
 
 class SlurmNode(NamedTuple):
@@ -62,6 +89,18 @@ class SlurmNode(NamedTuple):
     gpu_files: tuple[str, ...] = ()
     """Device files in gres.conf order: entry i is the device of IDX i. Empty: not known."""
     reason: str = ""
+    reason_at: float | None = None
+    """Unix time since when the reason stands."""
+    reason_user: str = ""
+    partitions: tuple[str, ...] = ()
+    features: tuple[str, ...] = ()
+    cpu_count: int | None = None
+    cpus_used: int | None = None
+    mem_bytes: float | None = None
+    gpus_used: int | None = None
+    """GPUs that Slurm has given to jobs."""
+    reservation: str = ""
+    boot_at: float | None = None
 
 
 class Process(NamedTuple):

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gpumon.model.cluster import Job, SlurmNode
+    from gpumon.model.queue import Partition, Reservation
 
 MISSING_INTEGER: Final = -(2**63)
 """Placeholder of a missing value in an integer column; never leaves the frame."""
@@ -70,6 +71,8 @@ class QueueRecords(NamedTuple):
     jobs_at: float
     """Unix time of the answer that listed the jobs."""
     nodes_at: float
+    partitions: tuple[Partition, ...] = ()
+    reservations: tuple[Reservation, ...] = ()
 
 
 class Frame(NamedTuple):

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from gpumon.model.cluster import Gpu, JobView, Node
     from gpumon.model.finding import Coverage, Finding
-    from gpumon.model.frame import SourceError
+    from gpumon.model.frame import QueueRecords, SourceError
 
 
 class Interval(NamedTuple):
@@ -69,6 +69,8 @@ class Tick(NamedTuple):
     """How late the sampler was with this picture."""
     history: WindowReader | None = None
     """Reader of the fleet's history as of this instant; None for a single sample."""
+    queue: QueueRecords | None = None
+    """What the queues said: partitions, reservations and nodes besides the jobs."""
 
     def job(self, job_id: str) -> JobView | None:
         """The job with this Slurm id, None where it is not listed."""
