@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpumon.model.cluster import Allocation, Job, SlurmNode
 from gpumon.model.frame import QueueRecords
-from gpumon.simulate.layout import SimNode, down_node
+from gpumon.simulate.job_records import job_records
 from gpumon.simulate.people import UIDS, YOU
+from gpumon.simulate.site_records import maintenance, node_records, partition_records, sprint
 from gpumon.simulate.workloads import gpus_used
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpumon.simulate.fleet import Fleet
+    from gpumon.simulate.layout import SimNode
     from gpumon.simulate.schedule import SimJob
     from gpumon.simulate.timeline import Stay
 
@@ -37,26 +38,20 @@ class SimProcess(NamedTuple):
 
 
 def queue_records(fleet: Fleet, now: float) -> QueueRecords:
-    """Jobs and nodes as Slurm lists them at a time."""
+    """Jobs, nodes, partitions and reservations as Slurm lists them at a time."""
     running = fleet.running(now)
-    jobs = [_running_job(fleet, job) for job in running]
-    jobs += _waiting_jobs(fleet.waiting(now))
-    held: dict[int, int] = {}
-    for job in running:
-        for spot in job.spots:
-            held[spot.node] = held.get(spot.node, 0) + len(spot.gpus)
-    memory = fleet.ailments.memory
-    broken = None if memory is None else memory.node
-    nodes = [
-        _slurm_node(node, held.get(node.number, 0), node.number == broken) for node in fleet.nodes
-    ]
-    lost = down_node(len(fleet.nodes))
-    nodes.append(
-        SlurmNode(
-            lost, lost, lost, "down+not_responding", fleet.gpus_per_node, (), "Not responding"
-        )
+    found = sprint(fleet, running)
+    reserved = {found[1]: found[0].name} if found else {}
+    due = maintenance(fleet, now)
+    reservations = ((found[0],) if found else ()) + ((due,) if due else ())
+    return QueueRecords(
+        tuple(job_records(fleet, now, reserved)),
+        node_records(fleet, running, found[0] if found else None),
+        now,
+        now,
+        partition_records(fleet),
+        reservations,
     )
-    return QueueRecords(tuple(jobs), tuple(nodes), now, now)
 
 
 def processes_of(fleet: Fleet, node: SimNode, stays: Sequence[Stay]) -> list[SimProcess]:
@@ -126,91 +121,3 @@ def _rank_vars(fleet: Fleet, job: SimJob, stay: Stay) -> str:
     if is_torchrun:
         variables["TORCHELASTIC_RUN_ID"] = str(job.job_id)
     return json.dumps(variables, sort_keys=True)
-
-
-def _running_job(fleet: Fleet, job: SimJob) -> Job:
-    request = job.request
-    per_gpu = fleet.nodes[job.spots[0].node].cpus_per_gpu
-    allocations = tuple(
-        Allocation(fleet.nodes[spot.node].name, len(spot.gpus), spot.gpus, per_gpu * len(spot.gpus))
-        for spot in job.spots
-    )
-    label = str(job.job_id) if job.array_task is None else f"{job.array_id}_{job.array_task}"
-    start = job.start_at or 0.0
-    return Job(
-        str(job.job_id),
-        label,
-        request.name,
-        request.user,
-        request.account,
-        request.partition,
-        "RUNNING",
-        "",
-        tuple(allocation.node for allocation in allocations),
-        allocations,
-        request.shape.world,
-        job.submit_at,
-        start,
-        start + request.limit_s,
-        request.limit_s,
-        request.workload.is_interactive,
-    )
-
-
-def _waiting_jobs(waiting: Sequence[SimJob]) -> list[Job]:
-    """Pending jobs, one record per array; the first of a partition waits for resources."""
-    records, served, arrays = [], set[str](), set[int]()
-    for job in waiting:
-        request = job.request
-        label, job_id, reason = str(job.job_id), job.job_id, "Priority"
-        if job.array_task is not None:
-            if job.array_id in arrays:
-                continue
-            arrays.add(job.array_id)
-            last = request.array_tasks - 1
-            span = f"{job.array_task}-{last}" if job.array_task < last else str(last)
-            label = f"{job.array_id}_[{span}%{request.array_throttle}]"
-            job_id, reason = job.array_id, "JobArrayTaskLimit"
-        elif request.partition not in served:
-            served.add(request.partition)
-            reason = "Resources"
-        records.append(_pending_job(job, str(job_id), label, reason))
-    return records
-
-
-def _pending_job(job: SimJob, job_id: str, label: str, reason: str) -> Job:
-    request = job.request
-    return Job(
-        job_id,
-        label,
-        request.name,
-        request.user,
-        request.account,
-        request.partition,
-        "PENDING",
-        reason,
-        (),
-        (),
-        request.shape.world,
-        job.submit_at,
-        None,
-        None,
-        request.limit_s,
-        request.workload.is_interactive,
-    )
-
-
-def _slurm_node(node: SimNode, held: int, is_broken: bool) -> SlurmNode:
-    total = len(node.gpus)
-    state = "idle" if not held else "allocated" if held == total else "mixed"
-    return SlurmNode(
-        node.name,
-        node.name,
-        node.name,
-        "idle+drain" if node.is_drained else state,
-        total,
-        tuple(f"/dev/nvidia{number}" for number in range(total)),
-        ("GPU memory row remap pending" if is_broken else "kernel update")
-        if node.is_drained
-        else "",
-    )

@@ -8,16 +8,24 @@ from gpumon.model.cluster import Allocation, Job
 from gpumon.model.hostlist import is_host_name, is_job_id
 from gpumon.model.text import plain
 from gpumon.sources.slurm.gres import GpuHolding, gpus_held
+from gpumon.sources.slurm.job_output import output_path
+from gpumon.sources.slurm.job_values import (
+    exit_of_status,
+    exit_text,
+    memory_of_tres,
+    planned_nodes,
+    sluid,
+)
 from gpumon.sources.slurm.jobs_text import (
     HOLDING_STATES,
+    MAX_PATH,
     JobList,
     gpu_count_of,
     job_label,
     node_names,
     without_details,
 )
-from gpumon.sources.slurm.json_values import flags, harmless, number, text, texts, whole
-from gpumon.sources.slurm.times import LATEST
+from gpumon.sources.slurm.json_values import flags, harmless, instant, number, text, texts, whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -94,13 +102,76 @@ def _job(record: object, names: Mapping[int, str]) -> Job:
         nodes=nodes,
         allocations=allocations,
         gpu_count=gpu_count,
-        submit_at=_instant(record.get("submit_time")),
-        start_at=_instant(record.get("start_time")),
+        submit_at=instant(record.get("submit_time")),
+        start_at=instant(record.get("start_time")),
         # Slurm writes start + 365 days for a job without a limit.
-        end_at=None if is_endless else _instant(record.get("end_time")),
+        end_at=None if is_endless else instant(record.get("end_time")),
         time_limit_s=None if limit_min is None else 60.0 * limit_min,
         is_interactive=record.get("batch_flag") is False,
+        **_more(record, state),
     )
+
+
+def _more(record: Mapping[str, Any], state: str) -> dict[str, Any]:
+    """What is told about the job besides what everything else rests on."""
+    step = record.get("step_id")
+    unique = step.get("sluid") if isinstance(step, dict) else None
+    allocated, asked = text(record.get("tres_alloc_str")), text(record.get("tres_req_str"))
+    return {
+        "qos": harmless(record, "qos"),
+        "reservation": harmless(record, "resv_name"),
+        "features": harmless(record, "features"),
+        "dependency": harmless(record, "dependency"),
+        "priority": whole(record.get("priority")),
+        "eligible_at": instant(record.get("eligible_time")),
+        "restart_count": whole(record.get("restart_cnt")),
+        "exit_code": exit_text(_exit(record.get("exit_code")), state),
+        "node_count": whole(record.get("node_count")),
+        "cpu_count": whole(record.get("cpus")),
+        "mem_bytes": memory_of_tres(allocated or asked),
+        "expected_nodes": planned_nodes(text(record.get("scheduled_nodes"))),
+        "work_dir": _path(record, "current_working_directory"),
+        **_outputs(record),
+        "sluid": sluid(text(unique) or text(record.get("sluid"))),
+    }
+
+
+def _outputs(record: Mapping[str, Any]) -> dict[str, str | None]:
+    """Where the job writes, as scontrol prints it: only batch jobs, and single tasks of arrays."""
+    array, task = whole(record.get("array_job_id")), whole(record.get("array_task_id"))
+    if record.get("batch_flag") is False or (array and task is None):
+        return {"stdout_path": None, "stderr_path": None}
+    job_id = str(whole(record.get("job_id")) or "")
+    values = {"j": job_id, "A": str(array or job_id), "x": text(record.get("name"))}
+    values["u"] = text(record.get("user_name"))
+    if array:
+        values["a"] = str(task)
+    folder = text(record.get("current_working_directory"))
+    stdout = text(record.get("standard_output"))
+    found = {}
+    for key, pattern in (
+        ("stdout", stdout),
+        ("stderr", text(record.get("standard_error")) or stdout),
+    ):
+        path = text(record.get(f"{key}_expanded")) or output_path(pattern, folder, values)
+        found[f"{key}_path"] = plain(path, MAX_PATH) if path else None
+    return found
+
+
+def _exit(value: object) -> str:
+    """`exit:signal` of a raw wait status, or of an object that tells both since v0.0.40."""
+    if not isinstance(value, dict) or "return_code" not in value:
+        return exit_of_status(whole(value))
+    signal = value.get("signal")
+    number_of = signal.get("signal_id", signal.get("id")) if isinstance(signal, dict) else signal
+    code = whole(value.get("return_code"))
+    return f"{code or 0}:{whole(number_of) or 0}"
+
+
+def _path(record: Mapping[str, Any], key: str) -> str | None:
+    """A file's path as text that may be shown; None where there is none."""
+    found = text(record.get(key))
+    return None if found in ("", "(null)") else plain(found, MAX_PATH)
 
 
 def _user_names(found: Sequence[object]) -> dict[int, str]:
@@ -135,12 +206,6 @@ def _reason(record: Mapping[str, Any]) -> str:
     said = harmless(record, "state_description").replace(" ", "_")
     reason = said or harmless(record, "state_reason")
     return "" if reason == "None" else reason
-
-
-def _instant(value: object) -> float | None:
-    """Unix time; None where it is none."""
-    seconds = number(value)
-    return float(seconds) if seconds is not None and 0 < seconds < LATEST else None
 
 
 def _label(job_id: str, record: Mapping[str, Any]) -> str:

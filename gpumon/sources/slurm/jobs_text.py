@@ -9,6 +9,13 @@ from gpumon.model.cluster import Allocation, Job
 from gpumon.model.hostlist import expand, is_host_name, is_job_id
 from gpumon.model.text import plain
 from gpumon.sources.slurm.gres import gpus_held, gpus_in_tres, gpus_listed
+from gpumon.sources.slurm.job_values import (
+    count,
+    exit_text,
+    memory_of_tres,
+    planned_nodes,
+    sluid,
+)
 from gpumon.sources.slurm.records import announced, keyed_lines, pairs, split_records
 from gpumon.sources.slurm.times import duration_s, instant
 
@@ -32,6 +39,7 @@ HOLDING_STATES: Final = frozenset(
 _PLAIN_LINES: Final = frozenset(
     {
         "Priority",
+        "Features",
         "JobState",
         "Requeue",
         "RunTime",
@@ -40,6 +48,9 @@ _PLAIN_LINES: Final = frozenset(
         "Partition",
         "NodeList",
         "NumNodes",
+        "Reservation",
+        "SLUID",
+        "SchedNodeList",
         "TresPerJob",
         "TresPerNode",
         "TresPerTask",
@@ -51,8 +62,14 @@ _PLAIN_LINES: Final = frozenset(
 _TRES_LINES: Final = ("AllocTRES", "TRES", "ReqTRES")
 """Where TRES stand: 22.05 and older print one `TRES=`, newer ones two lines."""
 
+_PATHS: Final = ("WorkDir", "StdOut", "StdErr")
+"""Lines whose whole rest is one value, blanks included."""
+
 _JOB_GRES: Final = "JOB_GRES"
 """What the job holds on all nodes together, also while its nodes' lines no longer say."""
+
+MAX_PATH: Final = 1024
+"""Longest path that is kept whole; sites rarely come near Linux's limit of 4096."""
 
 _USER: Final = re.compile(r"UserId=(.*?)\(([0-9]+)\) GroupId=")
 _DETAIL: Final = re.compile(r" {5}Nodes=(\S+) CPU_IDs=(\S*) Mem=(\S*) GRES=(.*)")
@@ -105,6 +122,8 @@ def _job(lines: Sequence[str]) -> Job:
     if is_holding and not sum(detail.gpu_count for detail in details):
         details = without_details(details, nodes, gpu_count)
     reason = fields.get("Reason", "None")
+    # Of the tasks of an array that still wait together Slurm prints one path that none will have.
+    is_many = not head.get("ArrayTaskId", "0").isdecimal()
     return Job(
         job_id=job_id,
         label=job_label(job_id, head),
@@ -122,7 +141,35 @@ def _job(lines: Sequence[str]) -> Job:
         end_at=instant(fields.get("EndTime", "")),
         time_limit_s=duration_s(fields.get("TimeLimit", "")),
         is_interactive=fields.get("BatchFlag") == "0",
+        qos=_word(fields, "QOS"),
+        reservation=_word(fields, "Reservation"),
+        features=_word(fields, "Features"),
+        dependency=_word(fields, "Dependency"),
+        priority=count(fields.get("Priority", "")),
+        eligible_at=instant(fields.get("EligibleTime", "")),
+        restart_count=count(fields.get("Restarts", "")),
+        exit_code=exit_text(fields.get("ExitCode", ""), state),
+        node_count=count(fields.get("NumNodes", "")),
+        cpu_count=count(fields.get("NumCPUs", "")),
+        mem_bytes=memory_of_tres(_first_tres(tres)),
+        expected_nodes=planned_nodes(fields.get("SchedNodeList", "")),
+        work_dir=_path(fields, "WorkDir"),
+        stdout_path=None if is_many else _path(fields, "StdOut"),
+        stderr_path=None if is_many else _path(fields, "StdErr"),
+        sluid=sluid(head.get("SLUID", fields.get("SLUID", ""))),
     )
+
+
+def _first_tres(tres: Mapping[str, str]) -> str:
+    """What is allocated, else what is asked for."""
+    said = (tres.get(key, "") for key in _TRES_LINES)
+    return next((text for text in said if text not in ("", "(null)")), "")
+
+
+def _path(fields: Mapping[str, str], key: str) -> str | None:
+    """A file's path as text that may be shown; None where there is none."""
+    value = fields.get(key, "")
+    return None if value in ("", "(null)") else plain(value, MAX_PATH)
 
 
 def _body(lines: Sequence[str]) -> tuple[str | None, dict[str, str], dict[str, str]]:
@@ -136,6 +183,8 @@ def _body(lines: Sequence[str]) -> tuple[str | None, dict[str, str], dict[str, s
                 fields.setdefault(name, value)
         elif key in _TRES_LINES or key == _JOB_GRES:
             tres.setdefault(key, line.partition("=")[2])
+        elif key in _PATHS:
+            fields.setdefault(key, line.partition("=")[2])
         elif key == "UserId" and user is None:
             match = _USER.match(line)
             user = match[1] if match else None

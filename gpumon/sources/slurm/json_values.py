@@ -11,6 +11,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from gpumon.model.text import plain
+from gpumon.sources.slurm.times import LATEST
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,6 +65,12 @@ def whole(value: object) -> int | None:
     """A whole number that is not negative; None for everything else."""
     found = number(value)
     return int(found) if found is not None and found >= 0 and found == int(found) else None
+
+
+def instant(value: object) -> float | None:
+    """Unix time; None where it is none."""
+    seconds = number(value)
+    return float(seconds) if seconds is not None and 0 < seconds < LATEST else None
 
 
 def text(value: object) -> str:

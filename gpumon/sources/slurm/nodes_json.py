@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 from gpumon.model.cluster import SlurmNode
 from gpumon.model.hostlist import is_host_name
 from gpumon.sources.slurm.gres import gpus_listed
-from gpumon.sources.slurm.json_values import flags, harmless, text
-from gpumon.sources.slurm.nodes_text import NodeList
+from gpumon.sources.slurm.job_values import MIB
+from gpumon.sources.slurm.json_values import flags, harmless, instant, text, texts, whole
+from gpumon.sources.slurm.nodes_text import NodeList, words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +41,8 @@ def _node(record: object) -> SlurmNode:
     words = dict.fromkeys(flags(record.get("state")) + flags(record.get("state_flags")))
     if not words:
         raise ValueError("no state")
-    gres = record.get("gres")
+    gres, used = record.get("gres"), record.get("gres_used")
+    mem_mib = whole(record.get("real_memory"))
     return SlurmNode(
         name=name,
         host_name=_operand(record, "hostname", name),
@@ -48,7 +50,22 @@ def _node(record: object) -> SlurmNode:
         state="+".join(words).lower(),
         gpu_count=gpus_listed(gres) if isinstance(gres, str) else None,
         reason=harmless(record, "reason"),
+        reason_at=instant(record.get("reason_changed_at")),
+        reason_user=harmless(record, "reason_set_by_user"),
+        partitions=_words(record.get("partitions")),
+        features=_words(record.get("active_features")),
+        cpu_count=whole(record.get("cpus")),
+        cpus_used=whole(record.get("alloc_cpus")),
+        mem_bytes=None if mem_mib is None else mem_mib * MIB,
+        gpus_used=gpus_listed(used) if isinstance(used, str) else None,
+        reservation=harmless(record, "reservation"),
+        boot_at=instant(record.get("boot_time")),
     )
+
+
+def _words(value: object) -> tuple[str, ...]:
+    """Words of a list, or of one text that joins them by commas as v0.0.39 and older do."""
+    return words(",".join(texts(value)))
 
 
 def _operand(record: dict[str, Any], key: str, name: str) -> str:

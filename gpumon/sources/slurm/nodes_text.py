@@ -9,7 +9,9 @@ from gpumon.model.cluster import SlurmNode
 from gpumon.model.hostlist import is_host_name
 from gpumon.model.text import plain
 from gpumon.sources.slurm.gres import gpus_listed
+from gpumon.sources.slurm.job_values import MIB, count
 from gpumon.sources.slurm.records import announced, keyed_lines, pairs, split_records
+from gpumon.sources.slurm.times import instant
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +30,20 @@ _MARKS: Final = {
 """Marks behind a state (sinfo(1), NODE STATE CODES) and the flags they stand for."""
 
 _STATE: Final = re.compile(r"([A-Z_]{1,32})([*~#!%$@^-]?)")
-_BY_WHOM: Final = re.compile(r" \[[^\[\]]*@[^\[\]]*\]$")
+_BY_WHOM: Final = re.compile(r" \[([^\[\]@]*)@([^\[\]]*)\]$")
+
+_PLAIN_LINES: Final = frozenset(
+    {
+        "NodeAddr",
+        "State",
+        "CPUAlloc",
+        "RealMemory",
+        "Partitions",
+        "BootTime",
+        "ReservationName",
+    }
+)
+"""First keys of the lines that are read pair by pair."""
 
 
 class NodeList(NamedTuple):
@@ -64,21 +79,41 @@ def _node(lines: Sequence[str]) -> SlurmNode:
     fields: dict[str, str] = {}
     gres: str | None = None
     reason = ""
+    by_whom: re.Match[str] | None = None
     for key, line in keyed_lines(list(lines[1:])):
         if key == "Gres":
             gres = line.partition("=")[2]
-        elif key in ("NodeAddr", "State"):
+        elif key in ("GresUsed", "ActiveFeatures"):
+            fields.setdefault(key, line.partition("=")[2])
+        elif key in _PLAIN_LINES:
             fields = {**pairs(line), **fields}
         elif key == "Reason" and not reason:
-            reason = _BY_WHOM.sub("", line.partition("=")[2])
+            reason = line.partition("=")[2]
+            by_whom = _BY_WHOM.search(reason)
+    mem_mib = count(fields.get("RealMemory", ""))
     return SlurmNode(
         name=name,
         host_name=_operand(fields.get("NodeHostName", ""), name),
         address=_operand(fields.get("NodeAddr", ""), name),
         state=_state(fields.get("State", "")),
         gpu_count=None if gres is None else gpus_listed(gres),
-        reason=plain(reason),
+        reason=plain(reason[: by_whom.start()] if by_whom else reason),
+        reason_at=instant(by_whom[2]) if by_whom else None,
+        reason_user=plain(by_whom[1]) if by_whom else "",
+        partitions=words(fields.get("Partitions", "")),
+        features=words(fields.get("ActiveFeatures", "")),
+        cpu_count=count(fields.get("CPUTot", "")),
+        cpus_used=count(fields.get("CPUAlloc", "")),
+        mem_bytes=None if mem_mib is None else mem_mib * MIB,
+        gpus_used=gpus_listed(fields["GresUsed"]) if "GresUsed" in fields else None,
+        reservation=plain(fields.get("ReservationName", "")),
+        boot_at=instant(fields.get("BootTime", "")),
     )
+
+
+def words(text: str) -> tuple[str, ...]:
+    """Words of a comma list, harmless; none for `(null)`."""
+    return tuple(plain(word) for word in text.strip().split(",") if word not in ("", "(null)"))
 
 
 def _operand(text: str, name: str) -> str:

@@ -221,8 +221,20 @@ def test_node_states(frames: list[Frame]) -> None:
 
 def test_pending_jobs_say_why(frames: list[Frame]) -> None:
     pending = [job for job in jobs_of(frames) if job.state == "PENDING"]
-    assert {job.reason for job in pending} == {"Resources", "Priority", "JobArrayTaskLimit"}
-    assert all(job.start_at is None and not job.allocations for job in pending)
+    kept_back = {"JobHeldUser", "Dependency", "BeginTime", "QOSMaxGRESPerUser"}
+    assert {job.reason for job in pending} == {
+        "Resources",
+        "Priority",
+        "JobArrayTaskLimit",
+        *kept_back,
+    }
+    assert not any(job.allocations for job in pending)
+    (first,) = [job for job in pending if job.reason == "Resources"]
+    assert first.start_at is not None
+    assert first.start_at > frames[-1].taken_at
+    assert len(first.expected_nodes) == first.node_count
+    (after,) = [job for job in pending if job.dependency]
+    assert after.dependency.startswith("afterok:")
     (array,) = [job for job in pending if "[" in job.label]
     assert array.label == f"{array.job_id}_[3-23%3]"
 

@@ -1,0 +1,67 @@
+"""Values of a job that its text and its JSON tell in different words: one reading for both."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from gpumon.model.hostlist import expand, is_host_name
+
+MIB: Final = 2.0**20
+
+_MEMORY: Final = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,6})?)([KMGTP]?)")
+_UNITS: Final = {"K": 2.0**10, "": MIB, "M": MIB, "G": 2.0**30, "T": 2.0**40, "P": 2.0**50}
+"""A bare number of Slurm's is MiB (slurm.conf(5), RealMemory)."""
+
+_SLUID: Final = re.compile(r"s[0-9A-HJKMNP-TV-Z]{13}")
+"""Crockford's base 32 behind an `s`."""
+
+_EXIT: Final = re.compile(r"[0-9]{1,3}:[0-9]{1,3}")
+_UNENDED: Final = frozenset(
+    {"PENDING", "RUNNING", "SUSPENDED", "CONFIGURING", "RESIZING", "SIGNALING", "STOPPED"}
+)
+"""States in which Slurm prints `0:0`, though there is no exit yet."""
+
+
+def memory_of_tres(tres: str) -> float | None:
+    """Bytes of `mem=` in a TRES string such as `cpu=4,mem=2000G,node=2`; None: it names none."""
+    for item in tres.split(","):
+        name, _, size = item.strip().partition("=")
+        if name == "mem":
+            match = _MEMORY.fullmatch(size)
+            return float(match[1]) * _UNITS[match[2]] if match else None
+    return None
+
+
+def exit_text(text: str, state: str) -> str:
+    """Exit status and signal, `3:0`, as text; empty while there is none or it can't be read."""
+    return text if state not in _UNENDED and _EXIT.fullmatch(text) else ""
+
+
+def exit_of_status(status: int | None) -> str:
+    """`exit:signal` of what wait(2) returned; empty where nothing did."""
+    if status is None or not 0 <= status <= 0xFFFF:
+        return ""
+    signal = status & 0x7F
+    # 0x7F means stopped, not killed; a killed process has no exit status.
+    return f"0:{signal}" if 0 < signal < 0x7F else f"{status >> 8}:0"
+
+
+def count(text: str) -> int | None:
+    """A whole number, the least of a range such as `1-4`; None for everything else."""
+    low = text.partition("-")[0]
+    return int(low) if low.isascii() and low.isdecimal() and len(low) <= 10 else None
+
+
+def planned_nodes(hostlist: str) -> tuple[str, ...]:
+    """Nodes of a plan; one that can't be read is none, because no allocation rests on it."""
+    try:
+        names = expand(hostlist)
+    except ValueError:
+        return ()
+    return names if all(map(is_host_name, names)) else ()
+
+
+def sluid(text: str) -> str:
+    """Slurm's unique id of a job; empty where the text is none."""
+    return text if _SLUID.fullmatch(text) else ""
