@@ -187,6 +187,55 @@ _A100: dict[str, object] = {
     "gpm_supported": 0,
 }
 
+_V100: dict[str, object] = {
+    **_DATA_CENTRE,
+    "name": "Tesla V100-SXM2-32GB",
+    "architecture": 5,
+    "cc_major": 7,
+    "cc_minor": 0,
+    "cores": 5120,
+    "memory_bus_bits": 4096,
+    "pci_device_id": 0x1DB510DE,
+    "pci_subsystem_id": 0x124910DE,
+    "vbios": "88.00.48.00.02",
+    "mig_mode": "n/a",
+    **dict.fromkeys(("remapped_correctable", "remapped_uncorrectable"), "n/a"),
+    **dict.fromkeys(("remapped_pending", "remapped_failure"), "n/a"),
+    "retired_sbe": 0,
+    "retired_dbe": 0,
+    "retired_pending": 0,
+    "mem_total_bytes": 34359738368,
+    "mem_reserved_bytes": 335544320,
+    "bar1_total_bytes": 34359738368,
+    "bar1_used_bytes": 1048576,
+    "power_mw": 40000,
+    "power_limit_mw": 300000,
+    "power_default_limit_mw": 300000,
+    "power_min_limit_mw": 150000,
+    "power_max_limit_mw": 300000,
+    "temp_c": 33,
+    "temp_mem_c": 32,
+    "temp_slowdown_c": 87,
+    "temp_shutdown_c": 90,
+    "temp_mem_max_c": 85,
+    "temp_gpu_max_c": 83,
+    "sm_clock_mhz": 135,
+    "sm_clock_busy_mhz": 1530,
+    "sm_clock_max_mhz": 1530,
+    "mem_clock_mhz": 877,
+    "mem_clock_max_mhz": 877,
+    "video_clock_mhz": 555,
+    "video_clock_max_mhz": 1372,
+    "pcie_gen": 3,
+    "pcie_gen_max": 3,
+    "pcie_gen_gpu_max": 3,
+    "nvlink_count": 6,
+    "nvlink_speed_mbps": 25781,
+    "nvlink_version": 2,
+    "nvlink_switch": 0,
+    "gpm_supported": 0,
+}
+
 _NOT_SUPPORTED = 3
 
 # Fields of NVLink up to 4 that NVLink 5 does not have, and what it counts in their place.
@@ -360,6 +409,11 @@ def a100(gpus: int = 8, minors: Sequence[int] | None = None, node: str = "node1"
     return _node(_A100, gpus, minors, node)
 
 
+def v100(gpus: int = 8, minors: Sequence[int] | None = None, node: str = "node1") -> Values:
+    """V100 SXM2: retires pages instead of remapping rows; no MIG, no GPM."""
+    return _node(_V100, gpus, minors, node)
+
+
 def rtx(gpus: int = 2, minors: Sequence[int] | None = None, node: str = "node1") -> Values:
     """RTX 4090: no NVLink, ECC, MIG, serial number, memory temperature or PCIe byte counters."""
     return _node(_RTX, gpus, minors, node, with_numa=False)
@@ -379,6 +433,7 @@ PROFILES: dict[str, Callable[..., Values]] = {
     "mig": mig,
     "a100": a100,
     "a100_pcie": a100_pcie,
+    "v100": v100,
     "rtx": rtx,
     "r470": r470,
 }

@@ -81,10 +81,16 @@ class State:
         sm_percent: int = 0,
         mem_percent: int = 0,
         kind: str = "C",
+        instance: tuple[int, int] | None = None,
     ) -> None:
-        """Lists a process without a context; kind C compute, G graphics, M client of MPS."""
+        """Lists a process without a context; kind C compute, G graphics, M client of MPS.
+
+        `instance` names the GPU instance and the compute instance that it runs in.
+        """
         mem = "n/a" if mem_bytes is None else str(mem_bytes)
-        self.values[f"gpu.{gpu}.process.{pid}"] = f"{mem} {sm_percent} {mem_percent} {kind}"
+        place = "" if instance is None else f" {instance[0]} {instance[1]}"
+        told = f"{mem} {sm_percent} {mem_percent} {kind}{place}"
+        self.values[f"gpu.{gpu}.process.{pid}"] = told
 
     def error(self, function: str, code: int, gpu: int | None = None) -> None:
         """Makes a function (or "*") fail; 13 stands for a symbol that the driver lacks."""

@@ -82,7 +82,8 @@ int activity_processes(const Gpu *gpu, char kind, Process *out, int capacity)
         if (!lives(context) || strcmp(context->uuid, gpu->uuid) != 0)
             continue;
         out[found++] = (Process){context->pid, context->activity.mem_bytes,
-                                 (unsigned)context->activity.sm, (unsigned)context->activity.dram, 'C'};
+                                 (unsigned)context->activity.sm, (unsigned)context->activity.dram, 'C',
+                                 NO_INSTANCE, NO_INSTANCE};
     }
     return found;
 }

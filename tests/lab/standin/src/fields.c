@@ -144,10 +144,15 @@ static Answer nvlink(const State *state, const Gpu *gpu, unsigned id, unsigned s
 
 static const Override *overridden(const Gpu *gpu, unsigned id, unsigned scope)
 {
-    for (int i = 0; i < gpu->field_count; i++)
-        if (gpu->fields[i].id == id && (gpu->fields[i].any_scope || gpu->fields[i].scope == scope))
-            return &gpu->fields[i];
-    return NULL;
+    const Override *any = NULL;
+    for (int i = 0; i < gpu->field_count; i++) {
+        const Override *told = &gpu->fields[i];
+        if (told->id == id && !told->any_scope && told->scope == scope)
+            return told;
+        if (told->id == id && told->any_scope)
+            any = told;
+    }
+    return any;
 }
 
 static Answer look_up(const State *state, const Gpu *gpu, unsigned id, unsigned scope)

@@ -10,6 +10,11 @@
         return answer_number(&call, out, expression);                              \
     }
 
+static int64_t or_else(int64_t value, int64_t otherwise)
+{
+    return value == ABSENT ? otherwise : value;
+}
+
 static Activity activity_of(const Gpu *gpu)
 {
     Activity activity;
@@ -150,7 +155,8 @@ nvmlReturn_t nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t device, MemoryV1 *out)
 
 NUMBER_GETTER(nvmlDeviceGetPowerUsage, power_mw(gpu))
 NUMBER_GETTER(nvmlDeviceGetPowerManagementLimit, gpu->power_limit_mw)
-NUMBER_GETTER(nvmlDeviceGetEnforcedPowerLimit, gpu->power_limit_mw)
+NUMBER_GETTER(nvmlDeviceGetEnforcedPowerLimit,
+              or_else(gpu->power_enforced_limit_mw, gpu->power_limit_mw))
 NUMBER_GETTER(nvmlDeviceGetPowerManagementDefaultLimit, gpu->power_default_limit_mw)
 NUMBER_GETTER(nvmlDeviceGetPowerManagementMode, gpu->power_limit_mw == ABSENT ? ABSENT : 1)
 NUMBER_GETTER(nvmlDeviceGetPerformanceState, gpu->perf_state)
@@ -223,6 +229,8 @@ static int64_t clock_mhz(const Gpu *gpu, unsigned domain, bool most)
 {
     switch (domain) {
     case 0:
+        return most ? or_else(gpu->graphics_clock_max_mhz, gpu->sm_clock_max_mhz)
+                    : or_else(gpu->graphics_clock_mhz, sm_clock_mhz(gpu));
     case 1: return most ? gpu->sm_clock_max_mhz : sm_clock_mhz(gpu);
     case 2: return most ? gpu->mem_clock_max_mhz : gpu->mem_clock_mhz;
     case 3: return most ? gpu->video_clock_max_mhz : gpu->video_clock_mhz;

@@ -4,7 +4,7 @@
 
 #define GLOBAL_NUMBERS(X) \
     X(gpu_count) X(cuda_version) X(epoch_us) X(counters_live) X(sample_clock_boot) \
-    X(gpm_min_interval_ms) X(hang_holds_driver) X(field_id_max)
+    X(gpm_min_interval_ms) X(hang_holds_driver) X(field_id_max) X(sample_us)
 
 #define GLOBAL_STRINGS(X) X(driver_version) X(nvml_version) X(devices) X(counts)
 
@@ -24,13 +24,14 @@
     X(util_gpu) X(util_mem) X(util_encoder) X(util_decoder) X(util_jpg) X(util_ofa)            \
     /* power and energy */                                                                     \
     X(power_mw) X(power_limit_mw) X(power_default_limit_mw) X(power_min_limit_mw)              \
-    X(power_max_limit_mw) X(energy_mj)                                                         \
+    X(power_max_limit_mw) X(power_enforced_limit_mw) X(energy_mj)                              \
     /* temperature and fan */                                                                  \
     X(temp_c) X(temp_mem_c) X(temp_slowdown_c) X(temp_shutdown_c) X(temp_mem_max_c)            \
     X(temp_gpu_max_c) X(temp_margin_c) X(fan_percent)                                                           \
     /* clocks; the busy ones hold while something computes */                                  \
     X(sm_clock_mhz) X(sm_clock_busy_mhz) X(sm_clock_max_mhz) X(mem_clock_mhz)                  \
     X(mem_clock_max_mhz) X(video_clock_mhz) X(video_clock_max_mhz) X(clock_event_reasons)      \
+    X(graphics_clock_mhz) X(graphics_clock_max_mhz)                                           \
     X(perf_state) X(violation_power_ns) X(violation_thermal_ns) X(slowdown_sw_thermal_ns)      \
     X(slowdown_hw_thermal_ns) X(slowdown_hw_brake_ns)                                          \
     /* PCIe; counters grow with the rates */                                                   \
@@ -45,7 +46,7 @@
     X(remapped_correctable) X(remapped_uncorrectable) X(remapped_pending) X(remapped_failure)  \
     X(remap_rows_max) X(remap_rows_high) X(remap_rows_partial) X(remap_rows_low)               \
     X(remap_rows_none) X(retired_sbe) X(retired_dbe) X(retired_pending) X(recovery_action)     \
-    X(fabric_state) X(fabric_clique)                                                           \
+    X(fabric_state) X(fabric_clique) X(fabric_status) X(fabric_health)                         \
     /* what it can do */                                                                       \
     X(gpm_supported) X(event_types)
 

@@ -141,11 +141,11 @@ nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t device, Fabric *out)
     memset(out->cluster, 0, sizeof out->cluster);
     for (size_t i = 0; i < sizeof out->cluster && i * 2 < strlen(gpu->fabric_cluster); i++)
         sscanf(gpu->fabric_cluster + i * 2, "%2hhx", &out->cluster[i]);
-    out->status = SUCCESS;
+    out->status = gpu->fabric_status == ABSENT ? SUCCESS : (nvmlReturn_t)gpu->fabric_status;
     out->clique = gpu->fabric_clique == ABSENT ? 0 : (unsigned)gpu->fabric_clique;
     out->state = (unsigned)gpu->fabric_state;
     out->health_mask = 0;
     if (out->version == VERSION_3)
-        out->health_summary = HEALTHY;
+        out->health_summary = gpu->fabric_health == ABSENT ? HEALTHY : (unsigned char)gpu->fabric_health;
     return answer(SUCCESS);
 }

@@ -37,9 +37,8 @@ static nvmlReturn_t list(const Call *call, char kind, unsigned *count, void *out
         if (first_version)
             ((ProcessV1 *)out)[i] = (ProcessV1){found[i].pid, shown_bytes(&found[i])};
         else
-            /* Without MIG both instance ids are "none". */
-            ((ProcessV2 *)out)[i] =
-                (ProcessV2){found[i].pid, shown_bytes(&found[i]), UINT32_MAX, UINT32_MAX};
+            ((ProcessV2 *)out)[i] = (ProcessV2){found[i].pid, shown_bytes(&found[i]),
+                                                found[i].gpu_instance, found[i].compute_instance};
     return answer(SUCCESS);
 }
 
@@ -60,10 +59,12 @@ LISTING(nvmlDeviceGetMPSComputeRunningProcesses, 'M', true)
 LISTING(nvmlDeviceGetMPSComputeRunningProcesses_v2, 'M', false)
 LISTING(nvmlDeviceGetMPSComputeRunningProcesses_v3, 'M', false)
 
-/* Samples are 1/6 s apart, in wall-clock or since-boot microseconds: real drivers differ. */
+/* Samples are 1/6 s apart, in wall-clock or since-boot microseconds: real drivers differ; or as told. */
 static uint64_t last_sample_us(const State *state)
 {
     struct timespec now;
+    if (state->sample_us != ABSENT)
+        return (uint64_t)state->sample_us;
     clock_gettime(state->sample_clock_boot == 1 ? CLOCK_BOOTTIME : CLOCK_REALTIME, &now);
     uint64_t us = (uint64_t)now.tv_sec * 1000000ULL + (uint64_t)now.tv_nsec / 1000;
     return us - us % 166667;

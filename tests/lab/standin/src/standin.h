@@ -70,12 +70,15 @@ typedef struct {
     nvmlReturn_t error;
 } Override;
 
+enum { NO_INSTANCE = 0xFFFFFFFF };
+
 typedef struct {
     unsigned pid;
     int64_t mem_bytes;
     unsigned sm_percent;
     unsigned mem_percent;
     char kind; /* C compute, G graphics, M a client of MPS */
+    unsigned gpu_instance, compute_instance; /* of MIG, else NO_INSTANCE */
 } Process;
 
 typedef struct {

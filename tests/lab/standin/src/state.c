@@ -100,9 +100,9 @@ static bool put_override(Override *list, int *count, const char *key, const char
 static bool put_process(Gpu *gpu, const char *pid, const char *value)
 {
     char mem[32] = "0", kind = 'C';
-    unsigned sm = 0, dram = 0;
+    unsigned sm = 0, dram = 0, instance = NO_INSTANCE, part = NO_INSTANCE;
     if (gpu->process_count >= MAX_PROCESSES ||
-        sscanf(value, "%31s %u %u %c", mem, &sm, &dram, &kind) < 1)
+        sscanf(value, "%31s %u %u %c %u %u", mem, &sm, &dram, &kind, &instance, &part) < 1)
         return false;
     Process *process = &gpu->processes[gpu->process_count++];
     process->pid = (unsigned)strtoul(pid, NULL, 10);
@@ -110,6 +110,8 @@ static bool put_process(Gpu *gpu, const char *pid, const char *value)
     process->sm_percent = sm;
     process->mem_percent = dram;
     process->kind = kind;
+    process->gpu_instance = instance;
+    process->compute_instance = part;
     return true;
 }
 
