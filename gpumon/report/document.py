@@ -8,8 +8,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from gpumon import __version__
+from gpumon.report.digest import Digest
 from gpumon.report.entities import moment, number
 from gpumon.report.machines import Machine, cgroups
+from gpumon.report.queue_part import (
+    job_request,
+    partitions,
+    queue_age_s,
+    reservations,
+    slurm_node,
+    stray_processes,
+    waiting,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,15 +53,19 @@ def document(
         for finding in tick.findings
         if keeps is None or finding.subject.partition("/")[0] in subjects
     ]
-    used = cgroups(tick.nodes)
+    digest, used = Digest(tick), cgroups(tick.nodes)
     return {
         "schema": SCHEMA,
         "tool": _tool(footprint),
         "generated_at": moment(tick.at),
         "observed_since": moment(tick.observed_since),
+        "queue_age_s": queue_age_s(digest),
         "targets": [_target(target) for target in tick.targets],
-        "nodes": [_node(tick, node) for node in tick.nodes.values()],
-        "jobs": [_job(view, used.get(view.job.job_id, [])) for view in jobs],
+        "nodes": [_node(digest, node) for node in tick.nodes.values()],
+        "jobs": [_job(digest, view, used.get(view.job.job_id, [])) for view in jobs],
+        "partitions": partitions(digest),
+        "reservations": reservations(digest),
+        "stray_processes": stray_processes(digest),
         "findings": [_finding(finding) for finding in findings],
         "coverage": [_coverage(coverage) for coverage in tick.coverage],
         "errors": [_error(error) for error in tick.errors],
@@ -82,14 +96,15 @@ def _target(target: TargetState) -> dict[str, Any]:
     }
 
 
-def _node(tick: Tick, node: Node) -> dict[str, Any]:
-    machine = Machine(node)
+def _node(digest: Digest, node: Node) -> dict[str, Any]:
+    tick, machine = digest.tick, Machine(node)
     return {
         "name": node.name,
         "state": node.state,
         "age_s": None if node.taken_at is None else round(tick.at - node.taken_at, 3),
         "stale": node.is_stale,
         "lateness_s": node.lateness_s,
+        "slurm": slurm_node(digest, node.name),
         **machine.host(),
         "gpus": [machine.gpu(tick.gpus[uuid]) for uuid in node.gpu_uuids],
         "nics": machine.nics(),
@@ -99,7 +114,7 @@ def _node(tick: Tick, node: Node) -> dict[str, Any]:
     }
 
 
-def _job(view: JobView, used: list[dict[str, Any]]) -> dict[str, Any]:
+def _job(digest: Digest, view: JobView, used: list[dict[str, Any]]) -> dict[str, Any]:
     job = view.job
     return {
         "job_id": job.job_id,
@@ -115,6 +130,8 @@ def _job(view: JobView, used: list[dict[str, Any]]) -> dict[str, Any]:
         "ends_at": moment(job.end_at),
         "time_limit_s": job.time_limit_s,
         "interactive": job.is_interactive,
+        **job_request(job),
+        "waiting": waiting(digest, view),
         "nodes": list(job.nodes),
         "gpu_count": job.gpu_count,
         "gpus": list(view.gpu_uuids),

@@ -6,9 +6,11 @@ from math import inf
 from typing import TYPE_CHECKING, Final
 
 from gpumon.report import units
-from gpumon.report.columns import NO_VALUE, Cell, Column, SortKey, Tone
+from gpumon.report.columns import EMPTY_CELL, NO_VALUE, Cell, Column, SortKey, Tone
 from gpumon.report.gpu_cells import DUTY_DOC, duty_cell
-from gpumon.report.words import state_cell, verdict_cell
+from gpumon.report.pending import expected_start, start_words
+from gpumon.report.queue_reasons import meaning_of
+from gpumon.report.words import has_ended, state_cell, verdict_cell
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,11 +25,15 @@ _STATE_ORDER: Final = {"RUNNING": 0, "COMPLETING": 1, "PENDING": 2}
 
 
 def default_order(digest: Digest, view: JobView) -> SortKey:
-    """Jobs with findings first by severity and sureness, running before pending, then by GPUs."""
+    """Jobs with findings first by severity and sureness, running before pending, then by GPUs.
+
+    Jobs that have ended come last, whatever was found: nothing can be done for them.
+    """
     finding = digest.verdict(view)
     gravity = -(finding.severity.rank * 10 + finding.confidence.rank + 1) if finding else 0
     job = view.job
-    return (gravity, _STATE_ORDER.get(job.state, 3), -(job.gpu_count or 0), job.job_id)
+    ended = 1.0 if has_ended(job.state) else 0.0
+    return (ended, gravity, _STATE_ORDER.get(job.state, 3), -(job.gpu_count or 0), job.job_id)
 
 
 def search_text(digest: Digest, view: JobView) -> str:
@@ -51,6 +57,10 @@ def age_s(digest: Digest, view: JobView) -> float | None:
     """Time since the job started, or since it was submitted while it waits."""
     since = view.job.submit_at if view.job.state == "PENDING" else view.job.start_at
     return None if since is None else max(0.0, digest.tick.at - since)
+
+
+def _waits(view: JobView) -> bool:
+    return view.job.state == "PENDING"
 
 
 def _tone(view: JobView) -> Tone:
@@ -289,6 +299,26 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         _confidence,
         None,
         "How sure the finding is: hypothesis, supported, established.",
+    ),
+    Column(
+        "starts",
+        "STARTS",
+        9,
+        "right",
+        10,
+        lambda d, v: Cell(start_words(d, v), Tone.DIM),
+        lambda _d, v: None if (start := expected_start(v)) is None else (start,),
+        "When the scheduler expects to start a waiting job.",
+    ),
+    Column(
+        "waits",
+        "WAITS: WHY",
+        22,
+        "left",
+        11,
+        lambda _d, v: Cell(meaning_of(v.job.reason).words, Tone.DIM) if _waits(v) else EMPTY_CELL,
+        lambda _d, v: (v.job.reason,) if _waits(v) else None,
+        "Why a job waits, in plain words.",
     ),
     Column(
         "name",

@@ -53,6 +53,25 @@ STATE_CODES: Final = {
 }
 """The compact codes of squeue(1)."""
 
+HOLDING_STATES: Final = frozenset(
+    {"RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED", "RESIZING", "SIGNALING", "STAGE_OUT"}
+)
+"""States in which a job holds what it was given."""
+
+_ENDED_STATES: Final = frozenset(
+    {
+        "COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED",
+        "BOOT_FAIL", "DEADLINE", "REVOKED", "LAUNCH_FAILED", "RECONFIG_FAIL",
+    }
+)  # fmt: skip
+"""States in which a job stays listed for a while (Slurm's MinJobAge) but does nothing more."""
+
+
+def has_ended(state: str) -> bool:
+    """Whether a job in this state has ended."""
+    return state in _ENDED_STATES
+
+
 _BAD_STATES: Final = frozenset(
     {"FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "DEADLINE"}
 )
@@ -80,6 +99,8 @@ def finding_cell(finding: Finding) -> Cell:
 
 def verdict_cell(digest: Digest, view: JobView) -> Cell:
     """What is known of a job: its gravest finding, or why there is none to show."""
+    if has_ended(view.job.state):
+        return Cell(view.job.state.lower().replace("_", " "), Tone.DIM)
     finding = digest.verdict(view)
     if finding is not None:
         return finding_cell(finding)

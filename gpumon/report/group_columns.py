@@ -1,0 +1,228 @@
+"""The columns of users, accounts and partitions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from gpumon.report import units
+from gpumon.report.columns import NO_VALUE, Cell, Column, SortKey, Tone
+from gpumon.report.job_columns import LOW_RATIO
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gpumon.report.digest import Digest
+    from gpumon.report.groups import Group, PartitionRow
+
+
+def group_order(_digest: Digest, group: Group) -> SortKey:
+    """What loses most on top, then what holds most, then what asks for most."""
+    lost = -(group.lost_gpu_s or 0.0)
+    return (lost, -float(group.gpus_running), -float(group.gpus_pending), group.name)
+
+
+def group_search(_digest: Digest, group: Group) -> str:
+    """What the row filter looks through, lower case."""
+    return group.name.lower()
+
+
+def partition_order(digest: Digest, row: PartitionRow) -> SortKey:
+    """As the groups."""
+    return group_order(digest, row.group)
+
+
+def partition_search(_digest: Digest, row: PartitionRow) -> str:
+    """What the row filter looks through, lower case."""
+    return f"{row.group.name}\n{row.partition.state if row.partition else ''}".lower()
+
+
+def _count(value: int, is_quiet: bool = True) -> Cell:
+    return Cell(str(value), Tone.DIM if not value and is_quiet else Tone.PLAIN)
+
+
+def _sized(value: float | None, words: Callable[[float], str]) -> Cell:
+    return NO_VALUE if value is None else Cell(words(value))
+
+
+def _key(value: float | None) -> SortKey | None:
+    return None if value is None else (float(value),)
+
+
+def _low(group: Group) -> Cell:
+    return Cell(str(group.gpus_low), Tone.WARN if group.gpus_low else Tone.DIM)
+
+
+def _unknown(group: Group) -> int:
+    return max(0, group.gpus_running - group.gpus_busy - group.gpus_low)
+
+
+def _activity(group: Group) -> Cell:
+    value = group.activity_ratio
+    if value is None:
+        return NO_VALUE
+    return Cell(units.percent(value), Tone.WARN if value < LOW_RATIO else Tone.PLAIN)
+
+
+def _lost(group: Group) -> Cell:
+    if group.lost_gpu_s is None:
+        return NO_VALUE
+    return Cell(units.gpu_time(group.lost_gpu_s), Tone.WARN)
+
+
+def _number(
+    pick: Callable[[Any], Group],
+    key: Literal["jobs_running", "jobs_pending", "gpus_running", "gpus_pending", "gpus_busy"],
+    title: str,
+    priority: int,
+    doc: str,
+) -> Column[Any]:
+    return Column(
+        key,
+        title,
+        max(5, len(title)),
+        "right",
+        priority,
+        lambda _d, row: _count(getattr(pick(row), key)),
+        lambda _d, row: (float(getattr(pick(row), key)),),
+        doc,
+        0,
+        True,
+    )
+
+
+def _use_columns(pick: Callable[[Any], Group]) -> tuple[Column[Any], ...]:
+    """What groups of every kind have: jobs, GPUs, their use, what was lost, waits."""
+    return (
+        _number(pick, "gpus_running", "GPUS", 0, "GPUs that its jobs hold."),
+        _number(pick, "gpus_busy", "BUSY", 2, "Of these, GPUs whose activity is not low."),
+        Column(
+            "gpus_low", "LOW", 5, "right", 0,
+            lambda _d, r: _low(pick(r)), lambda _d, r: (float(pick(r).gpus_low),),
+            f"Of these, GPUs hardly used: activity below {LOW_RATIO:.0%}.", 0, True,
+        ),
+        Column(
+            "gpus_unknown", "?", 4, "right", 6,
+            lambda _d, r: _count(_unknown(pick(r))), lambda _d, r: (float(_unknown(pick(r))),),
+            "Of these, GPUs whose activity nobody tells.", 0, True,
+        ),
+        Column(
+            "activity_ratio", "SM%", 4, "right", 1,
+            lambda _d, r: _activity(pick(r)), lambda _d, r: _key(pick(r).activity_ratio),
+            "Mean SM activity of its GPUs; where one has no such counter, its duty cycle.",
+        ),
+        Column(
+            "lost_gpu_s", "LOST", 10, "right", 0,
+            lambda _d, r: _lost(pick(r)), lambda _d, r: _key(pick(r).lost_gpu_s),
+            "GPU time lost by what findings say, since it was observed; of findings that overlap "
+            "in one job the largest counts.", 0, True,
+        ),
+        Column(
+            "findings", "FINDINGS", 8, "right", 4,
+            lambda _d, r: _count(pick(r).findings), lambda _d, r: (float(pick(r).findings),),
+            "Findings about its jobs.", 0, True,
+        ),
+        _number(pick, "jobs_running", "JOBS", 3, "Jobs that hold something."),
+        _number(pick, "jobs_pending", "WAIT", 1, "Jobs that wait."),
+        _number(pick, "gpus_pending", "ASKED", 5, "GPUs that these ask for, as far as known."),
+        Column(
+            "oldest_wait_s", "OLDEST", 7, "right", 4,
+            lambda _d, r: _sized(pick(r).oldest_wait_s, units.short_duration),
+            lambda _d, r: _key(pick(r).oldest_wait_s),
+            "How long its oldest waiting job waits.", 0, True,
+        ),
+    )  # fmt: skip
+
+
+def _group_columns(key: str, title: str, doc: str) -> tuple[Column[Group], ...]:
+    name: Column[Group] = Column(
+        key, title, 12, "left", 0,
+        lambda _d, group: Cell(group.name or "–", Tone.STRONG if group.name else Tone.DIM),
+        lambda _d, group: (group.name,), doc, 24,
+    )  # fmt: skip
+    return (name, *_use_columns(lambda group: group))
+
+
+USER_COLUMNS: Final = _group_columns("user", "USER", "Owner of the jobs.")
+ACCOUNT_COLUMNS: Final = _group_columns("account", "ACCOUNT", "Slurm account of the jobs.")
+
+
+def _partition_state(row: PartitionRow) -> Cell:
+    if row.partition is None:
+        return NO_VALUE
+    is_up = row.partition.state in ("UP", "")
+    return Cell(row.partition.state.lower() or "up", Tone.PLAIN if is_up else Tone.WARN)
+
+
+def _nodes(row: PartitionRow) -> Cell:
+    return Cell(str(row.nodes)) if row.nodes else NO_VALUE
+
+
+def _out(value: int | None) -> Cell:
+    if value is None:
+        return NO_VALUE
+    return Cell(str(value), Tone.WARN if value else Tone.DIM)
+
+
+def _limit(row: PartitionRow) -> Cell:
+    return _sized(row.partition.time_limit_s if row.partition else None, units.short_duration)
+
+
+_USE: Final = {column.key: column for column in _use_columns(lambda row: row.group)}
+
+PARTITION_COLUMNS: Final[tuple[Column[PartitionRow], ...]] = (
+    Column(
+        "partition", "PARTITION", 10, "left", 0,
+        lambda _d, r: Cell(
+            r.group.name + ("*" if r.partition and r.partition.is_default else ""), Tone.STRONG
+        ),
+        lambda _d, r: (r.group.name,), "Name; * marks the default partition.", 24,
+    ),
+    Column(
+        "state", "STATE", 8, "left", 5,
+        lambda _d, r: _partition_state(r),
+        lambda _d, r: (r.partition.state if r.partition else "",),
+        "up, or why it starts no jobs.",
+    ),
+    Column(
+        "nodes", "NODES", 5, "right", 3,
+        lambda _d, r: _nodes(r), lambda _d, r: (float(r.nodes),), "Nodes of it.", 0, True,
+    ),
+    Column(
+        "nodes_out", "OUT", 4, "right", 2,
+        lambda _d, r: _out(r.nodes_out if r.nodes else None), lambda _d, r: (float(r.nodes_out),),
+        "Of these, nodes that take no jobs: down, drained, failing, in maintenance.", 0, True,
+    ),
+    Column(
+        "total", "GPUS", 5, "right", 1,
+        lambda _d, r: _sized(r.gpus, str), lambda _d, r: _key(r.gpus),
+        "GPUs of its nodes.", 0, True,
+    ),
+    Column(
+        "used", "HELD", 5, "right", 0,
+        lambda _d, r: _sized(r.gpus_used, str), lambda _d, r: _key(r.gpus_used),
+        "GPUs that jobs hold, of any partition that shares these nodes.", 0, True,
+    ),
+    Column(
+        "free", "FREE", 5, "right", 0,
+        lambda _d, r: _sized(r.gpus_free, str), lambda _d, r: _key(r.gpus_free),
+        "GPUs that no job holds, on nodes that take jobs.", 0, True,
+    ),
+    Column(
+        "out", "DOWN", 5, "right", 2,
+        lambda _d, r: _out(r.gpus_out), lambda _d, r: _key(r.gpus_out),
+        "GPUs that no job holds, on nodes that take none.", 0, True,
+    ),
+    _USE["gpus_low"],
+    _USE["activity_ratio"],
+    _USE["lost_gpu_s"]._replace(priority=4),
+    _USE["jobs_running"],
+    _USE["jobs_pending"],
+    _USE["gpus_pending"],
+    _USE["oldest_wait_s"],
+    Column(
+        "limit", "LIMIT", 6, "right", 6,
+        lambda _d, r: _limit(r),
+        lambda _d, r: _key(r.partition.time_limit_s if r.partition else None),
+        "Longest time limit of a job; – for none or unknown.", 0, True,
+    ),
+)  # fmt: skip

@@ -1,0 +1,84 @@
+"""The arithmetic of a waiting job: does it fit on free GPUs, and before the next reservation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpumon.report import units
+from gpumon.report.slurm_nodes import (
+    candidates,
+    is_plain_constraint,
+    job_partitions,
+    reservations,
+)
+
+if TYPE_CHECKING:
+    from gpumon.model.cluster import Job
+    from gpumon.report.digest import Digest
+    from gpumon.report.slurm_nodes import Room
+
+
+def room_hints(digest: Digest, job: Job) -> list[str]:
+    """How what it asks for compares with what is free; nothing where either is not known."""
+    rooms = candidates(digest, job)
+    asked, nodes = job.gpu_count, job.node_count
+    known = [room for room in rooms if room.free is not None and room.gpus is not None]
+    if not asked or not known:
+        return []
+    where = " or ".join(job_partitions(job))
+    rest = "" if is_plain_constraint(job) or not job.features else ", its constraint not counted"
+    if not nodes:
+        free = sum(room.free or 0 for room in known)
+        return [f"asks for {_gpus(asked)}: {free} are free in {where}{rest}"]
+    each = -(-asked // nodes)
+    on = "on one node" if nodes == 1 else f"on {nodes} nodes, {each} on each"
+    ask = f"asks for {_gpus(asked)} {on}"
+    able = sum(1 for room in known if (room.gpus or 0) >= each)
+    if able < nodes:
+        has = "no node" if not able else "1 node" if able == 1 else f"only {able} nodes"
+        return [f"{ask}: {has} of {where} that may be used has {each}{rest}"]
+    fitting = sum(1 for room in known if (room.free or 0) >= each)
+    if fitting >= nodes:
+        has = "1 node has" if fitting == 1 else f"{fitting} nodes have"
+        return [f"{ask}: {has} {each} free; what it lacks is something else than GPUs{rest}"]
+    has = "no node has" if not fitting else f"only {fitting} {'has' if fitting == 1 else 'have'}"
+    return [f"{ask}: {has} {each} free; {_free(known, each)}{rest}"]
+
+
+def _gpus(count: int) -> str:
+    return f"{count} GPU{'s' if count != 1 else ''}"
+
+
+def _free(rooms: list[Room], each: int) -> str:
+    """`4 nodes have 4 free`: the largest gaps that are too small."""
+    small = [room.free or 0 for room in rooms if 0 < (room.free or 0) < each]
+    if not small:
+        return "the others have none"
+    largest = max(small)
+    count = small.count(largest)
+    return f"{count} node{'s have' if count != 1 else ' has'} {largest} free"
+
+
+def time_hints(digest: Digest, job: Job) -> list[str]:
+    """Reservations to come that its time limit runs into."""
+    if job.time_limit_s is None:
+        return []
+    at = digest.tick.at
+    nodes = {room.node.name for room in candidates(digest, job)}
+    found = []
+    for reservation in reservations(digest):
+        start = reservation.start_at
+        if start is None or start <= at or reservation.name == job.reservation:
+            continue
+        taken = nodes.intersection(reservation.nodes)
+        if not taken or at + job.time_limit_s <= start:
+            continue
+        what = "maintenance" if reservation.is_maintenance else "reservation"
+        asked = units.short_duration(job.time_limit_s)
+        left = units.short_duration(start - at)
+        found.append(
+            f"time limit {asked} crosses the {what} {reservation.name} at "
+            f"{units.clock_time(start)} on {len(taken)} of {len(nodes)} nodes: "
+            f"a limit under {left} would end before it"
+        )
+    return found

@@ -1,0 +1,138 @@
+"""What Slurm's nodes have free, and which of them can take a job."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from gpumon.report.words import HOLDING_STATES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from gpumon.model.cluster import Job, SlurmNode
+    from gpumon.model.queue import Partition, Reservation
+    from gpumon.report.digest import Digest
+
+OUT_FLAGS: Final = frozenset(
+    {
+        "down", "drain", "drained", "draining", "fail", "failing", "error", "future",
+        "maint", "not_responding", "power_down", "powered_down", "powering_down", "unknown",
+    }
+)  # fmt: skip
+"""Node states and flags of sinfo(1) under which a node starts no job."""
+
+
+class Room(NamedTuple):
+    """What one node has for jobs."""
+
+    node: SlurmNode
+    gpus: int | None
+    """GPUs of the node; None: Slurm does not say."""
+    free: int | None
+    """GPUs that no job holds; None: not known."""
+    is_open: bool
+    """Whether its state lets jobs start."""
+
+
+def is_open(state: str) -> bool:
+    """Whether a node in this state takes jobs: nothing in it says that it is out of service."""
+    words = state.lower().rstrip("*~#!%$@^-").split("+")
+    return not OUT_FLAGS.intersection(words)
+
+
+def rooms(digest: Digest) -> Mapping[str, Room]:
+    """What every node of the queue has, by name."""
+    return digest.remembered(("rooms", ""), lambda: _rooms(digest))
+
+
+def _rooms(digest: Digest) -> dict[str, Room]:
+    queue = digest.tick.queue
+    if queue is None:
+        return {}
+    held: dict[str, int] = {}
+    for view in digest.tick.jobs:
+        if view.job.state in HOLDING_STATES:
+            for part in view.job.allocations:
+                held[part.node] = held.get(part.node, 0) + part.gpu_count
+    found = {}
+    for node in queue.nodes:
+        used = node.gpus_used if node.gpus_used is not None else held.get(node.name, 0)
+        free = None if node.gpu_count is None else max(0, node.gpu_count - used)
+        found[node.name] = Room(node, node.gpu_count, free, is_open(node.state))
+    return found
+
+
+def partitions(digest: Digest) -> Mapping[str, Partition]:
+    """The queue's partitions by name."""
+    queue = digest.tick.queue
+    found = queue.partitions if queue else ()
+    return digest.remembered(("partitions", ""), lambda: {part.name: part for part in found})
+
+
+def reservations(digest: Digest) -> tuple[Reservation, ...]:
+    """The queue's reservations."""
+    queue = digest.tick.queue
+    return queue.reservations if queue else ()
+
+
+def partition_nodes(digest: Digest, names: Iterable[str]) -> tuple[Room, ...]:
+    """The nodes of some partitions, each once; empty where nothing says which these are."""
+    return digest.remembered(
+        ("nodes of", ",".join(names := tuple(names))), lambda: _partition_nodes(digest, names)
+    )
+
+
+def _partition_nodes(digest: Digest, names: tuple[str, ...]) -> tuple[Room, ...]:
+    known, listed = rooms(digest), partitions(digest)
+    wanted: dict[str, Room] = {}
+    for name in names:
+        part = listed.get(name)
+        if part is not None and part.nodes:
+            wanted.update((node, known[node]) for node in part.nodes if node in known)
+        else:
+            wanted.update((n, room) for n, room in known.items() if name in room.node.partitions)
+    return tuple(wanted.values())
+
+
+def job_partitions(job: Job) -> tuple[str, ...]:
+    """The partitions that a job may run in: a waiting one can name several."""
+    return tuple(name for name in job.partition.split(",") if name)
+
+
+def candidates(digest: Digest, job: Job) -> tuple[Room, ...]:
+    """Nodes of its partitions that a job could be put on as far as state and reservations say.
+
+    A constraint of one word is honoured; see `is_plain_constraint` for the others.
+    """
+    kind = "\n".join((job.partition, job.features, job.reservation))
+    return digest.remembered(("candidates", kind), lambda: _candidates(digest, job))
+
+
+def _candidates(digest: Digest, job: Job) -> tuple[Room, ...]:
+    at = digest.tick.at
+    barred: set[str] = set()
+    own: set[str] | None = None
+    for reservation in reservations(digest):
+        if reservation.name == job.reservation:
+            own = set(reservation.nodes)
+        elif _is_now(reservation, at):
+            barred.update(reservation.nodes)
+    return tuple(
+        room
+        for room in partition_nodes(digest, job_partitions(job))
+        if room.is_open
+        and (own is None or room.node.name in own)
+        and (own is not None or room.node.name not in barred)
+        and (not job.features or not is_plain_constraint(job) or job.features in room.node.features)
+    )
+
+
+def is_plain_constraint(job: Job) -> bool:
+    """Whether the constraint is a single feature, which is all that is judged here."""
+    return job.features.replace("_", "").replace("-", "").replace(".", "").isalnum()
+
+
+def _is_now(reservation: Reservation, at: float) -> bool:
+    begun = reservation.start_at is None or reservation.start_at <= at
+    over = reservation.end_at is not None and reservation.end_at <= at
+    return begun and not over and bool(reservation.nodes)
