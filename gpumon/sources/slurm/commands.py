@@ -140,6 +140,14 @@ class SlurmCommands:
 
     def _run(self, words: tuple[str, ...], name: str) -> str:
         """Standard output of a command that ended well."""
+        return self.ask(words, name)[0]
+
+    def ask(self, words: tuple[str, ...], name: str) -> tuple[str, str]:
+        """What a command that ended well printed: standard output, and its complaints.
+
+        Raises:
+            CommandFailedError: it ended otherwise; the error in it calls it by `name`.
+        """
         process = self._start(words, name)
         output = _Output(process, self._max_bytes)
         deadline = self._clock.monotonic() + self._timeout_s
@@ -159,7 +167,7 @@ class SlurmCommands:
         stderr = output.stderr.decode("utf-8", "replace")
         if process.returncode != 0:
             raise CommandFailedError(self._failure(words, name, process.returncode, stderr))
-        return output.stdout.decode("utf-8", "replace")
+        return output.stdout.decode("utf-8", "replace"), stderr
 
     def _failure(self, words: tuple[str, ...], name: str, status: int, stderr: str) -> SourceError:
         """What a status other than 0 means."""

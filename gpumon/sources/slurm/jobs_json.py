@@ -108,11 +108,11 @@ def _job(record: object, names: Mapping[int, str]) -> Job:
         end_at=None if is_endless else instant(record.get("end_time")),
         time_limit_s=None if limit_min is None else 60.0 * limit_min,
         is_interactive=record.get("batch_flag") is False,
-        **_more(record, state),
+        **_more(record, state, user),
     )
 
 
-def _more(record: Mapping[str, Any], state: str) -> dict[str, Any]:
+def _more(record: Mapping[str, Any], state: str, user: str) -> dict[str, Any]:
     """What is told about the job besides what everything else rests on."""
     step = record.get("step_id")
     unique = step.get("sluid") if isinstance(step, dict) else None
@@ -131,19 +131,18 @@ def _more(record: Mapping[str, Any], state: str) -> dict[str, Any]:
         "mem_bytes": memory_of_tres(allocated or asked),
         "expected_nodes": planned_nodes(text(record.get("scheduled_nodes"))),
         "work_dir": _path(record, "current_working_directory"),
-        **_outputs(record),
+        **_outputs(record, user),
         "sluid": sluid(text(unique) or text(record.get("sluid"))),
     }
 
 
-def _outputs(record: Mapping[str, Any]) -> dict[str, str | None]:
+def _outputs(record: Mapping[str, Any], user: str) -> dict[str, str | None]:
     """Where the job writes, as scontrol prints it: only batch jobs, and single tasks of arrays."""
     array, task = whole(record.get("array_job_id")), whole(record.get("array_task_id"))
     if record.get("batch_flag") is False or (array and task is None):
         return {"stdout_path": None, "stderr_path": None}
     job_id = str(whole(record.get("job_id")) or "")
-    values = {"j": job_id, "A": str(array or job_id), "x": text(record.get("name"))}
-    values["u"] = text(record.get("user_name"))
+    values = {"j": job_id, "A": str(array or job_id), "x": text(record.get("name")), "u": user}
     if array:
         values["a"] = str(task)
     folder = text(record.get("current_working_directory"))

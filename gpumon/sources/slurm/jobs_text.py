@@ -9,6 +9,7 @@ from gpumon.model.cluster import Allocation, Job
 from gpumon.model.hostlist import expand, is_host_name, is_job_id
 from gpumon.model.text import plain
 from gpumon.sources.slurm.gres import gpus_held, gpus_in_tres, gpus_listed
+from gpumon.sources.slurm.job_output import output_path
 from gpumon.sources.slurm.job_values import (
     count,
     exit_text,
@@ -122,8 +123,6 @@ def _job(lines: Sequence[str]) -> Job:
     if is_holding and not sum(detail.gpu_count for detail in details):
         details = without_details(details, nodes, gpu_count)
     reason = fields.get("Reason", "None")
-    # Of the tasks of an array that still wait together Slurm prints one path that none will have.
-    is_many = not head.get("ArrayTaskId", "0").isdecimal()
     return Job(
         job_id=job_id,
         label=job_label(job_id, head),
@@ -154,8 +153,8 @@ def _job(lines: Sequence[str]) -> Job:
         mem_bytes=memory_of_tres(_first_tres(tres)),
         expected_nodes=planned_nodes(fields.get("SchedNodeList", "")),
         work_dir=_path(fields, "WorkDir"),
-        stdout_path=None if is_many else _path(fields, "StdOut"),
-        stderr_path=None if is_many else _path(fields, "StdErr"),
+        stdout_path=_output(fields, "StdOut", head, job_id, name, user),
+        stderr_path=_output(fields, "StdErr", head, job_id, name, user),
         sluid=sluid(head.get("SLUID", fields.get("SLUID", ""))),
     )
 
@@ -164,6 +163,22 @@ def _first_tres(tres: Mapping[str, str]) -> str:
     """What is allocated, else what is asked for."""
     said = (tres.get(key, "") for key in _TRES_LINES)
     return next((text for text in said if text not in ("", "(null)")), "")
+
+
+def _output(
+    fields: Mapping[str, str], key: str, head: Mapping[str, str], job_id: str, name: str, user: str
+) -> str | None:
+    """Where the job writes; scontrol leaves patterns with a width, such as `%6j`, to others.
+
+    None for tasks of an array that wait together: Slurm prints one path that none will have.
+    """
+    task = head.get("ArrayTaskId", "")
+    path = fields.get(key, "")
+    if path in ("", "(null)") or (task and not task.isdecimal()):
+        return None
+    values = {"j": job_id, "A": head.get("ArrayJobId", job_id), "x": name.rstrip(" "), "u": user}
+    found = output_path(path, "", {**values, "a": task} if task else values)
+    return plain(found, MAX_PATH) if found else None
 
 
 def _path(fields: Mapping[str, str], key: str) -> str | None:

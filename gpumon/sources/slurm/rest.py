@@ -78,8 +78,12 @@ class RestClient:
         environ: Mapping[str, str] | None = None,
         timeout_s: float = TIMEOUT_S,
         max_bytes: int = MAX_BYTES,
+        service: str = "slurm",
     ) -> None:
+        """Ask one of slurmrestd's services: `slurm`, the controller's, or `slurmdb`."""
         self._address = address
+        self._service = service
+        self._params: Mapping[str, str] = {}
         self._clock = clock or SystemClock()
         self._environ = os.environ if environ is None else environ
         self._timeout_s = timeout_s
@@ -96,12 +100,15 @@ class RestClient:
         """Version that the server was found to speak; empty before its first good answer."""
         return self._version
 
-    def get(self, what: str, newer_than: int | None = None) -> dict[str, Any] | None:
+    def get(
+        self, what: str, newer_than: int | None = None, params: Mapping[str, str] | None = None
+    ) -> dict[str, Any] | None:
         """The answer that lists `jobs` or `nodes`; None: nothing changed since `newer_than`.
 
         Args:
             what: last part of the path, and the member that holds the records.
             newer_than: the server's time of the answer that is at hand.
+            params: what narrows the question.
 
         Raises:
             CommandFailedError: there are no records; the error in it names the way out.
@@ -109,6 +116,7 @@ class RestClient:
         own = token.read_token(self._address.token_file, self._environ)
         if own is None and not self._address.socket_path:
             raise CommandFailedError(token.missing())
+        self._params = params or {}
         try:
             return self._find(what, newer_than, own)
         except CommandFailedError as failed:
@@ -159,9 +167,9 @@ class RestClient:
         try:
             with self._client().stream(
                 "GET",
-                f"{self._address.base_url}/slurm/{version}/{what}",
+                f"{self._address.base_url}/{self._service}/{version}/{what}",
                 headers=headers,
-                params={} if newer_than is None else {"update_time": str(newer_than)},
+                params={**self._params, **_newer(newer_than)},
                 extensions={"trace": self._trace},
             ) as response:
                 body = bytearray()
@@ -235,6 +243,11 @@ class RestClient:
             raise CommandFailedError(rest_failures.garbage(what, reply.status, reply.body))
         now = self._clock.now()
         raise CommandFailedError(rest_failures.said_errors(what, reply.status, answer, own, now))
+
+
+def _newer(than: int | None) -> dict[str, str]:
+    """The parameter that asks for what changed since the server's time of an answer."""
+    return {} if than is None else {"update_time": str(than)}
 
 
 def _header_styles(own: Token | None, *, is_socket: bool) -> dict[str, dict[str, str]]:

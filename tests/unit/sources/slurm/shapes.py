@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-TIMES = ("submit_time", "start_time", "end_time")
+SLUID = "s8FXKTA79XAR00"
+TIMES = ("submit_time", "start_time", "end_time", "eligible_time")
 NUMBERS = (
     "array_job_id",
     "array_task_id",
@@ -16,6 +17,7 @@ NUMBERS = (
     "het_job_id",
     "het_job_offset",
     "node_count",
+    "priority",
     "tasks",
 )
 NO_VAL = 2**32 - 2
@@ -40,9 +42,31 @@ def nodes_of(version: int, real: dict[str, Any]) -> dict[str, Any]:
         if version >= 40:
             flags = one.pop("state_flags")
             one["state"] = [one["state"].upper(), *flags]
-            one["features"] = one["features"].split(",")
+            for key in ("features", "active_features"):
+                one[key] = one[key].split(",")
+            for key in ("boot_time", "reason_changed_at"):
+                one[key] = number(one[key])
         nodes.append(one)
     return {"nodes": nodes, **_around(version)}
+
+
+def partitions_of(real: dict[str, Any]) -> dict[str, Any]:
+    """Partitions as v0.0.39 sorts them (its parsers.c): neither state nor flags are told."""
+    found = []
+    for one in real["partitions"]:
+        limit = one["max_time_limit"]
+        found.append(
+            {
+                "name": one["name"],
+                "nodes": {"configured": one["nodes"], "total": one["total_nodes"]},
+                "accounts": {"allowed": one["allowed_accounts"], "deny": ""},
+                "qos": {"allowed": "", "deny": "", "assigned": one["qos"]},
+                "maximums": {"time": number(limit if limit >= 0 else None, is_infinite=limit < 0)},
+                "priority": {"job_factor": 1, "tier": one["priority_tier"]},
+                "tres": {"billing_weights": "", "configured": one["tres"]},
+            }
+        )
+    return {"partitions": found, **_around(39)}
 
 
 def _around(version: int) -> dict[str, Any]:
@@ -68,10 +92,23 @@ def _job(version: int, job: dict[str, Any]) -> dict[str, Any]:
         job["job_state"] = [job["job_state"]]
         for key in TIMES:
             job[key] = number(job[key])
+    job["exit_code"] = _exit_code(job["exit_code"]) if version >= 40 else number(job["exit_code"])
     job["job_resources"] = _resources(version, job)
+    if version >= 42:
+        job["stdout_expanded"] = job["stderr_expanded"] = ""
     if version >= 45:
-        job["step_id"] = {"sluid": "s8FXKTA79XAR00", "job_id": job["job_id"]}
+        job["step_id"] = {"sluid": SLUID, "job_id": job["job_id"]}
     return job
+
+
+def _exit_code(status: int) -> dict[str, Any]:
+    """A raw wait status as v0.0.40 and later spell it out."""
+    signal = status & 0x7F
+    return {
+        "status": ["SIGNALED" if signal else "ERROR" if status else "SUCCESS"],
+        "return_code": number(None if signal else status >> 8),
+        "signal": {"id": number(signal or None), "name": "TERM" if signal else ""},
+    }
 
 
 def _plain(value: dict[str, Any]) -> int:

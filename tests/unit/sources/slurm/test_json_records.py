@@ -15,12 +15,26 @@ from gpumon.sources.slurm.jobs_json import read_jobs
 from gpumon.sources.slurm.jobs_text import parse_jobs
 from gpumon.sources.slurm.nodes_json import read_nodes
 from gpumon.sources.slurm.nodes_text import parse_nodes
-from tests.unit.sources.slurm.shapes import jobs_of, nodes_of
+from gpumon.sources.slurm.site_json import read_partitions, read_reservations
+from gpumon.sources.slurm.site_text import parse_partitions, parse_reservations
+from tests.unit.sources.slurm.shapes import SLUID, jobs_of, nodes_of, number, partitions_of
 
 DATA = Path(__file__).parent / "data"
 TEXT_JOBS = parse_jobs((DATA / "jobs-22.05-beside-json.txt").read_text(encoding="utf-8")).jobs
 TEXT_NODES = parse_nodes((DATA / "nodes-22.05-beside-json.txt").read_text(encoding="utf-8")).nodes
+TEXT_PARTITIONS = parse_partitions(
+    (DATA / "partitions-22.05-beside-json.txt").read_text(encoding="utf-8")
+).partitions
+TEXT_RESERVATIONS = parse_reservations(
+    (DATA / "reservations-22.05-beside-json.txt").read_text(encoding="utf-8")
+).reservations
+ASKED_AT = 1795256720.0
 SHAPED = range(39, 47)
+
+
+def told(jobs: tuple[Job, ...], **changes: Any) -> tuple[Job, ...]:
+    """Jobs of the text as JSON of 22.05 can tell them: it has no word for planned nodes."""
+    return tuple(job._replace(expected_nodes=(), **changes) for job in jobs)
 
 
 def real(what: str, version: int) -> dict[str, Any]:
@@ -39,26 +53,52 @@ def one(**members: Any) -> Job:
 def test_real_jobs_are_those_of_the_text(version: int) -> None:
     found = read_jobs(real("jobs", version)["jobs"])
     states = {job.state for job in TEXT_JOBS}
-    assert {"RUNNING", "PENDING", "SUSPENDED", "COMPLETED", "TIMEOUT", "FAILED"} <= states
+    assert {"RUNNING", "PENDING", "SUSPENDED", "TIMEOUT", "FAILED"} <= states
     assert found.unreadable == 0
-    assert found.jobs == TEXT_JOBS
+    assert found.jobs == told(TEXT_JOBS)
+
+
+def test_every_fact_of_a_job_is_among_those_compared() -> None:
+    for key in set(Job._fields) - {"sluid"}:
+        values = {getattr(job, key) for job in TEXT_JOBS}
+        assert len(values) > 1, key
+    exits = {job.name: job.exit_code for job in TEXT_JOBS if job.exit_code}
+    assert exits["failed"] == "3:0"
+    assert exits["killed"] == "0:9"
+    assert exits["timed out"] == "0:15"
+    by_name = {job.name: job for job in TEXT_JOBS}
+    assert by_name["requeued"].restart_count == 1
+    assert by_name["range"].mem_bytes == 6000 * 2**20
+    assert by_name["range"].work_dir == "/home/alice/a b"
+    assert by_name["after"].dependency == "afterok:5(unfulfilled),afterany:11(unfulfilled)"
+    assert by_name["reserved"].reservation == "course"
+    assert by_name["too big"].features == "h100&nvlink"
+    assert by_name["out"].stdout_path == "/home/alice/out-000023-out-alice.txt"
 
 
 def test_a_user_whom_only_other_records_name_is_named() -> None:
     nameless = [job["job_id"] for job in real("jobs", 36)["jobs"] if not job["user_name"]]
     users = {job.job_id: job.user for job in read_jobs(real("jobs", 36)["jobs"]).jobs}
-    assert {users[str(job_id)] for job_id in nameless} == {"alice"}
+    assert {users[str(job_id)] for job_id in nameless} == {"alice", "bob"}
 
 
 @pytest.mark.parametrize("version", [37, 38])
 def test_real_nodes_are_those_of_the_text(version: int) -> None:
     assert read_nodes(real("nodes", version)["nodes"]).nodes == TEXT_NODES
-    assert [node.state for node in TEXT_NODES] == ["mixed", "mixed", "idle+drain"]
+    assert [node.state for node in TEXT_NODES] == ["mixed", "mixed", "mixed+drain+reserved"]
+    drained = TEXT_NODES[2]
+    assert (drained.reason, drained.reason_user) == ("bad fan [x@y]", "root")
+    assert drained.reason_at == 1795256604.0
+    assert drained.partitions == ("gpu", "debug", "long")
+    assert drained.features == ("h100", "nvlink")
+    assert (drained.cpu_count, drained.cpus_used, drained.gpus_used) == (64, 2, 1)
+    assert drained.mem_bytes == 1024000 * 2**20
+    assert drained.boot_at == 1795244756.0
 
 
 def test_the_oldest_version_knows_no_flags_of_nodes() -> None:
     nodes = read_nodes(real("nodes", 36)["nodes"]).nodes
-    assert [node.state for node in nodes] == ["allocated", "allocated", "idle"]
+    assert [node.state for node in nodes] == ["allocated", "allocated", "allocated"]
     assert [node.gpu_count for node in nodes] == [8, 8, 8]
 
 
@@ -66,12 +106,65 @@ def test_the_oldest_version_knows_no_flags_of_nodes() -> None:
 def test_shaped_jobs_are_those_of_the_text(version: int) -> None:
     found = read_jobs(jobs_of(version, real("jobs", 38))["jobs"])
     assert found.unreadable == 0
-    assert found.jobs == TEXT_JOBS
+    assert found.jobs == told(TEXT_JOBS, sluid=SLUID if version >= 45 else "")
 
 
 @pytest.mark.parametrize("version", SHAPED)
 def test_shaped_nodes_are_those_of_the_text(version: int) -> None:
     assert read_nodes(nodes_of(version, real("nodes", 38))["nodes"]).nodes == TEXT_NODES
+
+
+@pytest.mark.parametrize("version", [36, 37, 38])
+def test_real_partitions_are_those_of_the_text(version: int) -> None:
+    found = read_partitions(real("partitions", version)["partitions"])
+    assert found.unreadable == 0
+    # The oldest one doesn't say whether a partition is up.
+    expected = tuple(one._replace(state="") if version == 36 else one for one in TEXT_PARTITIONS)
+    assert found.partitions == expected
+
+
+def test_partitions_of_later_versions_are_those_of_the_text() -> None:
+    found = read_partitions(partitions_of(real("partitions", 38))["partitions"])
+    expected = tuple(one._replace(state="", is_default=False) for one in TEXT_PARTITIONS)
+    assert found == (expected, 0, None)
+    newer = {**partitions_of(real("partitions", 38))["partitions"][0], "partition": {}}
+    newer["partition"] = {"state": ["UP"]}
+    newer["accounts"] = {"allowed": "bio,ml", "deny": ""}
+    (one,) = read_partitions([newer]).partitions
+    assert (one.state, one.accounts) == ("UP", ("bio", "ml"))
+
+
+@pytest.mark.parametrize("version", [37, 38])
+def test_real_reservations_are_those_of_the_text(version: int) -> None:
+    found = read_reservations(real("reservations", version)["reservations"], ASKED_AT)
+    assert found == (TEXT_RESERVATIONS, 0, None)
+    assert [one.is_maintenance for one in found.reservations] == [True, False]
+
+
+def test_times_in_objects_say_when_a_reservation_is_active() -> None:
+    (record, *_) = real("reservations", 38)["reservations"]
+    shaped = {**record, "start_time": number(1000), "end_time": number(2000)}
+    states = [read_reservations([shaped], now).reservations[0].state for now in (999, 1500, 2001)]
+    assert states == ["INACTIVE", "ACTIVE", "INACTIVE"]
+
+
+@pytest.mark.parametrize(
+    ("told_as", "read_as"),
+    [
+        (768, "3:0"),
+        (15, "0:15"),
+        (3893, "0:53"),
+        (number(256), "1:0"),
+        (number(None), ""),
+        ({"status": ["ERROR"], "return_code": number(3), "signal": {"id": number(None)}}, "3:0"),
+        ({"status": ["SIGNALED"], "return_code": 0, "signal": {"signal_id": 9}}, "0:9"),
+        ("?", ""),
+        (2**31, ""),
+    ],
+)
+def test_an_exit_is_told_in_many_shapes(told_as: object, read_as: str) -> None:
+    assert one(job_state=["FAILED"], exit_code=told_as).exit_code == read_as
+    assert one(job_state=["RUNNING"], exit_code=told_as).exit_code == ""
 
 
 def test_each_entry_of_the_details_belongs_to_the_node_at_its_place() -> None:
@@ -178,6 +271,9 @@ KEYS = st.sampled_from([*sorted(REAL[10]), "sockets", "cores", "nodename", "allo
 
 @given(st.lists(JSON, max_size=4))
 def test_no_json_value_breaks_the_readers(values: list[Any]) -> None:
+    partitions, reservations = read_partitions(values), read_reservations(values, 0.0)
+    assert len(partitions.partitions) + partitions.unreadable == len(values)
+    assert len(reservations.reservations) + reservations.unreadable == len(values)
     assert len(read_jobs(values).jobs) + read_jobs(values).unreadable == len(values)
     assert len(read_nodes(values).nodes) + read_nodes(values).unreadable == len(values)
 
@@ -204,3 +300,15 @@ def test_no_shape_of_resources_breaks_the_reader(job: dict[str, Any], odd: dict[
 def test_no_member_of_a_node_breaks_the_reader(odd: dict[str, Any]) -> None:
     found = read_nodes([{**real("nodes", 38)["nodes"][0], **odd}])
     assert len(found.nodes) + found.unreadable == 1
+
+
+@given(st.dictionaries(st.sampled_from(sorted(real("partitions", 38)["partitions"][0])), JSON))
+def test_no_member_of_a_partition_breaks_the_reader(odd: dict[str, Any]) -> None:
+    found = read_partitions([{**real("partitions", 38)["partitions"][0], **odd}])
+    assert len(found.partitions) + found.unreadable == 1
+
+
+@given(st.dictionaries(st.sampled_from(sorted(real("reservations", 38)["reservations"][0])), JSON))
+def test_no_member_of_a_reservation_breaks_the_reader(odd: dict[str, Any]) -> None:
+    found = read_reservations([{**real("reservations", 38)["reservations"][0], **odd}], ASKED_AT)
+    assert len(found.reservations) + found.unreadable == 1
