@@ -44,7 +44,8 @@ class Shipped(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def create_module(self, spec):
         return None
     def exec_module(self, module):
-        exec(compile(self.sources[module.__name__], module.__name__, "exec"), module.__dict__)
+        source = self.sources.pop(module.__name__)
+        exec(compile(source, module.__name__, "exec", optimize=2), module.__dict__)
 sys.meta_path.insert(0, Shipped())
 """
 
@@ -84,10 +85,16 @@ def _shipped_sources() -> str:
         import zlib
         from pathlib import Path
 
-        sources = {"gpumon": "", "pynvml": Path(_binding()).read_text(encoding="utf-8")}
+        from gpumon.sources.lean import lean
+
+        sources = {"gpumon": ""}
         for file in sorted(Path(_PACKAGE, "probe").glob("*.py")):
             name = "gpumon.probe" + ("" if file.stem == "__init__" else f".{file.stem}")
             sources[name] = file.read_text(encoding="utf-8")
+        # Most of the binding is functions that the probe never calls, and compiling it costs a
+        # node more memory than anything that the probe does afterwards.
+        binding = Path(_binding()).read_text(encoding="utf-8")
+        sources["pynvml"] = lean(binding, "\n".join(sources.values()))
         packed = zlib.compress(json.dumps(sources).encode(), 9)
         _shipped["text"] = base64.b64encode(packed).decode()
     return _shipped["text"]

@@ -156,6 +156,7 @@ def probes(env: dict[str, str], seconds: float) -> Rows:
                 "probe": name,
                 "CPU %": 100 * cost.cpu_ratio,
                 "RSS MiB": round(cost.rss_mib, 1),
+                "peak MiB": round(cost.peak_mib, 1),
                 "bytes/line": round(cost.line_bytes),
                 "driver calls/s": round(cost.calls_per_s, 1),
             }

@@ -6,6 +6,7 @@ import json
 import subprocess
 import threading
 import time
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 from gpumon.sources.program import LOCAL_START, START_COMMAND, local_program, remote_program
@@ -23,6 +24,8 @@ class ProbeCost(NamedTuple):
     cpu_ratio: float
     """Share of one core."""
     rss_mib: float
+    peak_mib: float
+    """Most memory at any moment, the start included."""
     line_bytes: float
     """Mean length of a report."""
     calls_per_s: float
@@ -47,6 +50,7 @@ def measure(env: Mapping[str, str], seconds: float, *, is_shipped: bool) -> Prob
         first = len(lines)
         used = list(tree.measure(process.pid, seconds).values())
         reports = lines[first:]
+        peak_mib = _peak_mib(process.pid)
         process.stdin.close()
         process.wait()
         reader.join()
@@ -54,9 +58,15 @@ def measure(env: Mapping[str, str], seconds: float, *, is_shipped: bool) -> Prob
     return ProbeCost(
         sum(share for share, _, _ in used),
         sum(rss for _, rss, _ in used),
+        peak_mib,
         sum(map(len, reports)) / max(1, len(reports)),
         (calls[-1] - calls[0]) / max(1, len(calls) - 1),
     )
+
+
+def _peak_mib(pid: int) -> float:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM:"))
 
 
 def _read(stdout: IO[bytes], lines: list[bytes]) -> None:

@@ -245,3 +245,27 @@ def test_the_dear_call_tells_the_rates_of_one_gpu_under_zoom_a_beat(
         assert gpus.value("pcie_rx_bytes_per_s", gpu) == 7_000 * KIB
     for block, row in ((gpus, 2), (later, 0), (later, 1)):
         assert {block.missing.get((key, row)) for key in PCIE_RATES} == {Reason.NOT_SHARED}
+
+
+def test_where_a_counter_fails_its_other_source_tells_the_same(
+    standin: Start, tmp_path: Path
+) -> None:
+    """GPM answers in MiB/s, the newer counters of links in bytes."""
+    node = standin("h100", gpus=1)
+    node.state.set(counters_live=0, gpm_min_interval_ms=0)
+    mib = {"pcie_tx": 3, "pcie_rx": 5, "nvlink_tx": 18 * 7, "nvlink_rx": 18 * 11}
+    node.state.gpu(0, **{f"{name}_bytes_per_s": rate << 20 for name, rate in mib.items()})
+    for field in (197, 198, 138, 139):
+        node.state.field_error(0, field, 3)
+    node.state.field(0, 202, 70_001)
+    node.state.field(0, 204, 80_003)
+    node.state.write()
+    with Stepped(tmp_path) as probe:
+        probe.frame(FIRST_S)
+        frame = probe.frame(FIRST_S + 1)
+    gpus, links = frame.block("gpu"), frame.block("link")
+    for name, rate in mib.items():
+        assert gpus.value(f"{name}_bytes_per_s", 0) == rate << 20
+        assert gpus.missing.get((f"{name}_bytes", 0)) is Reason.NOT_SUPPORTED
+    assert {links.value("link_tx_bytes", row) for row in range(18)} == {70_001}
+    assert {links.value("link_rx_bytes", row) for row in range(18)} == {80_003}

@@ -15,7 +15,7 @@ import pytest
 
 from gpumon.sources.program import LOCAL_START, START_COMMAND, local_program, remote_program
 from gpumon.sources.stream import Endpoint
-from tests.probing import Probe, children, run
+from tests.probing import Probe, children, run, sampled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -90,6 +90,17 @@ def test_the_shells_are_gone_once_the_probe_runs(standin: Start) -> None:
         command = Path(f"/proc/{probe.pid}/cmdline").read_bytes().split(b"\0")
         assert b"-u" in command
         assert children(probe.pid) == set()
+
+
+def test_no_moment_of_a_probe_that_travelled_takes_30_mib(standin: Start) -> None:
+    """Not even when it compiles itself, as every node does that has nothing but Python."""
+    standin("h100", gpus=8)
+    where = Endpoint("n1", ("sh", "-c", START_COMMAND), remote_program, lambda *_: ("", ""))
+    with Probe(where) as probe:
+        probe.frame(sampled)
+        status = Path(f"/proc/{probe.pid}/status").read_text()
+    (peak,) = (line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:"))
+    assert int(peak) < 30 * 1024
 
 
 @pytest.mark.parametrize("python", OLD_PYTHONS, ids=lambda path: path.parts[-3])
