@@ -1,10 +1,12 @@
-"""Fails when a lab test was skipped, or none ran: `python -m tools.lab_ran JUNIT_XML`."""
+"""Fails when a lab test was skipped, or a version of Slurm has none: `tools.lab_ran JUNIT_XML`."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 from xml.etree import ElementTree
+
+VERSIONS = ("22.05", "24.11")
 
 
 def complaints(results: str) -> list[str]:
@@ -19,6 +21,12 @@ def complaints(results: str) -> list[str]:
         if skipped is not None:
             name = f"{case.get('classname')}::{case.get('name')}"
             found.append(f"skipped: {name}: {skipped.get('message')}")
+    names = [case.get("name", "") for case in lab]
+    found += [
+        f"no test of the lab was run on Slurm {version}"
+        for version in VERSIONS
+        if not any(f"[{version}" in name for name in names)
+    ]
     return found
 
 

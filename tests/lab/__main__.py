@@ -7,30 +7,39 @@ import os
 import time
 
 from tests.lab.cluster import Cluster
-from tests.lab.layout import HEAD
+from tests.lab.layout import HEAD, Layout
 from tests.lab.machine import LabError
+from tests.lab.release import RELEASES, chosen_version
 
 
 def main() -> None:
     """Steers the lab of slot 0 (GPUMON_LAB_SLOT, GPUMON_LAB_STATE choose another) from a shell."""
     parser = argparse.ArgumentParser(prog="python -m tests.lab", description=main.__doc__)
-    commands = parser.add_subparsers(dest="command", required=True)
-    up = commands.add_parser("up", help="make a new cluster")
+    subparsers = parser.add_subparsers(dest="command", required=True)
+    common = argparse.ArgumentParser(add_help=False)
+    told = "of Slurm; GPUMON_LAB_VERSION is the default"
+    common.add_argument("--version", choices=RELEASES, default=chosen_version(), help=told)
+    up, down, _, _, run, as_user = (
+        subparsers.add_parser(name, help=told, parents=[common])
+        for name, told in (
+            ("up", "make a new cluster"),
+            ("down", "take everything away"),
+            ("status", "which machines are on, what Slurm says"),
+            ("install", "build gpumon anew and install it in the running lab"),
+            ("run", "a command as root of a machine"),
+            ("as", "a command as a user of the head"),
+        )
+    )
     up.add_argument("--no-gpumon", action="store_true", help="do not build and install gpumon")
-    down = commands.add_parser("down", help="take everything away")
     down.add_argument("--purge", action="store_true", help="also its files and cache")
-    commands.add_parser("status", help="which machines are on, what Slurm says")
-    commands.add_parser("install", help="build gpumon anew and install it in the running lab")
-    run = commands.add_parser("run", help="a command as root of a machine")
     run.add_argument("node")
-    as_user = commands.add_parser("as", help="a command as a user of the head")
     as_user.add_argument("user")
     as_user.add_argument("--node", default=HEAD)
     for entering in (run, as_user):
         entering.add_argument("argv", nargs=argparse.REMAINDER)
     options = parser.parse_args()
     try:
-        _do(Cluster(), options)
+        _do(Cluster(Layout.chosen(version=options.version)), options)
     except LabError as error:
         raise SystemExit(f"lab: {error}") from error
 

@@ -1,4 +1,4 @@
-"""One real Slurm cluster for all tests of this folder, or a clear reason why there is none."""
+"""A real Slurm cluster of each version for the tests of this folder, or a reason for none."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from tests.lab.cluster import Cluster
 from tests.lab.layout import Layout
 from tests.lab.prerequisites import unmet
+from tests.lab.release import HOST, RELEASES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -19,6 +20,11 @@ if TYPE_CHECKING:
 SLOT = 1
 # A second worker, or a second test run, waits for the whole lab tests of the first.
 LOCK_TIMEOUT_S = 1800.0
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Makes known what only the tests of this folder are marked with."""
+    config.addinivalue_line("markers", "every_slurm: runs on every version of Slurm in the lab")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -31,10 +37,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 item.add_marker(pytest.mark.xdist_group("lab"))
 
 
-@pytest.fixture(scope="session")
-def lab_possible() -> None:
-    """Skips where the lab cannot run; fails there instead when GPUMON_LAB=require."""
-    reason = unmet()
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Runs a test of the cluster on the host's Slurm, and where its marker says so on all.
+
+    GPUMON_LAB_VERSION leaves one version.
+    """
+    if "cluster" in metafunc.fixturenames:
+        every = metafunc.definition.get_closest_marker("every_slurm") is not None
+        versions = list(RELEASES) if every else [HOST]
+        only = os.environ.get("GPUMON_LAB_VERSION")
+        chosen = [version for version in versions if only in (None, version)]
+        metafunc.parametrize("cluster", chosen, indirect=True, scope="session")
+
+
+def need(version: str) -> None:
+    """Skips where the lab of a version cannot run; fails there when GPUMON_LAB=require."""
+    reason = unmet(version)
     if reason is not None and os.environ.get("GPUMON_LAB") == "require":
         pytest.fail(reason)
     if reason is not None:
@@ -42,9 +60,10 @@ def lab_possible() -> None:
 
 
 @pytest.fixture(scope="session")
-def cluster(lab_possible: None) -> Iterator[Cluster]:
-    """A new cluster with gpumon installed, for the whole session."""
-    lab = Cluster(Layout.chosen(SLOT))
+def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """A new cluster with gpumon installed, for all tests of its version."""
+    need(request.param)
+    lab = Cluster(Layout.chosen(SLOT, request.param))
     lab.lock(LOCK_TIMEOUT_S)
     lab.up()
     try:
@@ -53,6 +72,12 @@ def cluster(lab_possible: None) -> Iterator[Cluster]:
     finally:
         lab.down()
         lab.unlock()
+
+
+@pytest.fixture(scope="session")
+def gpumon(cluster: Cluster) -> str:
+    """The command that starts gpumon in the lab."""
+    return str(cluster.layout.venv / "bin/gpumon")
 
 
 class Submit(Protocol):

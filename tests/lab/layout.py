@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from tests.lab.release import HOST, RELEASES, Release, chosen_version
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 CONFIGURATION = Path(__file__).parent / "etc"
@@ -22,6 +24,8 @@ REST_USER = ("slurmrest", 6998)
 # The hierarchies that Slurm uses here: proctrack/cgroup the first, ConstrainDevices the second.
 CONTROLLERS = ("freezer", "devices")
 CGROUP_ROOT = Path("/sys/fs/cgroup")
+# The most that a slot may be before a release adds its offset.
+LAST_SLOT = 127
 HIDDEN_IN_MACHINES = ("/tmp", "/run", "/dev", "/home", "/root", "/var", "/proc", "/sys")
 
 
@@ -31,6 +35,7 @@ class Layout:
 
     slot: int
     state: Path
+    release: Release = field(default=RELEASES[HOST])
 
     def __post_init__(self) -> None:
         if not 0 <= self.slot <= 255:
@@ -40,11 +45,20 @@ class Layout:
                 raise ValueError(f"{self.state}: the machines of the lab hide {hidden}")
 
     @classmethod
-    def chosen(cls, slot: int = 0) -> Layout:
-        """The layout that GPUMON_LAB_SLOT and GPUMON_LAB_STATE ask for, else that of `slot`."""
+    def chosen(cls, slot: int = 0, version: str | None = None) -> Layout:
+        """The layout that GPUMON_LAB_SLOT and GPUMON_LAB_STATE ask for, else that of `slot`.
+
+        Args:
+            slot: a number up to LAST_SLOT; one number serves all versions, side by side.
+            version: of Slurm, else the one that GPUMON_LAB_VERSION asks for.
+        """
         slot = int(os.environ.get("GPUMON_LAB_SLOT", slot))
+        if not 0 <= slot <= LAST_SLOT:
+            raise ValueError(f"the slot is a number from 0 to {LAST_SLOT}, not {slot}")
+        release = RELEASES[version or chosen_version()]
         state = os.environ.get("GPUMON_LAB_STATE", f"/opt/gpumon-lab{slot}")
-        return cls(slot, Path(state))
+        suffix = "" if release.version == HOST else f"-{release.version}"
+        return cls(slot + release.slot_offset, Path(f"{state}{suffix}"), release)
 
     @property
     def bridge(self) -> str:

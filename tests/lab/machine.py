@@ -68,7 +68,8 @@ class Machine:
         command = ["sh", "-euc", join, "sh", " ".join(CONTROLLERS), self._cgroup()]
         command += ["unshare", *_NAMESPACES, "--fork", "--kill-child"]
         command += [str(_SCRIPTS / "machine.sh"), self.name, role]
-        command += [self.layout.address(self.name), str(self.layout.state), *CONTROLLERS]
+        tree = str(self.layout.release.tree or "")
+        command += [self.layout.address(self.name), str(self.layout.state), tree, *CONTROLLERS]
         with self._boot_log().open("wb") as log:
             self._process = subprocess.Popen(
                 command,

@@ -1,8 +1,9 @@
 #!/bin/bash
-# PID 1 of one machine of the lab, in namespaces of its own: machine.sh NAME head|node ADDRESS STATE_DIR CONTROLLER...
+# PID 1 of one machine of the lab, in namespaces of its own: machine.sh NAME head|node ADDRESS STATE_DIR TREE CONTROLLER...
+# TREE, where not empty, is what the machine has as its root; what it changes there is gone when it is switched off.
 set -eu
-name=$1 role=$2 address=$3 state=$4
-shift 4
+name=$1 role=$2 address=$3 state=$4 tree=$5
+shift 5
 own=$state/machines/$name
 shared=$state/shared
 
@@ -17,6 +18,18 @@ until_there() { # COMMAND...: waits up to 30 s for it to succeed
 }
 
 answers() { (exec 3<>"/dev/tcp/$1/$2"); }
+
+enter_tree() {
+    mkdir -p "$own/changes" "$own/tree"
+    mount -t tmpfs -o mode=0755 changes "$own/changes"
+    mkdir "$own/changes/upper" "$own/changes/work"
+    mount -t overlay -o "lowerdir=$tree,upperdir=$own/changes/upper,workdir=$own/changes/work" overlay "$own/tree"
+    mkdir -p "$own/tree/$state" "$own/tree/.before"
+    mount --bind "$state" "$own/tree/$state"
+    cd "$own/tree"
+    pivot_root . .before
+    cd /
+}
 
 mount_kernel() {
     mount -t proc proc /proc
@@ -63,10 +76,15 @@ mount_files() {
     for file in passwd group shadow hosts; do
         mount --bind "$shared/etc/$file" "/etc/$file"
     done
-    if [ "$role" = node ]; then mount --bind "$own/ld.so.cache" /etc/ld.so.cache; fi
+    if [ "$role" = node ]; then find_driver; fi
     mkdir -p /run/sshd /run/lock
     install -d -o munge -g munge /run/munge
     install -d -o slurm -g slurm /run/slurm
+}
+
+find_driver() { # makes the stand-in what the dynamic linker finds
+    ldconfig -X -i -C "$own/ld.so.cache" -f "$own/ld.so.conf"
+    mount --bind "$own/ld.so.cache" /etc/ld.so.cache
 }
 
 join_network() {
@@ -81,7 +99,19 @@ start_node() {
     slurmd
 }
 
+make_database() { # an empty one, made once per lab, as that takes seconds
+    local kept=$state/cache/mysql
+    if [ ! -d "$kept" ]; then
+        rm -rf "$kept.new"
+        install -d -m 0700 -o mysql -g mysql "$kept.new"
+        mariadb-install-db --no-defaults --user=mysql --skip-test-db "--datadir=$kept.new"
+        mv "$kept.new" "$kept"
+    fi
+    cp -a "$kept" /var/lib/mysql
+}
+
 start_head() {
+    if [ ! -d /var/lib/mysql ]; then make_database; fi
     install -d -o mysql -g mysql /run/mysqld
     mariadbd --no-defaults --user=mysql --datadir=/var/lib/mysql --skip-networking \
         --socket=/run/mysqld/mysqld.sock --pid-file=/run/mysqld/mysqld.pid \
@@ -105,7 +135,9 @@ start_head() {
 }
 
 hostname "$name"
+if [ -n "$tree" ]; then enter_tree; fi
 mount_kernel "$@"
+if [ -n "$tree" ]; then umount -l /.before; fi # which needs /proc
 make_devices
 mount_files
 join_network

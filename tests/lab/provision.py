@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import pwd
 import secrets
 import shutil
 import subprocess
-from pathlib import Path
 from string import Template
+from typing import TYPE_CHECKING
 
 from tests.lab.layout import (
     CONFIGURATION,
@@ -24,6 +23,9 @@ from tests.lab.layout import (
 from tests.lab.machine import CLEAN_ENVIRONMENT, LabError
 from tests.lab.standin import driver
 from tests.lab.standin.profiles import PROFILES
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def provision(layout: Layout) -> None:
@@ -41,7 +43,6 @@ def provision(layout: Layout) -> None:
     _make_users(layout)
     _make_hosts(layout)
     _configure_slurm(layout)
-    _make_database(layout)
     shutil.copyfile(REPOSITORY / "tests/lab/standin/workload.py", layout.workload)
 
 
@@ -58,13 +59,33 @@ def install_gpumon(layout: Layout) -> None:
     shutil.rmtree(wheels, ignore_errors=True)
     build = ["build", "--quiet", "--wheel", "--no-build-isolation", "--out-dir", str(wheels)]
     _run([str(uv), *build, "--python", str(REPOSITORY / ".venv/bin/python"), str(REPOSITORY)])
-    python = layout.venv / "bin/python"
-    if not python.exists():
-        _run([str(uv), "venv", "--quiet", "--python", "/usr/bin/python3", str(layout.venv)])
-    install = ["pip", "install", "--quiet", "--python", str(python), "--link-mode", "copy"]
     (wheel,) = wheels.glob("*.whl")
-    locked = ["--constraint", str(REPOSITORY / "requirements.lock")]
-    _run([str(uv), *install, *locked, "--reinstall-package", "gpumon", str(wheel)])
+    install = [str(uv), "pip", "install", "--quiet", "--link-mode", "copy"]
+    install += ["--constraint", str(REPOSITORY / "requirements.lock")]
+    install += ["--reinstall-package", "gpumon", str(wheel)]
+    if layout.release.tree is None:
+        python = layout.venv / "bin/python"
+        if not python.exists():
+            _run([str(uv), "venv", "--quiet", "--python", "/usr/bin/python3", str(layout.venv)])
+        _run([*install, "--python", str(python)])
+    else:
+        _install_in_tree(layout, install)
+
+
+def _install_in_tree(layout: Layout, install: list[str]) -> None:
+    """Installs for a Python that only the machines have, where `python -m venv` would put it."""
+    version = layout.release.python
+    commands, packages = layout.venv / "bin", layout.venv / f"lib/python{version}/site-packages"
+    for folder in (commands, packages):
+        folder.mkdir(parents=True, exist_ok=True)
+    (layout.venv / "pyvenv.cfg").write_text("home = /usr/bin\n")
+    python = commands / "python"
+    if not python.is_symlink():
+        python.symlink_to("/usr/bin/python3")
+    _run([*install, "--python-version", version, "--target", str(packages)])
+    script = (packages / "bin/gpumon").read_text().split("\n", 1)[1]
+    (commands / "gpumon").write_text(f"#!{python}\n{script}")
+    (commands / "gpumon").chmod(0o755)
 
 
 def _make_machine(layout: Layout, name: str) -> None:
@@ -77,7 +98,7 @@ def _make_machine(layout: Layout, name: str) -> None:
         shared_scratch.mkdir()
     (own / "var/tmp").chmod(0o1777)
     for folder in ("var/lib/munge", "var/log/munge"):
-        shutil.chown(own / folder, "munge", "munge")
+        os.chown(own / folder, *layout.release.ids("munge"))
     shutil.copyfile(CONFIGURATION / "sshd_config", own / "ssh/sshd_config")
     shutil.copyfile(_ssh_key(layout, f"host_{name}"), own / "ssh/lab_host_key")
     (own / "ssh/lab_host_key").chmod(0o600)
@@ -85,7 +106,7 @@ def _make_machine(layout: Layout, name: str) -> None:
         (own / "var/spool/slurmctld").mkdir()
         for path in ("spool/slurmctld", "log/slurmctld.log", "log/slurmdbd.log"):
             (own / "var" / path).touch()
-            shutil.chown(own / "var" / path, "slurm", "slurm")
+            os.chown(own / "var" / path, *layout.release.ids("slurm"))
 
 
 def _install_driver(layout: Layout, name: str, library: Path) -> None:
@@ -96,13 +117,14 @@ def _install_driver(layout: Layout, name: str, library: Path) -> None:
     state.set(devices="on")
     state.write()
     (own / "ld.so.conf").write_text(f"{library.parent}\ninclude /etc/ld.so.conf\n")
-    _run(["ldconfig", "-X", "-i", "-C", f"{own}/ld.so.cache", "-f", f"{own}/ld.so.conf"])
+    (own / "ld.so.cache").touch()
 
 
 def _make_users(layout: Layout) -> None:
     etc = layout.shared / "etc"
     added = {**USERS, REST_USER[0]: REST_USER[1]}
-    files = {name: Path("/etc", name).read_text() for name in ("passwd", "group", "shadow")}
+    known = layout.release.root / "etc"
+    files = {name: (known / name).read_text() for name in ("passwd", "group", "shadow")}
     for user, uid in added.items():
         home = f"/home/{user}" if user in USERS else "/nonexistent"
         files["passwd"] += f"{user}:x:{uid}:{uid}:{user}:{home}:/bin/bash\n"
@@ -151,33 +173,20 @@ def _configure_slurm(layout: Layout) -> None:
         text = Template((CONFIGURATION / name).read_text()).substitute(values)
         (slurm / name).write_text(text)
     shutil.copyfile(CONFIGURATION / "database.sql", slurm / "database.sql")
-    _write_secret(slurm / "jwt_hs256.key", "slurm")
+    slurm_ids, munge_ids = layout.release.ids("slurm"), layout.release.ids("munge")
+    _write_secret(slurm / "jwt_hs256.key", slurm_ids)
     (slurm / "slurmdbd.conf").chmod(0o600)
-    shutil.chown(slurm / "slurmdbd.conf", "slurm", "slurm")
+    os.chown(slurm / "slurmdbd.conf", *slurm_ids)
     munge = layout.shared / "munge"
     munge.mkdir(mode=0o700)
-    _write_secret(munge / "munge.key", "munge")
-    shutil.chown(munge, "munge", "munge")
+    _write_secret(munge / "munge.key", munge_ids)
+    os.chown(munge, *munge_ids)
 
 
-def _write_secret(path: Path, owner: str) -> None:
+def _write_secret(path: Path, owner: tuple[int, int]) -> None:
     path.touch(mode=0o600)
     path.write_bytes(secrets.token_bytes(32))
-    shutil.chown(path, owner, owner)
-
-
-def _make_database(layout: Layout) -> None:
-    """Copies an empty MariaDB data folder, initialised once, as it takes seconds to make."""
-    empty = layout.cache / "mysql"
-    if not empty.exists():
-        scratch = layout.cache / "mysql.new"
-        shutil.rmtree(scratch, ignore_errors=True)
-        scratch.mkdir(mode=0o700)
-        shutil.chown(scratch, "mysql", "mysql")
-        options = ["--no-defaults", "--user=mysql", "--skip-test-db"]
-        _run(["mariadb-install-db", *options, f"--datadir={scratch}"])
-        scratch.replace(empty)
-    _run(["cp", "-a", str(empty), str(layout.var(HEAD) / "lib/mysql")])
+    os.chown(path, *owner)
 
 
 def _ssh_key(layout: Layout, name: str) -> Path:
@@ -186,12 +195,6 @@ def _ssh_key(layout: Layout, name: str) -> Path:
     if not key.exists():
         _run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", str(key)])
     return key
-
-
-def missing_daemon_users() -> list[str]:
-    """System users of the Debian packages that are not on this machine."""
-    known = {entry.pw_name for entry in pwd.getpwall()}
-    return sorted({"slurm", "munge", "mysql", "sshd"} - known)
 
 
 def _run(command: list[str]) -> None:

@@ -11,15 +11,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.lab.cluster import Cluster
-from tests.lab.conftest import SLOT
+from tests.lab.conftest import SLOT, need
 from tests.lab.layout import CGROUP_ROOT, NODES, REPOSITORY, Layout
 from tests.lab.machine import LabError
 from tests.lab.prerequisites import unmet
+from tests.lab.release import HOST, RELEASES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.lab.conftest import Submit
+
+pytestmark = pytest.mark.every_slurm
 
 SSH = ["ssh", "-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes", "-o", "ConnectTimeout=3"]
 
@@ -61,6 +64,11 @@ def reports(cluster: Cluster, user: str, job: int, ranks: int) -> list[dict[str,
 
 def workload(cluster: Cluster, *options: str) -> list[str]:
     return ["/usr/bin/python3", str(cluster.layout.workload), *options]
+
+
+def test_slurm_is_of_the_version_that_was_asked_for(cluster: Cluster) -> None:
+    said = cluster.run_on("head", ["sinfo", "--version"]).stdout
+    assert said.startswith(f"slurm-wlm {cluster.layout.release.version}.")
 
 
 def test_the_nodes_are_idle_and_named_and_see_eight_gpus_each(cluster: Cluster) -> None:
@@ -188,17 +196,19 @@ def _runs(cluster: Cluster, words: str) -> bool:
 
 def test_rest_answers_with_a_token_only(cluster: Cluster) -> None:
     token = cluster.run_as("alice", ["scontrol", "token"]).stdout.strip().removeprefix("SLURM_JWT=")
-    url = "http://head:6820/slurm/v0.0.38/ping"
+    url = f"http://head:6820/slurm/{cluster.layout.release.rest_versions[0]}/ping"
     headers = [f"X-SLURM-USER-TOKEN: {token}", "X-SLURM-USER-NAME: alice"]
     asked = cluster.run_as("alice", ["curl", "-s", *_each("-H", headers), url]).stdout
-    assert json.loads(asked)["pings"][0]["ping"] == "UP"
+    (ping,) = json.loads(asked)["pings"]
+    assert ping["pinged" if cluster.layout.release.is_newer else "ping"] == "UP"
     refused = cluster.run_as("alice", ["curl", "-s", "-w", "%{http_code}", url]).stdout
     assert refused.endswith("401")
 
 
 def test_the_local_rest_socket_knows_its_peer_by_uid(cluster: Cluster) -> None:
+    version = cluster.layout.release.rest_versions[0]
     command = ["curl", "-s", "--retry", "10", "--retry-connrefused", "-w", "%{http_code}"]
-    command += ["--unix-socket", "/run/slurmrest/rest.sock", "http://x/slurm/v0.0.38/ping"]
+    command += ["--unix-socket", "/run/slurmrest/rest.sock", f"http://x/slurm/{version}/ping"]
     assert cluster.run_on("head", command).stdout.endswith("200")
     assert cluster.run_as("alice", command).stdout.endswith("401")
 
@@ -207,11 +217,14 @@ def _each(option: str, values: list[str]) -> list[str]:
     return [word for value in values for word in (option, value)]
 
 
+@pytest.mark.parametrize("version", RELEASES)
 def test_a_lab_that_a_dead_process_left_is_replaced_and_then_removed(
-    lab_possible: None, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, version: str
 ) -> None:
+    need(version)
     monkeypatch.delenv("GPUMON_LAB_STATE", raising=False)
-    monkeypatch.setenv("GPUMON_LAB_SLOT", str(Layout.chosen(SLOT).slot + 100))
+    monkeypatch.setenv("GPUMON_LAB_SLOT", str(Layout.chosen(SLOT, HOST).slot + 64))
+    monkeypatch.setenv("GPUMON_LAB_VERSION", version)
     command = [sys.executable, "-m", "tests.lab", "up", "--no-gpumon"]
     subprocess.run(command, cwd=REPOSITORY, check=True)
     layout = Layout.chosen()
@@ -244,6 +257,7 @@ def _host_processes(wanted: Callable[[str], bool]) -> list[str]:
     return found
 
 
-def test_this_machine_is_refused_only_for_a_stated_reason() -> None:
-    reason = unmet()
+@pytest.mark.parametrize("version", RELEASES)
+def test_this_machine_is_refused_only_for_a_stated_reason(version: str) -> None:
+    reason = unmet(version)
     assert reason is None or "lab" in reason

@@ -8,13 +8,9 @@ import pytest
 
 from tests.lab.watched import LEASE_S, gone, job_of, live, next_document, probes, watching
 
+pytestmark = pytest.mark.every_slurm
+
 WORK = ("--mem-gib", "40", "--sm", "90", "--tensor", "45", "--seconds", "900")
-
-
-@pytest.fixture(scope="module")
-def gpumon(cluster):
-    """Words that start gpumon in the lab."""
-    return str(cluster.install_gpumon())
 
 
 def workload(cluster, *options):

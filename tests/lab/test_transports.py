@@ -10,14 +10,10 @@ import pytest
 from tests.lab.layout import HEAD
 from tests.lab.watched import LEASE_S, gone, job_of, live, next_document, probes, watching
 
+pytestmark = pytest.mark.every_slurm
+
 KEYS = "/home/alice/.ssh/authorized_keys"
 KNOWN = "/home/alice/.ssh/known_hosts"
-
-
-@pytest.fixture(scope="module")
-def gpumon(cluster):
-    """The command that starts gpumon in the lab."""
-    return str(cluster.install_gpumon())
 
 
 def look(cluster, gpumon, *words, user="alice", node=HEAD, env=None):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from tools.lab_ran import complaints
 
-RAN = '<testcase classname="tests.lab.test_cluster" name="test_a" time="1"/>'
+OLD = '<testcase classname="tests.lab.test_cluster" name="test_a[22.05]" time="1"/>'
+NEW = '<testcase classname="tests.lab.test_cluster" name="test_a[24.11-alice]" time="1"/>'
+RAN = OLD + NEW
 SKIPPED = """<testcase classname="tests.lab.test_cluster" name="test_b" time="0">
 <skipped type="pytest.skip" message="the lab needs root">...</skipped></testcase>"""
 OTHER = """<testcase classname="tests.unit.lab.test_standin" name="test_c" time="0">
@@ -25,3 +27,7 @@ def test_a_skipped_test_of_the_lab_is_named_with_its_reason() -> None:
 
 def test_a_run_without_the_lab_is_no_run() -> None:
     assert run(OTHER) == ["no test of the lab was run"]
+
+
+def test_a_version_of_slurm_that_no_test_ran_on_is_named() -> None:
+    assert run(OLD, OTHER) == ["no test of the lab was run on Slurm 24.11"]

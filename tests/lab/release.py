@@ -1,0 +1,68 @@
+"""The Slurm versions that a lab can run, and where each one's programs and system users are."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+TREES = "/var/cache/gpumon-lab"
+
+
+@dataclass(frozen=True)
+class Release:
+    """One version of Slurm."""
+
+    version: str
+    python: str
+    """Version of /usr/bin/python3 where it is not this machine's; empty: this machine's."""
+    rest_versions: tuple[str, ...]
+    """API versions that its slurmrestd speaks, newest first."""
+    slot_offset: int
+    """Keeps labs of two versions apart that were asked for with the same slot."""
+
+    @property
+    def tree(self) -> Path | None:
+        """Folder that is the root of its machines; None: they share this machine's root."""
+        if self.version == HOST:
+            return None
+        return Path(os.environ.get("GPUMON_LAB_TREES", TREES), f"slurm-{self.version}")
+
+    @property
+    def root(self) -> Path:
+        """Where its machines' /etc and /usr are to be found."""
+        return self.tree or Path("/")
+
+    @property
+    def is_newer(self) -> bool:
+        """Whether its JSON is of the family that 23.11 began: wrapped numbers, lists of states."""
+        return self.version != HOST
+
+    def missing_users(self) -> list[str]:
+        """System users of the daemons' packages that it lacks."""
+        return sorted({"slurm", "munge", "mysql", "sshd"} - set(self._ids))
+
+    def ids(self, user: str) -> tuple[int, int]:
+        """Numbers of a system user and its group, as its machines know them."""
+        return self._ids[user]
+
+    @cached_property
+    def _ids(self) -> dict[str, tuple[int, int]]:
+        lines = (self.root / "etc/passwd").read_text(encoding="utf-8").splitlines()
+        fields = [line.split(":") for line in lines]
+        return {one[0]: (int(one[2]), int(one[3])) for one in fields}
+
+
+HOST = "22.05"
+"""The version of this machine's own packages, Debian 12."""
+
+RELEASES = {
+    HOST: Release(HOST, "", ("v0.0.38", "v0.0.37", "v0.0.36"), 0),
+    "24.11": Release("24.11", "3.13", ("v0.0.42", "v0.0.41", "v0.0.40"), 128),
+}
+
+
+def chosen_version() -> str:
+    """The version that GPUMON_LAB_VERSION asks for, else this machine's own."""
+    return os.environ.get("GPUMON_LAB_VERSION", HOST)
