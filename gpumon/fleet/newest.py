@@ -9,6 +9,7 @@ from gpumon.model.tick import TargetState
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from gpumon.model.accounting import EndedJobs, EndedReport
     from gpumon.model.frame import Frame, QueueRecords, SourceError
 
 FORGET_AFTER_S: Final = 3600.0
@@ -24,6 +25,7 @@ class Newest:
         self._errors: dict[tuple[str, str], tuple[SourceError, ...]] = {}
         self._silent: set[tuple[str, str]] = set()
         self._queues: dict[str, QueueRecords] = {}
+        self._ended: dict[str, EndedReport] = {}
         self.first_at: float | None = None
 
     def take(self, frames: Iterable[Frame]) -> None:
@@ -32,6 +34,10 @@ class Newest:
             key = (frame.origin, frame.node)
             if self.first_at is None:
                 self.first_at = frame.taken_at
+            if frame.ended is not None:
+                # It speaks of the accounting alone: what the queue has said stands beside it.
+                self._ended[frame.origin] = frame.ended
+                continue
             if frame.blocks:
                 self._frames[key] = frame
             if frame.queue is not None:
@@ -77,6 +83,22 @@ class Newest:
         return merged
 
     @property
+    def ended(self) -> EndedJobs | None:
+        """Last answers of every accounting as one, None where there is none."""
+        answers = [report.records for report in self._ended.values() if report.records]
+        if not answers:
+            return None
+        merged = answers[0]
+        for other in answers[1:]:
+            merged = merged._replace(
+                jobs=merged.jobs + other.jobs,
+                since=max(merged.since, other.since),
+                at=min(merged.at, other.at),
+                unreadable=merged.unreadable + other.unreadable,
+            )
+        return merged
+
+    @property
     def node_errors(self) -> dict[str, tuple[SourceError, ...]]:
         """Standing errors by the node's name as its source uses it; empty: of no single node."""
         by_node: dict[str, tuple[SourceError, ...]] = {}
@@ -87,7 +109,8 @@ class Newest:
     @property
     def errors(self) -> tuple[SourceError, ...]:
         """Every standing error once."""
-        return tuple(dict.fromkeys(e for errors in self._errors.values() for e in errors))
+        standing = [*self._errors.values(), *(report.errors for report in self._ended.values())]
+        return tuple(dict.fromkeys(e for errors in standing for e in errors))
 
     def target(self, url: str, now: float) -> TargetState:
         """How one target fares: ok while anything of it answers without an error of its own."""

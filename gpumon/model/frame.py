@@ -11,6 +11,7 @@ from gpumon.model.missing import Reason
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from gpumon.model.accounting import EndedReport
     from gpumon.model.cluster import Job, SlurmNode
     from gpumon.model.queue import Partition, Reservation
 
@@ -91,6 +92,8 @@ class Frame(NamedTuple):
     queue: QueueRecords | None = None
     host_names: tuple[str, ...] = ()
     """Other names under which the node knows itself, for matching with Slurm's."""
+    ended: EndedReport | None = None
+    """What came of a question after ended jobs; such a frame says nothing else."""
 
     def block(self, name: str) -> Block:
         """The named block, empty where the frame has none."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from gpumon.model.accounting import EndedJobs
     from gpumon.model.cluster import Gpu, JobView, Node
     from gpumon.model.finding import Coverage, Finding
     from gpumon.model.frame import QueueRecords, SourceError
@@ -71,6 +72,8 @@ class Tick(NamedTuple):
     """Reader of the fleet's history as of this instant; None for a single sample."""
     queue: QueueRecords | None = None
     """What the queues said: partitions, reservations and nodes besides the jobs."""
+    ended: EndedJobs | None = None
+    """Jobs that have ended; None: nobody asked for them, or there is no answer yet."""
 
     def job(self, job_id: str) -> JobView | None:
         """The job with this Slurm id, None where it is not listed."""

@@ -53,11 +53,14 @@ class Wish(NamedTuple):
     """Nodes of the job on screen, to be sampled faster. A wish for a period alone leaves them."""
     zoom_gpus: tuple[str, ...] = ()
     """UUIDs of the job on screen; empty: every GPU of these nodes."""
+    ended_since: float | None = None
+    """Jobs that have ended since this Unix time are wanted once. Such a wish leaves the zoom."""
 
     @property
     def is_about_zoom(self) -> bool:
         """Whether it says which nodes are looked at; an empty wish says that none is."""
-        return self.period_s is None or bool(self.zoom_nodes)
+        is_about_else = self.period_s is not None or self.ended_since is not None
+        return bool(self.zoom_nodes) or not is_about_else
 
 
 class Source(Protocol):

@@ -72,6 +72,10 @@ class Look(NamedTuple):
     """Whether the driver's performance counters (GPM) are read."""
     tiers: tuple[str, ...] = TIERS
     """Which of the probe's tiers are read."""
+    user: str = ""
+    """Whose ended jobs are asked for, by login name; empty: those of whoever asks."""
+    everyone: bool = False
+    """Whether every user's ended jobs are asked for."""
 
     @property
     def probe_options(self) -> dict[str, object]:

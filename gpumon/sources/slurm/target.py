@@ -7,15 +7,18 @@ import pwd
 from typing import TYPE_CHECKING, Final
 
 from gpumon.sources.pool import MAX_STARTING, ProbePool
+from gpumon.sources.slurm.accounting import Accounting
 from gpumon.sources.slurm.commands import SlurmCommands
 from gpumon.sources.slurm.queue import SlurmQueue
 from gpumon.sources.slurm.reach import Reach
+from gpumon.sources.slurm.sacct_commands import SacctCommands
 from gpumon.sources.ssh import Hop, login
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gpumon.model.frame import Frame
+    from gpumon.sources.slurm.accounting import Ledger
     from gpumon.sources.slurm.rounds import QueueRounds
     from gpumon.sources.source import Clock, Wish
     from gpumon.sources.target import Look, Target
@@ -34,6 +37,7 @@ class SlurmSource:
         self._clock = clock
         hop = Hop(target.hosts[0], target.user, target.port) if target.hosts else None
         self._queue = _queue(target, hop, clock)
+        self._accounting = Accounting(target.url, _ledger(target, hop, look, clock), clock)
         self._reach = Reach(target.url, target.nodes_by.split(","), target.user or _user(), hop)
         self._pool = ProbePool(
             target.url,
@@ -48,6 +52,7 @@ class SlurmSource:
     def start(self, wake: Callable[[], None]) -> None:
         """Ask the queue; the probes start when it has answered."""
         self._queue.start(wake)
+        self._accounting.start(wake)
         self._pool.start(wake)
 
     def poll(self) -> list[Frame]:
@@ -64,20 +69,33 @@ class SlurmSource:
         frames += [self._reach.take(frame) for frame in self._pool.poll()]
         if self._reach.has_news:
             self._pool.replace(self._reach.endpoints())
+        frames += [self._in_view(frame) for frame in self._accounting.poll()]
         return frames + self._reach.remarks(self._clock.now())
 
     def pending(self) -> bool:
         """Whether the queue or a node has not answered for the first time."""
-        return self._queue.pending() or self._pool.pending()
+        waited_for = (self._queue, self._pool, self._accounting)
+        return any(part.pending() for part in waited_for)
 
     def wish(self, wish: Wish) -> None:
-        """Take a new period for the probes; the queue keeps its own, slower one."""
+        """Pass on what concerns the probes and the accounting; the queue keeps its own beat."""
         self._pool.wish(wish)
+        if wish.ended_since is not None:
+            self._accounting.wish(wish.ended_since)
 
     def close(self) -> None:
         """End the commands and the probes."""
         self._queue.close()
+        self._accounting.close()
         self._pool.close()
+
+    def _in_view(self, frame: Frame) -> Frame:
+        """A report of the accounting, of the wanted jobs only."""
+        report = frame.ended
+        if report is None or report.records is None:
+            return frame
+        jobs = tuple(ended for ended in report.records.jobs if self._keeps(ended.job))
+        return frame._replace(ended=report._replace(records=report.records._replace(jobs=jobs)))
 
 
 def _user() -> str:
@@ -97,3 +115,13 @@ def _queue(target: Target, hop: Hop | None, clock: Clock) -> QueueRounds:
     from gpumon.sources.slurm.rest_queue import RestQueue
 
     return RestQueue(target.url, target.rest, clock=clock)
+
+
+def _ledger(target: Target, hop: Hop | None, look: Look, clock: Clock) -> Ledger:
+    """The accounting, asked in the same way as the queue, by a process or connection of its own."""
+    if target.rest is None:
+        commands = SlurmCommands(login(*hop) if hop else (), clock=clock)
+        return SacctCommands(commands, user=look.user, everyone=look.everyone)
+    from gpumon.sources.slurm.rest_accounting import RestAccounting
+
+    return RestAccounting(target.rest, user=look.user, everyone=look.everyone, clock=clock)
