@@ -17,6 +17,12 @@ if TYPE_CHECKING:
     from tests.lab.standin.driver import Standin
 
 
+@pytest.fixture(autouse=True)
+def nothing_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps the answers of one test's queue from the next one, and from this user's gpumons."""
+    monkeypatch.setenv("GPUMON_SHARE", "no")
+
+
 @pytest.fixture
 def standin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Standin]:
     """Makes this process's children see a pretend node; skips where it cannot be built."""

@@ -6,11 +6,12 @@ import os
 import selectors
 import shutil
 import signal
+import socket
 import subprocess
 import threading
 from typing import IO, TYPE_CHECKING, Final
 
-from gpumon.sources.slurm import failures, gres_conf
+from gpumon.sources.slurm import cluster_name, failures, gres_conf
 from gpumon.sources.slurm.failures import CommandFailedError
 from gpumon.sources.source import SystemClock
 
@@ -91,11 +92,24 @@ class SlurmCommands:
         """Whether the commands run on this machine, so that its Slurm files are theirs."""
         return not self._prefix
 
+    @property
+    def identity(self) -> str:
+        """What tells the cluster that is asked, and who asks, from others; holds a secret."""
+        conf, token = self._environ.get("SLURM_CONF", ""), self._environ.get("SLURM_JWT", "")
+        program = shutil.which(self._prefix[0] if self._prefix else "scontrol", path=self._path)
+        name = cluster_name.of_this_machine(self._environ) if self.is_local else ""
+        here = (socket.gethostname(), program or "", conf, name, token)
+        return "\0".join((*here, *self._prefix))
+
     def available(self) -> bool:
         """Whether scontrol is on the path; behind a hop only a call can tell, so True."""
         if not self.is_local:
             return True
-        return shutil.which("scontrol", path=self._environ.get("PATH")) is not None
+        return shutil.which("scontrol", path=self._path) is not None
+
+    @property
+    def _path(self) -> str | None:
+        return self._environ.get("PATH")
 
     def is_configured(self) -> bool:
         """Whether the commands are here and know a cluster; its controller may still be silent."""

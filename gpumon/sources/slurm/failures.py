@@ -11,6 +11,10 @@ from gpumon.model.text import plain
 NO_CONFIGURATION: Final = "finds no Slurm configuration"
 """What is said where Slurm's commands are installed but belong to no cluster."""
 
+UNREACHED: Final = "cannot reach Slurm's controller"
+
+_SILENT: Final = "gave no answer within"
+
 _KNOWN: Final = (
     (
         re.compile(
@@ -37,7 +41,7 @@ _KNOWN: Final = (
             r"unable to connect|communications connection failure",
             re.IGNORECASE,
         ),
-        "cannot reach Slurm's controller",
+        UNREACHED,
         "`scontrol ping` says whether it is up; gpumon asks again by itself, ever more seldom",
     ),
 )
@@ -74,7 +78,7 @@ def timed_out(command: str, timeout_s: float) -> SourceError:
     """No answer within the deadline; the command was killed."""
     return SourceError(
         command,
-        f"gave no answer within {timeout_s:.0f} s and was stopped",
+        f"{_SILENT} {timeout_s:.0f} s and was stopped",
         "`scontrol ping` and `sdiag` say whether the controller is overloaded",
     )
 
@@ -135,6 +139,11 @@ def refused(command: str, status: int, stderr: str) -> SourceError:
     return recognised(command, stderr) or SourceError(
         command, f"ended with status {status}: {said}", "run it by hand to see more"
     )
+
+
+def is_silence(error: SourceError) -> bool:
+    """Whether the controller gives no answer, to whomever: not what is wrong with one caller."""
+    return error.message.startswith((UNREACHED, _SILENT))
 
 
 def recognised(command: str, said: str) -> SourceError | None:

@@ -9,19 +9,23 @@ from gpumon.sources.slurm.commands import SlurmCommands
 from gpumon.sources.slurm.failures import CommandFailedError
 from gpumon.sources.slurm.jobs_text import parse_jobs
 from gpumon.sources.slurm.nodes_text import parse_nodes
-from gpumon.sources.slurm.rounds import QueueRounds
+from gpumon.sources.slurm.rounds import PERIODS_S, QueueRounds, Told
+from gpumon.sources.slurm.share import Answer, SharedAnswers
+from gpumon.sources.slurm.site_text import parse_partitions, parse_reservations
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from gpumon.model.cluster import SlurmNode
     from gpumon.model.frame import SourceError
     from gpumon.sources.slurm.jobs_text import JobList
     from gpumon.sources.slurm.nodes_text import NodeList
+    from gpumon.sources.slurm.site_text import PartitionList, ReservationList
     from gpumon.sources.source import Clock
 
 
 class SlurmQueue(QueueRounds):
-    """Reports the jobs and nodes that `scontrol show` lists, here or behind a hop."""
+    """Reports what `scontrol show` lists, here or behind a hop."""
 
     def __init__(
         self,
@@ -30,9 +34,11 @@ class SlurmQueue(QueueRounds):
         commands: SlurmCommands | None = None,
         clock: Clock | None = None,
         environ: Mapping[str, str] | None = None,
+        shared: SharedAnswers | None = None,
     ) -> None:
         super().__init__(url, clock=clock, environ=environ)
         self._commands = commands or SlurmCommands(clock=self._clock, environ=self._environ)
+        self._shared = shared or SharedAnswers(None)
 
     def available(self) -> bool:
         """Whether Slurm's commands are on the path here; says nothing of whether they answer."""
@@ -41,29 +47,54 @@ class SlurmQueue(QueueRounds):
     def _break_off(self) -> None:
         self._commands.close()
 
-    def _ask_jobs(self) -> tuple[SourceError, ...]:
-        text = self._commands.show("job")
-        found = parse_jobs(text)
-        remarks = _remarks("job", len(found.jobs), found, text)
-        self._keep_jobs(found.jobs)
-        return remarks
+    def _ask(self, kind: str) -> Told:
+        answer = self._answer(kind)
+        if kind == "job":
+            jobs = parse_jobs(answer.text)
+            remarks = _remarks(kind, len(jobs.jobs), jobs, answer.text)
+            self._keep_jobs(jobs.jobs, answer.at)
+        elif kind == "node":
+            nodes = parse_nodes(answer.text)
+            remarks = _remarks(kind, len(nodes.nodes), nodes, answer.text)
+            remarks += self._keep_listed(nodes.nodes, answer.at)
+        elif kind == "partition":
+            partitions = parse_partitions(answer.text)
+            remarks = _remarks(kind, len(partitions.partitions), partitions, answer.text)
+            self._partitions = partitions.partitions
+        else:
+            reservations = parse_reservations(answer.text)
+            remarks = _remarks(kind, len(reservations.reservations), reservations, answer.text)
+            self._reservations = reservations.reservations
+        return Told(remarks, answer.at, answer.took_s)
 
-    def _ask_nodes(self) -> tuple[SourceError, ...]:
-        text = self._commands.show("node")
-        found = parse_nodes(text)
-        remarks = _remarks("node", len(found.nodes), found, text)
+    def _answer(self, kind: str) -> Answer:
+        """What scontrol prints, asked now or by another gpumon of this user a moment ago."""
+        return self._shared.ask(
+            kind, PERIODS_S[kind], lambda: self._commands.show(kind), self._clock, self._stop
+        )
+
+    def _keep_listed(self, nodes: tuple[SlurmNode, ...], at: float) -> tuple[SourceError, ...]:
+        """Keep nodes with the files of the gres.conf that is theirs; what is to be remarked."""
         if self._commands.is_local:
-            return remarks + self._keep_nodes(found.nodes, is_local=True)
+            return self._keep_nodes(nodes, at, is_local=True)
         try:
-            far_gres_conf = self._commands.far_gres_conf()
+            conf = self._shared.ask(
+                "gres.conf",
+                PERIODS_S["node"],
+                self._commands.far_gres_conf,
+                self._clock,
+                self._stop,
+            ).text
         except CommandFailedError as failed:
-            remarks += (failed.error,)
-            far_gres_conf = ""
-        return remarks + self._keep_nodes(found.nodes, is_local=False, far_gres_conf=far_gres_conf)
+            return (failed.error, *self._keep_nodes(nodes, at, is_local=False))
+        return self._keep_nodes(nodes, at, is_local=False, far_gres_conf=conf)
 
 
 def _remarks(
-    what: str, count: int, found: JobList | NodeList, text: str
+    what: str,
+    count: int,
+    found: JobList | NodeList | PartitionList | ReservationList,
+    text: str,
 ) -> tuple[SourceError, ...]:
     """What is to be said about an answer of which `count` records were read.
 

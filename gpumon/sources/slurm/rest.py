@@ -13,7 +13,7 @@ import httpx
 from gpumon.model.text import plain
 from gpumon.sources.slurm import failures, rest_failures, token
 from gpumon.sources.slurm.failures import CommandFailedError
-from gpumon.sources.slurm.json_values import NotAnObjectError, parse_object, records
+from gpumon.sources.slurm.json_values import NotAnObjectError, parse_object, records, whole
 from gpumon.sources.source import SystemClock
 
 if TYPE_CHECKING:
@@ -43,6 +43,12 @@ _CONNECTED: Final = frozenset(
     }
 )
 """Events of httpcore's trace extension that bring a new stream."""
+
+_NEWER: Final = frozenset({"partitions", "reservations"})
+"""Paths that some version lacks (v0.0.36 has no reservations): then there are none to tell."""
+
+_WRAPS_TIME: Final = 40
+"""From v0.0.40 on a time in a question is text, in which `uts` stands before a Unix time."""
 
 _UNAUTHORIZED: Final = (401, 403)
 _NOT_MODIFIED: Final = 304
@@ -103,7 +109,7 @@ class RestClient:
     def get(
         self, what: str, newer_than: int | None = None, params: Mapping[str, str] | None = None
     ) -> dict[str, Any] | None:
-        """The answer that lists `jobs` or `nodes`; None: nothing changed since `newer_than`.
+        """The answer that lists `jobs`, say; None: nothing changed since `newer_than`.
 
         Args:
             what: last part of the path, and the member that holds the records.
@@ -118,7 +124,8 @@ class RestClient:
             raise CommandFailedError(token.missing())
         self._params = params or {}
         try:
-            return self._find(what, newer_than, own)
+            answer = self._find(what, newer_than, own)
+            return None if newer_than is not None and _is_unchanged(what, answer) else answer
         except CommandFailedError as failed:
             if self._is_closed:
                 raise CommandFailedError(failures.stopped(rest_failures.where(what))) from None
@@ -134,6 +141,10 @@ class RestClient:
     def _find(self, what: str, newer_than: int | None, own: Token | None) -> dict[str, Any] | None:
         """The answer of the newest version that the server has."""
         known = (self._version,) if self._version else ()
+        if known and what in _NEWER:
+            reply = self._authenticated(what, known[0], newer_than, own)
+            is_unknown = reply.status == _NOT_FOUND and not reply.is_web_page
+            return {what: []} if is_unknown else self._judged(what, reply, own)
         for version in (*known, *(other for other in VERSIONS if other not in known)):
             reply = self._authenticated(what, version, newer_than, own)
             if reply.status == _NOT_FOUND and not reply.is_web_page:
@@ -169,7 +180,7 @@ class RestClient:
                 "GET",
                 f"{self._address.base_url}/{self._service}/{version}/{what}",
                 headers=headers,
-                params={**self._params, **_newer(newer_than)},
+                params={**self._params, **_newer(what, newer_than, version)},
                 extensions={"trace": self._trace},
             ) as response:
                 body = bytearray()
@@ -245,9 +256,22 @@ class RestClient:
         raise CommandFailedError(rest_failures.said_errors(what, reply.status, answer, own, now))
 
 
-def _newer(than: int | None) -> dict[str, str]:
-    """The parameter that asks for what changed since the server's time of an answer."""
-    return {} if than is None else {"update_time": str(than)}
+def _newer(what: str, than: int | None, version: str) -> dict[str, str]:
+    """The parameter that asks for what changed since the server's time of an answer.
+
+    24.11's v0.0.40 and v0.0.41 refuse a bare number, and all its versions answer for nodes with
+    HTTP 500 where a node changed but no partition did, so nodes are asked for in full.
+    """
+    if than is None:
+        return {}
+    if int(version.rsplit(".", 1)[1]) < _WRAPS_TIME:
+        return {"update_time": str(than)}
+    return {} if what == "nodes" else {"update_time": f"uts{than}"}
+
+
+def _is_unchanged(what: str, answer: Mapping[str, Any] | None) -> bool:
+    """Whether a question for what is newer got 24.11's other word for 304: no record, no time."""
+    return answer is not None and answer.get(what) == [] and whole(answer.get("last_update")) == 0
 
 
 def _header_styles(own: Token | None, *, is_socket: bool) -> dict[str, dict[str, str]]:

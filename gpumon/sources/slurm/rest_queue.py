@@ -10,20 +10,19 @@ from gpumon.sources.slurm.jobs_json import read_jobs
 from gpumon.sources.slurm.json_values import records, whole
 from gpumon.sources.slurm.nodes_json import read_nodes
 from gpumon.sources.slurm.rest import RestClient
-from gpumon.sources.slurm.rounds import QueueRounds
+from gpumon.sources.slurm.rounds import QueueRounds, Told
+from gpumon.sources.slurm.site_json import read_partitions, read_reservations
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gpumon.model.frame import SourceError
     from gpumon.sources.slurm.address import RestAddress
-    from gpumon.sources.slurm.jobs_text import JobList
-    from gpumon.sources.slurm.nodes_text import NodeList
     from gpumon.sources.source import Clock
 
 
 class RestQueue(QueueRounds):
-    """Reports the jobs and nodes that slurmrestd lists."""
+    """Reports what slurmrestd lists."""
 
     def __init__(
         self,
@@ -37,37 +36,53 @@ class RestQueue(QueueRounds):
         super().__init__(url, clock=clock, environ=environ)
         self._cluster = ""
         self._client = client or RestClient(address, clock=self._clock, environ=self._environ)
-        self._jobs_told: int | None = None
-        self._nodes_told: int | None = None
+        self._told: dict[str, int | None] = {}
         self._remarked: dict[str, tuple[SourceError, ...]] = {}
 
     def _break_off(self) -> None:
         self._client.close()
 
-    def _ask_jobs(self) -> tuple[SourceError, ...]:
-        answer = self._client.get("jobs", None if self._jobs is None else self._jobs_told)
+    def _ask(self, kind: str) -> Told:
+        what = f"{kind}s"
+        newer_than = self._told.get(kind)
+        if kind == "job" and self._jobs is None:
+            newer_than = None
+        answer = self._client.get(what, newer_than)
+        at = self._clock.now()
         if answer is None:
-            self._keep_jobs(self._jobs or ())
-            return self._remarked["jobs"]
-        found = read_jobs(records(answer, "jobs") or [])
-        self._remarked["jobs"] = _remarks("jobs", answer, found, len(found.jobs))
-        self._jobs_told = _told_at(answer)
+            if kind == "job":
+                self._keep_jobs(self._jobs or (), at)
+            elif kind == "node":
+                notes = self._keep_nodes(self._nodes, at, is_local=self._is_local())
+                return Told(self._remarked[kind] + notes, at)
+            return Told(self._remarked[kind], at)
         self._cluster = cluster_name.of_answer(answer) or self._cluster
-        self._keep_jobs(found.jobs)
-        return self._remarked["jobs"]
+        listed = records(answer, what) or []
+        notes = self._keep(kind, listed, at, answer)
+        self._told[kind] = _told_at(answer)
+        return Told(self._remarked[kind] + notes, at)
 
-    def _ask_nodes(self) -> tuple[SourceError, ...]:
-        answer = self._client.get("nodes", self._nodes_told)
-        if answer is None:
-            return self._remarked["nodes"] + self._keep_nodes(
-                self._nodes, is_local=self._is_local()
-            )
-        found = read_nodes(records(answer, "nodes") or [])
-        self._remarked["nodes"] = _remarks("nodes", answer, found, len(found.nodes))
-        self._nodes_told = _told_at(answer)
-        self._cluster = cluster_name.of_answer(answer) or self._cluster
-        notes = self._keep_nodes(found.nodes, is_local=self._is_local())
-        return self._remarked["nodes"] + notes
+    def _keep(
+        self, kind: str, listed: list[Any], at: float, answer: dict[str, Any]
+    ) -> tuple[SourceError, ...]:
+        """Keep the records of an answer, and what is to be remarked about it; notes about it."""
+        if kind == "job":
+            jobs = read_jobs(listed)
+            self._remarked[kind] = _remarks("jobs", answer, jobs.unreadable, len(listed))
+            self._keep_jobs(jobs.jobs, at)
+        elif kind == "node":
+            nodes = read_nodes(listed)
+            self._remarked[kind] = _remarks("nodes", answer, nodes.unreadable, len(listed))
+            return self._keep_nodes(nodes.nodes, at, is_local=self._is_local())
+        elif kind == "partition":
+            partitions = read_partitions(listed)
+            found = _remarks("partitions", answer, partitions.unreadable, len(listed))
+            self._remarked[kind], self._partitions = found, partitions.partitions
+        else:
+            reservations = read_reservations(listed, at)
+            found = _remarks("reservations", answer, reservations.unreadable, len(listed))
+            self._remarked[kind], self._reservations = found, reservations.reservations
+        return ()
 
     def _is_local(self) -> bool:
         """Whether this machine's gres.conf is about the cluster that answers.
@@ -87,19 +102,17 @@ def _told_at(answer: Mapping[str, Any]) -> int | None:
 
 
 def _remarks(
-    what: str, answer: Mapping[str, Any], found: JobList | NodeList, count: int
+    what: str, answer: Mapping[str, Any], unreadable: int, total: int
 ) -> tuple[SourceError, ...]:
-    """What is to be said about an answer of which `count` records were read.
+    """What is to be said about an answer of `total` records.
 
     Raises:
         CommandFailedError: there were records, but not one of them could be read.
     """
     said = rest_failures.remarks(what, answer)
-    if not found.unreadable:
+    if not unreadable:
         return said
-    unread = failures.unread(
-        rest_failures.where(what), what, found.unreadable, count + found.unreadable
-    )
-    if not count:
+    unread = failures.unread(rest_failures.where(what), what, unreadable, total)
+    if unreadable == total:
         raise CommandFailedError(unread)
     return (*said, unread)

@@ -6,18 +6,25 @@ import os
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.model.frame import Frame, QueueRecords, SourceError
 from gpumon.sources.slurm import gres_conf
 from gpumon.sources.slurm.failures import CommandFailedError
-from gpumon.sources.slurm.schedule import JOBS_PERIOD_S, NODES_PERIOD_S, Schedule
+from gpumon.sources.slurm.schedule import (
+    JOBS_PERIOD_S,
+    NODES_PERIOD_S,
+    PARTITIONS_PERIOD_S,
+    RESERVATIONS_PERIOD_S,
+    Schedule,
+)
 from gpumon.sources.source import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from gpumon.model.cluster import Job, SlurmNode
+    from gpumon.model.queue import Partition, Reservation
     from gpumon.sources.slurm.gres_conf import GresConf
     from gpumon.sources.source import Clock, Wish
 
@@ -29,9 +36,31 @@ _MAX_FRAMES: Final = 16
 
 _NEVER: Final = float("nan")
 
+PERIODS_S: Final = {
+    "job": JOBS_PERIOD_S,
+    "node": NODES_PERIOD_S,
+    "partition": PARTITIONS_PERIOD_S,
+    "reservation": RESERVATIONS_PERIOD_S,
+}
+"""Kinds of records in the order in which a round asks for them, as scontrol names them."""
+
+
+class Told(NamedTuple):
+    """One answer of Slurm's, its records kept already."""
+
+    remarks: tuple[SourceError, ...]
+    at: float
+    """Unix time of the answer, which another gpumon of this user may have asked for."""
+    took_s: float | None = None
+    """How long that other one's call took; None: it was our own, measured here."""
+
 
 class QueueRounds(ABC):
-    """Reports Slurm's jobs and nodes; a frame carries records once the jobs were answered."""
+    """Reports what Slurm lists; a frame carries records once the jobs were answered.
+
+    What one kind of record can't be told never takes another's place: it becomes an error, and the
+    last answer of its kind stays.
+    """
 
     def __init__(
         self,
@@ -43,12 +72,13 @@ class QueueRounds(ABC):
         self.url = url
         self._clock = clock or SystemClock()
         self._environ = os.environ if environ is None else environ
-        self._jobs_schedule = Schedule(JOBS_PERIOD_S)
-        self._nodes_schedule = Schedule(NODES_PERIOD_S)
+        self._schedules = {kind: Schedule(period_s) for kind, period_s in PERIODS_S.items()}
         self._jobs: tuple[Job, ...] | None = None
         self._jobs_at = _NEVER
         self._nodes: tuple[SlurmNode, ...] = ()
         self._nodes_at = _NEVER
+        self._partitions: tuple[Partition, ...] = ()
+        self._reservations: tuple[Reservation, ...] = ()
         self._errors: dict[str, tuple[SourceError, ...]] = {}
         self._frames: deque[Frame] = deque(maxlen=_MAX_FRAMES)
         self._stop = threading.Event()
@@ -56,16 +86,12 @@ class QueueRounds(ABC):
         self._has_reported = False
 
     @abstractmethod
-    def _ask_jobs(self) -> tuple[SourceError, ...]:
-        """Ask for the jobs, keep them and when they were told; returns what is to be remarked.
+    def _ask(self, kind: str) -> Told:
+        """Ask for one kind of record and keep what is told.
 
         Raises:
             CommandFailedError: there was no answer of use.
         """
-
-    @abstractmethod
-    def _ask_nodes(self) -> tuple[SourceError, ...]:
-        """Ask for the nodes; otherwise as `_ask_jobs`."""
 
     @abstractmethod
     def _break_off(self) -> None:
@@ -108,20 +134,28 @@ class QueueRounds(ABC):
             self._frames.append(frame)
             self._has_reported = True
             wake()
-            next_at = min(self._jobs_schedule.due_at, self._nodes_schedule.due_at)
-            self._clock.wait(self._stop, next_at - self._clock.monotonic())
+            self._clock.wait(self._stop, self._due_at() - self._clock.monotonic())
+
+    def _due_at(self) -> float:
+        return min(schedule.due_at for schedule in self._schedules.values())
 
     def _round(self) -> Frame:
         """Ask what is due and report it."""
         started_at = self._clock.monotonic()
-        due_at = min(self._jobs_schedule.due_at, self._nodes_schedule.due_at)
-        if started_at >= self._jobs_schedule.due_at:
-            self._call("job", started_at, self._jobs_schedule, self._ask_jobs)
-        if started_at >= self._nodes_schedule.due_at:
-            self._call("node", started_at, self._nodes_schedule, self._ask_nodes)
+        due_at = self._due_at()
+        for kind, schedule in self._schedules.items():
+            if started_at >= schedule.due_at and not self._stop.is_set():
+                self._call(kind, started_at, schedule)
         records = None
         if self._jobs is not None:
-            records = QueueRecords(self._jobs, self._nodes, self._jobs_at, self._nodes_at)
+            records = QueueRecords(
+                self._jobs,
+                self._nodes,
+                self._jobs_at,
+                self._nodes_at,
+                self._partitions,
+                self._reservations,
+            )
         return Frame(
             origin=self.url,
             node="",
@@ -132,40 +166,47 @@ class QueueRounds(ABC):
             queue=records,
         )
 
-    def _call(
-        self,
-        what: str,
-        beat_at: float,
-        schedule: Schedule,
-        ask: Callable[[], tuple[SourceError, ...]],
-    ) -> None:
+    def _call(self, kind: str, beat_at: float, schedule: Schedule) -> None:
         """One call: its records or its error, and when it may be made again."""
         started_at = self._clock.monotonic()
         try:
-            self._errors[what] = ask()
+            told = self._ask(kind)
         except CommandFailedError as error:
             ended_at = self._clock.monotonic()
             schedule.failed(beat_at, ended_at - started_at, ended_at)
-            self._errors[what] = (error.error,)
-            if what == "job":
+            self._errors[kind] = (error.error,)
+            if kind == "job":
                 self._jobs = None
                 # One call is enough to learn that the controller is in trouble.
-                self._nodes_schedule.due_at = max(self._nodes_schedule.due_at, schedule.due_at)
-        else:
-            ended_at = self._clock.monotonic()
+                for other in self._schedules.values():
+                    other.due_at = max(other.due_at, schedule.due_at)
+            return
+        self._errors[kind] = told.remarks
+        ended_at = self._clock.monotonic()
+        if told.took_s is None:
             schedule.answered(beat_at, ended_at - started_at, ended_at)
+        else:
+            # On the beat of whoever asked, so that all of a user's gpumons keep to one.
+            told_at = ended_at - max(0.0, self._clock.now() - told.at)
+            schedule.answered(told_at, told.took_s, told_at)
 
-    def _keep_jobs(self, jobs: tuple[Job, ...]) -> None:
-        """Report these jobs, as of now, from the next frame on."""
-        self._jobs, self._jobs_at = jobs, self._clock.now()
+    def _keep_jobs(self, jobs: tuple[Job, ...], at: float) -> None:
+        """Report these jobs, as of a Unix time, from the next frame on."""
+        self._jobs, self._jobs_at = jobs, at
 
     def _keep_nodes(
-        self, nodes: tuple[SlurmNode, ...], *, is_local: bool, far_gres_conf: str = ""
+        self,
+        nodes: tuple[SlurmNode, ...],
+        at: float,
+        *,
+        is_local: bool,
+        far_gres_conf: str = "",
     ) -> tuple[SourceError, ...]:
-        """Report these nodes, as of now, with the files that gres.conf names.
+        """Report these nodes with the files that gres.conf names.
 
         Args:
             nodes: what Slurm listed.
+            at: Unix time of its answer.
             is_local: whether this machine is of their cluster; else its gres.conf is not theirs.
             far_gres_conf: text of the gres.conf of a login node of theirs.
 
@@ -177,7 +218,7 @@ class QueueRounds(ABC):
         else:
             conf = gres_conf.parse(far_gres_conf)
         self._nodes = tuple(_with_files(node, conf) for node in nodes)
-        self._nodes_at = self._clock.now()
+        self._nodes_at = at
         return tuple(SourceError("gres.conf", note) for note in conf.notes)
 
 

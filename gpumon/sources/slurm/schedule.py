@@ -10,11 +10,23 @@ JOBS_PERIOD_S: Final = 30.0
 NODES_PERIOD_S: Final = 60.0
 """Between two lists of nodes, which change less."""
 
+RESERVATIONS_PERIOD_S: Final = 120.0
+"""Between two lists of reservations, which people make by hand, hours ahead."""
+
+PARTITIONS_PERIOD_S: Final = 300.0
+"""Between two lists of partitions, which change with the site's configuration."""
+
 REST_FACTOR: Final = 20.0
 """A call of one second is followed by at least 20 seconds without: 5 % of a controller thread."""
 
-LONGEST_BACKOFF_S: Final = 600.0
-"""Cap of the doubling after errors."""
+LONGEST_RETRY_S: Final = 120.0
+"""Longest rest after a call that brought nothing, however long it took.
+
+The rest in proportion spares a controller that works for us. One that is down does no work, and the
+9 s that Slurm's commands then take are spent waiting here: 20 times as long would leave its return
+unseen for minutes. One that is overloaded sees one call of 30 s at most in this time, and no worker
+of it is held once our side has hung up.
+"""
 
 
 class Schedule:
@@ -32,12 +44,10 @@ class Schedule:
         `beat_at` is when its round began, so that what is asked in one round stays together.
         """
         self._backoff_s = self._period_s
-        self._rest(beat_at + self._period_s, took_s, ended_at)
+        self.due_at = max(beat_at + self._period_s, ended_at + REST_FACTOR * took_s)
 
     def failed(self, beat_at: float, took_s: float, ended_at: float) -> None:
         """Take note of a call that brought nothing: twice as long as before, up to the cap."""
-        self._backoff_s = min(2.0 * self._backoff_s, LONGEST_BACKOFF_S)
-        self._rest(beat_at + self._backoff_s, took_s, ended_at)
-
-    def _rest(self, next_beat_at: float, took_s: float, ended_at: float) -> None:
-        self.due_at = max(next_beat_at, ended_at + REST_FACTOR * took_s)
+        self._backoff_s = min(2.0 * self._backoff_s, LONGEST_RETRY_S)
+        rest_s = min(REST_FACTOR * took_s, LONGEST_RETRY_S)
+        self.due_at = max(beat_at + self._backoff_s, ended_at + rest_s)

@@ -12,6 +12,7 @@ from gpumon.sources.slurm.commands import SlurmCommands
 from gpumon.sources.slurm.queue import SlurmQueue
 from gpumon.sources.slurm.reach import Reach
 from gpumon.sources.slurm.sacct_commands import SacctCommands
+from gpumon.sources.slurm.share import SharedAnswers, folder_of
 from gpumon.sources.ssh import Hop, login
 
 if TYPE_CHECKING:
@@ -109,8 +110,9 @@ def _user() -> str:
 def _queue(target: Target, hop: Hop | None, clock: Clock) -> QueueRounds:
     """The queue: by slurmrestd where the target names one, else by commands, here or at the hop."""
     if target.rest is None:
-        commands = SlurmCommands(login(*hop), clock=clock) if hop else None
-        return SlurmQueue(target.url, commands=commands, clock=clock)
+        commands = SlurmCommands(login(*hop) if hop else (), clock=clock)
+        shared = SharedAnswers(folder_of(os.environ), commands.identity)
+        return SlurmQueue(target.url, commands=commands, clock=clock, shared=shared)
     # It loads httpx, which takes longer than a whole look by the commands.
     from gpumon.sources.slurm.rest_queue import RestQueue
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 DATA = Path(__file__).parent / "data"
 JOBS = (DATA / "jobs-22.05.txt").read_text(encoding="utf-8")
 NODES = (DATA / "nodes-22.05.txt").read_text(encoding="utf-8")
+PARTITIONS = (DATA / "partitions-22.05-beside-json.txt").read_text(encoding="utf-8")
+RESERVATIONS = (DATA / "reservations-22.05-beside-json.txt").read_text(encoding="utf-8")
 EPOCH = 1_800_000_000.0
 DOWN = SourceError("scontrol show job", "cannot reach Slurm's controller", "wait")
 
@@ -53,6 +55,8 @@ class Scripted(SlurmCommands):
         self.calls: list[tuple[float, str]] = []
         self.jobs = JOBS
         self.nodes = NODES
+        self.partitions = PARTITIONS
+        self.reservations = RESERVATIONS
         self.down: list[tuple[float, float]] = []
         self._pretend = clock
         self._call_s = call_s
@@ -63,7 +67,7 @@ class Scripted(SlurmCommands):
         self._pretend.seconds += self._call_s
         if any(start <= started_at < end for start, end in self.down):
             raise CommandFailedError(DOWN)
-        return self.jobs if what == "job" else self.nodes
+        return str(getattr(self, f"{what}s"))
 
     def far_gres_conf(self) -> str:
         return ""
@@ -88,6 +92,33 @@ def test_an_hour_costs_120_job_lists_and_60_node_lists() -> None:
     assert commands.count("node") == pytest.approx(60, abs=1)
 
 
+def test_a_minute_costs_no_more_than_three_calls_of_all_kinds_but_the_first() -> None:
+    """The good neighbour's count: an hour of one gpumon, whatever is on its screens."""
+    clock = PretendClock(3600.0)
+    commands = Scripted(clock)
+    run(commands, clock)
+    kinds = {kind: commands.count(kind) for kind in ("job", "node", "partition", "reservation")}
+    assert kinds == {
+        "job": pytest.approx(120, abs=1),
+        "node": pytest.approx(60, abs=1),
+        "partition": pytest.approx(12, abs=1),
+        "reservation": pytest.approx(30, abs=1),
+    }
+    assert {what for _, what in commands.calls} == set(kinds)
+    by_minute = [int(at // 60) for at, _ in commands.calls]
+    assert max(by_minute.count(minute) for minute in range(1, 60)) <= 5
+    assert len(by_minute) / 60 <= 3.8
+
+
+def test_a_controller_that_comes_back_is_seen_within_two_minutes() -> None:
+    clock = PretendClock(7200.0)
+    commands = Scripted(clock, call_s=9.5)
+    commands.down = [(100.0, 4000.0)]
+    frames = run(commands, clock)
+    back = next(f for f in frames if f.taken_at > EPOCH + 4000 and not f.errors)
+    assert back.taken_at < EPOCH + 4000 + 120 + 60
+
+
 def test_a_slow_controller_is_asked_at_most_5_percent_of_the_time() -> None:
     clock = PretendClock(3600.0)
     commands = Scripted(clock, call_s=6.0)
@@ -101,8 +132,8 @@ def test_a_controller_that_stays_down_is_left_alone_ever_longer() -> None:
     commands = Scripted(clock)
     commands.down = [(0.0, 1e9)]
     frames = run(commands, clock)
-    # 0, 60, 180, 420, 900, then every 600 s.
-    assert commands.count("job") == 9
+    # 0, 60, then every 120 s.
+    assert commands.count("job") == 31
     assert all(frame.queue is None for frame in frames)
     assert commands.count("node") == 0
 
@@ -147,8 +178,23 @@ def test_an_error_about_nodes_leaves_the_jobs() -> None:
     (frame,) = run(commands, clock)
     assert frame.queue is not None
     assert (len(frame.queue.jobs), frame.queue.nodes) == (16, ())
+    assert len(frame.queue.partitions) == 3
     assert isnan(frame.queue.nodes_at)
     assert [error.where for error in frame.errors] == ["scontrol show node"]
+
+
+@pytest.mark.parametrize("kind", ["partition", "reservation"])
+def test_one_failing_kind_hides_no_other(kind: str) -> None:
+    clock = PretendClock(1.0)
+    commands = Scripted(clock)
+    setattr(commands, f"{kind}s", "what?\n")
+    (frame,) = run(commands, clock)
+    assert [error.where for error in frame.errors] == [f"scontrol show {kind}"]
+    assert frame.queue is not None
+    left = (frame.queue.jobs, frame.queue.nodes, frame.queue.partitions, frame.queue.reservations)
+    assert [len(records) for records in left] == (
+        [16, 3, 0, 2] if kind == "partition" else [16, 3, 3, 0]
+    )
 
 
 @pytest.mark.parametrize(

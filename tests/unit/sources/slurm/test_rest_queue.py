@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 DATA = Path(__file__).parent / "data"
 JOBS = json.loads((DATA / "jobs-v0.0.38.json").read_bytes())
 NODES = json.loads((DATA / "nodes-v0.0.38.json").read_bytes())
+PARTITIONS = json.loads((DATA / "partitions-v0.0.38.json").read_bytes())
+RESERVATIONS = json.loads((DATA / "reservations-v0.0.38.json").read_bytes())
 TEXT_JOBS = tuple(
     job._replace(expected_nodes=())
     for job in parse_jobs((DATA / "jobs-22.05-beside-json.txt").read_text(encoding="utf-8")).jobs
@@ -37,7 +39,12 @@ class Scripted(RestClient):
     def __init__(self, clock: PretendClock, *, call_s: float = 0.1) -> None:
         super().__init__(ADDRESS, environ={})
         self.calls: list[tuple[float, str, int | None]] = []
-        self.answers: dict[str, dict[str, Any]] = {"jobs": JOBS, "nodes": NODES}
+        self.answers: dict[str, dict[str, Any]] = {
+            "jobs": JOBS,
+            "nodes": NODES,
+            "partitions": PARTITIONS,
+            "reservations": RESERVATIONS,
+        }
         self.down: list[tuple[float, float, str]] = []
         self.unchanged_from = float("inf")
         self._pretend = clock
@@ -105,7 +112,7 @@ def test_a_version_that_does_not_tell_its_time_is_asked_for_everything(
 
 def test_unchanged_records_stay_and_are_fresh(clock: PretendClock) -> None:
     client = Scripted(clock)
-    client.answers = {"jobs": jobs_of(41, JOBS), "nodes": nodes_of(41, NODES)}
+    client.answers |= {"jobs": jobs_of(41, JOBS), "nodes": nodes_of(41, NODES)}
     client.unchanged_from = 1.0
     frames = run(client, clock)
     assert client.asked("jobs")[:3] == [None, 1795251500, 1795251500]
@@ -120,7 +127,7 @@ def test_unchanged_records_stay_and_are_fresh(clock: PretendClock) -> None:
 
 def test_trouble_is_said_once_records_are_back_it_is_gone(clock: PretendClock) -> None:
     client = Scripted(clock)
-    client.answers = {"jobs": jobs_of(41, JOBS), "nodes": nodes_of(41, NODES)}
+    client.answers |= {"jobs": jobs_of(41, JOBS), "nodes": nodes_of(41, NODES)}
     client.unchanged_from = 1.0
     client.down = [(20.0, 100.0, "jobs nodes")]
     frames = run(client, clock)
@@ -135,7 +142,7 @@ def test_trouble_is_said_once_records_are_back_it_is_gone(clock: PretendClock) -
 
 def test_nodes_that_are_unchanged_after_trouble_are_no_trouble(clock: PretendClock) -> None:
     client = Scripted(clock)
-    client.answers = {"jobs": jobs_of(41, JOBS), "nodes": nodes_of(41, NODES)}
+    client.answers |= {"jobs": jobs_of(41, JOBS), "nodes": nodes_of(41, NODES)}
     client.unchanged_from = 1.0
     client.down = [(50.0, 70.0, "nodes")]
     frames = run(client, clock)
