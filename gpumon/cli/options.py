@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from gpumon import __version__
 from gpumon.cli.exits import UNKNOWN_STATUS, USAGE
+from gpumon.cli.since import DAY_S, Since, since
 from gpumon.model.text import plain
 from gpumon.sources.target import TIERS
 
@@ -99,6 +100,19 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--user", metavar="NAME", help="only this user's jobs")
     made.add_argument(
         "--all", action="store_true", help="every job that Slurm shows, not only mine"
+    )
+    made.add_argument(
+        "--ended",
+        dest="since",
+        action="store_const",
+        const=Since(DAY_S),
+        help="also the jobs that ended in the last day, from Slurm's accounting",
+    )
+    made.add_argument(
+        "--since",
+        type=since,
+        metavar="WHEN",
+        help="the same since then: 24h, 7days, 2026-11-20, 2026-11-20T08:00 (at most 31 days)",
     )
     made.add_argument(
         "--period", type=period, default=1.0, metavar="SECONDS", help="beat of the terminal"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import threading
 from typing import TYPE_CHECKING, Any, Final
@@ -18,7 +19,7 @@ from gpumon.cli.exits import (
     plain_status,
 )
 from gpumon.cli.options import DEFAULT_LOOK_S, job_filter, parser
-from gpumon.sources.source import SystemClock
+from gpumon.sources.source import SystemClock, Wish
 from gpumon.sources.target import Look, Target, TargetError, open_source, parse
 
 if TYPE_CHECKING:
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 
 PING_LIMIT_S: Final = 3.0
 """A controller that has not answered by then is taken for configured and silent."""
+
+RENEW_S: Final = 60.0
+"""A stream asks again for the jobs that have ended when the answer is that old."""
 
 
 def watch(words: list[str]) -> int:
@@ -83,11 +87,21 @@ def _sampler(
     # The demo's users are invented: none of its jobs is the caller's own.
     everyone = options.all or all(target.scheme == "demo" for target in targets)
     options.all = everyone
-    look = Look(period_s, is_single, job_filter(options), not options.no_gpm, options.tiers)
+    look = Look(
+        period_s,
+        is_single,
+        job_filter(options),
+        not options.no_gpm,
+        options.tiers,
+        user=options.user or "",
+        everyone=everyone or (options.user is None and os.getuid() == 0),
+    )
     sources = [open_source(target, look, clock) for target in targets]
     arrived = threading.Event()
     for source in sources:
         source.start(arrived.set)
+        if options.since is not None:
+            source.wish(Wish(ended_since=options.since.seen_from(clock.now())))
     # The probes come up while the rest is imported.
     from gpumon.fleet.sampler import Sampler
 
@@ -164,6 +178,8 @@ def _stream(options: argparse.Namespace, targets: list[Target]) -> int:
     keeps = _keeps(options)
 
     def emit(tick: Tick) -> None:
+        if options.since is not None and (tick.ended is None or tick.at - tick.ended.at > RENEW_S):
+            sampler.wish(Wish(ended_since=options.since.seen_from(tick.at)))
         try:
             _write(document(tick, keeps, footprint()), is_pretty=False)
         except BrokenPipeError:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpumon import __version__
 from gpumon.report.digest import Digest
+from gpumon.report.ended import ended_part
 from gpumon.report.entities import moment, number
 from gpumon.report.machines import Machine, cgroups
 from gpumon.report.queue_part import (
@@ -63,6 +64,7 @@ def document(
         "targets": [_target(target) for target in tick.targets],
         "nodes": [_node(digest, node) for node in tick.nodes.values()],
         "jobs": [_job(digest, view, used.get(view.job.job_id, [])) for view in jobs],
+        **ended_part(tick),
         "partitions": partitions(digest),
         "reservations": reservations(digest),
         "stray_processes": stray_processes(digest),

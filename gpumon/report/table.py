@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from gpumon.report import units
 from gpumon.report.columns import GAP, arranged, fit, place, safe
 from gpumon.report.digest import Digest
+from gpumon.report.ended import ended_title
+from gpumon.report.ended_columns import ENDED_COLUMNS
 from gpumon.report.gpu_columns import FLEET_COLUMNS, fleet_order
 from gpumon.report.job_columns import JOB_COLUMNS, default_order
 from gpumon.report.passages import all_errors, error_lines, finding_lines, target_lines
@@ -34,6 +36,10 @@ def table(tick: Tick, width: int = DEFAULT_WIDTH) -> str:
         lines += table_lines(digest, FLEET_COLUMNS, rows, width)
     else:
         lines.append("no jobs and no GPUs")
+    if tick.ended is not None:
+        lines += ["", ended_title(tick.ended)]
+        if tick.ended.jobs:
+            lines += table_lines(digest, ENDED_COLUMNS, tick.ended.jobs, width)
     for finding in digest.all_findings:
         lines += ["", safe(finding.subject)]
         lines += plain_lines(finding_lines(finding, width))
