@@ -168,6 +168,32 @@ def test_nothing_new_is_no_answer_but_no_error(restd: Restd) -> None:
     assert restd.asked[-1].path == "/slurm/v0.0.38/jobs?update_time=1795251500"
 
 
+@pytest.mark.parametrize("version", ["v0.0.40", "v0.0.42"])
+def test_newer_servers_are_asked_in_their_words_and_for_all_nodes(
+    restd: Restd, version: str
+) -> None:
+    restd.versions = (version,)
+    restd.answers["jobs"] = restd.answers["nodes"] = Said(304, b"", ())
+    asked = client(restd)
+    asked.get("jobs", 1795251500)
+    assert restd.asked[-1].path == f"/slurm/{version}/jobs?update_time=uts1795251500"
+    asked.get("nodes", 1795251500)
+    assert restd.asked[-1].path == f"/slurm/{version}/nodes"
+
+
+def test_an_answer_without_jobs_and_without_its_time_means_that_nothing_changed(
+    restd: Restd,
+) -> None:
+    restd.versions = ("v0.0.42",)
+    never = {"set": True, "infinite": False, "number": 0}
+    restd.answers["jobs"] = told(jobs=[], errors=[], last_update=never)
+    assert client(restd).get("jobs", 1795251500) is None
+    restd.answers["jobs"] = told(jobs=[], errors=[], last_update={**never, "number": 1795251600})
+    answer = client(restd).get("jobs", 1795251500)
+    assert answer is not None
+    assert answer["jobs"] == []
+
+
 @pytest.mark.parametrize(
     ("said", "words"),
     [
