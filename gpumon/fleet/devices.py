@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from gpumon.model.cluster import Gpu, Process
@@ -16,7 +17,10 @@ if TYPE_CHECKING:
 
 
 def gpus_of(
-    frames: Iterable[tuple[str, Frame]], now: float, stale_after_s: float
+    frames: Iterable[tuple[str, Frame]],
+    now: float,
+    stale_after_s: float,
+    jobs_by_sluid: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Gpu]:
     """Every GPU by UUID; one that two targets report is taken from the fresher frame.
 
@@ -24,11 +28,12 @@ def gpus_of(
         frames: Canonical node name and newest frame of that node, per origin.
         now: Unix time of the picture.
         stale_after_s: Age beyond which values are no longer shown as the present.
+        jobs_by_sluid: Job ids as Slurm tells them, by the name of the job's control group.
     """
     gpus: dict[str, Gpu] = {}
     for node, frame in frames:
         block = frame.block("gpu")
-        held = _processes(frame, node)
+        held = _processes(frame, node, jobs_by_sluid)
         is_stale = now - frame.taken_at > stale_after_s
         for row, uuid in enumerate(block.keys):
             known = gpus.get(uuid)
@@ -41,7 +46,9 @@ def gpus_of(
     return gpus
 
 
-def _processes(frame: Frame, node: str) -> Mapping[str, list[Process]]:
+def _processes(
+    frame: Frame, node: str, jobs_by_sluid: Mapping[str, str]
+) -> Mapping[str, list[Process]]:
     """Processes by the UUID of each GPU on which they hold a context."""
     contexts, owners = frame.block("context"), frame.block("process")
     if not contexts.keys:
@@ -56,14 +63,15 @@ def _processes(frame: Frame, node: str) -> Mapping[str, list[Process]]:
             memory.setdefault(pid, {})[uuid] = used
     held: dict[str, list[Process]] = {}
     rows = {pid: row for row, pid in enumerate(owners.keys)}
-    jobs = _jobs_by_sluid(owners)
+    # Slurm's word counts more than an environment: of a het job that names the leader.
+    jobs = {**_jobs_by_sluid(owners), **jobs_by_sluid}
     for pid, on in uuids.items():
         if pid.isascii() and pid.isdecimal():
             place = rows.get(pid)
             process = _process(node, int(pid), owners, place, tuple(on), memory.get(pid))
-            if process.job_id is None and place is not None:
-                job_id = jobs.get(owners.label("sluid", place) or "")
-                process = process._replace(job_id=job_id)
+            sluid = owners.label("sluid", place) if place is not None else None
+            if sluid is not None:
+                process = process._replace(job_id=jobs.get(sluid, process.job_id))
             for uuid in on:
                 held.setdefault(uuid, []).append(process)
     return held

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.fleet.devices import gpus_of
 from gpumon.fleet.ranks import places
+from gpumon.fleet.strays import is_mig, strays_of
 from gpumon.model.cluster import JobView, Node, Rank
 
 if TYPE_CHECKING:
@@ -19,6 +20,21 @@ if TYPE_CHECKING:
     from gpumon.fleet.ranks import Place
     from gpumon.model.cluster import Allocation, Gpu, Job, Process, SlurmNode
     from gpumon.model.frame import Block, Frame, QueueRecords, SourceError
+
+ENDED_STATES: Final = frozenset(
+    {
+        "BOOT_FAIL",
+        "CANCELLED",
+        "COMPLETED",
+        "DEADLINE",
+        "FAILED",
+        "NODE_FAIL",
+        "OUT_OF_MEMORY",
+        "PREEMPTED",
+        "TIMEOUT",
+    }
+)
+"""Base states in which a job holds nothing any more."""
 
 _DEVICE: Final = re.compile(r"/dev/nvidia(\d+)\Z")
 
@@ -29,6 +45,8 @@ class Picture(NamedTuple):
     nodes: dict[str, Node]
     gpus: dict[str, Gpu]
     jobs: tuple[JobView, ...]
+    strays: tuple[Process, ...] = ()
+    """Processes of no job on GPUs that no job holds."""
 
 
 def join(
@@ -49,7 +67,8 @@ def join(
     """
     names = NodeNames(queue.nodes if queue else ())
     named = [(names.canonical(frame.node, frame.host_names), frame) for frame in frames]
-    gpus = gpus_of(named, now, stale_after_s)
+    unique = {job.sluid: job.job_id for job in queue.jobs if job.sluid} if queue else {}
+    gpus = gpus_of(named, now, stale_after_s, unique)
     on_node: dict[str, list[Gpu]] = {}
     for gpu in gpus.values():
         on_node.setdefault(gpu.node, []).append(gpu)
@@ -67,7 +86,7 @@ def join(
         _view(job, on_node, listed, tuple(by_job.get(job.job_id, {}).values()))
         for job in queue.jobs
     )
-    return Picture(nodes, gpus, jobs)
+    return Picture(nodes, gpus, jobs, strays_of(jobs, queue.nodes, on_node))
 
 
 class NodeNames:
@@ -153,6 +172,13 @@ def _view(
         )
         uuids += held
         contradictions += trouble
+    if job.state in ENDED_STATES:
+        contradictions += [
+            f"a process of job {job.label} is still on {uuid} of {process.node}, "
+            f"though Slurm says {job.state}"
+            for process in processes
+            for uuid in process.gpu_uuids
+        ]
     elsewhere = {p.node for p in processes} - {a.node for a in job.allocations}
     if job.state == "RUNNING":
         contradictions += [
@@ -160,6 +186,9 @@ def _view(
             for node in sorted(elsewhere)
         ]
     granted = sum(allocation.gpu_count for allocation in job.allocations)
+    if any(is_mig(gpu) for a in job.allocations for gpu in on_node.get(a.node, ())):
+        # Slurm counts instances there, of which several lie on one GPU.
+        granted = len(uuids) if uuids else granted
     ranks = sorted(
         (_rank(process, where) for process, where in places(processes)),
         key=lambda r: (r.world_id or "~", r.rank is None, r.rank or 0, r.node, r.pid),
@@ -193,7 +222,7 @@ def _held(
     strangers = sorted(seen - set(derived))
     if not strangers:
         return derived, []
-    if len(derived) + len(strangers) <= allocation.gpu_count:
+    if len(derived) + len(strangers) <= allocation.gpu_count or allocation.has_shares:
         return derived + strangers, []
     kept = [uuid for uuid in derived if uuid in seen]
     room = max(0, allocation.gpu_count - len(kept) - len(strangers))

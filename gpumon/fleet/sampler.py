@@ -237,6 +237,7 @@ class Sampler:
             errors=newest.errors,
             lateness_s=lateness_s,
             queue=queue,
+            strays=picture.strays,
             ended=newest.ended,
         )
         if self._past is None:

@@ -21,6 +21,8 @@ class Allocation(NamedTuple):
     gpu_indices: tuple[int, ...] | None
     """Slurm's IDX: positions in the node's gres.conf, not NVML's. None: Slurm does not say."""
     cpu_count: int | None = None
+    has_shares: bool = False
+    """Whether it also holds shares of GPUs (gres `shard` or `mps`), of which Slurm names none."""
 
 
 class Job(NamedTuple):

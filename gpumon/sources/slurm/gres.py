@@ -27,6 +27,8 @@ class GpuHolding(NamedTuple):
     gpu_count: int
     indices: tuple[int, ...] | None
     """Positions in gres.conf, ascending; None where Slurm does not say which."""
+    has_shares: bool = False
+    """Whether shares of GPUs are held besides."""
 
 
 def gpus_held(text: str) -> GpuHolding:
@@ -48,7 +50,13 @@ def gpus_held(text: str) -> GpuHolding:
             is_known = False
     if count > MAX_GPUS_PER_NODE:
         raise ValueError(f"{count} GPUs on one node")
-    return GpuHolding(count, tuple(sorted(indices)) if is_known else None)
+    return GpuHolding(count, tuple(sorted(indices)) if is_known else None, _has_shares(text))
+
+
+def _has_shares(text: str) -> bool:
+    """Whether a string holds shares of a GPU: `shard:h100:4(2/4,2/4)` or `mps:50`."""
+    held = (re.fullmatch(r"(?:shard|mps)(?::[^(]*)?:([0-9]+)(?:\(.*\))?", i) for i in _items(text))
+    return any(match is not None and int(match[1]) > 0 for match in held)
 
 
 def gpus_listed(text: str) -> int:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from gpumon.fleet.join import NodeNames, join
+from gpumon.model.cluster import Allocation
 from gpumon.model.frame import SourceError
 from gpumon.model.missing import Reason
 from tests.unit.fleet.factories import (
@@ -202,3 +203,97 @@ def test_of_every_block_a_node_shows_the_newest():
         "nic": (uuid("gpu01", 1),),
     }
     assert seen.taken_at == 99.0
+
+
+SLUID = "s8FXKTA79XAR00"
+
+
+def test_a_job_whose_control_group_is_its_sluid_is_found_by_the_queue():
+    """Slurm 26.05 names the group by the SLUID; other users' environments stay closed."""
+    blocks = {"gpu": gpu_block("gpu01", list(range(8)))}
+    blocks |= process_blocks([(50, [uuid("gpu01", 6)], None, "0", None)])
+    owners = blocks["process"]
+    blocks["process"] = owners._replace(labels={**owners.labels, "sluid": (SLUID,)})
+    unlisted = queue([job("7", {"gpu01": (6,)})], [node("gpu01", DEVICES)])
+    assert picture([frame("gpu01", blocks)], unlisted).jobs[0].ranks == ()
+    records = queue([job("7", {"gpu01": (6,)}, sluid=SLUID)], [node("gpu01", DEVICES)])
+    view = picture([frame("gpu01", blocks)], records).jobs[0]
+    assert [(rank.pid, rank.step) for rank in view.ranks] == [(50, "0")]
+    assert view.contradictions == ()
+
+
+def test_a_het_component_is_told_by_its_sluid_not_by_its_environment():
+    blocks = {"gpu": gpu_block("gpu01", list(range(8)))}
+    variables = {"SLURM_JOB_ID": "7", "SLURM_PROCID": "1"}
+    blocks |= process_blocks([(50, [uuid("gpu01", 6)], "7", "0", variables)])
+    owners = blocks["process"]
+    blocks["process"] = owners._replace(labels={**owners.labels, "sluid": (SLUID,)})
+    records = queue(
+        [job("7", {"gpu01": (0,)}), job("8", {"gpu01": (6,)}, sluid=SLUID)],
+        [node("gpu01", DEVICES)],
+    )
+    seen = picture([frame("gpu01", blocks)], records)
+    assert [[rank.pid for rank in view.ranks] for view in seen.jobs] == [[], [50]]
+    assert all(view.contradictions == () for view in seen.jobs)
+
+
+def test_a_job_that_holds_shares_of_a_gpu_contradicts_nothing():
+    blocks = {"gpu": gpu_block("gpu01", list(range(8)))}
+    blocks |= process_blocks([(50, [uuid("gpu01", 6)], "7", "0", {})])
+    shares = (Allocation("gpu01", 0, (), 1, has_shares=True),)
+    for allocations, contradictions in ((shares, 0), ((Allocation("gpu01", 0, ()),), 1)):
+        held = job("7", {})._replace(allocations=allocations)
+        records = queue([held], [node("gpu01", DEVICES)])
+        view = picture([frame("gpu01", blocks)], records).jobs[0]
+        assert view.gpu_uuids == (uuid("gpu01", 6),)
+        assert (view.gpus_unknown, len(view.contradictions)) == (0, contradictions)
+
+
+def test_instances_of_one_gpu_are_not_missing_gpus():
+    """A job with two MIG instances has both on one GPU; Slurm's count is of instances."""
+    blocks = {"gpu": gpu_block("gpu01", [0], mig_mode=[1.0])}
+    blocks |= process_blocks([(50, [uuid("gpu01", 0)], "7", "0", {})])
+    caps = ("/dev/nvidia-caps/nvidia-cap21", "/dev/nvidia-caps/nvidia-cap30")
+    mig_node = node("gpu01", caps, gpu_count=7, gpus_used=2)
+    records = queue([job("7", {"gpu01": (0, 1)})], [mig_node])
+    seen = picture([frame("gpu01", blocks)], records)
+    assert seen.jobs[0].gpu_uuids == (uuid("gpu01", 0),)
+    assert (seen.jobs[0].gpus_unknown, seen.jobs[0].contradictions) == (0, ())
+    assert seen.strays == ()
+
+
+def test_processes_that_outlive_their_job_are_named():
+    blocks = {"gpu": gpu_block("gpu01", list(range(8)))}
+    blocks |= process_blocks([(50, [uuid("gpu01", 6)], "7", "0", {})])
+    ended = job("7", {}, state="FAILED", nodes=("gpu01",))
+    view = picture([frame("gpu01", blocks)], queue([ended], [node("gpu01", DEVICES)])).jobs[0]
+    assert view.contradictions == (
+        f"a process of job 7 is still on {uuid('gpu01', 6)} of gpu01, though Slurm says FAILED",
+    )
+
+
+def strays(gpus_used, job_id=None, held=(0, 1), files=DEVICES):
+    blocks = {"gpu": gpu_block("gpu01", list(range(8)))}
+    blocks |= process_blocks([(50, [uuid("gpu01", 6)], job_id, None, None)])
+    records = queue([job("7", {"gpu01": held})], [node("gpu01", files, gpus_used=gpus_used)])
+    return [process.pid for process in picture([frame("gpu01", blocks)], records).strays]
+
+
+def test_a_process_of_no_job_on_a_gpu_of_no_job_is_named():
+    assert strays(2) == [50]
+
+
+def test_a_process_is_no_stray_where_somebody_unseen_may_hold_the_gpu():
+    assert strays(3) == []
+    assert strays(None) == []
+    assert strays(2, files=()) == []
+    assert strays(2, job_id="99") == []
+    assert strays(3, held=(0, 1, 6)) == []
+
+
+def test_a_process_that_cannot_be_read_at_all_is_no_stray():
+    blocks = {"gpu": gpu_block("gpu01", list(range(8)))}
+    blocks |= process_blocks([(50, [uuid("gpu01", 6)], None, None, None)])
+    blocks["process"] = blocks["process"]._replace(keys=(), columns={}, labels={}, missing={})
+    records = queue([], [node("gpu01", DEVICES, gpus_used=0)])
+    assert picture([frame("gpu01", blocks)], records).strays == ()
