@@ -120,7 +120,7 @@ class Restd:
     def _answer(self, path: str, headers: dict[str, str]) -> Said:
         if not self.accepts(headers):
             return Said(401, REFUSAL.encode(), (("Content-Type", "text/plain"),))
-        match = re.fullmatch(r"/slurm/(v0\.0\.\d+)/(\w+)", path.partition("?")[0])
+        match = re.fullmatch(r"/slurm(?:db)?/(v0\.0\.\d+)/(\w+)", path.partition("?")[0])
         if match is None or match[1] not in self.versions or match[2] not in self.answers:
             return Said(404, UNKNOWN_PATH.encode(), (("Content-Type", "text/plain"),))
         return self.answers[match[2]]
