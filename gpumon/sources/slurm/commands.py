@@ -51,8 +51,17 @@ _UNSET: Final = (
     "SCONTROL_SIBLING",
     "SLURM_BITSTR_LEN",
     "SLURM_CLUSTERS",
+    "SINFO_PARTITION",
+    "SQUEUE_ACCOUNT",
+    "SQUEUE_LICENSES",
+    "SQUEUE_NAMES",
+    "SQUEUE_PARTITION",
+    "SQUEUE_QOS",
+    "SQUEUE_STATES",
+    "SQUEUE_USERS",
 )
-"""Variables that scontrol reads (scontrol(1), ENVIRONMENT VARIABLES), for the far end of a hop."""
+"""Variables by which the commands leave something out or add it (their manual pages, ENVIRONMENT
+VARIABLES), for the far end of a hop."""
 
 
 def neutral_environment(environ: Mapping[str, str]) -> dict[str, str]:
@@ -132,6 +141,14 @@ class SlurmCommands:
         return self._run(
             ("scontrol", "--verbose", "--all", "--details", "show", what), f"scontrol show {what}"
         )
+
+    def show_json(self, words: tuple[str, ...]) -> str:
+        """What one of `command_json.COMMANDS` prints.
+
+        Raises:
+            CommandFailedError: it printed nothing of use.
+        """
+        return self._run(words, " ".join(word for word in words if word != "--all"))
 
     def far_gres_conf(self) -> str:
         """Text of the login node's gres.conf, empty where there is none; only behind a prefix.

@@ -13,6 +13,10 @@ NO_CONFIGURATION: Final = "finds no Slurm configuration"
 
 UNREACHED: Final = "cannot reach Slurm's controller"
 
+_UNFOUND: Final = " is not found"
+
+_UNLISTED: Final = "something that is no list of"
+
 _SILENT: Final = "gave no answer within"
 
 _KNOWN: Final = (
@@ -62,7 +66,7 @@ def not_found(command: str, program: str) -> SourceError:
     """The program is not installed here, or not on the path."""
     return SourceError(
         command,
-        f"{program} is not found",
+        f"{program}{_UNFOUND}",
         "run gpumon where Slurm's commands are on the PATH, or watch a login node",
     )
 
@@ -128,7 +132,7 @@ def garbage(command: str, what: str, text: str) -> SourceError:
     start = plain(" ".join(text[:400].split()), 80)
     return SourceError(
         command,
-        f"answered with something that is no list of {what}: {start!r}",
+        f"answered with {_UNLISTED} {what}: {start!r}",
         "check that it runs well by hand; a wrapper of this name may print something else",
     )
 
@@ -144,6 +148,16 @@ def refused(command: str, status: int, stderr: str) -> SourceError:
 def is_silence(error: SourceError) -> bool:
     """Whether the controller gives no answer, to whomever: not what is wrong with one caller."""
     return error.message.startswith((UNREACHED, _SILENT))
+
+
+def is_unreadable(error: SourceError) -> bool:
+    """Whether it is the answer's form, or the program, that serves us not; Slurm may be well."""
+    return _UNLISTED in error.message or error.message.endswith(_UNFOUND)
+
+
+def read_otherwise(error: SourceError, command: str) -> SourceError:
+    """The same trouble, where another command's records stand in."""
+    return error._replace(message=f"{error.message}; {command} is read in its place")
 
 
 def recognised(command: str, said: str) -> SourceError | None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from gpumon.sources.slurm import failures
+from gpumon.sources.slurm import command_json, failures
 from gpumon.sources.slurm.commands import SlurmCommands
 from gpumon.sources.slurm.failures import CommandFailedError
+from gpumon.sources.slurm.jobs_json import read_jobs
 from gpumon.sources.slurm.jobs_text import parse_jobs
+from gpumon.sources.slurm.nodes_json import read_nodes
 from gpumon.sources.slurm.nodes_text import parse_nodes
 from gpumon.sources.slurm.rounds import PERIODS_S, QueueRounds, Told
 from gpumon.sources.slurm.share import Answer, SharedAnswers
@@ -38,6 +40,8 @@ class SlurmQueue(QueueRounds):
     ) -> None:
         super().__init__(url, clock=clock, environ=environ)
         self._commands = commands or SlurmCommands(clock=self._clock, environ=self._environ)
+        self._by_json: dict[str, SourceError] = {}
+        """What is wrong with the text of the kinds that are asked for by JSON."""
         self._shared = shared or SharedAnswers(None)
 
     def available(self) -> bool:
@@ -48,6 +52,48 @@ class SlurmQueue(QueueRounds):
         self._commands.close()
 
     def _ask(self, kind: str) -> Told:
+        """Ask by text; where that can't be read, by JSON from then on, until that fails, too."""
+        trouble = self._by_json.pop(kind, None)
+        if trouble is None:
+            try:
+                return self._ask_text(kind)
+            except CommandFailedError as failed:
+                if kind not in command_json.COMMANDS or not failures.is_unreadable(failed.error):
+                    raise
+                trouble = failed.error
+        found, command, at = self._json_records(kind, trouble)
+        if kind == "job":
+            jobs = read_jobs(found)
+            unreadable, count = jobs.unreadable, len(jobs.jobs)
+            self._keep_jobs(jobs.jobs, at)
+            remarks: tuple[SourceError, ...] = ()
+        else:
+            nodes = read_nodes(found)
+            unreadable, count = nodes.unreadable, len(nodes.nodes)
+            remarks = self._keep_listed(nodes.nodes, at)
+        if unreadable:
+            unread = failures.unread(command, f"{kind}s", unreadable, unreadable + count)
+            remarks = (unread, *remarks)
+        self._by_json[kind] = trouble
+        return Told((failures.read_otherwise(trouble, command), *remarks), at)
+
+    def _json_records(self, kind: str, trouble: SourceError) -> tuple[list[Any], str, float]:
+        """Records of the first of the commands that has some, its name, and when it answered.
+
+        Raises:
+            CommandFailedError: none has; the trouble is that of the text.
+        """
+        for words in command_json.COMMANDS[kind]:
+            command = " ".join(words)
+            try:
+                text = self._commands.show_json(words)
+                return command_json.records_of(text, kind, command), command, self._clock.now()
+            except CommandFailedError as failed:
+                if failures.is_silence(failed.error):
+                    raise
+        raise CommandFailedError(trouble)
+
+    def _ask_text(self, kind: str) -> Told:
         answer = self._answer(kind)
         if kind == "job":
             jobs = parse_jobs(answer.text)

@@ -133,7 +133,7 @@ def said_errors(
 ) -> SourceError:
     """An answer without records whose `errors` say why."""
     errors = [one for one in records(answer, "errors") or [] if isinstance(one, dict)]
-    said = "; ".join(_described(one) for one in errors[:MAX_REMARKS]) or "no reason given"
+    said = described(errors)
     expired = _expired(what, token, now)
     if expired is not None:
         return expired
@@ -147,6 +147,11 @@ def said_errors(
         f"answered HTTP {status} with an error: {said}",
         "22.05 says no more whether its controller is down or a token refused: `scontrol ping`",
     )
+
+
+def described(errors: list[dict[str, Any]]) -> str:
+    """The first entries of `errors` in one line."""
+    return "; ".join(_described(one) for one in errors[:MAX_REMARKS]) or "no reason given"
 
 
 def remarks(what: str, answer: Mapping[str, Any]) -> tuple[SourceError, ...]:
