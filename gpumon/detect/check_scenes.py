@@ -43,7 +43,7 @@ def seeing_scenes(declared: Declaration) -> Iterator[tuple[str, View]]:
     yield "all GPUs work", _long(declared, lambda _: _full(WORKING))
     yield "no GPU works", _long(declared, lambda _: _full(UNUSED))
     yield "smallest values", _long(declared, lambda _: {k: CATALOGUE[k].low for k in HISTORY_KEYS})
-    yield "largest values", _long(declared, lambda _: {k: CATALOGUE[k].high for k in HISTORY_KEYS})
+    yield "largest values", _long(declared, lambda _: {k: _most(k) for k in HISTORY_KEYS})
     yield "any values", _long(declared, lambda _: _any_values(dice))
     yield "a job that has just begun", _young(declared)
 
@@ -112,8 +112,12 @@ def _half_without(keys: tuple[str, ...], uuid: str) -> Values:
 
 def _any_values(dice: random.Random) -> Values:
     """Values anywhere within their range, one in ten missing."""
-    fields = (CATALOGUE[key] for key in HISTORY_KEYS)
     return {
-        field.key: None if dice.random() < 0.1 else dice.uniform(field.low, field.high)
-        for field in fields
+        key: None if dice.random() < 0.1 else dice.uniform(CATALOGUE[key].low, _most(key))
+        for key in HISTORY_KEYS
     }
+
+
+def _most(key: str) -> float:
+    """Largest value of a field that a column of 64-bit integers can hold."""
+    return min(CATALOGUE[key].high, 2.0**62)

@@ -100,8 +100,9 @@ def _stores(detector_class: type) -> None:
 def _findings(detector: Detector, view: View, declared: Declaration) -> list[Finding]:
     """The answer as the monitor would take it, or RubbishError."""
     answer = json.loads(encode(answer_of(detector, view)))
-    gpus_of = {job.subject: len(job.gpus) + job.gpus_unknown for job in view.jobs}
-    bounds = Bounds(view.now, view.observed_since, gpus_of)
+    gpus_of = {job.subject: job.gpu_count for job in view.running}
+    gpus_of.update({f"job:{job.job_id}": 0 for job in view.ended})
+    bounds = Bounds(view.now, view.observed_since, gpus_of, view.gpus, view.nodes)
     coverage_from(answer["coverage"], declared)
     return [finding_from(claim, declared, bounds) for claim in answer["findings"]]
 

@@ -28,11 +28,12 @@ import inspect
 import math
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, Protocol, TypeVar
 
-from gpumon.model.field import Kind
 from gpumon.model.fields import CATALOGUE
 from gpumon.model.finding import Confidence
+from gpumon.model.finding_classes import Category
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -49,7 +50,13 @@ MIN_SAMPLES: Final = 3
 """A claim that rests on fewer samples is a hypothesis, however far apart they are."""
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
-_LONGEST_WINDOW_S: Final = 366 * 86400.0
+LONGEST_WINDOW_S: Final = 366 * 86400.0
+"""No claim reaches further back than a year."""
+
+_LONGEST_PAUSE_S: Final = 3600.0
+"""A subject that is looked at more rarely than once an hour is not watched."""
+
+SUBJECTS: Final = ("job", "gpu", "node")
 
 
 class DetectorError(Exception):
@@ -80,13 +87,20 @@ class Detector(ABC):
     finding_classes: ClassVar[tuple[str, ...]]
     """Classes of inefficiency that it may claim."""
     needs: ClassVar[tuple[str, ...]]
-    """Catalogue keys of GPU gauges and rates without which it cannot judge."""
+    """Catalogue keys, of any block, without which it cannot judge a subject."""
     supported_after_s: ClassVar[float]
     """Seconds observed from which a claim is *supported*; before it is a *hypothesis*."""
     established_after_s: ClassVar[float]
     """Seconds observed from which a claim is *established*."""
-    subjects: ClassVar[Literal["job", "gpu"]] = "job"
+    subjects: ClassVar[Literal["job", "gpu", "node"]] = "job"
     """What it judges one by one; coverage counts these."""
+    categories: ClassVar[Mapping[str, str]] = {}
+    """Category by class, for classes that `gpumon.model.finding_classes` does not list."""
+    every_s: ClassVar[float] = 0.0
+    """Seconds between two looks at the same subject, for what is dear; 0: every look."""
+    is_instant: ClassVar[bool] = False
+    """Whether one sample proves the claim, as an event or an error counter does: such a finding
+    needs no second look to be entered and none to be cleared."""
 
     @abstractmethod
     def evaluate(self, view: View) -> Iterable[Finding]:
@@ -107,6 +121,10 @@ class Declaration(NamedTuple):
     supported_after_s: float
     established_after_s: float
     subjects: str = "job"
+    categories: tuple[tuple[str, str], ...] = ()
+    """Pairs of class and category."""
+    every_s: float = 0.0
+    is_instant: bool = False
 
 
 def declaration_of(detector: object) -> Declaration:
@@ -119,11 +137,14 @@ def declaration_of(detector: object) -> Declaration:
     if absent:
         raise DetectorError(f"the attributes {', '.join(absent)} are missing")
     values = {key: getattr(detector, key) for key in Declaration._fields[:6]}
-    values["subjects"] = getattr(detector, "subjects", "job")
+    for key, default in Declaration._field_defaults.items():
+        values[key] = getattr(detector, key, default)
     for key in ("finding_classes", "needs"):
         if not isinstance(values[key], tuple | list):
             raise DetectorError(f"{key} must be a tuple of strings")
         values[key] = tuple(values[key])
+    if isinstance(values["categories"], Mapping):
+        values["categories"] = tuple(values["categories"].items())
     return checked(Declaration(**values))
 
 
@@ -141,19 +162,31 @@ def checked(given: Declaration) -> Declaration:
     if wrong or not given.finding_classes:
         raise DetectorError("finding_classes must be lower case with underscores, at least one")
     for key in given.needs:
-        field = CATALOGUE.get(key) if isinstance(key, str) else None
-        if field is None or field.block != "gpu" or field.kind not in (Kind.GAUGE, Kind.RATE):
-            raise DetectorError(f"needs: {key!r:.80} is no gauge or rate of a GPU")
+        if not isinstance(key, str) or key not in CATALOGUE:
+            raise DetectorError(f"needs: {key!r:.80} is no field of the catalogue")
     windows = (given.supported_after_s, given.established_after_s)
     for seconds in windows:
         is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
         if not is_number or not math.isfinite(seconds):
             raise DetectorError("supported_after_s and established_after_s must be seconds")
-    if not 0 < windows[0] <= windows[1] <= _LONGEST_WINDOW_S:
+    if not 0 < windows[0] <= windows[1] <= LONGEST_WINDOW_S:
         raise DetectorError("it must hold that 0 < supported_after_s <= established_after_s")
-    if given.subjects not in ("job", "gpu"):
-        raise DetectorError("subjects must be 'job' or 'gpu'")
+    if given.subjects not in SUBJECTS:
+        raise DetectorError("subjects must be 'job', 'gpu' or 'node'")
+    _check_extras(given)
     return given
+
+
+def _check_extras(given: Declaration) -> None:
+    known = ", ".join(Category)
+    for pair in given.categories:
+        if pair[0] not in given.finding_classes or pair[1] not in tuple(Category):
+            raise DetectorError(f"categories must map its own classes to one of {known}")
+    is_number = isinstance(given.every_s, int | float) and not isinstance(given.every_s, bool)
+    if not is_number or not 0 <= given.every_s <= _LONGEST_PAUSE_S:
+        raise DetectorError(f"every_s must be between 0 and {_LONGEST_PAUSE_S:.0f} seconds")
+    if not isinstance(given.is_instant, bool):
+        raise DetectorError("is_instant must be True or False")
 
 
 def parameters(detector: object) -> dict[str, Any]:

@@ -192,6 +192,8 @@ class DetectionEngine:
                 f"job:{view.job.job_id}": len(view.gpu_uuids) + view.gpus_unknown
                 for view in tick.jobs
             },
+            tick.gpus,
+            tick.nodes,
         )
         findings: list[Finding] = []
         coverage: list[Coverage] = []

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from gpumon.detect.facts import GpuFacts
+from gpumon.detect.fact_wire import FactBook
 from gpumon.detect.view import View
 from gpumon.fleet.history_chunk import Chunk, ChunkShape
 from gpumon.fleet.history_reader import HistoryReader
@@ -14,6 +14,8 @@ from gpumon.model.tick import Interval
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+_KEYS: Final = ChunkShape._fields.index("keys")
+
 
 class Replica:
     """The picture as the worker knows it; `wire.Sender` tells it what changed."""
@@ -21,33 +23,46 @@ class Replica:
     def __init__(self) -> None:
         self._jobs: dict[str, JobView] = {}
         self._intervals: dict[str, tuple[Interval, ...]] = {}
-        self._gpus: dict[str, GpuFacts] = {}
+        self._records: dict[str, Job] = {}
+        self._facts = FactBook()
         self._chunks: dict[int, Chunk] = {}
 
     def take(self, message: dict[str, Any], descriptors: Sequence[int]) -> None:
         """Take in what changed; takes the descriptors over."""
         for shape, descriptor in zip(message["chunks"], descriptors, strict=True):
-            number, uuids, keys, capacity = shape
-            known = ChunkShape(number, tuple(uuids), tuple(keys), capacity)
-            self._chunks[number] = Chunk.attach(known, descriptor)
+            known = ChunkShape(*shape)._replace(keys=tuple(shape[_KEYS]))
+            self._chunks[known.number] = Chunk.attach(known, descriptor)
         self._chunks = {number: self._chunks[number] for number, _ in message["rows"]}
+        for number, entities in message["entities"]:
+            self._chunks[number].add(entities)
         for view, intervals in message["jobs"]:
             record = _job_view(view)
             self._jobs[record.job.job_id] = record
             self._intervals[record.job.job_id] = tuple(Interval(*i) for i in intervals)
         for job_id in message["jobs_gone"]:
             del self._jobs[job_id], self._intervals[job_id]
-        for facts in message["gpus"]:
-            self._gpus[facts[0]] = GpuFacts(*facts)
-        for uuid in message["gpus_gone"]:
-            del self._gpus[uuid]
+        for value in message["records"]:
+            job = _job(value)
+            self._records[job.job_id] = job
+        for job_id in message["records_gone"]:
+            del self._records[job_id]
+        self._facts.take(message["facts"])
 
     def view(self, message: dict[str, Any]) -> View:
         """The view of the picture that the message asks to judge."""
         chunks = [(self._chunks[number], rows) for number, rows in message["rows"]]
         history = HistoryReader(chunks, self._intervals)
         jobs = tuple(self._jobs.values())
-        return View(message["at"], message["observed_since"], history, jobs, self._gpus)
+        facts, records = self._facts, tuple(self._records.values())
+        return View(
+            message["at"],
+            message["observed_since"],
+            history,
+            jobs,
+            facts.gpus,
+            facts.nodes,
+            records,
+        )
 
 
 def _job_view(value: list[Any]) -> JobView:
@@ -63,7 +78,8 @@ def _job_view(value: list[Any]) -> JobView:
 
 def _job(value: list[Any]) -> Job:
     given = dict(zip(Job._fields, value, strict=True))
-    given["nodes"] = tuple(given["nodes"])
+    for key in ("nodes", "expected_nodes"):
+        given[key] = tuple(given[key])
     given["allocations"] = tuple(_allocation(item) for item in given["allocations"])
     return Job(**given)
 

@@ -6,7 +6,13 @@ import re
 from math import isfinite
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from gpumon.detect.contract import Declaration, DetectorError, checked, honest_confidence
+from gpumon.detect.contract import (
+    LONGEST_WINDOW_S,
+    Declaration,
+    DetectorError,
+    checked,
+    honest_confidence,
+)
 from gpumon.model.finding import (
     COVERAGE_STATES,
     Confidence,
@@ -16,10 +22,11 @@ from gpumon.model.finding import (
     Severity,
     Window,
 )
+from gpumon.model.finding_classes import finding_class as finding_class_of
 from gpumon.model.text import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Container, Mapping
 
 MAX_FINDINGS: Final = 20_000
 """Findings of one detector on one look: twice the jobs of the largest fleets."""
@@ -46,7 +53,19 @@ class Bounds(NamedTuple):
     observed_since: float
     """Unix time of the first sample."""
     gpus_of: Mapping[str, int]
-    """Number of GPUs by `job:ID`, for every job that was to be judged."""
+    """Number of GPUs by `job:ID`, for every job that was in view."""
+    gpus: Container[str] | None = None
+    """UUIDs in view; None: not known, so none is refused."""
+    nodes: Container[str] | None = None
+    """Names of the nodes in view; None: not known, so none is refused."""
+
+    def has(self, subject: str) -> bool:
+        """Whether a subject was in view."""
+        kind, _, name = subject.partition("/")[0].partition(":")
+        if kind == "job":
+            return f"job:{name}" in self.gpus_of
+        seen = self.gpus if kind == "gpu" else self.nodes
+        return seen is None or subject.partition(":")[2] in seen
 
 
 def declaration_from(value: object) -> Declaration:
@@ -60,9 +79,10 @@ def declaration_from(value: object) -> Declaration:
     try:
         given = Declaration(**value)
         classes, needs = tuple(given.finding_classes), tuple(given.needs)
-    except TypeError as error:
+        categories = tuple((str(name), str(category)) for name, category in given.categories)
+    except (TypeError, ValueError) as error:
         raise DetectorError("the declaration is not complete") from error
-    return checked(given._replace(finding_classes=classes, needs=needs))
+    return checked(given._replace(finding_classes=classes, needs=needs, categories=categories))
 
 
 def finding_from(value: object, declared: Declaration, bounds: Bounds) -> Finding:
@@ -79,8 +99,8 @@ def finding_from(value: object, declared: Declaration, bounds: Bounds) -> Findin
     if not isinstance(finding_class, str) or finding_class not in declared.finding_classes:
         raise RubbishError(f"class {finding_class!r:.80} is not declared")
     job = subject.partition("/")[0]
-    if job.startswith("job:") and job not in bounds.gpus_of:
-        raise RubbishError(f"{job} is none of the jobs in view")
+    if not bounds.has(subject):
+        raise RubbishError(f"{subject:.80} is not in view")
     window = _window(given["window"], bounds)
     try:
         severity = Severity(given["severity"])  # type: ignore[arg-type]
@@ -102,6 +122,8 @@ def finding_from(value: object, declared: Declaration, bounds: Bounds) -> Findin
         last_seen=bounds.at,
         advice=tuple(_sentence(line) for line in _list(given["advice"], MAX_ADVICE)),
         gpu_seconds=_gpu_seconds(given["gpu_seconds"], window, bounds.gpus_of.get(job)),
+        onset=_onset(given["onset"], window),
+        category=finding_class_of(finding_class, dict(declared.categories)).category.value,
     )
 
 
@@ -137,6 +159,16 @@ def _window(value: object, bounds: Bounds) -> Window:
     if start > end:
         raise RubbishError("the window lies outside of what was observed")
     return Window(start, end, samples)
+
+
+def _onset(value: object, window: Window) -> float:
+    """When the evidence began: no later than the window, and within living memory."""
+    if value is None:
+        return window.start
+    onset = _number(value)
+    if onset < window.end - LONGEST_WINDOW_S:
+        raise RubbishError("the onset lies more than a year back")
+    return min(onset, window.start)
 
 
 def _evidence(value: object) -> Evidence:

@@ -1,14 +1,21 @@
-"""The read-only view of history and jobs that a detector judges."""
+"""The read-only view of history, jobs, GPUs and nodes that a detector judges."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gpumon.detect.contract import honest_confidence
-from gpumon.detect.facts import facts_of, is_judged
+from gpumon.detect.coverage import lacking_of
+from gpumon.detect.fact_wire import FactBook, FactSender
+from gpumon.detect.facts import is_judged
+from gpumon.detect.job_look import JobLook
+from gpumon.detect.rows import FACT_KEYS
+from gpumon.detect.series import GAP_PERIODS, Series, Table, table_of
 from gpumon.fleet.history_reader import HistoryReader
+from gpumon.model.fields import CATALOGUE
 from gpumon.model.finding import Confidence, Evidence, Finding, Severity, Window
 
 if TYPE_CHECKING:
@@ -17,85 +24,27 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from gpumon.detect.contract import Detector, Windows
-    from gpumon.detect.facts import GpuFacts
-    from gpumon.model.cluster import Job, JobView, Rank
+    from gpumon.detect.facts import EventFacts, GpuFacts, LinkFacts, NodeFacts
+    from gpumon.fleet.history_reader import Slab
+    from gpumon.model.cluster import Job, JobView
     from gpumon.model.tick import Tick
 
-GAP_PERIODS: Final = 3.0
-"""Two samples further apart than this many periods leave a gap, and a window ends there."""
+__all__ = ["GAP_PERIODS", "JobLook", "Series", "Table", "View"]
 
-
-class Series(NamedTuple):
-    """One field of one GPU over time, read-only."""
-
-    times: NDArray[np.float64]
-    values: NDArray[np.float32]
-    """NaN where missing."""
-
-
-class Table(NamedTuple):
-    """Several fields of several GPUs over time, without gaps, read-only."""
-
-    times: NDArray[np.float64]
-    """Unix times, ascending; no two further apart than `GAP_PERIODS` periods."""
-    columns: Mapping[str, NDArray[np.float32]]
-    """By field key, one row per time, one column per GPU in the order asked for."""
-
-
-class JobLook:
-    """One running job as a detector sees it."""
-
-    def __init__(self, view: View, record: JobView) -> None:
-        self._view = view
-        self.job: Job = record.job
-        self.gpus: tuple[GpuFacts, ...] = tuple(
-            view.gpus[uuid] for uuid in record.gpu_uuids if uuid in view.gpus
-        )
-        """GPUs that it holds and that telemetry names."""
-        unseen = len(record.gpu_uuids) - len(self.gpus)
-        self.gpus_unknown: int = record.gpus_unknown + unseen
-        """GPUs that it holds and of which nothing is known: never to be counted as idle."""
-        self.ranks: tuple[Rank, ...] = record.ranks
-        self.contradictions: tuple[str, ...] = record.contradictions
-
-    @property
-    def subject(self) -> str:
-        """How a finding names this job."""
-        return f"job:{self.job.job_id}"
-
-    @property
-    def uuids(self) -> tuple[str, ...]:
-        """UUIDs of `gpus`, in the same order."""
-        return tuple(gpu.uuid for gpu in self.gpus)
-
-    def held_since(self, uuid: str) -> float:
-        """Unix time since when the job holds the GPU; infinity where it does not."""
-        starts = [
-            interval.start
-            for interval in self._view.history.intervals(self.job.job_id)
-            if interval.uuid == uuid and interval.end is None
-        ]
-        return max(starts, default=float("inf"))
-
-    def latest(self, key: str) -> NDArray[np.float32]:
-        """Newest value of a field for each of `gpus`, NaN where there is none now."""
-        newest: NDArray[np.float32] = self._view.latest(self.uuids, (key,))[0]
-        return newest
-
-    def missing(self, keys: Sequence[str]) -> tuple[str, ...]:
-        """Keys without a value now on at least one of the job's GPUs."""
-        return self._view.missing(self.uuids, keys)
-
-    def window(self, uuid: str, key: str, seconds: float) -> Series:
-        """One field of one GPU over the last `seconds`, from no earlier than the job held it."""
-        start = max(self._view.now - seconds, self.held_since(uuid))
-        slab = self._view.history.slab((uuid,), (key,), start, self._view.now)
-        return Series(slab.times, slab.values[:, 0, 0])
-
-    def table(self, keys: Sequence[str], seconds: float) -> Table:
-        """Fields of all `gpus` over the last `seconds`, while the job held them all."""
-        since = max((self.held_since(uuid) for uuid in self.uuids), default=float("inf"))
-        return self._view.table(self.uuids, keys, seconds, since)
+ENDED_STATES: frozenset[str] = frozenset(
+    {
+        "BOOT_FAIL",
+        "CANCELLED",
+        "COMPLETED",
+        "DEADLINE",
+        "FAILED",
+        "NODE_FAIL",
+        "OUT_OF_MEMORY",
+        "PREEMPTED",
+        "TIMEOUT",
+    }
+)
+"""States in which a job holds nothing any more and never will."""
 
 
 class View:
@@ -108,6 +57,9 @@ class View:
         history: HistoryReader,
         jobs: Sequence[JobView],
         gpus: Mapping[str, GpuFacts],
+        nodes: Mapping[str, NodeFacts] | None = None,
+        records: Sequence[Job] = (),
+        part: tuple[int, int] = (0, 1),
     ) -> None:
         self.now = now
         """Unix time of the picture: the only time there is."""
@@ -116,55 +68,120 @@ class View:
         self.history = history
         self.gpus = gpus
         """Every GPU by UUID, also those that no job holds."""
-        self.jobs: tuple[JobLook, ...] = tuple(JobLook(self, record) for record in jobs)
-        """Running jobs that hold GPUs."""
+        self.nodes: Mapping[str, NodeFacts] = nodes or {}
+        """Every node by name, also those without GPUs or telemetry."""
+        self.running: tuple[JobLook, ...] = tuple(JobLook(self, record) for record in jobs)
+        """All running jobs that hold GPUs: neighbours and peers are among these."""
+        number, count = part
+        self.jobs: tuple[JobLook, ...] = self.running[number::count]
+        """The jobs to judge on this look: all, or in a large fleet those whose turn it is."""
+        self.records: tuple[Job, ...] = tuple(records)
+        """Jobs that the queue lists and that hold no GPU now: pending, ended, without GPUs."""
+        self._columns: dict[str, NDArray[np.float64]] = {}
+        self._lacking: dict[str, frozenset[str]] = {}
 
     @classmethod
     def of(cls, tick: Tick) -> View:
         """The view of a tick, in the same process; for tests and for the conformance kit."""
         if not isinstance(tick.history, HistoryReader):
             raise TypeError("the tick carries no history")
+        book = FactBook()
+        book.take(FactSender().changes(tick))
         jobs = [view for view in tick.jobs if is_judged(view)]
-        return cls(tick.at, tick.observed_since, tick.history, jobs, facts_of(tick.gpus))
+        records = [view.job for view in tick.jobs if not is_judged(view)]
+        return cls(tick.at, tick.observed_since, tick.history, jobs, book.gpus, book.nodes, records)
 
-    def latest(self, uuids: Sequence[str], keys: Sequence[str]) -> NDArray[np.float32]:
-        """Newest values, field by GPU; NaN where there is none now."""
-        if self.history.newest_at != self.now:
-            return np.full((len(keys), len(uuids)), np.nan, np.float32)
-        return self.history.newest(uuids, keys)
+    @property
+    def pending(self) -> tuple[Job, ...]:
+        """Jobs that wait."""
+        return tuple(job for job in self.records if job.state == "PENDING")
+
+    @property
+    def ended(self) -> tuple[Job, ...]:
+        """Jobs that ended and that Slurm still lists."""
+        return tuple(job for job in self.records if job.state in ENDED_STATES)
+
+    def jobs_on(self, node: str) -> tuple[JobLook, ...]:
+        """Running jobs with GPUs on a node."""
+        return self._on_node.get(node, ())
+
+    def jobs_of(self, uuid: str) -> tuple[JobLook, ...]:
+        """Running jobs that hold a GPU: none, one, or several where it is shared."""
+        return self._on_gpu.get(uuid, ())
+
+    def links(self, uuid: str) -> tuple[LinkFacts, ...]:
+        """NVLinks of a GPU by number; none where its node reports none."""
+        gpu = self.gpus.get(uuid)
+        node = self.nodes.get(gpu.node) if gpu else None
+        return node.links(uuid) if node else ()
+
+    def events(self, uuid: str) -> tuple[EventFacts, ...]:
+        """What the driver told of a GPU of late, the newest first."""
+        gpu = self.gpus.get(uuid)
+        node = self.nodes.get(gpu.node) if gpu else None
+        return tuple(event for event in node.events if event.uuid == uuid) if node else ()
+
+    def latest(self, uuids: Sequence[str], keys: Sequence[str]) -> NDArray[np.float64]:
+        """Newest values, field by GPU; NaN where there is none now.
+
+        Levels, rates and masks come from history, ids, error counters and constants from facts.
+        """
+        places = self.places(uuids)
+        values = [self.newest(key, places) for key in keys]
+        return np.array(values, np.float64).reshape(len(keys), len(uuids))
 
     def missing(self, uuids: Sequence[str], keys: Sequence[str]) -> tuple[str, ...]:
         """Keys without a value now on at least one of the GPUs; all of them without GPUs."""
         newest = np.isfinite(self.latest(uuids, keys))
         return tuple(key for row, key in enumerate(keys) if not uuids or not newest[row].all())
 
-    def series(self, uuid: str, key: str, seconds: float) -> Series:
-        """One field of one GPU over the last `seconds`, whoever held it."""
-        slab = self.history.slab((uuid,), (key,), self.now - seconds, self.now)
+    def series(self, entity: str, key: str, seconds: float) -> Series:
+        """One field of one entity over the last `seconds`, whoever held it."""
+        return self.series_since(entity, key, self.now - seconds)
+
+    def series_since(self, entity: str, key: str, start: float) -> Series:
+        """One field of one entity from a Unix time on."""
+        slab = self._slab((entity,), (key,), start)
         return Series(slab.times, slab.values[:, 0, 0])
 
     def table(
         self,
-        uuids: Sequence[str],
+        entities: Sequence[str],
         keys: Sequence[str],
         seconds: float,
         since: float = float("-inf"),
     ) -> Table:
-        """Fields of GPUs over the last `seconds`, from no earlier than `since`.
+        """Fields of entities over the last `seconds`, from no earlier than `since`.
 
-        It begins after the last gap in the sampling, so that its first and last time bound what
-        was really observed. Without a sample at the time of the look it is empty.
+        All keys are of one block, which says how entities are called: a UUID for `gpu`,
+        `UUID/NUMBER` for `link`, the node's name for `node`, `NODE/KEY` for `nic`, `filesystem`
+        and `cgroup`. It begins after the last gap in the sampling, so that its first and last time
+        bound what was really observed. Without a sample at the time of the look it is empty.
         """
-        start = max(self.now - seconds, since)
-        times, periods, values = self.history.slab(uuids, keys, start, self.now)
-        low = 0
-        if len(times):
-            is_gap = np.diff(times) > GAP_PERIODS * np.maximum(periods[1:], periods[:-1])
-            low = int(np.flatnonzero(is_gap)[-1]) + 1 if is_gap.any() else 0
-            if times[-1] < self.now:
-                low = len(times)
-        columns = {key: values[low:, position] for position, key in enumerate(keys)}
-        return Table(times[low:], columns)
+        slab = self._slab(entities, keys, max(self.now - seconds, since))
+        return table_of(slab, keys, self.now)
+
+    def places(self, uuids: Sequence[str]) -> NDArray[np.intp]:
+        """Positions of GPUs within `gpus`, for `newest`; -1 for one that is not among them."""
+        known = self._place
+        return np.fromiter((known.get(uuid, -1) for uuid in uuids), np.intp, len(uuids))
+
+    def newest(self, key: str, places: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Newest values of one field at positions within `gpus`, NaN where there is none now.
+
+        Every field is read once a look for the whole fleet, so that ten thousand jobs may ask.
+        """
+        column = self._columns.get(key)
+        if column is None:
+            column = self._columns[key] = self._column(key)
+        return column[places]
+
+    def lacking(self, key: str) -> frozenset[str]:
+        """Owners without a value of a field now: GPUs by UUID, nodes by name, jobs as `NODE/ID`."""
+        known = self._lacking.get(key)
+        if known is None:
+            known = self._lacking[key] = lacking_of(self, key)
+        return known
 
     def confidence(self, observed: Window, windows: Windows) -> Confidence:
         """The surest claim that the window as observed allows a detector."""
@@ -183,11 +200,13 @@ class View:
         gpu_seconds: float | None = None,
         finding_class: str | None = None,
         at_most: Confidence = Confidence.ESTABLISHED,
+        onset: float | None = None,
     ) -> Finding:
         """A finding of this look, with the confidence that its window allows.
 
         `finding_class` is the detector's first one unless named; `at_most` keeps a claim down
-        whose evidence is weaker than its window.
+        whose evidence is weaker than its window. `onset` is when it began, where that is known to
+        be before the window, as by a driver's event; else the window's start.
         """
         allowed = self.confidence(window, detector)
         return Finding(
@@ -203,4 +222,39 @@ class View:
             last_seen=self.now,
             advice=tuple(advice),
             gpu_seconds=gpu_seconds,
+            onset=window.start if onset is None else min(onset, window.start),
         )
+
+    @cached_property
+    def _place(self) -> dict[str, int]:
+        return {uuid: place for place, uuid in enumerate(self.gpus)}
+
+    @cached_property
+    def _on_node(self) -> dict[str, tuple[JobLook, ...]]:
+        found: dict[str, list[JobLook]] = {}
+        for job in self.running:
+            for name in job.job.nodes:
+                found.setdefault(name, []).append(job)
+        return {name: tuple(jobs) for name, jobs in found.items()}
+
+    @cached_property
+    def _on_gpu(self) -> dict[str, tuple[JobLook, ...]]:
+        found: dict[str, list[JobLook]] = {}
+        for job in self.running:
+            for uuid in job.uuids:
+                found.setdefault(uuid, []).append(job)
+        return {uuid: tuple(jobs) for uuid, jobs in found.items()}
+
+    def _column(self, key: str) -> NDArray[np.float64]:
+        """Newest value of every GPU, with one NaN at the end for GPUs that are not known."""
+        column = np.full(len(self.gpus) + 1, np.nan)
+        if key in FACT_KEYS["gpu"]:
+            told = (None if gpu.is_stale else gpu.value(key) for gpu in self.gpus.values())
+            column[:-1] = [np.nan if value is None else value for value in told]
+        elif self.history.newest_at == self.now:
+            column[:-1] = self.history.newest(tuple(self.gpus), (key,))[0]
+        return column
+
+    def _slab(self, entities: Sequence[str], keys: Sequence[str], start: float) -> Slab:
+        block = CATALOGUE[keys[0]].block
+        return self.history.slab(entities, keys, start, self.now, block)

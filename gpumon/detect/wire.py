@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumon.detect.facts import facts_of, is_judged
+from gpumon.detect.fact_wire import FactSender
+from gpumon.detect.facts import is_judged
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from gpumon.detect.facts import GpuFacts
     from gpumon.fleet.history_reader import HistoryReader
-    from gpumon.model.cluster import JobView
+    from gpumon.model.cluster import Job, JobView
     from gpumon.model.tick import Interval, Tick
 
 
@@ -20,8 +20,10 @@ class Sender:
 
     def __init__(self) -> None:
         self._jobs: dict[str, tuple[JobView, tuple[Interval, ...]]] = {}
-        self._gpus: dict[str, GpuFacts] = {}
-        self._chunks: set[int] = set()
+        self._records: dict[str, Job] = {}
+        self._facts = FactSender()
+        self._entities: dict[int, int] = {}
+        """How many entities of each chunk it knows."""
 
     def message(
         self, tick: Tick, history: HistoryReader, muted: Iterable[str]
@@ -32,9 +34,18 @@ class Sender:
             for view in tick.jobs
             if is_judged(view)
         }
-        gpus = facts_of(tick.gpus)
+        # A waiting job's priority grows with its age, and no detector needs it.
+        records = {
+            view.job.job_id: view.job._replace(priority=None)
+            for view in tick.jobs
+            if not is_judged(view)
+        }
         chunks = {chunk.shape.number: chunk for chunk, _ in history.chunks}
-        new_chunks = [chunk for number, chunk in chunks.items() if number not in self._chunks]
+        entities = {
+            number: tuple(chunk.entities[self._entities.get(number, 0) :])
+            for number, chunk in chunks.items()
+        }
+        new_chunks = [chunk for number, chunk in chunks.items() if number not in self._entities]
         message: dict[str, object] = {
             "kind": "look",
             "at": tick.at,
@@ -42,10 +53,15 @@ class Sender:
             "muted": sorted(muted),
             "chunks": [chunk.shape for chunk in new_chunks],
             "rows": [(chunk.shape.number, rows) for chunk, rows in history.chunks],
+            "entities": [(number, names) for number, names in entities.items() if names],
             "jobs": [entry for job_id, entry in jobs.items() if self._jobs.get(job_id) != entry],
             "jobs_gone": [job_id for job_id in self._jobs if job_id not in jobs],
-            "gpus": [facts for uuid, facts in gpus.items() if self._gpus.get(uuid) != facts],
-            "gpus_gone": [uuid for uuid in self._gpus if uuid not in gpus],
+            "records": [job for key, job in records.items() if self._records.get(key) != job],
+            "records_gone": [job_id for job_id in self._records if job_id not in records],
+            "facts": self._facts.changes(tick),
         }
-        self._jobs, self._gpus, self._chunks = jobs, gpus, set(chunks)
+        self._jobs, self._records = jobs, records
+        self._entities = {
+            number: self._entities.get(number, 0) + len(names) for number, names in entities.items()
+        }
         return message, [chunk.fd for chunk in new_chunks]

@@ -77,6 +77,26 @@ class Finding(NamedTuple):
     """Next steps; a command holds validated ids and quoted values only."""
     gpu_seconds: float | None
     """GPU-seconds lost within the window; None: cannot be said."""
+    onset: float | None = None
+    """Unix time at which the evidence began, at most the window's start; None: its start."""
+    cleared_at: float | None = None
+    """Unix time at which it was last seen before it went away; None: it stands."""
+    unknown_since: float | None = None
+    """Unix time since when its subject cannot be judged; None: it was on the last look."""
+    is_acknowledged: bool = False
+    """Whether somebody said that they know."""
+    category: str = ""
+    """Kind of cause, one of `gpumon.model.finding_classes.Category`; empty: not said."""
+
+    @property
+    def began_at(self) -> float:
+        """Unix time at which the evidence began."""
+        return self.window.start if self.onset is None else self.onset
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it stands: neither cleared nor lost out of sight."""
+        return self.cleared_at is None
 
     @property
     def identity(self) -> tuple[str, str, str]:

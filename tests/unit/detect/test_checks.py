@@ -134,4 +134,4 @@ def test_a_foreign_subject():
             for finding in super().evaluate(view):
                 yield finding._replace(subject="job:666")
 
-    assert "none of the jobs in view" in problems(Lost)["answers validly: half of the GPUs work"]
+    assert "is not in view" in problems(Lost)["answers validly: half of the GPUs work"]

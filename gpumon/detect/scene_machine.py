@@ -1,0 +1,137 @@
+"""A node of a scene: what it reports, block by block, and how it fares."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from gpumon.model.cluster import Gpu, Node, SlurmNode
+from gpumon.model.fields import CATALOGUE, LABELS
+from gpumon.model.frame import Block, SourceError, column_for
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+STALE_PERIODS: Final = 3.0
+"""As the sampler's: silent for so many periods, a node is stale."""
+
+
+class Sheet:
+    """The entities of one block, and what each reports until told otherwise."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._entities: dict[str, dict[str, object]] = {}
+        self._since: dict[tuple[str, str], float] = {}
+        self._lasting: dict[str, dict[str, object]] = {}
+        self._passing: dict[str, frozenset[str]] = {}
+        self._made: Block | None = None
+        self._is_moving = False
+
+    def set(
+        self, key: str, at: float, values: Mapping[str, object], *, instead: bool = False
+    ) -> None:
+        """Have an entity report these values and labels from a Unix time on.
+
+        `instead` takes back what was set before with `instead`, and nothing else.
+        """
+        for field in values:
+            if field not in LABELS[self._name] and CATALOGUE[field].block != self._name:
+                raise KeyError(f"{field} is no field of {self._name}")
+        entity = self._entities.setdefault(key, {})
+        if instead:
+            for field in self._passing.pop(key, ()):
+                entity.pop(field, None)
+            values = {**values, **self._lasting.get(key, {})}
+            self._passing[key] = frozenset(values) - self._lasting.get(key, {}).keys()
+        else:
+            self._lasting.setdefault(key, {}).update(values)
+        entity.update(values)
+        for field in values:
+            if not (instead and field in self._lasting.get(key, {})):
+                self._since[key, field] = at
+        self._made = None
+
+    def drop(self, key: str) -> None:
+        """Have an entity vanish."""
+        self._entities.pop(key, None)
+        self._made = None
+
+    def block(self, at: float) -> Block:
+        """What is reported at a Unix time; the same object while nothing changes."""
+        if self._made is None or self._is_moving:
+            self._made = self._block(at)
+        return self._made
+
+    def _block(self, at: float) -> Block:
+        keys = tuple(self._entities)
+        fields = sorted({field for values in self._entities.values() for field in values})
+        columns, labels = {}, {}
+        self._is_moving = False
+        for field in fields:
+            told = [self._told(key, field, at) for key in keys]
+            if field in LABELS[self._name]:
+                labels[field] = tuple(None if text is None else str(text) for text in told)
+            else:
+                numbers = [None if n is None else float(n) for n in told]  # type: ignore[arg-type]
+                columns[field] = column_for(CATALOGUE[field].kind.is_integer, [*numbers])
+        return Block(keys, columns, labels, {})
+
+    def _told(self, key: str, field: str, at: float) -> object:
+        value = self._entities[key].get(field)
+        if callable(value):
+            self._is_moving = True
+            return value(at - self._since[key, field])
+        return value
+
+
+class Machine:
+    """One node of a scene."""
+
+    def __init__(self, name: str, gpu_count: int, product: str, at: float) -> None:
+        self.name = name
+        self.uuids = [f"GPU-{name}-{index}" for index in range(gpu_count)]
+        self.sheets = {block: Sheet(block) for block in LABELS}
+        self.slurm = SlurmNode(name, name, name, "mixed", gpu_count)
+        self.errors: tuple[SourceError, ...] = ()
+        self.silent_since: float | None = None
+        for index, uuid in enumerate(self.uuids):
+            self.sheets["gpu"].set(uuid, at, {"index": index, "name": product})
+        self.sheets["node"].set(name, at, {"boot_id": f"boot-{name}"})
+
+    def lose(self, uuid: str) -> None:
+        """Have a GPU vanish from what the node reports."""
+        self.uuids.remove(uuid)
+        self.sheets["gpu"].drop(uuid)
+
+    def picture(
+        self, at: float, period_s: float, stale: frozenset[str]
+    ) -> tuple[Node, dict[str, Gpu]]:
+        """The node and its GPUs at a Unix time."""
+        heard_at = at if self.silent_since is None else min(at, self.silent_since)
+        is_stale = at - heard_at > STALE_PERIODS * period_s
+        blocks = {name: sheet.block(heard_at) for name, sheet in self.sheets.items()}
+        blocks = {name: block for name, block in blocks.items() if block.keys}
+        gpus = {}
+        for row, uuid in enumerate(self.uuids):
+            gpus[uuid] = Gpu(
+                uuid,
+                self.name,
+                blocks["gpu"],
+                row,
+                heard_at,
+                "scene",
+                is_stale or uuid in stale,
+                (),
+            )
+        node = Node(
+            self.name,
+            tuple(self.uuids),
+            heard_at,
+            is_stale,
+            self.slurm.state,
+            self.errors,
+            0.0,
+            blocks["node"],
+            blocks,
+        )
+        return node, gpus
