@@ -5,6 +5,7 @@ Importing this module imports psutil, so a single look leaves it alone.
 
 from __future__ import annotations
 
+import atexit
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -17,6 +18,11 @@ MEASURED_EVERY_S: Final = 1.0
 """Asked more often, the last answer is given again."""
 CHILDREN_EVERY_S: Final = 10.0
 """Finding children walks through every process of the machine, so it is done seldom."""
+REAP_LIMIT_S: Final = 0.04
+"""Longest wait for children that are still there at the end: quitting takes half a second at most,
+and closing the sources and the detection worker may have taken 0.45 s of it."""
+POLITE: Final = frozenset({"srun"})
+"""Programs that are asked to end and never killed: they have to end their tasks elsewhere first."""
 
 
 class Footprint(NamedTuple):
@@ -85,11 +91,60 @@ class FootprintMeter:
         return Footprint(cpu_ratio, rss_bytes, tuple(names))
 
 
+def reap(pid: int | None = None, limit_s: float = REAP_LIMIT_S) -> tuple[str, ...]:
+    """End what a process has left behind, and collect it.
+
+    Sources and worker end their own children; this is for those that did not go in time.
+
+    Args:
+        pid: Whose descendants; None: this process's.
+        limit_s: Waited at most for those that are asked, and for those that are killed, together.
+
+    Returns:
+        Names of what is there even now: inside a driver call that does not return, or polite.
+    """
+    try:
+        left = psutil.Process(pid).children(recursive=True)
+    except psutil.Error:
+        return ()
+    named = {process: _name(process) for process in left}
+    _send(left, "terminate")
+    _, left = psutil.wait_procs(left, timeout=limit_s / 2)
+    _send([process for process in left if named[process] not in POLITE], "kill")
+    _, left = psutil.wait_procs(left, timeout=limit_s / 2)
+    return tuple(named[process] for process in left if not _is_dead(process))
+
+
+def _send(processes: list[psutil.Process], what: str) -> None:
+    for process in processes:
+        try:
+            getattr(process, what)()
+        except psutil.Error:
+            # It has gone meanwhile, or belongs to another user by now.
+            continue
+
+
+def _is_dead(process: psutil.Process) -> bool:
+    """Whether it is gone, or waits only for another process to collect it."""
+    try:
+        return bool(process.status() == psutil.STATUS_ZOMBIE)
+    except psutil.Error:
+        return True
+
+
+def _name(process: psutil.Process) -> str:
+    try:
+        return str(process.name())
+    except psutil.Error:
+        return ""
+
+
 _meters: dict[str, FootprintMeter] = {}
 
 
 def footprint() -> Footprint:
-    """What this gpumon costs; cheap to ask at every tick."""
+    """What this gpumon costs; cheap to ask at every tick. From then on its end leaves no child."""
     if "own" not in _meters:
         _meters["own"] = FootprintMeter()
+        atexit.register(reap)
     return _meters["own"].footprint()

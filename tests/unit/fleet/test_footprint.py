@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from gpumon.fleet.footprint import CHILDREN_EVERY_S, FootprintMeter, _meters, footprint
-from tests.probing import children, eventually
+from gpumon.fleet.footprint import CHILDREN_EVERY_S, FootprintMeter, _meters, footprint, reap
+from tests.probing import children, eventually, is_alive
 
 
 class Clock:
@@ -105,3 +106,58 @@ def test_a_child_that_ended_is_dropped_and_new_ones_are_found_in_time(child):
 def test_everybody_asks_one_meter(monkeypatch):
     monkeypatch.setitem(_meters, "own", FootprintMeter(monotonic=Clock()))
     assert footprint() is footprint()
+
+
+@pytest.fixture
+def parent():
+    """Starts a process that starts a program, waits for nothing, and is ended with the test."""
+    started = []
+
+    def start(*words):
+        program = "import subprocess, sys, time; subprocess.Popen(sys.argv[1:]); time.sleep(60)"
+        started.append(subprocess.Popen([sys.executable, "-c", program, *map(str, words)]))
+        return started[-1].pid
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize("before", ["", "trap '' TERM;"], ids=["ends-when-asked", "does-not-hear"])
+def test_what_a_process_left_behind_is_ended(tmp_path, parent, before):
+    pid = parent("sh", "-c", f"{before} sleep 60 & echo > {tmp_path}/up; wait")
+    eventually((tmp_path / "up").exists, "the script runs")
+    (shell,) = children(pid)
+    (sleeper,) = children(shell)
+    reap(pid, limit_s=0.2)
+    # Their own parent does not collect them, so their names may stay.
+    eventually(lambda: not is_alive(shell) and not is_alive(sleeper), "both have ended")
+    assert reap(pid) == ()
+
+
+def test_a_program_that_has_to_end_others_first_is_asked_and_not_killed(tmp_path, parent):
+    link = tmp_path / "srun"
+    link.write_text(
+        "#!/bin/sh\ntrap 'echo > $1.asked' TERM\necho > $1\nwhile :; do sleep 0.01; done\n"
+    )
+    link.chmod(0o755)
+    pid = parent(link, tmp_path / "up")
+    eventually((tmp_path / "up").exists, "it runs")
+    (srun,) = children(pid)
+    try:
+        assert "srun" in reap(pid)
+        assert is_alive(srun)
+        eventually((tmp_path / "up.asked").exists, "it was asked")
+    finally:
+        os.kill(srun, signal.SIGKILL)
+
+
+def test_a_program_that_asked_for_its_footprint_leaves_no_child():
+    program = (
+        "import subprocess; from gpumon.fleet.footprint import footprint; footprint(); "
+        "devnull = subprocess.DEVNULL; "
+        "print(subprocess.Popen(['sleep', '60'], stdout=devnull, stderr=devnull).pid)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert not is_alive(int(done.stdout))
