@@ -157,9 +157,10 @@ class Accounting:
             ended_at = self._clock.monotonic()
             self._schedule.answered(started_at, ended_at - started_at, ended_at)
             self._records = found.within(asked_at - window_s, asked_at)
+            errors = tuple(explained(remark) for remark in found.remarks)
             if found.unreadable:
                 total = found.unreadable + len(found.jobs)
-                errors = (failures.unread(WHERE, "records", found.unreadable, total),)
+                errors += (failures.unread(WHERE, "records", found.unreadable, total),)
         if self._stop:
             return
         self._frames.append(self._frame(EndedReport(self._records, errors)))

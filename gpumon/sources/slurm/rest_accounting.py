@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from gpumon.sources.slurm.sacct_usage import EndedList
     from gpumon.sources.source import Clock
 
-_UNKNOWN_PARAMETER: Final = re.compile(r"unknown query|query empty", re.IGNORECASE)
-"""What 22.05 answers to a parameter that it does not know, such as `users`."""
+_CANNOT_NARROW: Final = re.compile(r"unknown query|query empty", re.IGNORECASE)
+"""What 22.05 answers to `users`, which it does not know."""
 
 _NOTHING: Final = re.compile(r"nothing found", re.IGNORECASE)
 """Words of ESLURM_REST_EMPTY_RESULT, 9003 in 22.05."""
@@ -57,7 +57,7 @@ class RestAccounting:
         self._client = client or RestClient(
             address, clock=clock, environ=self._environ, service="slurmdb"
         )
-        self._narrows_user = True
+        self._narrows = True
 
     def ended(self, window_s: float) -> EndedList:
         """Jobs that ended within the last `window_s` seconds, with their steps.
@@ -73,26 +73,28 @@ class RestAccounting:
             raise CommandFailedError(
                 failures.unread(rest_failures.where("jobs"), "ended jobs", total, total)
             )
-        if not owner:
-            return found
-        mine = tuple(ended for ended in found.jobs if ended.job.user == owner)
-        return found._replace(jobs=mine)
+        mine = tuple(ended for ended in found.jobs if not owner or ended.job.user == owner)
+        return found._replace(jobs=mine, remarks=rest_failures.remarks("jobs", answer))
 
     def close(self) -> None:
         """Break off the running question."""
         self._client.close()
 
     def _answer(self, window_s: float, owner: str) -> Mapping[str, Any]:
-        """The answer, narrowed to one user where the server can do that."""
-        # A number of seconds counts back from the server's clock, whatever ours says.
+        """The answer, narrowed to one user where the server can do that.
+
+        States are not asked for: 22.05 takes them joined by commas, 24.11 takes that for one state
+        of a strange name and answers with every job. What runs is left out by the reader.
+        """
+        # Seconds before `now` count back from the server's clock, whatever ours says.
         params = {"start_time": f"now-{window_s:.0f}"}
-        if owner and self._narrows_user:
+        if owner and self._narrows:
             try:
                 return self._get({**params, "users": owner})
             except CommandFailedError as failed:
-                if not _UNKNOWN_PARAMETER.search(failed.error.message):
+                if not _CANNOT_NARROW.search(failed.error.message):
                     raise
-                self._narrows_user = False
+                self._narrows = False
         return self._get(params)
 
     def _get(self, params: Mapping[str, str]) -> Mapping[str, Any]:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from gpumon.model.cluster import Job
+    from gpumon.model.frame import SourceError
 
 ENDED_STATES: Final = (
     "BOOT_FAIL",
@@ -39,6 +40,8 @@ class EndedList(NamedTuple):
 
     jobs: tuple[EndedJob, ...]
     unreadable: int
+    remarks: tuple[SourceError, ...] = ()
+    """What was complained about beside the records."""
 
     def within(self, since: float, at: float) -> EndedJobs:
         """The jobs that ended since then, the last first, as of the time of the answer."""

@@ -7,7 +7,7 @@ from gpumon.model.accounting import EndedJobs, EndedReport
 from gpumon.model.frame import Frame, SourceError
 from tests.unit.fleet.factories import queue
 
-QUEUE = queue((), ())
+QUEUE = Frame("slurm", "", 100.0, 0.0, {}, queue=queue([], []))
 GONE = SourceError("accounting", "slurmdbd cannot be reached")
 
 

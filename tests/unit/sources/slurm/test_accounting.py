@@ -282,6 +282,22 @@ def test_finding_nothing_is_no_error(restd):
     assert by_rest(restd, everyone=True).ended(3600) == EndedList((), 0)
 
 
+def test_a_complaint_beside_the_records_is_passed_on(restd):
+    restd.answers["jobs"] = told(jobs=JSON["jobs"], errors=[error("Half of it is missing", 9)])
+    (remark,) = by_rest(restd).ended(3600).remarks
+    assert "Half of it is missing" in remark.message
+
+
+def test_a_server_that_does_not_know_users_is_asked_for_all(restd):
+    asker = by_rest(restd)
+    refusal = told(500, errors=[error("Unknown Query field", 9000)])
+    whole = restd.answers["jobs"]
+    restd.answer_of = lambda path: refusal if "users" in path else whole
+    assert {ended.job.user for ended in asker.ended(3600).jobs} == {"alice"}
+    asker.ended(3600)
+    assert ["users" in path for path in paths(restd)] == [True, False, False]
+
+
 def test_a_dead_slurmdbd_is(restd):
     restd.answers["jobs"] = told(jobs=[], errors=[error("Failed connecting to slurmdbd", 7000)])
     with pytest.raises(CommandFailedError) as failed:
