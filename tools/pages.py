@@ -27,12 +27,16 @@ from gpumon.cli import main as gpumon
 from gpumon.detect import registry
 from gpumon.detect.contract import declaration_of, parameters
 from gpumon.model.fields import CATALOGUE, CLOCK_EVENT_REASONS, LABELS
+from gpumon.report.ended_columns import ENDED_COLUMNS
 from gpumon.report.field_columns import FIELD_COLUMNS
 from gpumon.report.gpu_columns import FLEET_COLUMNS
+from gpumon.report.group_columns import PARTITION_COLUMNS, USER_COLUMNS
 from gpumon.report.host_columns import FILESYSTEM_COLUMNS, JOB_USE_COLUMNS, PORT_COLUMNS
 from gpumon.report.job_columns import JOB_COLUMNS
 from gpumon.report.link_columns import LINK_COLUMNS, SLICE_COLUMNS
+from gpumon.report.pending_columns import PENDING_COLUMNS
 from gpumon.report.process_columns import PROCESS_COLUMNS
+from gpumon.report.reservation_columns import RESERVATION_COLUMNS
 from gpumon.tui.actions import keys_markdown
 from tools.hardware_tables import SHEET_HEAD, XID_HEAD, sheet_rows, xid_rows
 
@@ -200,6 +204,11 @@ BLOCKS: Final[dict[str, Callable[[], str]]] = {
     "clock events": clock_events,
     "reasons": reasons,
     "columns of jobs": lambda: columns(JOB_COLUMNS),
+    "columns of pending": lambda: columns(PENDING_COLUMNS),
+    "columns of ended": lambda: columns(ENDED_COLUMNS),
+    "columns of groups": lambda: columns(USER_COLUMNS),
+    "columns of partitions": lambda: columns(PARTITION_COLUMNS),
+    "columns of reservations": lambda: columns(RESERVATION_COLUMNS),
     "columns of gpus": lambda: columns(FLEET_COLUMNS),
     "columns of fields": lambda: columns(FIELD_COLUMNS),
     "columns of links": lambda: columns(LINK_COLUMNS),

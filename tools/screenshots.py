@@ -55,6 +55,11 @@ VIEWS: Final = (
     ("gpu-links", ("Enter", "Enter", "5")),
     ("node", ("Tab", "N")),
     ("gpus", ("Tab",)),
+    ("pending", ("3",)),
+    ("waiting-job", ("3", "j", "Enter")),
+    ("users", ("5",)),
+    ("partitions", ("7",)),
+    ("reservations", ("8",)),
     ("findings", ("f",)),
     ("help", ("?",)),
 )

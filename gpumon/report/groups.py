@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from gpumon.report.job_columns import LOW_RATIO
+from gpumon.report.reservation_columns import reservation_rows
 from gpumon.report.slurm_nodes import job_partitions, partition_nodes, partitions
 from gpumon.report.words import HOLDING_STATES
 
@@ -16,6 +17,16 @@ if TYPE_CHECKING:
     from gpumon.report.digest import Digest
 
 GroupKind = Literal["user", "account", "partition"]
+
+
+ScopeKind = Literal["user", "account", "partition", "reservation"]
+
+
+class Scope(NamedTuple):
+    """One group of jobs."""
+
+    kind: ScopeKind
+    name: str
 
 
 class Group(NamedTuple):
@@ -49,6 +60,15 @@ def name_in(kind: GroupKind, view: JobView) -> tuple[str, ...]:
     if kind == "account":
         return (view.job.account,)
     return job_partitions(view.job)
+
+
+def jobs_of(digest: Digest, scope: Scope) -> tuple[JobView, ...]:
+    """The jobs of a group; of a reservation those that ask for it or cross its start."""
+    if scope.kind == "reservation":
+        row = next((r for r in reservation_rows(digest) if r.reservation.name == scope.name), None)
+        return () if row is None else (*row.members, *row.crossing)
+    kind = scope.kind
+    return tuple(view for view in digest.tick.jobs if scope.name in name_in(kind, view))
 
 
 def groups(digest: Digest, kind: GroupKind) -> tuple[Group, ...]:

@@ -6,10 +6,9 @@ from math import inf
 from typing import TYPE_CHECKING, Final
 
 from gpumon.report import units
-from gpumon.report.columns import EMPTY_CELL, NO_VALUE, Cell, Column, SortKey, Tone
+from gpumon.report.columns import NO_VALUE, Cell, Column, SortKey, Tone
 from gpumon.report.gpu_cells import DUTY_DOC, duty_cell
 from gpumon.report.pending import expected_start, start_words
-from gpumon.report.queue_reasons import meaning_of
 from gpumon.report.words import has_ended, state_cell, verdict_cell
 
 if TYPE_CHECKING:
@@ -57,10 +56,6 @@ def age_s(digest: Digest, view: JobView) -> float | None:
     """Time since the job started, or since it was submitted while it waits."""
     since = view.job.submit_at if view.job.state == "PENDING" else view.job.start_at
     return None if since is None else max(0.0, digest.tick.at - since)
-
-
-def _waits(view: JobView) -> bool:
-    return view.job.state == "PENDING"
 
 
 def _tone(view: JobView) -> Tone:
@@ -309,16 +304,6 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         lambda d, v: Cell(start_words(d, v), Tone.DIM),
         lambda _d, v: None if (start := expected_start(v)) is None else (start,),
         "When the scheduler expects to start a waiting job.",
-    ),
-    Column(
-        "waits",
-        "WAITS: WHY",
-        22,
-        "left",
-        11,
-        lambda _d, v: Cell(meaning_of(v.job.reason).words, Tone.DIM) if _waits(v) else EMPTY_CELL,
-        lambda _d, v: (v.job.reason,) if _waits(v) else None,
-        "Why a job waits, in plain words.",
     ),
     Column(
         "name",

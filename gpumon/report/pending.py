@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.report import units
-from gpumon.report.pending_room import room_hints, time_hints
+from gpumon.report.pending_room import Hint, room_hints, time_hints
 from gpumon.report.queue_reasons import meaning_of
 from gpumon.report.slurm_nodes import job_partitions, partitions
 from gpumon.report.words import HOLDING_STATES, some_names
@@ -98,23 +98,36 @@ def moment_words(digest: Digest, at: float) -> str:
     return f"{clock}, in {units.short_duration(left)}" if left > 0 else f"{clock}"
 
 
-def hints(digest: Digest, view: JobView) -> tuple[str, ...]:
-    """What holds a waiting job back and what would let it start sooner, one sentence each."""
+def hints(digest: Digest, view: JobView) -> tuple[Hint, ...]:
+    """What holds a waiting job back and what would let it start sooner."""
     return digest.remembered(("hints", view.job.job_id), lambda: _hints(digest, view))
 
 
-def _hints(digest: Digest, view: JobView) -> tuple[str, ...]:
-    found = [
+def wait_words(digest: Digest, view: JobView) -> tuple[str, ...]:
+    """Why a job waits as Slurm says it and in plain words, then all its hints."""
+    reason, meaning = view.job.reason, meaning_of(view.job.reason)
+    said = f" ({reason})" if reason and meaning.words != reason else ""
+    return (
+        f"The job waits{said}: {meaning.words}.",
+        *(hint.text for hint in hints(digest, view)),
+    )
+
+
+def _hints(digest: Digest, view: JobView) -> tuple[Hint, ...]:
+    first = (
         *_dependencies(digest, view),
         *_begin(digest, view),
         *_partition(digest, view),
+    )
+    last = (*_place(digest, view), *_plan(digest, view))
+    advice = meaning_of(view.job.reason).advice
+    return (
+        *(Hint(text) for text in first),
         *time_hints(digest, view.job),
         *room_hints(digest, view.job),
-        *_place(digest, view),
-        *_plan(digest, view),
-    ]
-    advice = meaning_of(view.job.reason).advice
-    return (*found, advice) if advice else tuple(found)
+        *(Hint(text) for text in last),
+        *((Hint(advice),) if advice else ()),
+    )
 
 
 def _dependencies(digest: Digest, view: JobView) -> list[str]:

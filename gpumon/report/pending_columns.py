@@ -91,7 +91,7 @@ def _by_number(value: float | None) -> SortKey | None:
 
 def _hint(digest: Digest, view: JobView) -> Cell:
     found = hints(digest, view)
-    return Cell(found[0], Tone.DIM) if found else NO_VALUE
+    return Cell(found[0].brief or found[0].text, Tone.DIM) if found else NO_VALUE
 
 
 PENDING_COLUMNS: Final[tuple[Column[JobView], ...]] = (
@@ -104,7 +104,7 @@ PENDING_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         "job_id", "JOBID", 8, "left", 0,
         lambda _d, v: Cell(v.job.label),
         lambda _d, v: (float(v.job.job_id) if v.job.job_id.isdigit() else inf, v.job.label),
-        "Slurm's job id; an array task as 6_1.", 12,
+        "Slurm's job id; an array task as 6_1.", 16,
     ),
     Column(
         "user", "USER", 8, "left", 1,
@@ -150,13 +150,13 @@ PENDING_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         "Quality of service.", 10,
     ),
     Column(
-        "why", "WHY", 22, "left", 0,
+        "why", "WHY", 26, "left", 0,
         lambda _d, v: why_cell(v), lambda _d, v: (v.job.reason,),
         "Slurm's reason in plain words; ! where waiting alone does not help.", 36,
     ),
     Column(
         "hint", "WHAT HOLDS IT BACK", 30, "left", 5, _hint, None,
-        "The first of what is known about it; Enter shows all of it.", 110,
+        "The first of what is known about it; Enter shows all of it.", 100,
     ),
 )  # fmt: skip
 
@@ -178,4 +178,8 @@ def pending_summary(digest: Digest, width: int) -> list[Line]:
         parts.append(f"longest wait {units.short_duration(max(waits))}")
     reasons = Counter(meaning_of(view.job.reason).words for view in views).most_common()
     parts += [f"{words} {number}" for words, number in reasons[:MOST_REASONS]]
-    return paragraph(" · ".join(parts), width, Tone.DIM)
+    text = parts[0]
+    for part in parts[1:]:
+        if len(text) + len(part) + 3 <= width:
+            text += f" · {part}"
+    return paragraph(text, width, Tone.DIM)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpumon.report import units
 from gpumon.report.slurm_nodes import (
@@ -18,7 +18,16 @@ if TYPE_CHECKING:
     from gpumon.report.slurm_nodes import Room
 
 
-def room_hints(digest: Digest, job: Job) -> list[str]:
+class Hint(NamedTuple):
+    """One thing that holds a job back, or that would let it start sooner."""
+
+    text: str
+    """A sentence that stands alone."""
+    brief: str = ""
+    """The same for a column beside what the job asks for; empty: the sentence itself."""
+
+
+def room_hints(digest: Digest, job: Job) -> list[Hint]:
     """How what it asks for compares with what is free; nothing where either is not known."""
     rooms = candidates(digest, job)
     asked, nodes = job.gpu_count, job.node_count
@@ -29,20 +38,29 @@ def room_hints(digest: Digest, job: Job) -> list[str]:
     rest = "" if is_plain_constraint(job) or not job.features else ", its constraint not counted"
     if not nodes:
         free = sum(room.free or 0 for room in known)
-        return [f"asks for {_gpus(asked)}: {free} are free in {where}{rest}"]
+        brief = f"{free} GPUs are free in {where}{rest}"
+        return [Hint(f"asks for {_gpus(asked)}: {brief}", brief)]
     each = -(-asked // nodes)
     on = "on one node" if nodes == 1 else f"on {nodes} nodes, {each} on each"
-    ask = f"asks for {_gpus(asked)} {on}"
-    able = sum(1 for room in known if (room.gpus or 0) >= each)
+    brief = _compared(known, nodes, each, where) + rest
+    return [Hint(f"asks for {_gpus(asked)} {on}: {brief}", brief)]
+
+
+def _compared(rooms: list[Room], nodes: int, each: int, where: str) -> str:
+    """How many nodes have room for what is asked on each, now or ever."""
+    able = sum(1 for room in rooms if (room.gpus or 0) >= each)
     if able < nodes:
-        has = "no node" if not able else "1 node" if able == 1 else f"only {able} nodes"
-        return [f"{ask}: {has} of {where} that may be used has {each}{rest}"]
-    fitting = sum(1 for room in known if (room.free or 0) >= each)
+        has = "no node" if not able else "only 1 node" if able == 1 else f"only {able} nodes"
+        return f"{has} of {where} that may be used has {each} GPUs at all"
+    fitting = sum(1 for room in rooms if (room.free or 0) >= each)
     if fitting >= nodes:
         has = "1 node has" if fitting == 1 else f"{fitting} nodes have"
-        return [f"{ask}: {has} {each} free; what it lacks is something else than GPUs{rest}"]
-    has = "no node has" if not fitting else f"only {fitting} {'has' if fitting == 1 else 'have'}"
-    return [f"{ask}: {has} {each} free; {_free(known, each)}{rest}"]
+        return f"{has} {each} free: what it lacks is something else than GPUs"
+    if not any(room.free for room in rooms):
+        return f"no GPU of {where} is free"
+    if not fitting:
+        return f"no node has {each} free, {_free(rooms, each)}"
+    return f"only {fitting} {'has' if fitting == 1 else 'have'} {each} free, {_free(rooms, each)}"
 
 
 def _gpus(count: int) -> str:
@@ -59,7 +77,7 @@ def _free(rooms: list[Room], each: int) -> str:
     return f"{count} node{'s have' if count != 1 else ' has'} {largest} free"
 
 
-def time_hints(digest: Digest, job: Job) -> list[str]:
+def time_hints(digest: Digest, job: Job) -> list[Hint]:
     """Reservations to come that its time limit runs into."""
     if job.time_limit_s is None:
         return []
@@ -76,9 +94,8 @@ def time_hints(digest: Digest, job: Job) -> list[str]:
         what = "maintenance" if reservation.is_maintenance else "reservation"
         asked = units.short_duration(job.time_limit_s)
         left = units.short_duration(start - at)
-        found.append(
-            f"time limit {asked} crosses the {what} {reservation.name} at "
-            f"{units.clock_time(start)} on {len(taken)} of {len(nodes)} nodes: "
-            f"a limit under {left} would end before it"
-        )
+        text = f"time limit {asked} crosses the {what} {reservation.name} at "
+        text += f"{units.clock_time(start)} on {len(taken)} of {len(nodes)} nodes: "
+        text += f"a limit under {left} would end before it"
+        found.append(Hint(text, f"crosses {what}: a limit under {left} would not"))
     return found

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from gpumon.report.columns import Tone
 from gpumon.report.entities import moment, number
 from gpumon.report.groups import partition_rows
+from gpumon.report.passages import paragraph
 from gpumon.report.pending import hints, place_of
 from gpumon.report.queue_reasons import meaning_of
 from gpumon.report.reservation_columns import reservation_rows
-from gpumon.report.words import HOLDING_STATES
+from gpumon.report.words import some_names
 
 if TYPE_CHECKING:
-    from gpumon.model.cluster import Job, JobView, Process, SlurmNode
+    from gpumon.model.cluster import Job, JobView, SlurmNode
+    from gpumon.report.columns import Line
     from gpumon.report.digest import Digest
     from gpumon.report.groups import PartitionRow
     from gpumon.report.reservation_columns import ReservationRow
@@ -58,7 +61,7 @@ def waiting(digest: Digest, view: JobView) -> dict[str, Any] | None:
         "position": place.position if place else None,
         "position_of": place.of if place else None,
         "gpus_before": place.gpus_before if place else None,
-        "hints": list(hints(digest, view)),
+        "hints": [hint.text for hint in hints(digest, view)],
     }
 
 
@@ -139,28 +142,15 @@ def _reservation(row: ReservationRow) -> dict[str, Any]:
     }
 
 
-def strays(digest: Digest) -> tuple[Process, ...]:
-    """Processes on GPUs that no job holds.
-
-    Where a job holds GPUs of a node that nobody can name, nothing is claimed of that node, and
-    without a queue nothing at all.
-    """
-    tick = digest.tick
-    if tick.queue_at is None:
-        return ()
-    unclear = {
-        node
-        for view in tick.jobs
-        if view.gpus_unknown and view.job.state in HOLDING_STATES
-        for node in view.job.nodes
-    }
-    held = digest.job_by_gpu
-    found: dict[tuple[str, int], Process] = {}
-    for gpu in tick.gpus.values():
-        if gpu.uuid in held or gpu.is_stale or gpu.node in unclear:
-            continue
-        found.update(((process.node, process.pid), process) for process in gpu.processes)
-    return tuple(found.values())
+def stray_lines(digest: Digest, width: int) -> list[Line]:
+    """How many processes are on GPUs that no job holds, and which; nothing where there are none."""
+    found = digest.tick.strays
+    if not found:
+        return []
+    names = tuple(f"{p.node} {p.name or 'pid'} {p.pid}" for p in found)
+    count = "1 process is" if len(found) == 1 else f"{len(found)} processes are"
+    text = f"{count} on GPUs that no job holds: {some_names(names, 3)}"
+    return paragraph(text, width, Tone.WARN, "! ", "  ")
 
 
 def stray_processes(digest: Digest) -> list[dict[str, Any]]:
@@ -174,5 +164,5 @@ def stray_processes(digest: Digest) -> list[dict[str, Any]]:
             "job_id": process.job_id,
             "gpu_uuids": list(process.gpu_uuids),
         }
-        for process in strays(digest)
+        for process in digest.tick.strays
     ]

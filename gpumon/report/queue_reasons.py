@@ -31,56 +31,56 @@ REASONS: Final = {
     "None": Meaning("not looked at yet"),
     "Dependency": Meaning("waits for another job"),
     "DependencyNeverSatisfied": Meaning(
-        "waits for a job that failed", "cancel it, or run that job again", True
+        "its dependency failed", "cancel it, or run that job again", True
     ),
-    "BeginTime": Meaning("its begin time is to come"),
+    "BeginTime": Meaning("begin time to come"),
     "JobHeldUser": Meaning("held by its owner", "scontrol release lets it go", True),
-    "JobHeldAdmin": Meaning("held by an administrator", "ask the administrators", True),
+    "JobHeldAdmin": Meaning("held by administrators", "ask the administrators", True),
     "JobHoldMaxRequeue": Meaning(
         "held: requeued too often", "read its output, then scontrol release", True
     ),
     "JobArrayTaskLimit": Meaning(
-        "enough tasks of its array run", "the number after % in --array sets how many"
+        "array's task limit reached", "a larger number after % in --array lets more tasks run"
     ),
-    "Reservation": Meaning("its reservation has not begun"),
+    "Reservation": Meaning("reservation not begun yet"),
     "ReservationDeleted": Meaning(
         "its reservation is gone", "scontrol update clears or changes the reservation", True
     ),
     "ReqNodeNotAvail": Meaning(
-        "nodes it needs are not available",
+        "its nodes not available",
         "they are in use, reserved or down: a shorter time limit may end before a reservation",
     ),
     "NodeDown": Meaning("a node it needs is down", "ask for other nodes, or wait for repair"),
     "PartitionDown": Meaning("its partition is down", "ask for another partition"),
     "PartitionInactive": Meaning("its partition is inactive", "ask for another partition"),
     "PartitionNodeLimit": Meaning(
-        "number of nodes not allowed here",
+        "node count not allowed",
         "ask for as many nodes as the partition allows; the nodes may also be down",
     ),
-    "PartitionTimeLimit": Meaning("time limit above the partition's", "ask for less time", True),
-    "PartitionConfig": Meaning("breaks a limit of its partition", "scontrol show partition", True),
+    "PartitionTimeLimit": Meaning("limit above partition's", "ask for less time", True),
+    "PartitionConfig": Meaning("breaks a partition limit", "scontrol show partition", True),
     "BadConstraints": Meaning("can never be met", "change what it asks for", True),
-    "Constraints": Meaning("no node meets its constraints now"),
+    "Constraints": Meaning("no node meets constraints"),
     "Licenses": Meaning("waits for a license"),
     "AccountNotAllowed": Meaning(
-        "account not allowed in partition", "use another account or partition", True
+        "account not allowed here", "use another account or partition", True
     ),
     "InvalidAccount": Meaning("its account is not valid", "use another account", True),
     "InvalidQOS": Meaning("its QOS is not valid", "use another QOS", True),
     "QOSNotAllowed": Meaning("QOS not allowed here", "use another QOS or partition", True),
-    "QOSUsageThreshold": Meaning("use is below what its QOS asks for"),
+    "QOSUsageThreshold": Meaning("used too little for QOS"),
     "DeadLine": Meaning("cannot meet its deadline", "move the deadline", True),
     "Prolog": Meaning("its prolog still runs"),
-    "Cleaning": Meaning("its last run is being cleaned up"),
-    "SchedDefer": Meaning("immediate start is switched off"),
-    "FedJobLock": Meaning("clusters of the federation agree"),
-    "BurstBufferStageIn": Meaning("its data is being staged in"),
-    "BurstBufferResources": Meaning("no room in the burst buffer"),
+    "Cleaning": Meaning("last run being cleaned up"),
+    "SchedDefer": Meaning("no immediate starts here"),
+    "FedJobLock": Meaning("federation must agree"),
+    "BurstBufferStageIn": Meaning("data being staged in"),
+    "BurstBufferResources": Meaning("burst buffer is full"),
     "BurstBufferOperation": Meaning("the burst buffer failed", "ask the administrators", True),
     "JobLaunchFailure": Meaning(
         "could not be launched", "check paths and file systems, then scontrol release", True
     ),
-    "SystemFailure": Meaning("Slurm or a file system failed", "ask the administrators"),
+    "SystemFailure": Meaning("a system failed", "ask the administrators"),
     "AccountingPolicy": Meaning("at a limit", _LIMITS_COMMAND),
     "MaxMemPerLimit": Meaning(
         "memory above the limit", "ask for less memory per CPU or node", True
@@ -108,7 +108,7 @@ _WHAT: Final = {
     "CPU": "CPUs",
     "Cpu": "CPUs",
     "Energy": "energy",
-    "GRES": "GPUs",
+    "GRES": "GRES",
     "SubmitJob": "submitted jobs",
     "SubmitJobs": "submitted jobs",
     "Jobs": "running jobs",
@@ -146,9 +146,7 @@ def _limit(found: re.Match[str]) -> Meaning:
     who, what = found["who"], _WHAT[found["what"]]
     owner = "account" if who.startswith("Assoc") else "QOS"
     scope = _SCOPE.get(found["scope"] or "", "")
-    how = {"Minutes": " minutes", "RunMinutes": " minutes of running jobs"}.get(
-        found["how"] or "", ""
-    )
+    how = {"Minutes": " minutes", "RunMinutes": " run minutes"}.get(found["how"] or "", "")
     if who == "QOSMin":
         return Meaning(f"{owner} minimum: {what}", f"ask for more {what}", True)
     words = f"{owner} limit: {what}{how}{scope}"
@@ -156,4 +154,5 @@ def _limit(found: re.Match[str]) -> Meaning:
         return Meaning(words, f"ask for less; {_LIMITS_COMMAND}", True)
     if how == " minutes":
         return Meaning(words, f"the budget is spent; {_LIMITS_COMMAND}")
-    return Meaning(words, f"it starts when running jobs end; {_LIMITS_COMMAND}")
+    counted = "GRES counts GPUs and the like; " if what == "GRES" else ""
+    return Meaning(words, f"{counted}it starts when running jobs end; {_LIMITS_COMMAND}")

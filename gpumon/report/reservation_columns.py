@@ -53,7 +53,8 @@ def _crossing(digest: Digest, reservation: Reservation) -> tuple[JobView, ...]:
         if job.reservation == reservation.name:
             continue
         if job.state in HOLDING_STATES:
-            crosses = job.end_at is not None and job.end_at > start and nodes & set(job.nodes)
+            late = job.end_at is not None and job.end_at > start
+            crosses = late and not nodes.isdisjoint(job.nodes)
         elif job.state == "PENDING" and job.time_limit_s is not None:
             late = max(at, job.start_at or at) + job.time_limit_s > start
             rooms = candidates(digest, job) if late else ()

@@ -77,9 +77,9 @@ def reservations(digest: Digest) -> tuple[Reservation, ...]:
 
 def partition_nodes(digest: Digest, names: Iterable[str]) -> tuple[Room, ...]:
     """The nodes of some partitions, each once; empty where nothing says which these are."""
-    return digest.remembered(
-        ("nodes of", ",".join(names := tuple(names))), lambda: _partition_nodes(digest, names)
-    )
+    wanted = tuple(names)
+    kind = ("nodes of", ",".join(wanted))
+    return digest.remembered(kind, lambda: _partition_nodes(digest, wanted))
 
 
 def _partition_nodes(digest: Digest, names: tuple[str, ...]) -> tuple[Room, ...]:

@@ -6,13 +6,38 @@ from typing import Final, Literal, NamedTuple
 
 from textual.binding import Binding
 
-ViewName = Literal["jobs", "gpus", "job", "gpu", "node", "page"]
+ViewName = Literal[
+    "jobs",
+    "gpus",
+    "pending",
+    "ended",
+    "users",
+    "accounts",
+    "partitions",
+    "reservations",
+    "job",
+    "gpu",
+    "node",
+    "page",
+]
 
-TABLES: Final[frozenset[ViewName]] = frozenset({"jobs", "gpus", "job"})
+ROOTS: Final[tuple[ViewName, ...]] = (
+    "jobs",
+    "gpus",
+    "pending",
+    "ended",
+    "users",
+    "accounts",
+    "partitions",
+    "reservations",
+)
+"""The views of the whole fleet, in the order of Tab and of their digits."""
+
+FLEET: Final[frozenset[ViewName]] = frozenset(ROOTS)
+TABLES: Final[frozenset[ViewName]] = FLEET | {"job"}
 SECTIONED: Final[frozenset[ViewName]] = frozenset({"gpu", "node"})
 MAIN: Final[frozenset[ViewName]] = TABLES | SECTIONED
 EVERYWHERE: Final[frozenset[ViewName]] = MAIN | {"page"}
-FLEET: Final[frozenset[ViewName]] = frozenset({"jobs", "gpus"})
 
 
 class Action(NamedTuple):
@@ -38,7 +63,8 @@ ACTIONS: Final = (
         ("enter", "right", "l"),
         "Enter",
         "open",
-        "Open what the cursor is on: a job, a GPU, a silent node; on a GPU, the job that holds it.",
+        "Open what the cursor is on: a job, a GPU, a silent node, the jobs of a user, an account, "
+        "a partition or a reservation; on a GPU, the job that holds it.",
         MAIN,
     ),
     Action(
@@ -54,9 +80,27 @@ ACTIONS: Final = (
         "switch",
         ("tab", "n"),
         "Tab",
-        "jobs/GPUs",
-        "Switch between the jobs and the GPUs by node.",
+        "view",
+        f"To the next view: {', '.join(ROOTS)}.",
         FLEET,
+    ),
+    Action("switch_back", ("shift+tab",), "⇧Tab", "", "To the view before.", FLEET),
+    Action(
+        "view",
+        tuple(str(number + 1) for number in range(len(ROOTS))),
+        f"1 … {len(ROOTS)}",
+        "",
+        "To the view with this number, in the order of Tab.",
+        FLEET,
+        is_told_key=True,
+    ),
+    Action(
+        "command",
+        ("colon",),
+        ":",
+        "go to",
+        "Go to anything by name, Tab completes: :pending, :node gpu01, :job 123, :user ada.",
+        EVERYWHERE,
     ),
     Action(
         "node",
@@ -64,7 +108,7 @@ ACTIONS: Final = (
         "N",
         "node",
         "Open the node of what the cursor is on: host, GPUs, ports, file systems, jobs.",
-        MAIN - {"jobs", "node"},
+        frozenset({"gpus", "job", "gpu"}),
     ),
     Action(
         "next_section",
@@ -160,6 +204,7 @@ _FOOTER: Final = (
     "back",
     "switch",
     "filter",
+    "command",
     "next_section",
     "node",
     "findings",
@@ -179,6 +224,12 @@ def footer_of(view: ViewName) -> tuple[Action, ...]:
 _NAMES: Final = {
     "jobs": "jobs",
     "gpus": "GPUs",
+    "pending": "pending",
+    "ended": "ended",
+    "users": "users",
+    "accounts": "accounts",
+    "partitions": "partitions",
+    "reservations": "reservations",
     "job": "one job",
     "gpu": "one GPU",
     "node": "one node",
@@ -186,15 +237,19 @@ _NAMES: Final = {
 }
 
 
+def _places(views: frozenset[ViewName]) -> list[str]:
+    """Names of views; all of the fleet's as one."""
+    is_whole = views >= FLEET
+    names = ["tables of the fleet"] if is_whole else []
+    skip = FLEET if is_whole else frozenset()
+    return names + [name for view, name in _NAMES.items() if view in views - skip]
+
+
 def keys_markdown() -> str:
     """The table of keys for the documentation, GitHub-flavoured Markdown."""
     lines = ["| key | does | where |", "|---|---|---|"]
     for action in ACTIONS:
-        where = (
-            "everywhere"
-            if action.views == EVERYWHERE
-            else ", ".join(name for view, name in _NAMES.items() if view in action.views)
-        )
+        where = "everywhere" if action.views == EVERYWHERE else ", ".join(_places(action.views))
         keys = " ".join(f"`{key}`" for key in action.shown.split())
         lines.append(f"| {keys} | {action.doc} | {where} |")
     return "\n".join(lines) + "\n"

@@ -14,7 +14,6 @@ from textual.message import Message
 
 from gpumon.report.columns import fit
 from gpumon.report.digest import Digest
-from gpumon.tui.screens.gpus import GpusView
 from gpumon.tui.screens.jobs import JobsView
 from gpumon.tui.screens.view import View
 from gpumon.tui.status import Mood
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 
     from gpumon.model.tick import Tick
     from gpumon.sources.source import Wish
+    from gpumon.tui.actions import ViewName
 
 SILENT_PERIODS: Final = 3.0
 """Periods without a tick after which the status line says so."""
@@ -159,7 +159,7 @@ class GpumonApp(App[int]):
         """Without any queue the GPUs are what there is to see."""
         has_queue = tick.queue_at is not None or any("slurm" in t.url for t in tick.targets)
         if not tick.jobs and not has_queue and tick.gpus and isinstance(self.screen, JobsView):
-            self.show_gpus()
+            self.go("gpus")
 
     def show_newest(self) -> None:
         """Hand the newest tick to the view on top."""
@@ -213,13 +213,21 @@ class GpumonApp(App[int]):
         for widget in self.screen.walk_children():
             widget.refresh()
 
-    def show_gpus(self) -> None:
-        """Lay the GPUs over the jobs, which stay as they are below."""
-        self.push_screen(GpusView())
+    def go(self, view: ViewName) -> None:
+        """Show a view of the whole fleet; the jobs lie below everything and stay as they are."""
+        from gpumon.tui.screens.roots import root_view
 
-    def show_jobs(self) -> None:
-        """Back to the jobs, which lie below everything."""
-        self.pop_screen()
+        made = root_view(view)
+        with self.batch_update():
+            while len(self.screen_stack) > 2:
+                self.pop_screen()
+            if made is None:
+                if len(self.screen_stack) > 1:
+                    self.pop_screen()
+            elif len(self.screen_stack) > 1:
+                self.switch_screen(made)
+            else:
+                self.push_screen(made)
 
     # Failure
 

@@ -57,8 +57,10 @@ def status_line(tick: Tick | None, mood: Mood, width: int) -> Line:
     parts += _target_parts(tick)
     if tick.queue_at is not None:
         age_s = tick.at - tick.queue_at
-        tone = Tone.WARN if age_s > QUEUE_OLD_S else Tone.DIM
-        parts.append(Cell(f"queue {units.short_duration(age_s)} old", tone))
+        is_old = age_s > QUEUE_OLD_S
+        words = f"! queue stale {units.short_duration(age_s)}"
+        fresh = f"queue {units.short_duration(age_s)} old"
+        parts.append(Cell(words, Tone.WARN) if is_old else Cell(fresh, Tone.DIM))
     late = tick.lateness_s > max(0.5, tick.period_s / 2)
     parts.append(Cell(f"every {tick.period_s:g}s", Tone.DIM))
     parts.append(Cell(f"late {tick.lateness_s:.1f}s", Tone.WARN if late else Tone.DIM))

@@ -4,19 +4,30 @@ from __future__ import annotations
 
 import pytest
 
-from gpumon.tui.actions import ACTIONS, actions_of, bindings_of, footer_of, keys_markdown
+from gpumon.tui.actions import ACTIONS, ROOTS, actions_of, bindings_of, footer_of, keys_markdown
+from gpumon.tui.screens.ended import EndedView
 from gpumon.tui.screens.gpu import GpuScreen
 from gpumon.tui.screens.gpus import GpusView
+from gpumon.tui.screens.groups import AccountsView, UsersView
 from gpumon.tui.screens.job import JobScreen
 from gpumon.tui.screens.jobs import JobsView
 from gpumon.tui.screens.node import NodeScreen
 from gpumon.tui.screens.page import Page
+from gpumon.tui.screens.partitions import PartitionsView
+from gpumon.tui.screens.pending import PendingView
+from gpumon.tui.screens.reservations import ReservationsView
 from tests.machines import machine
 from tests.ticks import fleet, job_with_gpus, tick
 
 VIEWS = {
     "jobs": JobsView,
     "gpus": GpusView,
+    "pending": PendingView,
+    "ended": EndedView,
+    "users": UsersView,
+    "accounts": AccountsView,
+    "partitions": PartitionsView,
+    "reservations": ReservationsView,
     "job": JobScreen,
     "gpu": GpuScreen,
     "node": NodeScreen,
@@ -114,13 +125,75 @@ async def test_back_goes_up_one_level_and_stays_at_the_root(stage, key):
 
 
 @pytest.mark.parametrize("key", KEYS["switch"])
-async def test_switch_between_jobs_and_gpus(stage, key):
+async def test_switch_goes_through_all_views_and_back_to_the_jobs(stage, key):
     async with stage(fleet()) as s:
-        await s.press("j", key)
-        assert isinstance(s.app.screen, GpusView)
-        await s.press(key)
-        assert isinstance(s.app.screen, JobsView)
+        await s.press("j")
+        for view in (*ROOTS[1:], ROOTS[0]):
+            await s.press(key)
+            assert type(s.app.screen) is VIEWS[view]
+            assert len(s.app.screen_stack) == (1 if view == "jobs" else 2)
         assert s.cursor_line().startswith(" 4690")
+
+
+@pytest.mark.parametrize("key", KEYS["switch_back"])
+async def test_switch_back_goes_the_other_way_round(stage, key):
+    async with stage(fleet()) as s:
+        for view in reversed(ROOTS):
+            await s.press(key)
+            assert type(s.app.screen) is VIEWS[view]
+
+
+@pytest.mark.parametrize(("key", "view"), list(zip(KEYS["view"], ROOTS, strict=True)))
+async def test_a_digit_goes_to_its_view(stage, key, view):
+    async with stage(fleet()) as s:
+        await s.press("tab", key)
+        assert type(s.app.screen) is VIEWS[view]
+        assert s.lines[0].split()[2] == view
+
+
+async def test_a_command_goes_anywhere_and_back_returns(stage):
+    async with stage(fleet()) as s:
+        await s.press("colon", *"pend", "enter")
+        assert "› pending" in s.lines[0]
+        await s.press("colon", *"node gpu02", "enter")
+        assert "pending › node gpu02" in s.lines[0]
+        await s.press("escape", "colon", *"job 4711", "enter")
+        assert "pending › 4711 finetune" in s.lines[0]
+        await s.press("colon", *"edsger", "enter")
+        assert "users › edsger" in s.lines[0]
+        await s.press("colon", *"gpu gpu01:3", "enter")
+        assert isinstance(s.app.screen, GpuScreen)
+        await s.press("colon", *"jobs", "enter")
+        assert len(s.app.screen_stack) == 1
+        await s.press("colon", *"findings", "enter")
+        assert "Detectors" in s.text
+
+
+async def test_a_command_is_completed_and_its_choices_are_shown(stage):
+    async with stage(fleet()) as s:
+        await s.press("colon")
+        assert s.lines[-2].split()[:3] == ["jobs", "gpus", "pending"]
+        await s.press(*"us", "tab")
+        assert s.lines[-2].split() == ["users", "user"]
+        await s.press("space")
+        assert s.lines[-2].split()[:4] == ["user", "ada", "user", "barbara"]
+        await s.press(*"gr", "tab", "enter")
+        assert "users › grace" in s.lines[0]
+        assert "4711" in s.text
+        assert "4690" not in s.text
+
+
+async def test_a_command_that_leads_nowhere_says_why_and_escape_leaves_it(stage):
+    async with stage(fleet()) as s:
+        await s.press("colon", *"node zzz", "enter")
+        assert "✗ no node is called “zzz”" in s.lines[-2]
+        await s.press("backspace")
+        assert "✗" not in s.lines[-2]
+        await s.press("escape")
+        assert isinstance(s.app.screen, JobsView)
+        assert "queue 12s old" in s.lines[-2]
+        await s.press("colon", "enter")
+        assert "nothing typed" in s.lines[-2]
 
 
 async def test_filter_as_one_types(stage):
@@ -205,7 +278,7 @@ async def test_pause_freezes_the_picture_and_says_so(stage, key):
         assert "PAUSED at" in s.lines[-2]
         await s.give(tick())
         assert "4711" in s.text
-        await s.press("enter", "escape", "tab", "tab")
+        await s.press("enter", "escape", "tab", "1")
         assert "4711" in s.text
         await s.press(key)
         assert "The queue lists no jobs." in s.text

@@ -50,7 +50,7 @@ async def test_wide_terminals_show_what_narrow_ones_drop(stage):
 async def test_jobs_empty_queue(stage):
     async with stage(tick()) as s:
         assert "The queue lists no jobs." in s.text
-        assert "Tab shows the GPUs" in s.text
+        assert "Tab shows the other views" in s.text
 
 
 async def test_jobs_failed(stage):

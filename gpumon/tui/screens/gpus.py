@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from gpumon.report.columns import Tone
 from gpumon.report.gpu_columns import FLEET_COLUMNS, fleet_order, fleet_search_text
 from gpumon.report.passages import paragraph
+from gpumon.report.queue_part import stray_lines
 from gpumon.report.words import some_names
 from gpumon.tui.actions import bindings_of
-from gpumon.tui.screens.table_view import TableView
+from gpumon.tui.screens.fleet_view import FleetView
 from gpumon.tui.widgets.grid import Plan
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from gpumon.report.digest import Digest, GpuRow
 
 
-class GpusView(TableView["GpuRow"]):
+class GpusView(FleetView["GpuRow"]):
     """One line per GPU, and one per node that shows none."""
 
     view = "gpus"
@@ -27,23 +28,20 @@ class GpusView(TableView["GpuRow"]):
     noun = "GPUs"
     plan = Plan(FLEET_COLUMNS, lambda row: row.key, fleet_order, fleet_search_text)
 
-    def trail(self) -> tuple[str, ...]:
-        """The other root."""
-        return ("GPUs",)
-
     def rows(self, digest: Digest) -> Sequence[GpuRow]:
         """GPUs and silent nodes."""
         return digest.gpu_rows
 
     def head_lines(self, digest: Digest, width: int) -> list[Line]:
-        """Only when nodes have gone silent."""
+        """Only when nodes have gone silent, or processes run where no job does."""
+        lines = super().head_lines(digest, width)
         silent = tuple(node.name for node in digest.tick.nodes.values() if node.is_stale)
-        if not silent:
-            return []
-        count = len(silent)
-        text = f"stale: {count} node{'s' if count > 1 else ''} no longer answer"
-        text += f"{'' if count > 1 else 's'}: {some_names(silent)}"
-        return paragraph(text, width, Tone.WARN, "! ", "  ")
+        if silent:
+            count = len(silent)
+            text = f"stale: {count} node{'s' if count > 1 else ''} no longer answer"
+            text += f"{'' if count > 1 else 's'}: {some_names(silent)}"
+            lines += paragraph(text, width, Tone.WARN, "! ", "  ")
+        return lines + stray_lines(digest, width)
 
     def empty_words(self, _digest: Digest) -> tuple[str, ...]:
         """No GPU anywhere."""
@@ -69,14 +67,10 @@ class GpusView(TableView["GpuRow"]):
             return
         from gpumon.tui.screens.gpu import GpuScreen
 
-        self.app.push_screen(GpuScreen(row.gpu.uuid, ("GPUs",)))
+        self.app.push_screen(GpuScreen(row.gpu.uuid, self.trail()))
 
     def action_node(self) -> None:
         """The node of the row."""
         row = self.grid.current
         if row is not None:
             self.open_node(row.node.name)
-
-    def action_switch(self) -> None:
-        """To the jobs."""
-        self.gpumon.show_jobs()

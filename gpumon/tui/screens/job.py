@@ -14,6 +14,7 @@ from gpumon.report.passages import (
     paragraph,
     unknown_gpus,
 )
+from gpumon.report.pending import wait_words
 from gpumon.sources.source import Wish
 from gpumon.tui.actions import bindings_of
 from gpumon.tui.screens.table_view import TableView
@@ -34,8 +35,9 @@ class JobScreen(TableView["RankRow"]):
     noun = "lines"
     plan = Plan(RANK_COLUMNS, lambda row: row.key, rank_order, rank_search_text)
 
-    def __init__(self, job_id: str, label: str) -> None:
+    def __init__(self, job_id: str, label: str, came_from: tuple[str, ...] = ("jobs",)) -> None:
         super().__init__()
+        self._came_from = came_from
         self.job_id = job_id
         self.label = label
 
@@ -51,9 +53,9 @@ class JobScreen(TableView["RankRow"]):
         self.gpumon.wish(Wish())
 
     def trail(self) -> tuple[str, ...]:
-        """Jobs, then this one."""
+        """Where one came from, then this one."""
         view = self.digest.tick.job(self.job_id) if self.digest else None
-        return ("jobs", f"{self.label} {view.job.name}" if view else self.label)
+        return (*self._came_from, f"{self.label} {view.job.name}" if view else self.label)
 
     def rows(self, digest: Digest) -> Sequence[RankRow]:
         """The job's ranks and GPUs; nothing once it has left the queue."""
@@ -85,8 +87,7 @@ class JobScreen(TableView["RankRow"]):
                 "Esc goes back to the jobs.",
             )
         if view.job.state == "PENDING":
-            reason = f": {view.job.reason}" if view.job.reason else ""
-            return (f"The job waits{reason}.", "It holds no GPUs yet.")
+            return wait_words(digest, view)
         if view.job.gpu_count == 0:
             return ("The job holds no GPUs.",)
         return (

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual.screen import Screen
 
-from gpumon.tui.actions import footer_of
-from gpumon.tui.status import crumb_line, status_line
+from gpumon.report.columns import Cell, Tone, fit
+from gpumon.tui import palette
+from gpumon.tui.actions import ROOTS, footer_of
+from gpumon.tui.status import crumb_line, join_fitting, status_line
 from gpumon.tui.widgets.lines import KeyBar, Lines
 
 if TYPE_CHECKING:
@@ -18,7 +20,9 @@ if TYPE_CHECKING:
     from textual.events import Resize
     from textual.widget import Widget
 
+    from gpumon.report.columns import Line
     from gpumon.report.digest import Digest
+    from gpumon.report.groups import ScopeKind
     from gpumon.tui.actions import Action, ViewName
     from gpumon.tui.app import GpumonApp
     from gpumon.tui.widgets.prompt import Prompt
@@ -120,7 +124,21 @@ class View(Screen[None]):
         if needle := self.needle():
             right = f"/{needle}  {right}"
         self.crumbs.show_lines([crumb_line(self.gpumon.name_shown, self.trail(), right, width)])
-        self.status.show_lines([status_line(tick, self.gpumon.mood, width)])
+        command = self._command_line(width)
+        status = status_line(tick, self.gpumon.mood, width) if command is None else command
+        self.status.show_lines([status])
+
+    def _command_line(self, width: int) -> Line | None:
+        """In place of the status while a command is typed: its completions, or what is wrong."""
+        from gpumon.tui.widgets.prompt import CommandPrompt
+
+        prompt = self._prompt
+        if not isinstance(prompt, CommandPrompt):
+            return None
+        if prompt.trouble:
+            return (Cell(fit(f" ✗ {prompt.trouble}", width), Tone.BAD),)
+        found = palette.completions(prompt.value, self.digest)
+        return join_fitting([Cell(text, Tone.INFO) for text in found], width, "  ")
 
     # Actions that all views share
 
@@ -191,22 +209,91 @@ class View(Screen[None]):
 
         if self._prompt is not None:
             return
-        self._prompt = Prompt(self.needle(), "text to look for: Enter keeps it, Esc drops it")
-        await self.mount(self._prompt, before=self.status)
-        self._prompt.focus()
+        prompt = Prompt(self.needle(), "text to look for: Enter keeps it, Esc drops it")
+        await self._ask(prompt)
+
+    async def action_command(self) -> None:
+        """Ask where to go."""
+        from gpumon.tui.widgets.prompt import CommandPrompt
+
+        if self._prompt is None:
+            await self._ask(CommandPrompt())
+            self.draw_frame()
+
+    async def _ask(self, prompt: Prompt) -> None:
+        self._prompt = prompt
+        await self.mount(prompt, before=self.status)
+        prompt.focus()
 
     def on_input_changed(self, event: Prompt.Changed) -> None:
-        """Filter while the user types."""
-        self.apply_needle(event.value)
+        """Filter, or show how a command goes on, while the user types."""
+        from gpumon.tui.widgets.prompt import CommandPrompt
+
+        if isinstance(event.input, CommandPrompt):
+            event.input.trouble = ""
+        else:
+            self.apply_needle(event.value)
         self.draw_frame()
 
+    def on_command_prompt_completion_wanted(self) -> None:
+        """Write the rest of what was begun."""
+        if self._prompt is not None:
+            self._prompt.value = palette.completed(self._prompt.value, self.digest)
+            self._prompt.cursor_position = len(self._prompt.value)
+
     async def on_prompt_left(self, message: Prompt.Left) -> None:
-        """Close the prompt."""
-        if self._prompt is None:
+        """Close the prompt, and go where a command leads; one that leads nowhere stays."""
+        from gpumon.tui.widgets.prompt import CommandPrompt
+
+        prompt = self._prompt
+        if prompt is None:
             return
-        prompt, self._prompt = self._prompt, None
-        if message.is_dropped:
+        destination = None
+        if isinstance(prompt, CommandPrompt):
+            if not message.is_dropped:
+                try:
+                    destination = palette.understood(prompt.value, self.digest)
+                except palette.UnknownCommandError as error:
+                    prompt.trouble = str(error)
+                    self.draw_frame()
+                    return
+        elif message.is_dropped:
             self.apply_needle("")
+        self._prompt = None
         self.query_one("#body").focus()
         await prompt.remove()
         self.draw_frame()
+        if destination is not None:
+            self.go_to(destination)
+
+    def go_to(self, destination: palette.Destination) -> None:
+        """Show what a command names."""
+        kind, name = destination
+        if kind in ROOTS:
+            self.gpumon.go(next(root for root in ROOTS if root == kind))
+        elif kind in palette.PAGES:
+            getattr(self, f"action_{kind}")()
+        elif kind == "job":
+            self._open_job(name)
+        elif kind == "node":
+            self.open_node(name)
+        elif kind == "gpu":
+            from gpumon.tui.screens.gpu import GpuScreen
+
+            self.app.push_screen(GpuScreen(name, self.trail()))
+        else:
+            self.open_group(next(scope for scope in palette.SCOPES if scope == kind), name)
+
+    def _open_job(self, job_id: str) -> None:
+        from gpumon.tui.screens.job import JobScreen
+
+        view = self.digest.tick.job(job_id) if self.digest else None
+        if view is not None:
+            self.app.push_screen(JobScreen(job_id, view.job.label, self.trail()))
+
+    def open_group(self, kind: ScopeKind, name: str) -> None:
+        """The jobs of a user, account, partition or reservation."""
+        from gpumon.report.groups import Scope
+        from gpumon.tui.screens.jobs import JobsView
+
+        self.app.push_screen(JobsView(Scope(kind, name)))

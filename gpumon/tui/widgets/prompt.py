@@ -38,3 +38,21 @@ class Prompt(Input):
         """Leave with the filter as it is."""
         event.stop()
         self.post_message(self.Left(is_dropped=False))
+
+
+class CommandPrompt(Prompt):
+    """Takes a command: Enter runs it, Tab completes it, Esc leaves."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [("tab", "complete", "complete")]
+
+    class CompletionWanted(Message):
+        """The user asks for the rest of what was begun."""
+
+    def __init__(self) -> None:
+        super().__init__("", "where to: Tab completes, Enter goes, Esc leaves")
+        self.trouble = ""
+        """Why the last command led nowhere."""
+
+    def action_complete(self) -> None:
+        """Ask for the rest."""
+        self.post_message(self.CompletionWanted())

@@ -1,0 +1,102 @@
+"""The jobs that have ended, asked of the accounting when somebody opens the view."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from gpumon.report import units
+from gpumon.report.columns import Tone
+from gpumon.report.ended import ended_title
+from gpumon.report.ended_columns import ENDED_COLUMNS, ended_order, ended_search_text
+from gpumon.report.ended_passages import ended_lines
+from gpumon.report.passages import paragraph
+from gpumon.sources.source import Wish
+from gpumon.tui.actions import bindings_of
+from gpumon.tui.screens.fleet_view import FleetView
+from gpumon.tui.widgets.grid import Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpumon.model.accounting import EndedJob
+    from gpumon.report.columns import Line
+    from gpumon.report.digest import Digest
+
+WINDOW_S: Final = 86_400.0
+"""How far back the accounting is asked: a day is what people remember, and a bounded answer."""
+
+
+class EndedView(FleetView["EndedJob"]):
+    """One line per job that has ended."""
+
+    view = "ended"
+    BINDINGS = bindings_of("ended")
+    noun = "ended jobs"
+    plan = Plan(
+        ENDED_COLUMNS,
+        lambda ended: ended.job.job_id,
+        ended_order,
+        lambda _digest, ended: ended_search_text(ended),
+    )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._is_asked = False
+
+    def on_mount(self) -> None:
+        """Ask the accounting, once there is a picture whose time is known."""
+        self._ask_once()
+
+    def show(self, digest: Digest | None) -> None:
+        """Show the picture of a tick; ask with the first one."""
+        super().show(digest)
+        self._ask_once()
+
+    def _ask_once(self) -> None:
+        if self._is_asked or self.digest is None:
+            return
+        self._is_asked = True
+        self.gpumon.wish(Wish(ended_since=self.digest.tick.at - WINDOW_S))
+
+    def rows(self, digest: Digest) -> Sequence[EndedJob]:
+        """What the accounting answered."""
+        return digest.tick.ended.jobs if digest.tick.ended else ()
+
+    def head_lines(self, digest: Digest, width: int) -> list[Line]:
+        """How many ended, since when, and how old the answer is."""
+        lines = super().head_lines(digest, width)
+        found = digest.tick.ended
+        if found is None or not found.jobs:
+            return lines
+        age = units.short_duration(digest.tick.at - found.at)
+        text = f"{ended_title(found)}; asked {age} ago, r asks again"
+        return [*lines, *paragraph(text, width, Tone.DIM)]
+
+    def empty_words(self, digest: Digest) -> tuple[str, ...]:
+        """No queue, no answer yet, or nothing ended."""
+        if words := self.no_queue_words(digest):
+            return words
+        found = digest.tick.ended
+        if found is None:
+            window = units.short_duration(WINDOW_S)
+            return (
+                f"No answer yet: the accounting is asked for the jobs of the last {window}.",
+                "e shows what it says where it cannot be read.",
+            )
+        window = units.short_duration(found.at - found.since)
+        return (f"No job has ended in the last {window}.", "r asks again.")
+
+    def action_refresh(self) -> None:
+        """Ask the accounting again."""
+        self._is_asked = False
+        self._ask_once()
+        super().action_refresh()
+
+    def open_row(self, row: EndedJob) -> None:
+        """All that the accounting tells of the job."""
+        from gpumon.tui.screens.page import Page
+
+        def entries(digest: Digest | None, width: int) -> list[list[Line]]:
+            return ended_lines(digest, row, width)
+
+        self.app.push_screen(Page(f"{row.job.label} {row.job.name}", self.trail(), entries))

@@ -1,0 +1,56 @@
+"""Users and accounts: what each holds, uses, loses and waits for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from gpumon.report.group_columns import ACCOUNT_COLUMNS, USER_COLUMNS, group_order, group_search
+from gpumon.report.groups import groups
+from gpumon.tui.actions import bindings_of
+from gpumon.tui.screens.fleet_view import FleetView
+from gpumon.tui.widgets.grid import Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpumon.report.digest import Digest
+    from gpumon.report.groups import Group, GroupKind
+
+
+class GroupsView(FleetView["Group"]):
+    """One line per group of jobs."""
+
+    kind: ClassVar[GroupKind]
+
+    def rows(self, digest: Digest) -> Sequence[Group]:
+        """Every group that has a job."""
+        return groups(digest, self.kind)
+
+    def empty_words(self, digest: Digest) -> tuple[str, ...]:
+        """No queue, or an empty one."""
+        words = self.no_queue_words(digest)
+        return words or ("The queue lists no jobs.", "Tab shows the other views.")
+
+    def open_row(self, row: Group) -> None:
+        """The jobs of the group."""
+        self.open_group(self.kind, row.name)
+
+
+class UsersView(GroupsView):
+    """One line per user."""
+
+    view = "users"
+    BINDINGS = bindings_of("users")
+    noun = "users"
+    kind = "user"
+    plan = Plan(USER_COLUMNS, lambda group: group.name, group_order, group_search)
+
+
+class AccountsView(GroupsView):
+    """One line per account."""
+
+    view = "accounts"
+    BINDINGS = bindings_of("accounts")
+    noun = "accounts"
+    kind = "account"
+    plan = Plan(ACCOUNT_COLUMNS, lambda group: group.name, group_order, group_search)

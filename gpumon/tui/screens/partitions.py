@@ -1,0 +1,39 @@
+"""The partitions: nodes, GPUs held and free, and who waits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpumon.report.group_columns import PARTITION_COLUMNS, partition_order, partition_search
+from gpumon.report.groups import partition_rows
+from gpumon.tui.actions import bindings_of
+from gpumon.tui.screens.fleet_view import FleetView
+from gpumon.tui.widgets.grid import Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpumon.report.digest import Digest
+    from gpumon.report.groups import PartitionRow
+
+
+class PartitionsView(FleetView["PartitionRow"]):
+    """One line per partition."""
+
+    view = "partitions"
+    BINDINGS = bindings_of("partitions")
+    noun = "partitions"
+    plan = Plan(PARTITION_COLUMNS, lambda row: row.group.name, partition_order, partition_search)
+
+    def rows(self, digest: Digest) -> Sequence[PartitionRow]:
+        """Every partition that is listed or that a job names."""
+        return partition_rows(digest)
+
+    def empty_words(self, digest: Digest) -> tuple[str, ...]:
+        """No queue, or one that tells of no partition."""
+        words = self.no_queue_words(digest)
+        return words or ("The queue tells of no partition.", "Tab shows the other views.")
+
+    def open_row(self, row: PartitionRow) -> None:
+        """The jobs of the partition."""
+        self.open_group("partition", row.group.name)

@@ -1,0 +1,50 @@
+"""The jobs that wait: why, since when, until when, and what would let them start sooner."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpumon.report.pending import waiting
+from gpumon.report.pending_columns import (
+    PENDING_COLUMNS,
+    pending_order,
+    pending_search,
+    pending_summary,
+)
+from gpumon.tui.actions import bindings_of
+from gpumon.tui.screens.fleet_view import FleetView
+from gpumon.tui.widgets.grid import Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpumon.model.cluster import JobView
+    from gpumon.report.columns import Line
+    from gpumon.report.digest import Digest
+
+
+class PendingView(FleetView["JobView"]):
+    """One line per waiting job, in the order of the queue."""
+
+    view = "pending"
+    BINDINGS = bindings_of("pending")
+    noun = "waiting jobs"
+    plan = Plan(PENDING_COLUMNS, lambda view: view.job.job_id, pending_order, pending_search)
+
+    def rows(self, digest: Digest) -> Sequence[JobView]:
+        """Jobs that wait."""
+        return waiting(digest)
+
+    def head_lines(self, digest: Digest, width: int) -> list[Line]:
+        """How much waits for what."""
+        return [*super().head_lines(digest, width), *pending_summary(digest, width)]
+
+    def empty_words(self, digest: Digest) -> tuple[str, ...]:
+        """No queue, or nothing waits in it."""
+        return self.no_queue_words(digest) or ("No job waits.", "Tab shows the other views.")
+
+    def open_row(self, row: JobView) -> None:
+        """Open the job, which tells all that is known of its wait."""
+        from gpumon.tui.screens.job import JobScreen
+
+        self.app.push_screen(JobScreen(row.job.job_id, row.job.label, self.trail()))
