@@ -96,6 +96,52 @@ def test_ranges_expand_to_what_they_say(ranges: list[tuple[int, int]], width: in
     assert expand(f"n[{text}]") == tuple(expected)
 
 
+PARTS = st.text(alphabet="abcxyz-_.", min_size=1, max_size=5)
+
+
+@given(
+    st.lists(
+        st.tuples(PARTS, st.lists(st.integers(0, 120), min_size=1, max_size=5, unique=True)),
+        min_size=1,
+        max_size=3,
+    ),
+    PARTS,
+    st.integers(1, 4),
+)
+def test_a_cross_product_names_every_combination_in_order(
+    racks: list[tuple[str, list[int]]], suffix: str, width: int
+) -> None:
+    """`row[0,1]_rack[2-3]-p`: the last bracket runs fastest."""
+    numbers = [[f"{n:0{width}d}" for n in found] for _, found in racks]
+    text = "".join(
+        f"{literal}[{','.join(listed)}]"
+        for (literal, _), listed in zip(racks, numbers, strict=True)
+    )
+    expected = [""]
+    for (literal, _), listed in zip(racks, numbers, strict=True):
+        expected = [f"{head}{literal}{number}" for head in expected for number in listed]
+    assert expand(text + suffix) == tuple(name + suffix for name in expected)
+
+
+@given(st.lists(st.integers(0, 99_999), min_size=1, max_size=50, unique=True), st.integers(1, 5))
+def test_names_come_back_from_the_ranges_that_slurm_makes_of_them(
+    numbers: list[int], width: int
+) -> None:
+    names = [f"gpu{n:0{width}d}" for n in sorted(numbers)]
+    runs: list[list[int]] = []
+    for n in sorted(numbers):
+        # Slurm starts a new range where the padded width of the number changes.
+        is_next = runs and n == runs[-1][-1] + 1
+        if is_next and len(f"{n:0{width}d}") == len(f"{runs[-1][0]:0{width}d}"):
+            runs[-1].append(n)
+        else:
+            runs.append([n])
+    ranges = [
+        f"{run[0]:0{width}d}" + (f"-{run[-1]:0{width}d}" if len(run) > 1 else "") for run in runs
+    ]
+    assert expand(f"gpu[{','.join(ranges)}]") == tuple(names)
+
+
 def test_splits_only_at_the_outermost_commas() -> None:
     assert split_list("gg:g0(CNT:1),gpu:2(IDX:0,2-3), n[1,2]") == [
         "gg:g0(CNT:1)",
