@@ -179,7 +179,7 @@ LABELS: Final = {
     "process": ("name", "job_id", "sluid", "step", "task", "rank_vars", "container"),
     "context": (),
     "event": (),
-    "node": ("driver_version", "nvml_version", "boot_id", "host_name", "kernel_log"),
+    "node": ("driver_version", "nvml_version", "boot_id", "host_name", "kernel_log", "slowest_call"),
     "nic": (
         "state",
         "phys_state",

@@ -73,7 +73,7 @@ _FILESYSTEM: Final = _Fields("filesystem")
 _CGROUP: Final = _Fields("cgroup")
 
 NODE_FIELDS: Final = (
-    Field("cpu_count", "node", Kind.GAUGE, "", 0, 65536, "CPUS", "Logical CPUs.", "/proc/cpuinfo"),
+    _NODE.gauge("cpu_count", "CPUS", "Logical CPUs.", "/sys/devices/system/cpu/online", high=65536),
     _NODE.ratio(
         "cpu_busy_ratio",
         "CPU",
@@ -133,6 +133,32 @@ NODE_FIELDS: Final = (
         "DISK WR",
         "Written to the physical disks.",
         "/proc/diskstats, sectors of 512 bytes",
+    ),
+    _NODE.count("probe_calls", "Calls of the probe into the driver.", "counted by the probe"),
+    _NODE.rate(
+        "probe_calls_per_s",
+        "CALLS/S",
+        "Calls of the probe into the driver: what watching asks of it.",
+        "difference of probe_calls",
+    ),
+    _NODE.count(
+        "probe_driver_us",
+        "Time of the probe inside the driver; a call that has not returned is not in it.",
+        "measured by the probe",
+        "us",
+    ),
+    _NODE.ratio(
+        "probe_driver_ratio",
+        "DRIVER",
+        "Share of time that the probe spent inside the driver: what watching costs the GPUs.",
+        "difference of probe_driver_us",
+    ),
+    _NODE.gauge(
+        "probe_slowest_call_s",
+        "SLOWEST",
+        "Longest call of the probe into the driver since its start; slowest_call names it.",
+        "measured by the probe",
+        "s",
     ),
     _NODE.gauge(
         "uptime_s", "UP", "Time since the node was booted.", "/proc/uptime", "s", ANY_COUNT

@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set, Tuple
 
 import pynvml
 
-from gpumon.probe.rows import FAILED, LOST, NO_PERMISSION, NOT_SUPPORTED
+from gpumon.probe.rows import FAILED, LOST, NO_PERMISSION, NOT_SAMPLED, NOT_SUPPORTED, Row
 
 REASONS = {
     pynvml.NVML_ERROR_NOT_SUPPORTED: NOT_SUPPORTED,
@@ -58,6 +58,8 @@ class Driver:
         self.calling: Dict[int, Calling] = {}
         self.abandoned: Set[int] = set()
         self.calls: Dict[str, int] = {}
+        self.spent_s = 0.0
+        """Time in calls that have returned."""
         self.slowest: Optional[Tuple[str, str, float]] = None
         self.failures: Dict[str, str] = {}
         """By GPU, what failed last for another reason than the known ones."""
@@ -115,6 +117,7 @@ class Driver:
         finally:
             del self.calling[thread]
             took = self.monotonic() - since
+            self.spent_s += took
             if self.slowest is None or took > self.slowest[2]:
                 self.slowest = (name, gpu, took)
             if thread in self.abandoned:
@@ -127,6 +130,19 @@ class Driver:
             name, gpu, took = self.slowest
             told["slowest"] = {"call": name, "gpu": gpu, "ms": round(took * 1000.0, 3)}
         return told
+
+    def cost(self) -> Row:
+        """What the node's row says of it: what watching the GPUs asks of the driver."""
+        row = Row("", self.monotonic())
+        row.values["probe_calls"] = sum(self.calls.copy().values())
+        row.values["probe_driver_us"] = int(self.spent_s * 1e6)
+        if self.slowest is None:
+            row.lose(["probe_slowest_call_s", "slowest_call"], NOT_SAMPLED)
+        else:
+            name, gpu, took = self.slowest
+            row.values["probe_slowest_call_s"] = round(took, 6)
+            row.labels["slowest_call"] = ("%s %s" % (name, gpu)).strip()
+        return row
 
 
 Field = Tuple[int, int, str, float]

@@ -5,6 +5,7 @@ from math import isfinite
 from typing import FrozenSet, Tuple
 
 from gpumon.probe import kernel_files, pressure
+from gpumon.probe.cgroups import cpus
 from gpumon.probe.rows import FAILED, NOT_SAMPLED, Row
 
 MEMORY = {
@@ -45,19 +46,19 @@ class Host:
         self._hanging.missing["d_state_process_count"] = NOT_SAMPLED
         self._disks: FrozenSet[str] = frozenset()
         self._interfaces: FrozenSet[str] = frozenset()
+        self._cpus = 0
 
     def read(self, now: float) -> Row:
         """One row about the node, keyed by its host name."""
         row = Row(os.uname().nodename, now)
         row.labels["host_name"] = row.key
-        cpus = os.cpu_count()
-        if cpus:
-            row.values["cpu_count"] = cpus
+        self._look_around(now)
+        if self._cpus:
+            row.values["cpu_count"] = self._cpus
         self._load(row)
         self._cpu(row)
         self._memory(row)
         pressure.read(row, self._root + "/proc/pressure/%s", "")
-        self._look_around(now)
         row.values.update(self._hanging.values)
         row.missing.update(self._hanging.missing)
         self._network(row)
@@ -109,6 +110,7 @@ class Host:
             self._hanging = self._find_hanging(now)
         if now - self._slow_at >= SLOW_PERIOD_S:
             self._slow_at = now
+            self._cpus = self._online()
             self._disks = self._physical("/sys/block")
             self._interfaces = self._physical("/sys/class/net")
 
@@ -122,6 +124,14 @@ class Host:
         states = [stat.rpartition(")")[2].split(None, 1)[:1] for stat in stats]
         row.values["d_state_process_count"] = states.count(["D"])
         return row
+
+    def _online(self) -> int:
+        """CPUs that are switched on, else those that Python knows of."""
+        text = kernel_files.read_or_empty(self._root + "/sys/devices/system/cpu/online", 4096)
+        try:
+            return cpus(text)
+        except ValueError:
+            return os.cpu_count() or 0
 
     def _physical(self, folder: str) -> FrozenSet[str]:
         """Devices with hardware behind them: no loops, bridges, bonds, RAIDs or mappings."""

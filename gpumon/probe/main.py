@@ -146,7 +146,9 @@ def report(sweeper: Sweeper, surroundings: Surroundings, late_s: float) -> Dict[
     if found.instances is not None:
         blocks["mig"] = block(found.instances)
     surroundings.wait()
-    around, logged, troubles = surroundings.take(sweeper.labels)
+    told = sweeper.driver.cost()
+    told.labels.update(sweeper.labels)
+    around, logged, troubles = surroundings.take(told)
     blocks["event"] = block(found.events + untold(logged, found.events))
     return {
         "at": round(now, 4),

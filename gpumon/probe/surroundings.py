@@ -76,17 +76,18 @@ class Surroundings:
         """Wait until the reading is complete, at most until `PATIENCE_S` after it was asked for."""
         self._done.wait(max(0.0, self._asked_at + PATIENCE_S - self._monotonic()))
 
-    def take(
-        self, labels: Dict[str, str]
-    ) -> Tuple[Dict[str, Any], List[Row], List[Dict[str, str]]]:
+    def take(self, told: Row) -> Tuple[Dict[str, Any], List[Row], List[Dict[str, str]]]:
         """Blocks of the last whole reading, Xids of the kernel's log, and errors.
 
         Args:
-            labels: What else is known of the node.
+            told: What else is known of the node.
         """
         with self._lock:
             rows, events = self._rows, self._events
-        rows["node"][0].labels.update(labels)
+        node = rows["node"][0]
+        node.add(told)
+        for key in list(told.values) + list(told.labels):
+            node.missing.pop(key, None)
         return {name: block(rows[name]) for name in NAMES}, events, self._errors()
 
     def _errors(self) -> List[Dict[str, str]]:

@@ -43,7 +43,10 @@ def test_a_reading_has_every_block(tmp_path: Path) -> None:
     around.start()
     around.ask([gpu("GPU-a", "00000000:05:00.0")], [77])
     around.wait()
-    blocks, events, errors = around.take({"driver_version": "580.1"})
+    told = Row("", 0.0)
+    told.labels["driver_version"] = "580.1"
+    told.values["probe_calls"] = 7
+    blocks, events, errors = around.take(told)
     assert set(blocks) == set(NAMES)
     assert blocks["process"]["keys"] == ["77"]
     assert blocks["process"]["missing"]["name"] == "no_process"
@@ -70,7 +73,7 @@ def test_tiers_that_are_not_wanted_are_not_read(tmp_path: Path) -> None:
 
 
 def test_before_the_first_reading_the_node_has_a_name(tmp_path: Path) -> None:
-    blocks, _, _ = Surroundings(str(tmp_path)).take({})
+    blocks, _, _ = Surroundings(str(tmp_path)).take(Row("", 0.0))
     assert len(blocks["node"]["keys"]) == 1
     assert blocks["node"]["keys"][0]
 
@@ -106,10 +109,10 @@ def test_a_read_that_never_returns_is_named_and_the_last_values_stay(
     around = replaced(monkeypatch, tmp_path, time, hang)
     around.ask([], [])
     assert begun.wait(30)
-    assert around.take({})[2] == []
+    assert around.take(Row("", 0.0))[2] == []
     time.now += PATIENCE_S + 6
     around.wait()
-    blocks, _, errors = around.take({})
+    blocks, _, errors = around.take(Row("", 0.0))
     assert blocks["node"]["keys"]
     assert [error["message"] for error in errors] == [
         "reading network ports has not returned for 7 s"
@@ -135,10 +138,10 @@ def test_a_file_that_is_too_strange_ends_neither_thread_nor_report(
     around = replaced(monkeypatch, tmp_path, Time(), read)
     around.ask([], [])
     around.wait()
-    blocks, _, errors = around.take({})
+    blocks, _, errors = around.take(Row("", 0.0))
     assert blocks["node"]["keys"]
     assert "reading network ports failed: ValueError('x')" in errors[0]["message"]
     around.ask([], [])
     around.wait()
-    blocks, _, errors = around.take({})
+    blocks, _, errors = around.take(Row("", 0.0))
     assert (blocks["node"]["keys"], errors) == (["n"], [])
