@@ -95,9 +95,9 @@ def parse_ended(text: str, delimiter: str, fields: Sequence[str] = FIELDS) -> En
         else:
             heads.append(row)
     jobs: list[EndedJob] = []
-    for row in heads:
+    for head in heads:
         try:
-            ended = _job(row, steps.get(row["JobIDRaw"], ()))
+            ended = _job(head, steps.get(head["JobIDRaw"], ()))
         except ValueError:
             unreadable += 1
             continue

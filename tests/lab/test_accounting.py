@@ -1,0 +1,194 @@
+"""Jobs that have ended, as a real slurmdbd tells it by sacct, through a hop and by slurmrestd.
+
+22.05 by slurmrestd does not tell the status of a job that failed, and no version tells there of
+jobs that were cancelled while held.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+
+import pytest
+
+from tests.lab.test_rest import token
+
+pytestmark = pytest.mark.every_slurm
+
+CPU_TOLERANCE_S = 0.05
+TARGET = "slurm?nodes=none"
+
+
+@pytest.fixture(scope="module")
+def by_name(cluster):
+    """Numbers of jobs that have ended in every way, by their names."""
+
+    def submit(name, script, *options, user="alice"):
+        jobs[name] = cluster.submit(user, script, "-J", name, *options)
+
+    jobs: dict[str, int] = {}
+    submit("completed", "srun -N2 sleep 2\n", "-N2", "--gres=gpu:2", "-w", "gpu[01-02]")
+    submit("failed", "exit 3\n", "-n1", "--gres=gpu:1")
+    submit("killed", "kill -9 $$\n", "-n1")
+    submit("a|b\nc @x@", "sleep 1\n", "-n1")
+    submit("cancelled", "sleep 900\n", "-n1", "--gres=gpu:4")
+    submit("held", "sleep 900\n", "-n1", "-H", "--gres=gpu:1")
+    submit("bobs", "exit 0\n", "-n1", user="bob")
+    submit("array", "sleep 1\n", "-n1", "--array=0-1", "--gres=gpu:1")
+    submit("running", "sleep 900\n", "-n1", "--gres=gpu:1")
+    cluster.wait_job(jobs["cancelled"], ["RUNNING"])
+    cluster.run_as("alice", ["scancel", str(jobs["cancelled"]), str(jobs["held"])])
+    cluster.wait_job(jobs["completed"], ["COMPLETED"])
+    cluster.wait_job(jobs["failed"], ["FAILED"])
+    cluster.wait_until(lambda: _is_written(cluster, jobs), "the accounting has it all")
+    yield jobs
+    cluster.cancel(jobs["running"])
+
+
+def _is_written(cluster, jobs):
+    """Whether slurmdbd has the end of every job and of its steps."""
+    ids = ",".join(str(number) for name, number in jobs.items() if name != "running")
+    done = cluster.run_on("head", ["sacct", "-n", "-P", "-j", ids, "-o", "JobID,State"])
+    lines = done.stdout.split("\n")
+    waiting = [line for line in lines if line.endswith(("|RUNNING", "|PENDING", "|COMPLETING"))]
+    return not waiting and f"{jobs['array']}_1" in done.stdout
+
+
+def ended(cluster, gpumon, *words, user="alice", node="head", env=None):
+    command = [gpumon, "--json", "--for", "0", "--ended", *words]
+    done = cluster.run_as(user, command, node, env=env, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    return json.loads(done.stdout)
+
+
+def of(document, jobs):
+    """Ended jobs of the document by number, only those of this module."""
+    ours = {str(number) for number in jobs.values()}
+    return {
+        job["job_id"]: job
+        for job in document["ended_jobs"]
+        if job["job_id"] in ours or job["name"] == "array"
+    }
+
+
+def test_every_end_is_told_as_it_was(cluster, gpumon, by_name):
+    document = ended(cluster, gpumon, TARGET)
+    assert document["errors"] == []
+    found = of(document, by_name)
+    seen = {
+        name: (found[str(number)]["state"], *_exit(found[str(number)]))
+        for name, number in by_name.items()
+        if str(number) in found
+    }
+    assert seen["completed"] == ("COMPLETED", 0, 0)
+    assert seen["failed"] == ("FAILED", 3, 0)
+    assert seen["killed"] == ("FAILED", 0, 9)
+    assert seen["cancelled"][0] == seen["held"][0] == "CANCELLED"
+    assert "bobs" not in seen
+    assert "running" not in seen
+    completed = found[str(by_name["completed"])]
+    assert completed["gpu_count"] == 4
+    assert completed["nodes"] == ["gpu01", "gpu02"]
+    assert completed["gpu_seconds"] == 4 * completed["elapsed_s"] > 0
+    assert completed["cpu_used_s"] > 0
+    assert completed["max_rss_bytes"] > 2**20
+    assert [step["step"] for step in completed["steps"]] == ["batch", "extern", "0"]
+    assert completed["energy_j"] is None
+    assert completed["gpu_util_ratio"] is None
+    held = found[str(by_name["held"])]
+    assert (held["nodes"], held["gpu_seconds"], held["max_rss_bytes"]) == ([], 0, None)
+    assert sorted(job["label"] for job in found.values() if job["name"] == "array") == [
+        f"{by_name['array']}_0",
+        f"{by_name['array']}_1",
+    ]
+
+
+def _exit(job):
+    return job["exit_status"], job["exit_signal"]
+
+
+def test_everybodys_jobs_only_when_asked_for(cluster, gpumon, by_name):
+    everyone = of(ended(cluster, gpumon, "--all", TARGET), by_name)
+    assert everyone[str(by_name["bobs"])]["user"] == "bob"
+    bobs = ended(cluster, gpumon, "--user", "bob", TARGET)["ended_jobs"]
+    assert {job["user"] for job in bobs} == {"bob"}
+
+
+def test_a_login_node_tells_the_same(cluster, gpumon, by_name):
+    near = of(ended(cluster, gpumon, TARGET), by_name)
+    far = ended(cluster, gpumon, "slurm+ssh://head?nodes=none", node="gpu01")
+    assert of(far, by_name) == near
+
+
+def test_slurmrestd_tells_the_same(cluster, gpumon, by_name):
+    by_text = of(ended(cluster, gpumon, TARGET), by_name)
+    target = f"slurm+http://{cluster.layout.address('head')}:6820?insecure=1&nodes=none"
+    document = ended(cluster, gpumon, target, env={"SLURM_JWT": token(cluster)})
+    assert document["errors"] == []
+    by_rest = of(document, by_name)
+    assert by_text.keys() - by_rest.keys() == {str(by_name["held"])}
+    is_newer = cluster.layout.release.is_newer
+    for job_id, job in by_rest.items():
+        text = by_text[job_id]
+        if job["name"] == "failed" and not is_newer:
+            assert _exit(job) == (None, None)
+        else:
+            assert _exit(job) == _exit(text)
+        assert _comparable(job) == _comparable(text)
+        assert job["cpu_used_s"] == pytest.approx(text["cpu_used_s"], abs=CPU_TOLERANCE_S)
+
+
+def _comparable(job):
+    """Without what slurmrestd rounds otherwise, or tells of the same person by name."""
+    apart = ("exit_status", "exit_signal", "cancelled_by", "cpu_used_s", "cpu_used_ratio", "steps")
+    steps = [(step["step"], step["state"], step["max_rss_bytes"]) for step in job["steps"]]
+    return {key: value for key, value in job.items() if key not in apart}, steps
+
+
+def test_the_table_names_state_exit_and_gpu_hours(cluster, gpumon, by_name):
+    done = cluster.run_as("alice", [gpumon, "--once", "--for", "0", "--since", "2h", TARGET])
+    listed = done.stdout.partition("ended in 2h")[2].split("\n")
+    (line,) = [line for line in listed if line.startswith(f"{by_name['failed']} ")]
+    assert line.split()[3:5] == ["F", "3"]
+
+
+@contextmanager
+def without_slurmdbd(cluster):
+    cluster.run_on("head", ["pkill", "-KILL", "-x", "slurmdbd"])
+    try:
+        yield
+    finally:
+        start = "rm -f /run/slurmdbd.pid /run/slurm/slurmdbd.pid; slurmdbd >/dev/null 2>&1"
+        cluster.run_on("head", ["sh", "-c", start])
+        asked = ["sacctmgr", "-n", "show", "cluster"]
+        cluster.wait_until(
+            lambda: cluster.run_on("head", asked, check=False).returncode == 0, "slurmdbd answers"
+        )
+
+
+def test_a_dead_slurmdbd_is_one_line_and_the_queue_stays_live(cluster, gpumon, by_name):
+    rest = f"slurm+http://{cluster.layout.address('head')}:6820?insecure=1&nodes=none"
+    with without_slurmdbd(cluster):
+        for target, env in ((TARGET, None), (rest, {"SLURM_JWT": token(cluster)})):
+            document = ended(cluster, gpumon, target, env=env)
+            # 24.11's slurmrestd asks slurmdbd about partitions, too, and complains of its own.
+            (error,) = [error for error in document["errors"] if error["where"] == "accounting"]
+            assert "(slurmdbd) cannot be reached" in error["message"]
+            assert document["ended_jobs"] is None
+            assert document["targets"][0]["ok"]
+            assert str(by_name["running"]) in {job["job_id"] for job in document["jobs"]}
+
+
+def test_a_cluster_without_accounting_says_so(cluster, gpumon, by_name):
+    folder = "/run/without-accounting"
+    script = (
+        f"mkdir -p {folder}; cp /etc/slurm/*.conf {folder}; rm -f {folder}/slurmdbd.conf; "
+        "sed -i 's/^AccountingStorageType=.*/AccountingStorageType=accounting_storage\\/none/;"
+        f"/^AccountingStorageEnforce/d' {folder}/slurm.conf; chmod -R a+rX {folder}"
+    )
+    cluster.run_on("head", ["sh", "-c", script])
+    document = ended(cluster, gpumon, TARGET, env={"SLURM_CONF": f"{folder}/slurm.conf"})
+    (error,) = document["errors"]
+    assert "keeps no accounting" in error["message"]
+    assert document["targets"][0]["ok"]
