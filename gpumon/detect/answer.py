@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 def answer_of(detector: Detector, view: View) -> dict[str, object]:
     """Findings and coverage of one look; raises whatever the detector raises."""
-    coverage = coverage_of(view, declaration_of(detector))
+    coverage, blind = coverage_of(view, declaration_of(detector))
     # A detector computes with missing values all the time; numpy need not warn of each.
     with np.errstate(all="ignore"):
         findings = list(islice(detector.evaluate(view), MAX_FINDINGS + 1))
-    return {"findings": _plain(findings), "coverage": _plain(coverage)}
+    return {"findings": _plain(findings), "coverage": _plain(coverage), "blind": blind}
 
 
 def _plain(value: object) -> object:

@@ -24,25 +24,28 @@ _TOLD: Final = ("event", "process", "context")
 """Blocks that every report holds, and that are empty where there is nothing to tell."""
 
 
-def coverage_of(view: View, declared: Declaration) -> Coverage:
-    """Counts subjects with and without a value now for each field that the detector needs.
+def coverage_of(view: View, declared: Declaration) -> tuple[Coverage, tuple[str, ...]]:
+    """Counts subjects with and without a value now for each field, and names the blind ones.
 
     A job of which some GPUs are unnamed or silent counts as blind: part of it was not judged.
     """
     lacking = {key: view.lacking(key) for key in declared.needs}
     gone: set[str] = set()
-    seen = total = 0
-    for owners, is_whole in _subjects(view, declared.subjects):
+    dark: list[str] = []
+    total = 0
+    for subject, owners, is_whole in _subjects(view, declared.subjects):
         total += 1
         blind = [key for key in declared.needs if _is_blind(owners, key, lacking[key])]
         gone.update(blind)
-        seen += is_whole and not blind
+        if blind or not is_whole:
+            dark.append(subject)
+    seen = total - len(dark)
     missing = tuple(key for key in declared.needs if key in gone)
     observed_s = view.now - view.observed_since
     if observed_s >= declared.supported_after_s:
-        return Coverage(declared.name, seen, total - seen, missing, "ok")
+        return Coverage(declared.name, seen, len(dark), missing, "ok"), tuple(dark)
     note = f"observed for {observed_s:.0f} s of {declared.supported_after_s:.0f} s"
-    return Coverage(declared.name, seen, total - seen, missing, "waiting", note)
+    return Coverage(declared.name, seen, len(dark), missing, "waiting", note), tuple(dark)
 
 
 def lacking_of(view: View, key: str) -> frozenset[str]:
@@ -89,19 +92,19 @@ def _owner(entity: str, block: str) -> str:
     return entity if block == "cgroup" else entity.partition("/")[0]
 
 
-def _subjects(view: View, kind: str) -> Iterator[tuple[Mapping[str, Collection[str]], bool]]:
-    """For every subject its GPUs, nodes and cgroups, and whether all of it has a name."""
+def _subjects(view: View, kind: str) -> Iterator[tuple[str, Mapping[str, Collection[str]], bool]]:
+    """For every subject its name, its GPUs, nodes and cgroups, and whether all of it has a name."""
     if kind == "job":
         for job in view.jobs:
-            yield _of_job(job), bool(job.uuids) and not job.gpus_unknown
+            yield job.subject, _of_job(job), bool(job.uuids) and not job.gpus_unknown
     elif kind == "gpu":
         for uuid, gpu in view.gpus.items():
             owners = {"gpu": (uuid,), "node": (gpu.node,), "cgroup": _cgroups(view.jobs_of(uuid))}
-            yield owners, True
+            yield gpu.subject, owners, True
     else:
         for name, node in view.nodes.items():
             cgroups = _cgroups(view.jobs_on(name))
-            yield {"gpu": node.gpu_uuids, "node": (name,), "cgroup": cgroups}, True
+            yield node.subject, {"gpu": node.gpu_uuids, "node": (name,), "cgroup": cgroups}, True
 
 
 def _of_job(job: JobLook) -> dict[str, Collection[str]]:

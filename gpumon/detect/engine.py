@@ -6,6 +6,8 @@ import threading
 from typing import TYPE_CHECKING, Any, Final
 
 from gpumon.detect.contract import DetectorError
+from gpumon.detect.life import Lives, Look, subjects_of
+from gpumon.detect.life_notes import notes_from
 from gpumon.detect.link import WorkerLink, WorkerLostError
 from gpumon.detect.roster import Roster
 from gpumon.detect.validation import (
@@ -15,6 +17,7 @@ from gpumon.detect.validation import (
     coverage_from,
     declaration_from,
     finding_from,
+    part_from,
 )
 from gpumon.detect.wire import Sender
 from gpumon.model.finding import DetectionReport
@@ -22,7 +25,7 @@ from gpumon.model.frame import SourceError
 from gpumon.model.text import plain
 
 if TYPE_CHECKING:
-    from gpumon.model.finding import Coverage, Finding
+    from gpumon.model.finding import Coverage
     from gpumon.model.tick import Tick
 
 BUDGET_S: Final = 10.0
@@ -59,6 +62,9 @@ class DetectionEngine:
         self._roster = Roster()
         self._link: WorkerLink | None = None
         self._sender = Sender()
+        self._lives = Lives()
+        self._coverage: dict[str, Coverage] = {}
+        """Of every detector at work its last look's, by key: some rest on some looks."""
         self._losses = 0
         self._last_loss = ""
         self._state = threading.Condition()
@@ -126,12 +132,35 @@ class DetectionEngine:
                 self._is_busy = False
                 self._state.notify_all()
 
+    def acknowledge(self, identity: tuple[str, str, str], *, is_known: bool = True) -> bool:
+        """Note that somebody knows of a finding, until it clears; False: it does not stand."""
+        with self._state:
+            return self._lives.acknowledge(identity, is_known=is_known)
+
+    def mute(
+        self, until: float, finding_class: str | None = None, subject: str | None = None
+    ) -> None:
+        """Tell nothing of a class, a subject, or a class about a subject before a Unix time."""
+        with self._state:
+            self._lives.mute(until, finding_class, subject)
+
+    def notes(self) -> dict[str, object]:
+        """What was acknowledged and muted, in JSON's types: to be kept over a restart."""
+        with self._state:
+            return self._lives.notes()
+
+    def restore(self, notes: object) -> None:
+        """Take up the notes of an earlier run before the first picture; rubbish is ignored."""
+        with self._state:
+            self._lives.restore(*notes_from(notes))
+
     def _judge(self, tick: Tick) -> DetectionReport:
         """Have the worker judge a tick, without whoever keeps it from answering."""
+        self._roster.release(tick.at)
         while self._losses < _MAX_BLAMELESS_LOSSES:
             link = None
             try:
-                link = self._link or self._start()
+                link = self._link or self._start(tick.at)
                 report = self._look(link, tick)
             except WorkerLostError as lost:
                 self._drop(link)
@@ -141,13 +170,13 @@ class DetectionEngine:
                     self._losses += 1
                     self._last_loss = f"the worker {lost}"
                 else:
-                    self._roster.mute(lost.culprit, str(lost))
+                    self._roster.mute(lost.culprit, str(lost), tick.at)
             else:
                 self._losses = 0
                 return report
         return self._failed(tick, self._last_loss)
 
-    def _start(self) -> WorkerLink:
+    def _start(self, at: float) -> WorkerLink:
         link = WorkerLink(self._budget_s, self._start_s)
         with self._state:
             if not self._is_closed:
@@ -167,16 +196,16 @@ class DetectionEngine:
         while (message := link.answer()).get("kind") != "ready":
             key = plain(str(message.get("key")))
             if message.get("kind") == "failed":
-                self._roster.mute(key, str(message.get("message")))
+                self._roster.mute(key, str(message.get("message")), at)
             elif message.get("kind") == "loaded":
-                self._admit(key, message.get("declaration"))
+                self._admit(key, message.get("declaration"), at)
         return link
 
-    def _admit(self, key: str, declaration: object) -> None:
+    def _admit(self, key: str, declaration: object, at: float) -> None:
         try:
-            self._roster.admit(key, declaration_from(declaration))
+            self._roster.admit(key, declaration_from(declaration), at)
         except DetectorError as error:
-            self._roster.mute(key, str(error))
+            self._roster.mute(key, str(error), at)
 
     def _look(self, link: WorkerLink, tick: Tick) -> DetectionReport:
         from gpumon.fleet.history_reader import HistoryReader
@@ -195,38 +224,58 @@ class DetectionEngine:
             tick.gpus,
             tick.nodes,
         )
-        findings: list[Finding] = []
-        coverage: list[Coverage] = []
+        looks: list[Look] = []
         while (answer := link.answer()).get("kind") != "done":
-            key = plain(str(answer.get("key")))
-            if answer.get("kind") == "failed":
-                self._roster.mute(key, f"raised {answer.get('message')}")
-            elif answer.get("kind") == "result":
+            key, kind = plain(str(answer.get("key"))), answer.get("kind")
+            if kind == "loaded":
+                self._admit(key, answer.get("declaration"), tick.at)
+            elif kind == "bloated":
+                raise WorkerLostError(str(answer.get("message")), key)
+            elif kind == "failed":
+                self._roster.mute(key, f"raised {answer.get('message')}", tick.at)
+            elif kind == "result":
                 try:
-                    claims, seen = self._checked(key, answer, bounds)
+                    look, coverage = self._checked(key, answer, bounds)
                 except RubbishError as error:
-                    self._roster.mute(key, f"returned rubbish: {error}")
+                    self._roster.mute(key, f"returned rubbish: {error}", tick.at)
                 else:
-                    findings += claims
-                    coverage.append(seen)
+                    looks.append(look)
+                    self._coverage[key] = coverage
+        return self._report_of(tick, looks, bounds)
+
+    def _report_of(self, tick: Tick, looks: list[Look], bounds: Bounds) -> DetectionReport:
+        in_view = subjects_of(bounds.gpus_of, tick.gpus, tick.nodes)
+        muted = self._roster.muted
+        self._coverage = {key: seen for key, seen in self._coverage.items() if key not in muted}
+        with self._state:
+            self._lives.take(tick.at, looks, in_view, self._resting(looks))
+            standing, cleared = self._lives.standing(tick.at), self._lives.cleared(tick.at)
         return DetectionReport(
             tick.at,
-            self._roster.dated(findings),
-            (*coverage, *self._roster.coverage()),
+            standing,
+            (*self._coverage.values(), *self._roster.coverage()),
             self._roster.errors(),
+            cleared,
         )
 
-    def _checked(
-        self, key: str, answer: dict[str, Any], bounds: Bounds
-    ) -> tuple[list[Finding], Coverage]:
+    def _resting(self, looks: list[Look]) -> frozenset[str]:
+        """Names of the detectors that are at work and were not asked on this look."""
+        asked = {look.detector for look in looks}
+        return frozenset(self._roster.at_work()) - asked
+
+    def _checked(self, key: str, answer: dict[str, Any], bounds: Bounds) -> tuple[Look, Coverage]:
         declared = self._roster.declared.get(key)
-        claims = answer.get("findings")
+        claims, blind = answer.get("findings"), answer.get("blind")
         if declared is None or not isinstance(claims, list) or len(claims) > MAX_FINDINGS:
             raise RubbishError(f"not a list of at most {MAX_FINDINGS} findings")
         findings = [finding_from(claim, declared, bounds) for claim in claims]
         if len({finding.identity for finding in findings}) != len(findings):
             raise RubbishError("two findings of one class about one subject")
-        return findings, coverage_from(answer.get("coverage"), declared)
+        coverage = coverage_from(answer.get("coverage"), declared)
+        part = part_from(answer.get("part"))
+        dark = frozenset(map(str, blind)) if isinstance(blind, list) else frozenset[str]()
+        look = Look(declared.name, tuple(findings), part, dark, declared.is_instant)
+        return look, coverage
 
     def _drop(self, link: WorkerLink | None) -> None:
         with self._state:
@@ -237,6 +286,9 @@ class DetectionEngine:
     def _failed(self, tick: Tick, reason: str) -> DetectionReport:
         hint = "this Python must be able to run: import gpumon.detect.worker"
         error = SourceError("detection", plain(reason), hint)
-        return DetectionReport(
-            tick.at, (), self._roster.coverage(), (error, *self._roster.errors())
-        )
+        with self._state:
+            in_view = subjects_of((v.job.job_id for v in tick.jobs), tick.gpus, tick.nodes)
+            self._lives.take(tick.at, (), in_view, frozenset())
+            standing, cleared = self._lives.standing(tick.at), self._lives.cleared(tick.at)
+        errors = (error, *self._roster.errors())
+        return DetectionReport(tick.at, standing, self._roster.coverage(), errors, cleared)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -203,3 +204,8 @@ class NodeFacts(NamedTuple):
 def is_judged(view: JobView) -> bool:
     """Whether detectors see a job: it runs and holds GPUs, whether telemetry names them or not."""
     return view.job.state == JUDGED_STATE and bool(view.gpu_uuids or view.gpus_unknown)
+
+
+def is_in_part(job_id: str, number: int, count: int) -> bool:
+    """Whether a job is looked at in this of `count` turns; the same in monitor and worker."""
+    return zlib.crc32(job_id.encode()) % count == number

@@ -1,17 +1,27 @@
-"""Which detectors are at work, which are muted and why, and since when a finding stands."""
+"""Which detectors are at work, and which are muted, why and until when."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from gpumon.model.finding import Coverage, Finding
+from gpumon.model.finding import Coverage
 from gpumon.model.frame import SourceError
 from gpumon.model.text import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from gpumon.detect.contract import Declaration
+
+
+RETRY_S: Final = 600.0
+"""A muted detector is tried again after ten minutes, then after twice as long each time."""
+
+LONGEST_RETRY_S: Final = 6 * 3600.0
+
+
+class _Muted(NamedTuple):
+    reason: str
+    until: float
+    """Unix time at which it is tried again."""
 
 
 class Roster:
@@ -20,51 +30,52 @@ class Roster:
     def __init__(self) -> None:
         self.declared: dict[str, Declaration] = {}
         """Declarations of the loaded detectors, by key."""
-        self._muted: dict[str, str] = {}
-        self._first_seen: dict[tuple[str, str, str], float] = {}
+        self._muted: dict[str, _Muted] = {}
+        self._strikes: dict[str, int] = {}
 
     @property
     def muted(self) -> frozenset[str]:
-        """Keys of the detectors that are not asked again while gpumon runs."""
+        """Keys of the detectors that are not asked now."""
         return frozenset(self._muted)
 
-    def mute(self, key: str, reason: str) -> None:
-        """Ask this detector no more; the first reason counts."""
-        self._muted.setdefault(plain(key), plain(reason))
+    def mute(self, key: str, reason: str, at: float) -> None:
+        """Ask this detector no more for a while; the first reason counts until then."""
+        key = plain(key)
+        if key in self._muted:
+            return
+        strikes = self._strikes[key] = self._strikes.get(key, 0) + 1
+        pause_s = min(RETRY_S * 2.0 ** min(strikes - 1, 10), LONGEST_RETRY_S)
+        self._muted[key] = _Muted(plain(reason), at + pause_s)
 
-    def admit(self, key: str, declared: Declaration) -> None:
+    def release(self, at: float) -> None:
+        """Let those be tried again whose time has come."""
+        self._muted = {key: muted for key, muted in self._muted.items() if at < muted.until}
+
+    def admit(self, key: str, declared: Declaration, at: float) -> None:
         """Take a loaded detector in, unless another one has its name."""
         taken = [k for k, d in self.declared.items() if d.name == declared.name and k != key]
         if taken:
-            self.mute(key, f"the name {declared.name} is taken by {taken[0]}")
+            self.mute(key, f"the name {declared.name} is taken by {taken[0]}", at)
         else:
             self.declared[key] = declared
+
+    def at_work(self) -> tuple[str, ...]:
+        """Names of the loaded detectors that are not muted."""
+        return tuple(d.name for key, d in self.declared.items() if key not in self._muted)
 
     def coverage(self) -> tuple[Coverage, ...]:
         """One line per muted detector."""
         return tuple(
-            Coverage(self._name(key), 0, 0, (), "muted", reason)
-            for key, reason in sorted(self._muted.items())
+            Coverage(self._name(key), 0, 0, (), "muted", muted.reason)
+            for key, muted in sorted(self._muted.items())
         )
 
     def errors(self) -> tuple[SourceError, ...]:
         """One error per muted detector."""
-        hint = "gpumon detectors check MODULE:CLASS shows what is wrong; it is asked no more"
+        hint = "gpumon detectors check MODULE:CLASS shows what is wrong; it is tried again later"
         return tuple(
-            SourceError(f"detector {self._name(key)}", reason, hint)
-            for key, reason in sorted(self._muted.items())
-        )
-
-    def dated(self, findings: Iterable[Finding]) -> tuple[Finding, ...]:
-        """The same findings, each with the time at which it was first claimed without a break."""
-        found = {finding.identity: finding for finding in findings}
-        self._first_seen = {
-            identity: self._first_seen.get(identity, finding.first_seen)
-            for identity, finding in found.items()
-        }
-        return tuple(
-            finding._replace(first_seen=self._first_seen[identity])
-            for identity, finding in found.items()
+            SourceError(f"detector {self._name(key)}", muted.reason, hint)
+            for key, muted in sorted(self._muted.items())
         )
 
     def _name(self, key: str) -> str:

@@ -143,6 +143,18 @@ def coverage_from(value: object, declared: Declaration) -> Coverage:
     return Coverage(declared.name, seen, blind, missing, state, _text(given["note"]))
 
 
+def part_from(value: object) -> tuple[int, int]:
+    """Number and count of a part of the jobs as the worker told it.
+
+    Raises:
+        RubbishError: It is none.
+    """
+    pair = _list(value, 2)
+    if len(pair) != 2 or not _count(pair[0]) < _count(pair[1]):
+        raise RubbishError("a look at no part of the jobs")
+    return _count(pair[0]), _count(pair[1])
+
+
 def _fields_of(value: object, keys: tuple[str, ...], name: str) -> dict[str, object]:
     if not isinstance(value, list | tuple) or len(value) != len(keys):
         raise RubbishError(f"not a {name}: {value!r:.80}")

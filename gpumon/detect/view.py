@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ import numpy as np
 from gpumon.detect.contract import honest_confidence
 from gpumon.detect.coverage import lacking_of
 from gpumon.detect.fact_wire import FactBook, FactSender
-from gpumon.detect.facts import is_judged
+from gpumon.detect.facts import is_in_part, is_judged
 from gpumon.detect.job_look import JobLook
 from gpumon.detect.rows import FACT_KEYS
 from gpumon.detect.series import GAP_PERIODS, Series, Table, table_of
@@ -59,7 +60,6 @@ class View:
         gpus: Mapping[str, GpuFacts],
         nodes: Mapping[str, NodeFacts] | None = None,
         records: Sequence[Job] = (),
-        part: tuple[int, int] = (0, 1),
     ) -> None:
         self.now = now
         """Unix time of the picture: the only time there is."""
@@ -72,8 +72,7 @@ class View:
         """Every node by name, also those without GPUs or telemetry."""
         self.running: tuple[JobLook, ...] = tuple(JobLook(self, record) for record in jobs)
         """All running jobs that hold GPUs: neighbours and peers are among these."""
-        number, count = part
-        self.jobs: tuple[JobLook, ...] = self.running[number::count]
+        self.jobs: tuple[JobLook, ...] = self.running
         """The jobs to judge on this look: all, or in a large fleet those whose turn it is."""
         self.records: tuple[Job, ...] = tuple(records)
         """Jobs that the queue lists and that hold no GPU now: pending, ended, without GPUs."""
@@ -90,6 +89,14 @@ class View:
         jobs = [view for view in tick.jobs if is_judged(view)]
         records = [view.job for view in tick.jobs if not is_judged(view)]
         return cls(tick.at, tick.observed_since, tick.history, jobs, book.gpus, book.nodes, records)
+
+    def part(self, number: int, count: int) -> View:
+        """The same view with one of `count` parts of the jobs to judge."""
+        if count == 1:
+            return self
+        part = copy.copy(self)
+        part.jobs = tuple(j for j in self.running if is_in_part(j.job.job_id, number, count))
+        return part
 
     @property
     def pending(self) -> tuple[Job, ...]:

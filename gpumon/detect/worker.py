@@ -19,9 +19,14 @@ from gpumon.detect.contract import DetectorError, declaration_of
 from gpumon.detect.protocol import encode, receive, send
 from gpumon.detect.registry import entries, load
 from gpumon.detect.replica import Replica
+from gpumon.detect.turns import Turns
+from gpumon.detect.worker_memory import Memory, limit_memory
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from gpumon.detect.contract import Detector
+    from gpumon.detect.registry import Entry
     from gpumon.detect.view import View
 
 _PR_SET_PDEATHSIG: Final = 1
@@ -37,22 +42,30 @@ class Worker:
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
         self._replica = Replica()
+        self._entries: tuple[Entry, ...] = ()
         self._detectors: dict[str, Detector] = {}
+        self._turns = Turns()
+        self._memory = Memory()
 
     def run(self) -> None:
         """Load what the first message names, then judge one picture per message."""
         first = receive(self._sock)
         if first is None:
             return
-        self._load(first[0])
+        message = first[0]
+        self._entries = entries(message["paths"], installed=message["installed"])
+        self._load(message["muted"])
+        self._tell(kind="ready")
         while (request := receive(self._sock)) is not None:
             message, descriptors = request
             self._replica.take(message, descriptors)
+            self._load(message["muted"])
             self._look(message)
 
-    def _load(self, message: dict[str, Any]) -> None:
-        for entry in entries(message["paths"], installed=message["installed"]):
-            if entry.key in message["muted"]:
+    def _load(self, muted: Sequence[str]) -> None:
+        """Load those that are neither loaded nor muted: at first all, later who gets a chance."""
+        for entry in self._entries:
+            if entry.key in muted or entry.key in self._detectors:
                 continue
             self._tell(kind="begin", key=entry.key, doing="load")
             try:
@@ -63,20 +76,31 @@ class Worker:
             else:
                 self._detectors[entry.key] = detector
                 self._tell(kind="loaded", key=entry.key, declaration=declared._asdict())
-        self._tell(kind="ready")
 
     def _look(self, message: dict[str, Any]) -> None:
         view = self._replica.view(message)
+        self._memory.settle()
         for key, detector in self._detectors.items():
             if key in message["muted"]:
                 continue
+            declared = declaration_of(detector)
+            turn = self._turns.take(key, view.now, len(view.running), declared)
+            if turn is None:
+                continue
             self._tell(kind="begin", key=key, doing="evaluate")
-            self._evaluate(key, detector, view)
+            self._evaluate(key, detector, view.part(*turn), turn)
+            culprit = self._memory.culprit(key)
+            if culprit is not None:
+                self._tell(kind="bloated", key=culprit, message=self._memory.reason)
         self._tell(kind="done")
 
-    def _evaluate(self, key: str, detector: Detector, view: View) -> None:
+    def _evaluate(self, key: str, detector: Detector, view: View, turn: tuple[int, int]) -> None:
         try:
-            payload = encode({"kind": "result", "key": key, **answer_of(detector, view)})
+            answer = {"kind": "result", "key": key, "part": turn, **answer_of(detector, view)}
+            payload = encode(answer)
+        except MemoryError:
+            # What it holds is lost to the others too: only a new process has all of it again.
+            os._exit(1)
         # Foreign code may raise anything; the monitor mutes it and says so.
         except Exception as error:  # noqa: BLE001
             self._tell(kind="failed", key=key, message=f"{type(error).__name__}: {error}")
@@ -109,6 +133,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _die_with(int(sys.argv[2]))
     os.nice(_NICENESS)
+    limit_memory()
     _be_quiet()
     with socket.socket(fileno=int(sys.argv[1])) as sock, contextlib.suppress(BrokenPipeError):
         # A plugin's child that kept the stream open would hide the end of this process.

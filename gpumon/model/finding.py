@@ -130,3 +130,5 @@ class DetectionReport(NamedTuple):
     coverage: tuple[Coverage, ...]
     errors: tuple[SourceError, ...]
     """Detectors that raised, overran or were muted, one line each."""
+    cleared: tuple[Finding, ...] = ()
+    """Findings that went away within the last hour."""
