@@ -86,7 +86,7 @@ class SlurmNode(NamedTuple):
     host_name: str
     address: str
     state: str
-    """Base state and flags joined by `+`, lower case, as sinfo prints them."""
+    """Base state, then its flags by the alphabet, joined by `+`, lower case."""
     gpu_count: int | None
     gpu_files: tuple[str, ...] = ()
     """Device files in gres.conf order: entry i is the device of IDX i. Empty: not known."""

@@ -9,7 +9,7 @@ from gpumon.model.hostlist import is_host_name
 from gpumon.sources.slurm.gres import gpus_listed
 from gpumon.sources.slurm.job_values import MIB
 from gpumon.sources.slurm.json_values import flags, harmless, instant, text, texts, whole
-from gpumon.sources.slurm.nodes_text import NodeList, words
+from gpumon.sources.slurm.nodes_text import NodeList, joined_state, words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,8 +38,8 @@ def _node(record: object) -> SlurmNode:
     name = text(record.get("name"))
     if not is_host_name(name):
         raise ValueError("no node name")
-    words = dict.fromkeys(flags(record.get("state")) + flags(record.get("state_flags")))
-    if not words:
+    states = flags(record.get("state")) + flags(record.get("state_flags"))
+    if not states:
         raise ValueError("no state")
     gres, used = record.get("gres"), record.get("gres_used")
     mem_mib = whole(record.get("real_memory"))
@@ -47,7 +47,7 @@ def _node(record: object) -> SlurmNode:
         name=name,
         host_name=_operand(record, "hostname", name),
         address=_operand(record, "address", name),
-        state="+".join(words).lower(),
+        state=joined_state([word.lower() for word in states]),
         gpu_count=gpus_listed(gres) if isinstance(gres, str) else None,
         reason=harmless(record, "reason"),
         reason_at=instant(record.get("reason_changed_at")),

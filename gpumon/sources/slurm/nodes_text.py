@@ -131,4 +131,9 @@ def _state(text: str) -> str:
         words.append(match[1].lower())
         if match[2]:
             words.append(_MARKS[match[2]])
-    return "+".join(dict.fromkeys(words))
+    return joined_state(words)
+
+
+def joined_state(words: Sequence[str]) -> str:
+    """Base state, then the flags by the alphabet: their order differs between text and JSON."""
+    return "+".join((*words[:1], *sorted(set(words[1:]) - {words[0]})))

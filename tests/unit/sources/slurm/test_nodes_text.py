@@ -28,7 +28,7 @@ def test_reads_a_real_answer() -> None:
     [
         ("IDLE", "idle"),
         ("DOWN*", "down+not_responding"),
-        ("DOWN*+DRAIN", "down+not_responding+drain"),
+        ("DOWN*+DRAIN", "down+drain+not_responding"),
         ("DOWN+NOT_RESPONDING", "down+not_responding"),
         ("MIXED+MAINTENANCE+RESERVED", "mixed+maintenance+reserved"),
         ("IDLE~", "idle+powered_down"),
