@@ -23,6 +23,9 @@ REASONS = {
 """NVML return codes by the reason they give to a missing value; INVALID_ARGUMENT is how drivers
 answer field ids and metrics that are newer than they are."""
 
+NOTHING = (pynvml.NVML_ERROR_NOT_FOUND, pynvml.NVML_ERROR_TIMEOUT)
+"""How calls say that there is no such thing or nothing new: no failure that anybody should see."""
+
 MISMATCH = -1
 """Code of a call of which the binding knows only a newer form than the installed driver."""
 
@@ -109,7 +112,7 @@ class Driver:
         except pynvml.NVMLError as error:
             reason = REASONS.get(error.value, FAILED)
             message = "%s: %s" % (name, error)
-            if reason == FAILED:
+            if reason == FAILED and error.value not in NOTHING:
                 self.failures[gpu] = message
             raise NoValueError(reason, message, error.value) from None
         except pynvml.NVMLLibraryMismatchError:

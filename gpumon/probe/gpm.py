@@ -137,3 +137,6 @@ class Gpm:
                 values[field] = round(answer.value * factor, 6)
             else:
                 missing[field] = REASONS.get(answer.nvmlReturn, FAILED)
+                if missing[field] == FAILED:
+                    told = "GPM metric %d: return code %d" % (answer.metricId, answer.nvmlReturn)
+                    self._driver.failures[self._gpu] = told

@@ -337,6 +337,7 @@ def test_a_metric_that_fails_is_missing_and_the_others_are_there(standin: Start)
         ("dram_active_ratio", Reason.NOT_SUPPORTED),
     ):
         assert (value(frame, key), reason(frame, key)) == (None, why)
+    assert [error.message for error in frame.errors] == ["GPM metric 5: return code 999"]
 
 
 def test_what_the_driver_does_not_know_is_asked_only_once(standin: Start) -> None:
