@@ -1,8 +1,8 @@
 """The `--json` of Slurm's commands, for where their text can't be read.
 
 Text is what we ask for: every version prints it, and the JSON of the same jobs is three to twelve
-times as long (22.05 and 24.11). `squeue --json` is there since 21.08, `scontrol show --json` since
-23.02; before that `sinfo --json` lists nodes as slurmrestd does, later in groups that name none.
+times as long (22.05 and 24.11). `scontrol show --json` is there since 23.02. Older ones have
+`squeue --json`, and `sinfo --json`, which lists nodes as slurmrestd does, later in groups.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ from gpumon.sources.slurm.failures import CommandFailedError
 from gpumon.sources.slurm.json_values import NotAnObjectError, parse_object, records
 
 COMMANDS: Final = {
-    "job": (("squeue", "--all", "--json"),),
+    "job": (
+        ("scontrol", "--all", "--details", "show", "job", "--json"),
+        ("squeue", "--all", "--json"),
+    ),
     "node": (("scontrol", "--all", "show", "node", "--json"), ("sinfo", "--all", "--json")),
 }
 """What is asked for each kind, in order, until one answers."""

@@ -45,12 +45,13 @@ class Both(Scripted):
 
     def __init__(self, clock: PretendClock) -> None:
         super().__init__(clock)
-        self.json: dict[str, Any] = {"squeue": JOBS, "scontrol": NODES, "sinfo": NODES}
+        self.json: dict[str, Any] = {"job": JOBS, "squeue": JOBS, "node": NODES, "sinfo": NODES}
         self.asked: list[str] = []
 
     def show_json(self, words: tuple[str, ...]) -> str:
-        self.asked.append(words[0])
-        found = self.json[words[0]]
+        name = words[-2] if words[0] == "scontrol" else words[0]
+        self.asked.append(name)
+        found = self.json[name]
         if found is None:
             raise CommandFailedError(REFUSED)
         return found if isinstance(found, str) else json.dumps(found)
@@ -74,28 +75,28 @@ def test_jobs_and_nodes_come_by_json_where_a_wrapper_spoils_the_text() -> None:
         assert frame.queue.nodes == TEXT_NODES
         said = [error.message for error in frame.errors]
         assert len(said) == 2
-        assert said[0].endswith("squeue --all --json is read in its place")
+        assert said[0].endswith("show job --json is read in its place")
     # The text is not asked for again where the JSON serves: one call per kind and period.
     assert [commands.count(kind) for kind in ("job", "node")] == [1, 1]
-    assert commands.asked.count("squeue") == len(frames)
+    assert commands.asked.count("job") == len(frames)
 
 
 def test_22_05_lists_nodes_by_sinfo() -> None:
     clock = PretendClock(1.0)
     commands = Both(clock)
     commands.nodes = "?"
-    commands.json["scontrol"] = None
+    commands.json["node"] = None
     (frame,) = run(commands, clock)
     assert frame.queue is not None
     assert frame.queue.nodes == TEXT_NODES
-    assert commands.asked == ["scontrol", "sinfo"]
+    assert commands.asked == ["node", "sinfo"]
 
 
 def test_an_empty_list_with_errors_is_a_failure_not_an_empty_queue() -> None:
     clock = PretendClock(1.0)
     commands = Both(clock)
     commands.jobs = "?"
-    commands.json["squeue"] = EMPTY_22_05
+    commands.json |= {"job": None, "squeue": EMPTY_22_05}
     (frame,) = run(commands, clock)
     assert frame.queue is None
     (error,) = frame.errors
@@ -106,7 +107,7 @@ def test_where_neither_can_be_read_the_text_is_what_is_said() -> None:
     clock = PretendClock(1.0)
     commands = Both(clock)
     commands.jobs = "what is this?"
-    commands.json["squeue"] = "what is this?"
+    commands.json |= {"job": "what is this?", "squeue": "what is this?"}
     (frame,) = run(commands, clock)
     (error,) = frame.errors
     assert error.where == "scontrol show job"
