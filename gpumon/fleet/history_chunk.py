@@ -7,40 +7,55 @@ import fcntl
 import mmap
 import os
 import tempfile
-from array import array
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from gpumon.fleet.history_fields import mean_count, spread_count
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
-
-    from gpumon.model.cluster import Gpu
-    from gpumon.model.frame import Block
 
 _F_SEAL_FUTURE_WRITE: Final = 0x10
 """linux/fcntl.h, since Linux 5.1: nobody but the maker may map the memory for writing."""
 
-_STAMP_BYTES: Final = 16
-"""Per row a time and a period, both float64."""
+_STAMPS: Final = 4
+"""Per row its end, period, begin and number of samples, all float64."""
+
+
+class Stamp(NamedTuple):
+    """What a row says of itself."""
+
+    begin: float
+    """Unix time of its first sample."""
+    end: float
+    """Unix time of its last sample."""
+    period_s: float
+    """Distance to the next row where nothing is lost."""
+    samples: int
 
 
 class ChunkShape(NamedTuple):
-    """What one needs to know to read a chunk."""
+    """What one needs to know to read a chunk, besides the entities, which may grow."""
 
     number: int
     """Names the chunk within its history."""
-    uuids: tuple[str, ...]
+    block: str
+    tier: int
+    """0: rows of single ticks; above: rows of several, coarser with every step."""
     keys: tuple[str, ...]
+    """Fields in the order of `history_fields.in_order`."""
+    width: int
+    """Columns: entities that fit."""
     capacity: int
     """Rows that fit."""
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of one row: its stamps, and a float32 per field and GPU."""
-        return row_bytes(len(self.uuids), len(self.keys))
+        """Bytes of one row."""
+        return row_bytes(self.keys, self.width, is_coarse=self.tier > 0)
 
     @property
     def size_bytes(self) -> int:
@@ -49,25 +64,41 @@ class ChunkShape(NamedTuple):
 
 
 class Chunk:
-    """Rows of one set of GPUs, time-major: written once by their maker, never changed."""
+    """Rows of one block, time-major: written once by their maker, never changed.
+
+    Entities may still be given columns; in the rows before they have no values.
+    """
 
     def __init__(self, shape: ChunkShape, fd: int, memory: mmap.mmap) -> None:
         self.shape = shape
         self.fd = fd
         self.rows = 0
         """Rows written; a reader keeps its own number."""
-        self.columns = {uuid: column for column, uuid in enumerate(shape.uuids)}
+        self.entities: list[str] = []
+        self.columns: dict[str, int] = {}
         self.fields = {key: position for position, key in enumerate(shape.keys)}
-        rows = shape.capacity
-        stamps = np.frombuffer(memory, np.float64, 2 * rows)
-        self.times: NDArray[np.float64] = stamps[:rows]
-        """Unix time of each row."""
-        self.periods: NDArray[np.float64] = stamps[rows:]
-        """Period, in seconds, that was in force when the row was taken."""
-        count = rows * len(shape.keys) * len(shape.uuids)
-        values = np.frombuffer(memory, np.float32, count, rows * _STAMP_BYTES)
-        self.values: NDArray[np.float32] = values.reshape(rows, len(shape.keys), len(shape.uuids))
-        """Row, field, GPU; NaN where missing."""
+        rows, keys, width = shape.capacity, len(shape.keys), shape.width
+        stamps = np.frombuffer(memory, np.float64, _STAMPS * rows).reshape(_STAMPS, rows)
+        self.times, self.periods, self.begins, self.samples = stamps
+        offset = stamps.nbytes
+        self.values: NDArray[np.float32] = np.frombuffer(
+            memory, np.float32, rows * keys * width, offset
+        ).reshape(rows, keys, width)
+        """Row, field, entity; NaN where missing. In a coarse row the mean, or the last value."""
+        self.low = self.high = self.values
+        """Smallest and largest value, for masks the bits always and ever set; first keys only."""
+        self.counts: NDArray[np.uint16] | None = None
+        """Samples behind each value of a coarse row; None: one row is one sample."""
+        if shape.tier:
+            offset += self.values.nbytes
+            spread = (rows, spread_count(shape.keys), width)
+            size = spread[0] * spread[1] * spread[2]
+            self.low = np.frombuffer(memory, np.float32, size, offset).reshape(spread)
+            offset += self.low.nbytes
+            self.high = np.frombuffer(memory, np.float32, size, offset).reshape(spread)
+            offset += self.high.nbytes
+            counts = np.frombuffer(memory, np.uint16, rows * keys * width, offset)
+            self.counts = counts.reshape(rows, keys, width)
 
     def __del__(self) -> None:
         if self.fd >= 0:
@@ -75,7 +106,7 @@ class Chunk:
             self.fd = -1
 
     @classmethod
-    def create(cls, shape: ChunkShape) -> Chunk:
+    def create(cls, shape: ChunkShape, entities: Iterable[str]) -> Chunk:
         """New chunk of this process; other processes may map it, but only for reading."""
         fd = _new_memory()
         try:
@@ -85,7 +116,9 @@ class Chunk:
             os.close(fd)
             raise
         _seal(fd)
-        return cls(shape, fd, memory)
+        chunk = cls(shape, fd, memory)
+        chunk.add(entities)
+        return chunk
 
     @classmethod
     def attach(cls, shape: ChunkShape, fd: int) -> Chunk:
@@ -106,54 +139,45 @@ class Chunk:
         """Memory that is really in use: the kernel gives pages when they are first written."""
         return self.rows * self.shape.row_bytes
 
-    def append(self, at: float, period_s: float, gpus: Mapping[str, Gpu]) -> None:
-        """Write one row; each GPU must be among the chunk's."""
-        row = self.values[self.rows]
-        row.fill(np.nan)
-        blocks, sources, targets = _plan(gpus, self.columns)
-        blanks = [array("d", [np.nan]) * len(block.keys) for block in blocks]
-        for position, key in enumerate(self.shape.keys):
-            columns = [block.columns.get(key) for block in blocks]
-            if any(column is not None for column in columns):
-                parts = [
-                    blank if column is None else column
-                    for column, blank in zip(columns, blanks, strict=True)
-                ]
-                row[position, targets] = np.frombuffer(b"".join(parts))[sources]
-        self.times[self.rows] = at
-        self.periods[self.rows] = period_s
-        self.rows += 1
+    @property
+    def mean_count(self) -> int:
+        """How many of the keys, the first ones, have a mean."""
+        return mean_count(self.shape.keys)
+
+    def takes(self, keys: Iterable[str], new: Sequence[str]) -> bool:
+        """Whether a row with these keys and further entities fits."""
+        has_room = len(self.entities) + len(new) <= self.shape.width
+        return has_room and not self.is_full and all(key in self.fields for key in keys)
+
+    def add(self, entities: Iterable[str]) -> None:
+        """Give further entities a column each."""
+        for name in entities:
+            self.columns[name] = len(self.entities)
+            self.entities.append(name)
+
+    def close_row(self, stamp: Stamp) -> None:
+        """Count the next row as written."""
+        row = self.rows
+        self.times[row], self.periods[row] = stamp.end, stamp.period_s
+        self.begins[row], self.samples[row] = stamp.begin, stamp.samples
+        self.rows = row + 1
+
+    def stamp(self, row: int) -> Stamp:
+        """What a row says of itself."""
+        return Stamp(
+            float(self.begins[row]),
+            float(self.times[row]),
+            float(self.periods[row]),
+            int(self.samples[row]),
+        )
 
 
-def row_bytes(gpu_count: int, field_count: int) -> int:
+def row_bytes(keys: Sequence[str], width: int, *, is_coarse: bool) -> int:
     """Bytes of one row of a chunk."""
-    return _STAMP_BYTES + 4 * gpu_count * field_count
-
-
-def _plan(
-    gpus: Mapping[str, Gpu], columns: Mapping[str, int]
-) -> tuple[list[Block], list[int], list[int]]:
-    """Blocks of the fresh GPUs; row of each GPU within the blocks end to end; its column."""
-    blocks: list[Block] = []
-    offsets: dict[int, int] = {}
-    sources: list[int] = []
-    targets: list[int] = []
-    offset, end = 0, 0
-    last: Block | None = None
-    for uuid, gpu in gpus.items():
-        if gpu.is_stale:
-            continue
-        block = gpu.block
-        if block is not last:
-            known = offsets.get(id(block))
-            if known is None:
-                known = offsets[id(block)] = end
-                blocks.append(block)
-                end += len(block.keys)
-            offset, last = known, block
-        sources.append(offset + gpu.row)
-        targets.append(columns[uuid])
-    return blocks, sources, targets
+    cell_bytes = 4 * len(keys)
+    if is_coarse:
+        cell_bytes += 8 * spread_count(keys) + 2 * len(keys)
+    return 8 * _STAMPS + cell_bytes * width
 
 
 def _new_memory() -> int:

@@ -145,8 +145,27 @@ EVENT_FIELDS: Final = (
     ),
 )
 
+_NOT_KEPT: Final = frozenset(
+    {
+        # What hardly ever changes, or names something.
+        *("index", "minor_number", "fabric_clique", "watched_events", "uptime_s"),
+        *("persistence_mode", "compute_mode", "mig_mode", "ecc_mode", "nic_numa_node"),
+        *("link_version", "link_effective_ber", "link_symbol_ber", "load_5m", "load_15m"),
+        *("mig_gpu_instance", "mig_compute_instance"),
+        # Counters whose rate or share is kept.
+        *("pcie_tx_bytes", "pcie_rx_bytes", "nvlink_tx_bytes", "nvlink_rx_bytes"),
+        *("link_tx_bytes", "link_rx_bytes", "nic_tx_bytes", "nic_rx_bytes"),
+        *("cpu_busy_ticks", "cpu_iowait_ticks", "cpu_total_ticks"),
+        *("net_rx_bytes", "net_tx_bytes", "disk_read_bytes", "disk_write_bytes"),
+        *("fs_read_bytes", "fs_write_bytes", "fs_read_ops", "fs_write_ops"),
+        *("fs_read_rtt_us", "fs_read_exec_us", "fs_write_rtt_us", "fs_write_exec_us"),
+        *("job_cpu_us", "job_io_read_bytes", "job_io_write_bytes"),
+    }
+)
+"""Fields that history does not keep, besides those that say so where they are declared."""
+
 CATALOGUE: Final = {
-    field.key: field
+    field.key: field._replace(is_kept=field.is_kept and field.key not in _NOT_KEPT)
     for field in (
         *GPU_FIELDS,
         *LINK_FIELDS,
@@ -179,7 +198,14 @@ LABELS: Final = {
     "process": ("name", "job_id", "sluid", "step", "task", "rank_vars", "container"),
     "context": (),
     "event": (),
-    "node": ("driver_version", "nvml_version", "boot_id", "host_name", "kernel_log", "slowest_call"),
+    "node": (
+        "driver_version",
+        "nvml_version",
+        "boot_id",
+        "host_name",
+        "kernel_log",
+        "slowest_call",
+    ),
     "nic": (
         "state",
         "phys_state",
