@@ -3,35 +3,39 @@
 from __future__ import annotations
 
 from math import isfinite
+from typing import Final
 
 from gpumon.detect.life import Mute
 
-MAX_NOTES = 10_000
+MAX_NOTES: Final = 10_000
 """More is no file of a person's."""
+
+MAX_TEXT: Final = 512
+"""Longer is no name of a detector, a class or a subject."""
 
 
 def notes_from(value: object) -> tuple[list[tuple[str, str, str]], list[Mute]]:
     """Acknowledged identities and mutes; what is neither is left out."""
     given = value if isinstance(value, dict) else {}
-    return (
-        [(row[0], row[1], row[2]) for row in _rows(given.get("acknowledged")) if _is_texts(row)],
-        [Mute(*row) for row in _rows(given.get("muted")) if _is_mute(row)],
-    )
+    known = [_identity(row) for row in _rows(given.get("acknowledged"))]
+    mutes = [_mute(row) for row in _rows(given.get("muted"))]
+    return [one for one in known if one is not None], [one for one in mutes if one is not None]
 
 
-def _rows(value: object) -> list[list[str]]:
+def _rows(value: object) -> list[list[object]]:
     rows = value if isinstance(value, list | tuple) else []
-    return [
-        list(row) for row in rows[:MAX_NOTES] if isinstance(row, list | tuple) and len(row) == 3
-    ]
+    return [list(r) for r in rows[:MAX_NOTES] if isinstance(r, list | tuple) and len(r) == 3]
 
 
-def _is_texts(row: list[str]) -> bool:
-    return all(isinstance(item, str) and len(item) <= 512 for item in row)
+def _identity(row: list[object]) -> tuple[str, str, str] | None:
+    texts = [item for item in row if isinstance(item, str) and len(item) <= MAX_TEXT]
+    return (texts[0], texts[1], texts[2]) if len(texts) == 3 else None
 
 
-def _is_mute(row: list[object]) -> bool:
-    is_named = all(item is None or isinstance(item, str) for item in row[:2])
-    until = row[2]
-    is_number = isinstance(until, int | float) and not isinstance(until, bool)
-    return is_named and is_number and isfinite(float(str(until)))
+def _mute(row: list[object]) -> Mute | None:
+    finding_class, subject, until = row
+    if not isinstance(finding_class, str | None) or not isinstance(subject, str | None):
+        return None
+    if isinstance(until, bool) or not isinstance(until, int | float) or not isfinite(until):
+        return None
+    return Mute(finding_class, subject, float(until))

@@ -14,7 +14,7 @@ few hundredths of a second.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from gpumon.detect.scene_machine import Machine
 from gpumon.detect.view import View
@@ -137,12 +137,12 @@ class Scene:
         record = job_record(job_id, begin, sorted(nodes), len(uuids) + gpus_unknown)
         counts = {name: sum(_node_of(uuid) == name for uuid in uuids) for name in sorted(nodes)}
         held_on = tuple(Allocation(name, count, None) for name, count in counts.items())
-        record = record._replace(**{"allocations": held_on, **fields})
+        record = _changed(record, {"allocations": held_on, **fields})
         self._jobs[job_id] = JobView(record, tuple(uuids), gpus_unknown, tuple(ranks), ())
 
     def record(self, job_id: str, **fields: object) -> None:
         """List a job that holds no GPU now: pending, ended; `fields` are those of `Job`."""
-        made = job_record(job_id, None, (), 0)._replace(**{"state": "PENDING", **fields})
+        made = _changed(job_record(job_id, None, (), 0), {"state": "PENDING", **fields})
         self._jobs[job_id] = JobView(made, (), 0, (), ())
 
     def end(self, job_id: str) -> None:
@@ -280,6 +280,11 @@ class Scene:
             lateness_s=0.0,
             queue=QueueRecords(tuple(view.job for view in jobs), listed, self._at, self._at),
         )
+
+
+def _changed(record: Job, fields: dict[str, Any]) -> Job:
+    """The record with other values; a name that is none of `Job` raises ValueError."""
+    return record._replace(**fields)
 
 
 def _node_of(uuid: str) -> str:

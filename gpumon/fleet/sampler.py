@@ -259,6 +259,7 @@ class Sampler:
             return tick
         return tick._replace(
             findings=report.findings,
+            cleared=report.cleared,
             coverage=report.coverage,
             errors=tick.errors + report.errors,
         )

@@ -76,6 +76,8 @@ class Tick(NamedTuple):
     """Jobs that have ended; None: nobody asked for them, or there is no answer yet."""
     strays: tuple[Process, ...] = ()
     """Processes of no job on GPUs that no job holds; none where that is not certain."""
+    cleared: tuple[Finding, ...] = ()
+    """Findings that went away within the last hour; they are not among `findings`."""
 
     def job(self, job_id: str) -> JobView | None:
         """The job with this Slurm id, None where it is not listed."""

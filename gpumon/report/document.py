@@ -51,7 +51,7 @@ def document(
     subjects = {f"job:{view.job.job_id}" for view in jobs}
     findings = [
         finding
-        for finding in tick.findings
+        for finding in (*tick.findings, *tick.cleared)
         if keeps is None or finding.subject.partition("/")[0] in subjects
     ]
     digest, used = Digest(tick), cgroups(tick.nodes)
@@ -181,7 +181,16 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "last_seen": moment(finding.last_seen),
         "advice": list(finding.advice),
         "gpu_seconds": number(finding.gpu_seconds),
+        "onset": moment(finding.began_at),
+        "cleared_at": _moment_or_none(finding.cleared_at),
+        "unknown_since": _moment_or_none(finding.unknown_since),
+        "acknowledged": finding.is_acknowledged,
+        "category": finding.category or None,
     }
+
+
+def _moment_or_none(at: float | None) -> str | None:
+    return None if at is None else moment(at)
 
 
 def _coverage(coverage: Coverage) -> dict[str, Any]:
