@@ -1,0 +1,120 @@
+"""`gpumon config`: where settings are read from, what they are, and whether they are right."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from gpumon.cli.configuration import ConfigurationError, load, places
+from gpumon.cli.exits import DONE, NOTHING_READ, USAGE, narrate
+from gpumon.cli.options import Parser
+from gpumon.model.settings import SETTINGS, Form
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from gpumon.model.settings import Setting
+
+
+def config(words: list[str]) -> int:
+    """Exit code of the command."""
+    made = Parser(prog="gpumon config", description="Show, check or begin the configuration.")
+    parts = made.add_subparsers(dest="part", required=True, metavar="path|print|validate|init")
+    parts.add_parser("path", help="files that are read, a later one over an earlier one")
+    parts.add_parser("print", help="every setting with its value and where it comes from")
+    parts.add_parser("validate", help="say what is wrong, with file and line")
+    parts.add_parser("init", help="write a file with every setting, its default and its meaning")
+    part = made.parse_args(words).part
+    if part == "path":
+        return _paths()
+    if part == "init":
+        return _init(places()[-1].path)
+    try:
+        settings = load()
+    except ConfigurationError as error:
+        for problem in error.problems:
+            narrate(problem)
+        return USAGE
+    if part == "print":
+        for line in _lines({key: chosen.value for key, chosen in settings.chosen.items()}):
+            key = line[0]
+            origin = f"  # {settings.chosen[key].origin}" if key in settings.chosen else ""
+            sys.stdout.write(f"{line[1]}{origin}\n")
+    else:
+        sys.stdout.write("the configuration is valid\n")
+    return DONE
+
+
+def _paths() -> int:
+    for place in places():
+        state = "" if place.path.exists() else "  (absent)"
+        sys.stdout.write(f"{place.path}{state}\n")
+    return DONE
+
+
+def _init(path: Path) -> int:
+    """Write the template, never over a file that is there."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    except FileExistsError:
+        narrate(f"{path} is there already; gpumon config print shows what it sets")
+        return NOTHING_READ
+    except OSError as error:
+        narrate(f"{path}: {error.strerror}")
+        return NOTHING_READ
+    with open(descriptor, "w", encoding="utf-8") as file:  # noqa: PTH123
+        file.write(template())
+    sys.stdout.write(f"{path}\n")
+    return DONE
+
+
+def template() -> str:
+    """A file in which every setting stands as a comment with its default."""
+    docs = {setting.key: setting for setting in SETTINGS}
+    lines = ["# Settings of gpumon. A line without the # in front is in force."]
+    for key, line in _lines({setting.key: setting.default for setting in SETTINGS}):
+        if key in docs:
+            lines += ["", f"# {docs[key].doc}", f"# {_example(docs[key], line)}"]
+        elif line:
+            lines += ["", line]
+    return "\n".join(lines) + "\n"
+
+
+def _example(setting: Setting, line: str) -> str:
+    """The default, or an example where the default is an empty table."""
+    if setting.form is Form.NUMBERS_BY_NAME:
+        return f'{line.partition(" =")[0]} = {{ "H100" = 2.5, "default" = 1.0 }}'
+    if setting.form is Form.PARAMETERS_BY_NAME:
+        return f"{line.partition(' =')[0]} = {{ partial_gpus_idle = {{ idle_mem_ratio = 0.02 }} }}"
+    return line
+
+
+def _lines(values: dict[str, object]) -> list[tuple[str, str]]:
+    """Key and line of TOML for each value, and a line for each table's head."""
+    lines: list[tuple[str, str]] = []
+    table = ""
+    for key, value in values.items():
+        above, _, name = key.rpartition(".")
+        if above != table:
+            table = above
+            lines += [("", ""), ("", f"[{table}]")]
+        lines.append((key, f"{name} = {_toml(value)}"))
+    return lines
+
+
+def _toml(value: object) -> str:
+    """A value as TOML writes it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        # A JSON text is a TOML text: both escape with a backslash.
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, dict):
+        inner = (f"{json.dumps(k, ensure_ascii=False)} = {_toml(v)}" for k, v in value.items())
+        return f"{{ {', '.join(inner)} }}" if value else "{}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(_toml(item) for item in value)}]"
+    return f"{value:.15g}"

@@ -1,0 +1,166 @@
+"""Reads the settings: defaults, then the site's file, the user's file, the environment."""
+
+from __future__ import annotations
+
+import os
+import re
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from gpumon.model.settings import BY_KEY, DEFAULTS, SETTINGS, TABLES, Chosen, SettingError, Settings
+from gpumon.model.text import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+PATH_VARIABLE: Final = "GPUMON_CONFIG"
+"""Names one file that is read in place of the others."""
+
+MAX_BYTES: Final = 2**20
+"""A longer file is nobody's configuration."""
+
+
+class ConfigurationError(Exception):
+    """What is wrong with the configuration, one line each, with file and line."""
+
+    def __init__(self, problems: tuple[str, ...]) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = problems
+
+
+class Place(NamedTuple):
+    """A file that may hold settings."""
+
+    path: Path
+    is_needed: bool = False
+    """Whether it was asked for by name, so that its absence is an error."""
+
+
+def places(environ: Mapping[str, str] | None = None) -> tuple[Place, ...]:
+    """Files in the order in which they are read, a later one over an earlier one.
+
+    The XDG base directory specification's: `$XDG_CONFIG_DIRS` (default /etc/xdg), then
+    `$XDG_CONFIG_HOME` (default ~/.config). Relative entries do not count, as it says.
+    """
+    environ = os.environ if environ is None else environ
+    if environ.get(PATH_VARIABLE):
+        return (Place(Path(environ[PATH_VARIABLE]), is_needed=True),)
+    system = environ.get("XDG_CONFIG_DIRS") or "/etc/xdg"
+    home = environ.get("XDG_CONFIG_HOME") or ""
+    if not home.startswith("/"):
+        home = f"{environ.get('HOME') or '~'}/.config"
+    folders = [folder for folder in system.split(":") if folder.startswith("/")]
+    folders.reverse()
+    return tuple(
+        Place(Path(folder).expanduser() / "gpumon" / "config.toml") for folder in (*folders, home)
+    )
+
+
+def load(environ: Mapping[str, str] | None = None) -> Settings:
+    """Every setting with its origin.
+
+    Raises:
+        ConfigurationError: something in a file or in the environment is wrong.
+    """
+    environ = os.environ if environ is None else environ
+    chosen = dict(DEFAULTS.chosen)
+    problems: list[str] = []
+    for place in places(environ):
+        chosen |= _of_file(place, problems)
+    for setting in SETTINGS:
+        text = environ.get(setting.variable)
+        if text is None:
+            continue
+        try:
+            chosen[setting.key] = Chosen(setting.parsed(text), setting.variable)
+        except SettingError as error:
+            problems.append(f"{setting.variable} {error}")
+    if problems:
+        raise ConfigurationError(tuple(problems))
+    return Settings(chosen)
+
+
+def _of_file(place: Place, problems: list[str]) -> dict[str, Chosen]:
+    """What a file sets; what is wrong with it goes to the problems."""
+    try:
+        with place.path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        if place.is_needed or not isinstance(error, FileNotFoundError | NotADirectoryError):
+            problems.append(f"{place.path}: {error.strerror}")
+        return {}
+    if len(data) > MAX_BYTES:
+        problems.append(f"{place.path}: larger than {MAX_BYTES} bytes, no configuration of gpumon")
+        return {}
+    import tomllib
+
+    try:
+        text = data.decode()
+        document = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        problems.append(f"{place.path}: {_syntax(error)}")
+        return {}
+    lines = _lines_of_keys(text)
+    found = {}
+    for key, value in _leaves(document, ""):
+        line = lines.get(key, lines.get(key.rpartition(".")[0], 1))
+        where = f"{place.path}:{line}"
+        try:
+            found[key] = Chosen(_checked(key, value), where)
+        except SettingError as error:
+            problems.append(f"{where}: {plain(key)} {error}")
+    return found
+
+
+def _syntax(error: Exception) -> str:
+    """What TOML's reader says, with its line in front as everywhere."""
+    match = re.fullmatch(r"(.*) \(at line ([0-9]+), column ([0-9]+)\)", str(error))
+    return f"line {match[2]}: {match[1]}" if match else f"not TOML: {plain(str(error))[:120]}"
+
+
+def _leaves(table: Mapping[str, object], above: str) -> Iterator[tuple[str, object]]:
+    """Dotted key and value of everything that is not a table that groups settings."""
+    for name, value in table.items():
+        key = f"{above}{name}"
+        if key in TABLES and isinstance(value, dict):
+            yield from _leaves(value, f"{key}.")
+        else:
+            yield key, value
+
+
+def _checked(key: str, value: object) -> object:
+    setting = BY_KEY.get(key)
+    if setting is not None:
+        return setting.checked(value)
+    if key in TABLES:
+        raise SettingError(f"is a table: [{key}]")
+    near = get_close_matches(key, BY_KEY, 1, 0.75)
+    raise SettingError(f"is no setting{f'; did you mean {near[0]}?' if near else ''}")
+
+
+def _lines_of_keys(text: str) -> dict[str, int]:
+    """Line of each dotted key; of a key within a table of values, the line of the table."""
+    import tomllib
+
+    found: dict[str, int] = {}
+    table: tuple[str, ...] = ()
+    for number, line in enumerate(text.splitlines(), 1):
+        head = re.match(r"\s*\[\[?\s*(.+?)\s*\]\]?\s*(?:#.*)?$", line)
+        key = re.match(r"\s*([A-Za-z0-9_.\-\"' ]+?)\s*=", line)
+        written = head[1] if head else key[1] if key else ""
+        try:
+            nested = tomllib.loads(f"{written} = 0") if written else {}
+        except ValueError:
+            continue
+        path = []
+        while isinstance(nested, dict) and nested:
+            name, nested = next(iter(nested.items()))
+            path.append(name)
+        if head:
+            table = tuple(path)
+        if path:
+            whole = path if head else [*table, *path]
+            for length in range(1, len(whole) + 1):
+                found.setdefault(".".join(whole[:length]), number)
+    return found

@@ -1,0 +1,178 @@
+"""Settings of files and of the environment, each with its origin, each mistake with its line."""
+
+from __future__ import annotations
+
+import tomllib
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpumon.cli.config import config, template
+from gpumon.cli.configuration import ConfigurationError, load, places
+from gpumon.model.settings import SETTINGS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def _write(folder: Path, text: str) -> Path:
+    path = folder / "gpumon" / "config.toml"
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    return path
+
+
+def _problems(text: str, folder: Path) -> tuple[str, ...]:
+    path = folder / "c.toml"
+    path.write_text(text)
+    with pytest.raises(ConfigurationError) as raised:
+        load({"GPUMON_CONFIG": str(path)})
+    return tuple(problem.removeprefix(str(path)) for problem in raised.value.problems)
+
+
+def test_without_a_file_every_setting_is_its_default(tmp_path: Path) -> None:
+    settings = load({"HOME": str(tmp_path), "XDG_CONFIG_DIRS": str(tmp_path / "none")})
+    assert {key: chosen.origin for key, chosen in settings.chosen.items()} == {
+        setting.key: "default" for setting in SETTINGS
+    }
+    assert settings.number("period_s") == 1.0
+
+
+def test_the_users_file_goes_over_the_sites_and_the_environment_over_both(tmp_path: Path) -> None:
+    site = _write(tmp_path / "xdg", 'period_s = 5\nall_jobs = true\n[prices]\ncurrency = "EUR"\n')
+    user = _write(tmp_path / "home", "period_s = 2\n\n[history]\nmax_mib = 64\n")
+    settings = load(
+        {
+            "XDG_CONFIG_DIRS": f"{tmp_path}/xdg",
+            "XDG_CONFIG_HOME": f"{tmp_path}/home",
+            "GPUMON_HISTORY_MAX_MIB": "128",
+        }
+    )
+    origins = {key: chosen.origin for key, chosen in settings.chosen.items()}
+    assert (settings.number("period_s"), origins["period_s"]) == (2.0, f"{user}:1")
+    assert (settings.flag("all_jobs"), origins["all_jobs"]) == (True, f"{site}:2")
+    assert (settings.text("prices.currency"), origins["prices.currency"]) == ("EUR", f"{site}:4")
+    assert settings.number("history.max_mib") == 128.0
+    assert origins["history.max_mib"] == "GPUMON_HISTORY_MAX_MIB"
+
+
+def test_the_first_of_the_sites_folders_counts_most(tmp_path: Path) -> None:
+    environ = {"XDG_CONFIG_DIRS": "/one:/two:relative", "XDG_CONFIG_HOME": str(tmp_path)}
+    assert [str(place.path) for place in places(environ)] == [
+        "/two/gpumon/config.toml",
+        "/one/gpumon/config.toml",
+        f"{tmp_path}/gpumon/config.toml",
+    ]
+
+
+def test_tables_of_prices_and_parameters_are_read_whole(tmp_path: Path) -> None:
+    path = tmp_path / "c.toml"
+    path.write_text(
+        '[prices.gpu_hour]\n"NVIDIA H100 80GB HBM3" = 3\ndefault = 1.5\n'
+        "[detectors.parameters.partial_gpus_idle]\nidle_mem_ratio = 0.02\n"
+    )
+    settings = load({"GPUMON_CONFIG": str(path)})
+    assert settings.numbers("prices.gpu_hour") == {"NVIDIA H100 80GB HBM3": 3.0, "default": 1.5}
+    assert settings.parameters("detectors.parameters") == {
+        "partial_gpus_idle": {"idle_mem_ratio": 0.02}
+    }
+    assert settings.chosen["prices.gpu_hour"].origin == f"{path}:1"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("\nperod_s = 3\n", ":2: perod_s is no setting; did you mean period_s?"),
+        ('period_s = "x"\n', ":1: period_s takes a number, not 'x'"),
+        ("period_s = 0\n", ":1: period_s takes 0.1 to 86400, not 0"),
+        ("period_s = nan\n", ":1: period_s takes a number, not nan"),
+        ("all_jobs = 1\n", ":1: all_jobs takes true or false, not 1"),
+        ("targets = [1]\n", ":1: targets takes a list of texts, not [1]"),
+        ("# x\nhistory = 3\n", ":2: history is a table: [history]"),
+        ("[history]\n# a\n\nmax_mib = 1\n", ":4: history.max_mib takes 16 to 65536, not 1"),
+        ("[prices.gpu_hour]\nH100 = -1\n", ":1: prices.gpu_hour takes at least 0, not -1"),
+        (
+            "[detectors.parameters.x]\nlimit = [1]\n",
+            ":1: detectors.parameters x.limit takes a number, a text, true or false",
+        ),
+        ("a = \n", ": line 1: Invalid value"),
+    ],
+)
+def test_a_mistake_is_named_with_its_line(text: str, problem: str, tmp_path: Path) -> None:
+    assert _problems(text, tmp_path) == (problem,)
+
+
+def test_every_mistake_is_named_at_once(tmp_path: Path) -> None:
+    assert len(_problems("period_s = 0\nx = 1\n[prices]\nkwh = true\n", tmp_path)) == 3
+
+
+def test_no_control_character_of_a_file_reaches_the_terminal(tmp_path: Path) -> None:
+    (problem,) = _problems('"a\\u001b[31m" = 1\n', tmp_path)
+    assert "\x1b" not in problem
+
+
+def test_a_file_that_was_asked_for_must_be_there(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"absent\.toml: No such file"):
+        load({"GPUMON_CONFIG": str(tmp_path / "absent.toml")})
+
+
+def test_a_wrong_variable_is_named() -> None:
+    with pytest.raises(ConfigurationError, match="GPUMON_PERIOD_S takes a number, not 'soon'"):
+        load({"HOME": "/none", "XDG_CONFIG_DIRS": "/none", "GPUMON_PERIOD_S": "soon"})
+
+
+def test_lists_and_tables_of_prices_can_stand_in_variables() -> None:
+    settings = load(
+        {
+            "HOME": "/none",
+            "XDG_CONFIG_DIRS": "/none",
+            "GPUMON_TARGETS": "slurm, local",
+            "GPUMON_PRICES_GPU_HOUR": "H100=2.5,default=1",
+            "GPUMON_ALL_JOBS": "yes",
+        }
+    )
+    assert settings.texts("targets") == ("slurm", "local")
+    assert settings.numbers("prices.gpu_hour") == {"H100": 2.5, "default": 1.0}
+    assert settings.flag("all_jobs")
+
+
+def test_the_template_is_valid_and_sets_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "c.toml"
+    path.write_text(template())
+    assert {c.origin for c in load({"GPUMON_CONFIG": str(path)}).chosen.values()} == {"default"}
+
+
+def test_every_line_of_the_template_is_valid_once_it_is_in_force(tmp_path: Path) -> None:
+    lines = [line[2:] if " = " in line else line for line in template().splitlines()]
+    path = tmp_path / "c.toml"
+    path.write_text("\n".join(lines))
+    settings = load({"GPUMON_CONFIG": str(path)})
+    assert "default" not in {chosen.origin for chosen in settings.chosen.values()}
+
+
+def test_init_never_writes_over_a_file(tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("GPUMON_CONFIG", raising=False)
+    assert config(["init"]) == 0
+    path = tmp_path / "home" / "gpumon" / "config.toml"
+    assert path.stat().st_mode & 0o777 == 0o600
+    path.write_text("period_s = 2\n")
+    assert config(["init"]) == 1
+    assert path.read_text() == "period_s = 2\n"
+    assert "is there already" in capsys.readouterr().err
+
+
+def test_print_is_toml_with_origins_and_validate_tells_mistakes(
+    tmp_path, monkeypatch, capsys
+) -> None:
+    path = tmp_path / "c.toml"
+    path.write_text('period_s = 2\n[prices]\ncurrency = "a\\"b"\n')
+    monkeypatch.setenv("GPUMON_CONFIG", str(path))
+    assert config(["print"]) == 0
+    printed = capsys.readouterr().out
+    assert tomllib.loads(printed)["prices"]["currency"] == 'a"b'
+    assert f"period_s = 2  # {path}:1" in printed
+    assert config(["validate"]) == 0
+    path.write_text("period_s = 0\n")
+    assert config(["validate"]) == 2
+    assert f"{path}:1: period_s takes 0.1 to 86400, not 0" in capsys.readouterr().err
