@@ -156,20 +156,29 @@ class Processes:
             return None, 0, self._absent
         except (OSError, IndexError, ValueError):
             return None, 0, NO_PROCESS
-        if self._is_inside and self._is_stranger(pid):
-            return None, 0, NO_PROCESS
-        return start, parent, ""
+        reason = self._strange(pid) if self._is_inside else ""
+        return (None, 0, reason) if reason else (start, parent, "")
 
-    def _is_stranger(self, pid: int) -> bool:
-        """Whether a PID of the driver means another process here: it has no GPU open."""
+    def _strange(self, pid: int) -> str:
+        """Why a PID of the driver may mean another process here, empty where it does not.
+
+        The right one has a GPU open; where that cannot be seen, it is not taken for granted.
+        """
         folder = "%s/%d/fd" % (self._root, pid)
         if not os.path.exists(self._devices + "/nvidiactl"):
-            return False
+            return ""
         try:
-            links = [os.readlink("%s/%s" % (folder, name)) for name in os.listdir(folder)[:1024]]
-        except OSError:
-            return False
-        return not any(link.startswith("/dev/nvidia") for link in links)
+            names = os.listdir(folder)[:1024]
+        except OSError as error:
+            return NO_PERMISSION if isinstance(error, PermissionError) else NO_PROCESS
+        for name in names:
+            try:
+                if os.readlink("%s/%s" % (folder, name)).startswith("/dev/nvidia"):
+                    return ""
+            except OSError:
+                # Closed meanwhile.
+                continue
+        return NO_PROCESS
 
     def _read(
         self, pid: int, start: Optional[float], parent: int, reason: str, now: float

@@ -255,6 +255,30 @@ def test_a_host_s_pid_is_not_taken_for_a_container_s(
     assert is_taken or set(row.missing.values()) == {"no_process"}
 
 
+def test_in_a_container_a_process_whose_files_are_hidden_is_not_taken_for_the_driver_s(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be any other process of that number."""
+    process(tmp_path, name="innocent")
+
+    def refuse(path: str) -> list[str]:
+        raise PermissionError(13, "Permission denied", path)
+
+    monkeypatch.setattr(os, "listdir", refuse)
+    (row,) = inside(tmp_path, "pid:[4026532001]").rows([77], 1.0)
+    assert "name" not in row.labels
+    assert set(row.missing.values()) == {"no_permission"}
+
+
+def test_a_file_that_closes_meanwhile_leaves_the_others_to_be_seen(tmp_path: Path) -> None:
+    folder = process(tmp_path, name="trainer") / "fd"
+    folder.mkdir()
+    (folder / "2").write_text("no link")
+    (folder / "3").symlink_to("/dev/nvidia0")
+    (row,) = inside(tmp_path, "pid:[4026532001]").rows([77], 1.0)
+    assert row.labels["name"] == "trainer"
+
+
 def test_jobs_have_their_folder_under_every_controller(tmp_path: Path) -> None:
     process(tmp_path, 77, cgroup="4:freezer:/slurm/uid_1/job_3/step_0\n3:cpu,cpuacct:/\n")
     process(tmp_path, 78, cgroup="4:memory,cpu:/slurm/uid_1/job_3/step_0/task_0\n")
