@@ -115,6 +115,11 @@ def parser() -> argparse.ArgumentParser:
         help="the same since then: 24h, 7days, 2026-11-20, 2026-11-20T08:00 (at most 31 days)",
     )
     made.add_argument(
+        "--steps",
+        action="store_true",
+        help="also what the running steps of the job of --job have used so far (sstat)",
+    )
+    made.add_argument(
         "--period", type=period, default=1.0, metavar="SECONDS", help="beat of the terminal"
     )
     made.add_argument(

@@ -40,6 +40,9 @@ RENEW_S: Final = 60.0
 def watch(words: list[str]) -> int:
     """Exit code of the main command."""
     options = parser().parse_args(words)
+    if options.steps and options.job is None:
+        narrate("--steps is about one job: name it with --job ID")
+        return USAGE
     try:
         targets = [parse(text) for text in options.targets] or default_targets()
     except TargetError as error:
@@ -102,6 +105,8 @@ def _sampler(
         source.start(arrived.set)
         if options.since is not None:
             source.wish(Wish(ended_since=options.since.seen_from(clock.now())))
+        if options.steps:
+            source.wish(Wish(use_of=options.job))
     # The probes come up while the rest is imported.
     from gpumon.fleet.sampler import Sampler
 
@@ -180,6 +185,8 @@ def _stream(options: argparse.Namespace, targets: list[Target]) -> int:
     def emit(tick: Tick) -> None:
         if options.since is not None and (tick.ended is None or tick.at - tick.ended.at > RENEW_S):
             sampler.wish(Wish(ended_since=options.since.seen_from(tick.at)))
+        if options.steps and (use := tick.running_use) and tick.at - use.at > RENEW_S:
+            sampler.wish(Wish(use_of=options.job))
         try:
             _write(document(tick, keeps, footprint()), is_pretty=False)
         except BrokenPipeError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from gpumon.model.accounting import RunningUse
 from gpumon.model.tick import TargetState
 
 if TYPE_CHECKING:
@@ -97,6 +98,15 @@ class Newest:
                 unreadable=merged.unreadable + other.unreadable,
             )
         return merged
+
+    @property
+    def running_use(self) -> RunningUse | None:
+        """Last answers about running steps as one, None where there is none."""
+        answers = [report.running for report in self._ended.values() if report.running]
+        if not answers:
+            return None
+        steps = {job: steps for answer in answers for job, steps in answer.steps.items()}
+        return RunningUse(steps, min(answer.at for answer in answers))
 
     @property
     def node_errors(self) -> dict[str, tuple[SourceError, ...]]:

@@ -239,6 +239,7 @@ class Sampler:
             queue=queue,
             strays=picture.strays,
             ended=newest.ended,
+            running_use=newest.running_use,
         )
         if self._past is None:
             return tick

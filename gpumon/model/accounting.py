@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from gpumon.model.cluster import Job
     from gpumon.model.frame import SourceError
 
@@ -93,12 +95,23 @@ class EndedJobs(NamedTuple):
     """Records of the answer that could not be read and are left out."""
 
 
+class RunningUse(NamedTuple):
+    """What steps that still run have used so far."""
+
+    steps: Mapping[str, tuple[StepUsage, ...]]
+    """By the job's number; a job without a step that this user may ask about is absent."""
+    at: float
+    """Unix time of the answer."""
+
+
 class EndedReport(NamedTuple):
-    """What came of the last question after ended jobs."""
+    """What came of the last questions after ended jobs and running steps."""
 
     records: EndedJobs | None
     """The newest answer; None: there was none yet."""
     errors: tuple[SourceError, ...] = ()
+    running: RunningUse | None = None
+    """The newest answer about running steps; None: there was none yet."""
 
 
 def _part(exit_code: str, place: int) -> int | None:

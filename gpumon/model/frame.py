@@ -93,7 +93,7 @@ class Frame(NamedTuple):
     host_names: tuple[str, ...] = ()
     """Other names under which the node knows itself, for matching with Slurm's."""
     ended: EndedReport | None = None
-    """What came of a question after ended jobs; such a frame says nothing else."""
+    """What the accounting was asked and said; such a frame says nothing else."""
 
     def block(self, name: str) -> Block:
         """The named block, empty where the frame has none."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from gpumon.model.accounting import EndedJobs
+    from gpumon.model.accounting import EndedJobs, RunningUse
     from gpumon.model.cluster import Gpu, JobView, Node, Process
     from gpumon.model.finding import Coverage, Finding
     from gpumon.model.frame import QueueRecords, SourceError
@@ -74,6 +74,8 @@ class Tick(NamedTuple):
     """What the queues said: partitions, reservations and nodes besides the jobs."""
     ended: EndedJobs | None = None
     """Jobs that have ended; None: nobody asked for them, or there is no answer yet."""
+    running_use: RunningUse | None = None
+    """What the running steps of one's jobs have used; None likewise."""
     strays: tuple[Process, ...] = ()
     """Processes of no job on GPUs that no job holds; none where that is not certain."""
     cleared: tuple[Finding, ...] = ()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpumon import __version__
 from gpumon.report.digest import Digest
-from gpumon.report.ended import ended_part
+from gpumon.report.ended import ended_part, running_steps
 from gpumon.report.entities import moment, number
 from gpumon.report.machines import Machine, cgroups
 from gpumon.report.queue_part import (
@@ -141,6 +141,7 @@ def _job(digest: Digest, view: JobView, used: list[dict[str, Any]]) -> dict[str,
         "ranks": [_rank(rank) for rank in view.ranks],
         "cgroups": used,
         "contradictions": list(view.contradictions),
+        "running_steps": running_steps(digest.tick, job.job_id),
     }
 
 

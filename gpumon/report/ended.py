@@ -21,6 +21,12 @@ def ended_part(tick: Tick) -> dict[str, Any]:
     return {"ended_jobs": [_job(ended) for ended in found.jobs], "ended_window": window}
 
 
+def running_steps(tick: Tick, job_id: str) -> list[dict[str, Any]] | None:
+    """What a job's running steps have used; None where nobody asked, or Slurm did not tell."""
+    found = tick.running_use.steps.get(job_id) if tick.running_use else None
+    return None if found is None else [_step(step) for step in found]
+
+
 def ended_title(found: EndedJobs) -> str:
     """What the table is about: how many jobs, in which window, with how much GPU time."""
     count = len(found.jobs)

@@ -55,12 +55,14 @@ class Wish(NamedTuple):
     """UUIDs of the job on screen; empty: every GPU of these nodes."""
     ended_since: float | None = None
     """Jobs that have ended since this Unix time are wanted once. Such a wish leaves the zoom."""
+    use_of: str = ""
+    """Job of which the use of its running steps is wanted once; leaves the zoom likewise."""
 
     @property
     def is_about_zoom(self) -> bool:
         """Whether it says which nodes are looked at; an empty wish says that none is."""
-        is_about_else = self.period_s is not None or self.ended_since is not None
-        return bool(self.zoom_nodes) or not is_about_else
+        others = (self.period_s is not None, self.ended_since is not None, bool(self.use_of))
+        return bool(self.zoom_nodes) or not any(others)
 
 
 class Source(Protocol):

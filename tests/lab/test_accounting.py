@@ -153,6 +153,26 @@ def test_the_table_names_state_exit_and_gpu_hours(cluster, gpumon, by_name):
     assert line.split()[3:5] == ["F", "3"]
 
 
+def test_use_of_running_steps_for_the_owner_alone(cluster, gpumon, by_name):
+    number = str(by_name["running"])
+    words = [gpumon, "--json", "--for", "0", "--all", "--job", number, "--steps", TARGET]
+
+    def told(user):
+        document = json.loads(cluster.run_as(user, words).stdout)
+        (job,) = document["jobs"]
+        return job["running_steps"], [error["message"] for error in document["errors"]]
+
+    cluster.wait_until(
+        lambda: (told("alice")[0] or [{}])[-1].get("max_rss_bytes"), "a first sample"
+    )
+    steps, errors = told("alice")
+    assert {step["step"] for step in steps} == {"batch", "extern"}
+    assert errors == []
+    steps, errors = told("bob")
+    assert steps is None
+    assert "nobody but its owner" in errors[0]
+
+
 @contextmanager
 def without_slurmdbd(cluster):
     cluster.run_on("head", ["pkill", "-KILL", "-x", "slurmdbd"])

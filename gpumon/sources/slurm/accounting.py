@@ -10,7 +10,7 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING, Final, Protocol
 
-from gpumon.model.accounting import EndedReport
+from gpumon.model.accounting import EndedReport, RunningUse
 from gpumon.model.frame import Frame, SourceError
 from gpumon.sources.slurm import failures
 from gpumon.sources.slurm.failures import CommandFailedError
@@ -19,12 +19,18 @@ from gpumon.sources.slurm.schedule import Schedule
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gpumon.model.accounting import EndedJobs
+    from gpumon.model.accounting import EndedJobs, StepUsage
     from gpumon.sources.slurm.sacct_usage import EndedList
     from gpumon.sources.source import Clock
 
 PERIOD_S: Final = 60.0
-"""Shortest time between two questions, however often they are wished for."""
+"""Shortest time between two questions after ended jobs, however often they are wished for."""
+
+USE_PERIOD_S: Final = 30.0
+"""Likewise after running steps: each question goes to every node of the job."""
+
+ENDED: Final = "ended jobs"
+USE: Final = "running steps"
 
 SHORTEST_WINDOW_S: Final = 60.0
 
@@ -42,6 +48,16 @@ _KNOWN: Final = (
         re.compile(r"accounting storage is disabled|accounting_storage/none", re.IGNORECASE),
         "this cluster keeps no accounting (AccountingStorageType is none)",
         "only what the controller still remembers of ended jobs can be shown",
+    ),
+    (
+        re.compile(r"step.*invalid user id", re.IGNORECASE),
+        "Slurm tells nobody but its owner what a running job uses (sstat)",
+        "ask as the owner of the job",
+    ),
+    (
+        re.compile(r"couldn't get steps", re.IGNORECASE),
+        "the job has no running step that sstat could ask",
+        "`squeue --steps` lists those that run",
     ),
     (
         re.compile(r"database|slurmdbd|persist", re.IGNORECASE),
@@ -63,13 +79,17 @@ class Ledger(Protocol):
         """
         ...
 
+    def running(self, job_id: str) -> tuple[StepUsage, ...]:
+        """What the running steps of one job have used so far; otherwise as `ended`."""
+        ...
+
     def close(self) -> None:
         """Make a running question fail soon, from another thread."""
         ...
 
 
 class Accounting:
-    """Answers wishes for ended jobs, never oftener than the schedule allows."""
+    """Answers wishes for ended jobs and running steps, never oftener than a schedule allows."""
 
     def __init__(self, url: str, ledger: Ledger, clock: Clock) -> None:
         """Nothing runs before the first wish."""
@@ -77,11 +97,15 @@ class Accounting:
         self._ledger = ledger
         self._clock = clock
         self._schedule = Schedule(PERIOD_S)
+        self._use_schedule = Schedule(USE_PERIOD_S)
         self._records: EndedJobs | None = None
+        self._running: RunningUse | None = None
+        self._errors: dict[str, tuple[SourceError, ...]] = {}
         self._frames: deque[Frame] = deque(maxlen=_MAX_FRAMES)
         self._lock = threading.Lock()
         self._wished_since: float | None = None
-        self._owed = False
+        self._wished_use = ""
+        self._owed: set[str] = set()
         self._stop = False
         self._stir = threading.Event()
         self._wake: Callable[[], None] | None = None
@@ -97,7 +121,17 @@ class Accounting:
         """Ask for the jobs that ended since that Unix time, as soon as the schedule allows."""
         with self._lock:
             self._wished_since = since
-            self._owed = self._owed or not self._frames
+            if ENDED not in self._errors:
+                self._owed.add(ENDED)
+            self._run_if_wished()
+        self._stir.set()
+
+    def wish_use(self, job_id: str) -> None:
+        """Ask what the running steps of this job have used, likewise."""
+        with self._lock:
+            self._wished_use = job_id
+            if USE not in self._errors:
+                self._owed.add(USE)
             self._run_if_wished()
         self._stir.set()
 
@@ -109,8 +143,8 @@ class Accounting:
         return frames
 
     def pending(self) -> bool:
-        """Whether the first wish has not been answered yet."""
-        return self._owed
+        """Whether a first wish has not been answered yet."""
+        return bool(self._owed)
 
     def close(self) -> None:
         """End the thread and its question."""
@@ -132,58 +166,87 @@ class Accounting:
 
     def due_in_s(self) -> float:
         """Seconds until the next question; not above 0: now."""
+        now = self._clock.monotonic()
         with self._lock:
-            if self._wished_since is None:
-                return _IDLE_S
-        return self._schedule.due_at - self._clock.monotonic()
+            due = [_IDLE_S]
+            if self._wished_since is not None:
+                due.append(self._schedule.due_at - now)
+            if self._wished_use:
+                due.append(self._use_schedule.due_at - now)
+        return min(due)
 
     def answer(self) -> None:
-        """Ask for what was wished last, and report what came of it."""
+        """Ask what was wished and is due, and report what came of it."""
+        now = self._clock.monotonic()
+        since, job_id = None, ""
         with self._lock:
-            since, self._wished_since = self._wished_since, None
-        if since is None:
-            return
-        asked_at = self._clock.now()
+            if now >= self._schedule.due_at:
+                since, self._wished_since = self._wished_since, None
+            if now >= self._use_schedule.due_at:
+                job_id, self._wished_use = self._wished_use, ""
+        if since is not None:
+            self._report(ENDED, self._schedule, lambda: self._ask_ended(since))
+        if job_id:
+            self._report(USE, self._use_schedule, lambda: self._ask_running(job_id))
+
+    def _report(
+        self, what: str, schedule: Schedule, ask: Callable[[], tuple[SourceError, ...]]
+    ) -> None:
+        """One question: its answer or its error, and when it may be asked again."""
         started_at = self._clock.monotonic()
-        window_s = min(max(asked_at - since, SHORTEST_WINDOW_S), MAX_WINDOW_S)
-        errors: tuple[SourceError, ...] = ()
         try:
-            found = self._ledger.ended(window_s)
+            self._errors[what] = ask()
         except CommandFailedError as failed:
             ended_at = self._clock.monotonic()
-            self._schedule.failed(started_at, ended_at - started_at, ended_at)
-            errors = (explained(failed.error),)
+            schedule.failed(started_at, ended_at - started_at, ended_at)
+            self._errors[what] = (explained(failed.error),)
         else:
             ended_at = self._clock.monotonic()
-            self._schedule.answered(started_at, ended_at - started_at, ended_at)
-            self._records = found.within(asked_at - window_s, asked_at)
-            errors = tuple(explained(remark) for remark in found.remarks)
-            if found.unreadable:
-                total = found.unreadable + len(found.jobs)
-                errors += (failures.unread(WHERE, "records", found.unreadable, total),)
+            schedule.answered(started_at, ended_at - started_at, ended_at)
         if self._stop:
             return
-        self._frames.append(self._frame(EndedReport(self._records, errors)))
-        self._owed = False
+        self._frames.append(self._frame())
+        self._owed.discard(what)
         if self._wake is not None:
             self._wake()
 
+    def _ask_ended(self, since: float) -> tuple[SourceError, ...]:
+        """Ask for ended jobs, keep them; returns what is to be remarked."""
+        asked_at = self._clock.now()
+        window_s = min(max(asked_at - since, SHORTEST_WINDOW_S), MAX_WINDOW_S)
+        found = self._ledger.ended(window_s)
+        self._records = found.within(asked_at - window_s, asked_at)
+        remarks = tuple(explained(remark) for remark in found.remarks)
+        if found.unreadable:
+            total = found.unreadable + len(found.jobs)
+            remarks += (failures.unread(WHERE, "records", found.unreadable, total),)
+        return remarks
+
+    def _ask_running(self, job_id: str) -> tuple[SourceError, ...]:
+        """Ask for one job's running steps, keep them."""
+        steps: dict[str, tuple[StepUsage, ...]] = {}
+        for step in self._ledger.running(job_id):
+            steps[step.job_id] = (*steps.get(step.job_id, ()), step)
+        self._running = RunningUse(steps, self._clock.now())
+        return ()
+
     def _run_if_wished(self) -> None:
         """Start the thread at the first wish of a source that was started."""
-        if self._thread is None and self._wake is not None and self._wished_since is not None:
+        if self._thread is None and self._wake is not None and self._owed:
             self._thread = threading.Thread(
                 target=self.run, name=f"gpumon accounting {self._url}", daemon=True
             )
             self._thread.start()
 
-    def _frame(self, report: EndedReport) -> Frame:
+    def _frame(self) -> Frame:
+        errors = tuple(error for errors in self._errors.values() for error in errors)
         return Frame(
             origin=self._url,
             node="",
             taken_at=self._clock.now(),
             lateness_s=0.0,
             blocks={},
-            ended=report,
+            ended=EndedReport(self._records, errors, self._running),
         )
 
 

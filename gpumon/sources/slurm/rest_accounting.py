@@ -7,6 +7,8 @@ import pwd
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+from gpumon.model.frame import SourceError
+from gpumon.model.text import plain
 from gpumon.sources.slurm import failures, rest_failures, token
 from gpumon.sources.slurm.failures import CommandFailedError
 from gpumon.sources.slurm.json_values import records
@@ -16,6 +18,7 @@ from gpumon.sources.slurm.sacct_json import read_ended
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from gpumon.model.accounting import StepUsage
     from gpumon.sources.slurm.address import RestAddress
     from gpumon.sources.slurm.sacct_usage import EndedList
     from gpumon.sources.source import Clock
@@ -75,6 +78,20 @@ class RestAccounting:
             )
         mine = tuple(ended for ended in found.jobs if not owner or ended.job.user == owner)
         return found._replace(jobs=mine, remarks=rest_failures.remarks("jobs", answer))
+
+    def running(self, job_id: str) -> tuple[StepUsage, ...]:
+        """Nothing: slurmrestd has no way to ask.
+
+        Raises:
+            CommandFailedError: always, with the way out.
+        """
+        raise CommandFailedError(
+            SourceError(
+                rest_failures.where("steps"),
+                f"tells no use of running steps, so not of job {plain(job_id)}",
+                "watch the cluster by its commands: `slurm` or `slurm+ssh://login`",
+            )
+        )
 
     def close(self) -> None:
         """Break off the running question."""

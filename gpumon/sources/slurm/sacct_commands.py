@@ -7,15 +7,18 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from gpumon.model.frame import SourceError
+from gpumon.model.hostlist import is_job_id
 from gpumon.model.text import plain
 from gpumon.sources.slurm import failures
 from gpumon.sources.slurm.failures import CommandFailedError
 from gpumon.sources.slurm.sacct_text import FIELDS, OLD_FIELDS, parse_ended
+from gpumon.sources.slurm.sstat_text import USE_FIELDS, parse_use
 from gpumon.sources.target import USER_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from gpumon.model.accounting import StepUsage
     from gpumon.sources.slurm.commands import SlurmCommands
     from gpumon.sources.slurm.sacct_usage import EndedList
 
@@ -69,6 +72,33 @@ class SacctCommands:
                 raise
             self._is_old = True
             return self._ask(window_s)
+
+    def running(self, job_id: str) -> tuple[StepUsage, ...]:
+        """What the running steps of one job have used so far.
+
+        Raises:
+            CommandFailedError: there was no answer of use; sstat tells only of one's own jobs.
+        """
+        if not is_job_id(job_id):
+            raise CommandFailedError(
+                SourceError("sstat", f"{plain(job_id)!r} is no job id", "see squeue")
+            )
+        words = (
+            "sstat",
+            "--allsteps",
+            "--parsable",
+            "--noconvert",
+            f"--format={','.join(USE_FIELDS)}",
+            f"--jobs={job_id}",
+        )
+        said, complaints = self._commands.ask(words, "sstat")
+        found = parse_use(said)
+        if found is None:
+            raise CommandFailedError(failures.garbage("sstat", "steps", said))
+        if not found and complaints.strip():
+            # sstat ends with status 0 also where it was refused every step.
+            raise CommandFailedError(failures.refused("sstat", 0, complaints))
+        return found
 
     def close(self) -> None:
         """End the running command."""

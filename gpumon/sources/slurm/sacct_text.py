@@ -158,9 +158,9 @@ def _job(row: Mapping[str, str], steps: Sequence[StepUsage]) -> EndedJob | None:
         features=plain(row.get("Constraints", "")),
         eligible_at=instant(row["Eligible"]),
         exit_code=_exit_code(row["ExitCode"]),
-        node_count=_count(_item(tres, "node")),
-        cpu_count=_count(_item(tres, "cpu")),
-        mem_bytes=_size(_item(tres, "mem"), unit="M"),
+        node_count=whole_number(tres_item(tres, "node")),
+        cpu_count=whole_number(tres_item(tres, "cpu")),
+        mem_bytes=size_bytes(tres_item(tres, "mem"), unit="M"),
         work_dir=plain(row["WorkDir"], 4096) if row.get("WorkDir") else None,
     )
     return ended_job(job, sane(duration_s(row["Elapsed"]), MAX_SECONDS), steps, cancelled_by)
@@ -169,9 +169,9 @@ def _job(row: Mapping[str, str], steps: Sequence[StepUsage]) -> EndedJob | None:
 def _step(job_id: str, step: str, row: Mapping[str, str]) -> StepUsage:
     """One step; what cannot be read of it is None."""
     usage = row.get("TRESUsageInTot", "")
-    util = _size(_item(usage, "gres/gpuutil"))
-    util_ratio, gpu_mem = gpu_use(util, _size(_item(usage, "gres/gpumem")))
-    energy = _size(row["ConsumedEnergyRaw"])
+    util = size_bytes(tres_item(usage, "gres/gpuutil"))
+    util_ratio, gpu_mem = gpu_use(util, size_bytes(tres_item(usage, "gres/gpumem")))
+    energy = size_bytes(row["ConsumedEnergyRaw"])
     return StepUsage(
         job_id=job_id,
         step=step,
@@ -179,9 +179,9 @@ def _step(job_id: str, step: str, row: Mapping[str, str]) -> StepUsage:
         state=_state(row["State"])[0],
         exit_code=_exit_code(row["ExitCode"]),
         elapsed_s=sane(duration_s(row["Elapsed"]), MAX_SECONDS),
-        task_count=_count(row["NTasks"]),
+        task_count=whole_number(row["NTasks"]),
         cpu_used_s=cpu_time_s(row["TotalCPU"]),
-        max_rss_bytes=_size(row["MaxRSS"]),
+        max_rss_bytes=size_bytes(row["MaxRSS"]),
         gpu_util_sum_ratio=util_ratio,
         gpu_mem_bytes=gpu_mem,
         energy_j=energy or None,
@@ -207,13 +207,13 @@ def cpu_time_s(text: str) -> float | None:
     return sane(((days * 24 + hours) * 60 + minutes) * 60 + seconds, MAX_SECONDS)
 
 
-def _item(tres: str, name: str) -> str:
+def tres_item(tres: str, name: str) -> str:
     """Value of one item of a TRES string such as `cpu=1,gres/gpu=2,mem=10G`; empty: none."""
     found = (item.partition("=") for item in tres.split(","))
     return next((value for key, _, value in found if key == name), "")
 
 
-def _size(text: str, unit: str = "") -> float | None:
+def size_bytes(text: str, unit: str = "") -> float | None:
     """Number of `51.54M`, `112488K` or `0`, bare ones in `unit`; None for what is none."""
     match = _SIZE.fullmatch(text)
     if match is None:
@@ -221,7 +221,7 @@ def _size(text: str, unit: str = "") -> float | None:
     return sane(float(match[1]) * 1024.0 ** _POWERS[match[2] or unit], MAX_BYTES)
 
 
-def _count(text: str) -> int | None:
+def whole_number(text: str) -> int | None:
     """A whole number; None for what is none."""
-    value = _size(text)
+    value = size_bytes(text)
     return int(value) if value is not None else None

@@ -83,6 +83,8 @@ class SlurmSource:
         self._pool.wish(wish)
         if wish.ended_since is not None:
             self._accounting.wish(wish.ended_since)
+        if wish.use_of:
+            self._accounting.wish_use(wish.use_of)
 
     def close(self) -> None:
         """End the commands and the probes."""

@@ -8,7 +8,7 @@ from importlib.resources import files
 import jsonschema
 import pytest
 
-from gpumon.model.accounting import EndedJob, EndedJobs, StepUsage
+from gpumon.model.accounting import EndedJob, EndedJobs, RunningUse, StepUsage
 from gpumon.report.columns import arranged
 from gpumon.report.digest import Digest
 from gpumon.report.document import document
@@ -125,6 +125,16 @@ def test_nothing_is_said_where_nobody_asked():
 def test_no_job_ended_is_an_answer():
     assert "0 jobs ended in 1d00h" in table(asked())
     assert document(asked())["ended_jobs"] == []
+
+
+def test_running_steps_stand_at_their_job_and_nowhere_else():
+    use = RunningUse({"4711": (STEP,)}, AT)
+    said = document(fleet(running_use=use))
+    schema = json.loads(files("gpumon.report").joinpath("document-1.schema.json").read_text())
+    jsonschema.validate(said, schema)
+    steps = {job["job_id"]: job["running_steps"] for job in said["jobs"]}
+    assert steps.pop("4711")[0]["cpu_used_s"] == 60
+    assert set(steps.values()) == {None}
 
 
 def test_the_document_tells_all_and_keeps_to_its_schema():

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gpumon.model.frame import SourceError
-from gpumon.sources.slurm.accounting import MAX_WINDOW_S, PERIOD_S, Accounting, explained
+from gpumon.sources.slurm.accounting import (
+    MAX_WINDOW_S,
+    PERIOD_S,
+    USE_PERIOD_S,
+    Accounting,
+    explained,
+)
 from gpumon.sources.slurm.address import RestAddress
 from gpumon.sources.slurm.commands import SlurmCommands
 from gpumon.sources.slurm.failures import CommandFailedError
@@ -16,10 +24,22 @@ from gpumon.sources.slurm.rest import RestClient
 from gpumon.sources.slurm.rest_accounting import RestAccounting
 from gpumon.sources.slurm.sacct_commands import SacctCommands, new_delimiter
 from gpumon.sources.slurm.sacct_usage import EndedList
+from gpumon.sources.slurm.sstat_text import parse_use
 from gpumon.sources.source import SystemClock
 from tests.probing import eventually
 from tests.unit.sources.slurm.restd import Restd, jwt, told
 from tests.unit.sources.slurm.test_sacct import JSON, MARK, TEXT
+
+if TYPE_CHECKING:
+    from gpumon.model.accounting import StepUsage
+
+USE = (
+    "JobID|NTasks|AveCPU|MaxRSS|ConsumedEnergyRaw|TRESUsageInTot|\n"
+    "1.extern|2|00:00:00|1724416|0|cpu=00:00:00,energy=0,fs/disk=13952,mem=3375104,pages=0|\n"
+    "1.batch|1|00:00:00|11038720|0|cpu=00:00:00,energy=0,mem=11038720,vmem=292880384|\n"
+    "1.0|2|01:00:30|3043328|7200|gres/gpumem=2048M,gres/gpuutil=150,mem=3420160|\n"
+)
+"""As a real 22.05 printed it but for the last line's CPU time, energy and GPUs."""
 
 EPOCH = 1_800_000_000.0
 DAY_S = 86400.0
@@ -58,6 +78,13 @@ class Told:
         if self.error is not None:
             raise CommandFailedError(self.error)
         return EndedList((), self.unreadable)
+
+    def running(self, job_id: str) -> tuple[StepUsage, ...]:
+        self.windows.append(float(job_id))
+        self._clock.seconds += self.took_s
+        if self.error is not None:
+            raise CommandFailedError(self.error)
+        return parse_use(USE) or ()
 
     def close(self) -> None:
         self.is_closed = True
@@ -180,12 +207,65 @@ def test_a_wish_before_the_start_is_answered_after_it(ledger):
     assert len(ledger.windows) == 1
 
 
+def test_running_steps_have_a_beat_of_their_own(accounting, ledger):
+    accounting.wish(EPOCH - DAY_S)
+    accounting.wish_use("1")
+    assert accounting.pending()
+    accounting.answer()
+    assert not accounting.pending()
+    assert ledger.windows == [DAY_S, 1.0]
+    last = accounting.poll()[-1].ended
+    assert last.records is not None
+    assert [step.step for step in last.running.steps["1"]] == ["extern", "batch", "0"]
+    accounting.wish_use("1")
+    assert accounting.due_in_s() == pytest.approx(USE_PERIOD_S - ledger.took_s)
+    accounting.answer()
+    assert len(ledger.windows) == 2
+
+
+def test_trouble_with_steps_leaves_the_ended_jobs_as_they_are(accounting, ledger):
+    answered(accounting, EPOCH - DAY_S)
+    ledger.error = SourceError("sstat", "is refused: getting StepId=1.0: Invalid user id")
+    accounting.wish_use("1")
+    accounting.answer()
+    (frame,) = accounting.poll()
+    assert frame.ended.records is not None
+    assert frame.ended.running is None
+    (error,) = frame.ended.errors
+    assert "nobody but its owner" in error.message
+
+
+def test_use_of_running_steps():
+    found = parse_use("Welcome\n" + USE)
+    assert found is not None
+    step = found[-1]
+    assert (step.job_id, step.step, step.task_count, step.cpu_used_s) == ("1", "0", 2, 7260.0)
+    assert (step.max_rss_bytes, step.energy_j) == (3043328, 7200)
+    assert (step.gpu_util_sum_ratio, step.gpu_mem_bytes) == (1.5, 2**31)
+    assert found[0].energy_j is None
+    assert found[0].gpu_util_sum_ratio is None
+
+
+def test_a_bad_line_of_sstat_is_left_out_alone():
+    found = parse_use(USE + "1.7|x|\n; rm|1|||||\n1.9||||||\n")
+    assert found is not None
+    assert [step.step for step in found] == ["extern", "batch", "0", "9"]
+    assert found[-1].cpu_used_s is None
+
+
+@given(st.text(max_size=80))
+def test_no_output_of_sstat_makes_it_raise(text):
+    parse_use(text)
+    parse_use(USE + text)
+
+
 class Scripted(SlurmCommands):
     """Runs nothing, and remembers what it was asked to run."""
 
     def __init__(self, *answers: str | SourceError) -> None:
         super().__init__(environ={})
         self.asked: list[tuple[str, ...]] = []
+        self.complaints = ""
         self._answers = list(answers)
 
     def ask(self, words: tuple[str, ...], name: str) -> tuple[str, str]:
@@ -193,7 +273,7 @@ class Scripted(SlurmCommands):
         answer = self._answers.pop(0)
         if isinstance(answer, SourceError):
             raise CommandFailedError(answer)
-        return answer, ""
+        return answer, self.complaints
 
 
 def sacct(*answers: str | SourceError, **options: Any) -> tuple[SacctCommands, Scripted]:
@@ -235,6 +315,35 @@ def test_a_version_that_knows_fewer_fields_is_asked_for_those():
     with pytest.raises(CommandFailedError):
         asker.ended(DAY_S)
     assert len(commands.asked) == 3
+
+
+def test_sstat_is_asked_about_one_job():
+    asker, commands = sacct(USE)
+    assert len(asker.running("5_1")) == 3
+    (words,) = commands.asked
+    assert words[0] == "sstat"
+    assert words[-1] == "--jobs=5_1"
+
+
+def test_sstat_that_was_refused_every_step_is_an_error_though_it_ends_well():
+    asker, commands = sacct(USE.partition("\n")[0] + "\n")
+    commands.complaints = "sstat: error: problem getting step_layout for StepId=1: Invalid user id"
+    with pytest.raises(CommandFailedError, match="Invalid user id"):
+        asker.running("1")
+
+
+@pytest.mark.parametrize("job_id", ["--all", "1 2", "", "$(x)"])
+def test_what_is_no_job_id_reaches_no_command(job_id):
+    asker, commands = sacct(USE)
+    with pytest.raises(CommandFailedError, match="no job id"):
+        asker.running(job_id)
+    assert commands.asked == []
+
+
+def test_slurmrestd_cannot_tell_of_running_steps(restd):
+    with pytest.raises(CommandFailedError, match="no use of running steps"):
+        by_rest(restd).running("1")
+    assert restd.asked == []
 
 
 def test_each_delimiter_is_another():
