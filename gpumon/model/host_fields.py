@@ -156,7 +156,7 @@ NODE_FIELDS: Final = (
     _NODE.gauge(
         "probe_slowest_call_s",
         "SLOWEST",
-        "Longest call of the probe into the driver since its start; slowest_call names it.",
+        "Longest call of the probe into the driver once it was open; slowest_call names it.",
         "measured by the probe",
         "s",
     ),

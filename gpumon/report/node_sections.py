@@ -52,6 +52,7 @@ _FACTS: Final = (
     ("driver", "driver_version"),
     ("NVML", "nvml_version"),
     ("kernel log", "kernel_log"),
+    ("slowest call", "slowest_call"),
 )
 """Labels of the node that say what it runs."""
 

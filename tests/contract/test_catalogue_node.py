@@ -9,6 +9,7 @@ import pytest
 
 from gpumon.model.fields import CATALOGUE
 from gpumon.model.missing import Reason
+from tests.probing import Probe
 from tests.stepped import Stepped
 
 if TYPE_CHECKING:
@@ -325,3 +326,21 @@ def test_what_takes_two_readings_says_so_and_a_silent_mount_says_why(
     row = silent.keys.index("/gpfs")
     for key in FILESYSTEM:
         assert silent.missing.get((key, row)) is Reason.NOT_SUPPORTED, key
+
+
+def test_watching_says_what_it_costs_the_driver(standin: Start) -> None:
+    """Calls, the time in them, and the slowest one by name."""
+    node = standin("h100", gpus=2)
+    node.state.latency("nvmlDeviceGetTemperature", 25, gpu=1)
+    node.state.write()
+    with Probe() as probe:
+        first = probe.frame().block("node")
+        last = probe.frame(lambda frame: bool(frame.block("node").columns["probe_calls_per_s"][0]))
+    rows = last.block("node")
+    uuid = last.block("gpu").keys[1]
+    assert rows.label("slowest_call", 0) == f"nvmlDeviceGetTemperature {uuid}"
+    assert 0.025 <= rows.value("probe_slowest_call_s", 0) < 5
+    assert rows.value("probe_driver_us", 0) >= first.value("probe_driver_us", 0) + 25_000
+    assert rows.value("probe_driver_ratio", 0) > 0.01
+    asked = sum(calls.total for calls in node.counts().values())
+    assert first.value("probe_calls", 0) < rows.value("probe_calls", 0) <= asked
