@@ -6,7 +6,7 @@ import sys
 
 from gpumon.cli.exits import INTERRUPTED, USAGE
 
-COMMANDS = ("doctor", "detectors")
+COMMANDS = ("doctor", "detectors", "record", "replay", "simulate")
 """First words that are commands; everything else is a target of the main command."""
 
 
@@ -23,6 +23,18 @@ def main(arguments: list[str] | None = None) -> int:
             from gpumon.cli.detectors import detectors
 
             return detectors(words[1:])
+        if command == "record":
+            from gpumon.cli.record import record
+
+            return record(words[1:])
+        if command == "replay":
+            from gpumon.cli.replay import replay
+
+            return replay(words[1:])
+        if command == "simulate":
+            from gpumon.cli.simulate import simulate
+
+            return simulate(words[1:])
         from gpumon.cli.watch import watch
 
         return watch(words)

@@ -51,11 +51,27 @@ def watch(words: list[str]) -> int:
     if not targets:
         narrate("no NVIDIA driver and no Slurm commands on this machine; try: gpumon demo")
         return NOTHING_READ
+    if any(target.scheme == "recording" for target in targets):
+        return _replay(options, targets)
     if options.watch_s is not None:
         return _stream(options, targets)
     if options.json or options.once or not sys.stdout.isatty():
         return _look(options, targets)
     return _terminal(options, targets)
+
+
+def _replay(options: argparse.Namespace, targets: list[Target]) -> int:
+    """A recording has a time of its own, so nothing else is shown beside it."""
+    if len(targets) > 1:
+        narrate(f"{targets[0].url} cannot be watched beside a recording; name one of them")
+        return USAGE
+    from gpumon.cli.replay import replay
+
+    words = ["--json"] * options.json + ["--once"] * options.once
+    words += ["--exit-status"] * options.exit_status
+    if options.watch_s is not None:
+        words += ["--watch", str(options.watch_s)]
+    return replay([*words, "--", targets[0].path])
 
 
 def default_targets() -> list[Target]:

@@ -36,7 +36,7 @@ REST_SCHEMES: Final = ("slurm+http", "slurm+https", "slurm+unix")
 
 KNOWN: Final = (
     "local, slurm, slurm+ssh://[user@]login, slurm+http[s]://host, slurm+unix:///socket, "
-    "ssh://[user@]host, demo[:NODESxGPUS]"
+    "ssh://[user@]host, demo[:NODESxGPUS], ./FILE.gpumon"
 )
 
 
@@ -49,7 +49,7 @@ class Target(NamedTuple):
 
     url: str
     scheme: str
-    """`local`, `slurm`, `ssh` or `demo`."""
+    """`local`, `slurm`, `ssh`, `demo` or `recording`."""
     hosts: tuple[str, ...] = ()
     user: str = ""
     port: int | None = None
@@ -58,6 +58,8 @@ class Target(NamedTuple):
     seed: int = 1
     rest: RestAddress | None = None
     """The slurmrestd of a Slurm target that is asked by HTTP."""
+    path: str = ""
+    """File or folder of a recording."""
 
 
 class Look(NamedTuple):
@@ -105,8 +107,15 @@ def parse(text: str) -> Target:
         return _slurm_rest(shown, scheme, rest, options)
     if path.partition(":")[0] == "demo":
         return _demo(shown, path, options)
+    if is_recording(text):
+        return Target(shown, "recording", path=text)
     message = f"{shown!r} is not a target; known are {KNOWN}"
     raise TargetError(message)
+
+
+def is_recording(text: str) -> bool:
+    """Whether a target is written as the path of a recording."""
+    return text.startswith(("/", "./", "../")) or text.endswith((".gpumon", ".gpumon.zst"))
 
 
 def _slurm(url: str, options: dict[str, str]) -> Target:
@@ -179,12 +188,19 @@ def _ssh(url: str, text: str) -> Target:
 
 
 def open_source(target: Target, look: Look, clock: Clock) -> Source:
-    """The source that reads a target; nothing runs before its `start`."""
+    """The source that reads a target; nothing runs before its `start`.
+
+    Raises:
+        TargetError: It is a recording, whose time is its own.
+    """
     if target.scheme == "demo":
         from gpumon.sources.demo import DemoSource
 
         nodes, gpus = target.demo_size
         return DemoSource(target.url, nodes, gpus, target.seed, clock, look.period_s)
+    if target.scheme == "recording":
+        message = f"{target.url!r} is a recording, which is shown by itself: gpumon replay"
+        raise TargetError(message)
     options = look.probe_options
     if target.scheme == "slurm":
         from gpumon.sources.slurm.target import SlurmSource

@@ -1,0 +1,203 @@
+"""`gpumon record`: what targets say, into a file or a folder that keeps the newest."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from gpumon.cli.exits import DONE, INTERRUPTED, NOTHING_READ, USAGE, narrate, narrate_error
+from gpumon.cli.options import Parser, job_filter, period
+from gpumon.cli.quantities import duration, size
+from gpumon.cli.watch import default_targets
+from gpumon.fleet.recorder import Recorder
+from gpumon.model.frame import SourceError
+from gpumon.sources.recording_decode import RecordingError
+from gpumon.sources.recording_folder import KEEP_S, MAX_BYTES, RecordingFolder, own_folder
+from gpumon.sources.recording_write import RecordingWriter
+from gpumon.sources.source import SystemClock
+from gpumon.sources.target import Look, TargetError, open_source, parse
+
+if TYPE_CHECKING:
+    import argparse
+
+    from gpumon.model.tick import Tick
+    from gpumon.sources.target import Target
+
+STATUS_S: Final = 60.0
+"""Time between two lines about how it goes."""
+
+
+def _parser() -> Parser:
+    made = Parser(prog="gpumon record", description="Record targets without a terminal.")
+    made.add_argument(
+        "words",
+        nargs="*",
+        metavar="FILE [TARGET ...]",
+        help="file (.zst: compressed), or with --keep or --max-size a folder; then what to record",
+    )
+    made.add_argument(
+        "--for", dest="for_s", type=duration, metavar="TIME", help="end after 90, 30m, 24h, 7d"
+    )
+    made.add_argument("--period", type=period, default=1.0, metavar="SECONDS", help="beat")
+    made.add_argument("--append", action="store_true", help="continue a recording")
+    made.add_argument("--force", action="store_true", help="replace a recording")
+    made.add_argument(
+        "--keep", type=duration, metavar="TIME", help="roll: keep the last 24h, 7d (default 24h)"
+    )
+    made.add_argument(
+        "--max-size", type=size, metavar="SIZE", help="roll: keep at most 500M, 2G (default 2G)"
+    )
+    made.add_argument(
+        "--rolling",
+        action="store_true",
+        help="roll in your state folder, where the terminal finds the past; takes no FILE",
+    )
+    made.add_argument("--user", metavar="NAME", help="only nodes of this user's jobs")
+    made.add_argument("--all", action="store_true", help="every job, not only mine")
+    return made
+
+
+def record(words: list[str]) -> int:
+    """Exit code of the command."""
+    made = _parser()
+    options = made.parse_args(words)
+    options.job = None
+    is_rolling = options.rolling or options.keep is not None or options.max_size is not None
+    if not options.rolling and not options.words:
+        made.error("record needs a FILE, or --rolling")
+    if is_rolling and (options.append or options.force):
+        made.error("a rolling recording takes neither --append nor --force")
+    urls = options.words if options.rolling else options.words[1:]
+    try:
+        targets = [parse(text) for text in urls] or default_targets()
+    except TargetError as error:
+        narrate(str(error))
+        return USAGE
+    if any(target.scheme == "recording" for target in targets):
+        narrate("a recording is no target to record; copy the file")
+        return USAGE
+    if not targets:
+        narrate(
+            "no NVIDIA driver and no Slurm commands on this machine; try: gpumon record FILE demo"
+        )
+        return NOTHING_READ
+    try:
+        book = _book(options, [target.url for target in targets], is_rolling=is_rolling)
+    except RecordingError as error:
+        narrate(str(error))
+        return USAGE
+    except OSError as error:
+        narrate(f"cannot record: {error.strerror}: {error.filename}")
+        return NOTHING_READ
+    return _Run(options, targets, book).run()
+
+
+def _book(
+    options: argparse.Namespace, urls: list[str], *, is_rolling: bool
+) -> RecordingWriter | RecordingFolder:
+    now = SystemClock().now()
+    if not is_rolling:
+        return RecordingWriter(
+            Path(options.words[0]),
+            now,
+            options.period,
+            urls,
+            is_forced=options.force,
+            is_appended=options.append,
+        )
+    folder = own_folder(urls, socket.gethostname()) if options.rolling else Path(options.words[0])
+    keep_s = KEEP_S if options.keep is None else options.keep
+    max_bytes = MAX_BYTES if options.max_size is None else options.max_size
+    return RecordingFolder(folder, now, options.period, urls, keep_s, max_bytes)
+
+
+class _Run:
+    """One recording under way, and what it says of itself."""
+
+    def __init__(
+        self,
+        options: argparse.Namespace,
+        targets: list[Target],
+        book: RecordingWriter | RecordingFolder,
+    ) -> None:
+        # The demo's users are invented: none of its jobs is the caller's own.
+        options.all = options.all or all(target.scheme == "demo" for target in targets)
+        self._options = options
+        self._targets = targets
+        self._book = book
+        self._where = book.folder if isinstance(book, RecordingFolder) else book.path
+        self._ended = threading.Event()
+        self._told: set[SourceError] = set()
+        self._told_at = 0.0
+        self._trouble = ""
+        self._pictures = 0
+        self._recorder = Recorder(book, self._failed)
+
+    def run(self) -> int:
+        """Record until told to end; the exit code."""
+        from gpumon.fleet.sampler import Sampler
+
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, lambda *_: self._ended.set())
+        clock = SystemClock()
+        look = Look(self._options.period, is_single=False, keeps=job_filter(self._options))
+        sources = [open_source(target, look, clock) for target in self._targets]
+        sampler = Sampler(self._recorder.sources(sources), clock, self._options.period)
+        narrate(f"recording {' '.join(t.url for t in self._targets)} into {self._where}")
+        status = DONE
+        try:
+            sampler.start(self._take)
+            self._ended.wait(self._options.for_s)
+        except KeyboardInterrupt:
+            status = INTERRUPTED
+        finally:
+            sampler.close()
+        return self._close() or status
+
+    def _take(self, tick: Tick) -> None:
+        self._recorder.beat(tick)
+        self._pictures += 1
+        for error in tick.errors:
+            if error not in self._told:
+                self._told.add(error)
+                narrate_error(error)
+        trouble = self._book.trouble if isinstance(self._book, RecordingFolder) else None
+        said = "" if trouble is None else f"recording pauses: {trouble.strerror}: {self._where}"
+        if said != self._trouble:
+            self._trouble = said
+            narrate(said or f"recording goes on in {self._where}")
+        if tick.at - self._told_at >= STATUS_S or tick.at < self._told_at:
+            self._told_at = tick.at
+            self._say(tick)
+
+    def _say(self, tick: Tick) -> None:
+        failing = sum(not target.is_ok for target in tick.targets)
+        ill = f"; {failing} of {len(tick.targets)} targets fail" if failing else ""
+        narrate(f"{self._summary()}; {len(tick.gpus)} GPUs, {len(tick.jobs)} jobs{ill}")
+
+    def _summary(self) -> str:
+        mib = self._book.size_bytes / 2**20
+        return f"{self._pictures} pictures, {self._recorder.frame_count} frames, {mib:.1f} MiB"
+
+    def _failed(self, error: OSError) -> SourceError:
+        """A file that cannot be written any more: what it holds stays, recording ends."""
+        self._ended.set()
+        return SourceError(str(self._where), f"recording ended: {error.strerror}")
+
+    def _close(self) -> int:
+        failure = self._recorder.failure
+        if failure is not None:
+            if isinstance(self._book, RecordingWriter):
+                self._book.abandon()
+            narrate_error(failure._replace(hint="what it holds up to the last flush can be read"))
+            return NOTHING_READ
+        try:
+            self._book.close()
+        except OSError as error:
+            narrate(f"{self._where}: the end was not written: {error.strerror}")
+            return NOTHING_READ
+        narrate(f"recorded {self._summary()} in {self._where}")
+        return DONE

@@ -1,0 +1,210 @@
+"""Recorded time through the sampler: the same pictures as live, at any speed, from any instant."""
+
+from __future__ import annotations
+
+import threading
+from math import inf
+
+import pytest
+
+from gpumon.detect.engine import DetectionEngine
+from gpumon.fleet.history import History
+from gpumon.fleet.recorder import Recorder
+from gpumon.fleet.replay import ReplayFeed, play
+from gpumon.fleet.replay_clock import ReplayClock
+from gpumon.fleet.sampler import Sampler
+from gpumon.report.document import document
+from gpumon.sources.demo import DemoSource
+from gpumon.sources.recording import Playback, Recording
+from gpumon.sources.recording_write import RecordingWriter
+
+START = 1_767_225_600.0
+BEATS = 400
+
+
+class Clock:
+    """Time that passes only where somebody waits."""
+
+    def __init__(self):
+        self.time = START
+
+    def now(self):
+        return self.time
+
+    def monotonic(self):
+        return self.time
+
+    def wait(self, event, seconds):
+        self.time += max(0.0, seconds)
+        return event.is_set()
+
+
+def approximately(one, other, path=""):
+    """Documents are equal but for the digits that are not recorded."""
+    if isinstance(one, dict):
+        assert one.keys() == other.keys(), path
+        for key in one:
+            approximately(one[key], other[key], f"{path}.{key}")
+    elif isinstance(one, list):
+        assert len(one) == len(other), path
+        for number, (a, b) in enumerate(zip(one, other, strict=True)):
+            approximately(a, b, f"{path}[{number}]")
+    elif isinstance(one, float) or isinstance(other, float):
+        assert other == pytest.approx(one, rel=1e-4, abs=0.51 if "bytes" in path else 0.01), path
+    else:
+        assert one == other, path
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    """A recording of the demo, and the document of the same look."""
+    path = tmp_path_factory.mktemp("recording") / "demo.gpumon.zst"
+    clock = Clock()
+    source = DemoSource("demo:2x8", 2, 8, 1, clock, 1.0)
+    writer = RecordingWriter(path, START, 1.0, ["demo:2x8"])
+    recorder = Recorder(writer, lambda error: None)
+
+    class Noting(Sampler):
+        """Closes a picture in the recording with each that is made, as `record` does."""
+
+        def tick(self, lateness_s):
+            tick = super().tick(lateness_s)
+            recorder.beat(tick)
+            return tick
+
+    sampler = Noting(recorder.sources([source]), clock, 1.0, History, DetectionEngine)
+    try:
+        shown = document(sampler.look(BEATS), lambda _: True)
+    finally:
+        sampler.close()
+    writer.close()
+    return path, shown
+
+
+def last(path, **options):
+    ticks = []
+    play(
+        Recording(path),
+        ticks.append,
+        History,
+        options.pop("judge", None),
+        is_wanted=lambda _at, is_last: is_last,
+        **options,
+    )
+    return ticks[-1]
+
+
+def test_a_replay_gives_the_document_that_live_gave(live):
+    path, shown = live
+    replayed = document(last(path, judge=DetectionEngine), lambda _: True)
+    assert [f["class"] for f in shown["findings"]]
+    approximately(shown, replayed)
+
+
+def test_an_instant_in_between_is_shown_as_it_was(live):
+    path, _ = live
+    tick = last(path, until=START + 100.5)
+    assert tick.at == START + 100
+    uuid = next(iter(tick.gpus))
+    times, _ = tick.history.window(uuid, "power_w", START, START + 200)
+    assert list(times) == [START + n for n in range(101)]
+
+
+class Seen:
+    def __init__(self):
+        self.times = []
+        self.changed = threading.Condition()
+
+    def __call__(self, tick):
+        with self.changed:
+            self.times.append(tick.at - START)
+            self.changed.notify_all()
+
+    def until(self, condition):
+        with self.changed:
+            assert self.changed.wait_for(lambda: condition(self.times), 30), self.times[-5:]
+
+
+class Fast:
+    """A real clock on which a minute passes whenever somebody looks."""
+
+    def __init__(self):
+        self.time = 0.0
+
+    def monotonic(self):
+        self.time += 60.0
+        return self.time
+
+
+@pytest.fixture
+def feed(live):
+    made = ReplayFeed(Recording(live[0]), History, None, real=Fast())
+    yield made
+    made.close()
+
+
+def test_a_feed_steps_and_seeks(feed):
+    seen = Seen()
+    feed.pause()
+    feed.start(seen)
+    seen.until(lambda times: times == [0.0])
+    feed.step(2)
+    seen.until(lambda times: times == [0.0, 1.0, 2.0])
+    feed.seek(START + 300.4)
+    seen.until(lambda times: times[3:] == [300.0])
+    feed.step(1)
+    seen.until(lambda times: times[3:] == [300.0, 301.0])
+    feed.step(-1)
+    seen.until(lambda times: times[-1] == 300.0)
+    feed.step(-3)
+    seen.until(lambda times: times[-1] == 297.0)
+    assert feed.is_paused
+    assert feed.now == START + 297
+    assert feed.span == (START, START + BEATS)
+
+
+def test_seeking_past_either_end_stays_inside(feed):
+    seen = Seen()
+    feed.pause()
+    feed.start(seen)
+    feed.seek(0.0)
+    seen.until(lambda times: times[-1:] == [0.0])
+    feed.seek(inf)
+    seen.until(lambda times: times[-1] == BEATS)
+    feed.pause(False)
+    assert feed.now == START + BEATS
+
+
+def test_a_speed_stays_within_its_bounds(feed):
+    assert [feed.speed(x) for x in (0.1, 2.0, 1000.0)] == [0.5, 2.0, 60.0]
+
+
+def clock_of(live, speed, real):
+    playback = Playback(Recording(live[0]))
+    return ReplayClock(playback, speed, real), threading.Event()
+
+
+def test_at_a_high_speed_pictures_are_left_out(live):
+    clock, event = clock_of(live, 60.0, Fast())
+    for _ in range(3):
+        clock.wait(event, 1.0)
+    assert clock.now() == START + 9
+    assert clock.monotonic() == 3.0
+
+
+def test_whoever_does_not_wait_sees_no_time_pass(live):
+    clock, event = clock_of(live, inf, Fast())
+    clock.wait(event, 0.0)
+    assert clock.now() == START
+    clock.wait(event, 1.0)
+    assert clock.now() == START + 1
+
+
+def test_the_end_is_told_and_lets_go(live):
+    playback = Playback(Recording(live[0]), None, START)
+    clock, event = ReplayClock(playback, inf, Fast()), threading.Event()
+    event.set()
+    assert clock.wait(event, 1.0)
+    assert clock.ended.is_set()
+    clock.release()
+    assert not clock.wait(threading.Event(), 1.0)

@@ -1,0 +1,276 @@
+"""Recordings on disk: whole, cut short, foreign, full, and after a SIGKILL at any moment."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import resource
+import signal
+import stat
+import subprocess
+import sys
+from array import array
+
+import pytest
+
+from gpumon.model.frame import Block, Frame, QueueRecords
+from gpumon.sources import recording_read
+from gpumon.sources.recording import Playback, Recording
+from gpumon.sources.recording_decode import RecordingError
+from gpumon.sources.recording_write import RecordingWriter
+
+NAMES = ["a.gpumon", "a.gpumon.zst"]
+CHILD = """
+import sys
+from array import array
+from pathlib import Path
+from gpumon.model.frame import Block, Frame
+from gpumon.sources.recording_write import RecordingWriter
+writer = RecordingWriter(Path(sys.argv[1]), 0.0, 1.0, ["local"])
+for beat in range(1, 100000):
+    energy = array("q", [beat * 1000 + gpu for gpu in range(8)])
+    block = Block(tuple(f"GPU-{gpu}" for gpu in range(8)), {"energy_j": energy}, {}, {})
+    writer.frames([Frame("local", "n1", float(beat), 0.0, {"gpu": block})])
+    writer.beat(float(beat), 1.0)
+    print(beat, flush=True)
+"""
+
+
+def frame(at, power=70.0):
+    block = Block(("GPU-1",), {"power_w": array("d", [power])}, {}, {})
+    return Frame("local", "n1", at, 0.0, {"gpu": block})
+
+
+def write(path, beats, **options):
+    writer = RecordingWriter(path, 0.0, 1.0, ["local"], **options)
+    for beat in range(1, beats + 1):
+        writer.frames([frame(float(beat), 70.0 + beat)])
+        writer.beat(float(beat), 1.0)
+    return writer
+
+
+def beats(path, *since):
+    playback = Playback(Recording(path), *since)
+    return list(playback.beats()), [error.message for error in playback.problems]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_was_written_is_read(tmp_path, name):
+    path = tmp_path / name
+    write(path, 200).close()
+    read, problems = beats(path)
+    assert [beat.at for beat in read] == [float(n) for n in range(1, 201)]
+    assert [b.frames[0].block("gpu").value("power_w", 0) for b in read] == [
+        70.0 + b.at for b in read
+    ]
+    assert problems == []
+    assert Recording(path).span == (0.0, 200.0)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_reading_begins_with_the_passage_of_a_time(tmp_path, name):
+    path = tmp_path / name
+    write(path, 200).close()
+    read, problems = beats(path, 125.0)
+    assert [read[0].at, read[-1].at] == [121.0, 200.0]
+    assert problems == []
+    assert len(Recording(path).files[0].passages) >= 4
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_up_to_a_time_one_picture_of_each_passage_is_enough(tmp_path, name):
+    path = tmp_path / name
+    write(path, 200).close()
+    read, _ = beats(path, 0.0, float("inf"), 130.0)
+    assert [beat.at for beat in read] == [1.0, 61.0, 121.0, *map(float, range(181, 201))]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_sigkill_at_any_moment_costs_nothing_before_the_last_flush(tmp_path, name):
+    chance = random.Random(20260101)
+    for trial in range(50):
+        path = tmp_path / f"{trial}-{name}"
+        child = subprocess.Popen(
+            [sys.executable, "-c", CHILD, str(path)], stdout=subprocess.PIPE, text=True
+        )
+        last = 0
+        for _ in range(chance.randrange(1, 150)):
+            last = int(child.stdout.readline())
+        child.send_signal(signal.SIGKILL)
+        last = max([last, *map(int, child.stdout.read().split("\n")[:-1])])
+        child.wait()
+        child.stdout.close()
+        read, problems = beats(path)
+        assert [beat.at for beat in read][:last] == [float(n) for n in range(1, last + 1)]
+        for beat in read:
+            energy = beat.frames[0].block("gpu").columns["energy_j"]
+            assert list(energy) == [int(beat.at) * 1000 + gpu for gpu in range(8)]
+        assert all("cut off" in problem for problem in problems)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_recording_cut_at_any_byte_is_read_up_to_there(tmp_path, name):
+    path = tmp_path / name
+    write(path, 80).close()
+    whole = path.read_bytes()
+    chance = random.Random(7)
+    for _ in range(40):
+        path.write_bytes(whole[: chance.randrange(len(whole))])
+        try:
+            read, problems = beats(path)
+        except RecordingError:
+            continue
+        assert [beat.at for beat in read] == [float(n) for n in range(1, len(read) + 1)]
+        assert len(problems) <= 1
+
+
+def test_a_line_that_was_cut_off_is_said(tmp_path):
+    path = tmp_path / "a.gpumon"
+    write(path, 3).close()
+    path.write_bytes(path.read_bytes()[:-5])
+    read, (problem,) = beats(path)
+    assert [beat.at for beat in read] == [1.0, 2.0]
+    assert problem == "line 8 is cut off: its recorder was ended, or is still writing"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_recording_is_continued_after_a_kill(tmp_path, name):
+    path = tmp_path / name
+    write(path, 5).abandon()
+    with path.open("rb+") as file:
+        file.truncate(path.stat().st_size - 3)
+    writer = RecordingWriter(path, 100.0, 1.0, ["local"], is_appended=True)
+    writer.frames([frame(101.0)])
+    writer.beat(101.0, 1.0)
+    writer.close()
+    read, problems = beats(path)
+    assert [beat.at for beat in read] in ([1.0, 2.0, 3.0, 4.0, 101.0], [1.0, 2.0, 3.0, 101.0])
+    assert len(problems) <= 1
+
+
+def test_a_line_that_is_garbage_is_named_and_the_next_passage_read(tmp_path):
+    path = tmp_path / "a.gpumon"
+    write(path, 130).close()
+    lines = path.read_bytes().split(b"\n")
+    lines[9] = b"\x1b]0;owned\x07{"
+    path.write_bytes(b"\n".join(lines))
+    read, (problem,) = beats(path)
+    assert problem.startswith("line 10 is not what a recorder writes")
+    assert "\x1b" not in problem
+    assert [beat.at for beat in read if beat.frames][-1] == 130.0
+
+
+def test_a_line_beyond_the_bound_is_passed_over(tmp_path, monkeypatch):
+    path = tmp_path / "a.gpumon"
+    write(path, 3).close()
+    monkeypatch.setattr(recording_read, "MAX_LINE_BYTES", 2**20)
+    monkeypatch.setattr(recording_read._split, "__defaults__", (2**20,))
+    with path.open("ab") as file:
+        file.write(b'{"kind":"' + b"x" * 2**21 + b'"}\n')
+    read, (problem,) = beats(path)
+    assert len(read) == 3
+    assert problem == "line 9 is longer than 1 MiB"
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"", "is empty"),
+        (b"hello\n", "is not a recording of gpumon"),
+        (b"[1]\n", "is not a recording of gpumon"),
+        (b'{"format":"other"}\n', "is not a recording of gpumon"),
+        (b"\x00" * 5000, "is not a recording of gpumon"),
+        (b"\x28\xb5\x2f\xfdxxxxxxxx", "is not a recording of gpumon"),
+        (b'{"kind":"header","format":"gpumon-recording","version":2}\n', "recording of format 2"),
+    ],
+)
+def test_a_foreign_file_is_refused_in_one_line(tmp_path, content, says):
+    path = tmp_path / "a.gpumon"
+    path.write_bytes(content)
+    with pytest.raises(RecordingError, match=says) as refused:
+        Recording(path)
+    assert "\n" not in str(refused.value)
+    for options in ({"is_forced": True}, {"is_appended": True}):
+        if content:
+            with pytest.raises(RecordingError):
+                RecordingWriter(path, 0.0, 1.0, [], **options)
+            assert path.read_bytes() == content
+
+
+def test_nothing_is_overwritten_unless_asked(tmp_path):
+    path = tmp_path / "a.gpumon"
+    write(path, 3).close()
+    with pytest.raises(RecordingError, match="is there already"):
+        RecordingWriter(path, 0.0, 1.0, [])
+    write(path, 1, is_forced=True).close()
+    assert len(beats(path)[0]) == 1
+
+
+def test_a_link_is_not_followed_and_a_second_recorder_refused(tmp_path):
+    real, link = tmp_path / "real.gpumon", tmp_path / "a.gpumon"
+    writer = write(real, 1)
+    with pytest.raises(RecordingError, match="another recorder"):
+        RecordingWriter(real, 0.0, 1.0, [], is_appended=True)
+    writer.close()
+    link.symlink_to(real)
+    before = real.read_bytes()
+    with pytest.raises(OSError, match="symbolic"):
+        RecordingWriter(link, 0.0, 1.0, [], is_forced=True)
+    assert real.read_bytes() == before
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_full_disk_leaves_what_was_flushed(tmp_path, name):
+    path = tmp_path / name
+    writer = write(path, 3)
+    size = path.stat().st_size
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    old = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size + 2, limits[1]))
+    try:
+        writer.frames([frame(4.0, 81.0)])
+        with pytest.raises(OSError, match="too large"):
+            writer.beat(4.0, 1.0)
+        writer.abandon()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, old)
+    assert path.stat().st_size == size
+    read, problems = beats(path)
+    assert [beat.at for beat in read] == [1.0, 2.0, 3.0]
+    assert problems == []
+
+
+def test_somebody_else_can_write_one_without_beats(tmp_path):
+    path = tmp_path / "a.gpumon"
+    header = {"kind": "header", "format": "gpumon-recording", "version": 1, "tool": "theirs"}
+    header |= {"started_at": 0, "period_s": 10, "targets": ["x"]}
+    rows = [header]
+    for at in (0, 10, 20):
+        said = {"kind": "frame", "origin": "x", "at": at, "late_s": 0}
+        rows += [said | {"node": "n1"}, said | {"node": "n2"}]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    read, problems = beats(path)
+    assert [(beat.at, len(beat.frames)) for beat in read] == [(0.0, 2), (10.0, 2), (20.0, 2)]
+    assert problems == []
+
+
+def test_a_queue_that_was_told_again_is_no_picture_of_its_own(tmp_path):
+    path = tmp_path / "a.gpumon"
+    writer = RecordingWriter(path, 0.0, 1.0, ["slurm"])
+    writer.frames([Frame("slurm", "", 1.0, 0.0, {}, queue=QueueRecords((), (), 1.0, 1.0))])
+    writer.beat(1.0, 1.0)
+    writer.frames([frame(60.0)])
+    writer.beat(60.0, 1.0)
+    writer.close()
+    assert Recording(path).span.end == 60.0
+    assert [len(beat.frames) for beat in beats(path)[0]] == [1, 1]
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_may_not_be_written_is_an_error(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(PermissionError):
+        RecordingWriter(tmp_path / "a.gpumon", 0.0, 1.0, [])
