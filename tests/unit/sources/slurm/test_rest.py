@@ -84,6 +84,17 @@ def test_the_newest_version_that_is_served_is_found_and_remembered(restd: Restd)
     assert asked.version == "v0.0.38"
 
 
+def test_a_version_without_reservations_has_none_and_is_asked_once(restd: Restd) -> None:
+    """v0.0.36 serves no such path; the other versions would not either."""
+    asked = client(restd)
+    asked.get("jobs")
+    before = len(restd.asked)
+    assert asked.get("reservations") == {"reservations": []}
+    assert len(restd.asked) == before + 1
+    restd.answers["reservations"] = told(reservations=[{"name": "a"}])
+    assert asked.get("reservations") == {"reservations": [{"name": "a"}]}
+
+
 def test_an_upgraded_server_is_found_anew(restd: Restd) -> None:
     asked = client(restd)
     asked.get("jobs")
