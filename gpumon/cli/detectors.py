@@ -10,8 +10,10 @@ from gpumon.cli.exits import DONE, NOTHING_READ, USAGE, narrate
 from gpumon.cli.options import Parser
 from gpumon.detect import registry
 from gpumon.detect.contract import DetectorError, declaration_of
+from gpumon.model.finding_classes import finding_class
 
 if TYPE_CHECKING:
+    from gpumon.detect.contract import Declaration
     from gpumon.detect.registry import Entry
 
 
@@ -57,12 +59,21 @@ def _describe(name: str) -> int:
     sys.stdout.write(
         f"{declared.name} {declared.version}  ({entry.distribution or entry.target})\n"
         f"classes        {', '.join(declared.finding_classes)}\n"
+        f"category       {', '.join(_categories(declared))}\n"
+        f"judges         each {declared.subjects}\n"
         f"needs          {', '.join(declared.needs)}\n"
         f"supported      after {declared.supported_after_s:g} s observed\n"
         f"established    after {declared.established_after_s:g} s observed\n\n"
         f"{inspect.getdoc(type(detector)) or ''}\n"
     )
     return DONE
+
+
+def _categories(declared: Declaration) -> tuple[str, ...]:
+    """Categories of the classes, each once, in order."""
+    own = dict(declared.categories)
+    named = (finding_class(key, own).category.value for key in declared.finding_classes)
+    return tuple(dict.fromkeys(named))
 
 
 def _check(target: str) -> int:

@@ -197,7 +197,5 @@ def _event_times(node: Node | None, blocks: dict[str, Rows]) -> dict[str, float]
 
 
 def _slurm_node(value: Sequence[Any]) -> SlurmNode:
-    given = dict(zip(SlurmNode._fields, value, strict=True))
-    for key in ("gpu_files", "partitions"):
-        given[key] = tuple(given[key])
-    return SlurmNode(**given)
+    # JSON knows no tuples, and records hold nothing else.
+    return SlurmNode(*(tuple(item) if isinstance(item, list) else item for item in value))

@@ -170,3 +170,100 @@ def test_the_monitor_loads_neither_numpy_nor_plugins():
 
 def test_a_tick_without_history_is_not_judged(engine, honest, scene):
     assert not engine(honest).submit(scene.run(30, {})._replace(history=None))
+
+
+def test_a_muted_detector_is_tried_again_later_and_then_ever_later(engine, plugin, scene, look):
+    path = plugin(
+        "moody",
+        """
+        class Moody(Base):
+            name = "moody"
+            def evaluate(self, view):
+                if view.now < 1_700_001_000:
+                    raise ValueError("not in the mood")
+                return self.claim(view)
+        """,
+    )
+    one = engine(path)
+    assert look(one, scene.run(100, {})).errors
+    assert look(one, scene.run(500, {})).errors
+    assert look(one, scene.run(100, {})).errors
+    assert look(one, scene.run(1000, {})).errors
+    report = look(one, scene.run(300, {}))
+    assert report.errors == ()
+    assert [finding.detector for finding in report.findings] == ["moody"]
+
+
+def test_who_allocates_without_end_is_named_and_the_others_go_on(
+    engine, plugin, honest, scene, look, states
+):
+    greedy = plugin(
+        "greedy",
+        """
+        kept = []
+        class Greedy(Base):
+            name = "greedy"
+            def evaluate(self, view):
+                while True:
+                    kept.append(bytearray(64 * 2**20))
+        """,
+    )
+    report = look(engine(greedy, honest), scene.run(100, {}))
+    assert states(report) == {"honest": "ok", "greedy": "muted"}
+    assert len(report.findings) == 1
+
+
+def test_who_keeps_memory_from_look_to_look_is_named(engine, plugin, honest, scene, look, states):
+    leaky = plugin(
+        "leaky",
+        """
+        kept = []
+        class Leaky(Base):
+            name = "leaky"
+            def evaluate(self, view):
+                kept.append(b"x" * (300 * 2**20))
+                return ()
+        """,
+    )
+    one = engine(honest, leaky)
+    assert states(look(one, scene.run(100, {}))) == {"honest": "ok", "leaky": "ok"}
+    look(one, scene.run(10, {}))
+    report = look(one, scene.run(10, {}))
+    assert states(report) == {"honest": "ok", "leaky": "muted"}
+    assert "MiB of memory" in report.errors[0].message
+
+
+@pytest.mark.parametrize("subject", ["gpu:GPU-elsewhere", "node:elsewhere", "job:9"])
+def test_a_claim_about_what_is_not_in_view_is_rubbish(engine, plugin, scene, look, states, subject):
+    path = plugin(
+        "liar",
+        f"""
+        class Liar(Base):
+            name = "liar"
+            def evaluate(self, view):
+                return self.claim(view, subject="{subject}")
+        """,
+    )
+    report = look(engine(path), scene.run(100, {}))
+    assert states(report) == {"liar": "muted"}
+    assert report.findings == ()
+
+
+def test_a_finding_is_acknowledged_muted_and_cleared_through_the_engine(
+    engine, honest, scene, look
+):
+    one = engine(honest)
+    (finding,) = look(one, scene.run(100, {})).findings
+    assert one.acknowledge(finding.identity)
+    assert look(one, scene.run(10, {})).findings[0].is_acknowledged
+    notes = one.notes()
+    one.mute(scene.next_at + 100, subject="job:7")
+    assert look(one, scene.run(10, {})).findings == ()
+    scene.end("7")
+    report = look(one, scene.run(200, {}))
+    assert report.findings == ()
+    assert [f.cleared_at for f in report.cleared] == [scene.next_at - 210]
+    other = engine(honest)
+    other.restore(notes)
+    scene.job("7", ("GPU-n-0", "GPU-n-1"))
+    assert look(other, scene.run(100, {})).findings[0].is_acknowledged
