@@ -101,24 +101,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--all", action="store_true", help="every job that Slurm shows, not only mine"
     )
-    made.add_argument(
-        "--ended",
-        dest="since",
-        action="store_const",
-        const=Since(DAY_S),
-        help="also the jobs that ended in the last day, from Slurm's accounting",
-    )
-    made.add_argument(
-        "--since",
-        type=since,
-        metavar="WHEN",
-        help="the same since then: 24h, 7days, 2026-11-20, 2026-11-20T08:00 (at most 31 days)",
-    )
-    made.add_argument(
-        "--steps",
-        action="store_true",
-        help="also what the running steps of the job of --job have used so far (sstat)",
-    )
+    _add_accounting(made)
     made.add_argument(
         "--period", type=period, default=1.0, metavar="SECONDS", help="beat of the terminal"
     )
@@ -141,6 +124,28 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--version", action="version", version=f"gpumon {__version__}")
     return made
+
+
+def _add_accounting(made: argparse.ArgumentParser) -> None:
+    """Options that ask Slurm's accounting, which nothing else does."""
+    made.add_argument(
+        "--ended",
+        dest="since",
+        action="store_const",
+        const=Since(DAY_S),
+        help="also the jobs that ended in the last day, from Slurm's accounting",
+    )
+    made.add_argument(
+        "--since",
+        type=since,
+        metavar="WHEN",
+        help="the same since then: 24h, 7days, 2026-11-20, 2026-11-20T08:00 (at most 31 days)",
+    )
+    made.add_argument(
+        "--steps",
+        action="store_true",
+        help="also what the running steps of the job of --job have used so far (sstat)",
+    )
 
 
 def job_filter(options: argparse.Namespace) -> Callable[[Job], bool]:

@@ -46,7 +46,7 @@ class EndedJob(NamedTuple):
     gpu_seconds: float | None
     """GPUs held times `elapsed_s`; 0 for a job that never began."""
     cancelled_by: str
-    """Number of the user who cancelled it; empty where nobody did or it is not told."""
+    """Number of the user who cancelled it, from slurmrestd the name; empty: nobody, or not told."""
     cpu_used_s: float | None
     """CPU time of all its steps."""
     max_rss_bytes: float | None
