@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
 HISTORY_BLOCKS: Final = ("gpu", "mig", "link", "node", "nic", "filesystem", "cgroup")
-"""Kinds of entities with a past. Processes, contexts and events come and go too fast for columns."""
+"""Kinds of entities with a past; processes, contexts and events come and go too fast for it."""
 
 _RANKS: Final = {Kind.GAUGE: 0, Kind.RATE: 0, Kind.MASK: 1, Kind.COUNTER: 2, Kind.ID: 2}
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
+from gpumon.model.tick import Span
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
@@ -50,15 +52,6 @@ class Rows(NamedTuple):
     """Unix time of the last sample of each row."""
     samples: NDArray[np.float64]
     """Ticks that each row stands for, with or without a value."""
-
-
-class Span(NamedTuple):
-    """A stretch of the past in one resolution."""
-
-    start: float
-    end: float
-    resolution_s: float
-    """Distance of its newest rows."""
 
 
 class HistoryReader:

@@ -23,13 +23,29 @@ class Interval(NamedTuple):
     """Unix time at which the job no longer held it; None: it still does."""
 
 
+class Span(NamedTuple):
+    """A stretch of the past in one resolution."""
+
+    start: float
+    end: float
+    resolution_s: float
+    """Distance of its newest rows."""
+
+
 class WindowReader(Protocol):
     """Reads the past as it was known at one tick; holds its chunks alive, never changes."""
 
     def window(
-        self, uuid: str, key: str, start: float, end: float
+        self, uuid: str, key: str, start: float, end: float, block: str = "gpu"
     ) -> tuple[Sequence[float], Sequence[float]]:
-        """Unix times and values of one field of one GPU, both ends included, NaN where missing."""
+        """Unix times and values of one field of one entity, both ends included.
+
+        NaN where missing. What is older is coarser: means over the time since the row before.
+        """
+        ...
+
+    def spans(self, block: str = "gpu") -> tuple[Span, ...]:
+        """What is covered in which resolution, the oldest and coarsest first."""
         ...
 
     def intervals(self, job_id: str) -> tuple[Interval, ...]:

@@ -1,0 +1,69 @@
+"""Windows of the past by job, and the GPUs of a job by world and role."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from gpumon.fleet.history_reader import HistoryReader, Slab
+    from gpumon.model.cluster import JobView
+    from gpumon.model.tick import Interval
+
+
+class Peers(NamedTuple):
+    """Who is comparable: only ranks of one world and one role are peers."""
+
+    world_id: str
+    role: str
+    """Program of the ranks: a job's servers and its trainers are no peers. Empty: unknown."""
+
+
+def held(history: HistoryReader, job_id: str, start: float, end: float) -> tuple[Interval, ...]:
+    """Stretches within a window in which the job held a GPU, cut to the window."""
+    cut = (
+        interval._replace(
+            start=max(start, interval.start),
+            end=end if interval.end is None else min(end, interval.end),
+        )
+        for interval in history.intervals(job_id)
+    )
+    return tuple(interval for interval in cut if interval.end and interval.start <= interval.end)
+
+
+def job_slab(
+    history: HistoryReader, job_id: str, keys: Sequence[str], start: float, end: float
+) -> tuple[tuple[str, ...], Slab]:
+    """UUIDs of every GPU that the job held within a window, and their fields.
+
+    NaN where the job did not hold the GPU, so that no row tells of the job before or after; a
+    coarse row counts where the job held the GPU for all of it.
+    """
+    stretches = held(history, job_id, start, end)
+    uuids = tuple(dict.fromkeys(stretch.uuid for stretch in stretches))
+    since = min((stretch.start for stretch in stretches), default=end)
+    slab = history.slab(uuids, keys, since, end)
+    rows = history.rows(since, end)
+    is_held = np.zeros((len(slab.times), len(uuids)), np.bool_)
+    columns = {uuid: column for column, uuid in enumerate(uuids)}
+    for uuid, first, last in stretches:
+        until = end if last is None else last
+        is_held[:, columns[uuid]] |= (rows.begins >= first) & (rows.times <= until)
+    if is_held.all():
+        return uuids, slab
+    values = np.where(is_held[:, None, :], slab.values, np.float32(np.nan))
+    values.flags.writeable = False
+    return uuids, slab._replace(values=values)
+
+
+def peer_gpus(view: JobView) -> Mapping[Peers, tuple[str, ...]]:
+    """UUIDs by world and role, in the order of the ranks; ranks without a world are no peers."""
+    groups: dict[Peers, list[str]] = {}
+    numbered = [rank for rank in view.ranks if rank.world_id is not None and rank.rank is not None]
+    for rank in sorted(numbered, key=lambda rank: rank.rank or 0):
+        group = groups.setdefault(Peers(rank.world_id or "", rank.program or ""), [])
+        group += [uuid for uuid in rank.gpu_uuids if uuid not in group]
+    return {peers: tuple(uuids) for peers, uuids in groups.items()}
