@@ -155,7 +155,7 @@ PENDING_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         "Slurm's reason in plain words; ! where waiting alone does not help.", 36,
     ),
     Column(
-        "hint", "WHAT HOLDS IT BACK", 30, "left", 5, _hint, None,
+        "hint", "WHAT HOLDS IT BACK", 33, "left", 5, _hint, None,
         "The first of what is known about it; Enter shows all of it.", 100,
     ),
 )  # fmt: skip

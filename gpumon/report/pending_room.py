@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpumon.report import units
@@ -9,6 +10,7 @@ from gpumon.report.slurm_nodes import (
     candidates,
     is_plain_constraint,
     job_partitions,
+    placement,
     reservations,
 )
 
@@ -29,9 +31,9 @@ class Hint(NamedTuple):
 
 def room_hints(digest: Digest, job: Job) -> list[Hint]:
     """How what it asks for compares with what is free; nothing where either is not known."""
-    rooms = candidates(digest, job)
+    kind = placement(job)
     asked, nodes = job.gpu_count, job.node_count
-    known = [room for room in rooms if room.free is not None and room.gpus is not None]
+    known = digest.remembered(("known rooms", kind), lambda: _known_rooms(digest, job))
     if not asked or not known:
         return []
     where = " or ".join(job_partitions(job))
@@ -42,8 +44,16 @@ def room_hints(digest: Digest, job: Job) -> list[Hint]:
         return [Hint(f"asks for {_gpus(asked)}: {brief}", brief)]
     each = -(-asked // nodes)
     on = "on one node" if nodes == 1 else f"on {nodes} nodes, {each} on each"
-    brief = _compared(known, nodes, each, where) + rest
+    compared = digest.remembered(
+        ("compared", f"{nodes}\n{each}\n{kind}"), lambda: _compared(known, nodes, each, where)
+    )
+    brief = compared + rest
     return [Hint(f"asks for {_gpus(asked)} {on}: {brief}", brief)]
+
+
+def _known_rooms(digest: Digest, job: Job) -> list[Room]:
+    rooms = candidates(digest, job)
+    return [room for room in rooms if room.free is not None and room.gpus is not None]
 
 
 def _compared(rooms: list[Room], nodes: int, each: int, where: str) -> str:
@@ -68,13 +78,13 @@ def _gpus(count: int) -> str:
 
 
 def _free(rooms: list[Room], each: int) -> str:
-    """`4 nodes have 4 free`: the largest gaps that are too small."""
+    """`4 have 4`: the largest gaps that are too small."""
     small = [room.free or 0 for room in rooms if 0 < (room.free or 0) < each]
     if not small:
         return "the others have none"
     largest = max(small)
     count = small.count(largest)
-    return f"{count} node{'s have' if count != 1 else ' has'} {largest} free"
+    return f"{count} {'have' if count != 1 else 'has'} {largest}"
 
 
 def time_hints(digest: Digest, job: Job) -> list[Hint]:
@@ -82,14 +92,21 @@ def time_hints(digest: Digest, job: Job) -> list[Hint]:
     if job.time_limit_s is None:
         return []
     at = digest.tick.at
-    nodes = {room.node.name for room in candidates(digest, job)}
+    kind = placement(job)
+    nodes = digest.remembered(
+        ("candidate names", kind), lambda: {room.node.name for room in candidates(digest, job)}
+    )
     found = []
     for reservation in reservations(digest):
         start = reservation.start_at
         if start is None or start <= at or reservation.name == job.reservation:
             continue
-        taken = nodes.intersection(reservation.nodes)
-        if not taken or at + job.time_limit_s <= start:
+        if at + job.time_limit_s <= start:
+            continue
+        taken = digest.remembered(
+            ("taken", f"{reservation.name}\n{kind}"), partial(nodes.intersection, reservation.nodes)
+        )
+        if not taken:
             continue
         what = "maintenance" if reservation.is_maintenance else "reservation"
         asked = units.short_duration(job.time_limit_s)
@@ -97,5 +114,5 @@ def time_hints(digest: Digest, job: Job) -> list[Hint]:
         text = f"time limit {asked} crosses the {what} {reservation.name} at "
         text += f"{units.clock_time(start)} on {len(taken)} of {len(nodes)} nodes: "
         text += f"a limit under {left} would end before it"
-        found.append(Hint(text, f"crosses {what}: a limit under {left} would not"))
+        found.append(Hint(text, f"{what} in {left}: too long for it"))
     return found

@@ -104,8 +104,12 @@ def candidates(digest: Digest, job: Job) -> tuple[Room, ...]:
 
     A constraint of one word is honoured; see `is_plain_constraint` for the others.
     """
-    kind = "\n".join((job.partition, job.features, job.reservation))
-    return digest.remembered(("candidates", kind), lambda: _candidates(digest, job))
+    return digest.remembered(("candidates", placement(job)), lambda: _candidates(digest, job))
+
+
+def placement(job: Job) -> str:
+    """What decides where a job could be put: jobs that share it share their candidates."""
+    return "\n".join((job.partition, job.features, job.reservation))
 
 
 def _candidates(digest: Digest, job: Job) -> tuple[Room, ...]:

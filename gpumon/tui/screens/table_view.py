@@ -109,7 +109,8 @@ class TableView(View, Generic[R]):
         """`12 of 40 jobs`, and how they are sorted."""
         shown, known = self.grid.shown
         count = f"{shown} of {known}" if shown != known else str(known)
-        return f"{count} {self.noun} " if self.digest else ""
+        noun = self.noun.removesuffix("s") if known == 1 else self.noun
+        return f"{count} {noun} " if self.digest else ""
 
     # Filter
 

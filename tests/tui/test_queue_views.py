@@ -1,0 +1,227 @@
+"""The views of what a queue tells, in every state, at the sizes people have."""
+
+from __future__ import annotations
+
+import pytest
+from rich.cells import cell_len
+
+from gpumon.model.accounting import EndedJob, EndedJobs, StepUsage
+from gpumon.model.cluster import Process
+from gpumon.model.queue import Partition, Reservation
+from gpumon.sources.source import Wish
+from gpumon.tui.actions import ROOTS
+from gpumon.tui.screens.job import JobScreen
+from gpumon.tui.screens.jobs import JobsView
+from gpumon.tui.status import QUEUE_OLD_S
+from tests.queues import HOUR, alone, cluster, waits
+from tests.ticks import AT, failed, fleet, job, tick, uuid_of
+from tests.tui.test_hostile import NAMES
+
+SIZES = [(80, 24), (160, 50)]
+QUEUE_VIEWS = [view for view in ROOTS if view not in ("jobs", "gpus")]
+KEYS = {view: str(number + 1) for number, view in enumerate(ROOTS)}
+
+
+def ended(job_id: str, **changes) -> EndedJob:
+    record = job(job_id, **{"state": "COMPLETED", "exit_code": "0:0", "end_at": AT - 60, **changes})
+    step = StepUsage(
+        job_id, "0", "train", "FAILED", "3:0", 60.0, 8, 40.0, 2.0**30, None, None, None
+    )
+    return EndedJob(record, 3600.0, 28800.0, "", 60.0, 2.0**31, 0.25, None, 9e6, (step,))
+
+
+def with_ended(*jobs: EndedJob):
+    return fleet(ended=EndedJobs(jobs, AT - 86405, AT - 5, 0))
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_pending_with_data(stage, size):
+    picture = cluster(
+        waits("1", "Resources", start_at=AT + 8040, priority=9999, time_limit_s=HOUR),
+        waits("2", "JobHeldUser", priority=0, gpu_count=None),
+        waits("3", time_limit_s=168 * HOUR),
+    )
+    async with stage(picture, size) as s:
+        await s.press(KEYS["pending"])
+        assert "3 waiting jobs" in s.lines[0]
+        assert "3 jobs wait for 16 GPUs · 8 free on 2 nodes" in s.lines[1]
+        rows = [line.split() for line in s.lines[3:6]]
+        assert [row[:2] for row in rows] == [["1", "1"], ["2", "3"], ["–", "2"]]
+        assert "nothing free that fits" in s.line_with("in 2h14m")
+        assert "! held by its owner" in s.text
+        if size[0] > 120:
+            assert "no node has 8 free, 2 have 4" in s.text
+            assert "maintenance in 5h30m: too long" in s.text
+
+
+async def test_pending_opens_a_job_that_tells_all_of_its_wait(stage):
+    async with stage(cluster(waits("1", "Resources", time_limit_s=168 * HOUR)), (100, 30)) as s:
+        await s.press(KEYS["pending"], "enter")
+        assert "pending › 1 train-llama" in s.lines[0]
+        assert "The job waits (Resources): nothing free that fits." in s.text
+        assert "→ asks for 8 GPUs on one node: no node has 8 free" in s.text
+        assert "a limit under 5h30m would end before it" in " ".join(s.text.split())
+        await s.press("escape")
+        assert "› pending" in s.lines[0]
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("view", ["users", "accounts", "partitions"])
+async def test_groups_with_data_open_their_jobs(stage, view, size):
+    name = {"users": "grace", "accounts": "ml", "partitions": "h100"}[view]
+    async with stage(cluster(waits("1")), size) as s:
+        await s.press(KEYS[view])
+        row = s.line_with(name)
+        assert " 27 GPU-min" in row
+        assert s.lines[2].split()[0].startswith(name)
+        await s.press("enter")
+        assert isinstance(s.app.screen, JobsView)
+        assert f"{view} › {name}" in s.lines[0]
+        assert "4711" in s.text
+        await s.press("enter")
+        assert isinstance(s.app.screen, JobScreen)
+        assert f"{view} › {name} › 4711 finetune" in s.lines[0]
+        await s.press("escape", "escape")
+        assert s.lines[0].split()[2] == view
+
+
+async def test_a_group_lists_its_own_jobs_only_and_says_when_they_are_gone(stage):
+    async with stage(cluster(waits("1"))) as s:
+        await s.press(KEYS["users"], "enter")
+        assert "4690" not in s.text
+        assert s.lines[0].endswith(" 1 job")
+        await s.give(tick(number=2))
+        assert "The queue lists no jobs of user grace." in s.text
+        await s.press("tab")
+        assert "› accounts" in s.lines[0]
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_partitions_tell_nodes_gpus_and_states(stage, size):
+    async with stage(cluster(), size) as s:
+        await s.press(KEYS["partitions"])
+        row = s.line_with("h100*").split()
+        if size[0] > 120:
+            assert row[:8] == ["h100*", "up", "4", "1", "32", "16", "8", "8"]
+            assert "down" in s.line_with("a100")
+            assert "2d00h" in s.line_with("h100*")
+        assert "– " in s.line_with("a100")
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_reservations_warn_of_maintenance_and_open_what_crosses(stage, size):
+    async with stage(cluster(waits("1", time_limit_s=9 * HOUR)), size) as s:
+        await s.press(KEYS["reservations"])
+        assert "! maintenance in 5h30m for 3h30m (maint-oct): 3 jobs would run into it" in s.text
+        row = s.line_with("! maint-oct")
+        assert " 4 " in row
+        assert " 3 " in row
+        await s.press("enter")
+        assert "reservations › maint-oct" in s.lines[0]
+        assert "3 jobs" in s.lines[0]
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_ended_asks_once_and_shows_the_answer(stage, size):
+    async with stage(fleet(), size) as s:
+        await s.press(KEYS["ended"])
+        assert s.feed.wishes == [Wish(ended_since=AT - 86400)]
+        assert "No answer yet" in s.text
+        await s.give(with_ended(ended("9"), ended("8", state="FAILED", exit_code="3:0")))
+        assert s.feed.wishes == [Wish(ended_since=AT - 86400)]
+        assert "2 jobs ended in 1d00h, 16.0 GPU-h; asked 5s ago, r asks again" in s.text
+        assert " F " in s.line_with(" 8 ")
+        await s.press("r")
+        assert len(s.feed.wishes) == 2
+
+
+async def test_an_ended_job_opens_with_its_steps(stage):
+    async with stage(with_ended(ended("9", name="eval")), (100, 30)) as s:
+        await s.press(KEYS["ended"], "enter")
+        assert "ended › 9 eval" in s.lines[0]
+        assert "CD completed" in s.text
+        assert "held 8.0 GPU-h" in s.text
+        assert "step 0 train" in s.text
+        await s.press("escape")
+        assert s.lines[0].endswith(" 1 ended job")
+
+
+async def test_ended_with_nothing_in_the_window(stage):
+    async with stage(with_ended()) as s:
+        await s.press(KEYS["ended"])
+        assert "No job has ended in the last 1d00h." in s.text
+
+
+@pytest.mark.parametrize(
+    ("view", "words"),
+    [
+        ("pending", "No job waits."),
+        ("ended", "No answer yet"),
+        ("users", "The queue lists no jobs."),
+        ("accounts", "The queue lists no jobs."),
+        ("partitions", "The queue tells of no partition."),
+        ("reservations", "The queue tells of no reservation."),
+    ],
+)
+async def test_empty(stage, view, words):
+    async with stage(tick()) as s:
+        await s.press(KEYS[view])
+        assert words in s.text
+
+
+@pytest.mark.parametrize("view", QUEUE_VIEWS)
+async def test_before_the_first_sample_without_a_queue_and_failed(stage, view):
+    async with stage() as s:
+        await s.press(KEYS[view])
+        assert "Waiting for the first sample" in s.text
+        await s.give(tick(queue_at=None, targets=()))
+        assert "none of the targets is a queue" in s.text
+        await s.give(failed())
+        assert "The queue could not be read." in s.text
+        assert "slurm: squeue: command not found" in s.text
+
+
+@pytest.mark.parametrize("view", ROOTS)
+async def test_a_stale_queue_is_told_in_every_view_and_in_the_status(stage, view):
+    old = cluster(waits("1"))._replace(queue_at=AT - QUEUE_OLD_S - 1)
+    async with stage(old) as s:
+        await s.press(KEYS[view])
+        assert "stale 91s: the queue has not answered since" in s.text
+        assert "! queue stale 91s" in s.lines[-2]
+
+
+async def test_jobs_that_have_ended_stand_dim_at_the_end(stage):
+    picture = fleet()
+    over = alone(job("4600", state="FAILED", exit_code="1:0", name="broken"))
+    found = (*picture.findings, picture.findings[0]._replace(subject="job:4600"))
+    async with stage(picture._replace(jobs=(over, *picture.jobs), findings=found)) as s:
+        assert s.lines[7].split()[0] == "4600"
+        assert "failed" in s.lines[7]
+        assert "partial" not in s.lines[7]
+
+
+async def test_processes_of_no_job_stand_above_the_gpus(stage):
+    stray = Process("gpu02", 77, "python", 0, None, None, {}, None, (uuid_of("gpu02", 5),), {})
+    async with stage(cluster()._replace(strays=(stray,))) as s:
+        await s.press(KEYS["gpus"])
+        assert "! 1 process is on GPUs that no job holds: gpu02 python 77" in s.text
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_hostile_names_in_every_view(stage, name):
+    asked = waits(
+        "1", name, name=name, user=name, account=name, partition=name, dependency=name, qos=name
+    )
+    kept = Reservation(name, name, AT + 9, AT + 99, (name,), (name, "MAINT"), (name,))
+    part = Partition(name, name, (name,), 8)
+    picture = cluster(asked, partitions=(part,), reservations=(kept,))
+    picture = picture._replace(ended=EndedJobs((ended("9", name=name, user=name),), AT - 9, AT, 0))
+    async with stage(picture) as s:
+        for view in QUEUE_VIEWS:
+            await s.press(KEYS[view])
+            for keys in ((), ("G", "enter"), ("escape", "colon", *"user ", "tab"), ("escape",)):
+                await s.press(*keys)
+                assert not any(ord(c) < 32 and c != "\n" for c in s.text)
+                assert "\u202e" not in s.text
+                for strip in s.app.screen._compositor.render_strips():
+                    assert cell_len("".join(segment.text for segment in strip)) == 80
