@@ -1,0 +1,137 @@
+"""Slurm's daemons dead or silent, its commands wrapped: one line each, back without a restart."""
+
+from __future__ import annotations
+
+import json
+import shlex
+
+import pytest
+
+from gpumon.sources.slurm.command_json import records_of
+from gpumon.sources.slurm.failures import UNREACHED, CommandFailedError
+from gpumon.sources.slurm.schedule import JOBS_PERIOD_S, LONGEST_RETRY_S
+from tests.lab.watched import next_document, watching
+
+QUEUE = "slurm?nodes=none"
+GIVE_UP_S = 15.0
+"""Slurm's commands wait for a controller for about 10 s (MessageTimeout)."""
+
+
+def start_controller(cluster):
+    cluster.run_on("head", ["slurmctld"])
+    cluster.wait_until(
+        lambda: cluster.run_on("head", ["scontrol", "ping"], check=False).returncode == 0,
+        "slurmctld answers",
+    )
+
+
+@pytest.fixture
+def controller(cluster):
+    """Stops slurmctld by a signal, and has it back after the test."""
+
+    def runs():
+        return cluster.run_on("head", ["pgrep", "slurmctld"], check=False).returncode == 0
+
+    def stop(signal):
+        cluster.run_on("head", ["pkill", f"-{signal}", "slurmctld"])
+        if signal == "TERM":
+            # It saves its state first; after SIGKILL it would not know the newest jobs.
+            cluster.wait_until(lambda: not runs(), "slurmctld ended")
+
+    yield stop
+    cluster.run_on("head", ["pkill", "-CONT", "slurmctld"], check=False)
+    if not runs():
+        start_controller(cluster)
+
+
+@pytest.mark.parametrize("signal", ["TERM", "STOP"])
+def test_the_last_state_stays_with_its_age_until_the_controller_is_back(
+    cluster, gpumon, submit, controller, signal
+):
+    job_id = submit("alice", ["sleep", "900"], "-n1", "--gres=gpu:1")
+    cluster.wait_job(job_id, ["RUNNING"])
+    with watching(cluster, gpumon, QUEUE) as process:
+        before = next_document(process, lambda document: document["jobs"])
+        controller(signal)
+        beat_s = JOBS_PERIOD_S + GIVE_UP_S
+        gone = next_document(process, lambda document: document["errors"], beat_s + 15.0)
+        (error,) = gone["errors"]
+        assert error["message"].startswith(UNREACHED)
+        assert error["hint"]
+        assert [job["job_id"] for job in gone["jobs"]] == [job["job_id"] for job in before["jobs"]]
+        assert not gone["targets"][0]["ok"]
+        assert gone["targets"][0]["age_s"] > 5.0
+        if signal == "TERM":
+            start_controller(cluster)
+        else:
+            controller("CONT")
+        rest_s = LONGEST_RETRY_S + GIVE_UP_S
+        back = next_document(process, lambda document: not document["errors"], rest_s)
+        assert back["targets"][0]["ok"]
+        assert str(job_id) in [job["job_id"] for job in back["jobs"]]
+
+
+def test_an_empty_list_of_a_silent_controller_is_no_empty_queue(cluster, controller):
+    """22.05's squeue --json ends with status 0, newer ones fail; either way there are no jobs."""
+    controller("STOP")
+    done = cluster.run_as("alice", ["squeue", "--json"], check=False)
+    controller("CONT")
+    if done.returncode == 0:
+        assert json.loads(done.stdout)["jobs"] == []
+        with pytest.raises(CommandFailedError):
+            records_of(done.stdout, "job", "squeue --json")
+    else:
+        assert done.stderr
+
+
+def test_a_dead_database_takes_nothing_from_the_queue(cluster, gpumon):
+    cluster.run_on("head", ["pkill", "-STOP", "slurmdbd"])
+    try:
+        done = cluster.run_as("alice", [gpumon, "--json", "--for", "0", QUEUE])
+    finally:
+        cluster.run_on("head", ["pkill", "-CONT", "slurmdbd"])
+    document = json.loads(done.stdout)
+    assert document["errors"] == []
+    assert len(document["nodes"]) == 3
+
+
+def wrapped(cluster, script):
+    """A PATH on which scontrol is a script of alice's."""
+    folder = "/home/alice/wrapped"
+    make = f"mkdir -p {folder}; printf '%s\\n' {shlex.quote(script)} >{folder}/scontrol"
+    cluster.run_as("alice", ["sh", "-c", f"{make}; chmod +x {folder}/scontrol; rm -f {folder}/log"])
+    return {"PATH": f"{folder}:/usr/bin:/bin"}
+
+
+def test_a_wrapper_that_prints_tables_does_not_hide_the_jobs(cluster, gpumon, submit):
+    job_id = submit("alice", ["sleep", "900"], "-n1", "--gres=gpu:1", "-J", "seen")
+    cluster.wait_job(job_id, ["RUNNING"])
+    env = wrapped(cluster, "#!/bin/sh\necho '| job | state |'")
+    done = cluster.run_as("alice", [gpumon, "--json", "--for", "0", QUEUE], env=env)
+    document = json.loads(done.stdout)
+    (job,) = [job for job in document["jobs"] if job["job_id"] == str(job_id)]
+    assert (job["name"], job["gpus_unknown"]) == ("seen", 1)
+    assert len(document["nodes"]) == 3
+    said = [error["message"] for error in document["errors"]]
+    assert any("squeue --all --json is read in its place" in message for message in said)
+
+
+def test_all_gpumons_of_a_user_ask_once(cluster, gpumon):
+    log = "/home/alice/wrapped/log"
+    env = wrapped(cluster, f'#!/bin/sh\necho "$*" >>{log}\nexec /usr/bin/scontrol "$@"')
+    env["GPUMON_SHARE"] = "yes"
+    words = [gpumon, "--json", "--for", "0", QUEUE]
+    started = [cluster.popen_as("alice", words, env=env) for _ in range(3)]
+    documents = [json.loads(process.communicate(timeout=60)[0]) for process in started]
+    assert all(len(document["nodes"]) == 3 for document in documents)
+    cluster.run_as("alice", words, env=env)
+    calls = cluster.run_as("alice", ["cat", log]).stdout.splitlines()
+    kinds = [line.split()[-1] for line in calls if " show " in line]
+    assert sorted(kinds) == ["job", "node", "partition", "reservation"]
+    found = cluster.run_as("alice", ["find", "/home/alice/.cache/gpumon", "-printf", "%m %u %f\\n"])
+    modes = {line.split()[0] for line in found.stdout.splitlines()}
+    assert modes == {"700", "600"}
+    env["GPUMON_SHARE"] = "no"
+    cluster.run_as("alice", words, env=env)
+    again = cluster.run_as("alice", ["cat", log]).stdout.splitlines()
+    assert len(again) >= len(calls) + 4
