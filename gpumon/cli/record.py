@@ -63,7 +63,7 @@ def _parser() -> Parser:
 def record(words: list[str]) -> int:
     """Exit code of the command."""
     made = _parser()
-    options = made.parse_args(words)
+    options = made.parse_intermixed_args(words)
     options.job = None
     is_rolling = options.rolling or options.keep is not None or options.max_size is not None
     if not options.rolling and not options.words:

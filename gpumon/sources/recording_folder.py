@@ -8,6 +8,7 @@ import fcntl
 import os
 import re
 import time
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -148,7 +149,7 @@ class RecordingFolder:
         kept = segments(self.folder)
         used = sum(map(_size, kept))
         room = self._max_bytes - self._max_bytes // _SEGMENTS_OF_SIZE
-        for path, following in zip(kept, [*kept[1:], None], strict=True):
+        for path, following in zip_longest(kept, kept[1:]):
             ended_at = now if following is None else _begun_at(following)
             if now - ended_at <= self._keep_s and used <= room:
                 return

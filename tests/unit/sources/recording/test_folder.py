@@ -1,0 +1,147 @@
+"""Rolling recordings: segments by time and size, the oldest removed; labels beside a recording."""
+
+from __future__ import annotations
+
+import json
+import stat
+from array import array
+
+import pytest
+
+from gpumon.model.frame import Block, Frame
+from gpumon.simulate.fleet import Label
+from gpumon.sources import recording_folder
+from gpumon.sources.recording import Playback, Recording
+from gpumon.sources.recording_decode import RecordingError
+from gpumon.sources.recording_folder import RecordingFolder, is_running, own_folder, segments
+from gpumon.sources.recording_labels import labels_path, read_labels, write_labels
+
+START = 1_767_225_600.0
+
+
+def run(folder, begin, beats, period_s=60.0):
+    for beat in range(begin, begin + beats):
+        at = START + beat * period_s
+        block = Block(("GPU-1",), {"power_w": array("d", [70.0 + beat])}, {}, {})
+        folder.frames([Frame("local", "n1", at, 0.0, {"gpu": block})])
+        folder.beat(at, period_s)
+
+
+def times(path):
+    return [(beat.at - START) / 60.0 for beat in Playback(Recording(path)).beats()]
+
+
+def test_the_newest_is_kept_and_the_oldest_removed(tmp_path):
+    path = tmp_path / "rolling"
+    folder = RecordingFolder(path, START, 60.0, ["local"], keep_s=7200.0)
+    stranger = path / "notes.txt"
+    stranger.write_text("mine")
+    run(folder, 0, 600)
+    folder.close()
+    read = times(path)
+    assert read == [float(n) for n in range(int(read[0]), 600)]
+    assert 120 <= len(read) <= 135
+    assert stranger.read_text() == "mine"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(segment.stat().st_mode) for segment in segments(path)} == {0o600}
+
+
+def test_it_never_grows_beyond_its_size(tmp_path):
+    folder = RecordingFolder(tmp_path / "r", START, 60.0, ["local"], max_bytes=64 * 1024)
+    largest = 0
+    for hour in range(40):
+        run(folder, hour * 20, 20)
+        largest = max(largest, folder.size_bytes)
+    folder.close()
+    assert 16 * 1024 < largest <= 64 * 1024
+
+
+def test_a_second_recorder_is_refused_and_the_first_seen(tmp_path):
+    path = tmp_path / "r"
+    assert not is_running(path)
+    folder = RecordingFolder(path, START, 60.0, ["local"])
+    assert is_running(path)
+    with pytest.raises(RecordingError, match="another recorder"):
+        RecordingFolder(path, START, 60.0, ["local"])
+    folder.close()
+    assert not is_running(path)
+    RecordingFolder(path, START, 60.0, ["local"]).close()
+    assert len(segments(path)) == 2
+
+
+def test_a_full_disk_makes_it_pause_and_go_on(tmp_path, monkeypatch):
+    path = tmp_path / "r"
+    folder = RecordingFolder(path, START, 10.0, ["local"])
+    run(folder, 0, 3, 10.0)
+    real = recording_folder.RecordingWriter
+
+    def full(*args, **options):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(recording_folder.RecordingWriter, "beat", full)
+    monkeypatch.setattr(recording_folder, "RecordingWriter", full)
+    run(folder, 3, 2, 10.0)
+    assert folder.trouble.strerror == "No space left on device"
+    monkeypatch.undo()
+    assert recording_folder.RecordingWriter is real
+    run(folder, 5, 6, 10.0)
+    assert folder.trouble is None
+    folder.close()
+    assert [round(n * 6) for n in times(path)] == [0, 1, 2, 7, 8, 9, 10]
+
+
+def test_the_own_folder_is_named_by_what_is_recorded(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert own_folder(["slurm"], "login1") == tmp_path / "gpumon/recordings/slurm"
+    assert own_folder(["local"], "gpu01").name == "local@gpu01"
+    assert own_folder(["ssh://a@b:22/../.."], "x").name == "ssh-a@b-22"
+    assert "/" not in own_folder(["../../etc"], "x").name
+
+
+LABELS = [
+    Label("job:48214", "partial_gpus_idle", START, START + 60.5),
+    Label("job:7_1/rank:3", "straggler", START, START + 1),
+    Label("gpu:GPU-56a30fe4-d39a", "healthy", START, START),
+]
+
+
+def test_labels_are_read_as_they_were_written(tmp_path):
+    path = tmp_path / "a.gpumon"
+    written = write_labels(path, LABELS)
+    assert written == tmp_path / "a.gpumon.labels.json"
+    assert stat.S_IMODE(written.stat().st_mode) == 0o600
+    assert json.loads(written.read_text())[0] == {
+        "subject": "job:48214",
+        "class": "partial_gpus_idle",
+        "start": "2026-01-01T00:00:00.000Z",
+        "end": "2026-01-01T00:01:00.500Z",
+    }
+    assert read_labels(path) == LABELS
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"subject": "node:x"}, "label 1: the subject"),
+        ({"subject": "job:\x1b[2J"}, "label 1: the subject"),
+        ({"class": "Bad Class"}, "label 1: the subject"),
+        ({"start": "2026-01-01T00:00:00"}, "RFC 3339"),
+        ({"end": "2020-01-01T00:00:00Z"}, "ends before"),
+        ({"end": 7}, "label 1"),
+    ],
+)
+def test_labels_that_are_none_are_refused(tmp_path, change, says):
+    path = tmp_path / "a.gpumon"
+    row = {"subject": "job:1", "class": "healthy"}
+    row |= {"start": "2026-01-01T00:00:00Z", "end": "2026-01-01T01:00:00Z"}
+    labels_path(path).write_text(json.dumps([row | change]))
+    with pytest.raises(RecordingError, match=says):
+        read_labels(path)
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[7]", "[{}]", "nonsense"])
+def test_a_labels_file_that_is_none_is_refused(tmp_path, content):
+    path = tmp_path / "a.gpumon"
+    labels_path(path).write_text(content)
+    with pytest.raises(RecordingError):
+        read_labels(path)
