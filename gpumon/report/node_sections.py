@@ -30,6 +30,7 @@ from gpumon.report.sections import (
     missing_lines,
     table_section,
 )
+from gpumon.report.slurm_nodes import reason_lines, slurm_facts
 from gpumon.report.topology import topology_columns
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ def node_facts(digest: Digest, node: Node, width: int) -> list[Line]:
         *facts(
             (
                 ("Slurm", node.state or "does not list it"),
+                *slurm_facts(digest, node.name),
                 ("heard", heard),
                 *((name, host.label(key) or "") for name, key in _FACTS),
                 *_load(host),
@@ -75,6 +77,7 @@ def node_facts(digest: Digest, node: Node, width: int) -> list[Line]:
             width,
         ),
     ]
+    lines += reason_lines(digest, node.name, width)
     if node.is_stale and age_s is not None:
         text = f"stale {units.short_duration(age_s)}: the node no longer answers; "
         lines += paragraph(text + "values are not shown", width, Tone.WARN, "! ", "  ")

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from gpumon.report.words import HOLDING_STATES
+from gpumon.report.columns import Tone
+from gpumon.report.passages import paragraph
+from gpumon.report.units import short_duration
+from gpumon.report.words import HOLDING_STATES, some_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from gpumon.model.cluster import Job, SlurmNode
     from gpumon.model.queue import Partition, Reservation
+    from gpumon.report.columns import Line
     from gpumon.report.digest import Digest
 
 OUT_FLAGS: Final = frozenset(
@@ -60,6 +64,36 @@ def _rooms(digest: Digest) -> dict[str, Room]:
         free = None if node.gpu_count is None else max(0, node.gpu_count - used)
         found[node.name] = Room(node, node.gpu_count, free, is_open(node.state))
     return found
+
+
+def slurm_facts(digest: Digest, name: str) -> list[tuple[str, str]]:
+    """What Slurm says of a node as names and values, an empty value where it says nothing."""
+    room = rooms(digest).get(name)
+    if room is None:
+        return []
+    node = room.node
+    held = ""
+    if room.gpus is not None and room.free is not None:
+        held = f"{room.gpus - room.free} of {room.gpus}"
+    return [
+        ("partitions", some_names(node.partitions)),
+        ("GPUs held", held),
+        ("features", some_names(node.features)),
+        ("reservation", node.reservation),
+    ]
+
+
+def reason_lines(digest: Digest, name: str, width: int) -> list[Line]:
+    """Why Slurm has a node out of service, since when and by whom; nothing where it is not."""
+    room = rooms(digest).get(name)
+    if room is None or not room.node.reason:
+        return []
+    node = room.node
+    since = ""
+    if node.reason_at is not None:
+        since = f", {short_duration(max(0.0, digest.tick.at - node.reason_at))} ago"
+    by = f" ({node.reason_user}{since})" if node.reason_user else since
+    return paragraph(f"Slurm's reason: {node.reason}{by}", width, Tone.WARN, "! ", "  ")
 
 
 def partitions(digest: Digest) -> Mapping[str, Partition]:

@@ -13,7 +13,7 @@ from gpumon.tui.actions import ROOTS
 from gpumon.tui.screens.job import JobScreen
 from gpumon.tui.screens.jobs import JobsView
 from gpumon.tui.status import QUEUE_OLD_S
-from tests.queues import HOUR, alone, cluster, waits
+from tests.queues import HOUR, alone, cluster, slurm_node, waits
 from tests.ticks import AT, failed, fleet, job, tick, uuid_of
 from tests.tui.test_hostile import NAMES
 
@@ -188,6 +188,18 @@ async def test_a_stale_queue_is_told_in_every_view_and_in_the_status(stage, view
         await s.press(KEYS[view])
         assert "stale 91s: the queue has not answered since" in s.text
         assert "! queue stale 91s" in s.lines[-2]
+
+
+async def test_a_node_tells_what_slurm_says_of_it(stage):
+    picture = cluster()
+    nodes = (*picture.queue.nodes[1:], slurm_node("gpu01", "mixed+drain", gpus_used=8))
+    told = nodes[-1]._replace(reason="bad link", reason_user="root", reason_at=AT - 8040)
+    picture = picture._replace(queue=picture.queue._replace(nodes=(*nodes[:-1], told)))
+    async with stage(picture, (100, 30)) as s:
+        await s.press("colon", *"node gpu01", "enter")
+        assert "partitions h100" in s.text
+        assert "GPUs held 8 of 8" in s.text
+        assert "! Slurm's reason: bad link (root, 2h14m ago)" in s.text
 
 
 async def test_jobs_that_have_ended_stand_dim_at_the_end(stage):
