@@ -56,8 +56,8 @@ class Waiting(NamedTuple):
     """A job that waits."""
 
     options: tuple[str, ...]
-    reason: str
-    """What the reason that Slurm gives begins with."""
+    reason: str | tuple[str, ...]
+    """What the reason that Slurm gives begins with; several: by who came first."""
 
 
 WAITING: dict[str, Waiting] = {
@@ -84,7 +84,7 @@ WAITING: dict[str, Waiting] = {
     ),
     "no node left": Waiting(
         ("-N1", "--gres=gpu:8", "-t", "10"),
-        "Nodes_required_for_job_are_DOWN,_DRAINED_or_reserved",
+        ("Nodes_required_for_job_are_DOWN,_DRAINED_or_reserved", "Priority"),
     ),
 }
 
@@ -113,6 +113,9 @@ class Queue:
         self._submit("never", "-n1", f"--dependency=afterok:{self.jobs['failed']}")
         self._submit("capped two", "-n1", "-A", "capped", user="bob")
         self._root("scontrol", "hold", str(self.jobs["held by root"]))
+        # First of all, as the place that another job keeps would be the reason else.
+        for name in ("first in line", "licence"):
+            self._root("scontrol", "update", f"jobid={self.jobs[name]}", "priority=900000")
         # Only a partition that is down takes jobs in.
         self._root("scontrol", "update", "partitionname=inactive", "state=inactive")
         self._cluster.wait_job(self.jobs["timed out"], ["TIMEOUT"], TIMEOUT_S)

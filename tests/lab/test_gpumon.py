@@ -8,8 +8,6 @@ import pytest
 
 from tests.lab.watched import LEASE_S, gone, job_of, live, next_document, probes, watching
 
-pytestmark = pytest.mark.every_slurm
-
 WORK = ("--mem-gib", "40", "--sm", "90", "--tensor", "45", "--seconds", "900")
 
 
@@ -43,6 +41,7 @@ def sixteen(cluster, submit):
     return job_id
 
 
+@pytest.mark.every_slurm
 def test_sixteen_ranks_on_two_nodes_have_their_node_pid_and_uuid(cluster, gpumon, sixteen):
     document = look(cluster, gpumon, "--for", "1", "slurm")
     job = job_of(document, sixteen)
@@ -67,6 +66,7 @@ def test_sixteen_ranks_on_two_nodes_have_their_node_pid_and_uuid(cluster, gpumon
     assert all(gpus[uuid]["processes"][0]["job_id"] == str(sixteen) for uuid in job["gpus"])
 
 
+@pytest.mark.every_slurm
 def test_a_job_that_uses_five_of_its_eight_gpus_is_found_with_evidence(cluster, gpumon, submit):
     words = workload(cluster, "--index", "0,1,2,3,4", *WORK)
     options = ("-n1", "--gres=gpu:8", "-w", "gpu03", "-o", "/home/alice/five.out")
@@ -88,6 +88,7 @@ def test_a_job_that_uses_five_of_its_eight_gpus_is_found_with_evidence(cluster, 
     assert finding["gpu_seconds"] == pytest.approx(3 * finding["window"]["duration_s"], rel=0.01)
 
 
+@pytest.mark.every_slurm
 def test_minor_numbers_in_another_order_give_the_right_uuids(cluster, gpumon, submit):
     """Also for a job without any process: the way is IDX, gres.conf file, minor number, UUID."""
     options = ("-n1", "--gres=gpu:3", "-w", "gpu03")
@@ -109,6 +110,7 @@ def test_minor_numbers_in_another_order_give_the_right_uuids(cluster, gpumon, su
     assert len(set(held)) == 6
 
 
+@pytest.mark.every_slurm
 def test_a_stranger_sees_the_job_and_why_its_ranks_have_no_number(cluster, gpumon, sixteen):
     job = job_of(
         look(cluster, gpumon, "--for", "0", "--user", "alice", "slurm", user="bob"), sixteen
@@ -203,6 +205,7 @@ def test_a_driver_call_that_never_returns_on_one_node_leaves_the_other_live(
         assert len(job_of(hung, sixteen)["gpus"]) == 16
 
 
+@pytest.mark.every_slurm
 def test_a_controller_that_is_gone_is_said_and_comes_back(cluster, gpumon, sixteen):
     cluster.run_on("head", ["pkill", "-STOP", "slurmctld"])
     try:
@@ -219,6 +222,7 @@ def test_a_controller_that_is_gone_is_said_and_comes_back(cluster, gpumon, sixte
     assert job_of(look(cluster, gpumon, "--for", "0", "slurm"), sixteen)["state"] == "RUNNING"
 
 
+@pytest.mark.every_slurm
 def test_the_doctor_finds_the_cluster_in_order(cluster, gpumon):
     done = cluster.run_as("alice", [gpumon, "doctor", "ssh://gpu01"], check=False)
     states = {line.split()[1]: line.split()[0] for line in done.stdout.splitlines()}
@@ -227,6 +231,7 @@ def test_the_doctor_finds_the_cluster_in_order(cluster, gpumon):
     assert states["driver"] == "absent"
 
 
+@pytest.mark.every_slurm
 def test_the_doctor_on_a_node_names_the_driver(cluster, gpumon):
     done = cluster.run_as("alice", [gpumon, "doctor"], node="gpu01", check=False)
     (line,) = [line for line in done.stdout.splitlines() if line.split()[1] == "driver"]

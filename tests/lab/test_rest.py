@@ -17,8 +17,6 @@ from tests.lab.layout import NODES
 from tests.lab.machine import LabError
 from tests.lab.test_gpumon import job_of, look, next_document, said, workload
 
-pytestmark = pytest.mark.every_slurm
-
 LIFESPAN_S = 600
 
 BOTH = """
@@ -91,6 +89,7 @@ def look_by_rest(cluster, gpumon, target, *, env=None, code=0):
     return json.loads(done.stdout) if not code else done.stderr
 
 
+@pytest.mark.every_slurm
 def test_ranks_are_those_that_the_commands_lead_to(cluster, gpumon, target, submit):
     words = workload(cluster, "--index", "auto", "--sm", "90", "--seconds", "900")
     options = ("-N2", "-n4", "--ntasks-per-node=2", "--gres=gpu:2", "-w", "gpu[01-02]")
@@ -151,6 +150,7 @@ def both(cluster, url, *, user="alice", path="", versions=""):
     return said
 
 
+@pytest.mark.every_slurm
 @pytest.mark.parametrize("age", [None, 1])
 def test_records_are_those_of_the_commands_field_by_field(cluster, url, mix, age):
     """By the newest version of the interface that is served, and by the one before it."""
@@ -176,11 +176,13 @@ def test_records_are_those_of_the_commands_field_by_field(cluster, url, mix, age
     assert sorted(held["gpu_count"] for held in uneven["allocations"]) == [1, 2]
 
 
+@pytest.mark.every_slurm
 def test_a_stranger_sees_the_same_as_by_the_commands(cluster, url, mix):
     by_commands, by_rest, _ = both(cluster, url, user="bob")
     assert by_rest == by_commands
 
 
+@pytest.mark.every_slurm
 def test_the_local_socket_needs_no_token_where_it_answers(cluster, mix):
     by_commands, by_rest, _ = both(
         cluster, "http://slurmrestd", user="root", path="/run/slurmrest/rest.sock"
@@ -188,6 +190,7 @@ def test_the_local_socket_needs_no_token_where_it_answers(cluster, mix):
     assert by_rest == by_commands
 
 
+@pytest.mark.every_slurm
 def test_the_local_socket_says_whom_it_does_not_answer(cluster, gpumon):
     socket = "slurm+unix:///run/slurmrest/rest.sock"
     said_so = look_by_rest(cluster, gpumon, socket, env={"LANG": "C"}, code=1)
@@ -195,6 +198,7 @@ def test_the_local_socket_says_whom_it_does_not_answer(cluster, gpumon):
     assert len(said_so.splitlines()) == 1
 
 
+@pytest.mark.every_slurm
 def test_a_bearer_is_enough_where_slurm_takes_it(cluster, url):
     """22.05 wants both headers of its own."""
     env = {"SLURM_JWT": token(cluster)}
@@ -205,12 +209,14 @@ def test_a_bearer_is_enough_where_slurm_takes_it(cluster, url):
             python(cluster, "alice", BEARER, url, env=env)
 
 
+@pytest.mark.every_slurm
 def test_nothing_new_is_said_without_records(cluster, url, mix):
     said_so = python(cluster, "alice", UNCHANGED, url, env={"SLURM_JWT": token(cluster)}).split()
     assert int(said_so[0]) > 10
     assert said_so[1] == "None"
 
 
+@pytest.mark.every_slurm
 def test_a_token_file_serves_as_well_and_is_closed_to_others(cluster, gpumon, target):
     file = "/home/alice/token"
     script = f"umask 077; printf 'SLURM_JWT=%s\\n' {token(cluster)} > {file}"
@@ -228,6 +234,7 @@ def test_plain_http_to_another_address_is_refused(cluster, gpumon, url):
     assert "plain HTTP would show the token" in said_so
 
 
+@pytest.mark.every_slurm
 def test_an_expired_token_is_one_line_and_is_never_shown(cluster, gpumon, target):
     old = token(cluster, lifespan_s=1)
     cluster.wait_until(lambda: time.time() > _expiry(old) + 1, "the token's end")
@@ -243,6 +250,7 @@ def _expiry(secret):
     return json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))["exp"]
 
 
+@pytest.mark.every_slurm
 def test_a_controller_that_is_gone_is_one_line(cluster, gpumon, target):
     env = {"SLURM_JWT": token(cluster)}
     cluster.run_on("head", ["pkill", "-STOP", "slurmctld"])

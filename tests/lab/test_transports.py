@@ -10,8 +10,6 @@ import pytest
 from tests.lab.layout import HEAD
 from tests.lab.watched import LEASE_S, gone, job_of, live, next_document, probes, watching
 
-pytestmark = pytest.mark.every_slurm
-
 KEYS = "/home/alice/.ssh/authorized_keys"
 KNOWN = "/home/alice/.ssh/known_hosts"
 
@@ -62,6 +60,7 @@ def without(cluster, file, node=HEAD):
         cluster.run_on(node, ["mv", f"{file}.kept", file])
 
 
+@pytest.mark.every_slurm
 def test_one_step_reads_the_gpus_of_all_nodes_of_a_job_and_is_told(cluster, gpumon, uneven):
     document = look(cluster, gpumon, "--job", str(uneven), "slurm?nodes=srun")
     seen = {n["name"]: sorted(gpu["uuid"] for gpu in n["gpus"]) for n in document["nodes"]}
@@ -81,6 +80,7 @@ def test_one_step_reads_the_gpus_of_all_nodes_of_a_job_and_is_told(cluster, gpum
     )
 
 
+@pytest.mark.every_slurm
 def test_two_jobs_on_one_node_keep_their_gpus_apart(cluster, gpumon, uneven):
     document = look(cluster, gpumon, "slurm?nodes=srun")
     held = [set(job["gpus"]) for job in document["jobs"] if job["state"] == "RUNNING"]
@@ -90,6 +90,7 @@ def test_two_jobs_on_one_node_keep_their_gpus_apart(cluster, gpumon, uneven):
         assert job["gpus_unknown"] == 0
 
 
+@pytest.mark.every_slurm
 def test_a_step_reaches_both_components_of_a_heterogeneous_job(cluster, gpumon, submit):
     script = (
         "#!/bin/sh\n#SBATCH -n1 --gres=gpu:1 -w gpu01\n#SBATCH hetjob\n"
@@ -105,6 +106,7 @@ def test_a_step_reaches_both_components_of_a_heterogeneous_job(cluster, gpumon, 
     }
 
 
+@pytest.mark.every_slurm
 def test_a_job_with_gpus_per_task_shows_the_gpu_of_one_task_and_counts_the_rest(
     cluster, gpumon, submit
 ):
@@ -118,6 +120,7 @@ def test_a_job_with_gpus_per_task_shows_the_gpu_of_one_task_and_counts_the_rest(
     assert job["contradictions"] == []
 
 
+@pytest.mark.every_slurm
 def test_refused_keys_are_replaced_by_a_step_of_the_job(cluster, gpumon, uneven):
     with without(cluster, KEYS):
         document = look(cluster, gpumon, "--job", str(uneven), "slurm")
@@ -128,6 +131,7 @@ def test_refused_keys_are_replaced_by_a_step_of_the_job(cluster, gpumon, uneven)
     assert len(steps(cluster, uneven)) == 1
 
 
+@pytest.mark.every_slurm
 def test_no_step_in_somebody_elses_job(cluster, gpumon, uneven):
     with without(cluster, "/home/bob/.ssh/authorized_keys"):
         document = look(cluster, gpumon, "--job", str(uneven), "slurm", user="bob")
@@ -147,6 +151,7 @@ def test_the_step_ends_with_its_job_and_leaves_nothing_to_complain_of(cluster, g
     assert len(steps(cluster, uneven)) == 1
 
 
+@pytest.mark.every_slurm
 def test_no_probe_survives_the_kill_of_srun_and_no_second_step_follows(cluster, gpumon, uneven):
     with watching(cluster, gpumon, "--job", str(uneven), "slurm?nodes=srun") as process:
         next_document(process, lambda d: live(d, "gpu01", "gpu03"))
@@ -188,6 +193,7 @@ def test_no_probe_of_a_step_survives_a_cut_cable_and_the_other_node_stays(cluste
             cluster.mend_cable("gpu03")
 
 
+@pytest.mark.every_slurm
 def test_inside_a_job_a_filtered_view_has_the_right_uuids(cluster, gpumon, submit):
     first = submit("alice", "sleep 900", "-n1", "--gres=gpu:2", "-w", "gpu03")
     cluster.wait_job(first, ["RUNNING"])
@@ -201,6 +207,7 @@ def test_inside_a_job_a_filtered_view_has_the_right_uuids(cluster, gpumon, submi
     assert len(other["gpus"]) + other["gpus_unknown"] == 2
 
 
+@pytest.mark.every_slurm
 @pytest.mark.parametrize("ways", ["", "?nodes=srun"])
 def test_behind_a_login_node_all_is_as_it_is_on_it(cluster, gpumon, uneven, ways):
     near = job_of(look(cluster, gpumon, "slurm"), uneven)
