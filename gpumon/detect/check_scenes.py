@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _SAMPLES: Final = 60
 """Samples of the longest scenes: more cost time and show nothing new."""
 
+_SHORTEST_S: Final = 600.0
+
 _SEED: Final = 20240229
 
 
@@ -27,10 +29,10 @@ def blind_scenes(declared: Declaration) -> Iterator[tuple[str, View]]:
     yield "nothing at all", _empty(declared)
     yield (
         "every needed field missing",
-        _long(declared, partial(_half_without, declared.needs)),
+        _long(declared, partial(_half_without, declared.needs), declared.needs),
     )
     for key in declared.needs:
-        yield f"without {key}", _long(declared, partial(_half_without, (key,)))
+        yield f"without {key}", _long(declared, partial(_half_without, (key,)), (key,))
     yield "every GPU stale", _stale(declared)
 
 
@@ -48,25 +50,46 @@ def seeing_scenes(declared: Declaration) -> Iterator[tuple[str, View]]:
     yield "a job that has just begun", _young(declared)
 
 
-def _scene(declared: Declaration) -> tuple[Scene, tuple[str, ...]]:
+def _scene(declared: Declaration, without: tuple[str, ...] = ()) -> tuple[Scene, tuple[str, ...]]:
     """A job on two nodes, a second with one GPU, a third of whose GPUs nothing is known."""
-    length_s = 1.2 * declared.established_after_s
+    length_s = _length_s(declared)
     scene = Scene(period_s=length_s / _SAMPLES, span_s=2 * length_s)
     uuids = scene.node("node1", 4) + scene.node("node2", 4)
-    scene.job("101", uuids[:6])
+    scene.job("101", uuids[:6], cpu_count=32)
     scene.job("102", uuids[6:7], gpus_unknown=1)
     scene.job("103", (), gpus_unknown=2)
+    for uuid in uuids:
+        scene.link(uuid, 0, **_halfway("link", without))
+    for node in ("node1", "node2"):
+        scene.host(node, **_halfway("node", without))
+        scene.nic(node, "mlx5_0/1", **_halfway("nic", without))
+        scene.mount(node, "/scratch", **_halfway("filesystem", without))
+    for job_id in ("101", "102"):
+        scene.cgroup(job_id, None, **_halfway("cgroup", without))
     return scene, uuids
 
 
+def _halfway(block: str, without: tuple[str, ...]) -> dict[str, float]:
+    """A value for every field of a block: what an idle entity reports, half of what is bounded."""
+    fields = (f for f in CATALOGUE.values() if f.block == block and f.key not in without)
+    return {f.key: f.low + (f.high - f.low) / 2 if f.high <= 1 else f.low for f in fields}
+
+
+def _length_s(declared: Declaration) -> float:
+    """Seconds of the longest scenes; some time also where one sample proves a claim."""
+    return max(_SHORTEST_S, 1.2 * declared.established_after_s)
+
+
 def _empty(declared: Declaration) -> View:
-    scene = Scene(period_s=declared.established_after_s)
+    scene = Scene(period_s=_length_s(declared))
     scene.run(0, {})
     return scene.view()
 
 
-def _long(declared: Declaration, values: Callable[[str], Values]) -> View:
-    scene, uuids = _scene(declared)
+def _long(
+    declared: Declaration, values: Callable[[str], Values], without: tuple[str, ...] = ()
+) -> View:
+    scene, uuids = _scene(declared, without)
     for _ in range(_SAMPLES):
         scene.run(0, {uuid: values(uuid) for uuid in uuids})
     return scene.view()

@@ -99,8 +99,8 @@ class Detector(ABC):
     every_s: ClassVar[float] = 0.0
     """Seconds between two looks at the same subject, for what is dear; 0: every look."""
     is_instant: ClassVar[bool] = False
-    """Whether one sample proves the claim, as an event or an error counter does: such a finding
-    needs no second look to be entered and none to be cleared."""
+    """Whether one sample proves the claim, as an event or an error counter does: its windows may
+    be 0, and a finding needs no second look to be entered and none to be cleared."""
 
     @abstractmethod
     def evaluate(self, view: View) -> Iterable[Finding]:
@@ -169,8 +169,10 @@ def checked(given: Declaration) -> Declaration:
         is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
         if not is_number or not math.isfinite(seconds):
             raise DetectorError("supported_after_s and established_after_s must be seconds")
-    if not 0 < windows[0] <= windows[1] <= LONGEST_WINDOW_S:
-        raise DetectorError("it must hold that 0 < supported_after_s <= established_after_s")
+    if not 0 <= windows[0] <= windows[1] <= LONGEST_WINDOW_S:
+        raise DetectorError("it must hold that 0 <= supported_after_s <= established_after_s")
+    if not windows[0] and given.is_instant is not True:
+        raise DetectorError("supported_after_s may be 0 only where is_instant is True")
     if given.subjects not in SUBJECTS:
         raise DetectorError("subjects must be 'job', 'gpu' or 'node'")
     _check_extras(given)
@@ -205,7 +207,8 @@ def clone(detector: _T) -> _T:
 def honest_confidence(observed: Window, windows: Windows) -> Confidence:
     """The surest claim that a window as observed allows."""
     length_s = observed.end - observed.start
-    if observed.samples < MIN_SAMPLES or length_s < windows.supported_after_s:
+    least = 1 if getattr(windows, "is_instant", False) else MIN_SAMPLES
+    if observed.samples < least or length_s < windows.supported_after_s:
         return Confidence.HYPOTHESIS
     if length_s < windows.established_after_s:
         return Confidence.SUPPORTED

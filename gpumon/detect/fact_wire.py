@@ -198,4 +198,4 @@ def _event_times(node: Node | None, blocks: dict[str, Rows]) -> dict[str, float]
 
 def _slurm_node(value: Sequence[Any]) -> SlurmNode:
     # JSON knows no tuples, and records hold nothing else.
-    return SlurmNode(*(tuple(item) if isinstance(item, list) else item for item in value))
+    return SlurmNode._make(tuple(item) if isinstance(item, list) else item for item in value)

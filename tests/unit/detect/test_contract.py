@@ -87,3 +87,11 @@ def test_a_clone_has_the_same_parameters():
 
     copy = clone(Tuned(share=0.25))
     assert parameters(copy) == {"limit_c": 80.0, "share": 0.25}
+
+
+def test_one_sample_proves_only_what_says_so():
+    instant = GOOD._replace(is_instant=True, supported_after_s=0.0, established_after_s=0.0)
+    assert checked(instant) == instant
+    window = Window(1000.0, 1000.0, 1)
+    assert honest_confidence(window, instant) is Confidence.ESTABLISHED
+    assert honest_confidence(window, GOOD) is Confidence.HYPOTHESIS
