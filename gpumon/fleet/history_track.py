@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from gpumon.fleet.history_rows import Part
     from gpumon.model.tick import Tick
 
-_MIN_SPARE: Final = 8
-"""Columns left free at least: jobs and GPUs come one by one."""
+_GROWTH: Final = 8
+"""Columns left free at least once entities have come: jobs and GPUs come one by one."""
 
 
 class Tier:
@@ -49,9 +49,9 @@ class Tier:
         spare = len(names) // 32
         if newest is not None and not newest.is_full:
             # It came early because something is new: more of it will come.
-            spare = len(names) // 2
+            spare = max(_GROWTH, len(names) // 2)
             keys = in_order({*keys, *newest.shape.keys})
-        width = len(entities) + max(_MIN_SPARE, spare)
+        width = len(entities) + spare
         size = row_bytes(keys, width, is_coarse=self._position > 0)
         shape = ChunkShape(
             next(self._numbers),

@@ -51,6 +51,8 @@ class Membership:
         self._span_s = span_s
         self._jobs: dict[str, _Holding] = {}
         self._with_past: set[str] = set()
+        self._oldest_end = float("-inf")
+        """No closed interval ended before it; a day of jobs is too much to search at every tick."""
         self._table: dict[str, tuple[Interval, ...]] = {}
         self._snapshot: Mapping[str, tuple[Interval, ...]] = MappingProxyType({})
         self._last_at = float("-inf")
@@ -136,9 +138,14 @@ class Membership:
         self._table[job_id] = held.intervals()
         if not held.open or held.closed:
             self._with_past.add(job_id)
+            # A job that left no interval at all is forgotten at the next chance.
+            ends = [i.end for i in held.closed if i.end is not None] or [float("-inf")]
+            self._oldest_end = min(self._oldest_end, *ends)
 
     def _forget(self, before: float) -> None:
         """Drop the intervals that ended before a Unix time, and the jobs that hold nothing."""
+        if self._oldest_end >= before:
+            return
         for job_id in tuple(self._with_past):
             held = self._jobs[job_id]
             recent = tuple(i for i in held.closed if i.end is None or i.end >= before)
@@ -152,3 +159,5 @@ class Membership:
                 if not held.open:
                     del self._jobs[job_id], self._table[job_id]
                     self._snapshot = MappingProxyType(dict(self._table))
+        ends = (i.end for j in self._with_past for i in self._jobs[j].closed if i.end is not None)
+        self._oldest_end = min(ends, default=float("inf"))

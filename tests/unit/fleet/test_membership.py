@@ -109,3 +109,16 @@ def test_a_snapshot_never_changes():
     before = table.snapshot()
     table.update(110.0, [])
     assert before == {"1": (Interval("a", 100.0, None),)}
+
+
+def test_ended_jobs_are_forgotten_one_by_one_when_their_time_has_come():
+    table = Membership(span_s=100.0)
+    table.update(0.0, [held("1", ["a"]), held("2", ["b"]), held("3", ["c"])])
+    table.update(10.0, [held("2", ["b"]), held("3", ["c"])])
+    table.update(50.0, [held("3", ["c"])])
+    table.update(60.0, [held("3", ["c"]), held("4", ["d"])])
+    table.update(105.0, [held("3", ["c"])])
+    assert set(table.snapshot()) == {"2", "3"}
+    table.update(300.0, [])
+    table.update(420.0, [])
+    assert dict(table.snapshot()) == {}
