@@ -119,6 +119,9 @@ def helps() -> str:
         ("detectors",),
         ("detectors", "describe"),
         ("detectors", "check"),
+        ("record",),
+        ("replay",),
+        ("simulate",),
     )
     parts = []
     for words in commands:

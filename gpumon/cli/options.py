@@ -32,9 +32,10 @@ targets:
                         slurm+unix:///socket for one on this machine
   ssh://[user@]host     nodes over your own OpenSSH; host[001-128] is a list
   demo[:NODESxGPUS]     a simulated fleet with known faults
+  ./FILE.gpumon         a recording
 
 Without a target: slurm where its commands are, and local where a driver is.
-Other commands: gpumon doctor, gpumon detectors. See COMMAND --help.
+Other commands: doctor, detectors, record, replay, simulate. See COMMAND --help.
 """
 
 

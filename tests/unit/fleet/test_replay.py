@@ -10,7 +10,7 @@ import pytest
 from gpumon.detect.engine import DetectionEngine
 from gpumon.fleet.history import History
 from gpumon.fleet.recorder import Recorder
-from gpumon.fleet.replay import ReplayFeed, play
+from gpumon.fleet.replay import ReplayFeed, backfill, play
 from gpumon.fleet.replay_clock import ReplayClock
 from gpumon.fleet.sampler import Sampler
 from gpumon.report.document import document
@@ -208,3 +208,21 @@ def test_the_end_is_told_and_lets_go(live):
     assert clock.ended.is_set()
     clock.release()
     assert not clock.wait(threading.Event(), 1.0)
+
+
+def test_a_past_begins_with_what_was_recorded(live):
+    history = History()
+    now = START + 350
+    assert backfill(history, Recording(live[0]), now, 60.0) == 350
+    reader = history.reader()
+    uuid = next(iter(last(live[0], until=START).gpus))
+    times, values = reader.window(uuid, "power_w", START, now)
+    assert (times[0], times[-1]) == (START, START + 349)
+    assert min(values) > 0
+    history.close()
+
+
+def test_without_time_a_past_begins_empty(live):
+    history = History()
+    assert backfill(history, Recording(live[0]), START + 350, 0.0) < 350
+    history.close()
