@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 LOW_RATIO: Final = 0.10
 """Below this share of its capacity a GPU counts as hardly used, as among running jobs."""
 
+_OOM_SIGNAL: Final = 125
+"""What is left of Slurm's own SIG_OOM (253) in the seven bits of a signal; no real one has it."""
+
 _HOUR_S: Final = 3600.0
 
 
@@ -44,7 +47,9 @@ def gpu_hours(gpu_seconds: float | None) -> str:
 
 
 def exit_text(ended: EndedJob) -> str:
-    """Exit status, or the signal that ended it: `3`, `SIG9`."""
+    """Exit status, or the signal that ended it: `3`, `SIG9`, `OOM`."""
+    if ended.exit_signal == _OOM_SIGNAL:
+        return "OOM"
     if ended.exit_signal:
         return f"SIG{ended.exit_signal}"
     return units.MISSING if ended.exit_status is None else str(ended.exit_status)

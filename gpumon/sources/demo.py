@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from gpumon.model.accounting import EndedReport
 from gpumon.model.frame import Frame
+from gpumon.simulate.ended_records import ended_records
 from gpumon.simulate.fleet import Fleet, Label
 from gpumon.simulate.frames import FrameMaker
 from gpumon.simulate.records import queue_records
@@ -56,6 +58,7 @@ class DemoSource:
         self._maker: FrameMaker | None = None
         self._polled_at: float | None = None
         self._queued_at: float | None = None
+        self._ended_since: float | None = None
 
     @property
     def fleet(self) -> Fleet:
@@ -81,6 +84,10 @@ class DemoSource:
             self._queued_at = now
             queue = queue_records(self.fleet, now)
             frames.append(Frame(self.url, "", now, 0.0, {}, queue=queue))
+        if self._ended_since is not None:
+            ended = EndedReport(ended_records(self.fleet, self._ended_since, now))
+            self._ended_since = None
+            frames.append(Frame(self.url, "", now, 0.0, {}, ended=ended))
         return frames
 
     def pending(self) -> bool:
@@ -88,7 +95,9 @@ class DemoSource:
         return self._polled_at is None
 
     def wish(self, wish: Wish) -> None:
-        """Take a new period; a closer look at some nodes costs nothing here and changes nothing."""
+        """Take a new period, or tell of ended jobs; a closer look at some nodes changes nothing."""
+        if wish.ended_since is not None:
+            self._ended_since = wish.ended_since
         if wish.period_s is not None and wish.period_s > 0:
             self._period_s = wish.period_s
 

@@ -78,6 +78,8 @@ def test_a_signal_is_named():
     killed = ended()
     killed = killed._replace(job=killed.job._replace(exit_code="0:9"))
     assert cells(killed)["exit"] == "SIG9"
+    killed = killed._replace(job=killed.job._replace(exit_code="0:125"))
+    assert cells(killed)["exit"] == "OOM"
 
 
 @pytest.mark.parametrize(

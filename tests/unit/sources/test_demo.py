@@ -314,3 +314,20 @@ def test_nothing_heavy_is_imported() -> None:
     code = "import sys, gpumon.sources.demo; print('numpy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_ended_jobs_are_told_once_when_they_are_wished_for():
+    clock = HandedClock()
+    source = DemoSource("demo", 6, 8, 1, clock)
+    assert all(frame.ended is None for frame in source.poll())
+    source.wish(Wish(ended_since=ORIGIN - 4 * HOUR))
+    clock.time += 1
+    (report,) = [frame.ended for frame in source.poll() if frame.ended]
+    assert report.records is not None
+    jobs = report.records.jobs
+    assert {"COMPLETED", "OUT_OF_MEMORY", "TIMEOUT"} <= {ended.job.state for ended in jobs}
+    ends = [ended.job.end_at or 0.0 for ended in jobs]
+    assert ends == sorted(ends, reverse=True)
+    assert min(ends) >= ORIGIN - 4 * HOUR
+    clock.time += 1
+    assert all(frame.ended is None for frame in source.poll())
