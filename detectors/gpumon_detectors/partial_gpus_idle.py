@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from gpumon.detect.contract import Detector
+from gpumon.detect.series import rows_since
 from gpumon.model.finding import Evidence, Severity, Window
 
 if TYPE_CHECKING:
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from gpumon.detect.view import JobLook, Table, View
+    from gpumon.detect.job_look import JobLook
+    from gpumon.detect.series import Table
+    from gpumon.detect.view import View
     from gpumon.model.finding import Finding
 
 _SPAN_S: Final = 3600.0
@@ -93,7 +96,7 @@ class PartialGpusIdle(Detector):
         is_light = used < self.idle_mem_ratio * total
         is_unused = is_known & (processes == 0) & is_light & (util == 0)
         staged = _last_launch(is_unused, is_known)
-        firsts = np.maximum(_run_starts(is_unused), staged)
+        firsts = np.maximum(rows_since(is_unused), staged)
         ages = table.times[-1] - table.times[np.minimum(firsts, len(table.times) - 1)]
         is_candidate = firsts < len(table.times)
         for needed_s in (self.established_after_s, self.supported_after_s, 0.0):
@@ -101,9 +104,7 @@ class PartialGpusIdle(Detector):
             if not len(chosen):
                 continue
             first = int(firsts[chosen].max())
-            part = type(table)(
-                table.times[first:], {key: c[first:] for key, c in table.columns.items()}
-            )
+            part = table.since(first)
             working = self._working(part)
             if len(working):
                 silent = np.flatnonzero(~is_known[-1])
@@ -141,13 +142,6 @@ class PartialGpusIdle(Detector):
         )
 
 
-def _run_starts(is_true: NDArray[np.bool_]) -> NDArray[np.intp]:
-    """Per column the row since which it holds without a break; the row count where it does not."""
-    rows = len(is_true)
-    back = np.argmin(is_true[::-1], axis=0)
-    return np.where(is_true.all(axis=0), 0, rows - back)
-
-
 def _last_launch(is_unused: NDArray[np.bool_], is_known: NDArray[np.bool_]) -> int:
     """Row at which a GPU was last taken into use, 0 where none was: the launch took until then."""
     taken = is_unused[:-1] & is_known[1:] & ~is_unused[1:]
@@ -170,11 +164,6 @@ def _gpus(count: int) -> str:
     return f"{count} GPU" if count == 1 else f"{count} GPUs"
 
 
-def _place(job: JobLook, position: int) -> str:
-    gpu = job.gpus[position]
-    return f"{gpu.node} GPU {gpu.uuid if gpu.nvml_index is None else gpu.nvml_index}"
-
-
 def _evidence_of_use(job: JobLook, split: _Split) -> Iterator[Evidence]:
     """What was measured on the unused GPUs, one by one, and on the working ones."""
     samples = len(split.table.times)
@@ -184,7 +173,7 @@ def _evidence_of_use(job: JobLook, split: _Split) -> Iterator[Evidence]:
         yield Evidence(
             field="process_count",
             subject=f"gpu:{job.gpus[position].uuid}",
-            text=f"{_place(job, position)}: no process, utilisation 0 %, at most "
+            text=f"{job.gpus[position].place}: no process, utilisation 0 %, at most "
             f"{most / 2**20:.0f} MiB of {size / 2**30:.0f} GiB in use, {samples} samples",
             value=0.0,
         )
