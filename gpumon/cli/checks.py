@@ -171,7 +171,10 @@ def ssh() -> Check:
 
 
 def target(asked: Target) -> Iterator[Check]:
-    """Whether every node of a target answers."""
+    """Whether every node of a target answers, or a recording can be read."""
+    if asked.scheme == "recording":
+        yield _recording(asked)
+        return
     tick = _look(asked)
     for error in tick.errors:
         yield Check(asked.url, FAULT, f"{error.where}: {error.message}", error.hint)
@@ -179,3 +182,17 @@ def target(asked: Target) -> Iterator[Check]:
     if answered or tick.queue_at is not None:
         says = f"{len(answered)} of {len(tick.nodes)} nodes answer, {len(tick.gpus)} GPUs"
         yield Check(asked.url, OK, says)
+
+
+def _recording(asked: Target) -> Check:
+    from pathlib import Path
+
+    from gpumon.sources.recording import Recording
+    from gpumon.sources.recording_decode import RecordingError
+
+    try:
+        recording = Recording(Path(asked.path))
+        lasts_s = recording.span.end - recording.span.start
+    except (RecordingError, OSError) as error:
+        return Check(asked.url, FAULT, str(error))
+    return Check(asked.url, OK, f"{lasts_s:.0f} s of {' '.join(recording.targets)} are recorded")

@@ -99,3 +99,11 @@ def test_a_full_disk_ends_recording_with_one_line(tmp_path):
     assert "recording ended: File too large" in done.stderr
     assert "Traceback" not in done.stderr
     assert Recording(path).span.start > 0
+
+
+def test_doctor_says_whether_a_recording_can_be_read(recording, tmp_path, capsys):
+    main(["doctor", str(recording)])
+    assert "ok      " + str(recording) in capsys.readouterr().out
+    (tmp_path / "a.gpumon").write_text("hello\n")
+    assert main(["doctor", str(tmp_path / "a.gpumon")]) == 1
+    assert "FAULT   " + str(tmp_path) in capsys.readouterr().out

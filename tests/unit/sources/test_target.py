@@ -43,6 +43,9 @@ LOOK = Look(1.0, is_single=False, keeps=lambda _: True)
             Target("ssh://ada@corp.org@gpu01", "ssh", ("gpu01",), "ada@corp.org"),
         ),
         ("ssh://10.0.0.1:22", Target("ssh://10.0.0.1:22", "ssh", ("10.0.0.1",), port=22)),
+        ("./x.gpumon", Target("./x.gpumon", "recording", path="./x.gpumon")),
+        ("./demo", Target("./demo", "recording", path="./demo")),
+        ("x.gpumon.zst", Target("x.gpumon.zst", "recording", path="x.gpumon.zst")),
         ("demo", Target("demo", "demo", demo_size=DEMO_SIZE, seed=1)),
         ("demo:2x4?seed=7", Target("demo:2x4?seed=7", "demo", demo_size=(2, 4), seed=7)),
     ],
@@ -113,7 +116,6 @@ def test_what_people_type(text: str, expected: Target) -> None:
         "demo?x=1",
         "http://gpu01",
         "@file",
-        "./file.gpumon",
     ],
 )
 def test_what_is_no_target_is_refused_in_one_line(text: str) -> None:
