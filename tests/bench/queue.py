@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,8 @@ from tests.unit.fleet.factories import frame, gpu_block
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from gpumon.sources.slurm.jobs_text import JobList
 
 DATA = Path(__file__).parents[1] / "unit" / "sources" / "slurm" / "data"
 JOBS = 10_000
@@ -59,6 +62,10 @@ def _timed(name: str, size: int, call: Callable[[], Any]) -> Any:
     return found
 
 
+def _read_jobs(body: str) -> JobList:
+    return read_jobs(json.loads(body)["jobs"])
+
+
 def main() -> None:
     """Read jobs and nodes from text and JSON, and join them."""
     text = _many_text("jobs-24.11-beside-json.txt", "JobId", JOBS)
@@ -68,7 +75,7 @@ def main() -> None:
     for version in (40, 41):
         body = json.dumps({"jobs": _many_json(f"jobs-v0.0.{version}.json", "jobs", JOBS)})
         name = f"10,000 jobs, JSON v0.0.{version}"
-        _timed(name, len(body), lambda body=body: read_jobs(json.loads(body)["jobs"]))
+        _timed(name, len(body), partial(_read_jobs, body))
     body = json.dumps({"nodes": _many_json("nodes-v0.0.41.json", "nodes", NODES)})
     _timed("1,000 nodes, JSON", len(body), lambda: read_nodes(json.loads(body)["nodes"]))
     records = QueueRecords(jobs.jobs, nodes.nodes, 0.0, 0.0)
