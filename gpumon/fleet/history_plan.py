@@ -13,7 +13,7 @@ DEFAULT_SPAN_S: Final = 24 * 3600.0
 FINE_SPAN_S: Final = 3600.0
 """Every sample is kept for so long at most."""
 
-COARSE_SPAN_S: Final = 2 * 3600.0
+COARSE_SPAN_S: Final = 1.5 * 3600.0
 """The middle resolution reaches back so far at most."""
 
 SURE_SPAN_S: Final = 3600.0
