@@ -64,9 +64,12 @@ WAITING: dict[str, Waiting] = {
     "held": Waiting(("-H", "-n1"), "JobHeldUser"),
     "held by root": Waiting(("-b", "now+1hour", "-n1"), "JobHeldAdmin"),
     "later": Waiting(("-b", "now+1hour", "-n1", "--gpus=3"), "BeginTime"),
-    "licence": Waiting(("-n1", "-L", "tool:1"), "Licenses"),
+    "licence": Waiting(("-n1", "-p", "long", "-L", "tool:1"), "Licenses"),
     "second of qos": Waiting(("-n1", "--qos=one"), "QOSMaxJobsPerUserLimit"),
-    "gpus of qos": Waiting(("-n1", "--qos=two_gpus", "--gres=gpu:1"), "QOSMaxGRESPerUser"),
+    "gpus of qos": Waiting(
+        ("-n1", "--qos=two_gpus", "--gres=gpu:1"),
+        ("QOSMaxGRESPerUser", "Nodes_required_for_job_are_DOWN", "Priority", "Resources"),
+    ),
     "partition down": Waiting(("-n1", "-p", "closed"), "PartitionDown"),
     "partition inactive": Waiting(("-n1", "-p", "inactive"), "PartitionInactive"),
     "too many nodes": Waiting(("-N2", "-p", "narrow"), "PartitionNodeLimit"),
@@ -84,7 +87,7 @@ WAITING: dict[str, Waiting] = {
     ),
     "no node left": Waiting(
         ("-N1", "--gres=gpu:8", "-t", "10"),
-        ("Nodes_required_for_job_are_DOWN,_DRAINED_or_reserved", "Priority"),
+        ("Nodes_required_for_job_are_DOWN,_DRAINED_or_reserved", "Priority", "Resources"),
     ),
 }
 
