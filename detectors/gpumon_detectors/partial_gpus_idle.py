@@ -139,6 +139,7 @@ class PartialGpusIdle(Detector):
             evidence=(*_evidence_of_use(job, split), *_evidence_of_gaps(job, split)),
             advice=tuple(_advice(job, split)),
             gpu_seconds=count * length_s,
+            gpus=[job.gpus[position].uuid for position in split.unused],
         )
 
 

@@ -33,6 +33,8 @@ MAX_FINDINGS: Final = 20_000
 
 MAX_EVIDENCE: Final = 64
 MAX_ADVICE: Final = 8
+MAX_GPUS: Final = 20_000
+"""GPUs of one finding: the largest jobs known."""
 MAX_SENTENCE: Final = 512
 
 _SUBJECT: Final = re.compile(
@@ -124,6 +126,7 @@ def finding_from(value: object, declared: Declaration, bounds: Bounds) -> Findin
         gpu_seconds=_gpu_seconds(given["gpu_seconds"], window, bounds.gpus_of.get(job)),
         onset=_onset(given["onset"], window),
         category=finding_class_of(finding_class, dict(declared.categories)).category.value,
+        gpus=tuple(_uuid(item, bounds) for item in _list(given["gpus"], MAX_GPUS)),
     )
 
 
@@ -190,6 +193,12 @@ def _evidence(value: object) -> Evidence:
         raise RubbishError("evidence must name a field")
     number = None if given["value"] is None else _number(given["value"])
     return Evidence(field, _subject(given["subject"]), _sentence(given["text"]), number)
+
+
+def _uuid(value: object, bounds: Bounds) -> str:
+    if not isinstance(value, str) or (bounds.gpus is not None and value not in bounds.gpus):
+        raise RubbishError(f"GPU {value!r:.80} is not in view")
+    return value
 
 
 def _gpu_seconds(value: object, window: Window, gpu_count: int | None) -> float | None:

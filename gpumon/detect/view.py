@@ -208,12 +208,14 @@ class View:
         finding_class: str | None = None,
         at_most: Confidence = Confidence.ESTABLISHED,
         onset: float | None = None,
+        gpus: Sequence[str] = (),
     ) -> Finding:
         """A finding of this look, with the confidence that its window allows.
 
         `finding_class` is the detector's first one unless named; `at_most` keeps a claim down
         whose evidence is weaker than its window. `onset` is when it began, where that is known to
-        be before the window, as by a driver's event; else the window's start.
+        be before the window, as by a driver's event; else the window's start. `gpus` are the UUIDs
+        whose time `gpu_seconds` counts, where they are not all of the subject's.
         """
         allowed = self.confidence(window, detector)
         return Finding(
@@ -230,6 +232,7 @@ class View:
             advice=tuple(advice),
             gpu_seconds=gpu_seconds,
             onset=window.start if onset is None else min(onset, window.start),
+            gpus=tuple(gpus),
         )
 
     @cached_property

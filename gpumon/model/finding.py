@@ -87,6 +87,8 @@ class Finding(NamedTuple):
     """Whether somebody said that they know."""
     category: str = ""
     """Kind of cause, one of `gpumon.model.finding_classes.Category`; empty: not said."""
+    gpus: tuple[str, ...] = ()
+    """UUIDs of the GPUs whose time `gpu_seconds` counts; empty: every GPU of its subject."""
 
     @property
     def began_at(self) -> float:

@@ -182,6 +182,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "last_seen": moment(finding.last_seen),
         "advice": list(finding.advice),
         "gpu_seconds": number(finding.gpu_seconds),
+        "gpus": list(finding.gpus),
         "onset": moment(finding.began_at),
         "cleared_at": _moment_or_none(finding.cleared_at),
         "unknown_since": _moment_or_none(finding.unknown_since),
