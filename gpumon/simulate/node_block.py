@@ -41,6 +41,14 @@ _DISK_READ_BYTES_PER_S: Final = 45e3
 _DISK_WRITE_BYTES_PER_S: Final = 310e3
 """What logs, metrics, the queue's daemon and home directories cause, whatever runs."""
 
+_CALLS_PER_GPU_S: Final = 9.5
+"""Calls that the probe makes into the driver per GPU at a beat of a second, all tiers together."""
+
+_CALL_US: Final = 38.0
+"""Mean time of such a call on a data centre GPU's driver."""
+
+_SLOWEST_CALL_S: Final = 0.0021
+
 _WAITING_RATE: Final = 0.5
 """A rank that waits at least so much of its phase is found in uninterruptible sleep."""
 
@@ -84,6 +92,7 @@ class NodeBlocks:
                 "nvml_version": (f"12.{DRIVER_VERSION}",),
                 "boot_id": (node.boot_id,),
                 "host_name": (node.name,),
+                "slowest_call": ("nvmlGpmSampleGet (GPU 0)",),
             }
         return Block((node.name,), columns, self._labels[node.number], _MISSING)
 
@@ -97,6 +106,7 @@ def _values(node: SimNode, readings: Sequence[Reading], lived_s: float) -> dict[
     moved = sum(counts[READ_AT] + counts[WRITE_AT] for counts in counted)
     waited_s = moved / STORAGE_BYTES_PER_S + 0.002 * node.up_s
     cores = _SYSTEM_CORES + sum(reading.means[CPU] for reading in readings)
+    calls_per_s = _CALLS_PER_GPU_S * len(readings)
     moving = sum(reading.means[READ] + reading.means[WRITE] for reading in readings)
     return {
         "cpu_busy_ratio": ratio(cores / node.cpu_count),
@@ -109,6 +119,11 @@ def _values(node: SimNode, readings: Sequence[Reading], lived_s: float) -> dict[
         "disk_read_bytes": int(_DISK_READ_BYTES_PER_S * up_s),
         "disk_write_bytes": int(_DISK_WRITE_BYTES_PER_S * up_s),
         "uptime_s": round(up_s, 2),
+        "probe_calls": int(calls_per_s * lived_s),
+        "probe_driver_us": int(calls_per_s * _CALL_US * lived_s),
+        "probe_calls_per_s": calls_per_s,
+        "probe_driver_ratio": calls_per_s * _CALL_US * 1e-6,
+        "probe_slowest_call_s": _SLOWEST_CALL_S,
     }
 
 
