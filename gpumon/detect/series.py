@@ -44,13 +44,16 @@ class Table(NamedTuple):
 
 
 def table_of(slab: Slab, keys: Sequence[str], now: float) -> Table:
-    """The part of a slab after its last gap; empty without a sample at the time of the look."""
+    """The part of a slab after its last gap; empty without a row of the time of the look.
+
+    A row stands until the next one is due: of all but GPUs there is one every ten seconds or more.
+    """
     times, periods, values = slab
     low = 0
     if len(times):
         is_gap = np.diff(times) > GAP_PERIODS * np.maximum(periods[1:], periods[:-1])
         low = int(np.flatnonzero(is_gap)[-1]) + 1 if is_gap.any() else 0
-        if times[-1] < now:
+        if now - times[-1] >= periods[-1]:
             low = len(times)
     columns = {key: values[low:, position] for position, key in enumerate(keys)}
     return Table(times[low:], columns)

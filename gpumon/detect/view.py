@@ -163,7 +163,7 @@ class View:
         All keys are of one block, which says how entities are called: a UUID for `gpu`,
         `UUID/NUMBER` for `link`, the node's name for `node`, `NODE/KEY` for `nic`, `filesystem`
         and `cgroup`. It begins after the last gap in the sampling, so that its first and last time
-        bound what was really observed. Without a sample at the time of the look it is empty.
+        bound what was really observed. Without a row of the time of the look it is empty.
         """
         slab = self._slab(entities, keys, max(self.now - seconds, since))
         return table_of(slab, keys, self.now)

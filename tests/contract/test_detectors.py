@@ -68,19 +68,16 @@ def test_a_distribution_of_its_own_is_found_through_its_entry_point(site):
     report = looked_at(hot_tick())
     (finding,) = report.findings
     assert (finding.finding_class, finding.confidence) == ("hot_gpu", "established")
-    assert {c.detector: c.state for c in report.coverage} == {
-        "hot_gpu": "ok",
-        "partial_gpus_idle": "ok",
-    }
+    states = {c.detector: c.state for c in report.coverage}
+    assert states["hot_gpu"] == "ok"
+    assert "muted" not in states.values()
 
 
 def test_a_broken_distribution_is_told_and_harms_nobody(site):
     site({"gone": "no_such_module_at_all:Thing"})
     report = looked_at(hot_tick())
-    assert {c.detector: c.state for c in report.coverage} == {
-        "gone": "muted",
-        "partial_gpus_idle": "ok",
-    }
+    muted = [c.detector for c in report.coverage if c.state == "muted"]
+    assert muted == ["gone"]
     (error,) = report.errors
     assert error.where == "detector gone"
     assert "ModuleNotFoundError" in error.message

@@ -1,0 +1,57 @@
+"""Troubles that come and go: since when one lasts, and how dense it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+MINUTE_S: Final = 60.0
+
+REST_S: Final = 180.0
+"""Longest quiet within one episode: at 0.6 events a minute, the rate above which events are
+counted as one trouble, five in a hundred pauses are longer."""
+
+LEAST_SHARE: Final = 0.6
+"""Share of the minutes in which the trouble must show: 0.6 events a minute over 10 minutes is what
+operators of large clusters alarm at."""
+
+
+def episode_row(times: NDArray[np.float64], is_bad: NDArray[np.bool_]) -> int | None:
+    """Row of the first event of the episode that lasts until the end, None where there is none.
+
+    Events no further apart than `REST_S` belong together, and the last one must lie no further
+    back than that. Fewer than two events are none: one may be anything.
+    """
+    rows = np.flatnonzero(is_bad)
+    if len(rows) < 2 or times[-1] - times[rows[-1]] > REST_S:
+        return None
+    breaks = np.flatnonzero(np.diff(times[rows]) > REST_S)
+    first = int(breaks[-1]) + 1 if len(breaks) else 0
+    if len(rows) - first < 2:
+        return None
+    return int(rows[first])
+
+
+def is_dense(times: NDArray[np.float64], is_bad: NDArray[np.bool_]) -> bool:
+    """Whether events fall into at least `LEAST_SHARE` of the minutes from the first row on."""
+    minutes = ((times - times[0]) // MINUTE_S).astype(np.int64)
+    hit = np.unique(minutes[is_bad])
+    return len(hit) >= LEAST_SHARE * (int(minutes[-1]) + 1)
+
+
+def grew(times: NDArray[np.float64], counter: NDArray[np.float32]) -> NDArray[np.bool_]:
+    """Rows in which a counter is above the row before; of a missing value nothing is said."""
+    is_grown = np.zeros(counter.shape, np.bool_)
+    if len(times) > 1:
+        with np.errstate(invalid="ignore"):
+            is_grown[1:] = np.diff(counter, axis=0) > 0
+    return is_grown
+
+
+def row_seconds(times: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Seconds that each row stands for: since the row before, none for the first."""
+    return np.diff(times, prepend=times[:1])

@@ -1,0 +1,56 @@
+"""Commands to copy: every id in them is checked, so that no name can become an option or a shell.
+
+What stops or drains anything is written as a suggestion to those who may, never run.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from gpumon.model.hostlist import is_host_name, is_job_id
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpumon.detect.facts import GpuFacts
+    from gpumon.detect.view import View
+
+_UUID: Final = re.compile(r"(?:GPU|MIG)-[0-9A-Za-z-]{1,64}")
+_REASON: Final = re.compile(r"[0-9A-Za-z .,:/-]{1,100}")
+
+
+def ask_gpu(view: View, gpu: GpuFacts, sections: str) -> Iterator[str]:
+    """How to print sections of `nvidia-smi -q` of a GPU: within its job where it has one."""
+    if not _UUID.fullmatch(gpu.uuid):
+        return
+    command = f"nvidia-smi -q -i {gpu.uuid} -d {sections}"
+    if not is_host_name(gpu.node):
+        yield f"Look closer, on its node: {command}"
+        return
+    ids = [job.job.job_id for job in view.jobs_of(gpu.uuid)]
+    if ids and is_job_id(ids[0]):
+        yield f"Look closer: srun --jobid={ids[0]} --overlap -w {gpu.node} {command}"
+    else:
+        yield f"Look closer: ssh {gpu.node} {command}"
+
+
+def drain(node: str, reason: str) -> Iterator[str]:
+    """How an administrator keeps new jobs from a node; `reason` is text of ours."""
+    if is_host_name(node) and _REASON.fullmatch(reason):
+        yield (
+            "For administrators, to keep new jobs away: "
+            f'scontrol update NodeName={node} State=DRAIN Reason="{reason}"'
+        )
+
+
+def leave_out(node: str) -> Iterator[str]:
+    """How a user starts again without a node."""
+    if is_host_name(node):
+        yield f"Until it is mended, start elsewhere: sbatch --exclude={node} …"
+
+
+def ask_node(node: str) -> Iterator[str]:
+    """How to see what Slurm knows of a node."""
+    if is_host_name(node):
+        yield f"What Slurm says of it: scontrol show node {node}"

@@ -1,0 +1,27 @@
+"""Numbers as a person would say them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+
+def clock_time(at: float) -> str:
+    """A Unix time as hours and minutes of the local day."""
+    return datetime.fromtimestamp(at, UTC).astimezone().strftime("%H:%M")
+
+
+def span(seconds: float) -> str:
+    """A length of time."""
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def gib(count: float) -> str:
+    """Bytes as GiB."""
+    return f"{count / 2**30:.1f} GiB"
+
+
+def counted(count: int, word: str) -> str:
+    """A number of things: `1 GPU`, `3 GPUs`."""
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"
