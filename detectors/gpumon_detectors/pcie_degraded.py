@@ -155,6 +155,19 @@ class PcieDegraded(Detector):
         )
 
 
+def _is_settled(times: NDArray[np.float64], is_loaded: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Rows in which the GPU has been loaded for so long that its link is awake.
+
+    A load that the first row shows is taken for an old one.
+    """
+    starts = np.flatnonzero(is_loaded[1:] & ~is_loaded[:-1]) + 1
+    begun = np.searchsorted(starts, np.arange(len(times)), "right") - 1
+    is_old = begun < 0
+    if len(starts):
+        is_old |= times - times[starts[np.maximum(begun, 0)]] >= _SETTLE_S
+    return np.asarray(is_loaded & is_old, np.bool_)
+
+
 def _usual(view: View, uuids: tuple[str, ...], newest: NDArray[np.float64]) -> NDArray[np.float64]:
     """Generation and lanes that each GPU could have: its own maximum, or most of its kind's."""
     groups: dict[tuple[str, str | None], list[int]] = {}
