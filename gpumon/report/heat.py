@@ -1,0 +1,234 @@
+"""What every GPU of a fleet shows of one field: made for whole fleets, node by node on demand."""
+
+from __future__ import annotations
+
+from itertools import chain
+from string import ascii_letters
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from gpumon.model.finding import Severity
+from gpumon.model.frame import MISSING_INTEGER
+from gpumon.model.missing import Reason
+from gpumon.report import heat_marks as marks
+from gpumon.report.heat_marks import OWNERS, Mark
+from gpumon.report.job_columns import LOW_RATIO
+from gpumon.report.slurm_nodes import is_open, rooms
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpumon.model.cluster import Gpu, Node
+    from gpumon.model.finding import Finding
+    from gpumon.report.digest import Digest
+    from gpumon.report.heat_marks import HeatField
+
+_FINDING_MARKS: Final = {
+    Severity.INFO: marks.INFO,
+    Severity.WARNING: marks.WARNING,
+    Severity.CRITICAL: marks.CRITICAL,
+}
+
+_DEAD_FLAGS: Final = frozenset({"down", "fail", "error", "not_responding", "powered_down"})
+"""States of sinfo(1) under which a node is away, and not only closed to new jobs."""
+
+
+def column(digest: Digest, node: Node, key: str) -> Sequence[float | int | None]:
+    """One field of all GPUs of a node; None where it is missing or stale."""
+    known = digest.tick.gpus
+    gpus = [known.get(uuid) for uuid in node.gpu_uuids]
+    first = gpus[0] if gpus else None
+    if first is None or first.block.keys != node.gpu_uuids:
+        return [None if gpu is None else gpu.value(key) for gpu in gpus]
+    values = first.block.columns.get(key)
+    if values is None or first.is_stale:
+        return [None] * len(gpus)
+    return [None if v != v or v == MISSING_INTEGER else v for v in values]
+
+
+def shares(digest: Digest, node: Node, field: HeatField) -> Sequence[float | None]:
+    """A field's values of all GPUs of a node: a share of 1, or degrees."""
+    values = column(digest, node, field.keys[0])
+    if len(field.keys) == 1:
+        return values
+    wholes = column(digest, node, field.keys[1])
+    return [a / b if a is not None and b else None for a, b in zip(values, wholes, strict=True)]
+
+
+def activities(digest: Digest, node: Node) -> Sequence[float | None]:
+    """SM activity of all GPUs of a node; the duty cycle where a GPU has no such counter."""
+    values = column(digest, node, "sm_active_ratio")
+    if None not in values:
+        return values
+    duties = column(digest, node, "gpu_util_ratio")
+    return [b if a is None else a for a, b in zip(values, duties, strict=True)]
+
+
+class Unit(NamedTuple):
+    """One node as the map draws it."""
+
+    name: str
+    size: int
+    """GPUs it has, or should have by the queue; at least one."""
+
+
+def units(digest: Digest) -> tuple[Unit, ...]:
+    """Every node that has GPUs or whose GPUs are not known; nodes without any are left out."""
+    return digest.remembered(("heat units", ""), lambda: _units(digest))
+
+
+def _units(digest: Digest) -> tuple[Unit, ...]:
+    listed = rooms(digest)
+    found = []
+    for name, node in digest.tick.nodes.items():
+        room = listed.get(name)
+        promised = None if room is None else room.gpus
+        if node.gpu_uuids or promised is None or promised > 0:
+            found.append(Unit(name, max(len(node.gpu_uuids), promised or 0, 1)))
+    return tuple(found)
+
+
+def gravest_by_gpu(digest: Digest) -> dict[str, Finding]:
+    """The gravest finding that concerns a GPU, by UUID."""
+    return digest.remembered(("heat findings", ""), lambda: _gravest(digest))
+
+
+def _gravest(digest: Digest) -> dict[str, Finding]:
+    found: dict[str, Finding] = {}
+    for finding in digest.all_findings:
+        for uuid in finding.gpus or _gpus_of(digest, finding.subject):
+            found.setdefault(uuid, finding)
+    return found
+
+
+def _gpus_of(digest: Digest, subject: str) -> tuple[str, ...]:
+    """The GPUs of a subject: a job's, a rank's, a node's, or the GPU itself."""
+    kind, _, name = subject.partition(":")
+    if kind == "gpu":
+        return (name,)
+    if kind == "node":
+        node = digest.tick.nodes.get(name)
+        return node.gpu_uuids if node else ()
+    job_id, _, rank = name.partition("/rank:")
+    view = digest.tick.job(job_id)
+    if view is None:
+        return ()
+    if not rank:
+        return view.gpu_uuids
+    return tuple(chain(*(r.gpu_uuids for r in view.ranks if str(r.rank) == rank)))
+
+
+def owner_marks(digest: Digest, field: HeatField) -> dict[str, Mark]:
+    """A letter and a colour for every owner of GPUs, by name.
+
+    The letter is one of the name as long as there is one, so that it seldom changes.
+    """
+    return digest.remembered(("heat owners", field.key), lambda: _owner_marks(digest, field))
+
+
+def _owner_marks(digest: Digest, field: HeatField) -> dict[str, Mark]:
+    assert field.name_of is not None
+    names = sorted({field.name_of(view) for view in digest.tick.jobs if view.gpu_uuids})
+    free = dict.fromkeys("0123456789" if field.key == "job" else "")
+    free.update(dict.fromkeys(ascii_letters))
+    found = {}
+    for number, name in enumerate(names):
+        wanted = reversed(name) if field.key == "job" else name
+        sign = next((char for char in chain(wanted, free) if char in free), "+")
+        free.pop(sign, None)
+        found[name] = Mark(sign, OWNERS[number % len(OWNERS)], 5, name, is_filled=True)
+    return found
+
+
+class Heat:
+    """The marks of one picture for one field; each node is looked at when it is first drawn."""
+
+    def __init__(self, digest: Digest, field: HeatField) -> None:
+        self.digest = digest
+        self.field = field
+        self._findings = gravest_by_gpu(digest) if field.key == "verdict" else {}
+        self._owners = owner_marks(digest, field) if field.name_of else {}
+        self._jobs = digest.job_by_gpu
+        self._has_queue = digest.tick.queue_at is not None
+        self._made: dict[str, tuple[Mark, ...]] = {}
+
+    def marks(self, unit: Unit) -> tuple[Mark, ...]:
+        """One mark per GPU of a node, in NVML's order."""
+        made = self._made.get(unit.name)
+        if made is None:
+            made = self._made[unit.name] = self._marks(unit)
+        return made
+
+    def is_held(self, gpu: Gpu) -> bool:
+        """Whether a job has the GPU; where no queue tells, whether a process does."""
+        return gpu.uuid in self._jobs or (not self._has_queue and bool(gpu.processes))
+
+    def node_mark(self, unit: Unit, is_mean: bool) -> Mark:
+        """What stands for a whole node: its worst GPU, or the mean of those that jobs hold."""
+        made = self.marks(unit)
+        if not is_mean:
+            return marks.worst(made)
+        if not self.field.keys:
+            return marks.commonest(made)
+        node = self.digest.tick.nodes[unit.name]
+        known = [
+            value
+            for value, mark in zip(shares(self.digest, node, self.field), made, strict=False)
+            if value is not None and mark is not marks.FREE
+        ]
+        return self.field.level(sum(known) / len(known)) if known else marks.worst(made)
+
+    def _marks(self, unit: Unit) -> tuple[Mark, ...]:
+        digest, field = self.digest, self.field
+        node = digest.tick.nodes[unit.name]
+        closed = _closed_mark(digest, node)
+        nothing = marks.STALE if node.is_stale else closed or marks.MISSING
+        absent = (nothing,) * (unit.size - len(node.gpu_uuids))
+        if node.is_stale and closed is marks.DOWN:
+            return (marks.DOWN,) * unit.size
+        values: Sequence[float | None]
+        values = shares(digest, node, field) if field.keys else activities(digest, node)
+        free = closed or marks.FREE
+        made = []
+        for uuid, value in zip(node.gpu_uuids, values, strict=True):
+            gpu = digest.tick.gpus.get(uuid)
+            if gpu is None:
+                made.append(nothing)
+            elif gpu.is_stale:
+                made.append(marks.STALE)
+            elif value is None and gpu.reason("power_w") is Reason.LOST:
+                made.append(marks.LOST)
+            elif field.keys:
+                made.append(self._value_mark(gpu, value, free))
+            else:
+                made.append(self._state_mark(gpu, value, free))
+        return (*made, *absent)
+
+    def _value_mark(self, gpu: Gpu, value: float | None, free: Mark) -> Mark:
+        """The step of the scale; the lowest is no news where nobody holds the GPU."""
+        if value is None:
+            return marks.MISSING
+        mark = self.field.level(value)
+        return free if mark is self.field.levels[0] and not self.is_held(gpu) else mark
+
+    def _state_mark(self, gpu: Gpu, activity: float | None, free: Mark) -> Mark:
+        """Whose the GPU is, or how it fares."""
+        if self.field.name_of is not None:
+            view = self._jobs.get(gpu.uuid)
+            return free if view is None else self._owners[self.field.name_of(view)]
+        finding = self._findings.get(gpu.uuid)
+        if finding is not None:
+            return _FINDING_MARKS[finding.severity]
+        if not self.is_held(gpu):
+            return free
+        if activity is None:
+            return marks.MISSING
+        return marks.WORKING if activity >= LOW_RATIO else marks.IDLE
+
+
+def _closed_mark(digest: Digest, node: Node) -> Mark | None:
+    """Down or drained as the queue says; None where the node takes jobs or no queue lists it."""
+    if node.state is None or is_open(node.state):
+        return None
+    words = node.state.lower().rstrip("*~#!%$@^-").split("+")
+    is_away = node.state.endswith("*") or not _DEAD_FLAGS.isdisjoint(words)
+    return marks.DOWN if is_away else marks.DRAINED

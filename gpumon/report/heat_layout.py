@@ -1,0 +1,276 @@
+"""Where every GPU of a heat map is drawn: densities, lines, and the way from cell to cell."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpumon.report.heat import Unit
+    from gpumon.report.heat_groups import Cluster
+
+DensityName = Literal["numbers", "cells", "halves", "packed", "nodes", "half nodes"]
+
+DENSITIES: Final[tuple[DensityName, ...]] = (
+    "numbers", "cells", "halves", "packed", "nodes", "half nodes",
+)  # fmt: skip
+"""From the closest look to the widest."""
+
+WORDS: Final[dict[DensityName, str]] = {
+    "numbers": "a number per GPU",
+    "cells": "a cell per GPU",
+    "halves": "half a cell per GPU",
+    "packed": "half a cell per GPU",
+    "nodes": "a cell per node",
+    "half nodes": "half a cell per node",
+}
+
+HALF: Final[frozenset[DensityName]] = frozenset({"halves", "packed", "half nodes"})
+"""Two things in one character, one above the other: colours only can tell them apart."""
+
+BY_NODE: Final[frozenset[DensityName]] = frozenset({"nodes", "half nodes"})
+
+MOST_NAME: Final = 14
+"""Cells of a node's name: longer ones lose their middle."""
+
+_BUNCH: Final = 10
+"""Nodes between two gaps, where each is one character: they can be counted."""
+
+_MARGIN: Final = 1
+
+
+class Spot(NamedTuple):
+    """One thing that the cursor can be on."""
+
+    x: int
+    is_lower: bool
+    unit: Unit
+    slot: int
+    """Position of the GPU on its node; 0 where a cell is a whole node."""
+
+
+class Block(NamedTuple):
+    """One node on a line."""
+
+    x: int
+    unit: Unit
+    is_lower: bool = False
+
+
+class MapLine(NamedTuple):
+    """One line of the map: a heading, or nodes."""
+
+    cluster: Cluster
+    label: str
+    """Name of its first node, where nodes do not carry their own."""
+    blocks: tuple[Block, ...]
+    """Empty: the heading of its group."""
+
+
+def short_name(name: str, width: int) -> str:
+    """The name, its middle cut where it is too long: what tells nodes apart is at the end."""
+    if len(name) <= width:
+        return name
+    tail = (width - 1) * 2 // 3
+    return name[: width - 1 - tail] + "…" + name[len(name) - tail :]
+
+
+class HeatLayout:
+    """The whole map at one width and one density; made anew only when one of them changes."""
+
+    def __init__(self, clusters: tuple[Cluster, ...], width: int, density: DensityName) -> None:
+        self.clusters = clusters
+        self.width = width
+        self.density = density
+        units = [unit for cluster in clusters for unit in cluster.units]
+        self.name_width = min(MOST_NAME, max((len(unit.name) for unit in units), default=0))
+        self.most_gpus = max((unit.size for unit in units), default=1)
+
+    @property
+    def is_half(self) -> bool:
+        """Whether a character holds two things."""
+        return self.density in HALF
+
+    @property
+    def is_by_node(self) -> bool:
+        """Whether a cell is a whole node."""
+        return self.density in BY_NODE
+
+    @property
+    def gpus_x(self) -> int:
+        """Where the GPUs of a block begin, from the block's left edge."""
+        return 0 if self.density == "packed" or self.is_by_node else self.name_width + 1
+
+    @property
+    def gpu_step(self) -> int:
+        """Characters from one GPU to the next."""
+        return 4 if self.density == "numbers" else 1
+
+    @property
+    def block_width(self) -> int:
+        """Characters of one node with the gap behind it."""
+        if self.is_by_node:
+            return 1
+        across = (self.most_gpus + 1) // 2 if self.is_half else self.most_gpus
+        gap = 1 if self.density == "packed" else 2
+        return self.gpus_x + across * self.gpu_step + gap
+
+    @property
+    def left(self) -> int:
+        """Where the first block of a line begins."""
+        has_label = self.density == "packed" or self.is_by_node
+        return _MARGIN + (self.name_width + 1 if has_label else 0)
+
+    @cached_property
+    def columns(self) -> int:
+        """Nodes side by side on one line."""
+        room = self.width - self.left - _MARGIN
+        if self.is_by_node:
+            bunches, rest = divmod(room + 1, _BUNCH + 1)
+            return max(1, bunches * _BUNCH + min(rest, _BUNCH))
+        return max(1, (room + 1) // self.block_width)
+
+    @property
+    def per_line(self) -> int:
+        """Nodes on one full line."""
+        return self.columns * 2 if self.density == "half nodes" else self.columns
+
+    @property
+    def has_headings(self) -> bool:
+        """Whether groups are named: one alone needs no name."""
+        return len(self.clusters) > 1
+
+    @property
+    def height(self) -> int:
+        """Lines of the whole map."""
+        each = sum(-(-len(cluster.units) // self.per_line) for cluster in self.clusters)
+        return each + (len(self.clusters) if self.has_headings else 0)
+
+    @cached_property
+    def lines(self) -> tuple[MapLine, ...]:
+        """Headings and lines of nodes from top to bottom."""
+        made = []
+        for cluster in self.clusters:
+            if self.has_headings:
+                made.append(MapLine(cluster, "", ()))
+            for start in range(0, len(cluster.units), self.per_line):
+                units = cluster.units[start : start + self.per_line]
+                made.append(MapLine(cluster, units[0].name, tuple(self._blocks(units))))
+        return tuple(made)
+
+    def _blocks(self, units: tuple[Unit, ...]) -> Iterator[Block]:
+        for number, unit in enumerate(units):
+            is_lower = self.density == "half nodes" and number % 2 == 1
+            place = number // 2 if self.density == "half nodes" else number
+            gaps = place // _BUNCH if self.is_by_node else 0
+            yield Block(self.left + place * self.block_width + gaps, unit, is_lower)
+
+    # The cursor's ways
+
+    def spots(self, line: int) -> tuple[Spot, ...]:
+        """What the cursor can be on in one line, from left to right, the upper half first."""
+        found = [spot for block in self.lines[line].blocks for spot in self._spots(block)]
+        return tuple(sorted(found, key=lambda spot: (spot.is_lower, spot.x)))
+
+    def _spots(self, block: Block) -> Iterator[Spot]:
+        if self.is_by_node:
+            yield Spot(block.x, block.is_lower, block.unit, 0)
+            return
+        half = (block.unit.size + 1) // 2 if self.is_half else block.unit.size
+        for slot in range(block.unit.size):
+            is_lower = slot >= half
+            across = slot - half if is_lower else slot
+            x = block.x + self.gpus_x + across * self.gpu_step
+            yield Spot(x, is_lower, block.unit, slot)
+
+    @cached_property
+    def _line_of(self) -> dict[str, int]:
+        return {
+            block.unit.name: number
+            for number, line in enumerate(self.lines)
+            for block in line.blocks
+        }
+
+    def find(self, name: str, slot: int) -> tuple[int, Spot] | None:
+        """The line and the spot of a GPU of a node, None where the map does not show the node."""
+        line = self._line_of.get(name)
+        if line is None:
+            return None
+        own = [spot for spot in self.spots(line) if spot.unit.name == name]
+        return line, next((spot for spot in own if spot.slot == slot), own[0])
+
+    def at(self, x: int, line: int) -> Spot | None:
+        """What lies under the mouse; the upper half where there are two."""
+        if not 0 <= line < len(self.lines):
+            return None
+        reach = self.gpu_step
+        return next((spot for spot in self.spots(line) if spot.x <= x < spot.x + reach), None)
+
+    def beside(self, name: str, slot: int, steps: int) -> tuple[int, Spot] | None:
+        """The spot so many to the right, left for negative numbers, over the ends of lines."""
+        found = self.find(name, slot)
+        if found is None:
+            return None
+        line, spot = found
+        row = [each for each in self.spots(line) if each.is_lower == spot.is_lower]
+        at = row.index(spot) + steps
+        if 0 <= at < len(row):
+            return line, row[at]
+        next_line = self._next_line(line, 1 if steps > 0 else -1)
+        if next_line is None:
+            return line, spot
+        there = self.spots(next_line)
+        return next_line, there[0] if steps > 0 else there[-1]
+
+    def below(self, name: str, slot: int, steps: int) -> tuple[int, Spot] | None:
+        """The spot so many lines down, up for negative numbers; halves count as lines."""
+        found = self.find(name, slot)
+        if found is None:
+            return None
+        line, spot = found
+        x, way = spot.x, 1 if steps > 0 else -1
+        for _ in range(abs(steps)):
+            after = self._one_below(line, spot, way, x)
+            if after is None:
+                break
+            line, spot = after
+        return line, spot
+
+    def _one_below(self, line: int, spot: Spot, way: int, x: int) -> tuple[int, Spot] | None:
+        wanted = way > 0
+        if self.is_half and spot.is_lower != wanted:
+            other = [each for each in self.spots(line) if each.is_lower == wanted]
+            if other:
+                return line, min(other, key=lambda each: abs(each.x - x))
+        next_line = self._next_line(line, way)
+        if next_line is None:
+            return None
+        there = self.spots(next_line)
+        # From below one comes to the lower half first.
+        near = [each for each in there if each.is_lower == (self.is_half and not wanted)] or there
+        return next_line, min(near, key=lambda each: abs(each.x - x))
+
+    def _next_line(self, line: int, way: int) -> int | None:
+        line += way
+        while 0 <= line < len(self.lines) and not self.lines[line].blocks:
+            line += way
+        return line if 0 <= line < len(self.lines) else None
+
+
+def allowed(*, has_colour: bool) -> tuple[DensityName, ...]:
+    """The densities that can be told apart."""
+    return tuple(name for name in DENSITIES if has_colour or name not in HALF)
+
+
+def fitting(
+    clusters: tuple[Cluster, ...], width: int, height: int, *, has_colour: bool
+) -> HeatLayout:
+    """The closest look that needs no scrolling, else the widest there is."""
+    names = allowed(has_colour=has_colour)
+    for name in names:
+        layout = HeatLayout(clusters, width, name)
+        if layout.height <= height and layout.left + layout.block_width <= width + 1:
+            return layout
+    return HeatLayout(clusters, width, names[-1])

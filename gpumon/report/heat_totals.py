@@ -1,0 +1,162 @@
+"""The line that matters: of all GPUs how many are held, busy and doing useful work, and the loss."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from gpumon.model.finding import Severity
+from gpumon.report import units
+from gpumon.report.columns import Cell, Tone, safe, text_width
+from gpumon.report.groups import lost_gpu_s
+from gpumon.report.heat import column
+from gpumon.report.job_columns import LOW_RATIO
+from gpumon.report.slurm_nodes import is_open
+from gpumon.report.words import SEVERITY_SIGNS, SEVERITY_TONES
+
+if TYPE_CHECKING:
+    from gpumon.report.columns import Line
+    from gpumon.report.digest import Digest
+
+USEFUL_RATIO: Final = 0.50
+"""SM activity from which a GPU counts as doing useful work: below it, says NVIDIA's DCGM guide,
+the GPU is likely used ineffectively."""
+
+
+class HeatTotals(NamedTuple):
+    """The whole fleet in numbers."""
+
+    gpus: int
+    allocated: int | None
+    """GPUs that jobs hold; None: no queue tells."""
+    busy: int
+    """GPUs on which some kernel ran for at least a tenth of the time."""
+    busy_known: int
+    """GPUs whose duty cycle is known."""
+    useful: int
+    """GPUs whose SM activity is at least `USEFUL_RATIO`."""
+    useful_known: int
+    """GPUs whose SM activity is known."""
+    wasted_gpu_s: float | None
+    """GPU-seconds that standing findings count; None: none of them says so."""
+    wasted_since: float | None
+    """Unix time at which the first of them began."""
+    findings: tuple[tuple[Severity, int], ...]
+    """Open findings by severity, the gravest first; those that nobody has stay out."""
+    waiting: int
+    oldest_wait_s: float | None
+    nodes: int
+    nodes_down: int
+    """Closed to jobs by the queue: down, drained, in maintenance."""
+    nodes_stale: int
+
+
+def heat_totals(digest: Digest) -> HeatTotals:
+    """Counted once for a picture."""
+    return digest.remembered(("heat totals", ""), lambda: _totals(digest))
+
+
+def _totals(digest: Digest) -> HeatTotals:
+    tick = digest.tick
+    busy = busy_known = useful = useful_known = 0
+    for node in tick.nodes.values():
+        duties = [v for v in column(digest, node, "gpu_util_ratio") if v is not None]
+        active = [v for v in column(digest, node, "sm_active_ratio") if v is not None]
+        busy_known += len(duties)
+        busy += sum(1 for v in duties if v >= LOW_RATIO)
+        useful_known += len(active)
+        useful += sum(1 for v in active if v >= USEFUL_RATIO)
+    losses = [loss for view in tick.jobs if (loss := lost_gpu_s(digest, view)) is not None]
+    counted = [f for f in tick.findings if f.gpu_seconds is not None]
+    grades = [(s, sum(1 for f in tick.findings if f.severity is s)) for s in reversed(Severity)]
+    pending = [view.job.submit_at for view in tick.jobs if view.job.state == "PENDING"]
+    submitted = [at for at in pending if at is not None]
+    return HeatTotals(
+        len(tick.gpus),
+        None if tick.queue_at is None else len(digest.job_by_gpu),
+        busy,
+        busy_known,
+        useful,
+        useful_known,
+        sum(losses) if losses else None,
+        min((f.began_at for f in counted), default=None),
+        tuple((grade, count) for grade, count in grades if count),
+        len(pending),
+        max(0.0, tick.at - min(submitted)) if submitted else None,
+        len(tick.nodes),
+        sum(1 for n in tick.nodes.values() if n.state is not None and not is_open(n.state)),
+        sum(1 for n in tick.nodes.values() if n.is_stale),
+    )
+
+
+def total_lines(totals: HeatTotals, width: int) -> list[Line]:
+    """What the GPUs do, then what is lost and what waits; what does not fit goes to a new line."""
+    return _packed(_use(totals), width) + _packed(_trouble(totals), width)
+
+
+def _use(totals: HeatTotals) -> list[Cell]:
+    parts = [Cell(f"{totals.gpus:,} GPUs", Tone.STRONG)]
+    if totals.allocated is not None:
+        parts.append(Cell(f"{_of(totals.allocated, totals.gpus)} allocated"))
+    if totals.busy_known:
+        parts.append(Cell(f"{_of(totals.busy, totals.gpus)} busy"))
+    if totals.useful_known:
+        text = f"{_of(totals.useful, totals.gpus)} at useful work"
+        if totals.useful_known < totals.gpus:
+            text += f" ({totals.useful_known:,} tell)"
+        parts.append(Cell(text))
+    elif totals.gpus:
+        parts.append(Cell("useful work – (no GPU tells SM activity)", Tone.DIM))
+    return parts
+
+
+def _of(count: int, whole: int) -> str:
+    """A count with its share."""
+    return f"{count:,} ({units.percent(count / whole) if whole else units.MISSING} %)"
+
+
+def _trouble(totals: HeatTotals) -> list[Cell]:
+    parts = []
+    if totals.wasted_gpu_s is not None:
+        text = f"wasted {units.gpu_time(totals.wasted_gpu_s)}"
+        if totals.wasted_since is not None:
+            text += f" since {units.clock_time(totals.wasted_since)}"
+        parts.append(Cell(text, Tone.WARN))
+    if totals.findings:
+        for grade, count in totals.findings:
+            text = f"{SEVERITY_SIGNS[grade]} {count} {_GRADES[grade]}"
+            parts.append(Cell(text, SEVERITY_TONES[grade]))
+    else:
+        parts.append(Cell("no finding", Tone.DIM))
+    if totals.waiting:
+        text = f"{totals.waiting:,} waiting"
+        if totals.oldest_wait_s is not None:
+            text += f" up to {units.short_duration(totals.oldest_wait_s)}"
+        parts.append(Cell(text))
+    parts.append(Cell(f"{totals.nodes:,} node{'' if totals.nodes == 1 else 's'}"))
+    if totals.nodes_down:
+        parts.append(Cell(f"{totals.nodes_down} down or drained", Tone.WARN))
+    if totals.nodes_stale:
+        parts.append(Cell(f"{totals.nodes_stale} stale", Tone.WARN))
+    return parts
+
+
+_GRADES: Final = {
+    Severity.CRITICAL: "critical",
+    Severity.WARNING: "warning",
+    Severity.INFO: "info",
+}
+
+
+def _packed(parts: list[Cell], width: int) -> list[Line]:
+    """The parts in as few lines as hold them whole."""
+    lines: list[list[Cell]] = []
+    room = 0
+    for part in parts:
+        size = text_width(safe(part.text))
+        if not lines or size + 3 > room:
+            lines.append([part])
+            room = width - size
+        else:
+            lines[-1] += [Cell(" · ", Tone.DIM), part]
+            room -= size + 3
+    return [tuple(line) for line in lines]

@@ -1,0 +1,174 @@
+"""What stands below a heat map: what its signs mean, and what the cursor is on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from gpumon.report import heat_marks as marks
+from gpumon.report import units
+from gpumon.report.columns import safe, text_width
+from gpumon.report.heat import activities, gravest_by_gpu, owner_marks, shares
+from gpumon.report.heat_layout import WORDS
+from gpumon.report.heat_lines import Glyph, area
+from gpumon.report.heat_marks import FREE, STATES, WORKING, Ink, Mark
+from gpumon.report.slurm_nodes import is_open
+from gpumon.report.units import short_duration
+from gpumon.report.words import (
+    finding_cell,
+    reading_words,
+    reason_words,
+    stale_words,
+)
+
+if TYPE_CHECKING:
+    from gpumon.model.cluster import Gpu, Node
+    from gpumon.report.digest import Digest
+    from gpumon.report.heat import Heat, Unit
+    from gpumon.report.heat_layout import HeatLayout, Spot
+    from gpumon.report.heat_marks import HeatField
+
+
+class Legend(NamedTuple):
+    """One sign with its meaning."""
+
+    mark: Mark
+    words: str
+
+
+def legend(digest: Digest, field: HeatField) -> tuple[Legend, ...]:
+    """The signs of a field, values first; owners by the number of their GPUs."""
+    if field.name_of is not None:
+        counts: dict[str, int] = {}
+        for view in digest.tick.jobs:
+            if view.gpu_uuids:
+                name = field.name_of(view)
+                counts[name] = counts.get(name, 0) + len(view.gpu_uuids)
+        owners = owner_marks(digest, field)
+        names = sorted(counts, key=lambda name: (-counts[name], name))
+        found = [Legend(owners[name], f"{name} {counts[name]:,}") for name in names]
+        return (Legend(FREE, FREE.words), *found)
+    if field.key == "verdict":
+        return tuple(Legend(mark, mark.words) for mark in (WORKING, *STATES))
+    steps = [Legend(mark, mark.words) for mark in field.levels]
+    steps[-1] = steps[-1]._replace(words=f"{steps[-1].words} {field.unit}")
+    rest = [mark for mark in STATES if mark.rank in _OF_VALUES]
+    return (*steps, *(Legend(mark, mark.words) for mark in rest))
+
+
+_OF_VALUES = {m.rank for m in (FREE, marks.DRAINED, marks.DOWN, marks.STALE, marks.LOST,
+                               marks.MISSING)}  # fmt: skip
+"""Ranks of the states that a map of values shows."""
+
+
+def legend_glyphs(found: tuple[Legend, ...], width: int, *, has_colour: bool) -> tuple[Glyph, ...]:
+    """As much of a legend as fits into one line."""
+    row: list[Glyph] = []
+    for item in found:
+        text = f" {safe(item.words)}  "
+        if len(row) + 1 + text_width(text) > width:
+            break
+        row.append(Glyph(area(item.mark, has_colour=has_colour), item.mark.ink))
+        row += [Glyph(char, Ink.DIM) for char in text]
+    return tuple(row)
+
+
+def density_words(layout: HeatLayout, field: HeatField, *, is_mean: bool) -> str:
+    """How much one cell is, and what stands for several GPUs."""
+    text = WORDS[layout.density]
+    if not layout.is_by_node:
+        return text
+    if not is_mean:
+        return f"{text}: its worst GPU"
+    return f"{text}: mean of its held GPUs" if field.keys else f"{text}: what most GPUs are"
+
+
+def spot_words(heat: Heat, layout: HeatLayout, spot: Spot, *, is_mean: bool) -> str:
+    """What the cursor is on, in one line: the GPU or the node, its job, its value, its verdict."""
+    if layout.is_by_node:
+        return _node_words(heat, spot.unit, is_mean)
+    node = heat.digest.tick.nodes[spot.unit.name]
+    if spot.slot >= len(node.gpu_uuids):
+        state = f", {node.state}" if node.state else ""
+        return f"{spot.unit.name}: no telemetry names this GPU{state}"
+    return " · ".join(_gpu_parts(heat, spot, node))
+
+
+def _gpu_parts(heat: Heat, spot: Spot, node: Node) -> list[str]:
+    digest = heat.digest
+    uuid = node.gpu_uuids[spot.slot]
+    gpu = digest.tick.gpus.get(uuid)
+    if gpu is None:
+        return [f"{node.name}:{spot.slot}", "no telemetry"]
+    index = spot.slot if gpu.nvml_index is None else gpu.nvml_index
+    parts = [f"{node.name}:{index}"]
+    view = digest.job_by_gpu.get(uuid)
+    if view is not None:
+        parts.append(f"job {view.job.label} {view.job.user} {view.job.name}")
+    elif gpu.processes:
+        parts.append(f"no job, {len(gpu.processes)} processes")
+    else:
+        parts.append("free")
+    parts.append(_value(heat, gpu, node, spot.slot))
+    finding = gravest_by_gpu(digest).get(uuid)
+    if finding is not None:
+        parts.append(finding_cell(finding).text)
+    parts += _state(digest, node)
+    return parts
+
+
+def _value(heat: Heat, gpu: Gpu, node: Node, slot: int) -> str:
+    """The field's value, or why there is none."""
+    field = heat.field
+    if gpu.is_stale:
+        return stale_words(heat.digest, gpu)
+    if not field.keys:
+        value = activities(heat.digest, node)[slot]
+        is_duty = gpu.value("sm_active_ratio") is None
+        return f"{'duty cycle' if is_duty else 'SM active'} {_number(value, '%')}"
+    value = shares(heat.digest, node, field)[slot]
+    if value is not None:
+        return f"{field.title} {_number(value, field.unit)}"
+    reason = gpu.reason(field.keys[0])
+    why = reading_words(heat.digest, gpu, reason) if reason else reason_words(reason)
+    return f"{field.title} –{f' ({why})' if why else ''}"
+
+
+def _number(value: float | None, unit: str) -> str:
+    if value is None:
+        return units.MISSING
+    return f"{value:.0f} °C" if unit == "°C" else f"{units.percent(value)} %"
+
+
+def _state(digest: Digest, node: Node) -> list[str]:
+    """What is out of order with the node itself."""
+    parts = []
+    if node.is_stale and node.taken_at is not None:
+        parts.append(f"node stale {short_duration(digest.tick.at - node.taken_at)}")
+    if node.state is not None and not is_open(node.state):
+        parts.append(f"node {node.state}")
+    return parts
+
+
+def _node_words(heat: Heat, unit: Unit, is_mean: bool) -> str:
+    digest, field = heat.digest, heat.field
+    node = digest.tick.nodes[unit.name]
+    jobs = {view.job.label: view for u in node.gpu_uuids if (view := digest.job_by_gpu.get(u))}
+    held = sum(1 for uuid in node.gpu_uuids if uuid in digest.job_by_gpu)
+    parts = [unit.name, f"{held} of {unit.size} GPUs held"]
+    if len(jobs) == 1:
+        ((label, view),) = jobs.items()
+        parts.append(f"job {label} {view.job.user} {view.job.name}")
+    elif jobs:
+        parts.append(f"{len(jobs)} jobs")
+    values = shares(digest, node, field) if field.keys else activities(digest, node)
+    known = [value for value in values if value is not None]
+    title = field.title if field.keys else "SM active"
+    unit_sign = field.unit if field.keys else "%"
+    if known:
+        low, high = _number(min(known), unit_sign), _number(max(known), unit_sign)
+        mean = _number(sum(known) / len(known), unit_sign)
+        parts.append(f"{title} {low} to {high}, mean {mean}")
+    mark = heat.node_mark(unit, is_mean)
+    if not mark.is_filled and mark is not FREE:
+        parts.append(mark.words)
+    return " · ".join([*parts, *_state(digest, node)])
