@@ -24,9 +24,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from gpumon.cli import main as gpumon
+from gpumon.cli.config import shown
 from gpumon.detect import registry
 from gpumon.detect.contract import declaration_of, parameters
 from gpumon.model.fields import CATALOGUE, CLOCK_EVENT_REASONS, LABELS
+from gpumon.model.settings import SETTINGS
 from gpumon.report.ended_columns import ENDED_COLUMNS
 from gpumon.report.field_columns import FIELD_COLUMNS
 from gpumon.report.gpu_columns import FLEET_COLUMNS
@@ -115,6 +117,7 @@ def helps() -> str:
     """What every command says of itself."""
     commands: tuple[tuple[str, ...], ...] = (
         (),
+        ("config",),
         ("doctor",),
         ("detectors",),
         ("detectors", "describe"),
@@ -166,6 +169,21 @@ def detectors() -> str:
         doc = inspect.getdoc(type(found)) or ""
         parts.append(f"## {declared.name}\n\n{doc}\n\n{table(('', ''), rows)}")
     return "\n".join(parts)
+
+
+def settings() -> str:
+    """What can be set."""
+    rows = [
+        (
+            f"`{one.key}`",
+            one.form.value,
+            f"`{shown(one.default)}`",
+            f"`{one.variable}`" if one.has_variable else "",
+            cell(one.doc),
+        )
+        for one in SETTINGS
+    ]
+    return table(("key", "takes", "default", "variable", "what it says"), rows)
 
 
 def document() -> str:
@@ -223,6 +241,7 @@ BLOCKS: Final[dict[str, Callable[[], str]]] = {
     "keys": keys_markdown,
     "commands": helps,
     "detectors": detectors,
+    "settings": settings,
     "document": document,
     "data sheets": lambda: table(SHEET_HEAD, sheet_rows()),
     "xids": lambda: table(XID_HEAD, xid_rows()),

@@ -6,7 +6,7 @@ import sys
 
 from gpumon.cli.exits import INTERRUPTED, USAGE
 
-COMMANDS = ("doctor", "detectors", "record", "replay", "simulate")
+COMMANDS = ("config", "doctor", "detectors", "record", "replay", "simulate")
 """First words that are commands; everything else is a target of the main command."""
 
 
@@ -19,6 +19,10 @@ def main(arguments: list[str] | None = None) -> int:
             from gpumon.cli.doctor import doctor
 
             return doctor(words[1:])
+        if command == "config":
+            from gpumon.cli.config import config
+
+            return config(words[1:])
         if command == "detectors":
             from gpumon.cli.detectors import detectors
 

@@ -10,6 +10,8 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
 from gpumon.cli.check import ABSENT, FAULT, LESS, OK, Check
+from gpumon.cli.config import problems_beyond
+from gpumon.cli.configuration import ConfigurationError, load, places
 from gpumon.fleet.sampler import Sampler
 from gpumon.model.missing import Reason
 from gpumon.model.text import plain
@@ -168,6 +170,22 @@ def ssh() -> Check:
         return Check("ssh", ABSENT, "no ssh on PATH", "apt install openssh-client")
     done = subprocess.run([program, "-V"], capture_output=True, text=True, timeout=10, check=False)
     return Check("ssh", OK, plain((done.stderr or done.stdout).strip()))
+
+
+def configuration() -> Iterator[Check]:
+    """Which files settings are read from, and what is wrong with them."""
+    what = "config"
+    read = [str(place.path) for place in places() if place.path.exists()]
+    for path in read:
+        yield Check(what, OK, f"{plain(path)} is read")
+    try:
+        problems = problems_beyond(load())
+    except ConfigurationError as error:
+        problems = error.problems
+    for problem in problems:
+        yield Check(what, FAULT, plain(problem), "gpumon config validate")
+    if not read and not problems:
+        yield Check(what, ABSENT, "no file; every setting is its default", "gpumon config init")
 
 
 def target(asked: Target) -> Iterator[Check]:

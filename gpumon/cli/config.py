@@ -10,12 +10,16 @@ from typing import TYPE_CHECKING
 from gpumon.cli.configuration import ConfigurationError, load, places
 from gpumon.cli.exits import DONE, NOTHING_READ, USAGE, narrate
 from gpumon.cli.options import Parser
+from gpumon.cli.settled import chosen_targets
 from gpumon.model.settings import SETTINGS, Form
+from gpumon.model.text import plain
+from gpumon.sources.target import TargetError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
-    from gpumon.model.settings import Setting
+    from gpumon.model.settings import Setting, Settings
 
 
 def config(words: list[str]) -> int:
@@ -42,9 +46,49 @@ def config(words: list[str]) -> int:
             key = line[0]
             origin = f"  # {settings.chosen[key].origin}" if key in settings.chosen else ""
             sys.stdout.write(f"{line[1]}{origin}\n")
-    else:
-        sys.stdout.write("the configuration is valid\n")
+        return DONE
+    problems = problems_beyond(settings)
+    for problem in problems:
+        narrate(problem)
+    if problems:
+        return USAGE
+    sys.stdout.write("the configuration is valid\n")
     return DONE
+
+
+def problems_beyond(settings: Settings) -> tuple[str, ...]:
+    """What is wrong although every value is of its form: targets, names of detectors, parameters.
+
+    Imports the detectors that are given parameters.
+    """
+    return (*_of_targets(settings), *_of_detectors(settings))
+
+
+def _of_targets(settings: Settings) -> Iterator[str]:
+    """What is wrong with the targets."""
+    try:
+        chosen_targets((), settings)
+    except TargetError as error:
+        yield str(error)
+
+
+def _of_detectors(settings: Settings) -> Iterator[str]:
+    """What is wrong with what is said of detectors."""
+    from gpumon.detect import registry
+    from gpumon.detect.contract import DetectorError
+    from gpumon.detect.tuning import Tuning
+
+    tuning = Tuning.of(settings)
+    if not tuning.disabled and not tuning.parameters:
+        return
+    found = {entry.key: entry for entry in registry.entries()}
+    yield from tuning.unknown(found)
+    for key, parameters in tuning.parameters.items():
+        try:
+            if key in found:
+                registry.load(found[key], parameters)
+        except DetectorError as error:
+            yield f"{tuning.parameters_origin}: {plain(str(error))}"
 
 
 def _paths() -> int:
@@ -101,11 +145,11 @@ def _lines(values: dict[str, object]) -> list[tuple[str, str]]:
         if above != table:
             table = above
             lines += [("", ""), ("", f"[{table}]")]
-        lines.append((key, f"{name} = {_toml(value)}"))
+        lines.append((key, f"{name} = {shown(value)}"))
     return lines
 
 
-def _toml(value: object) -> str:
+def shown(value: object) -> str:
     """A value as TOML writes it."""
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -113,8 +157,8 @@ def _toml(value: object) -> str:
         # A JSON text is a TOML text: both escape with a backslash.
         return json.dumps(value, ensure_ascii=False)
     if isinstance(value, dict):
-        inner = (f"{json.dumps(k, ensure_ascii=False)} = {_toml(v)}" for k, v in value.items())
+        inner = (f"{json.dumps(k, ensure_ascii=False)} = {shown(v)}" for k, v in value.items())
         return f"{{ {', '.join(inner)} }}" if value else "{}"
     if isinstance(value, list | tuple):
-        return f"[{', '.join(_toml(item) for item in value)}]"
+        return f"[{', '.join(shown(item) for item in value)}]"
     return f"{value:.15g}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -135,6 +134,8 @@ def _checked(key: str, value: object) -> object:
         return setting.checked(value)
     if key in TABLES:
         raise SettingError(f"is a table: [{key}]")
+    from difflib import get_close_matches
+
     near = get_close_matches(key, BY_KEY, 1, 0.75)
     raise SettingError(f"is no setting{f'; did you mean {near[0]}?' if near else ''}")
 

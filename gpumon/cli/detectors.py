@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gpumon.cli.exits import DONE, NOTHING_READ, USAGE, narrate
 from gpumon.cli.options import Parser
 from gpumon.detect import registry
-from gpumon.detect.contract import DetectorError, declaration_of
+from gpumon.detect.contract import DetectorError, declaration_of, parameters
 from gpumon.model.finding_classes import finding_class
 
 if TYPE_CHECKING:
@@ -63,10 +63,17 @@ def _describe(name: str) -> int:
         f"judges         each {declared.subjects}\n"
         f"needs          {', '.join(declared.needs)}\n"
         f"supported      after {declared.supported_after_s:g} s observed\n"
-        f"established    after {declared.established_after_s:g} s observed\n\n"
+        f"established    after {declared.established_after_s:g} s observed\n"
+        f"parameters     {_parameters(detector)}\n\n"
         f"{inspect.getdoc(type(detector)) or ''}\n"
     )
     return DONE
+
+
+def _parameters(detector: object) -> str:
+    """What the configuration may set, with the defaults."""
+    found = parameters(detector).items()
+    return ", ".join(f"{name} = {value!r}" for name, value in found) or "none"
 
 
 def _categories(declared: Declaration) -> tuple[str, ...]:

@@ -55,6 +55,7 @@ def _every(targets: list[Target]) -> Iterator[Check]:
     yield from permissions.every()
     yield from checks.slurm()
     yield checks.ssh()
+    yield from checks.configuration()
     for asked in targets:
         yield from checks.target(asked)
 

@@ -34,8 +34,10 @@ targets:
   demo[:NODESxGPUS]     a simulated fleet with known faults
   ./FILE.gpumon         a recording
 
-Without a target: slurm where its commands are, and local where a driver is.
-Other commands: doctor, detectors, record, replay, simulate. See COMMAND --help.
+Without a target: those of the configuration, else slurm where its commands are,
+and local where a driver is.
+Other commands: config, doctor, detectors, record, replay, simulate.
+See COMMAND --help.
 """
 
 
@@ -104,7 +106,7 @@ def parser() -> argparse.ArgumentParser:
     )
     _add_accounting(made)
     made.add_argument(
-        "--period", type=period, default=1.0, metavar="SECONDS", help="beat of the terminal"
+        "--period", type=period, metavar="SECONDS", help="beat of the terminal (default 1)"
     )
     made.add_argument(
         "--no-gpm",

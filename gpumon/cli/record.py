@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from gpumon.cli.exits import DONE, INTERRUPTED, NOTHING_READ, USAGE, narrate, narrate_error
 from gpumon.cli.options import Parser, job_filter, period
 from gpumon.cli.quantities import duration, size
+from gpumon.cli.settled import chosen_targets, settled
 from gpumon.cli.watch import default_targets
 from gpumon.fleet.recorder import Recorder
 from gpumon.model.frame import SourceError
@@ -18,7 +19,7 @@ from gpumon.sources.recording_decode import RecordingError
 from gpumon.sources.recording_folder import KEEP_S, MAX_BYTES, RecordingFolder, own_folder
 from gpumon.sources.recording_write import RecordingWriter
 from gpumon.sources.source import SystemClock
-from gpumon.sources.target import Look, TargetError, open_source, parse
+from gpumon.sources.target import Look, TargetError, open_source
 
 if TYPE_CHECKING:
     import argparse
@@ -41,7 +42,7 @@ def _parser() -> Parser:
     made.add_argument(
         "--for", dest="for_s", type=duration, metavar="TIME", help="end after 90, 30m, 24h, 7d"
     )
-    made.add_argument("--period", type=period, default=1.0, metavar="SECONDS", help="beat")
+    made.add_argument("--period", type=period, metavar="SECONDS", help="beat (default 1)")
     made.add_argument("--append", action="store_true", help="continue a recording")
     made.add_argument("--force", action="store_true", help="replace a recording")
     made.add_argument(
@@ -70,9 +71,10 @@ def record(words: list[str]) -> int:
         made.error("record needs a FILE, or --rolling")
     if is_rolling and (options.append or options.force):
         made.error("a rolling recording takes neither --append nor --force")
+    settings = settled(options)
     urls = options.words if options.rolling else options.words[1:]
     try:
-        targets = [parse(text) for text in urls] or default_targets()
+        targets = chosen_targets(urls, settings) or default_targets()
     except TargetError as error:
         narrate(str(error))
         return USAGE

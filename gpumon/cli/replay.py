@@ -20,6 +20,7 @@ from gpumon.cli.exits import (
 )
 from gpumon.cli.options import Parser, period
 from gpumon.cli.quantities import instant, placed, speed
+from gpumon.cli.settled import judge_of, past_of, settled
 from gpumon.sources.recording import Recording
 from gpumon.sources.recording_decode import RecordingError
 
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
-    from gpumon.fleet.sampler import Detection, Past
+    from gpumon.fleet.sampler import Detection
+    from gpumon.model.settings import Settings
     from gpumon.model.tick import Tick
 
 
@@ -61,6 +63,7 @@ def _parser() -> Parser:
 def replay(words: list[str]) -> int:
     """Exit code of the command."""
     options = _parser().parse_args(words)
+    settings = settled(options, is_live=False)
     try:
         recording = Recording(Path(options.file))
         if options.at is not None:
@@ -75,13 +78,13 @@ def replay(words: list[str]) -> int:
         return NOTHING_READ
     is_stream = options.watch_s is not None or (options.json and options.speed is not None)
     if is_stream:
-        return _stream(options, recording)
+        return _stream(options, settings, recording)
     if options.json or options.once or not sys.stdout.isatty():
-        return _instant(options, recording)
-    return _terminal(options, recording)
+        return _instant(options, settings, recording)
+    return _terminal(options, settings, recording)
 
 
-def _instant(options: argparse.Namespace, recording: Recording) -> int:
+def _instant(options: argparse.Namespace, settings: Settings, recording: Recording) -> int:
     """One answer: what was known then, with findings that know the hour before."""
     from gpumon.fleet.replay import LOOK_BACK_S, play
 
@@ -93,8 +96,8 @@ def _instant(options: argparse.Namespace, recording: Recording) -> int:
     play(
         recording,
         ticks.append,
-        _history,
-        _judge(options),
+        past_of(settings),
+        _judge(options, settings),
         since=at - LOOK_BACK_S,
         until=at,
         is_wanted=lambda _at, is_last: is_last,
@@ -117,7 +120,7 @@ def _instant(options: argparse.Namespace, recording: Recording) -> int:
     return check_status(tick) if options.exit_status else plain_status(tick)
 
 
-def _stream(options: argparse.Namespace, recording: Recording) -> int:
+def _stream(options: argparse.Namespace, settings: Settings, recording: Recording) -> int:
     """NDJSON, on the recorded clock."""
     from gpumon.fleet.replay import play
 
@@ -137,8 +140,8 @@ def _stream(options: argparse.Namespace, recording: Recording) -> int:
         play(
             recording,
             emit,
-            _history,
-            _judge(options),
+            past_of(settings),
+            _judge(options, settings),
             since=options.begin,
             until=inf if options.at is None else options.at,
             is_wanted=lambda at, _is_last: at >= due_at and at >= (options.begin or -inf),
@@ -150,30 +153,21 @@ def _stream(options: argparse.Namespace, recording: Recording) -> int:
     return DONE
 
 
-def _terminal(options: argparse.Namespace, recording: Recording) -> int:
+def _terminal(options: argparse.Namespace, settings: Settings, recording: Recording) -> int:
     from gpumon.fleet.replay import ReplayFeed
     from gpumon.tui.terminal import run_terminal
 
     begin = options.begin if options.at is None else options.at
-    feed = ReplayFeed(recording, _history, _judge(options), options.speed or 1.0, begin)
+    feed = ReplayFeed(
+        recording, past_of(settings), _judge(options, settings), options.speed or 1.0, begin
+    )
     if options.at is not None:
         feed.pause()
     return run_terminal(feed, f"replay {recording.path.name}")
 
 
-def _history() -> Past:
-    from gpumon.fleet.history import History
-
-    return History()
-
-
-def _judge(options: argparse.Namespace) -> Callable[[], Detection] | None:
-    def engine() -> Detection:
-        from gpumon.detect.engine import DetectionEngine
-
-        return DetectionEngine()
-
-    return None if options.no_detectors else engine
+def _judge(options: argparse.Namespace, settings: Settings) -> Callable[[], Detection] | None:
+    return None if options.no_detectors else judge_of(settings)
 
 
 def _write(tick: Tick, *, is_pretty: bool) -> None:

@@ -19,15 +19,17 @@ from gpumon.cli.exits import (
     plain_status,
 )
 from gpumon.cli.options import DEFAULT_LOOK_S, job_filter, parser
+from gpumon.cli.settled import chosen_targets, judge_of, past_of, settled
 from gpumon.sources.source import SystemClock, Wish
-from gpumon.sources.target import Look, Target, TargetError, open_source, parse
+from gpumon.sources.target import Look, Target, TargetError, open_source
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
-    from gpumon.fleet.sampler import Detection, Past, Sampler
+    from gpumon.fleet.sampler import Sampler
     from gpumon.model.cluster import JobView
+    from gpumon.model.settings import Settings
     from gpumon.model.tick import Tick
 
 PING_LIMIT_S: Final = 3.0
@@ -43,8 +45,9 @@ def watch(words: list[str]) -> int:
     if options.steps and options.job is None:
         narrate("--steps is about one job: name it with --job ID")
         return USAGE
+    settings = settled(options)
     try:
-        targets = [parse(text) for text in options.targets] or default_targets()
+        targets = chosen_targets(options.targets, settings) or default_targets()
     except TargetError as error:
         narrate(str(error))
         return USAGE
@@ -54,10 +57,10 @@ def watch(words: list[str]) -> int:
     if any(target.scheme == "recording" for target in targets):
         return _replay(options, targets)
     if options.watch_s is not None:
-        return _stream(options, targets)
+        return _stream(options, settings, targets)
     if options.json or options.once or not sys.stdout.isatty():
-        return _look(options, targets)
-    return _terminal(options, targets)
+        return _look(options, settings, targets)
+    return _terminal(options, settings, targets)
 
 
 def _replay(options: argparse.Namespace, targets: list[Target]) -> int:
@@ -100,7 +103,12 @@ def _has_driver() -> bool:
 
 
 def _sampler(
-    options: argparse.Namespace, targets: list[Target], period_s: float, *, is_single: bool
+    options: argparse.Namespace,
+    settings: Settings,
+    targets: list[Target],
+    period_s: float,
+    *,
+    is_single: bool,
 ) -> Sampler:
     clock = SystemClock()
     # The demo's users are invented: none of its jobs is the caller's own.
@@ -128,19 +136,7 @@ def _sampler(
 
     if is_single:
         return Sampler(sources, clock, period_s, arrived=arrived)
-    return Sampler(sources, clock, period_s, _history, _engine, arrived)
-
-
-def _history() -> Past:
-    from gpumon.fleet.history import History
-
-    return History()
-
-
-def _engine() -> Detection:
-    from gpumon.detect.engine import DetectionEngine
-
-    return DetectionEngine()
+    return Sampler(sources, clock, period_s, past_of(settings), judge_of(settings), arrived)
 
 
 def _keeps(options: argparse.Namespace) -> Callable[[JobView], bool]:
@@ -148,11 +144,12 @@ def _keeps(options: argparse.Namespace) -> Callable[[JobView], bool]:
     return lambda view: wanted(view.job)
 
 
-def _look(options: argparse.Namespace, targets: list[Target]) -> int:
+def _look(options: argparse.Namespace, settings: Settings, targets: list[Target]) -> int:
     """One answer: JSON or a table."""
     look_s = DEFAULT_LOOK_S if options.look_s is None else options.look_s
     # Half of a short look is its beat, so that a rate has the two samples it needs.
-    sampler = _sampler(options, targets, min(1.0, max(0.25, look_s / 2)), is_single=look_s == 0)
+    period_s = min(1.0, max(0.25, look_s / 2))
+    sampler = _sampler(options, settings, targets, period_s, is_single=look_s == 0)
     try:
         if options.json:
             # While the probes come up there is time to import what writes their answer.
@@ -188,7 +185,7 @@ def _write(data: dict[str, Any], *, is_pretty: bool) -> None:
     sys.stdout.flush()
 
 
-def _stream(options: argparse.Namespace, targets: list[Target]) -> int:
+def _stream(options: argparse.Namespace, settings: Settings, targets: list[Target]) -> int:
     """One document a period until interrupted, or until nobody reads any more."""
     import signal
 
@@ -209,7 +206,7 @@ def _stream(options: argparse.Namespace, targets: list[Target]) -> int:
             ended.set()
 
     signal.signal(signal.SIGTERM, lambda *_: ended.set())
-    sampler = _sampler(options, targets, options.watch_s, is_single=False)
+    sampler = _sampler(options, settings, targets, options.watch_s, is_single=False)
     sampler.start(emit)
     try:
         ended.wait()
@@ -220,8 +217,8 @@ def _stream(options: argparse.Namespace, targets: list[Target]) -> int:
     return 0
 
 
-def _terminal(options: argparse.Namespace, targets: list[Target]) -> int:
+def _terminal(options: argparse.Namespace, settings: Settings, targets: list[Target]) -> int:
     from gpumon.tui.terminal import run_terminal
 
-    sampler = _sampler(options, targets, options.period, is_single=False)
+    sampler = _sampler(options, settings, targets, options.period, is_single=False)
     return run_terminal(sampler, " ".join(target.url for target in targets))

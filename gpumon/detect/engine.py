@@ -10,6 +10,7 @@ from gpumon.detect.life import Lives, Look, subjects_of
 from gpumon.detect.life_notes import notes_from
 from gpumon.detect.link import WorkerLink, WorkerLostError
 from gpumon.detect.roster import Roster
+from gpumon.detect.tuning import Tuning
 from gpumon.detect.validation import (
     MAX_FINDINGS,
     Bounds,
@@ -54,9 +55,13 @@ class DetectionEngine:
         installed: bool = True,
         budget_s: float = BUDGET_S,
         start_s: float = START_S,
+        tuning: Tuning | None = None,
     ) -> None:
         self._paths = paths
         self._installed = installed
+        self._tuning = tuning or Tuning()
+        self._unknown: list[SourceError] = []
+        """Detectors that the configuration names and nobody has installed."""
         self._budget_s = budget_s
         self._start_s = start_s
         self._roster = Roster()
@@ -191,14 +196,20 @@ class DetectionEngine:
                 "paths": self._paths,
                 "installed": self._installed,
                 "muted": sorted(self._roster.muted),
+                "tuning": self._tuning,
             }
         )
+        self._unknown = []
         while (message := link.answer()).get("kind") != "ready":
             key = plain(str(message.get("key")))
             if message.get("kind") == "failed":
                 self._roster.mute(key, str(message.get("message")), at)
             elif message.get("kind") == "loaded":
                 self._admit(key, message.get("declaration"), at)
+            elif message.get("kind") == "unknown":
+                said = plain(str(message.get("message")))
+                hint = "gpumon detectors list shows the names"
+                self._unknown.append(SourceError("detectors", said, hint))
         return link
 
     def _admit(self, key: str, declaration: object, at: float) -> None:
@@ -254,7 +265,7 @@ class DetectionEngine:
             tick.at,
             standing,
             (*self._coverage.values(), *self._roster.coverage()),
-            self._roster.errors(),
+            (*self._roster.errors(), *self._unknown),
             cleared,
         )
 

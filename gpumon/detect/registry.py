@@ -8,11 +8,13 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from gpumon.detect.contract import GROUP, DetectorError, declaration_of
+from gpumon.detect.tuning import ParameterError, made
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from gpumon.detect.contract import Detector
+    from gpumon.model.settings import Parameter
 
 _TARGET: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
@@ -70,15 +72,18 @@ def load_class(target: str) -> type:
     return found
 
 
-def load(entry: Entry) -> Detector:
-    """An instance with default parameters, its declaration checked.
+def load(entry: Entry, parameters: Mapping[str, Parameter] | None = None) -> Detector:
+    """An instance with default parameters but for those given, its declaration checked.
 
     Raises:
         DetectorError: It cannot be made, or does not keep the contract.
+        ParameterError: It does not take these parameters.
     """
     found = load_class(entry.target)
     try:
-        detector = found()
+        detector = made(found, parameters or {})
+    except ParameterError:
+        raise
     # Foreign code may raise anything in its constructor, sys.exit included.
     except (Exception, SystemExit) as error:
         raise DetectorError(f"{entry.target}: {type(error).__name__}: {error}") from error

@@ -19,6 +19,7 @@ from gpumon.detect.contract import DetectorError, declaration_of
 from gpumon.detect.protocol import encode, receive, send
 from gpumon.detect.registry import entries, load
 from gpumon.detect.replica import Replica
+from gpumon.detect.tuning import ParameterError, Tuning
 from gpumon.detect.turns import Turns
 from gpumon.detect.worker_memory import Memory, limit_memory
 
@@ -43,6 +44,7 @@ class Worker:
         self._sock = sock
         self._replica = Replica()
         self._entries: tuple[Entry, ...] = ()
+        self._tuning = Tuning()
         self._detectors: dict[str, Detector] = {}
         self._turns = Turns()
         self._memory = Memory()
@@ -53,7 +55,7 @@ class Worker:
         if first is None:
             return
         message = first[0]
-        self._entries = entries(message["paths"], installed=message["installed"])
+        self._take(message)
         self._load(message["muted"])
         self._tell(kind="ready")
         while (request := receive(self._sock)) is not None:
@@ -62,6 +64,14 @@ class Worker:
             self._load(message["muted"])
             self._look(message)
 
+    def _take(self, start: dict[str, Any]) -> None:
+        """Which detectors there are, without those that the configuration disables."""
+        found = entries(start["paths"], installed=start["installed"])
+        self._tuning = Tuning(*start["tuning"])
+        for line in self._tuning.unknown(entry.key for entry in found):
+            self._tell(kind="unknown", message=line)
+        self._entries = tuple(e for e in found if e.key not in self._tuning.disabled)
+
     def _load(self, muted: Sequence[str]) -> None:
         """Load those that are neither loaded nor muted: at first all, later who gets a chance."""
         for entry in self._entries:
@@ -69,10 +79,12 @@ class Worker:
                 continue
             self._tell(kind="begin", key=entry.key, doing="load")
             try:
-                detector = load(entry)
+                detector = load(entry, self._tuning.parameters.get(entry.key))
                 declared = declaration_of(detector)
             except DetectorError as error:
-                self._tell(kind="failed", key=entry.key, message=str(error))
+                is_set = isinstance(error, ParameterError)
+                where = f"{self._tuning.parameters_origin}: " if is_set else ""
+                self._tell(kind="failed", key=entry.key, message=f"{where}{error}")
             else:
                 self._detectors[entry.key] = detector
                 self._tell(kind="loaded", key=entry.key, declaration=declared._asdict())

@@ -27,7 +27,7 @@ class History:
 
     def __init__(self, span_s: float = DEFAULT_SPAN_S, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
         self._span_s = span_s
-        self._max_bytes = max_bytes
+        self.max_bytes = max_bytes
         self._numbers = count(1)
         self._tracks: dict[str, Track] = {}
         self._newest_at = float("-inf")
@@ -77,5 +77,5 @@ class History:
             # numpy is loaded with the first row, so that one sample without a past never needs it.
             from gpumon.fleet.history_track import Track
 
-            self._tracks[block] = Track(block, self._numbers, self._max_bytes, self._span_s)
+            self._tracks[block] = Track(block, self._numbers, self.max_bytes, self._span_s)
         return self._tracks[block]

@@ -46,6 +46,11 @@ class Setting(NamedTuple):
         """Environment variable that sets it."""
         return "GPUMON_" + self.key.replace(".", "_").upper()
 
+    @property
+    def has_variable(self) -> bool:
+        """Whether its value can stand in a variable."""
+        return self.form is not Form.PARAMETERS_BY_NAME
+
     def checked(self, value: object) -> object:
         """The value in the setting's own type.
 
@@ -137,8 +142,9 @@ SETTINGS: Final = (
     Setting(
         "history.max_mib",
         Form.NUMBER,
-        256.0,
-        "Memory for the past, MiB. More of it reaches further back.",
+        1024.0,
+        "Most memory for the past, MiB. A small fleet takes far less; a large one reaches further "
+        "back with more.",
         (),
         16,
         65536,

@@ -9,7 +9,11 @@ import pytest
 
 from gpumon.cli.config import config, template
 from gpumon.cli.configuration import ConfigurationError, load, places
-from gpumon.model.settings import SETTINGS
+from gpumon.cli.options import parser
+from gpumon.cli.settled import chosen_targets, past_of, settled
+from gpumon.detect.tuning import Tuning
+from gpumon.fleet.history_plan import DEFAULT_MAX_BYTES
+from gpumon.model.settings import BY_KEY, SETTINGS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -176,3 +180,74 @@ def test_print_is_toml_with_origins_and_validate_tells_mistakes(
     path.write_text("period_s = 0\n")
     assert config(["validate"]) == 2
     assert f"{path}:1: period_s takes 0.1 to 86400, not 0" in capsys.readouterr().err
+
+
+def test_the_most_memory_is_historys_own_default() -> None:
+    assert BY_KEY["history.max_mib"].default == DEFAULT_MAX_BYTES / 2**20
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('\ntargets = ["what:ever"]\n', ":2: targets: 'what:ever' "),
+        ('[detectors]\ndisabled = ["nobody"]\n', ":2: no detector is called nobody"),
+        ("[detectors.parameters.nobody]\nx = 1\n", ":1: no detector is called nobody"),
+        (
+            "[detectors.parameters.partial_gpus_idle]\nidle = 1\n",
+            ":1: PartialGpusIdle has no parameter idle; it has idle_mem_ratio, ",
+        ),
+        (
+            '[detectors.parameters.partial_gpus_idle]\nidle_mem_ratio = "x"\n',
+            ":1: PartialGpusIdle: idle_mem_ratio takes a number",
+        ),
+    ],
+)
+def test_validate_knows_targets_detectors_and_their_parameters(
+    text: str, problem: str, tmp_path, monkeypatch, capsys
+) -> None:
+    path = tmp_path / "c.toml"
+    path.write_text(text)
+    monkeypatch.setenv("GPUMON_CONFIG", str(path))
+    assert config(["validate"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"gpumon: {path}{problem}")
+
+
+def _options(*words: str, **environ: str):
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {"HOME": "/none", "XDG_CONFIG_DIRS": "/none", **environ}.items():
+            patch.setenv(name, value)
+        options = parser().parse_args(words)
+        return options, settled(options)
+
+
+def test_flags_go_over_the_environment() -> None:
+    options, settings = _options(GPUMON_PERIOD_S="5", GPUMON_ALL_JOBS="1")
+    assert (options.period, options.all) == (5.0, True)
+    options, settings = _options("--period", "2", GPUMON_PERIOD_S="5")
+    assert options.period == settings.number("period_s") == 2.0
+    assert settings.chosen["period_s"].origin == "--period"
+
+
+def test_a_user_on_the_command_line_goes_over_everybody_of_the_configuration() -> None:
+    assert not _options("--user", "ada", GPUMON_ALL_JOBS="1")[0].all
+
+
+def test_targets_of_the_configuration_count_only_where_none_is_named() -> None:
+    _, settings = _options(GPUMON_TARGETS="demo:2x8")
+    assert [t.url for t in chosen_targets((), settings)] == ["demo:2x8"]
+    assert [t.url for t in chosen_targets(("local",), settings)] == ["local"]
+
+
+def test_what_the_settings_say_reaches_memory_and_detectors() -> None:
+    settings = load(
+        {
+            "HOME": "/none",
+            "XDG_CONFIG_DIRS": "/none",
+            "GPUMON_DETECTORS_DISABLED": "one,two",
+            "GPUMON_HISTORY_MAX_MIB": "64",
+        }
+    )
+    assert Tuning.of(settings).disabled == ("one", "two")
+    assert Tuning.of(settings).disabled_origin == "GPUMON_DETECTORS_DISABLED"
+    assert past_of(settings)().max_bytes == 64 * 2**20

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -134,3 +135,40 @@ def test_help_and_version_leave_with_0(capsys):
     assert main(["--help"]) == 0
     assert main(["--version"]) == 0
     assert "targets:" in capsys.readouterr().out
+
+
+@pytest.fixture
+def configured(tmp_path):
+    """Writes a configuration and gives the environment that reads it."""
+
+    def write(text):
+        path = tmp_path / "c.toml"
+        path.write_text(text)
+        return {**os.environ, "GPUMON_CONFIG": str(path)}
+
+    return write
+
+
+def test_targets_of_the_configuration_are_watched(configured):
+    done = run("--json", "--for", "0", env=configured('targets = ["demo:2x8"]\n'))
+    assert [target["url"] for target in json.loads(done.stdout)["targets"]] == ["demo:2x8"]
+    assert done.stderr == ""
+
+
+def test_a_wrong_configuration_is_a_line_per_mistake_and_exit_2_or_3(configured):
+    env = configured("perod_s = 3\nall_jobs = 1\n")
+    for words, status in ((["--json", "demo"], 2), (["--exit-status", "--once", "demo"], 3)):
+        done = run(*words, env=env)
+        assert (done.returncode, done.stdout) == (status, "")
+        assert [line.split(": ")[2] for line in done.stderr.splitlines()] == [
+            "perod_s is no setting; did you mean period_s?",
+            "all_jobs takes true or false, not 1",
+        ]
+
+
+def test_a_detector_that_is_disabled_is_not_run_and_a_wrong_name_is_an_error(configured):
+    env = configured('[detectors]\ndisabled = ["partial_gpus_idle", "nobody"]\n')
+    document = json.loads(run("--json", "--for", "1", "demo:2x8", env=env).stdout)
+    assert "partial_gpus_idle" not in {seen["detector"] for seen in document["coverage"]}
+    (error,) = [e for e in document["errors"] if e["where"] == "detectors"]
+    assert error["message"] == f"{env['GPUMON_CONFIG']}:2: no detector is called nobody"

@@ -8,6 +8,7 @@ import pytest
 
 from gpumon.detect.engine import DetectionEngine
 from gpumon.detect.scene import WORKING
+from gpumon.detect.tuning import Tuning
 
 LONG_S = 60.0
 """Far beyond what any of these looks takes; a test that gets near it has failed."""
@@ -267,3 +268,46 @@ def test_a_finding_is_acknowledged_muted_and_cleared_through_the_engine(
     other.restore(notes)
     scene.job("7", ("GPU-n-0", "GPU-n-1"))
     assert look(other, scene.run(100, {})).findings[0].is_acknowledged
+
+
+def tuned(plugin):
+    return plugin(
+        "tuned",
+        """
+        class Tuned(Base):
+            name = "tuned"
+            def __init__(self, limit=1.0):
+                self.limit = limit
+            def evaluate(self, view):
+                return self.claim(view, summary=f"limit {self.limit:g}")
+        """,
+    )
+
+
+def test_a_detector_gets_the_parameters_of_the_configuration(engine, plugin, scene, look):
+    path = tuned(plugin)
+    report = look(engine(path, tuning=Tuning(parameters={path: {"limit": 3}})), scene.run(30, {}))
+    assert [finding.summary for finding in report.findings] == ["limit 3"]
+
+
+def test_a_parameter_that_it_does_not_take_mutes_it_and_names_the_place(
+    engine, plugin, scene, look, states
+):
+    path = tuned(plugin)
+    tuning = Tuning(parameters={path: {"limits": 3}}, parameters_origin="/c.toml:4")
+    report = look(engine(path, tuning=tuning), scene.run(30, {}))
+    assert report.findings == ()
+    assert [error.message for error in report.errors] == [
+        "/c.toml:4: Tuned has no parameter limits; it has limit"
+    ]
+
+
+def test_a_disabled_detector_is_not_loaded_and_an_unknown_name_is_told(
+    engine, honest, plugin, scene, look, states
+):
+    path = tuned(plugin)
+    tuning = Tuning(disabled=(path, "nobody"), disabled_origin="/c.toml:2")
+    report = look(engine(path, honest, tuning=tuning), scene.run(30, {}))
+    assert {finding.detector for finding in report.findings} == {"honest"}
+    assert states(report) == {"honest": "waiting"}
+    assert [e.message for e in report.errors] == ["/c.toml:2: no detector is called nobody"]

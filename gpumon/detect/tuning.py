@@ -1,0 +1,89 @@
+"""What the configuration says of detectors: which are not run, and with which parameters."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from gpumon.detect.contract import DetectorError
+from gpumon.model.text import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from gpumon.model.settings import Parameter, Settings
+
+
+class ParameterError(DetectorError):
+    """A detector does not take what the configuration gives it; the message is one line."""
+
+
+class Tuning(NamedTuple):
+    """Choices about detectors, by the names of `gpumon detectors list`."""
+
+    disabled: tuple[str, ...] = ()
+    parameters: Mapping[str, Mapping[str, Parameter]] = {}
+    disabled_origin: str = "default"
+    """Where it was set: `FILE:LINE`, a variable or an option."""
+    parameters_origin: str = "default"
+
+    @classmethod
+    def of(cls, settings: Settings) -> Tuning:
+        """The choices that the settings hold."""
+        disabled, parameters = "detectors.disabled", "detectors.parameters"
+        return cls(
+            settings.texts(disabled),
+            settings.parameters(parameters),
+            settings.chosen[disabled].origin,
+            settings.chosen[parameters].origin,
+        )
+
+    def unknown(self, names: Iterable[str]) -> tuple[str, ...]:
+        """One line for every name of the configuration that no detector has."""
+        known = set(names)
+        lines = [
+            f"{self.disabled_origin}: no detector is called {plain(name)[:80]}"
+            for name in self.disabled
+            if name not in known
+        ]
+        lines += [
+            f"{self.parameters_origin}: no detector is called {plain(name)[:80]}"
+            for name in self.parameters
+            if name not in known
+        ]
+        return tuple(lines)
+
+
+def made(found: type, given: Mapping[str, Parameter]) -> object:
+    """An instance of a detector's class with these parameters, its own defaults for all others.
+
+    Raises:
+        ParameterError: It has no such parameter, or one of another type.
+    """
+    has_own = any("__init__" in vars(base) for base in found.__mro__[:-1])
+    has = inspect.signature(found).parameters if has_own else {}
+    values: dict[str, Any] = {}
+    for name, value in given.items():
+        if name not in has:
+            known = f"it has {', '.join(has)}" if has else "it has none"
+            raise ParameterError(f"{found.__name__} has no parameter {plain(name)[:80]}; {known}")
+        values[name] = _as(has[name].default, value, f"{found.__name__}: {name}")
+    return found(**values)
+
+
+def _as(default: object, value: Parameter, what: str) -> Parameter:
+    """The value in the type of the default; what has no default of these types takes any."""
+    if isinstance(default, bool) or isinstance(value, bool):
+        is_right, kind = isinstance(default, bool) is isinstance(value, bool), "true or false"
+        kind = kind if isinstance(default, bool) else "a number or a text"
+    elif isinstance(default, int | float):
+        is_right, kind = isinstance(value, int | float), "a number"
+    elif isinstance(default, str):
+        is_right, kind = isinstance(value, str), "a text"
+    else:
+        return value
+    if not is_right:
+        raise ParameterError(f"{what} takes {kind}")
+    if isinstance(default, float) and not isinstance(value, str):
+        return float(value)
+    return value
