@@ -88,6 +88,11 @@ class ReplayFeed:
         return self._shown[-1] if self._shown else self.span.start
 
     @property
+    def times(self) -> float:
+        """Recorded seconds per real one."""
+        return self._speed
+
+    @property
     def is_paused(self) -> bool:
         """Whether the time stands."""
         return self._is_paused

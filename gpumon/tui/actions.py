@@ -6,6 +6,8 @@ from typing import Final, Literal, NamedTuple
 
 from textual.binding import Binding
 
+from gpumon.report.instants import EXAMPLES
+
 ViewName = Literal[
     "jobs",
     "gpus",
@@ -55,6 +57,41 @@ class Action(NamedTuple):
     views: frozenset[ViewName]
     is_told_key: bool = False
     """Whether the method is told which of the keys was pressed."""
+
+
+TIME_ACTIONS: Final = (
+    Action(
+        "pause",
+        ("p", "space"),
+        "p Space",
+        "pause",
+        "Freeze the picture; sampling goes on behind it. Again to go on.",
+        EVERYWHERE,
+    ),
+    Action("step_back", ("comma",), ",", "", "One picture back, and stand there.", EVERYWHERE),
+    Action("step_on", ("full_stop",), ".", "", "One picture on, and stand there.", EVERYWHERE),
+    Action("minute_back", ("left_curly_bracket",), "{", "", "One minute back.", EVERYWHERE),
+    Action("minute_on", ("right_curly_bracket",), "}", "", "One minute on.", EVERYWHERE),
+    Action(
+        "time",
+        ("T",),
+        "T",
+        "time",
+        f"Go to a time: {EXAMPLES}.",
+        EVERYWHERE,
+    ),
+    Action(
+        "live",
+        ("L",),
+        "L",
+        "",
+        "Live again; of a recording, to its end.",
+        EVERYWHERE,
+    ),
+    Action("faster", ("plus", "equals_sign"), "+", "", "Play a recording faster.", EVERYWHERE),
+    Action("slower", ("minus",), "-", "", "Play a recording slower.", EVERYWHERE),
+)
+"""Which instant is shown: the same keys for what is live, its past, and recordings."""
 
 
 ACTIONS: Final = (
@@ -149,14 +186,7 @@ ACTIONS: Final = (
         "Targets, and everything that could not be read, with the way out.",
         MAIN,
     ),
-    Action(
-        "pause",
-        ("p",),
-        "p",
-        "pause",
-        "Freeze the picture; sampling goes on behind it. Again to go on.",
-        EVERYWHERE,
-    ),
+    *TIME_ACTIONS,
     Action("refresh", ("r", "ctrl+l"), "r", "", "Draw the newest picture afresh.", EVERYWHERE),
     Action("theme", ("t",), "t", "", "Switch between the dark and the light theme.", EVERYWHERE),
     Action("down", ("j", "down"), "j ↓", "", "Down one line.", EVERYWHERE),
@@ -210,6 +240,7 @@ _FOOTER: Final = (
     "findings",
     "sort",
     "pause",
+    "time",
     "errors",
 )
 """The footer's order: a narrow terminal cuts it at the right."""

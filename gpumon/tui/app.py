@@ -14,10 +14,12 @@ from textual.message import Message
 
 from gpumon.report.columns import fit
 from gpumon.report.digest import Digest
+from gpumon.sources.source import Wish
 from gpumon.tui.screens.jobs import JobsView
 from gpumon.tui.screens.view import View
 from gpumon.tui.status import Mood
 from gpumon.tui.theme import DARK, FALLBACKS, THEMES, Look
+from gpumon.tui.travel import Player, travel_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,14 +27,17 @@ if TYPE_CHECKING:
     from textual.screen import Screen
 
     from gpumon.model.tick import Tick
-    from gpumon.sources.source import Wish
     from gpumon.tui.actions import ViewName
+    from gpumon.tui.travel import Travel
 
 SILENT_PERIODS: Final = 3.0
 """Periods without a tick after which the status line says so."""
 
 SILENT_GRACE_S: Final = 2.0
 """Seconds on top, so that one slow sweep is no alarm."""
+
+FILLING_S: Final = 0.5
+"""While a feed still fills in its past, pictures are drawn this far apart, seconds."""
 
 FOOTPRINT_PERIOD_S: Final = 3.0
 """How often gpumon's own cost is measured: a mean over seconds says more than a spike."""
@@ -96,7 +101,11 @@ class GpumonApp(App[int]):
         self._feed = feed
         self._monotonic = monotonic
         self._has_colour = has_colour
+        self.travel = travel_of(feed)
+        self._zoom = Wish()
+        """What the view on top wants to see closer."""
         self._newest: Tick | None = None
+        self._drawn_at = -FILLING_S
         self._heard_at = monotonic()
         self._period_s = 1.0
         for theme in THEMES:
@@ -136,6 +145,7 @@ class GpumonApp(App[int]):
 
     def take(self, tick: Tick) -> None:
         """Accept a tick from any thread."""
+        self.travel.take(tick)
         try:
             self.post_message(TickReady(tick))
         except RuntimeError:
@@ -148,11 +158,18 @@ class GpumonApp(App[int]):
         self._newest = message.tick
         self._heard_at = self._monotonic()
         self._period_s = message.tick.period_s
-        self.mood = self.mood._replace(silent_s=None)
-        if self.mood.is_paused:
-            return
+        progress = getattr(self._feed, "progress", None)
+        self.mood = self.mood._replace(silent_s=None, progress_ratio=progress)
         if is_first:
             self._choose_first_view(message.tick)
+        is_held = self.travel.shown(message.tick) is not message.tick
+        if is_held:
+            self.mood = self.mood._replace(place=self.travel.place())
+            if isinstance(self.screen, View):
+                self.screen.draw_frame()
+            return
+        if progress is not None and self._heard_at - self._drawn_at < FILLING_S:
+            return
         self.show_newest()
 
     def _choose_first_view(self, tick: Tick) -> None:
@@ -162,9 +179,13 @@ class GpumonApp(App[int]):
             self.go("gpus")
 
     def show_newest(self) -> None:
-        """Hand the newest tick to the view on top."""
-        if self._newest is not None and not self.mood.is_paused:
-            self.digest = Digest(self._newest)
+        """Hand the newest tick, or the one that is held, to the view on top."""
+        self.mood = self.mood._replace(place=self.travel.place())
+        if self._newest is not None:
+            shown = self.travel.shown(self._newest)
+            if self.digest is None or self.digest.tick is not shown:
+                self.digest = Digest(shown)
+            self._drawn_at = self._heard_at
         self._show()
 
     def _show(self) -> None:
@@ -172,8 +193,8 @@ class GpumonApp(App[int]):
             self.screen.show(self.digest)
 
     def check_silence(self) -> None:
-        """Say so when ticks stop coming."""
-        if self._newest is None:
+        """Say so when ticks stop coming; those of a recording come as its time passes."""
+        if self._newest is None or isinstance(self._feed, Player):
             return
         silent_s = self._monotonic() - self._heard_at
         limit_s = self._period_s * SILENT_PERIODS + SILENT_GRACE_S
@@ -196,12 +217,20 @@ class GpumonApp(App[int]):
     # What views ask for
 
     def wish(self, wish: Wish) -> None:
-        """Pass a wish on to the feed."""
+        """Pass a wish on to the feed; a closer look waits while the past is looked at."""
+        if wish.is_about_zoom:
+            self._zoom = wish
+            if not self.travel.is_live:
+                return
         self._feed.wish(wish)
 
-    def toggle_pause(self) -> None:
-        """Freeze the picture, or go on with the newest tick."""
-        self.mood = self.mood._replace(is_paused=not self.mood.is_paused)
+    def move_time(self, move: Callable[[Travel], object]) -> None:
+        """Show another instant, or stand, or go on."""
+        was_live = self.travel.is_live
+        move(self.travel)
+        is_live = self.travel.is_live
+        if was_live != is_live and self._zoom.zoom_nodes:
+            self._feed.wish(self._zoom if is_live else Wish())
         self.show_newest()
 
     def next_theme(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.report import units
@@ -9,15 +10,23 @@ from gpumon.report.columns import Cell, Line, Tone, fit, safe, text_width
 
 if TYPE_CHECKING:
     from gpumon.model.tick import Tick
+    from gpumon.tui.travel import Place
 
 QUEUE_OLD_S: Final = 90.0
 """Queue data older than this is called old: three times the period of the job listing."""
 
 
+POSITION_WIDTH: Final = 12
+"""Cells in which the place between the oldest and the newest picture is marked."""
+
+
 class Mood(NamedTuple):
     """What the application adds to what a tick says."""
 
-    is_paused: bool = False
+    place: Place | None = None
+    """Where in time the picture stands; None: it is live."""
+    progress_ratio: float | None = None
+    """How much of the past the feed has filled in; None: all of it."""
     silent_s: float | None = None
     """Seconds without a new tick, once that is longer than it should be."""
     own_cpu_ratio: float | None = None
@@ -48,10 +57,10 @@ def status_line(tick: Tick | None, mood: Mood, width: int) -> Line:
     if tick is None:
         return (Cell(" waiting for the first sample", Tone.DIM),)
     parts: list[Cell] = []
-    if mood.is_paused:
-        parts.append(
-            Cell(f"PAUSED at {units.clock_time(tick.at, with_seconds=True)} (p goes on)", Tone.WARN)
-        )
+    if mood.place is not None:
+        parts += _place_parts(tick, mood.place)
+    if mood.progress_ratio is not None:
+        parts.append(Cell(f"filling in the past: {mood.progress_ratio * 100:.0f} %", Tone.INFO))
     if mood.silent_s is not None:
         parts.append(Cell(f"no new sample for {units.short_duration(mood.silent_s)}", Tone.BAD))
     parts += _target_parts(tick)
@@ -70,6 +79,35 @@ def status_line(tick: Tick | None, mood: Mood, width: int) -> Line:
         cost = f"gpumon {units.percent(mood.own_cpu_ratio)} % CPU"
         parts.append(Cell(f"{cost} {mood.own_rss_bytes / 2**20:.0f} MiB", Tone.DIM))
     return join_fitting(parts, width)
+
+
+def _place_parts(tick: Tick, place: Place) -> list[Cell]:
+    """Which instant is shown, how long ago, and where between the ends of what is known."""
+    at = place.at
+    is_live_feed = place.speed is None
+    day = "" if is_live_feed else time.strftime("%Y-%m-%d ", time.localtime(at))
+    words = f"{day}{units.clock_time(at, with_seconds=True)}"
+    if place.is_seeking:
+        words = f"… {words}"
+    elif is_live_feed:
+        ago_s = place.end - tick.at
+        words = f"PAUSED {words}" + (f" (−{units.short_duration(ago_s)})" if ago_s >= 1 else "")
+    else:
+        words = f"PAUSED {words}" if place.is_paused else f"REPLAY x{place.speed:g} {words}"
+    tone = Tone.WARN if place.is_paused or place.is_seeking else Tone.INFO
+    parts = [Cell(words, tone)]
+    if place.end > place.start:
+        parts.append(Cell(position_bar(place), tone))
+    if is_live_feed:
+        parts.append(Cell("L live", Tone.INFO))
+    return parts
+
+
+def position_bar(place: Place, width: int = POSITION_WIDTH) -> str:
+    """Where an instant lies between the oldest and the newest: `├────●──┤`."""
+    share = (place.at - place.start) / (place.end - place.start)
+    mark = max(0, min(width - 1, round(share * (width - 1))))
+    return "├" + "─" * mark + "●" + "─" * (width - 1 - mark) + "┤"
 
 
 def _target_parts(tick: Tick) -> list[Cell]:

@@ -230,7 +230,7 @@ async def test_pages_open_and_close(stage, name, words):
 async def test_pause_freezes_the_picture_and_says_so(stage, key):
     async with stage(fleet()) as s:
         await s.press(key)
-        assert "PAUSED at" in s.lines[-2]
+        assert "PAUSED " in s.lines[-2]
         await s.give(tick())
         assert "4711" in s.text
         await s.press("enter", "escape", "tab", "1")

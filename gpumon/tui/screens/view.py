@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, ClassVar, cast
-
-from textual.screen import Screen
+from typing import TYPE_CHECKING, ClassVar
 
 from gpumon.report.columns import Cell, Tone, fit
 from gpumon.tui import palette
 from gpumon.tui.actions import ROOTS, footer_of
+from gpumon.tui.screens.time_screen import TimeScreen
 from gpumon.tui.status import crumb_line, join_fitting, status_line
 from gpumon.tui.widgets.lines import KeyBar, Lines
 
@@ -24,11 +23,10 @@ if TYPE_CHECKING:
     from gpumon.report.digest import Digest
     from gpumon.report.groups import ScopeKind
     from gpumon.tui.actions import Action, ViewName
-    from gpumon.tui.app import GpumonApp
     from gpumon.tui.widgets.prompt import Prompt
 
 
-class View(Screen[None]):
+class View(TimeScreen):
     """A full screen: crumbs, a body, status and keys."""
 
     view: ClassVar[ViewName]
@@ -36,15 +34,9 @@ class View(Screen[None]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.digest: Digest | None = None
         self.crumbs = Lines(is_bar=True)
         self.status = Lines(is_bar=True)
         self._prompt: Prompt | None = None
-
-    @property
-    def gpumon(self) -> GpumonApp:
-        """The application."""
-        return cast("GpumonApp", self.app)
 
     # To be given by each view
 
@@ -130,13 +122,13 @@ class View(Screen[None]):
 
     def _command_line(self, width: int) -> Line | None:
         """In place of the status while a command is typed: its completions, or what is wrong."""
-        from gpumon.tui.widgets.prompt import CommandPrompt
+        from gpumon.tui.widgets.prompt import CommandPrompt, TimePrompt
 
         prompt = self._prompt
+        if isinstance(prompt, CommandPrompt | TimePrompt) and prompt.trouble:
+            return (Cell(fit(f" ✗ {prompt.trouble}", width), Tone.BAD),)
         if not isinstance(prompt, CommandPrompt):
             return None
-        if prompt.trouble:
-            return (Cell(fit(f" ✗ {prompt.trouble}", width), Tone.BAD),)
         found = palette.completions(prompt.value, self.digest)
         return join_fitting([Cell(text, Tone.INFO) for text in found], width, "  ")
 
@@ -153,10 +145,6 @@ class View(Screen[None]):
     def action_quit(self) -> None:
         """Leave at once."""
         self.app.exit(0)
-
-    def action_pause(self) -> None:
-        """Freeze the picture, or let it go on."""
-        self.gpumon.toggle_pause()
 
     def action_refresh(self) -> None:
         """Draw everything afresh."""
@@ -207,29 +195,28 @@ class View(Screen[None]):
         """Ask for a text to look for."""
         from gpumon.tui.widgets.prompt import Prompt
 
-        if self._prompt is not None:
-            return
-        prompt = Prompt(self.needle(), "text to look for: Enter keeps it, Esc drops it")
-        await self._ask(prompt)
+        await self.ask(Prompt(self.needle(), "text to look for: Enter keeps it, Esc drops it"))
 
     async def action_command(self) -> None:
         """Ask where to go."""
         from gpumon.tui.widgets.prompt import CommandPrompt
 
-        if self._prompt is None:
-            await self._ask(CommandPrompt())
-            self.draw_frame()
+        await self.ask(CommandPrompt())
 
-    async def _ask(self, prompt: Prompt) -> None:
+    async def ask(self, prompt: Prompt) -> None:
+        """Open a prompt unless one is open."""
+        if self._prompt is not None:
+            return
         self._prompt = prompt
         await self.mount(prompt, before=self.status)
         prompt.focus()
+        self.draw_frame()
 
     def on_input_changed(self, event: Prompt.Changed) -> None:
         """Filter, or show how a command goes on, while the user types."""
-        from gpumon.tui.widgets.prompt import CommandPrompt
+        from gpumon.tui.widgets.prompt import CommandPrompt, TimePrompt
 
-        if isinstance(event.input, CommandPrompt):
+        if isinstance(event.input, CommandPrompt | TimePrompt):
             event.input.trouble = ""
         else:
             self.apply_needle(event.value)
@@ -243,7 +230,7 @@ class View(Screen[None]):
 
     async def on_prompt_left(self, message: Prompt.Left) -> None:
         """Close the prompt, and go where a command leads; one that leads nowhere stays."""
-        from gpumon.tui.widgets.prompt import CommandPrompt
+        from gpumon.tui.widgets.prompt import CommandPrompt, TimePrompt
 
         prompt = self._prompt
         if prompt is None:
@@ -257,6 +244,10 @@ class View(Screen[None]):
                     prompt.trouble = str(error)
                     self.draw_frame()
                     return
+        elif isinstance(prompt, TimePrompt):
+            if not message.is_dropped and not self.goes_to_time(prompt):
+                self.draw_frame()
+                return
         elif message.is_dropped:
             self.apply_needle("")
         self._prompt = None

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.message import Message
 from textual.widgets import Input
 
+from gpumon.report.instants import EXAMPLES
+
 if TYPE_CHECKING:
     from textual.binding import BindingType
 
@@ -56,3 +58,12 @@ class CommandPrompt(Prompt):
     def action_complete(self) -> None:
         """Ask for the rest."""
         self.post_message(self.CompletionWanted())
+
+
+class TimePrompt(Prompt):
+    """Takes a time: Enter goes there, Esc leaves all as it is."""
+
+    def __init__(self) -> None:
+        super().__init__("", f"time: {EXAMPLES}; Enter goes there, Esc leaves")
+        self.trouble = ""
+        """Why the last text was no time."""

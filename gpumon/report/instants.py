@@ -1,0 +1,46 @@
+"""Instants as people type them: a time of day, a date and time, so long before or after."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+from typing import Final
+
+EXAMPLES: Final = "10:35, -10m, +30s, 2026-11-20T10:35"
+
+_SHIFT: Final = re.compile(r"([+-])\s*(\d{1,9}(?:\.\d{1,3})?)\s*([smhd]?)\Z")
+_SECONDS: Final = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_CLOCK: Final = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?\Z")
+
+
+def instant_of(text: str, shown: float, newest: float) -> float:
+    """Unix time that a text means; times without a zone are this machine's own.
+
+    Args:
+        text: A time of day is the latest one up to `newest`; `-10m` counts from `shown`.
+        shown: Unix time of what is on screen.
+        newest: Unix time of the newest picture.
+
+    Raises:
+        ValueError: It means none; the message gives examples.
+    """
+    text = text.strip()
+    if shift := _SHIFT.match(text):
+        sign = -1.0 if shift[1] == "-" else 1.0
+        return shown + sign * float(shift[2]) * _SECONDS[shift[3]]
+    try:
+        if clock := _CLOCK.match(text):
+            return _latest(int(clock[1]), int(clock[2]), int(clock[3] or 0), newest)
+        return datetime.fromisoformat(text).timestamp()
+    except (ValueError, OverflowError, OSError):
+        message = f"“{text}” is no time; write {EXAMPLES}"
+        raise ValueError(message) from None
+
+
+def _latest(hour: int, minute: int, second: int, newest: float) -> float:
+    """The last moment up to `newest` at which local clocks showed this."""
+    day = datetime.fromtimestamp(newest).astimezone().replace(tzinfo=None)
+    found = day.replace(hour=hour, minute=minute, second=second, microsecond=0)
+    if found.timestamp() > newest:
+        found -= timedelta(days=1)
+    return found.timestamp()

@@ -1,0 +1,86 @@
+"""The time keys, which every view has: pause, steps, jumps, a typed time, live again."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Final, cast
+
+from textual.screen import Screen
+
+if TYPE_CHECKING:
+    from gpumon.report.digest import Digest
+    from gpumon.tui.app import GpumonApp
+    from gpumon.tui.widgets.prompt import Prompt, TimePrompt
+
+MINUTE_S: Final = 60.0
+
+
+class TimeScreen(Screen[None]):
+    """A screen whose picture is of an instant that the user chooses."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.digest: Digest | None = None
+
+    @property
+    def gpumon(self) -> GpumonApp:
+        """The application."""
+        return cast("GpumonApp", self.app)
+
+    @abstractmethod
+    async def ask(self, prompt: Prompt) -> None:
+        """Open a prompt unless one is open."""
+
+    def action_pause(self) -> None:
+        """Freeze the picture, or let it go on."""
+        self.gpumon.move_time(lambda travel: travel.toggle_pause())
+
+    def action_step_back(self) -> None:
+        """The picture before."""
+        self.gpumon.move_time(lambda travel: travel.step(-1))
+
+    def action_step_on(self) -> None:
+        """The picture after."""
+        self.gpumon.move_time(lambda travel: travel.step(1))
+
+    def action_minute_back(self) -> None:
+        """A minute earlier."""
+        self.gpumon.move_time(lambda travel: travel.shift(-MINUTE_S))
+
+    def action_minute_on(self) -> None:
+        """A minute later."""
+        self.gpumon.move_time(lambda travel: travel.shift(MINUTE_S))
+
+    def action_live(self) -> None:
+        """The newest again."""
+        self.gpumon.move_time(lambda travel: travel.go_live())
+
+    def action_faster(self) -> None:
+        """Play a recording faster."""
+        self.gpumon.move_time(lambda travel: travel.change_speed(1))
+
+    def action_slower(self) -> None:
+        """Play a recording slower."""
+        self.gpumon.move_time(lambda travel: travel.change_speed(-1))
+
+    async def action_time(self) -> None:
+        """Ask for a time."""
+        from gpumon.tui.widgets.prompt import TimePrompt
+
+        await self.ask(TimePrompt())
+
+    def goes_to_time(self, prompt: TimePrompt) -> bool:
+        """Go to the time that was typed; False: it is none, and the prompt says so."""
+        from gpumon.report.instants import instant_of
+
+        if self.digest is None:
+            return True
+        shown = self.digest.tick.at
+        place = self.gpumon.travel.place()
+        try:
+            at = instant_of(prompt.value, shown, place.end if place else shown)
+        except ValueError as error:
+            prompt.trouble = str(error)
+            return False
+        self.gpumon.move_time(lambda travel: travel.go(at))
+        return True

@@ -1,0 +1,224 @@
+"""Every view can be paused, stepped, scrubbed and made live again, live and in a recording."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+
+from gpumon.sources.source import Wish
+from gpumon.tui.app import GpumonApp
+from gpumon.tui.screens.gpu import GpuScreen
+from tests.ticks import AT, Past, fleet
+from tests.tui.conftest import HandFeed, Stage
+
+
+def at_second(second: float):
+    """The fleet so many seconds on, with a job named after the second."""
+    made = fleet()
+    first, *rest = made.jobs
+    named = first._replace(job=first.job._replace(name=f"at-{second:.0f}"))
+    return made._replace(at=AT + second, jobs=(named, *rest), number=int(second) + 1)
+
+
+async def given(s: Stage, *seconds: float) -> None:
+    for second in seconds:
+        await s.give(at_second(second))
+
+
+async def test_a_step_back_and_on_shows_the_neighbouring_pictures(stage):
+    async with stage(size=(120, 24)) as s:
+        await given(s, 0, 1, 2, 3)
+        await s.press("comma")
+        assert "at-2" in s.text
+        assert "PAUSED " in s.lines[-2]
+        await s.press("comma", "comma")
+        assert "at-0" in s.text
+        await s.press("comma")
+        assert "at-0" in s.text
+        await s.press("full_stop")
+        assert "at-1" in s.text
+
+
+async def test_the_picture_stands_while_sampling_goes_on_and_one_key_is_live_again(stage):
+    async with stage(size=(120, 24)) as s:
+        await given(s, 0, 1, 2)
+        await s.press("comma")
+        await given(s, 3, 243)
+        assert "at-1" in s.text
+        assert "(−4m)" in s.lines[-2]
+        assert "●" in s.lines[-2]
+        await s.press("L")
+        assert "at-243" in s.text
+        assert "PAUSED" not in s.text
+        await given(s, 244)
+        assert "at-244" in s.text
+
+
+@pytest.mark.parametrize("key", ["p", "space"])
+async def test_pause_holds_and_lets_go(stage, key):
+    async with stage(size=(120, 24)) as s:
+        await given(s, 0, 1)
+        await s.press(key)
+        await given(s, 2)
+        assert "at-1" in s.text
+        await s.press(key)
+        assert "at-2" in s.text
+
+
+async def test_a_minute_back_and_on(stage):
+    async with stage(size=(120, 24)) as s:
+        await given(s, 0, 30, 60, 90, 120)
+        await s.press("left_curly_bracket")
+        assert "at-60" in s.text
+        await s.press("left_curly_bracket", "left_curly_bracket")
+        assert "at-0" in s.text
+        await s.press("right_curly_bracket")
+        assert "at-60" in s.text
+
+
+async def test_a_typed_time_leads_there_and_nonsense_is_told(stage):
+    async with stage(size=(120, 24)) as s:
+        await given(s, 0, 30, 60)
+        await s.press("T", *"soon", "enter")
+        assert "“soon” is no time" in s.lines[-2]
+        await s.press(*["backspace"] * 4, *"-25s", "enter")
+        assert "at-30" in s.text
+        assert "PAUSED" in s.lines[-2]
+        await s.press("T", "escape")
+        assert "at-30" in s.text
+
+
+async def test_every_view_shows_the_instant_and_views_keep_it(stage):
+    async with stage(size=(120, 24)) as s:
+        await given(s, 0, 1)
+        await s.press("comma", "tab")
+        assert "PAUSED" in s.lines[-2]
+        await s.press("1")
+        assert "at-0" in s.text
+
+
+async def test_what_is_stale_is_judged_at_the_shown_instant(stage):
+    async with stage(size=(120, 24)) as s:
+        await given(s, 0, 600)
+        s.now[0] += 1
+        await s.press("comma")
+        assert "stale 42s" in s.line_with("4702")
+
+
+async def test_curves_of_a_shown_instant_end_there(stage):
+    """The past is read with the newest reader, up to the picture's own time."""
+    first, later = at_second(0), at_second(100)
+    asked: list[float] = []
+
+    class Asked(Past):
+        def window(self, uuid, key, start, end, block="gpu"):
+            asked.append(end)
+            return [end - 1, end], [0.1, 0.2]
+
+    async with stage(size=(120, 40)) as s:
+        await s.give(first._replace(history=Asked(first.gpus)))
+        await s.give(later._replace(history=Asked(later.gpus)))
+        await s.press("enter", "enter")
+        assert isinstance(s.app.screen, GpuScreen)
+        asked.clear()
+        await s.press("comma")
+        assert set(asked) == {AT}
+
+
+async def test_no_closer_look_is_asked_for_while_the_past_is_looked_at(stage):
+    async with stage(size=(120, 24)) as s:
+        await given(s, 0, 1)
+        await s.press("comma", "enter")
+        assert not [wish for wish in s.feed.wishes if wish.zoom_nodes]
+        await s.press("L")
+        assert s.feed.wishes[-1].zoom_nodes
+        await s.press("comma")
+        assert s.feed.wishes[-1] == Wish()
+
+
+class Stretch(NamedTuple):
+    start: float
+    end: float
+
+
+class TapeFeed(HandFeed):
+    """A recording of a hundred seconds that plays when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.span = Stretch(AT, AT + 100)
+        self.now = AT
+        self.times = 1.0
+        self.is_paused = False
+        self.told: list[object] = []
+
+    def pause(self, is_paused: bool = True) -> None:
+        self.is_paused = is_paused
+
+    def speed(self, times: float) -> float:
+        self.times = times
+        return times
+
+    def seek(self, at: float) -> None:
+        self.told.append(("seek", at - AT))
+        self._show(at)
+
+    def step(self, pictures: int) -> None:
+        self.is_paused = True
+        self._show(self.now + pictures)
+
+    def _show(self, at: float) -> None:
+        self.now = at
+        self.on_tick(at_second(at - AT))
+
+
+@pytest.fixture
+async def replayed():
+    feed = TapeFeed()
+    app = GpumonApp(feed, monotonic=lambda: 0.0)
+    async with app.run_test(size=(120, 24)) as pilot:
+        await pilot.pause()
+        made = Stage(app, feed, pilot, [0.0])
+        await made.give(at_second(0))
+        yield made
+
+
+async def settled(s: Stage, *keys: str) -> None:
+    await s.press(*keys)
+    s.app.travel.rest()
+    await s.pilot.pause()
+
+
+async def test_a_recording_has_the_same_keys(replayed):
+    s = replayed
+    assert "REPLAY x1 " in s.lines[-2]
+    await settled(s, "full_stop")
+    assert "at-1" in s.text
+    assert "PAUSED" in s.lines[-2]
+    await settled(s, "right_curly_bracket")
+    assert "at-61" in s.text
+    await settled(s, "T", *"-21s", "enter")
+    assert "at-40" in s.text
+    await settled(s, "comma")
+    assert "at-39" in s.text
+    await settled(s, "space")
+    assert "REPLAY" in s.lines[-2]
+    await settled(s, "L")
+    assert "at-100" in s.text
+    assert s.feed.told == [("seek", 61.0), ("seek", 40.0), ("seek", 100.0)]
+
+
+async def test_the_speed_of_a_recording_has_its_keys(replayed):
+    s = replayed
+    await settled(s, "plus", "plus")
+    assert "REPLAY x4 " in s.lines[-2]
+    await settled(s, "minus")
+    assert "REPLAY x2 " in s.lines[-2]
+
+
+async def test_a_recording_that_stands_is_not_called_silent(replayed):
+    s = replayed
+    await settled(s, "p")
+    s.app.check_silence()
+    assert "no new sample" not in s.text
