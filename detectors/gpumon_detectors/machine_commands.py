@@ -20,11 +20,14 @@ _UUID: Final = re.compile(r"(?:GPU|MIG)-[0-9A-Za-z-]{1,64}")
 _REASON: Final = re.compile(r"[0-9A-Za-z .,:/-]{1,100}")
 
 
-def ask_gpu(view: View, gpu: GpuFacts, sections: str) -> Iterator[str]:
-    """How to print sections of `nvidia-smi -q` of a GPU: within its job where it has one."""
+def ask_gpu(view: View, gpu: GpuFacts, question: str) -> Iterator[str]:
+    """How to ask nvidia-smi about a GPU, within its job where it has one.
+
+    `question` is text of ours: options of nvidia-smi.
+    """
     if not _UUID.fullmatch(gpu.uuid):
         return
-    command = f"nvidia-smi -q -i {gpu.uuid} -d {sections}"
+    command = f"nvidia-smi -i {gpu.uuid} {question}"
     if not is_host_name(gpu.node):
         yield f"Look closer, on its node: {command}"
         return

@@ -30,6 +30,10 @@ _LOADED: Final = 0.1
 _SETTLE_S: Final = 15.0
 """A link that wakes up is read again after 5 s at most; three readings are on the safe side."""
 
+_QUESTION: Final = (
+    "--query-gpu=pcie.link.gen.current,pcie.link.gen.max,pcie.link.width.current,"
+    "pcie.link.width.max --format=csv"
+)
 _LINK: Final = ("pcie_gen", "pcie_width", "pcie_gen_max", "pcie_width_max")
 _REPLAYS: Final = "pcie_replay_count"
 _RATES: Final = ("pcie_rx_bytes_per_s", "pcie_tx_bytes_per_s")
@@ -147,7 +151,7 @@ class PcieDegraded(Detector):
             evidence=tuple(_evidence(case, length_s)),
             advice=(
                 "Reseat the board or its riser and cable, then look again under load.",
-                *commands.ask_gpu(view, gpu, "PCIE"),
+                *commands.ask_gpu(view, gpu, _QUESTION),
                 *commands.leave_out(gpu.node),
                 *commands.drain(gpu.node, reason),
             ),

@@ -189,6 +189,6 @@ def _advice(view: View, gpu: GpuFacts, words: str) -> Iterator[str]:
         yield "Check fans, air flow or coolant of the node, and the temperature of its inlet."
     else:
         yield "Compare power limit and clock settings with those of the other GPUs of the node."
-    yield from commands.ask_gpu(view, gpu, "PERFORMANCE,CLOCK,TEMPERATURE,POWER")
+    yield from commands.ask_gpu(view, gpu, "-q -d PERFORMANCE,CLOCK,TEMPERATURE,POWER")
     yield from commands.leave_out(gpu.node)
     yield from commands.drain(gpu.node, "GPU throttled, see nvidia-smi -q -d PERFORMANCE")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from gpumon.detect.facts import GpuFacts, NodeFacts
 from gpumon.detect.rows import FACT_KEYS, NO_ROWS, Rows, print_of, rows_from, rows_of
 from gpumon.model.cluster import SlurmNode
 from gpumon.model.frame import EMPTY_BLOCK, SourceError
+from gpumon.model.missing import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from gpumon.model.cluster import Gpu, Node
     from gpumon.model.frame import Block
     from gpumon.model.tick import Tick
+
+_ALWAYS_TOLD: Final = "temp_c"
+"""Every GPU has a temperature: why it is missing tells how the GPU is."""
 
 
 class FactSender:
@@ -97,7 +101,7 @@ class FactBook:
         gone: Sequence[str],
         event_at: Mapping[str, float],
     ) -> None:
-        has_telemetry, silent_since, errors, slurm, uuids, stale = head
+        has_telemetry, silent_since, errors, slurm, uuids, stale, lost = head
         known = self.nodes.get(name)
         kept = {k: v for k, v in known.blocks.items() if k not in gone} if known else {}
         kept.update({kind: rows_from(rows) for kind, rows in blocks.items()})
@@ -118,9 +122,9 @@ class FactBook:
         if known:
             self._forget_gpus(known)
         self.nodes[name] = node
-        self._gpus_of(node, frozenset(stale))
+        self._gpus_of(node, frozenset(stale), frozenset(lost))
 
-    def _gpus_of(self, node: NodeFacts, stale: frozenset[str]) -> None:
+    def _gpus_of(self, node: NodeFacts, stale: frozenset[str], lost: frozenset[str]) -> None:
         rows = node.block("gpu")
         places = {uuid: row for row, uuid in enumerate(rows.keys)}
         for uuid in node.gpu_uuids:
@@ -134,6 +138,7 @@ class FactBook:
                 rows,
                 row,
                 uuid in stale,
+                uuid in lost,
             )
 
     def _forget_gpus(self, node: NodeFacts) -> None:
@@ -160,6 +165,7 @@ def _head(node: Node | None, slurm: SlurmNode | None, gpus: Sequence[Gpu]) -> tu
         slurm,
         tuple(gpu.uuid for gpu in gpus),
         tuple(gpu.uuid for gpu in gpus if gpu.is_stale),
+        tuple(gpu.uuid for gpu in gpus if gpu.reason(_ALWAYS_TOLD) is Reason.LOST),
     )
 
 

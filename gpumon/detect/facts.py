@@ -32,6 +32,8 @@ class GpuFacts(NamedTuple):
     row: int = 0
     is_stale: bool = False
     """Whether nothing was heard of it for so long that its values are not the present."""
+    is_lost: bool = False
+    """Whether the driver lists it and says that it fell off the bus: it tells nothing more."""
 
     def value(self, key: str) -> Value:
         """Newest value of an id, a mask, an error counter or a constant; None where missing.

@@ -216,6 +216,10 @@ class Scene:
         """Have a node's source report errors; none: what was wrong is over."""
         self._nodes[node].errors = tuple(SourceError(node, message) for message in messages)
 
+    def fall(self, uuid: str) -> None:
+        """Have a GPU fall off the bus: the driver lists it, and it tells nothing more."""
+        self._nodes[_node_of(uuid)].fallen.add(uuid)
+
     def lose(self, uuid: str) -> None:
         """Have a GPU vanish from what its node reports."""
         self._nodes[_node_of(uuid)].lose(uuid)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from gpumon.model.cluster import Gpu, Node, SlurmNode
 from gpumon.model.fields import CATALOGUE, LABELS
 from gpumon.model.frame import Block, SourceError, column_for
+from gpumon.model.missing import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -94,6 +95,7 @@ class Machine:
         self.slurm = SlurmNode(name, name, name, "mixed", gpu_count)
         self.errors: tuple[SourceError, ...] = ()
         self.silent_since: float | None = None
+        self.fallen: set[str] = set()
         for index, uuid in enumerate(self.uuids):
             self.sheets["gpu"].set(uuid, at, {"index": index, "name": product})
         self.sheets["node"].set(name, at, {"boot_id": f"boot-{name}"})
@@ -111,6 +113,8 @@ class Machine:
         is_stale = at - heard_at > STALE_PERIODS * period_s
         blocks = {name: sheet.block(heard_at) for name, sheet in self.sheets.items()}
         blocks = {name: block for name, block in blocks.items() if block.keys}
+        if self.fallen:
+            blocks["gpu"] = _without(blocks["gpu"], self.fallen)
         gpus = {}
         for row, uuid in enumerate(self.uuids):
             gpus[uuid] = Gpu(
@@ -135,3 +139,15 @@ class Machine:
             blocks,
         )
         return node, gpus
+
+
+def _without(block: Block, fallen: set[str]) -> Block:
+    """The block as the driver tells it when some of its GPUs fell off the bus."""
+    rows = [row for row, key in enumerate(block.keys) if key in fallen]
+    columns = dict(block.columns)
+    for field, column in block.columns.items():
+        if field != "index":
+            told = [None if row in rows else block.value(field, row) for row in range(len(column))]
+            columns[field] = column_for(CATALOGUE[field].kind.is_integer, told)
+    missing = {(field, row): Reason.LOST for field in columns for row in rows if field != "index"}
+    return block._replace(columns=columns, missing={**block.missing, **missing})

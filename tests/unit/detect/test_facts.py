@@ -57,6 +57,19 @@ def test_what_does_not_change_is_told_once(scene):
     assert [(name, list(blocks)) for name, _, blocks, _, _ in changed["nodes"]] == [("n2", ["gpu"])]
 
 
+def test_a_gpu_that_fell_off_the_bus_is_told(scene):
+    sender, book = FactSender(), FactBook()
+    scene.gpu("GPU-n1-0", recovery_action=2)
+    told(sender, book, scene.run(10, {}))
+    assert not any(gpu.is_lost for gpu in book.gpus.values())
+    scene.fall("GPU-n1-0")
+    told(sender, book, scene.run(10, {}))
+    assert [uuid for uuid, gpu in book.gpus.items() if gpu.is_lost] == ["GPU-n1-0"]
+    assert book.gpus["GPU-n1-0"].nvml_index == 0
+    assert book.gpus["GPU-n1-0"].value("recovery_action") is None
+    assert book.gpus == dict(scene.view().gpus)
+
+
 def test_a_lost_gpu_and_a_silent_node_are_told(scene):
     sender, book = FactSender(), FactBook()
     told(sender, book, scene.run(10, {}))
