@@ -69,6 +69,19 @@ class Column(NamedTuple, Generic[Row]):
     """Cells it may grow to where there is room; 0: it does not grow."""
     is_descending: bool = False
     """Whether the first sort shows the largest first."""
+    unit: str | None = None
+    """Unit of the numbers that filters compare, one of `filter_units.SCALES`; None: that of the
+    catalogue's field of this key, or a column of text."""
+    value: Callable[[Digest, Row], float | str | None] | None = None
+    """What filters compare, None where it is missing: a number in `unit`, or a text that counts
+    beside the one shown. No function: the first part of the sort key, or the text shown."""
+    is_hidden: bool = False
+    """Whether it is drawn only where somebody chose it; filters know it anyway."""
+
+
+def usual(columns: Sequence[Column[Row]]) -> list[Column[Row]]:
+    """The columns that are drawn where nobody has chosen others."""
+    return [column for column in columns if not column.is_hidden]
 
 
 def arranged(

@@ -153,6 +153,7 @@ ENDED_COLUMNS: Final[tuple[Column[EndedJob], ...]] = (
         lambda _d, e: state_cell(e.job.state),
         lambda _d, e: (e.job.state,),
         "Slurm's state code: CD completed, F failed, CA cancelled, TO timed out.",
+        value=lambda _d, e: e.job.state,
     ),
     Column(
         "exit",
@@ -173,6 +174,8 @@ ENDED_COLUMNS: Final[tuple[Column[EndedJob], ...]] = (
         _ended,
         ended_order,
         "Time since the job ended.",
+        unit="s",
+        value=lambda d, e: None if e.job.end_at is None else max(0.0, d.tick.at - e.job.end_at),
     ),
     Column(
         "elapsed",
@@ -185,6 +188,7 @@ ENDED_COLUMNS: Final[tuple[Column[EndedJob], ...]] = (
         "Time that the job ran.",
         0,
         True,
+        "s",
     ),
     Column(
         "gpus",
@@ -197,6 +201,7 @@ ENDED_COLUMNS: Final[tuple[Column[EndedJob], ...]] = (
         "GPUs that the job held.",
         0,
         True,
+        "",
     ),
     Column(
         "gpu_hours",
@@ -209,6 +214,7 @@ ENDED_COLUMNS: Final[tuple[Column[EndedJob], ...]] = (
         "GPU-hours that the job held.",
         8,
         True,
+        "GPU-s",
     ),
     Column(
         "gpu_util_ratio",
@@ -231,6 +237,7 @@ ENDED_COLUMNS: Final[tuple[Column[EndedJob], ...]] = (
         "GPU-hours without a running kernel, where the accounting gathers utilisation.",
         8,
         True,
+        "GPU-s",
     ),
     Column(
         "cpu_used_ratio",
@@ -243,6 +250,7 @@ ENDED_COLUMNS: Final[tuple[Column[EndedJob], ...]] = (
         "Share of the CPU time that the job held and used.",
         0,
         True,
+        "ratio",
     ),
     Column(
         "max_rss_bytes",
@@ -255,6 +263,7 @@ ENDED_COLUMNS: Final[tuple[Column[EndedJob], ...]] = (
         "Largest host memory of one of its tasks.",
         0,
         True,
+        "bytes",
     ),
     Column(
         "name",

@@ -262,7 +262,8 @@ def measured_columns() -> tuple[Column[HasGpu], ...]:
     """The columns that any row with a GPU can show."""
     return tuple(
         Column(
-            m.key, m.title, m.width, "right", m.priority, _shown(m), _order(m.key), m.doc, 0, True
+            m.key, m.title, m.width, "right", m.priority, _shown(m), _order(m.key), m.doc, 0, True,
+            "bytes/s" if m.key == "nvlink" else None,
         )
         for m in _MEASURED
-    )
+    )  # fmt: skip

@@ -24,6 +24,10 @@ def _number(value: int | None) -> Cell:
     return NO_VALUE if value is None else Cell(str(value))
 
 
+def _maybe(value: int | None) -> float | None:
+    return None if value is None else float(value)
+
+
 _OUT_OF_SERVICE: Final = frozenset(
     {"down", "drain", "drained", "draining", "fail", "failing", "error", "not_responding"}
 )
@@ -103,6 +107,8 @@ RANK_COLUMNS: Final[tuple[Column[RankRow], ...]] = (
         rank_order,
         "Global rank within its world.",
         6,
+        unit="",
+        value=lambda _d, r: _maybe(r.rank.rank if r.rank else None),
     ),
     Column(
         "local_rank",
@@ -113,6 +119,8 @@ RANK_COLUMNS: Final[tuple[Column[RankRow], ...]] = (
         lambda _d, r: _number(r.rank.local_rank if r.rank else None),
         None,
         "Rank on its node.",
+        unit="",
+        value=lambda _d, r: _maybe(r.rank.local_rank if r.rank else None),
     ),
     Column(
         "node",
@@ -134,6 +142,8 @@ RANK_COLUMNS: Final[tuple[Column[RankRow], ...]] = (
         lambda _d, r: Cell(index_text(r.gpu)) if r.uuid else EMPTY_CELL,
         None,
         "NVML's index on the node: a label, the UUID is the identity.",
+        unit="",
+        value=lambda _d, r: _maybe(r.gpu.nvml_index if r.gpu else None),
     ),
     Column(
         "uuid",
@@ -144,6 +154,7 @@ RANK_COLUMNS: Final[tuple[Column[RankRow], ...]] = (
         lambda _d, r: Cell(short_uuid(r.uuid), Tone.DIM) if r.uuid else EMPTY_CELL,
         None,
         "First digits of the GPU's UUID.",
+        value=lambda _d, r: r.uuid,
     ),
     Column(
         "pid",
@@ -154,6 +165,7 @@ RANK_COLUMNS: Final[tuple[Column[RankRow], ...]] = (
         lambda _d, r: Cell(str(r.rank.pid), Tone.DIM) if r.rank else EMPTY_CELL,
         lambda _d, r: (float(r.rank.pid),) if r.rank else None,
         "Process id on the node.",
+        unit="",
     ),
     Column(
         "program",
@@ -263,6 +275,8 @@ FLEET_COLUMNS: Final[tuple[Column[GpuRow], ...]] = (
         lambda _d, r: Cell(index_text(r.gpu)) if r.gpu else NO_VALUE,
         None,
         "NVML's index on the node: a label, the UUID is the identity.",
+        unit="",
+        value=lambda _d, r: _maybe(r.gpu.nvml_index if r.gpu else None),
     ),
     Column(
         "uuid",
@@ -273,6 +287,7 @@ FLEET_COLUMNS: Final[tuple[Column[GpuRow], ...]] = (
         lambda _d, r: Cell(short_uuid(r.gpu.uuid), Tone.DIM) if r.gpu else EMPTY_CELL,
         None,
         "First digits of the GPU's UUID.",
+        value=lambda _d, r: r.gpu.uuid if r.gpu else None,
     ),
     Column(
         "model",

@@ -87,6 +87,7 @@ def _number(
         doc,
         0,
         True,
+        "",
     )
 
 
@@ -98,28 +99,29 @@ def _use_columns(pick: Callable[[Any], Group]) -> tuple[Column[Any], ...]:
         Column(
             "gpus_low", "LOW", 5, "right", 0,
             lambda _d, r: _low(pick(r)), lambda _d, r: (float(pick(r).gpus_low),),
-            f"Of these, GPUs hardly used: activity below {LOW_RATIO:.0%}.", 0, True,
+            f"Of these, GPUs hardly used: activity below {LOW_RATIO:.0%}.", 0, True, "",
         ),
         Column(
             "gpus_unknown", "?", 4, "right", 6,
             lambda _d, r: _count(_unknown(pick(r))), lambda _d, r: (float(_unknown(pick(r))),),
-            "Of these, GPUs whose activity nobody tells.", 0, True,
+            "Of these, GPUs whose activity nobody tells.", 0, True, "",
         ),
         Column(
             "activity_ratio", "SM%", 4, "right", 1,
             lambda _d, r: _activity(pick(r)), lambda _d, r: _key(pick(r).activity_ratio),
             "Mean SM activity of its GPUs; where one has no such counter, its duty cycle.",
+            unit="ratio",
         ),
         Column(
             "lost_gpu_s", "LOST", 10, "right", 0,
             lambda _d, r: _lost(pick(r)), lambda _d, r: _key(pick(r).lost_gpu_s),
             "GPU time lost by what findings say, since it was observed; of findings that overlap "
-            "in one job the largest counts.", 0, True,
+            "in one job the largest counts.", 0, True, "GPU-s",
         ),
         Column(
             "findings", "FINDINGS", 8, "right", 4,
             lambda _d, r: _count(pick(r).findings), lambda _d, r: (float(pick(r).findings),),
-            "Findings about its jobs.", 0, True,
+            "Findings about its jobs.", 0, True, "",
         ),
         _number(pick, "jobs_running", "JOBS", 3, "Jobs that hold something."),
         _number(pick, "jobs_pending", "WAIT", 1, "Jobs that wait."),
@@ -128,7 +130,7 @@ def _use_columns(pick: Callable[[Any], Group]) -> tuple[Column[Any], ...]:
             "oldest_wait_s", "OLDEST", 7, "right", 4,
             lambda _d, r: _sized(pick(r).oldest_wait_s, units.short_duration),
             lambda _d, r: _key(pick(r).oldest_wait_s),
-            "How long its oldest waiting job waits.", 0, True,
+            "How long its oldest waiting job waits.", 0, True, "s",
         ),
     )  # fmt: skip
 
@@ -176,6 +178,7 @@ PARTITION_COLUMNS: Final[tuple[Column[PartitionRow], ...]] = (
             r.group.name + ("*" if r.partition and r.partition.is_default else ""), Tone.STRONG
         ),
         lambda _d, r: (r.group.name,), "Name; * marks the default partition.", 24,
+        value=lambda _d, r: r.group.name,
     ),
     Column(
         "state", "STATE", 8, "left", 5,
@@ -185,32 +188,34 @@ PARTITION_COLUMNS: Final[tuple[Column[PartitionRow], ...]] = (
     ),
     Column(
         "nodes", "NODES", 5, "right", 3,
-        lambda _d, r: _nodes(r), lambda _d, r: (float(r.nodes),), "Nodes of it.", 0, True,
+        lambda _d, r: _nodes(r), lambda _d, r: (float(r.nodes),), "Nodes of it.", 0, True, "",
+        lambda _d, r: float(r.nodes) if r.nodes else None,
     ),
     Column(
         "nodes_out", "OUT", 4, "right", 2,
         lambda _d, r: _out(r.nodes_out if r.nodes else None), lambda _d, r: (float(r.nodes_out),),
         "Of these, nodes that take no jobs: down, drained, failing, in maintenance.", 0, True,
+        "", lambda _d, r: float(r.nodes_out) if r.nodes else None,
     ),
     Column(
         "total", "GPUS", 5, "right", 1,
         lambda _d, r: _sized(r.gpus, str), lambda _d, r: _key(r.gpus),
-        "GPUs of its nodes.", 0, True,
+        "GPUs of its nodes.", 0, True, "",
     ),
     Column(
         "used", "HELD", 5, "right", 0,
         lambda _d, r: _sized(r.gpus_used, str), lambda _d, r: _key(r.gpus_used),
-        "GPUs that jobs hold, of any partition that shares these nodes.", 0, True,
+        "GPUs that jobs hold, of any partition that shares these nodes.", 0, True, "",
     ),
     Column(
         "free", "FREE", 5, "right", 0,
         lambda _d, r: _sized(r.gpus_free, str), lambda _d, r: _key(r.gpus_free),
-        "GPUs that no job holds, on nodes that take jobs.", 0, True,
+        "GPUs that no job holds, on nodes that take jobs.", 0, True, "",
     ),
     Column(
         "out", "DOWN", 5, "right", 2,
         lambda _d, r: _out(r.gpus_out), lambda _d, r: _key(r.gpus_out),
-        "GPUs that no job holds, on nodes that take none.", 0, True,
+        "GPUs that no job holds, on nodes that take none.", 0, True, "",
     ),
     _USE["gpus_low"],
     _USE["activity_ratio"],
@@ -223,6 +228,6 @@ PARTITION_COLUMNS: Final[tuple[Column[PartitionRow], ...]] = (
         "limit", "LIMIT", 6, "right", 6,
         lambda _d, r: _limit(r),
         lambda _d, r: _key(r.partition.time_limit_s if r.partition else None),
-        "Longest time limit of a job; – for none or unknown.", 0, True,
+        "Longest time limit of a job; – for none or unknown.", 0, True, "s",
     ),
 )  # fmt: skip

@@ -73,6 +73,20 @@ def _gpus(digest: Digest, view: JobView) -> Cell:
     return Cell(str(count), _tone(view) if count else Tone.DIM)
 
 
+def _gpu_count(_digest: Digest, view: JobView) -> float | None:
+    """GPUs held or asked for; where Slurm does not say, those whose UUIDs are known."""
+    count = view.job.gpu_count
+    return float(count) if count is not None else float(len(view.gpu_uuids)) or None
+
+
+def _verdict(digest: Digest, view: JobView) -> str:
+    """The verdict without its sign: a finding's class, else the words shown."""
+    finding = digest.verdict(view)
+    if finding is not None and not has_ended(view.job.state):
+        return finding.finding_class
+    return verdict_cell(digest, view).text.removeprefix(f"{units.MISSING} ")
+
+
 def _activity(digest: Digest, view: JobView) -> Cell:
     """SM activity; where no GPU of the job has that counter, the duty cycle, marked `u`."""
     value = digest.mean(view, "sm_active_ratio")
@@ -174,6 +188,8 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         "Nodes that the job holds.",
         0,
         True,
+        "",
+        lambda _d, v: float(len(v.job.nodes)) if v.job.nodes else None,
     ),
     Column(
         "gpus",
@@ -186,6 +202,8 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         "GPUs held or asked for; 6/8: telemetry names only 6 of them.",
         7,
         True,
+        "",
+        _gpu_count,
     ),
     Column(
         "age",
@@ -198,6 +216,7 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         "Time since the start, or since the submission while the job waits.",
         0,
         True,
+        "s",
     ),
     Column(
         "state",
@@ -208,6 +227,7 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         lambda _d, v: state_cell(v.job.state),
         lambda _d, v: (float(_STATE_ORDER.get(v.job.state, 3)), v.job.state),
         "Slurm's state code: R running, PD pending, CG completing.",
+        value=lambda _d, v: v.job.state,
     ),
     Column(
         "sm_active_ratio",
@@ -284,6 +304,7 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         "The gravest finding: i info, ! warning, ‼ critical; a trailing ? is a hypothesis. "
         "no finding: detectors looked and found nothing; unknown: they could not see.",
         26,
+        value=_verdict,
     ),
     Column(
         "confidence",
@@ -304,6 +325,8 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         lambda d, v: Cell(start_words(d, v), Tone.DIM),
         lambda _d, v: None if (start := expected_start(v)) is None else (start,),
         "When the scheduler expects to start a waiting job.",
+        unit="s",
+        value=lambda d, v: None if (at := expected_start(v)) is None else at - d.tick.at,
     ),
     Column(
         "name",
@@ -315,5 +338,29 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         lambda _d, v: (v.job.name,),
         "The job's name.",
         60,
+    ),
+    Column(
+        "account",
+        "ACCOUNT",
+        8,
+        "left",
+        9,
+        lambda _d, v: Cell(v.job.account, _tone(v)),
+        lambda _d, v: (v.job.account,),
+        "Slurm account that the job is charged to.",
+        12,
+        is_hidden=True,
+    ),
+    Column(
+        "qos",
+        "QOS",
+        8,
+        "left",
+        9,
+        lambda _d, v: Cell(v.job.qos, _tone(v)),
+        lambda _d, v: (v.job.qos,),
+        "Quality of service.",
+        12,
+        is_hidden=True,
     ),
 )

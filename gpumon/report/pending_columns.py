@@ -99,6 +99,7 @@ PENDING_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         "position", "POS", 4, "right", 1, _place, _by_place,
         "Place by priority among those that wait in its partition; – for a held job or an unknown "
         "priority. A smaller job behind may start earlier where it fits in between.",
+        unit="",
     ),
     Column(
         "job_id", "JOBID", 8, "left", 0,
@@ -118,31 +119,33 @@ PENDING_COLUMNS: Final[tuple[Column[JobView], ...]] = (
     Column(
         "gpus", "GPUS", 4, "right", 0,
         lambda _d, v: _number(v.job.gpu_count), lambda _d, v: _by_number(v.job.gpu_count),
-        "GPUs asked for.", 0, True,
+        "GPUs asked for.", 0, True, "",
     ),
     Column(
         "nodes", "NODES", 5, "right", 4,
         lambda _d, v: _number(v.job.node_count), lambda _d, v: _by_number(v.job.node_count),
-        "Nodes asked for.", 0, True,
+        "Nodes asked for.", 0, True, "",
     ),
     Column(
         "waits", "WAITS", 6, "right", 1, _wait, _by_wait,
-        "Time since it was submitted.", 0, True,
+        "Time since it was submitted.", 0, True, "s",
     ),
     Column(
         "start", "STARTS", 9, "right", 2, start_cell, _by_start,
         "When the scheduler expects to start it, at the latest; – where it has not planned that.",
+        unit="s",
+        value=lambda d, v: None if (at := expected_start(v)) is None else at - d.tick.at,
     ),
     Column(
         "limit", "LIMIT", 6, "right", 6,
         lambda _d, v: Cell(units.short_duration(v.job.time_limit_s)),
         lambda _d, v: _by_number(v.job.time_limit_s),
-        "Time limit.", 0, True,
+        "Time limit.", 0, True, "s",
     ),
     Column(
         "priority", "PRIORITY", 10, "right", 7,
         lambda _d, v: _number(v.job.priority), lambda _d, v: _by_number(v.job.priority),
-        "Slurm's priority.", 0, True,
+        "Slurm's priority.", 0, True, "",
     ),
     Column(
         "qos", "QOS", 6, "left", 8,
@@ -153,6 +156,7 @@ PENDING_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         "why", "WHY", 26, "left", 0,
         lambda _d, v: why_cell(v), lambda _d, v: (v.job.reason,),
         "Slurm's reason in plain words; ! where waiting alone does not help.", 36,
+        value=lambda _d, v: v.job.reason,
     ),
     Column(
         "hint", "WHAT HOLDS IT BACK", 33, "left", 5, _hint, None,

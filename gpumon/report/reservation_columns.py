@@ -126,6 +126,7 @@ RESERVATION_COLUMNS: Final[tuple[Column[ReservationRow], ...]] = (
         "reservation", "RESERVATION", 14, "left", 0,
         lambda _d, r: _name(r), lambda _d, r: (r.reservation.name,),
         "Name; ! marks maintenance, in which nobody's jobs run.", 28,
+        value=lambda _d, r: r.reservation.name,
     ),
     Column(
         "when", "WHEN", 20, "left", 0, _when,
@@ -140,23 +141,23 @@ RESERVATION_COLUMNS: Final[tuple[Column[ReservationRow], ...]] = (
     Column(
         "nodes", "NODES", 5, "right", 1,
         lambda _d, r: _count(len(r.reservation.nodes)),
-        lambda _d, r: (float(len(r.reservation.nodes)),), "Nodes of it.", 0, True,
+        lambda _d, r: (float(len(r.reservation.nodes)),), "Nodes of it.", 0, True, "",
     ),
     Column(
         "gpus", "GPUS", 5, "right", 2,
         lambda _d, r: _count(r.reservation.gpu_count), lambda _d, r: _gpus(r),
-        "GPUs of it; – where Slurm does not say.", 0, True,
+        "GPUs of it; – where Slurm does not say.", 0, True, "",
     ),
     Column(
         "crossing", "CROSS", 5, "right", 0,
         lambda _d, r: _count(len(r.crossing), Tone.WARN), lambda _d, r: (float(len(r.crossing)),),
         "Jobs of others whose time limit reaches past its start on its nodes; Enter lists them.",
-        0, True,
+        0, True, "",
     ),
     Column(
         "members", "JOBS", 5, "right", 2,
         lambda _d, r: _count(len(r.members)), lambda _d, r: (float(len(r.members)),),
-        "Jobs that ask for it.", 0, True,
+        "Jobs that ask for it.", 0, True, "",
     ),
     Column(
         "who", "WHO", 8, "left", 1,

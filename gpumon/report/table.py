@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from gpumon.report import units
-from gpumon.report.columns import GAP, arranged, fit, place, safe
+from gpumon.report.columns import GAP, arranged, fit, place, safe, usual
 from gpumon.report.digest import Digest
 from gpumon.report.ended import ended_title
 from gpumon.report.ended_columns import ENDED_COLUMNS
@@ -54,7 +54,7 @@ def table_lines(
     digest: Digest, columns: Sequence[Column[R]], rows: Iterable[R], width: int
 ) -> list[str]:
     """Titles and one line per row, at most `width` cells wide, blanks at the end cut off."""
-    placed = place(columns, width)
+    placed = place(usual(columns), width)
     gap = " " * GAP
     lines = [gap.join(fit(p.column.title, p.width, p.column.align) for p in placed)]
     lines += [
