@@ -1,0 +1,103 @@
+"""Whether a job's GPUs are used: kernels, video engines, copies, processes, memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from gpumon.detect.series import rows_since
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from gpumon.detect.job_look import JobLook
+    from gpumon.detect.series import Table
+
+NEEDS: Final = ("process_count", "mem_used_bytes", "mem_total_bytes", "gpu_util_ratio")
+"""Without these a GPU's idleness cannot be told; NVML gives them on every GPU without MIG."""
+
+_SIGNS: Final = {
+    "sm_active_ratio": 0.01,
+    "encoder_util_ratio": 0.0,
+    "decoder_util_ratio": 0.0,
+    "pcie_rx_bytes_per_s": 10e6,
+    "pcie_tx_bytes_per_s": 10e6,
+}
+"""Fields that tell of work which utilisation does not count, where they are known, and the most
+that an idle GPU shows: video engines run no kernels, and NVML's own reading moves a few MB/s."""
+
+PAUSE_S: Final = 120.0
+"""Working GPUs may rest this long: the longest checkpoint pauses reported are about 96 s."""
+
+
+class GpuUse(NamedTuple):
+    """All GPUs of a job over one window, the newest sample included; rows by GPUs."""
+
+    table: Table
+    is_still: NDArray[np.bool_]
+    """Known, and nothing runs on it: a GPU of which nothing is known is not still."""
+    is_empty: NDArray[np.bool_]
+    """Still, without process, its memory free."""
+
+    def still_row(self) -> int:
+        """Row since which all GPUs are still; the number of rows where one is not."""
+        return together_since(self.is_still)
+
+    def empty_row(self) -> int:
+        """Row since which all GPUs are empty; the number of rows where one is not."""
+        return together_since(self.is_empty)
+
+    def row_at(self, at: float) -> int:
+        """First row that was taken at a Unix time or later."""
+        return int(self.table.times.searchsorted(at, "left"))
+
+
+def together_since(flags: NDArray[np.bool_]) -> int:
+    """Row since which every column holds; the number of rows where one does not."""
+    together: NDArray[np.bool_] = np.logical_and.reduce(flags, axis=1)
+    return int(rows_since(together[:, None])[0])
+
+
+def any_since(flags: NDArray[np.bool_]) -> int:
+    """Row since which some column holds in every row; the number of rows where none does now."""
+    some: NDArray[np.bool_] = np.logical_or.reduce(flags, axis=1)
+    return int(rows_since(some[:, None])[0])
+
+
+def is_still_now(job: JobLook) -> bool:
+    """Whether the newest utilisation of every GPU is known and 0; spares the others the window."""
+    return (
+        bool(job.uuids) and not job.gpus_unknown and bool((job.latest("gpu_util_ratio") == 0).all())
+    )
+
+
+def gpu_use(job: JobLook, seconds: float, idle_mem_ratio: float) -> GpuUse | None:
+    """The use of all GPUs of a job; None where one of them is unnamed, cut by MIG or unseen.
+
+    Args:
+        job: The job.
+        seconds: How far to look back, no further than the job held all its GPUs.
+        idle_mem_ratio: Share of the memory below which it counts as free.
+    """
+    if job.gpus_unknown or not job.gpus or any(gpu.value("mig_mode") == 1 for gpu in job.gpus):
+        return None
+    table = job.table((*NEEDS, *_SIGNS), seconds)
+    if not len(table.times):
+        return None
+    processes, used, total, util = (table.columns[key] for key in NEEDS)
+    is_still = np.isfinite(processes) & np.isfinite(used) & (total > 0) & (util == 0)
+    for key, most in _SIGNS.items():
+        # A comparison with NaN is false: a sign that is not known tells of nothing.
+        is_still &= ~(table.columns[key] > most)
+    is_empty = is_still & (processes == 0) & (used < idle_mem_ratio * total)
+    return GpuUse(table, is_still, is_empty)
+
+
+def was_ever_above(job: JobLook, keys: tuple[str, ...], seconds: float) -> bool:
+    """Whether a field of a GPU was ever above 0 while the job held it, gaps notwithstanding."""
+    return any(
+        bool((job.window(uuid, key, seconds).values > 0).any())
+        for uuid in job.uuids
+        for key in keys
+    )
