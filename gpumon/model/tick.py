@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from gpumon.model.cluster import Gpu, JobView, Node, Process
     from gpumon.model.finding import Coverage, Finding
     from gpumon.model.frame import QueueRecords, SourceError
+    from gpumon.model.ledger import LedgerTotals
 
 
 class Interval(NamedTuple):
@@ -96,6 +97,8 @@ class Tick(NamedTuple):
     """Processes of no job on GPUs that no job holds; none where that is not certain."""
     cleared: tuple[Finding, ...] = ()
     """Findings that went away within the last hour; they are not among `findings`."""
+    ledger: LedgerTotals | None = None
+    """What became of GPU time; None: nobody keeps the books."""
 
     def job(self, job_id: str) -> JobView | None:
         """The job with this Slurm id, None where it is not listed."""

@@ -1,0 +1,103 @@
+"""The account of one run of a job on GPUs of one name, while it can still change."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpumon.model.ledger import PRODUCTIVE, UNOBSERVED, Account, Open
+
+if TYPE_CHECKING:
+    from gpumon.model.cluster import Job
+
+
+class OpenAccount:
+    """Adds up what timelines book; its snapshot is remade only after a change."""
+
+    __slots__ = (
+        "_began_at",
+        "_epoch",
+        "_job",
+        "_open",
+        "_snapshot",
+        "energy_j",
+        "energy_s",
+        "gpu",
+        "observed_since",
+        "seconds",
+    )
+
+    def __init__(self, job: Job, gpu: str, began_at: float, epoch: float) -> None:
+        """Empty.
+
+        Args:
+            job: Whose time it is.
+            gpu: Product name, empty where telemetry has named none.
+            began_at: Unix time from which on time is booked.
+            epoch: Unix time at which the books were opened, from which open stretches count.
+        """
+        self._job = job
+        self._began_at = began_at
+        self._epoch = epoch
+        self.gpu = gpu
+        self.seconds: dict[str, float] = {}
+        self.observed_since: float | None = None
+        self.energy_j = 0.0
+        self.energy_s = 0.0
+        self._open = {PRODUCTIVE: [0, 0.0, 0.0], UNOBSERVED: [0, 0.0, 0.0]}
+        self._snapshot: Account | None = None
+
+    @property
+    def job(self) -> Job:
+        """The job as it was when the account was opened."""
+        return self._job
+
+    def begin(self, state: str, start: float, weight: float) -> None:
+        """A stretch goes on from a Unix time."""
+        self._shift(state, 1, weight, (start - self._epoch) * weight)
+        if state == PRODUCTIVE:
+            self.observed_since = min(start, self.observed_since or start)
+
+    def stop(self, state: str, start: float, weight: float) -> None:
+        """The stretch that began then no longer goes on."""
+        self._shift(state, -1, -weight, -(start - self._epoch) * weight)
+
+    def _shift(self, state: str, count: int, weight: float, begun_s: float) -> None:
+        going = self._open[state]
+        going[0] += count
+        going[1] += weight
+        going[2] += begun_s
+        if going[0] == 0:
+            # What rounding left over must not grow with time.
+            going[1] = going[2] = 0.0
+        self._snapshot = None
+
+    def add(self, key: str, seconds: float) -> None:
+        """Book GPU-seconds of a stretch that is over, or take them back."""
+        self.seconds[key] = self.seconds.get(key, 0.0) + seconds
+        self._snapshot = None
+
+    def meter(self, energy_j: float, energy_s: float) -> None:
+        """Book energy that was measured over so many GPU-seconds."""
+        self.energy_j += energy_j
+        self.energy_s += energy_s
+        self._snapshot = None
+
+    def snapshot(self) -> Account:
+        """The account as it is now, for whoever reads it later."""
+        if self._snapshot is None:
+            job, going = self._job, self._open
+            self._snapshot = Account(
+                job.job_id,
+                job.user,
+                job.account,
+                job.partition,
+                self.gpu,
+                self._began_at,
+                self.observed_since,
+                dict(self.seconds),
+                Open(*going[PRODUCTIVE][1:]),
+                Open(*going[UNOBSERVED][1:]),
+                self.energy_j,
+                self.energy_s,
+            )
+        return self._snapshot

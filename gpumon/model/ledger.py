@@ -1,0 +1,246 @@
+"""What became of allocated GPU time: books whose sums balance, and since when they were kept.
+
+Every GPU-second of an allocation is in exactly one place: *unobserved*, charged to one class of
+waste, or *productive*, which means observed and charged to nothing. The three sum to the
+allocation.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+PRODUCTIVE: Final = "productive"
+UNOBSERVED: Final = "unobserved"
+
+HOUR_S: Final = 3600.0
+KWH_J: Final = 3.6e6
+
+NO_SECONDS: Final[Mapping[str, float]] = MappingProxyType({})
+
+DIMENSIONS: Final = ("job", "user", "account", "partition", "gpu")
+"""What totals can be made by, besides the class of waste."""
+
+
+class Prices(NamedTuple):
+    """What GPU time and energy cost; nothing where nobody said."""
+
+    gpu_hour: Mapping[str, float] = NO_SECONDS
+    """By name of the GPU or a part of it; `default` for all others."""
+    kwh: float = 0.0
+    currency: str = ""
+
+    def of_gpu_hour(self, name: str) -> float | None:
+        """Price of an hour of the named GPU: of the longest part that fits; None: not said."""
+        wanted = name.lower()
+        fitting = [key for key in self.gpu_hour if key != "default" and key.lower() in wanted]
+        return self.gpu_hour.get(max(fitting, key=len) if fitting else "default")
+
+
+NO_PRICES: Final = Prices()
+
+
+class Open(NamedTuple):
+    """Stretches that go on: so many GPUs, and the sum of the times at which they began."""
+
+    gpus: float = 0.0
+    """GPUs; a GPU that several jobs hold counts in parts."""
+    begun_s: float = 0.0
+    """Sum of their beginnings, in seconds after the books were opened."""
+
+    def until(self, offset_s: float) -> float:
+        """GPU-seconds until so long after the books were opened."""
+        return self.gpus * offset_s - self.begun_s
+
+
+NOTHING_OPEN: Final = Open()
+
+
+class Account(NamedTuple):
+    """The GPU time of one run of a job on GPUs of one name; never changes, grows by itself."""
+
+    job_id: str
+    user: str
+    account: str
+    partition: str
+    gpu: str
+    """Product name; empty: telemetry has not named it."""
+    began_at: float
+    """Unix time from which on its time is booked."""
+    observed_since: float | None
+    """Unix time of the first value that was seen of one of its GPUs; None: none yet."""
+    seconds: Mapping[str, float]
+    """GPU-seconds of stretches that are over: productive, unobserved, or by class."""
+    productive: Open = NOTHING_OPEN
+    unobserved: Open = NOTHING_OPEN
+    energy_j: float = 0.0
+    energy_s: float = 0.0
+    """GPU-seconds over which the energy was measured."""
+
+    def seconds_at(self, offset_s: float) -> dict[str, float]:
+        """GPU-seconds by state and class until so long after the books were opened."""
+        found = {PRODUCTIVE: 0.0, UNOBSERVED: 0.0, **self.seconds}
+        found[PRODUCTIVE] += self.productive.until(offset_s)
+        found[UNOBSERVED] += self.unobserved.until(offset_s)
+        return {key: max(0.0, seconds) for key, seconds in found.items()}
+
+
+class Total(NamedTuple):
+    """One line of the books: allocation = productive + wasted + unobserved."""
+
+    productive_s: float = 0.0
+    unobserved_s: float = 0.0
+    wasted_s: Mapping[str, float] = NO_SECONDS
+    """GPU-seconds by class."""
+    observed_since: float | None = None
+    """Unix time of the first value that was seen; None: nothing was."""
+    began_at: float | None = None
+    """Unix time of the earliest GPU-second."""
+    energy_j: float | None = None
+    """Energy of the time over which it was measured; None: it was not."""
+    energy_s: float = 0.0
+    """GPU-seconds over which energy was measured."""
+    cost: float | None = None
+    """Price of the allocation and its measured energy; None: nothing has a price."""
+    wasted_cost: Mapping[str, float] = NO_SECONDS
+    """Price of the GPU time that was wasted, by class."""
+    unpriced_s: float = 0.0
+    """GPU-seconds of GPUs without a price, which `cost` does not count."""
+
+    @property
+    def waste_s(self) -> float:
+        """GPU-seconds of all classes."""
+        return sum(self.wasted_s.values())
+
+    @property
+    def allocated_s(self) -> float:
+        """GPU-seconds of the allocation."""
+        return self.productive_s + self.waste_s + self.unobserved_s
+
+    @property
+    def observed_s(self) -> float:
+        """GPU-seconds of which is known what became of them."""
+        return self.productive_s + self.waste_s
+
+
+NOTHING: Final = Total()
+
+
+class LedgerTotals(NamedTuple):
+    """The books at one instant."""
+
+    at: float
+    since: float
+    """Unix time at which they were opened: what was before is unobserved."""
+    accounts: tuple[Account, ...]
+    """Running jobs' and recently ended ones'."""
+    folded: tuple[Account, ...]
+    """Ended jobs' added up by user, account, partition and GPU; without a job."""
+    prices: Prices = NO_PRICES
+    kept_in: str | None = None
+    """Folder that they are written to; None: they are not."""
+    note: str = ""
+    """Why they are not written though that was asked for."""
+
+    def total(self) -> Total:
+        """Everything."""
+        return self._sum((*self.accounts, *self.folded))
+
+    def job(self, job_id: str) -> Total | None:
+        """One job, with all its runs; None: it is not, or no longer, booked by itself."""
+        mine = [account for account in self.accounts if account.job_id == job_id]
+        return self._sum(mine) if mine else None
+
+    def by(self, dimension: str) -> dict[str, Total]:
+        """Totals by one of `DIMENSIONS`, the most wasteful first."""
+        name = {"job": "job_id"}.get(dimension, dimension)
+        groups: dict[str, list[Account]] = {}
+        counted = self.accounts if dimension == "job" else (*self.accounts, *self.folded)
+        for account in counted:
+            groups.setdefault(getattr(account, name), []).append(account)
+        totals = {key: self._sum(accounts) for key, accounts in groups.items()}
+        return dict(sorted(totals.items(), key=lambda pair: (-pair[1].waste_s, pair[0])))
+
+    def _sum(self, accounts: Iterable[Account]) -> Total:
+        offset_s = self.at - self.since
+        sums = Sums(self.prices)
+        for account in accounts:
+            sums.add(
+                account.gpu,
+                account.seconds_at(offset_s),
+                account.began_at,
+                account.observed_since,
+                account.energy_j,
+                account.energy_s,
+            )
+        return sums.total()
+
+
+class Sums:
+    """Adds up GPU time, energy and money; what both the books and their pages on disk use."""
+
+    def __init__(self, prices: Prices) -> None:
+        self._prices = prices
+        self._has_prices = bool(prices.gpu_hour or prices.kwh)
+        self._by_gpu: dict[str, float | None] = {}
+        self.seconds: dict[str, float] = {}
+        self.cost = self.unpriced_s = self.energy_j = self.energy_s = 0.0
+        self.wasted_cost: dict[str, float] = {}
+        self.began: list[float] = []
+        self.observed: list[float] = []
+
+    def add(
+        self,
+        gpu: str,
+        seconds: Mapping[str, float],
+        began_at: float,
+        observed_since: float | None,
+        energy_j: float,
+        energy_s: float,
+    ) -> None:
+        """Add GPU-seconds by state and class of GPUs of one name."""
+        for key, amount in seconds.items():
+            self.seconds[key] = self.seconds.get(key, 0.0) + amount
+        self.began = [min((began_at, *self.began))]
+        if observed_since is not None:
+            self.observed = [min((observed_since, *self.observed))]
+        self.energy_j += energy_j
+        self.energy_s += energy_s
+        if self._has_prices:
+            self._price(gpu, seconds, energy_j)
+
+    def _price(self, gpu: str, seconds: Mapping[str, float], energy_j: float) -> None:
+        if gpu not in self._by_gpu:
+            self._by_gpu[gpu] = self._prices.of_gpu_hour(gpu)
+        price = self._by_gpu[gpu]
+        self.cost += energy_j / KWH_J * self._prices.kwh
+        if price is None:
+            self.unpriced_s += sum(seconds.values())
+            return
+        self.cost += sum(seconds.values()) / HOUR_S * price
+        for key, amount in seconds.items():
+            if key not in (PRODUCTIVE, UNOBSERVED):
+                self.wasted_cost[key] = self.wasted_cost.get(key, 0.0) + amount / HOUR_S * price
+
+    def total(self) -> Total:
+        """What was added."""
+        wasted = {
+            key: amount
+            for key, amount in sorted(self.seconds.items(), key=lambda pair: (-pair[1], pair[0]))
+            if key not in (PRODUCTIVE, UNOBSERVED) and amount > 0
+        }
+        return Total(
+            self.seconds.get(PRODUCTIVE, 0.0),
+            self.seconds.get(UNOBSERVED, 0.0),
+            wasted,
+            self.observed[0] if self.observed else None,
+            self.began[0] if self.began else None,
+            self.energy_j if self.energy_s > 0 else None,
+            self.energy_s,
+            self.cost if self._has_prices else None,
+            self.wasted_cost,
+            self.unpriced_s,
+        )
