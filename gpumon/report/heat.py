@@ -12,7 +12,7 @@ from gpumon.model.missing import Reason
 from gpumon.report import heat_marks as marks
 from gpumon.report.heat_marks import OWNERS, Mark
 from gpumon.report.job_columns import LOW_RATIO
-from gpumon.report.slurm_nodes import is_open, rooms
+from gpumon.report.slurm_nodes import is_open
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,13 +77,13 @@ def units(digest: Digest) -> tuple[Unit, ...]:
 
 
 def _units(digest: Digest) -> tuple[Unit, ...]:
-    listed = rooms(digest)
+    queue = digest.tick.queue
+    promised = {node.name: node.gpu_count for node in queue.nodes} if queue else {}
     found = []
     for name, node in digest.tick.nodes.items():
-        room = listed.get(name)
-        promised = None if room is None else room.gpus
-        if node.gpu_uuids or promised is None or promised > 0:
-            found.append(Unit(name, max(len(node.gpu_uuids), promised or 0, 1)))
+        listed = promised.get(name)
+        if node.gpu_uuids or listed is None or listed > 0:
+            found.append(Unit(name, max(len(node.gpu_uuids), listed or 0, 1)))
     return tuple(found)
 
 
@@ -180,7 +180,7 @@ class Heat:
     def _marks(self, unit: Unit) -> tuple[Mark, ...]:
         digest, field = self.digest, self.field
         node = digest.tick.nodes[unit.name]
-        closed = _closed_mark(digest, node)
+        closed = _closed_mark(node)
         nothing = marks.STALE if node.is_stale else closed or marks.MISSING
         absent = (nothing,) * (unit.size - len(node.gpu_uuids))
         if node.is_stale and closed is marks.DOWN:
@@ -225,7 +225,7 @@ class Heat:
         return marks.WORKING if activity >= LOW_RATIO else marks.IDLE
 
 
-def _closed_mark(digest: Digest, node: Node) -> Mark | None:
+def _closed_mark(node: Node) -> Mark | None:
     """Down or drained as the queue says; None where the node takes jobs or no queue lists it."""
     if node.state is None or is_open(node.state):
         return None

@@ -1,4 +1,4 @@
-"""The line that matters: of all GPUs how many are held, busy and doing useful work, and the loss."""
+"""The lines that matter: how many GPUs are held, busy, doing useful work, and what is lost."""
 
 from __future__ import annotations
 

@@ -17,6 +17,7 @@ ViewName = Literal[
     "accounts",
     "partitions",
     "reservations",
+    "fleet",
     "job",
     "gpu",
     "node",
@@ -32,13 +33,15 @@ ROOTS: Final[tuple[ViewName, ...]] = (
     "accounts",
     "partitions",
     "reservations",
+    "fleet",
 )
 """The views of the whole fleet, in the order of Tab and of their digits."""
 
 FLEET: Final[frozenset[ViewName]] = frozenset(ROOTS)
-TABLES: Final[frozenset[ViewName]] = FLEET | {"job"}
+MAPS: Final[frozenset[ViewName]] = frozenset({"fleet"})
+TABLES: Final[frozenset[ViewName]] = (FLEET - MAPS) | {"job"}
 SECTIONED: Final[frozenset[ViewName]] = frozenset({"gpu", "node"})
-MAIN: Final[frozenset[ViewName]] = TABLES | SECTIONED
+MAIN: Final[frozenset[ViewName]] = FLEET | TABLES | SECTIONED
 EVERYWHERE: Final[frozenset[ViewName]] = MAIN | {"page"}
 
 
@@ -94,6 +97,53 @@ TIME_ACTIONS: Final = (
 """Which instant is shown: the same keys for what is live, its past, and recordings."""
 
 
+MAP_ACTIONS: Final = (
+    Action(
+        "open_cell",
+        ("enter",),
+        "Enter",
+        "open",
+        "Open what the cell is: the GPU, or the node.",
+        MAPS,
+    ),
+    Action(
+        "leave", ("escape",), "Esc", "back", "Clear the filter, else go back to the jobs.", MAPS
+    ),
+    Action("cell_left", ("left", "h"), "h ←", "", "To the cell on the left.", MAPS),
+    Action("cell_right", ("right", "l"), "l →", "", "To the cell on the right.", MAPS),
+    Action(
+        "field",
+        ("v",),
+        "v",
+        "field",
+        "Draw the next field: verdict, SM activity, duty cycle, tensor activity, memory, power, "
+        "temperature, user, job.",
+        MAPS,
+    ),
+    Action("field_back", ("V",), "V", "", "Draw the field before.", MAPS),
+    Action(
+        "grouping",
+        ("o",),
+        "o",
+        "group",
+        "Put the nodes together by partition, NVLink domain, the front of their names, or state.",
+        MAPS,
+    ),
+    Action("closer", ("z",), "z", "zoom", "Larger cells, in the end one number per GPU.", MAPS),
+    Action("wider", ("Z",), "Z", "", "Smaller cells, in the end two nodes in one.", MAPS),
+    Action("fit", ("0",), "0", "", "The largest cells with which all is in sight.", MAPS),
+    Action(
+        "mean",
+        ("m",),
+        "m",
+        "",
+        "Where a cell is a node: its worst GPU, or the mean of those that jobs hold.",
+        MAPS,
+    ),
+)
+"""What only the map of the fleet can do, where arrows go from cell to cell."""
+
+
 ACTIONS: Final = (
     Action(
         "open",
@@ -102,7 +152,7 @@ ACTIONS: Final = (
         "open",
         "Open what the cursor is on: a job, a GPU, a silent node, the jobs of a user, an account, "
         "a partition or a reservation; on a GPU, the job that holds it.",
-        MAIN,
+        MAIN - MAPS,
     ),
     Action(
         "back",
@@ -110,8 +160,9 @@ ACTIONS: Final = (
         "Esc",
         "back",
         "Clear the row filter, else go back one level.",
-        EVERYWHERE,
+        EVERYWHERE - MAPS,
     ),
+    *MAP_ACTIONS,
     Action("filter", ("slash",), "/", "filter", "Show only what contains a text.", EVERYWHERE),
     Action(
         "switch",
@@ -145,7 +196,7 @@ ACTIONS: Final = (
         "N",
         "node",
         "Open the node of what the cursor is on: host, GPUs, ports, file systems, jobs.",
-        frozenset({"gpus", "job", "gpu"}),
+        frozenset({"fleet", "gpus", "job", "gpu"}),
     ),
     Action(
         "next_section",
@@ -231,7 +282,12 @@ _FOOTER: Final = (
     "quit",
     "help",
     "open",
+    "open_cell",
     "back",
+    "leave",
+    "field",
+    "grouping",
+    "closer",
     "switch",
     "filter",
     "command",
@@ -261,6 +317,7 @@ _NAMES: Final = {
     "accounts": "accounts",
     "partitions": "partitions",
     "reservations": "reservations",
+    "fleet": "fleet",
     "job": "one job",
     "gpu": "one GPU",
     "node": "one node",
@@ -270,9 +327,9 @@ _NAMES: Final = {
 
 def _places(views: frozenset[ViewName]) -> list[str]:
     """Names of views; all of the fleet's as one."""
-    is_whole = views >= FLEET
+    is_whole = views >= FLEET - MAPS
     names = ["tables of the fleet"] if is_whole else []
-    skip = FLEET if is_whole else frozenset()
+    skip = FLEET - MAPS if is_whole else frozenset()
     return names + [name for view, name in _NAMES.items() if view in views - skip]
 
 

@@ -1,4 +1,4 @@
-"""Two calm themes, and the look of each tone; nothing else in the terminal names a colour."""
+"""Two calm themes, and the look of each tone; only `heat_theme` names colours, too."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from rich.style import Style
 from textual.theme import Theme
 
 from gpumon.report.columns import Tone
+from gpumon.tui.heat_theme import HEAT_DARK, HEAT_FALLBACKS, HEAT_LIGHT, HeatLook
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,6 +35,7 @@ DARK: Final = Theme(
         "cursor": "#2b3442",
         "bar": "#1c2027",
         "input-cursor-background": "#c6ccd6",
+        **HEAT_DARK,
     },
 )
 
@@ -57,6 +59,7 @@ LIGHT: Final = Theme(
         "cursor": "#d5e0ec",
         "bar": "#eceeee",
         "input-cursor-background": "#2a2f38",
+        **HEAT_LIGHT,
     },
 )
 
@@ -79,6 +82,7 @@ FALLBACKS: Final = {
     "tone-past": "secondary",
     "cursor": "panel",
     "bar": "panel",
+    **HEAT_FALLBACKS,
 }
 """Which of textual's own variables stands in under a theme that does not know ours."""
 
@@ -87,6 +91,7 @@ class Look:
     """The styles in force: one per tone, and the marks of cursor, bars and titles."""
 
     def __init__(self, variables: Mapping[str, str], has_colour: bool) -> None:
+        self.heat = HeatLook(variables, has_colour=has_colour)
         if has_colour:
             self.base = Style(color=variables["foreground"], bgcolor=variables["background"])
             self.tones = {tone: Style(color=variables[name]) for tone, name in _VARIABLES.items()}

@@ -6,6 +6,7 @@ import pytest
 
 from gpumon.tui.actions import ACTIONS, ROOTS, actions_of, bindings_of, footer_of, keys_markdown
 from gpumon.tui.screens.ended import EndedView
+from gpumon.tui.screens.fleet import HeatView
 from gpumon.tui.screens.gpu import GpuScreen
 from gpumon.tui.screens.gpus import GpusView
 from gpumon.tui.screens.groups import AccountsView, UsersView
@@ -28,6 +29,7 @@ VIEWS = {
     "accounts": AccountsView,
     "partitions": PartitionsView,
     "reservations": ReservationsView,
+    "fleet": HeatView,
     "job": JobScreen,
     "gpu": GpuScreen,
     "node": NodeScreen,

@@ -18,7 +18,7 @@ from tests.ticks import AT, failed, fleet, job, tick, uuid_of
 from tests.tui.test_hostile import NAMES
 
 SIZES = [(80, 24), (160, 50)]
-QUEUE_VIEWS = [view for view in ROOTS if view not in ("jobs", "gpus")]
+QUEUE_VIEWS = [view for view in ROOTS if view not in ("jobs", "gpus", "fleet")]
 KEYS = {view: str(number + 1) for number, view in enumerate(ROOTS)}
 
 

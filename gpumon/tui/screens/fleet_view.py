@@ -1,44 +1,26 @@
-"""What the views of the whole fleet share: the way from one to the next."""
+"""What the tables of the whole fleet share."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from gpumon.report import units
-from gpumon.report.columns import Tone
-from gpumon.report.passages import all_errors, paragraph
-from gpumon.tui.actions import ROOTS
+from gpumon.report.passages import all_errors
+from gpumon.tui.screens.cycle import RootView, stale_queue_lines
 from gpumon.tui.screens.table_view import TableView
-from gpumon.tui.status import QUEUE_OLD_S
 
 if TYPE_CHECKING:
     from gpumon.report.columns import Line
     from gpumon.report.digest import Digest
-    from gpumon.tui.actions import ViewName
 
 R = TypeVar("R")
 
 
-class FleetView(TableView[R], Generic[R]):
+class FleetView(RootView, TableView[R], Generic[R]):
     """A table that belongs to the cycle of Tab."""
-
-    @property
-    def root(self) -> ViewName:
-        """Its place in the cycle."""
-        return self.view
-
-    def trail(self) -> tuple[str, ...]:
-        """The name of the view."""
-        return (self.root,)
 
     def head_lines(self, digest: Digest, width: int) -> list[Line]:
         """Only when the queue's answer has grown old."""
-        tick = digest.tick
-        if tick.queue_at is None or tick.at - tick.queue_at <= QUEUE_OLD_S:
-            return []
-        age = units.short_duration(tick.at - tick.queue_at)
-        text = f"stale {age}: the queue has not answered since; jobs may have begun or ended"
-        return paragraph(text, width, Tone.WARN, "! ", "  ")
+        return stale_queue_lines(digest, width)
 
     def no_queue_words(self, digest: Digest) -> tuple[str, ...]:
         """Why no queue tells anything; empty where one has answered."""
@@ -53,20 +35,3 @@ class FleetView(TableView[R], Generic[R]):
             "Tab shows the other views.",
             "gpumon slurm reads a Slurm cluster, gpumon demo shows a simulated one.",
         )
-
-    def action_switch(self) -> None:
-        """To the next view."""
-        self._go_by(1)
-
-    def action_switch_back(self) -> None:
-        """To the view before."""
-        self._go_by(-1)
-
-    def _go_by(self, steps: int) -> None:
-        self.gpumon.go(ROOTS[(ROOTS.index(self.root) + steps) % len(ROOTS)])
-
-    def action_view(self, key: str) -> None:
-        """To the view with this number."""
-        wanted = ROOTS[int(key) - 1]
-        if wanted != self.view or self.trail() != (wanted,):
-            self.gpumon.go(wanted)

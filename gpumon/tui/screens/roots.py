@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from gpumon.tui.screens.ended import EndedView
+from gpumon.tui.screens.fleet import HeatView
 from gpumon.tui.screens.gpus import GpusView
 from gpumon.tui.screens.groups import AccountsView, UsersView
 from gpumon.tui.screens.partitions import PartitionsView
@@ -23,6 +24,7 @@ _VIEWS: Final[dict[ViewName, type[View]]] = {
     "accounts": AccountsView,
     "partitions": PartitionsView,
     "reservations": ReservationsView,
+    "fleet": HeatView,
 }
 
 

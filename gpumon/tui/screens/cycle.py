@@ -1,0 +1,57 @@
+"""What the views of the whole fleet share whatever they draw: the way from one to the next."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpumon.report import units
+from gpumon.report.columns import Tone
+from gpumon.report.passages import paragraph
+from gpumon.tui.actions import ROOTS
+from gpumon.tui.screens.view import View
+from gpumon.tui.status import QUEUE_OLD_S
+
+if TYPE_CHECKING:
+    from gpumon.report.columns import Line
+    from gpumon.report.digest import Digest
+    from gpumon.tui.actions import ViewName
+
+
+class RootView(View):
+    """A view that belongs to the cycle of Tab."""
+
+    @property
+    def root(self) -> ViewName:
+        """Its place in the cycle."""
+        return self.view
+
+    def trail(self) -> tuple[str, ...]:
+        """The name of the view."""
+        return (self.root,)
+
+    def action_switch(self) -> None:
+        """To the next view."""
+        self._go_by(1)
+
+    def action_switch_back(self) -> None:
+        """To the view before."""
+        self._go_by(-1)
+
+    def _go_by(self, steps: int) -> None:
+        self.gpumon.go(ROOTS[(ROOTS.index(self.root) + steps) % len(ROOTS)])
+
+    def action_view(self, key: str) -> None:
+        """To the view with this number."""
+        wanted = ROOTS[int(key) - 1]
+        if wanted != self.view or self.trail() != (wanted,):
+            self.gpumon.go(wanted)
+
+
+def stale_queue_lines(digest: Digest, width: int) -> list[Line]:
+    """That the queue's answer has grown old; nothing while it is fresh."""
+    tick = digest.tick
+    if tick.queue_at is None or tick.at - tick.queue_at <= QUEUE_OLD_S:
+        return []
+    age = units.short_duration(tick.at - tick.queue_at)
+    text = f"stale {age}: the queue has not answered since; jobs may have begun or ended"
+    return paragraph(text, width, Tone.WARN, "! ", "  ")

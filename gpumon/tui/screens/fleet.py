@@ -1,0 +1,254 @@
+"""The whole fleet on one screen: a cell per GPU or per node, above it the line that matters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpumon.report.columns import Cell, Tone
+from gpumon.report.heat_groups import GROUPINGS
+from gpumon.report.heat_marks import FIELDS
+from gpumon.report.heat_totals import heat_totals, total_lines
+from gpumon.report.heat_words import density_words, legend, legend_glyphs, spot_words
+from gpumon.report.passages import all_errors, error_lines, paragraph
+from gpumon.tui.actions import bindings_of
+from gpumon.tui.screens.cycle import RootView, stale_queue_lines
+from gpumon.tui.theme import look_of
+from gpumon.tui.widgets.glyphs import GlyphLines
+from gpumon.tui.widgets.heat import HeatMap
+from gpumon.tui.widgets.lines import Lines
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from textual.app import ComposeResult
+
+    from gpumon.report.columns import Line
+    from gpumon.report.digest import Digest
+    from gpumon.report.heat import Unit
+
+
+class HeatView(RootView):
+    """Totals, the map, what its signs mean, and what the cursor is on."""
+
+    view = "fleet"
+    BINDINGS = bindings_of("fleet")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.map = HeatMap()
+        self.head = Lines(id="head")
+        self.legend = GlyphLines()
+        self.details = Lines(is_bar=True, id="details")
+        self._needle = ""
+
+    def body(self) -> HeatMap:
+        """The map."""
+        return self.map
+
+    def parts(self) -> ComposeResult:
+        """Totals, the map, its legend, the cell under the cursor."""
+        yield self.head
+        yield from super().parts()
+        yield self.legend
+        yield self.details
+
+    def trail(self) -> tuple[str, ...]:
+        """What is drawn, and by what it is put together."""
+        return ("fleet", f"{self.map.field.title} by {self.map.grouping}")
+
+    def amount(self) -> str:
+        """How much a cell is."""
+        layout = self.map.layout_now
+        if layout is None:
+            return ""
+        return f"{density_words(layout, self.map.field, is_mean=self.map.is_mean)} "
+
+    def help_columns(self) -> Sequence[tuple[str, str]]:
+        """What each field says, and its signs."""
+        fields = [(field.title, field.doc) for field in FIELDS]
+        if self.digest is None:
+            return fields
+        signs = legend(self.digest, FIELDS[0])
+        return [*fields, *((item.mark.sign, item.words) for item in signs)]
+
+    # Drawing
+
+    def draw(self) -> None:
+        """Hand the picture to the map."""
+        width = max(20, self.size.width - 2)
+        digest = self.digest
+        if digest is None:
+            self.head.show_lines([])
+            self.details.show_lines([()])
+            text = "Waiting for the first sample"
+            if self.gpumon.watched:
+                text += f" of {self.gpumon.watched}"
+            self.map.set_notice([(), *_indented(paragraph(f"{text} …", width, Tone.DIM))])
+            return
+        lines = stale_queue_lines(digest, width)
+        if digest.tick.nodes:
+            lines += total_lines(heat_totals(digest), width)
+        self.head.show_lines(_indented(lines[: max(2, self.size.height // 5)]))
+        self.map.set_notice(self._notice(digest, width))
+        self.map.show(digest, self._keeps if self._needle else None)
+        self._explain()
+
+    def _explain(self) -> None:
+        """Write the legend and the line about the cell under the mouse or the cursor."""
+        digest, heat = self.digest, self.map.heat
+        layout = self.map.layout_now
+        spot = self.map.hovered or self.map.current
+        if digest is None or heat is None or layout is None or spot is None:
+            self.legend.show_row(())
+            self.details.show_lines([()])
+            return
+        width = self.size.width
+        signs = legend(digest, self.map.field)
+        has_colour = look_of(self.map).heat.has_colour
+        self.legend.show_row(legend_glyphs(signs, width, has_colour=has_colour))
+        words = spot_words(heat, layout, spot, is_mean=self.map.is_mean)
+        self.details.show_lines([(Cell(f" {words}", Tone.PLAIN),)])
+
+    def _notice(self, digest: Digest, width: int) -> list[Line]:
+        """Why there is no map."""
+        if self._needle:
+            text = f"No node or job on it contains “{self._needle}”. Esc clears the filter."
+            return [(), *_indented(paragraph(text, width))]
+        lines: list[Line] = [(), *_indented(paragraph("No GPU is known.", width, Tone.STRONG))]
+        for words in (
+            "e shows what the targets say; gpumon doctor checks this machine.",
+            "gpumon slurm reads a Slurm cluster, gpumon demo shows a simulated one.",
+        ):
+            lines += _indented(paragraph(words, width, Tone.PLAIN, "→ ", "  "))
+        errors = all_errors(digest.tick)
+        if errors:
+            lines += [(), *_indented(error_lines(errors, width, most=5))]
+        return lines
+
+    def on_heat_map_moved(self) -> None:
+        """Tell of another cell."""
+        self._explain()
+        self.draw_frame()
+
+    # Filter
+
+    def needle(self) -> str:
+        """The text that nodes or their jobs must contain."""
+        return self._needle
+
+    def apply_needle(self, needle: str) -> None:
+        """Show only nodes with this text: in their name, partition, state, or in a job on them."""
+        self._needle = needle.lower()
+        self.draw()
+
+    def _keeps(self, digest: Digest, unit: Unit) -> bool:
+        node = digest.tick.nodes[unit.name]
+        words = [unit.name, node.state or ""]
+        for uuid in node.gpu_uuids:
+            view = digest.job_by_gpu.get(uuid)
+            if view is not None:
+                job = view.job
+                words += [job.label, job.name, job.user, job.account, job.partition]
+        return self._needle in "\n".join(words).lower()
+
+    # Actions
+
+    def action_open_cell(self) -> None:
+        """Open the GPU, or the node where a cell is a node or telemetry names no GPU."""
+        spot, layout = self.map.current, self.map.layout_now
+        if spot is None or layout is None or self.digest is None:
+            return
+        node = self.digest.tick.nodes[spot.unit.name]
+        if layout.is_by_node or spot.slot >= len(node.gpu_uuids):
+            self.open_node(node.name)
+            return
+        from gpumon.tui.screens.gpu import GpuScreen
+
+        self.app.push_screen(GpuScreen(node.gpu_uuids[spot.slot], self.trail()))
+
+    def on_heat_map_opened(self) -> None:
+        """A click on the cursor opens."""
+        self.action_open_cell()
+
+    def action_node(self) -> None:
+        """The node of the cell."""
+        spot = self.map.current
+        if spot is not None:
+            self.open_node(spot.unit.name)
+
+    def action_leave(self) -> None:
+        """Clear the filter, else go back one level."""
+        self.action_back()
+
+    def action_cell_left(self) -> None:
+        """To the cell on the left."""
+        self.map.go_beside(-1)
+
+    def action_cell_right(self) -> None:
+        """To the cell on the right."""
+        self.map.go_beside(1)
+
+    def action_down(self) -> None:
+        """One cell down."""
+        self.map.go_below(1)
+
+    def action_up(self) -> None:
+        """One cell up."""
+        self.map.go_below(-1)
+
+    def action_page_down(self) -> None:
+        """Down one page."""
+        self.map.go_below(self.map.page)
+
+    def action_page_up(self) -> None:
+        """Up one page."""
+        self.map.go_below(-self.map.page)
+
+    def action_top(self) -> None:
+        """To the first cell."""
+        self.map.go_to_end(is_last=False)
+
+    def action_bottom(self) -> None:
+        """To the last cell."""
+        self.map.go_to_end(is_last=True)
+
+    def action_field(self) -> None:
+        """Draw the next field."""
+        self._show_field(1)
+
+    def action_field_back(self) -> None:
+        """Draw the field before."""
+        self._show_field(-1)
+
+    def _show_field(self, steps: int) -> None:
+        at = FIELDS.index(self.map.field) + steps
+        self.map.field = FIELDS[at % len(FIELDS)]
+        self.map.redraw()
+
+    def action_grouping(self) -> None:
+        """Put the nodes together by something else."""
+        at = GROUPINGS.index(self.map.grouping) + 1
+        self.map.grouping = GROUPINGS[at % len(GROUPINGS)]
+        self.map.redraw()
+
+    def action_mean(self) -> None:
+        """The worst of a node's GPUs, or their mean."""
+        self.map.is_mean = not self.map.is_mean
+        self.map.redraw()
+
+    def action_closer(self) -> None:
+        """Larger cells."""
+        self.map.zoom(1)
+
+    def action_wider(self) -> None:
+        """Smaller cells."""
+        self.map.zoom(-1)
+
+    def action_fit(self) -> None:
+        """The closest look that fits."""
+        self.map.density = None
+        self.map.redraw()
+
+
+def _indented(lines: Sequence[Line]) -> list[Line]:
+    return [(Cell(" "), *line) for line in lines]

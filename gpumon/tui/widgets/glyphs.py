@@ -1,0 +1,67 @@
+"""Characters with inks as strips, and lines of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.strip import Strip
+from textual.widget import Widget
+
+from gpumon.report.heat_marks import Ink
+from gpumon.tui.theme import look_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpumon.report.heat_lines import Glyph
+    from gpumon.tui.heat_theme import HeatLook
+
+_MARKED: Final = Style(reverse=True, bold=True)
+
+
+def glyph_strip(
+    row: Sequence[Glyph], width: int, look: HeatLook, base: Style, marked: int = -1
+) -> Strip:
+    """A line cut or filled to `width` cells; the character at `marked` is shown reversed."""
+    segments: list[Segment] = []
+    text = ""
+    kind: tuple[Ink, Ink | None] = (Ink.TEXT, None)
+    for x, glyph in enumerate(row[:width]):
+        key = (glyph.ink, glyph.ground)
+        if x == marked:
+            segments.append(Segment(text, look.style(*kind)))
+            segments.append(Segment(glyph.char, look.style(*key) + _MARKED))
+            text = ""
+        elif key == kind or (glyph.char == " " and glyph.ground is None and kind[1] is None):
+            # A blank takes any ink: every change of style costs forty bytes on the wire.
+            text += glyph.char
+        else:
+            segments.append(Segment(text, look.style(*kind)))
+            text, kind = glyph.char, key
+    segments.append(Segment(text, look.style(*kind)))
+    return Strip([part for part in segments if part.text]).adjust_cell_length(width, base)
+
+
+class GlyphLines(Widget):
+    """One line of characters with inks."""
+
+    DEFAULT_CSS = """
+    GlyphLines { height: 1; width: 1fr; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._row: tuple[Glyph, ...] = ()
+
+    def show_row(self, row: tuple[Glyph, ...]) -> None:
+        """Draw this line from now on."""
+        if row != self._row:
+            self._row = row
+            self.refresh()
+
+    def render_line(self, _y: int) -> Strip:
+        """The line."""
+        look = look_of(self)
+        return glyph_strip(self._row, self.size.width, look.heat, look.base)

@@ -1,0 +1,313 @@
+"""The heat map: draws the lines in sight, and of them only the stretches that changed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from textual.geometry import Region, Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from gpumon.report.heat import Heat, units
+from gpumon.report.heat_groups import GROUPINGS, clusters
+from gpumon.report.heat_layout import HeatLayout, allowed, fitting
+from gpumon.report.heat_lines import glyphs
+from gpumon.report.heat_marks import FIELDS
+from gpumon.tui.theme import look_of
+from gpumon.tui.widgets.glyphs import glyph_strip
+from gpumon.tui.widgets.strips import line_strip
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from textual.events import Click, MouseMove, Resize
+
+    from gpumon.report.columns import Line
+    from gpumon.report.digest import Digest
+    from gpumon.report.heat import Unit
+    from gpumon.report.heat_groups import Cluster
+    from gpumon.report.heat_layout import DensityName, Spot
+    from gpumon.report.heat_lines import Glyph
+    from gpumon.report.heat_marks import HeatField
+
+_NEAR: Final = 8
+"""Unchanged characters between two changed ones that are drawn again with them: fewer than a
+move of the terminal's cursor and a change of style cost."""
+
+
+class HeatMap(ScrollView, inherit_bindings=False):
+    """Every GPU of the fleet, with a cursor that keeps to its GPU."""
+
+    DEFAULT_CSS = """
+    HeatMap { height: 1fr; width: 1fr; overflow-x: hidden; scrollbar-size-vertical: 1; }
+    """
+    can_focus = True
+
+    class Opened(Message):
+        """A cell was clicked on while the cursor was on it."""
+
+    class Moved(Message):
+        """The cursor or the mouse is on another cell."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.field: HeatField = FIELDS[0]
+        self.grouping = GROUPINGS[0]
+        self.is_mean = False
+        self.density: DensityName | None = None
+        """What the user chose; None: the closest look that fits."""
+        self.notice: Sequence[Line] = ()
+        """Drawn in place of the map while there is nothing to draw."""
+        self.heat: Heat | None = None
+        self.layout_now: HeatLayout | None = None
+        self.hovered: Spot | None = None
+        self._keeps: Callable[[Digest, Unit], bool] | None = None
+        self._clusters: tuple[Cluster, ...] = ()
+        self._basis: tuple[object, ...] = ()
+        self._place: tuple[object, ...] = ()
+        self._cursor: tuple[str, int] | None = None
+        self._images: dict[int, tuple[Glyph, ...]] = {}
+
+    # What is shown
+
+    def show(self, digest: Digest, keeps: Callable[[Digest, Unit], bool] | None) -> None:
+        """Show this picture, of it the nodes that `keeps` lets through."""
+        self._keeps = keeps
+        self.heat = Heat(digest, self.field)
+        self._group(digest)
+        self._arrange()
+        self._redraw_changed()
+
+    def set_notice(self, notice: Sequence[Line]) -> None:
+        """Show this text while there is nothing to draw."""
+        if notice != self.notice:
+            self.notice = notice
+            if not self._clusters:
+                self.refresh()
+
+    def _group(self, digest: Digest) -> None:
+        """Put the nodes into groups, anew only where something about them has changed."""
+        found = units(digest)
+        if self._keeps is not None:
+            found = tuple(
+                unit for unit in found if self._keeps is None or self._keeps(digest, unit)
+            )
+        queue, gpus = digest.tick.queue, len(digest.tick.gpus)
+        states = ()
+        if self.grouping == "state":
+            states = tuple(digest.tick.nodes[unit.name].state for unit in found)
+        basis = (found, self.grouping, queue, gpus, states)
+        old = self._basis
+        is_same = bool(old) and old[2] is queue and (old[0], old[1], *old[3:]) == (
+            found, self.grouping, gpus, states,
+        )  # fmt: skip
+        if not is_same:
+            self._basis = basis
+            self._clusters = clusters(digest, found, self.grouping)
+
+    def _arrange(self) -> None:
+        """Place the groups on the screen, and keep the cursor on its GPU."""
+        if not self._clusters:
+            if self.layout_now is not None:
+                self.layout_now, self._images, self._place = None, {}, ()
+                self.virtual_size = Size(0, 0)
+                self.refresh()
+            return
+        width, height = self.size.width, self.size.height
+        has_colour = look_of(self).heat.has_colour
+        place = (id(self._clusters), width, height, self.density, has_colour)
+        if place == self._place:
+            return
+        self._place = place
+        if self.density is None:
+            made = fitting(self._clusters, width, height, has_colour=has_colour)
+        else:
+            made = HeatLayout(self._clusters, width, self.density)
+        if made.height > height:
+            made = HeatLayout(self._clusters, width - 1, made.density)
+        self.layout_now = made
+        self.virtual_size = Size(0, made.height)
+        self._images = {}
+        self.hovered = None
+        if self._cursor is None or made.find(*self._cursor) is None:
+            self._cursor = (self._clusters[0].units[0].name, 0)
+        self._scroll_to_cursor()
+        self.refresh()
+
+    def on_resize(self, _event: Resize) -> None:
+        """Place everything for the new size."""
+        if self.heat is not None:
+            self._arrange()
+            self._redraw_changed()
+
+    # Drawing
+
+    def _image(self, line: int) -> tuple[Glyph, ...]:
+        made = self._images.get(line)
+        if made is None:
+            assert self.heat is not None
+            assert self.layout_now is not None
+            layout = self.layout_now
+            made = self._images[line] = glyphs(
+                self.heat,
+                layout,
+                layout.lines[line],
+                is_mean=self.is_mean,
+                has_colour=look_of(self).heat.has_colour,
+            )
+        return made
+
+    def _redraw_changed(self) -> None:
+        """Redraw what differs from before in each line that is in sight."""
+        before, self._images = self._images, {}
+        if self.layout_now is None:
+            return
+        top = self.scroll_offset.y
+        for line in range(top, min(len(self.layout_now.lines), top + self.size.height)):
+            new, old = self._image(line), before.get(line)
+            if old is None or len(old) != len(new):
+                self.refresh(Region(0, line - top, self.size.width, 1))
+            elif new != old:
+                for first, last in _stretches(old, new):
+                    self.refresh(Region(first, line - top, last - first + 1, 1))
+
+    def render_line(self, y: int) -> Strip:
+        """One line of the map, or of the notice."""
+        look, width = look_of(self), self.size.width
+        if self.layout_now is None or self.heat is None:
+            return line_strip(self.notice[y] if y < len(self.notice) else (), width, look)
+        line = self.scroll_offset.y + y
+        if line >= len(self.layout_now.lines):
+            return Strip.blank(width, look.base)
+        found = self._found()
+        marked = found[1].x if found is not None and found[0] == line else -1
+        if marked >= 0 and self.layout_now.density == "numbers":
+            marked += 1
+        return glyph_strip(self._image(line), width, look.heat, look.base, marked)
+
+    # Cursor
+
+    def _found(self) -> tuple[int, Spot] | None:
+        if self.layout_now is None or self._cursor is None:
+            return None
+        return self.layout_now.find(*self._cursor)
+
+    @property
+    def current(self) -> Spot | None:
+        """What the cursor is on."""
+        found = self._found()
+        return found[1] if found else None
+
+    @property
+    def page(self) -> int:
+        """Lines in sight."""
+        return max(1, self.size.height)
+
+    def go_beside(self, steps: int) -> None:
+        """Move the cursor to the right, to the left for negative numbers."""
+        if self.layout_now is not None and self._cursor is not None:
+            self._go(self.layout_now.beside(*self._cursor, steps))
+
+    def go_below(self, steps: int) -> None:
+        """Move the cursor down, up for negative numbers."""
+        if self.layout_now is not None and self._cursor is not None:
+            self._go(self.layout_now.below(*self._cursor, steps))
+
+    def go_to_end(self, *, is_last: bool) -> None:
+        """Put the cursor on the first or on the last cell."""
+        if self._clusters:
+            unit = self._clusters[-1].units[-1] if is_last else self._clusters[0].units[0]
+            slot = unit.size - 1 if is_last and not self._is_by_node else 0
+            self._put(unit.name, slot)
+
+    @property
+    def _is_by_node(self) -> bool:
+        return self.layout_now is not None and self.layout_now.is_by_node
+
+    def _go(self, found: tuple[int, Spot] | None) -> None:
+        if found is not None:
+            self._put(found[1].unit.name, found[1].slot)
+
+    def _put(self, name: str, slot: int) -> None:
+        self._redraw_cursor()
+        self._cursor = (name, slot)
+        self.hovered = None
+        self._scroll_to_cursor()
+        self._redraw_cursor()
+        self.post_message(self.Moved())
+
+    def _redraw_cursor(self) -> None:
+        found = self._found()
+        if found is not None:
+            self.refresh(Region(0, found[0] - self.scroll_offset.y, self.size.width, 1))
+
+    def _scroll_to_cursor(self) -> None:
+        found = self._found()
+        if found is None:
+            return
+        top, line = self.scroll_offset.y, found[0]
+        # The heading above a group's first line comes into sight with it.
+        wanted = min(max(0, line - 1) if line <= top else top, line)
+        wanted = max(wanted, line - self.page + 1)
+        if wanted != top:
+            self.scroll_to(y=wanted, animate=False, force=True)
+
+    # What is shown, and how close
+
+    def redraw(self) -> None:
+        """Draw what was chosen anew: field, grouping, density."""
+        if self.heat is not None:
+            self._place = ()
+            self.show(self.heat.digest, self._keeps)
+            self.post_message(self.Moved())
+
+    def zoom(self, steps: int) -> None:
+        """Closer, or wider for negative numbers, and keep it so."""
+        if self.layout_now is None:
+            return
+        names = allowed(has_colour=look_of(self).heat.has_colour)
+        at = names.index(self.layout_now.density) - steps
+        self.density = names[max(0, min(len(names) - 1, at))]
+        self.redraw()
+
+    # Mouse
+
+    def _under(self, x: int, y: int) -> Spot | None:
+        layout = self.layout_now
+        return layout.at(x, self.scroll_offset.y + y) if layout is not None else None
+
+    def on_mouse_move(self, event: MouseMove) -> None:
+        """Tell of the cell under the mouse."""
+        spot = self._under(event.x, event.y)
+        if spot != self.hovered:
+            self.hovered = spot
+            self.post_message(self.Moved())
+
+    def on_leave(self) -> None:
+        """Tell of the cursor's cell again."""
+        if self.hovered is not None:
+            self.hovered = None
+            self.post_message(self.Moved())
+
+    def on_click(self, event: Click) -> None:
+        """A cell takes the cursor; the cell with the cursor opens."""
+        spot = self._under(event.x, event.y)
+        if spot is None:
+            return
+        if self._cursor == (spot.unit.name, spot.slot):
+            self.post_message(self.Opened())
+        else:
+            self._put(spot.unit.name, spot.slot)
+
+
+def _stretches(old: tuple[Glyph, ...], new: tuple[Glyph, ...]) -> list[tuple[int, int]]:
+    """First and last position of what differs; stretches that are near become one."""
+    found: list[tuple[int, int]] = []
+    for x, (before, now) in enumerate(zip(old, new, strict=True)):
+        if before != now:
+            if found and x - found[-1][1] <= _NEAR:
+                found[-1] = (found[-1][0], x)
+            else:
+                found.append((x, x))
+    return found
