@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
+from tests.lab import lane
 from tests.lab.cluster import Cluster
 from tests.lab.layout import Layout
 from tests.lab.prerequisites import unmet
 from tests.lab.release import HOST, RELEASES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Generator, Iterator, Sequence
 
 # Not the slot of the command line, so that a lab that somebody looks at survives a test run.
 SLOT = 1
@@ -25,6 +26,50 @@ LOCK_TIMEOUT_S = 1800.0
 def pytest_configure(config: pytest.Config) -> None:
     """Makes known what only the tests of this folder are marked with."""
     config.addinivalue_line("markers", "every_slurm: runs on every version of Slurm in the lab")
+    if os.environ.get(lane.REPORTS):
+        config.pluginmanager.register(_Writer(config))
+
+
+class _Writer:
+    """Passes reports on to the pytest that started this one."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Keeps one report."""
+        lane.write(self._config, report)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
+    """Runs the lab tests of other versions than the host's beside all other tests."""
+    apart: dict[str, list[pytest.Item]] = {}
+    for item in session.items:
+        version = _version_of(item)
+        if version not in (None, HOST):
+            apart.setdefault(version, []).append(item)
+    own = [item for item in session.items if _version_of(item) in (None, HOST)]
+    lanes: list[lane.Lane] = []
+    if own and lane.may_open(session.config):
+        session.items[:] = own
+        lanes = [lane.Lane(session.config, items, name) for name, items in apart.items()]
+    try:
+        result = yield
+        for one in lanes:
+            one.finish()
+    finally:
+        for one in lanes:
+            one.end()
+    return result
+
+
+def _version_of(item: pytest.Item) -> str | None:
+    """Version of Slurm that a test runs on; None: it needs no cluster."""
+    callspec = getattr(item, "callspec", None)
+    is_of_lab = callspec is not None and item.path.is_relative_to(Path(__file__).parent)
+    version: str | None = callspec.params.get("cluster") if is_of_lab else None
+    return version
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

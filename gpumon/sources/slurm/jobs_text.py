@@ -72,6 +72,10 @@ _JOB_GRES: Final = "JOB_GRES"
 MAX_PATH: Final = 1024
 """Longest path that is kept whole; sites rarely come near Linux's limit of 4096."""
 
+_NO_TASK: Final = "4294967294"
+"""NO_VAL (slurm.h), which 22.05 prints as the task of those tasks of an array that were cancelled
+while they waited together; squeue calls them by their number alone."""
+
 _USER: Final = re.compile(r"UserId=(.*?)\(([0-9]+)\) GroupId=")
 _DETAIL: Final = re.compile(r" {5}Nodes=(\S+) CPU_IDs=(\S*) Mem=(\S*) GRES=(.*)")
 _DETAIL_MARK: Final = "     Nodes="
@@ -174,7 +178,7 @@ def _output(
     """
     task = head.get("ArrayTaskId", "")
     path = fields.get(key, "")
-    if path in ("", "(null)") or (task and not task.isdecimal()):
+    if path in ("", "(null)") or (task and not task.isdecimal()) or task == _NO_TASK:
         return None
     values = {"j": job_id, "A": head.get("ArrayJobId", job_id), "x": name.rstrip(" "), "u": user}
     found = output_path(path, "", {**values, "a": task} if task else values)
@@ -215,7 +219,7 @@ def _word(fields: Mapping[str, str], key: str) -> str:
 def job_label(job_id: str, head: Mapping[str, str]) -> str:
     """The id people use, `6_1`, `6_[2-7%2]` or `7+1`."""
     array, task = head.get("ArrayJobId", ""), head.get("ArrayTaskId", "")
-    if array.isdecimal() and task:
+    if array.isdecimal() and task and task != _NO_TASK:
         return plain(f"{array}_{task}" if task.isdecimal() else f"{array}_[{task}]")
     het, offset = head.get("HetJobId", ""), head.get("HetJobOffset", "")
     if het.isdecimal() and offset.isdecimal():

@@ -97,6 +97,14 @@ def test_labels_arrays_and_het_jobs_as_people_do() -> None:
     assert jobs["6"].gpu_count == 0
 
 
+def test_a_cancelled_array_without_tasks_goes_by_its_number_as_squeue_has_it() -> None:
+    (job,) = parse_jobs(
+        NEWER.format(cpu_ids="0").replace("=811 ArrayTaskId=3", "=812 ArrayTaskId=4294967294")
+        + "   StdOut=/home/alice/slurm-812_4294967294.out\n"
+    ).jobs
+    assert (job.label, job.stdout_path) == ("812", None)
+
+
 def test_reads_gpus_per_task_and_interactive_jobs() -> None:
     jobs = read("jobs-22.05.txt")
     assert jobs["14"].allocations == (Allocation("gpu02", 4, (4, 5, 6, 7), 4),)

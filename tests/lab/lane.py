@@ -1,0 +1,123 @@
+"""The lab tests of another version of Slurm, in a process of their own, beside this one's.
+
+Most of a lab test is waiting for leases, beats and time limits, so both take as long as one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+REPORTS = "GPUMON_LAB_REPORTS"
+"""Names the file that a lane's process writes its reports to."""
+END_TIMEOUT_S = 60.0
+"""For the labs of a broken-off lane to be taken down."""
+
+
+class Lane:
+    """One more pytest, which runs some of this one's tests and leaves it the reports."""
+
+    def __init__(self, config: pytest.Config, items: Sequence[pytest.Item], version: str) -> None:
+        """Starts it.
+
+        Args:
+            config: of this pytest.
+            items: what it is to run.
+            version: of Slurm, the only one that it knows.
+        """
+        self._config = config
+        self._items = items
+        self._folder = Path(tempfile.mkdtemp(prefix="gpumon-lane-"))
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+        maxfail = config.getoption("maxfail")
+        if maxfail:
+            command.append(f"--maxfail={maxfail}")
+        with (self._folder / "output").open("wb") as output:
+            self._process = subprocess.Popen(
+                [*command, *(item.nodeid for item in items)],
+                cwd=config.rootpath,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env={
+                    **os.environ,
+                    REPORTS: str(self._folder / "reports"),
+                    "GPUMON_LAB_VERSION": version,
+                },
+            )
+
+    def finish(self) -> None:
+        """Waits for its end and tells its reports to this pytest."""
+        self._process.wait()
+        told: dict[str, list[pytest.TestReport]] = {}
+        for report in self._reports():
+            told.setdefault(report.nodeid, []).append(report)
+        hook = self._config.hook
+        for item in self._items:
+            hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+            reports = told.get(item.nodeid) or [self._lost(item)]
+            for report in reports:
+                hook.pytest_runtest_logreport(report=report)
+            hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+
+    def end(self) -> None:
+        """Breaks it off if it still runs; its lab is taken down all the same."""
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGINT)
+            try:
+                self._process.wait(END_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        for file in self._folder.iterdir():
+            file.unlink()
+        self._folder.rmdir()
+
+    def _reports(self) -> Iterator[pytest.TestReport]:
+        file = self._folder / "reports"
+        for line in file.read_text().splitlines() if file.exists() else []:
+            yield self._config.hook.pytest_report_from_serializable(
+                config=self._config, data=json.loads(line)
+            )
+
+    def _lost(self, item: pytest.Item) -> pytest.TestReport:
+        """In the place of the report of a test that never ran or never ended."""
+        output = (self._folder / "output").read_text(errors="replace")
+        return pytest.TestReport(
+            item.nodeid,
+            item.location,
+            {},
+            "failed",
+            f"no report; the end of what its pytest said:\n{output[-4000:]}",
+            "call",
+        )
+
+
+def write(config: pytest.Config, report: pytest.TestReport) -> None:
+    """Keeps a report for the pytest that started this one, if one did."""
+    file = os.environ.get(REPORTS)
+    if file:
+        data: dict[str, Any] = config.hook.pytest_report_to_serializable(
+            config=config, report=report
+        )
+        with Path(file).open("a", encoding="utf-8") as reports:
+            reports.write(json.dumps(data) + "\n")
+
+
+def may_open(config: pytest.Config) -> bool:
+    """Whether lanes are of use: not in a lane, nor under xdist, a debugger, or a mere listing."""
+    has_workers = hasattr(config, "workerinput") or bool(config.getoption("numprocesses", None))
+    alone = config.getoption("usepdb") or config.getoption("capture") == "no"
+    lists = config.getoption("collectonly") or config.getoption("setupplan", False)
+    return not (os.environ.get(REPORTS) or has_workers or alone or lists)
