@@ -39,5 +39,7 @@ def meter(holding: Holding, gpu: Gpu | None) -> None:
             used_j = power_w * span_s
         if used_j is not None and used_j >= 0:
             weight = holding.timeline.weight
+            holding.energy_j += used_j * weight
+            holding.energy_s += span_s * weight
             holding.timeline.account.meter(used_j * weight, span_s * weight)
     holding.energy_at, holding.energy_last = taken_at, energy_j

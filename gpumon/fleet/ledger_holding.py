@@ -16,7 +16,17 @@ if TYPE_CHECKING:
 class Holding:
     """One GPU in the hands of one run of a job."""
 
-    __slots__ = ("energy_at", "energy_last", "node", "run", "timeline", "uuid", "written")
+    __slots__ = (
+        "energy_at",
+        "energy_j",
+        "energy_last",
+        "energy_s",
+        "node",
+        "run",
+        "timeline",
+        "uuid",
+        "written",
+    )
 
     def __init__(self, run: Run, uuid: str, timeline: Timeline) -> None:
         self.run = run
@@ -27,6 +37,7 @@ class Holding:
         self.energy_at: float | None = None
         """Unix time of the newest reading of its energy; None: not read yet."""
         self.energy_last: float | None = None
+        self.energy_j = self.energy_s = 0.0
         self.written: Written | None = None
 
     @property
@@ -38,8 +49,12 @@ class Holding:
 class Written(NamedTuple):
     """What of a holding is on disk."""
 
+    gpu: str
+    """Name of the GPU under which it is."""
     until: float
     seconds: Mapping[str, float]
+    energy_j: float
+    energy_s: float
 
 
 class Run:

@@ -1,0 +1,198 @@
+"""Reads the books on disk: one file a day, one balanced entry a line, the last one may be torn."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+SCHEMA: Final = "gpumon-ledger/1"
+"""Name and major version of the file's form, in the first line of each file."""
+
+SUFFIX: Final = ".ndjson"
+
+MOST_RESUMED_BYTES: Final = 64 * 2**20
+"""So much of the newest pages is read for where to go on; about a second."""
+
+
+class Entry(NamedTuple):
+    """What became of some GPUs' time for one job; the sum is the time that was allocated.
+
+    An entry of no length moves seconds between classes, one that ends before it starts takes time
+    back: corrections of entries before it.
+    """
+
+    start: float
+    """Unix time."""
+    end: float
+    job_id: str
+    began_at: float
+    """Unix time at which the run of the job began, which tells it from others of the same id."""
+    user: str
+    account: str
+    partition: str
+    node: str
+    gpu: str
+    """Product name; empty: telemetry had not named it."""
+    gpus: tuple[str, ...]
+    """UUIDs; empty ones: GPUs that telemetry had not named."""
+    seconds: Mapping[str, float]
+    """GPU-seconds: productive, unobserved, or by class."""
+    energy_j: float
+    energy_s: float
+    """GPU-seconds over which the energy was measured."""
+    observed_since: float | None
+    """Unix time of the first value that was seen of the run's GPUs of this name."""
+
+    def line(self) -> bytes:
+        """The entry as it stands in the file."""
+        data = {
+            "start": round(self.start, 6),
+            "end": round(self.end, 6),
+            "job": self.job_id,
+            "began": round(self.began_at, 6),
+            "user": self.user,
+            "account": self.account,
+            "partition": self.partition,
+            "node": self.node,
+            "gpu": self.gpu,
+            "gpus": list(self.gpus),
+            "gpu_seconds": dict(self.seconds),
+            "energy_j": round(self.energy_j, 3),
+            "energy_gpu_seconds": round(self.energy_s, 6),
+            "observed_since": self.observed_since,
+        }
+        return json.dumps(data, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+
+    def since(self, at: float) -> Entry | None:
+        """The part of it after a Unix time, in proportion; None: all of it is before."""
+        latest = max(self.start, self.end)
+        if latest <= at:
+            return None if latest < at else self
+        if min(self.start, self.end) >= at:
+            return self
+        part = (latest - at) / abs(self.end - self.start)
+        return self._replace(
+            start=max(self.start, at),
+            end=max(self.end, at),
+            seconds={key: amount * part for key, amount in self.seconds.items()},
+            energy_j=self.energy_j * part,
+            energy_s=self.energy_s * part,
+            observed_since=None if self.observed_since is None else max(self.observed_since, at),
+        )
+
+
+class Pages:
+    """The files of one folder, oldest first; what is no entry is skipped and counted."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.skipped = 0
+        """Lines that are no entries: torn ones, or somebody else's."""
+
+    def files(self) -> list[Path]:
+        """Files of days, oldest first."""
+        try:
+            return sorted(path for path in self.folder.iterdir() if path.suffix == SUFFIX)
+        except OSError:
+            return []
+
+    def entries(self, since: float | None = None) -> Iterator[Entry]:
+        """Every entry, or what of them lies after a Unix time.
+
+        Raises:
+            OSError: a file cannot be read.
+        """
+        for path in self.files():
+            for entry in self._of(path):
+                kept = entry if since is None else entry.since(since)
+                if kept is not None:
+                    yield kept
+
+    def _of(self, path: Path) -> Iterator[Entry]:
+        with path.open("rb") as file:
+            for line in file:
+                try:
+                    data = json.loads(line)
+                    if isinstance(data, dict) and "schema" in data:
+                        continue
+                    yield _entry(data)
+                except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+                    self.skipped += 1
+
+    def resumed(self) -> Resumed:
+        """Where every run's books end, from the newest pages."""
+        found: dict[tuple[str, float], dict[str, float]] = {}
+        left = MOST_RESUMED_BYTES
+        for path in reversed(self.files()):
+            try:
+                left -= path.stat().st_size
+                if left < 0 and found:
+                    break
+                newest: dict[tuple[str, float], dict[str, float]] = {}
+                for entry in self._of(path):
+                    ends = newest.setdefault((entry.job_id, entry.began_at), {})
+                    ends.update(dict.fromkeys(entry.gpus, entry.end))
+            except OSError:
+                continue
+            for key, ends in newest.items():
+                found[key] = ends | found.get(key, {})
+        return Resumed(found)
+
+
+class Resumed:
+    """Up to when earlier processes booked each run's GPUs."""
+
+    def __init__(self, ends: Mapping[tuple[str, float], Mapping[str, float]]) -> None:
+        self._ends = ends
+
+    def until(self, job_id: str, began_at: float, uuid: str) -> float | None:
+        """Unix time up to which a run's time on a GPU is booked; None: none of it.
+
+        A GPU that is not among the run's counts from where the run's books end.
+        """
+        ends = self._ends.get((job_id, round(began_at, 6)))
+        if not ends:
+            return None
+        return ends.get(uuid, max(ends.values()))
+
+
+def _entry(data: dict[str, Any]) -> Entry:
+    """The entry of a line.
+
+    Raises:
+        ValueError, KeyError, TypeError, AttributeError: it is none.
+    """
+    seen = data["observed_since"]
+    return Entry(
+        _number(data["start"]),
+        _number(data["end"]),
+        _text(data["job"]),
+        _number(data["began"]),
+        _text(data["user"]),
+        _text(data["account"]),
+        _text(data["partition"]),
+        _text(data["node"]),
+        _text(data["gpu"]),
+        tuple(_text(uuid) for uuid in data["gpus"]),
+        {_text(key): _number(amount) for key, amount in data["gpu_seconds"].items()},
+        _number(data["energy_j"]),
+        _number(data["energy_gpu_seconds"]),
+        None if seen is None else _number(seen),
+    )
+
+
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise TypeError(value)
+    return float(value)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(value)
+    return value
