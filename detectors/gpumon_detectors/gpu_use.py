@@ -30,6 +30,9 @@ that an idle GPU shows: video engines run no kernels, and NVML's own reading mov
 PAUSE_S: Final = 120.0
 """Working GPUs may rest this long: the longest checkpoint pauses reported are about 96 s."""
 
+_LEAST_KNOWN: Final = 0.9
+"""Share of a window that must be known for a mean over it."""
+
 
 class GpuUse(NamedTuple):
     """All GPUs of a job over one window, the newest sample included; rows by GPUs."""
@@ -65,11 +68,33 @@ def any_since(flags: NDArray[np.bool_]) -> int:
     return int(rows_since(some[:, None])[0])
 
 
+def is_named(job: JobLook) -> bool:
+    """Whether telemetry names all the job's GPUs and none of them is cut by MIG."""
+    is_known = bool(job.gpus) and not job.gpus_unknown
+    return is_known and not any(gpu.value("mig_mode") == 1 for gpu in job.gpus)
+
+
 def is_still_now(job: JobLook) -> bool:
     """Whether the newest utilisation of every GPU is known and 0; spares the others the window."""
-    return (
-        bool(job.uuids) and not job.gpus_unknown and bool((job.latest("gpu_util_ratio") == 0).all())
-    )
+    return bool((job.latest("gpu_util_ratio") == 0).all()) and is_named(job)
+
+
+def busy_seconds(
+    times: NDArray[np.float64], ratios: NDArray[np.float32]
+) -> NDArray[np.float64] | None:
+    """Integral over time of shares, one per column, each row standing for the time before it.
+
+    None where more than a tenth of a column is missing; what is missing counts as the rest does.
+    """
+    steps = np.diff(times, prepend=times[:1])[:, None]
+    is_known = np.isfinite(ratios)
+    known_s = (steps * is_known).sum(axis=0)
+    length_s = float(times[-1] - times[0])
+    if length_s <= 0 or (known_s < _LEAST_KNOWN * length_s).any():
+        return None
+    busy_s: NDArray[np.float64] = (steps * np.where(is_known, ratios, 0.0)).sum(axis=0)
+    scaled: NDArray[np.float64] = busy_s * length_s / known_s
+    return scaled
 
 
 def gpu_use(job: JobLook, seconds: float, idle_mem_ratio: float) -> GpuUse | None:
@@ -80,7 +105,7 @@ def gpu_use(job: JobLook, seconds: float, idle_mem_ratio: float) -> GpuUse | Non
         seconds: How far to look back, no further than the job held all its GPUs.
         idle_mem_ratio: Share of the memory below which it counts as free.
     """
-    if job.gpus_unknown or not job.gpus or any(gpu.value("mig_mode") == 1 for gpu in job.gpus):
+    if not is_named(job):
         return None
     table = job.table((*NEEDS, *_SIGNS), seconds)
     if not len(table.times):

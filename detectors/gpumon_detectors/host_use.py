@@ -27,7 +27,7 @@ _IDLE_CORES: Final = 0.05
 _IDLE_BYTES_PER_S: Final = 1e6
 """Traffic of one node below which nothing is staged or uploaded: log lines and health checks."""
 
-_SLICE_S: Final = 120.0
+SLICE_S: Final = 120.0
 """Means are taken over so long: a logger that wakes once a minute is no work."""
 
 _OWN: Final = ("job_cpu_cores_used", "job_io_read_bytes_per_s", "job_io_write_bytes_per_s")
@@ -110,7 +110,7 @@ def quiet_from(times: NDArray[np.float64], values: NDArray[np.float64], limit: f
     """
     if not len(times):
         return float("-inf")
-    slices = ((times[-1] - times) // _SLICE_S).astype(np.intp)
+    slices = ((times[-1] - times) // SLICE_S).astype(np.intp)
     is_known = np.isfinite(values)
     total = np.bincount(slices, np.where(is_known, values, 0.0))
     count = np.bincount(slices, is_known)

@@ -34,7 +34,9 @@ _INTERACTIVE_NAMES: Final = re.compile(
     r"(?i)(?:^|[^a-z])(?:jupyter|jupyterlab|notebook|interactive|bash|zsh|salloc|ood|code-server"
     r"|vscode|rstudio|desktop)(?:[^a-z]|$)"
 )
-_INTERACTIVE_PLACES: Final = re.compile(r"(?i)(?:^|[^a-z])(?:interactive|debug|devel?)(?:[^a-z]|$)")
+_INTERACTIVE_PLACES: Final = re.compile(
+    r"(?i)(?:^|[^a-z])(?:interactive|debug|dev|devel)(?:[^a-z]|$)"
+)
 _SERVING_NAMES: Final = re.compile(
     r"(?i)(?:^|[^a-z])(?:serve|server|serving|inference|endpoint|backend|api|vllm|sglang|triton"
     r"|tritonserver|ollama|llama-server|tgi|torchserve|text-generation-server|ray::serve\w*"
