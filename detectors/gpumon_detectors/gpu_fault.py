@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from gpumon.detect.contract import Detector
-from gpumon.model.finding import Evidence, Severity, Window
+from gpumon.model.finding import Severity, Window
 from gpumon_detectors import machine_commands as commands
 from gpumon_detectors.gpu_symptoms import program_errors, suspects, symptoms
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gpumon.detect.facts import GpuFacts
     from gpumon.detect.view import View
     from gpumon.model.finding import Finding
-    from gpumon_detectors.gpu_symptoms import Symptom
+    from gpumon_detectors.symptom import Symptom
 
 
 class GpuFault(Detector):
@@ -88,7 +88,7 @@ class GpuFault(Detector):
             severity=found[0].severity,
             summary=f"{gpu.place}{whose}: {found[0].text}{more}",
             window=Window(start, view.now, max(symptom.samples for symptom in found)),
-            evidence=[Evidence(s.field, gpu.subject, s.text, s.value) for s in found],
+            evidence=[symptom.evidence(gpu.subject) for symptom in found],
             advice=advice[:8],
             gpu_seconds=_lost_seconds(view, gpu, start) if is_fault else None,
             at_most=max((s.at_most for s in found), key=lambda step: step.rank),

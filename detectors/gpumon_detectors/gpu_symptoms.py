@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from gpumon.detect.series import rows_since
 from gpumon.model.finding import Confidence, Severity
 from gpumon.model.xid import RECOVERY_ACTIONS, Action, name_of
 from gpumon_detectors.phrases import clock_time, counted
+from gpumon_detectors.symptom import Symptom, since_when
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from numpy.typing import NDArray
 
     from gpumon.detect.facts import EventFacts, GpuFacts
     from gpumon.detect.view import View
@@ -34,21 +32,6 @@ _GRAVE: Final = frozenset(
     {Action.RESET_GPU, Action.RESTART_NODE, Action.CHECK_ECC, Action.CHECK_POWER}
 )
 """Actions after which no work on the GPU goes on as it was."""
-
-
-class Symptom(NamedTuple):
-    """One sign of a broken GPU."""
-
-    field: str
-    text: str
-    value: float | None
-    severity: Severity
-    advice: str
-    since: float
-    """Unix time of the first sample that shows it, or of the event."""
-    samples: int
-    """Samples that show it since then."""
-    at_most: Confidence = Confidence.ESTABLISHED
 
 
 class _Code(NamedTuple):
@@ -119,7 +102,7 @@ def program_errors(view: View, gpu: GpuFacts) -> list[Symptom]:
 def _lost(view: View, gpu: GpuFacts) -> Iterator[Symptom]:
     if gpu.is_lost:
         times, values = view.series(gpu.uuid, "temp_c", _SPAN_S)
-        since, samples = _since(view, times, np.isnan(values))
+        since, samples = since_when(view, times, np.isnan(values))
         text = f"fell off the bus at {clock_time(since)}: the driver answers GPU_IS_LOST"
         advice = "Drain the node and power-cycle it: a lost GPU does not come back by a reset."
         yield Symptom("temp_c", text, None, Severity.CRITICAL, advice, since, samples)
@@ -130,7 +113,7 @@ def _codes(view: View, gpu: GpuFacts) -> Iterator[Symptom]:
         value = gpu.value(key)
         if value:
             times, values = view.series(gpu.uuid, key, _SPAN_S)
-            since, samples = _since(view, times, values == value)
+            since, samples = since_when(view, times, values == value)
             yield Symptom(
                 key, code.text(value), float(value), code.severity, code.advice, since, samples
             )
@@ -163,9 +146,3 @@ def _event(view: View, event: EventFacts) -> Symptom:
     advice = f"Xid {known.number}: {known.action.value}."
     sure = Confidence.ESTABLISHED if known.is_known else Confidence.SUPPORTED
     return Symptom("xid", text, float(known.number), severity, advice, at, 1, sure)
-
-
-def _since(view: View, times: NDArray[np.float64], is_so: NDArray[np.bool_]) -> tuple[float, int]:
-    """Time since which it was so at every sample, and their number; now where none shows it."""
-    row = int(rows_since(is_so[:, None])[0]) if len(times) else 0
-    return (float(times[row]), len(times) - row) if row < len(times) else (view.now, 1)

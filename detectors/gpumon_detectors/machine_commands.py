@@ -23,11 +23,11 @@ _REASON: Final = re.compile(r"[0-9A-Za-z .,:/-]{1,100}")
 def ask_gpu(view: View, gpu: GpuFacts, question: str) -> Iterator[str]:
     """How to ask nvidia-smi about a GPU, within its job where it has one.
 
-    `question` is text of ours: options of nvidia-smi.
+    `question` is text of ours: a subcommand or options of nvidia-smi.
     """
     if not _UUID.fullmatch(gpu.uuid):
         return
-    command = f"nvidia-smi -i {gpu.uuid} {question}"
+    command = f"nvidia-smi {question} -i {gpu.uuid}"
     if not is_host_name(gpu.node):
         yield f"Look closer, on its node: {command}"
         return

@@ -100,8 +100,9 @@ def test_advice_is_filled_in():
     scene, uuids = scene_with_job()
     scene.run(400, with_one(uuids, NARROW))
     lines = findings(scene)[0].advice
-    look = f"srun --jobid=42 --overlap -w n1 nvidia-smi -i {uuids[1]} --query-gpu=pcie."
-    assert any(line.startswith(f"Look closer: {look}") for line in lines)
+    look = "srun --jobid=42 --overlap -w n1 nvidia-smi --query-gpu=pcie."
+    (line,) = [line for line in lines if line.startswith(f"Look closer: {look}")]
+    assert line.endswith(f" -i {uuids[1]}")
     assert any('State=DRAIN Reason="PCIe link below' in line for line in lines)
 
 

@@ -136,7 +136,7 @@ def test_advice_holds_checked_ids_only():
     scene.end("42;reboot")
     scene.run(700, {uuid: {**FULL, "clock_event_reasons": 0x40} for uuid in uuids})
     lines = findings(scene)[0].advice
-    ask = f"srun --jobid=43 --overlap -w n1 nvidia-smi -i {uuids[0]} -q -d PERFORMANCE"
+    ask = "srun --jobid=43 --overlap -w n1 nvidia-smi -q -d PERFORMANCE"
     assert any(ask in line for line in lines)
     assert any("scontrol update NodeName=n1 State=DRAIN Reason=" in line for line in lines)
 

@@ -1,0 +1,41 @@
+"""One sign that something is broken: since when, how grave, and what to do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from gpumon.detect.series import rows_since
+from gpumon.model.finding import Confidence, Evidence, Severity
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from gpumon.detect.view import View
+
+
+class Symptom(NamedTuple):
+    """One sign of a broken GPU, link or port."""
+
+    field: str
+    text: str
+    value: float | None
+    severity: Severity
+    advice: str
+    since: float
+    """Unix time of the first sample that shows it, or of the event."""
+    samples: int
+    """Samples that show it since then."""
+    at_most: Confidence = Confidence.ESTABLISHED
+
+    def evidence(self, subject: str) -> Evidence:
+        """The sign as what a claim rests on."""
+        return Evidence(self.field, subject, self.text, self.value)
+
+
+def since_when(
+    view: View, times: NDArray[np.float64], is_so: NDArray[np.bool_]
+) -> tuple[float, int]:
+    """Time since which it was so at every sample, and their number; now where none shows it."""
+    row = int(rows_since(is_so[:, None])[0]) if len(times) else 0
+    return (float(times[row]), len(times) - row) if row < len(times) else (view.now, 1)
