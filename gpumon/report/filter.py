@@ -50,6 +50,11 @@ def parse(text: str) -> Node:
     return _Parser(text).whole()
 
 
+def is_word(text: str) -> bool:
+    """Whether a filter that can be understood is one text to look for, and nothing else."""
+    return isinstance(parse(text), Word)
+
+
 class _Parser:
     """Goes through the text once."""
 

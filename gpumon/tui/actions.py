@@ -22,6 +22,7 @@ ViewName = Literal[
     "gpu",
     "node",
     "page",
+    "columns",
 ]
 
 ROOTS: Final[tuple[ViewName, ...]] = (
@@ -42,7 +43,9 @@ MAPS: Final[frozenset[ViewName]] = frozenset({"fleet"})
 TABLES: Final[frozenset[ViewName]] = (FLEET - MAPS) | {"job"}
 SECTIONED: Final[frozenset[ViewName]] = frozenset({"gpu", "node"})
 MAIN: Final[frozenset[ViewName]] = FLEET | TABLES | SECTIONED
-EVERYWHERE: Final[frozenset[ViewName]] = MAIN | {"page"}
+EVERYWHERE: Final[frozenset[ViewName]] = MAIN | {"page", "columns"}
+LISTED: Final[frozenset[ViewName]] = TABLES | {"columns"}
+"""Views whose lines a filter with columns goes through."""
 
 
 class Action(NamedTuple):
@@ -163,7 +166,14 @@ ACTIONS: Final = (
         EVERYWHERE - MAPS,
     ),
     *MAP_ACTIONS,
-    Action("filter", ("slash",), "/", "filter", "Show only what contains a text.", EVERYWHERE),
+    Action(
+        "filter",
+        ("slash",),
+        "/",
+        "filter",
+        "Show only what contains a text; in a table, what passes a filter: user==ada & sm<20.",
+        EVERYWHERE,
+    ),
     Action(
         "switch",
         ("tab", "n"),
@@ -220,6 +230,39 @@ ACTIONS: Final = (
     ),
     Action("sort", ("s",), "s", "sort", "Sort by the next column.", TABLES),
     Action("reverse", ("S",), "S", "", "Sort the other way round.", TABLES),
+    Action(
+        "sort_left",
+        ("less_than_sign",),
+        "<",
+        "",
+        "Sort by the column to the left.",
+        TABLES,
+    ),
+    Action(
+        "sort_right",
+        ("greater_than_sign",),
+        ">",
+        "",
+        "Sort by the column to the right.",
+        TABLES,
+    ),
+    Action("columns", ("c",), "c", "", "Choose the columns of the table.", TABLES),
+    Action(
+        "toggle",
+        ("enter", "x"),
+        "Enter",
+        "on/off",
+        "Show the column, or do not.",
+        frozenset({"columns"}),
+    ),
+    Action(
+        "usual_columns",
+        ("0",),
+        "0",
+        "as at first",
+        "Show the columns of the beginning again.",
+        frozenset({"columns"}),
+    ),
     Action("default_sort", ("0",), "0", "", "Sort as at first: what needs a look on top.", TABLES),
     Action(
         "findings",
@@ -282,6 +325,8 @@ _FOOTER: Final = (
     "quit",
     "help",
     "open",
+    "toggle",
+    "usual_columns",
     "open_cell",
     "back",
     "leave",
@@ -322,6 +367,7 @@ _NAMES: Final = {
     "gpu": "one GPU",
     "node": "one node",
     "page": "texts",
+    "columns": "choice of columns",
 }
 
 

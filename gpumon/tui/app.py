@@ -102,6 +102,8 @@ class GpumonApp(App[int]):
         self._monotonic = monotonic
         self._has_colour = has_colour
         self.travel = travel_of(feed)
+        self.chosen_columns: dict[ViewName, tuple[str, ...]] = {}
+        """Keys of the columns that a kind of view shows, where somebody chose them."""
         self._zoom = Wish()
         """What the view on top wants to see closer."""
         self._newest: Tick | None = None

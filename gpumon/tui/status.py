@@ -144,3 +144,15 @@ def crumb_line(title: str, crumbs: tuple[str, ...], right: str, width: int) -> L
     taken = sum(text_width(cell.text) for cell in left)
     blanks = " " * max(1, width - taken - text_width(right) - 1)
     return (*left, Cell(blanks), Cell(right, Tone.DIM))
+
+
+def trouble_line(message: str, at: int, width: int) -> Line:
+    """What is wrong with a text, with a `^` below the cell that it is about, where that fits."""
+    room = len(message) + 2
+    if at + room <= width:
+        text = f"{' ' * at}^ {message}"
+    elif room + 1 <= at < width:
+        text = f"{message} ^".rjust(at + 1)
+    else:
+        text = f" ✗ {message}"
+    return (Cell(fit(text, width), Tone.BAD),)

@@ -157,7 +157,7 @@ async def test_filter_as_one_types(stage):
     async with stage(fleet()) as s:
         await s.press("slash", *"ADA")
         assert "2 of 5 jobs" in s.lines[0]
-        assert "/ada" in s.lines[0]
+        assert "/ADA" in s.lines[0]
         await s.press("enter")
         assert "4711" not in s.text
         await s.press("enter")
@@ -301,7 +301,7 @@ async def test_keys_scroll_a_page_of_text(stage):
 
 
 async def test_help_explains_this_view_and_can_be_searched(stage):
-    async with stage(fleet(), (100, 60)) as s:
+    async with stage(fleet(), (100, 90)) as s:
         await s.press("question_mark")
         assert "jobs › help" in s.lines[0]
         for action in actions_of("jobs"):

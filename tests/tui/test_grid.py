@@ -8,6 +8,7 @@ from textual.app import App
 
 from gpumon.report.columns import Cell, Column
 from gpumon.report.digest import Digest
+from gpumon.tui.heat_theme import HEAT_DARK
 from gpumon.tui.theme import Look
 from gpumon.tui.widgets.grid import Grid, Plan
 from tests.ticks import tick
@@ -24,7 +25,8 @@ class GridApp(App[None]):
     def __init__(self) -> None:
         super().__init__()
         self.look = Look(
-            {**self.get_css_variables(), "tone-strong": "#ffffff", "tone-dim": "#777777",
+            {**HEAT_DARK, **self.get_css_variables(),
+             "tone-strong": "#ffffff", "tone-dim": "#777777",
              "tone-past": "#777777", "cursor": "#333333", "bar": "#222222"},
             has_colour=True,
         )  # fmt: skip

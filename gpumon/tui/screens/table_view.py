@@ -6,6 +6,8 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from gpumon.report.columns import Cell, Tone
+from gpumon.report.filter import is_word
+from gpumon.report.filter_names import completed
 from gpumon.report.passages import all_errors, error_lines, paragraph
 from gpumon.tui.screens.view import View
 from gpumon.tui.widgets.grid import Grid, Plan
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 
     from gpumon.report.columns import Line
     from gpumon.report.digest import Digest
+    from gpumon.report.filter_tree import FilterError
+    from gpumon.tui.widgets.prompt import FilterPrompt
 
 R = TypeVar("R")
 
@@ -39,6 +43,7 @@ class TableView(View, Generic[R]):
 
     def parts(self) -> ComposeResult:
         """Facts, then the table."""
+        self.grid.choose(self.gpumon.chosen_columns.get(self.view))
         yield self.head
         yield from super().parts()
 
@@ -93,7 +98,8 @@ class TableView(View, Generic[R]):
         """What to say in place of rows: filtered away, failed, or empty."""
         shown, known = self.grid.shown
         if known and not shown:
-            text = f"None of {known} {self.noun} contains “{self.needle()}”. Esc clears the filter."
+            verb = "contains" if is_word(self.needle()) else "passes"
+            text = f"None of {known} {self.noun} {verb} “{self.needle()}”. Esc clears the filter."
             return [(), *_indented(paragraph(text, width))]
         lines: list[Line] = [()]
         errors = all_errors(digest.tick)
@@ -115,16 +121,44 @@ class TableView(View, Generic[R]):
     # Filter
 
     def needle(self) -> str:
-        """The text that rows must contain."""
+        """The row filter at work."""
         return self.grid.needle
 
+    def filter_trouble(self) -> FilterError | None:
+        """What is wrong with the filter that was typed last."""
+        return self.grid.trouble
+
     def apply_needle(self, needle: str) -> None:
-        """Show only rows with this text."""
+        """Show only rows that pass this filter; one that is wrong leaves them as they are."""
         self.grid.set_needle(needle)
         if self.digest is not None:
             self.grid.set_notice(self._notice(self.digest, max(20, self.size.width - 2)))
 
+    def on_screen_resume(self) -> None:
+        """Catch up, also with columns that were chosen meanwhile."""
+        self.grid.choose(self.gpumon.chosen_columns.get(self.view))
+        super().on_screen_resume()
+
     # Actions
+
+    async def action_filter(self) -> None:
+        """Ask for a row filter."""
+        from gpumon.tui.widgets.prompt import FilterPrompt
+
+        hint = "any text, or user==ada & sm<20: Tab completes, Enter keeps it, Esc drops it"
+        await self.ask(FilterPrompt(self.needle(), hint))
+
+    def on_filter_prompt_completion_wanted(self, message: FilterPrompt.CompletionWanted) -> None:
+        """Write out the name of a column."""
+        prompt = message.prompt
+        prompt.value = completed(prompt.value, self.plan.columns)
+        prompt.cursor_position = len(prompt.value)
+
+    def action_columns(self) -> None:
+        """Choose columns."""
+        from gpumon.tui.screens.column_view import ColumnView
+
+        self.app.push_screen(ColumnView(self.view, self.plan.columns, self.trail()))
 
     def action_open(self) -> None:
         """Open what the cursor is on."""
@@ -166,6 +200,14 @@ class TableView(View, Generic[R]):
     def action_sort(self) -> None:
         """Sort by the next column."""
         self.grid.sort_next()
+
+    def action_sort_left(self) -> None:
+        """Sort by the column to the left."""
+        self.grid.sort_aside(-1)
+
+    def action_sort_right(self) -> None:
+        """Sort by the column to the right."""
+        self.grid.sort_aside(1)
 
     def action_reverse(self) -> None:
         """Sort the other way round."""

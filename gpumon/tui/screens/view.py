@@ -9,7 +9,7 @@ from gpumon.report.columns import Cell, Tone, fit
 from gpumon.tui import palette
 from gpumon.tui.actions import ROOTS, footer_of
 from gpumon.tui.screens.time_screen import TimeScreen
-from gpumon.tui.status import crumb_line, join_fitting, status_line
+from gpumon.tui.status import crumb_line, join_fitting, status_line, trouble_line
 from gpumon.tui.widgets.lines import KeyBar, Lines
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from gpumon.report.columns import Line
     from gpumon.report.digest import Digest
+    from gpumon.report.filter_tree import FilterError
     from gpumon.report.groups import ScopeKind
     from gpumon.tui.actions import Action, ViewName
     from gpumon.tui.widgets.prompt import Prompt
@@ -63,6 +64,10 @@ class View(TimeScreen):
     def needle(self) -> str:
         """The text that is looked for."""
         raise NotImplementedError
+
+    def filter_trouble(self) -> FilterError | None:
+        """What is wrong with the filter that was typed last; None: nothing."""
+        return None
 
     def finding_scope(self) -> str | None:
         """`job:ID`, `gpu:UUID` or `node:NAME` that the findings page is about; None: all."""
@@ -122,10 +127,12 @@ class View(TimeScreen):
 
     def _command_line(self, width: int) -> Line | None:
         """In place of the status while a command is typed: its completions, or what is wrong."""
-        from gpumon.tui.widgets.prompt import CommandPrompt, TimePrompt
+        from gpumon.tui.widgets.prompt import AnswerPrompt, CommandPrompt, FilterPrompt
 
         prompt = self._prompt
-        if isinstance(prompt, CommandPrompt | TimePrompt) and prompt.trouble:
+        if isinstance(prompt, FilterPrompt) and (wrong := self.filter_trouble()) is not None:
+            return trouble_line(str(wrong), wrong.at + 1, width)
+        if isinstance(prompt, CommandPrompt | AnswerPrompt) and prompt.trouble:
             return (Cell(fit(f" ✗ {prompt.trouble}", width), Tone.BAD),)
         if not isinstance(prompt, CommandPrompt):
             return None
@@ -167,9 +174,17 @@ class View(TimeScreen):
 
     def action_findings(self) -> None:
         """All findings in view."""
-        from gpumon.tui.screens.page import findings_page
+        from gpumon.tui.screens.findings import FindingsView
 
-        self.app.push_screen(findings_page(self))
+        self.app.push_screen(FindingsView(self.trail(), self.finding_scope()))
+
+    def action_curves(self) -> None:
+        """Curves of what this view is about."""
+        from gpumon.tui.screens.curves import CurvesScreen
+
+        subject = self.finding_scope()
+        if subject is not None:
+            self.app.push_screen(CurvesScreen(subject, self.trail()))
 
     def action_errors(self) -> None:
         """Targets and errors."""
@@ -214,9 +229,9 @@ class View(TimeScreen):
 
     def on_input_changed(self, event: Prompt.Changed) -> None:
         """Filter, or show how a command goes on, while the user types."""
-        from gpumon.tui.widgets.prompt import CommandPrompt, TimePrompt
+        from gpumon.tui.widgets.prompt import AnswerPrompt, CommandPrompt
 
-        if isinstance(event.input, CommandPrompt | TimePrompt):
+        if isinstance(event.input, CommandPrompt | AnswerPrompt):
             event.input.trouble = ""
         else:
             self.apply_needle(event.value)
@@ -229,8 +244,8 @@ class View(TimeScreen):
             self._prompt.cursor_position = len(self._prompt.value)
 
     async def on_prompt_left(self, message: Prompt.Left) -> None:
-        """Close the prompt, and go where a command leads; one that leads nowhere stays."""
-        from gpumon.tui.widgets.prompt import CommandPrompt, TimePrompt
+        """Close the prompt, and go where a command leads; what cannot be understood stays."""
+        from gpumon.tui.widgets.prompt import AnswerPrompt, CommandPrompt
 
         prompt = self._prompt
         if prompt is None:
@@ -244,12 +259,14 @@ class View(TimeScreen):
                     prompt.trouble = str(error)
                     self.draw_frame()
                     return
-        elif isinstance(prompt, TimePrompt):
-            if not message.is_dropped and not self.goes_to_time(prompt):
+        elif isinstance(prompt, AnswerPrompt):
+            if not message.is_dropped and not prompt.is_answered():
                 self.draw_frame()
                 return
         elif message.is_dropped:
             self.apply_needle("")
+        elif self.filter_trouble() is not None:
+            return
         self._prompt = None
         self.query_one("#body").focus()
         await prompt.remove()

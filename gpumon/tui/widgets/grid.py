@@ -10,12 +10,14 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from gpumon.report.columns import GAP, Cell, Line, arranged, fit, place
+from gpumon.report.columns import GAP, Cell, Line, arranged, fit, place, usual
+from gpumon.report.filter_bind import row_filter
+from gpumon.report.filter_tree import FilterError
 from gpumon.tui.theme import look_of
 from gpumon.tui.widgets.strips import line_strip
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from textual.events import Click
 
@@ -37,7 +39,7 @@ class Plan(NamedTuple, Generic[R]):
     order: Callable[[Digest, R], SortKey]
     """The order at first."""
     search: Callable[[Digest, R], str]
-    """Lower-case text that the row filter looks through."""
+    """Lower-case text in which a row filter's bare words are looked for."""
 
 
 def merged(cells: Iterable[Cell]) -> Line:
@@ -82,8 +84,13 @@ class Grid(ScrollView, Generic[R], inherit_bindings=False):
         self.plan = plan
         self.sorting = Sorting()
         self.needle = ""
+        """The row filter that is at work."""
+        self.trouble: FilterError | None = None
+        """What is wrong with the filter that was asked for last; then the one before goes on."""
         self.notice: Sequence[Line] = ()
         """Drawn in place of rows while there are none."""
+        self._keeps: Callable[[Digest, R], bool] | None = None
+        self._columns: Sequence[Column[R]] = usual(plan.columns)
         self._digest: Digest | None = None
         self._all: Sequence[R] = ()
         self._rows: Sequence[R] = ()
@@ -101,9 +108,24 @@ class Grid(ScrollView, Generic[R], inherit_bindings=False):
         self._arrange()
 
     def set_needle(self, needle: str) -> None:
-        """Show only rows that contain this text, whatever its case."""
-        self.needle = needle.lower()
+        """Show only rows that pass this filter; one that is wrong changes nothing but `trouble`."""
+        try:
+            keeps = row_filter(needle, self.plan.columns, self.plan.search)
+        except FilterError as error:
+            self.trouble = error
+            return
+        self.trouble = None
+        self.needle = needle.strip()
+        self._keeps = keeps if self.needle else None
         self._arrange()
+
+    def choose(self, keys: Collection[str] | None) -> None:
+        """Show only columns with these keys, as far as they fit; None: those shown at first."""
+        columns = self.plan.columns
+        chosen = usual(columns) if keys is None else [c for c in columns if c.key in keys]
+        if chosen != self._columns:
+            self._columns = chosen
+            self._replace()
 
     def set_notice(self, notice: Sequence[Line]) -> None:
         """Show this text while there are no rows."""
@@ -127,10 +149,9 @@ class Grid(ScrollView, Generic[R], inherit_bindings=False):
         digest = self._digest
         if digest is None:
             return
-        plan, needle = self.plan, self.needle
         rows: Sequence[R] = self._all
-        if needle:
-            rows = [row for row in rows if needle in plan.search(digest, row)]
+        if (keeps := self._keeps) is not None:
+            rows = [row for row in rows if keeps(digest, row)]
         count = len(self._rows)
         was_in_view, cursor = self._is_in_view, self._cursor
         self._rows = self._sorted(digest, rows)
@@ -176,7 +197,7 @@ class Grid(ScrollView, Generic[R], inherit_bindings=False):
 
     def _replace(self) -> None:
         room = self.scrollable_content_region.width - MARGIN
-        self._placed = place(self.plan.columns, room)
+        self._placed = place(self._columns, room)
         self._images = {}
         self._scroll_to_cursor()
         self.refresh()
@@ -302,6 +323,16 @@ class Grid(ScrollView, Generic[R], inherit_bindings=False):
         keys = [placed.column.key for placed in self._placed if placed.column.order is not None]
         position = keys.index(self.sorting.key) + 1 if self.sorting.key in keys else 0
         self.sort_by(keys[position] if position < len(keys) else None)
+
+    def sort_aside(self, steps: int) -> None:
+        """Sort by the column so many to the right on screen, the last followed by the first."""
+        keys = [placed.column.key for placed in self._placed if placed.column.order is not None]
+        if not keys:
+            return
+        if self.sorting.key in keys:
+            self.sort_by(keys[(keys.index(self.sorting.key) + steps) % len(keys)])
+        else:
+            self.sort_by(keys[0 if steps > 0 else -1])
 
     def sort_by(self, key: str | None) -> None:
         """Sort by a column, the second time the other way; None: as at first."""

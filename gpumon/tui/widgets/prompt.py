@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.message import Message
 from textual.widgets import Input
 
-from gpumon.report.instants import EXAMPLES
-
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from textual.binding import BindingType
 
 
@@ -42,6 +42,23 @@ class Prompt(Input):
         self.post_message(self.Left(is_dropped=False))
 
 
+class FilterPrompt(Prompt):
+    """Takes a row filter: Tab completes the name of a column, Enter keeps it, Esc drops it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [("tab", "complete", "complete")]
+
+    class CompletionWanted(Message):
+        """The user asks for the rest of a name."""
+
+        def __init__(self, prompt: FilterPrompt) -> None:
+            self.prompt = prompt
+            super().__init__()
+
+    def action_complete(self) -> None:
+        """Ask for the rest."""
+        self.post_message(self.CompletionWanted(self))
+
+
 class CommandPrompt(Prompt):
     """Takes a command: Enter runs it, Tab completes it, Esc leaves."""
 
@@ -60,10 +77,17 @@ class CommandPrompt(Prompt):
         self.post_message(self.CompletionWanted())
 
 
-class TimePrompt(Prompt):
-    """Takes a time: Enter goes there, Esc leaves all as it is."""
+class AnswerPrompt(Prompt):
+    """Takes an answer to a question: Enter gives it, Esc leaves all as it is."""
 
-    def __init__(self) -> None:
-        super().__init__("", f"time: {EXAMPLES}; Enter goes there, Esc leaves")
+    def __init__(self, what: str, take: Callable[[str], str]) -> None:
+        """`take` does what the text says and returns nothing, or what is wrong with the text."""
+        super().__init__("", what)
         self.trouble = ""
-        """Why the last text was no time."""
+        """Why the last text was no answer."""
+        self._take = take
+
+    def is_answered(self) -> bool:
+        """Whether the text was an answer; it has been acted upon then."""
+        self.trouble = self._take(self.value)
+        return not self.trouble
