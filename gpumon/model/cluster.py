@@ -63,7 +63,8 @@ class Job(NamedTuple):
     restart_count: int | None = None
     """How often it was requeued and began anew."""
     exit_code: str = ""
-    """Exit status and signal as sacct prints them, `3:0` or `0:15`; empty while unknown."""
+    """Exit status and signal as the controller keeps them (scontrol), `3:0` or `0:15`; empty while
+    unknown. sacct may tell others of a job that was cancelled or timed out."""
     node_count: int | None = None
     """Nodes allocated, or asked for while pending."""
     cpu_count: int | None = None

@@ -29,6 +29,9 @@ GREETING_LIMIT_S: Final = 20.0
 """A probe that has not said hello by then is given up and tried again."""
 RETRY_S: Final = (1.0, 60.0)
 """First and longest pause before a failed probe is started again; it doubles in between."""
+STEP_RETRY_S: Final = (30.0, 960.0)
+"""Likewise for a step of a job, of which every start stays in the accounting. Only one that lived
+for the longest pause makes the next one short again."""
 SILENT_S: Final = 30.0
 """A node of a step that is not heard for so long, or three periods, is told to be silent: its probe
 may have ended, which srun says nothing of while the others go on."""
@@ -46,7 +49,8 @@ class Slot:
         self.stream: Stream | None = None
         self.started_at = 0.0
         self.due_at = 0.0
-        self.pause_s = RETRY_S[0]
+        self.pauses_s = STEP_RETRY_S if endpoint.is_step else RETRY_S
+        self.pause_s = self.pauses_s[0]
         self.is_settled = False
         """Whether it has reported or failed at least once."""
         self.names: frozenset[str] = frozenset({endpoint.node})
@@ -269,7 +273,9 @@ class ProbePool:
             )
             return
         if frames:
-            slot.pause_s = RETRY_S[0]
+            lived_s = self._clock.monotonic() - slot.started_at
+            if lived_s >= slot.pauses_s[1] or not slot.endpoint.is_step:
+                slot.pause_s = slot.pauses_s[0]
             self._deliver(slot, frames)
             self._meet(slot, stream, frames)
         if goes_on:
@@ -312,9 +318,8 @@ class ProbePool:
         self._drop(slot)
         # Spread by a fifth, so that a fleet that failed together does not come back together.
         pause_s = slot.pause_s * (0.8 + 0.4 * os.urandom(1)[0] / 255)
-        is_last = self._once or slot.endpoint.is_step
-        slot.due_at = float("inf") if is_last else self._clock.monotonic() + pause_s
-        slot.pause_s = min(slot.pause_s * 2, RETRY_S[1])
+        slot.due_at = float("inf") if self._once else self._clock.monotonic() + pause_s
+        slot.pause_s = min(slot.pause_s * 2, slot.pauses_s[1])
         origin, now = slot.endpoint.origin or self.url, self._clock.now()
         nodes = slot.endpoint.reaches
         self._deliver(slot, [Frame(origin, node, now, 0.0, {}, (error,)) for node in nodes])
@@ -349,14 +354,22 @@ class ProbePool:
                     hint = "log in by hand and see whether python3 -c pass returns"
                     self._fail(slot, slot.stream.trouble(message, hint))
             elif slot.stream:
-                self._name_silent(slot, now)
+                self._name_silent(slot, slot.stream, now)
 
-    def _name_silent(self, slot: Slot, now: float) -> None:
-        """Report the nodes of a step that have fallen silent while others go on."""
+    def _name_silent(self, slot: Slot, stream: Stream, now: float) -> None:
+        """Report the nodes of a step that have fallen silent while others go on.
+
+        Where none goes on the step is lost. While the last one has been silent for half the time,
+        too, it is not known yet which of both is so.
+        """
         limit_s = max(SILENT_S, 3 * self._period_s)
         origin, taken_at = slot.endpoint.origin or self.url, self._clock.now()
-        for node, heard_at in slot.heard_at.items():
-            if now - heard_at > limit_s:
+        silent_s = {node: now - at for node, at in slot.heard_at.items() if at < float("inf")}
+        if silent_s and min(silent_s.values()) > limit_s:
+            message = f"no report through {slot.endpoint.node} for {limit_s:.0f} s"
+            self._fail(slot, stream.trouble(message, "is the network up?"))
+        elif silent_s and min(silent_s.values()) < limit_s / 2:
+            for node in [node for node, seconds in silent_s.items() if seconds > limit_s]:
                 slot.heard_at[node] = float("inf")
                 message = f"no report through {slot.endpoint.node} for {limit_s:.0f} s"
                 error = SourceError(plain(node), plain(message), "is the node up?")

@@ -1,7 +1,9 @@
 """Nodes of the user's own job by `srun --overlap`: one step per job, one task per node.
 
 The step takes nothing away from the job's own: it shares its CPUs, memory and GPUs. The program
-and the wishes go to every task, because srun passes its standard input on to all of them.
+and the wishes go to every task, because srun passes its standard input on to all of them. A step
+that ended before its job is started anew, but seldom; a node whose task alone was lost gets a step
+of its own.
 """
 
 from __future__ import annotations
@@ -48,7 +50,7 @@ WAYS_OUT: Final = (
 )  # fmt: skip
 """Words of srun on standard error, what they mean, and what to do; the first that fits counts."""
 
-AGAIN: Final = "gpumon starts one step per job; start gpumon anew to try again"
+AGAIN: Final = "gpumon starts another one by itself, ever more seldom: each stays in the accounting"
 
 
 def explain(job: str) -> Callable[[int | None, str], tuple[str, str]]:
@@ -73,6 +75,7 @@ def endpoint(
     *,
     prefix: Sequence[str] = (),
     environ: Mapping[str, str] | None = None,
+    is_part: bool = False,
 ) -> Endpoint:
     """How the probes on the nodes of one job are started.
 
@@ -84,6 +87,7 @@ def endpoint(
             of its job, and two jobs may share a node.
         prefix: Words before the command, to start it behind a hop.
         environ: Environment to start from; None: gpumon's own.
+        is_part: Whether another step reads the other nodes of the job.
     """
     leader, plus, component = label.partition("+")
     # srun knows a component of a heterogeneous job by the number of the whole only.
@@ -94,7 +98,7 @@ def endpoint(
     argv.append(f"'{START_SCRIPT}'" if prefix else START_SCRIPT)
     kept = neutral_environment(os.environ if environ is None else environ)
     return Endpoint(
-        node=f"job {label}",
+        node=f"job {label} on {','.join(nodes)}" if is_part else f"job {label}",
         argv=(*prefix, *argv),
         program=_program,
         explain=explain(label),

@@ -10,6 +10,7 @@ import pytest
 
 from tests.lab import lane
 from tests.lab.cluster import Cluster
+from tests.lab.lane import SLOT
 from tests.lab.layout import Layout
 from tests.lab.prerequisites import unmet
 from tests.lab.release import HOST, RELEASES
@@ -17,8 +18,6 @@ from tests.lab.release import HOST, RELEASES
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
 
-# Not the slot of the command line, so that a lab that somebody looks at survives a test run.
-SLOT = 1
 # A second worker, or a second test run, waits for the whole lab tests of the first.
 LOCK_TIMEOUT_S = 1800.0
 
@@ -26,6 +25,9 @@ LOCK_TIMEOUT_S = 1800.0
 def pytest_configure(config: pytest.Config) -> None:
     """Makes known what only the tests of this folder are marked with."""
     config.addinivalue_line("markers", "every_slurm: runs on every version of Slurm in the lab")
+    config.addinivalue_line(
+        "markers", "lane(name): waits for long, so that it has a cluster and a process of its own"
+    )
     if os.environ.get(lane.REPORTS):
         config.pluginmanager.register(_Writer(config))
 
@@ -43,17 +45,19 @@ class _Writer:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
-    """Runs the lab tests of other versions than the host's beside all other tests."""
-    apart: dict[str, list[pytest.Item]] = {}
-    for item in session.items:
-        version = _version_of(item)
-        if version not in (None, HOST):
-            apart.setdefault(version, []).append(item)
-    own = [item for item in session.items if _version_of(item) in (None, HOST)]
+    """Runs the tests of the lab side by side that have a lane of their own."""
     lanes: list[lane.Lane] = []
-    if own and lane.may_open(session.config):
+    apart: dict[tuple[str, str], list[pytest.Item]] = {}
+    if lane.may_open(session.config):
+        for item in session.items:
+            apart.setdefault(_lane_of(item), []).append(item)
+    if len(apart) > 1:
+        own = apart.pop((HOST, ""), [])
         session.items[:] = own
-        lanes = [lane.Lane(session.config, items, name) for name, items in apart.items()]
+        # The empty name of a version's main lane comes first and so has the version's own cluster.
+        names = sorted({"", *(name for _, name in apart)})
+        for (version, name), items in apart.items():
+            lanes.append(lane.Lane(session.config, items, version, names.index(name)))
     try:
         result = yield
         for one in lanes:
@@ -64,12 +68,13 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
     return result
 
 
-def _version_of(item: pytest.Item) -> str | None:
-    """Version of Slurm that a test runs on; None: it needs no cluster."""
+def _lane_of(item: pytest.Item) -> tuple[str, str]:
+    """Version of Slurm and name of the lane of a test; those of no lane and no cluster are here."""
     callspec = getattr(item, "callspec", None)
-    is_of_lab = callspec is not None and item.path.is_relative_to(Path(__file__).parent)
-    version: str | None = callspec.params.get("cluster") if is_of_lab else None
-    return version
+    if callspec is None or not item.path.is_relative_to(Path(__file__).parent):
+        return HOST, ""
+    marker = item.get_closest_marker("lane")
+    return callspec.params.get("cluster", HOST), marker.args[0] if marker else ""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -115,7 +120,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
         lab.install_gpumon()
         yield lab
     finally:
-        lab.down()
+        lab.down(purge=lane.SPARE in os.environ)
         lab.unlock()
 
 

@@ -1,6 +1,6 @@
-"""The lab tests of another version of Slurm, in a process of their own, beside this one's.
+"""Tests of the lab in a process and a cluster of their own, beside this one's.
 
-Most of a lab test is waiting for leases, beats and time limits, so both take as long as one.
+Most of a lab test is waiting for leases, beats and time limits, so many take as long as one.
 """
 
 from __future__ import annotations
@@ -19,8 +19,14 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+SLOT = 1
+"""Not the slot of the command line, so that a lab that somebody looks at survives a test run."""
 REPORTS = "GPUMON_LAB_REPORTS"
 """Names the file that a lane's process writes its reports to."""
+SPARE = "GPUMON_LAB_SPARE"
+"""Set where a lane's cluster is one beyond that of its version, whose files nobody will need."""
+SLOTS_APART = 16
+"""Between the lanes of one version of Slurm."""
 END_TIMEOUT_S = 60.0
 """For the labs of a broken-off lane to be taken down."""
 
@@ -28,13 +34,16 @@ END_TIMEOUT_S = 60.0
 class Lane:
     """One more pytest, which runs some of this one's tests and leaves it the reports."""
 
-    def __init__(self, config: pytest.Config, items: Sequence[pytest.Item], version: str) -> None:
+    def __init__(
+        self, config: pytest.Config, items: Sequence[pytest.Item], version: str, number: int
+    ) -> None:
         """Starts it.
 
         Args:
             config: of this pytest.
             items: what it is to run.
             version: of Slurm, the only one that it knows.
+            number: of its lane among those of the version, which tells their clusters apart.
         """
         self._config = config
         self._items = items
@@ -52,8 +61,8 @@ class Lane:
                 stderr=output,
                 env={
                     **os.environ,
+                    **_own_cluster(version, number),
                     REPORTS: str(self._folder / "reports"),
-                    "GPUMON_LAB_VERSION": version,
                 },
             )
 
@@ -102,6 +111,17 @@ class Lane:
             f"no report; the end of what its pytest said:\n{output[-4000:]}",
             "call",
         )
+
+
+def _own_cluster(version: str, number: int) -> dict[str, str]:
+    """Variables that choose the cluster of a lane; the first lane has that of its version."""
+    slot = int(os.environ.get("GPUMON_LAB_SLOT", SLOT)) + SLOTS_APART * number
+    chosen = {"GPUMON_LAB_VERSION": version, "GPUMON_LAB_SLOT": str(slot)}
+    if number:
+        chosen[SPARE] = "yes"
+        if state := os.environ.get("GPUMON_LAB_STATE"):
+            chosen["GPUMON_LAB_STATE"] = f"{state}-{number}"
+    return chosen
 
 
 def write(config: pytest.Config, report: pytest.TestReport) -> None:

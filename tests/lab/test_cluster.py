@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.lab.cluster import Cluster
-from tests.lab.conftest import SLOT, need
+from tests.lab.conftest import need
+from tests.lab.lane import SLOT
 from tests.lab.layout import CGROUP_ROOT, NODES, REPOSITORY, Layout
 from tests.lab.machine import LabError
 from tests.lab.prerequisites import unmet

@@ -124,6 +124,7 @@ def test_a_stranger_sees_the_job_and_why_its_ranks_have_no_number(cluster, gpumo
     assert {job["user"] for job in own["jobs"]} <= {"bob"}
 
 
+@pytest.mark.every_slurm
 def test_a_refused_key_is_one_line_and_the_rest_stays_live(cluster, gpumon, sixteen):
     file = "/home/alice/.ssh/known_hosts"
     cluster.run_as("alice", ["sed", "-i.kept", "/gpu02/d", file])
@@ -140,6 +141,7 @@ def test_a_refused_key_is_one_line_and_the_rest_stays_live(cluster, gpumon, sixt
     assert job["gpus_unknown"] == 8
 
 
+@pytest.mark.every_slurm
 def test_no_probe_survives_the_kill_of_gpumon(cluster, gpumon, sixteen):
     with watching(cluster, gpumon, "slurm") as process:
         next_document(process, lambda document: live(document, "gpu01", "gpu02"))
@@ -150,6 +152,7 @@ def test_no_probe_survives_the_kill_of_gpumon(cluster, gpumon, sixteen):
             gone(cluster, node, old, LEASE_S + 5)
 
 
+@pytest.mark.every_slurm
 def test_no_probe_survives_the_kill_of_ssh_and_the_node_comes_back(cluster, gpumon, sixteen):
     with watching(cluster, gpumon, "slurm") as process:
         next_document(process, lambda document: live(document, "gpu01", "gpu02"))
@@ -162,6 +165,7 @@ def test_no_probe_survives_the_kill_of_ssh_and_the_node_comes_back(cluster, gpum
         assert probes(cluster, "gpu01").isdisjoint(old)
 
 
+@pytest.mark.every_slurm
 def test_no_probe_survives_a_cut_cable_and_the_rest_stays_live(cluster, gpumon, sixteen):
     with watching(cluster, gpumon, "slurm") as process:
         next_document(process, lambda document: live(document, "gpu01", "gpu02"))
@@ -183,6 +187,7 @@ def test_no_probe_survives_a_cut_cable_and_the_rest_stays_live(cluster, gpumon, 
         next_document(process, lambda d: live(d, "gpu01", "gpu02"), 90)
 
 
+@pytest.mark.every_slurm
 def test_a_driver_call_that_never_returns_on_one_node_leaves_the_other_live(
     cluster, gpumon, sixteen
 ):

@@ -261,6 +261,8 @@ def test_a_controller_that_is_gone_is_one_line(cluster, gpumon, target):
     assert len(said_so.splitlines()) == 1
 
 
+@pytest.mark.every_slurm
+@pytest.mark.lane("silence")
 def test_a_stopped_slurmrestd_is_said_and_comes_back(cluster, gpumon, url, target):
     """The beat of a running gpumon is 30 s, doubled after a failure."""
     env = {"SLURM_JWT": token(cluster)}

@@ -140,6 +140,8 @@ def test_no_step_in_somebody_elses_job(cluster, gpumon, uneven):
     assert steps(cluster, uneven) == []
 
 
+@pytest.mark.every_slurm
+@pytest.mark.lane("loss")
 def test_the_step_ends_with_its_job_and_leaves_nothing_to_complain_of(cluster, gpumon, uneven):
     with watching(cluster, gpumon, "--job", str(uneven), "slurm?nodes=srun") as process:
         next_document(process, lambda d: live(d, "gpu01", "gpu03"))
@@ -152,7 +154,8 @@ def test_the_step_ends_with_its_job_and_leaves_nothing_to_complain_of(cluster, g
 
 
 @pytest.mark.every_slurm
-def test_no_probe_survives_the_kill_of_srun_and_no_second_step_follows(cluster, gpumon, uneven):
+@pytest.mark.lane("loss")
+def test_no_probe_survives_the_kill_of_srun_and_one_other_step_follows(cluster, gpumon, uneven):
     with watching(cluster, gpumon, "--job", str(uneven), "slurm?nodes=srun") as process:
         next_document(process, lambda d: live(d, "gpu01", "gpu03"))
         old = {node: probes(cluster, node) for node in ("gpu01", "gpu03")}
@@ -161,11 +164,15 @@ def test_no_probe_survives_the_kill_of_srun_and_no_second_step_follows(cluster, 
         for node, pids in old.items():
             assert pids
             gone(cluster, node, pids, LEASE_S + 5)
-        next_document(process, lambda d: True)
-        assert not probes(cluster, "gpu01")
-    assert len(steps(cluster, uneven)) == 1
+        back = next_document(process, lambda d: live(d, "gpu01", "gpu03"))
+        assert len(job_of(back, uneven)["gpus"]) == 6
+        for node in old:
+            assert len(probes(cluster, node)) == 1
+    assert len(steps(cluster, uneven)) == 2
 
 
+@pytest.mark.every_slurm
+@pytest.mark.lane("loss")
 def test_no_probe_of_a_step_survives_the_kill_of_gpumon(cluster, gpumon, uneven):
     with watching(cluster, gpumon, "--job", str(uneven), "slurm?nodes=srun") as process:
         next_document(process, lambda d: live(d, "gpu01", "gpu03"))
@@ -176,7 +183,11 @@ def test_no_probe_of_a_step_survives_the_kill_of_gpumon(cluster, gpumon, uneven)
             gone(cluster, node, pids, LEASE_S + 5)
 
 
-def test_no_probe_of_a_step_survives_a_cut_cable_and_the_other_node_stays(cluster, gpumon, uneven):
+@pytest.mark.every_slurm
+@pytest.mark.lane("loss")
+def test_no_probe_of_a_step_survives_a_cut_cable_and_the_node_is_read_again(
+    cluster, gpumon, uneven
+):
     with watching(cluster, gpumon, "--job", str(uneven), "slurm?nodes=srun") as process:
         next_document(process, lambda d: live(d, "gpu01", "gpu03"))
         old = probes(cluster, "gpu03")
@@ -191,6 +202,11 @@ def test_no_probe_of_a_step_survives_a_cut_cable_and_the_other_node_stays(cluste
             assert live(named, "gpu01")
         finally:
             cluster.mend_cable("gpu03")
+        back = next_document(process, lambda d: live(d, "gpu01", "gpu03"), 90)
+        assert not [error for error in back["errors"] if error["where"] == "gpu03"]
+        assert len(job_of(back, uneven)["gpus"]) == 6
+        for node in ("gpu01", "gpu03"):
+            assert len(probes(cluster, node)) == 1
 
 
 @pytest.mark.every_slurm
@@ -226,11 +242,13 @@ def failure(cluster, gpumon):
     return line
 
 
+@pytest.mark.every_slurm
 def test_a_login_node_that_refuses_the_key_is_one_line(cluster, gpumon):
     with without(cluster, KEYS):
         assert "Permission denied" in failure(cluster, gpumon)
 
 
+@pytest.mark.every_slurm
 def test_a_login_node_with_an_unknown_key_is_one_line(cluster, gpumon):
     cluster.run_as("alice", ["sed", "-i.kept", "/head/d", KNOWN])
     try:
@@ -239,6 +257,7 @@ def test_a_login_node_with_an_unknown_key_is_one_line(cluster, gpumon):
         cluster.run_as("alice", ["mv", f"{KNOWN}.kept", KNOWN])
 
 
+@pytest.mark.every_slurm
 def test_a_login_node_that_is_down_is_one_line(cluster, gpumon):
     cluster.run_on(HEAD, ["pkill", "-f", "^/usr/sbin/sshd|^sshd: /usr/sbin/sshd"])
     try:
@@ -247,6 +266,8 @@ def test_a_login_node_that_is_down_is_one_line(cluster, gpumon):
         cluster.run_on(HEAD, ["/usr/sbin/sshd", "-E", "/var/log/sshd.log"])
 
 
+@pytest.mark.every_slurm
+@pytest.mark.lane("loss")
 def test_a_node_that_the_login_node_cannot_reach_is_named(cluster, gpumon, uneven):
     cluster.cut_cable("gpu03")
     try:

@@ -12,6 +12,8 @@ from gpumon.sources.slurm.failures import UNREACHED, CommandFailedError
 from gpumon.sources.slurm.schedule import JOBS_PERIOD_S, LONGEST_RETRY_S
 from tests.lab.watched import next_document, watching
 
+pytestmark = pytest.mark.every_slurm
+
 QUEUE = "slurm?nodes=none"
 GIVE_UP_S = 15.0
 """Slurm's commands wait for a controller for about 10 s (MessageTimeout)."""
@@ -44,7 +46,13 @@ def controller(cluster):
         start_controller(cluster)
 
 
-@pytest.mark.parametrize("signal", ["TERM", "STOP"])
+@pytest.mark.parametrize(
+    "signal",
+    [
+        pytest.param("TERM", marks=pytest.mark.lane("loss")),
+        pytest.param("STOP", marks=pytest.mark.lane("silence")),
+    ],
+)
 def test_the_last_state_stays_with_its_age_until_the_controller_is_back(
     cluster, gpumon, submit, controller, signal
 ):

@@ -73,7 +73,7 @@ MAX_PATH: Final = 1024
 """Longest path that is kept whole; sites rarely come near Linux's limit of 4096."""
 
 _NO_TASK: Final = "4294967294"
-"""NO_VAL (slurm.h), which 22.05 prints as the task of those tasks of an array that were cancelled
+"""NO_VAL (slurm.h), which Slurm prints as the task of those tasks of an array that were cancelled
 while they waited together; squeue calls them by their number alone."""
 
 _USER: Final = re.compile(r"UserId=(.*?)\(([0-9]+)\) GroupId=")

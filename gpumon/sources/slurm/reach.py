@@ -58,6 +58,8 @@ class Reach:
         self._jobs: dict[str, tuple[Job, tuple[str, ...]]] = {}
         """Running jobs in view with their nodes with GPUs, by a key that a requeue changes."""
         self._steps: dict[str, _Step] = {}
+        self._parts: dict[str, dict[str, Endpoint]] = {}
+        """Steps for single nodes that fell silent in the step of their job, by job and node."""
         self._remarks: list[Frame] = []
         self._told: tuple[str, ...] = ()
         self.has_news = False
@@ -74,6 +76,7 @@ class Reach:
         self.has_news = True
         for key in self._steps.keys() - self._jobs.keys():
             step = self._steps.pop(key).endpoint
+            self._parts.pop(key, None)
             self._remarks += [Frame(step.origin, node, 0.0, 0.0, {}) for node in step.nodes]
             for node in step.nodes:
                 self._refused.get(node, set()).discard("srun")
@@ -81,6 +84,8 @@ class Reach:
     def take(self, frame: Frame) -> Frame:
         """Learn from a probe's frame; its errors go where another way is tried now."""
         way = "ssh" if frame.origin == self._url else "srun"
+        if way == "srun" and frame.errors and not frame.blocks:
+            self._mend(frame)
         if way == "ssh" and frame.node not in self._heard:
             self._heard.add(frame.node)
             self.has_news = True
@@ -113,6 +118,7 @@ class Reach:
                 self._steps[key] = _Step(job.label, self._step(job, mine))
             if key in self._steps:
                 found.append(self._steps[key].endpoint)
+                found += self._parts.get(key, {}).values()
                 by_step.update(self._steps[key].endpoint.nodes)
         for node in sorted(ways):
             # Where a step must wait until all nodes of its job have answered, ssh goes on.
@@ -135,6 +141,23 @@ class Reach:
         told = [frame._replace(taken_at=now) for frame in self._remarks]
         self._remarks.clear()
         return told
+
+    def _mend(self, frame: Frame) -> None:
+        """Give a node that fell silent in a step, while others go on, a step of its own.
+
+        The pool names the node where it alone is silent, and else the step, which it starts anew.
+        """
+        for key, (_, step) in self._steps.items():
+            where = {error.where for error in frame.errors}
+            if step.origin != frame.origin or key not in self._jobs:
+                continue
+            parts = self._parts.setdefault(key, {})
+            if step.node in where and parts:
+                parts.clear()
+                self.has_news = True
+            elif frame.node in where and frame.node not in parts and len(step.nodes) > 1:
+                parts[frame.node] = self._step(self._jobs[key][0], (frame.node,), is_part=True)
+                self.has_news = True
 
     def _way(self, node: str, refused: set[str]) -> str | None:
         """The first way that may work; None: every one was refused."""
@@ -175,9 +198,11 @@ class Reach:
             return local_endpoint(node)
         return endpoint(self._host(node), node=node, hop=self._hop)
 
-    def _step(self, job: Job, nodes: tuple[str, ...]) -> Endpoint:
+    def _step(self, job: Job, nodes: tuple[str, ...], *, is_part: bool = False) -> Endpoint:
         prefix = login(*self._hop) if self._hop else ()
-        return srun.endpoint(job.job_id, job.label, nodes, self._url, prefix=prefix)
+        return srun.endpoint(
+            job.job_id, job.label, nodes, self._url, prefix=prefix, is_part=is_part
+        )
 
 
 def _note(labels: tuple[str, ...]) -> SourceError:

@@ -22,6 +22,9 @@ AUTHENTICATION: Final = 1007
 MAX_REMARKS: Final = 3
 """Most errors or warnings of one answer that are passed on."""
 
+_NOTHING_THERE: Final = re.compile(r"zero [a-z]+ to dump", re.IGNORECASE)
+"""What 24.11 warns of beside an empty list, which says so itself."""
+
 _SHOWN: Final = 200
 _VERSIONS_HINT: Final = "check the address, the port, and any path in front of /slurm/"
 
@@ -159,9 +162,10 @@ def remarks(what: str, answer: Mapping[str, Any]) -> tuple[SourceError, ...]:
     found: list[SourceError] = []
     for key in ("errors", "warnings"):
         listed = [one for one in records(answer, key) or [] if isinstance(one, dict)]
+        told = [said for said in map(_described, listed) if not _NOTHING_THERE.match(said)]
         found += [
-            SourceError(where(what), f"{key[:-1]} beside the records: {_described(one)}")
-            for one in listed[:MAX_REMARKS]
+            SourceError(where(what), f"{key[:-1]} beside the records: {said}")
+            for said in told[:MAX_REMARKS]
         ]
     return tuple(found)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpumon.sources.decode import GarbageError
+from gpumon.sources.pool import STEP_RETRY_S
 from gpumon.sources.program import START_SCRIPT, remote_program
 from gpumon.sources.srun import AGAIN, WAYS_OUT, endpoint, explain
 from tests.probing import Probe, eventually, talker
@@ -130,7 +131,7 @@ def test_a_pool_waits_for_every_node_of_a_step() -> None:
         run.pool.close()
 
 
-def test_a_step_that_ended_is_told_for_each_node_once_and_never_started_again() -> None:
+def test_a_step_that_ended_is_told_for_each_node_and_seldom_started_again() -> None:
     starts: list[int] = []
     ending = talker(
         SPEAK + "hello 0 gpu01; report 0 1 5; exit 9", "job 7", lambda: starts.append(1)
@@ -138,11 +139,69 @@ def test_a_step_that_ended_is_told_for_each_node_once_and_never_started_again() 
     run = Run([ending._replace(nodes=TWO, is_step=True)], False)
     run.start()
     try:
-        eventually(lambda: run.errors("gpu01") and run.errors("gpu03"), "the end is told")
+        for number, pause_s in enumerate((30.0, 60.0, 120.0), 1):
+            eventually(lambda many=number: len(run.errors("gpu03")) == many, "the end is told")
+            assert run.errors("gpu01") == run.errors("gpu03") == ["ended (9): "] * number
+            run.clock.time += 0.7 * pause_s
+            run.turn()
+            assert len(starts) == number
+            run.clock.time += 0.6 * pause_s
+        eventually(lambda: len(starts) == 4, "a fourth start")
+    finally:
+        run.pool.close()
+
+
+def test_one_look_starts_one_step() -> None:
+    starts: list[int] = []
+    ending = talker("exit 9", "job 7", lambda: starts.append(1))
+    run = Run([ending._replace(nodes=TWO, is_step=True)], True)
+    run.start()
+    try:
+        run.settle()
         run.clock.time += 3600.0
         run.turn()
         assert len(starts) == 1
-        assert run.errors("gpu01") == run.errors("gpu03") == ["ended (9): "]
+    finally:
+        run.pool.close()
+
+
+def test_a_step_that_lived_for_long_is_soon_started_again() -> None:
+    starts: list[int] = []
+    script = (
+        "hello 0 gpu01; hello 1 gpu03; n=0; while [ $n -lt 50 ]; do "
+        "read wish; n=$((n+1)); report 0 $n 5; report 1 $n 5; done; exit 9"
+    )
+    spoken = talker(SPEAK + script, "job 7", lambda: starts.append(1))
+    run = Run([spoken._replace(nodes=TWO, is_step=True)], False)
+    run.start()
+    try:
+        for number in (1, 2):
+            eventually(lambda many=number: len(starts) == many, "a start after a short pause")
+            while len(run.errors("gpu03")) < number:
+                count = len(run.frames("gpu03"))
+                run.clock.time += STEP_RETRY_S[1] / 40
+                run.turn()
+                eventually(lambda many=count: len(run.frames("gpu03")) > many, "a report or an end")
+            run.clock.time += 1.3 * STEP_RETRY_S[0]
+    finally:
+        run.pool.close()
+
+
+def test_a_step_none_of_whose_nodes_is_heard_is_lost_as_a_whole() -> None:
+    starts: list[int] = []
+    script = "hello 0 gpu01; hello 1 gpu03; report 0 1 5; report 1 1 5; cat >/dev/null"
+    spoken = talker(SPEAK + script, "job 7", lambda: starts.append(1))
+    run = Run([spoken._replace(nodes=TWO, is_step=True)], False)
+    run.start()
+    try:
+        eventually(lambda: run.frames("gpu01") and run.frames("gpu03"), "the first report")
+        run.clock.time += 31.0
+        run.turn()
+        message = "no report through job 7 for 30 s"
+        assert run.errors("gpu01") == run.errors("gpu03") == [message]
+        assert len(starts) == 1
+        run.clock.time += 40.0
+        eventually(lambda: len(starts) == 2, "another step")
     finally:
         run.pool.close()
 

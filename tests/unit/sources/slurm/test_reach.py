@@ -163,6 +163,39 @@ def test_no_step_in_a_job_whose_label_is_none(label):
     assert reach(job("7", BOTH, label=label), ways="srun").endpoints() == []
 
 
+SILENCE = "no report through job 7 for 30 s"
+
+
+def test_a_node_that_alone_fell_silent_in_a_step_is_read_by_one_of_its_own():
+    made = reach(job("7", BOTH), ways="srun")
+    (step,) = made.endpoints()
+    failed(made, "gpu02", SourceError("gpu02", SILENCE), step.origin)
+    assert made.has_news
+    whole, part = made.endpoints()
+    assert whole == step
+    assert (part.reaches, part.origin, part.node) == (("gpu02",), step.origin, "job 7 on gpu02")
+    failed(made, "gpu02", SourceError(part.node, "srun in job 7 ended (1)"), part.origin)
+    assert made.endpoints() == [whole, part]
+
+
+def test_a_step_that_was_lost_as_a_whole_needs_no_other_beside_it():
+    made = reach(job("7", BOTH), ways="srun")
+    (step,) = made.endpoints()
+    failed(made, "gpu02", SourceError("gpu02", SILENCE), step.origin)
+    assert len(made.endpoints()) == 2
+    for name in BOTH:
+        failed(made, name, SourceError("job 7", SILENCE), step.origin)
+    assert made.endpoints() == [step]
+
+
+def test_the_steps_of_single_nodes_end_with_their_job():
+    made = reach(job("7", BOTH), ways="srun")
+    (step,) = made.endpoints()
+    failed(made, "gpu02", SourceError("gpu02", SILENCE), step.origin)
+    made.learn(queue([job("7", BOTH, state="COMPLETED")], NODES))
+    assert made.endpoints() == []
+
+
 def test_many_jobs_with_steps_are_counted():
     made = reach(*(job(str(n), {"gpu01": (n,)}) for n in range(1, 8)), ways="srun")
     made.endpoints()

@@ -162,6 +162,15 @@ def test_errors_and_warnings_beside_records_are_passed_on(clock: PretendClock) -
     assert messages[1:] == ["warning beside the records: slow�[2J"] * 3
 
 
+def test_a_warning_that_an_empty_list_is_empty_is_none(clock: PretendClock) -> None:
+    client = Scripted(clock)
+    said = {"description": "Zero jobs to dump", "source": "slurm_load_jobs"}
+    client.answers["jobs"] = {**JOBS, "jobs": [], "errors": [], "warnings": [said]}
+    frame = run(client, clock)[0]
+    assert frame.queue is not None
+    assert frame.errors == ()
+
+
 def test_records_that_cannot_be_read_are_counted(clock: PretendClock) -> None:
     client = Scripted(clock)
     client.answers["jobs"] = {**JOBS, "jobs": [*JOBS["jobs"], {"job_id": "x"}]}
