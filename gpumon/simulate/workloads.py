@@ -124,7 +124,7 @@ NOTEBOOK: Final = Workload(
 )
 IDLE_HELD: Final = Workload(
     "idle_held",
-    "idle_memory_held",
+    "idle_held",
     services.idle_held,
     "none",
     "torchrun",
