@@ -58,7 +58,8 @@ class ClockRows(NamedTuple):
     def is_held(self) -> NDArray[np.bool_]:
         """Where the driver says that heat, power or the board holds the clock down."""
         bits = np.nan_to_num(self.mask).astype(np.int64)
-        return (((bits & HELD_BITS) != 0) | (self.lost_share > _LEAST_LOST)) & self.is_loaded
+        is_held: NDArray[np.bool_] = ((bits & HELD_BITS) != 0) | (self.lost_share > _LEAST_LOST)
+        return is_held & self.is_loaded
 
     def is_slow(self, ratio: float) -> NDArray[np.bool_]:
         """Where a clock is below its peers' at the same load and no more power."""
@@ -69,7 +70,8 @@ class ClockRows(NamedTuple):
             is_below = self.clock < ratio * clock
             is_used = ~(self.util < util - _LESS_USED)
             is_no_heavier = ~(self.power > _MORE_POWER * power)
-        return loaded & is_enough & is_below & is_used & is_no_heavier
+        is_slow: NDArray[np.bool_] = loaded & is_enough & is_below & is_used & is_no_heavier
+        return is_slow
 
     def reference(
         self, place: int, first: int, is_bad: NDArray[np.bool_]
@@ -97,7 +99,8 @@ def clock_rows(job: JobLook, seconds: float) -> ClockRows:
             grown = np.nan_to_num(np.diff(counted, axis=0, prepend=counted[:1]))
             lost = np.maximum(lost, 1e-6 * grown / seconds_of)
     lost[:1] = 0.0
-    return ClockRows(table.times, *(table.columns[key] for key in keys[:4]), lost)
+    clock, mask, util, power = (table.columns[key] for key in keys[:4])
+    return ClockRows(table.times, clock, mask, util, power, lost)
 
 
 def _medians(values: NDArray[np.float32], is_counted: NDArray[np.bool_]) -> NDArray[np.float64]:

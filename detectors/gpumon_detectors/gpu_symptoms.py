@@ -18,6 +18,8 @@ from gpumon_detectors.symptom import Symptom, since_when
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from numpy.typing import NDArray
+
     from gpumon.detect.facts import EventFacts, GpuFacts
     from gpumon.detect.view import View
 
@@ -69,7 +71,7 @@ _CODES: Final = {
 def suspects(view: View) -> Iterator[GpuFacts]:
     """GPUs of which anything at all is told now; spares the sound ones every further look."""
     uuids = tuple(view.gpus)
-    codes = np.nan_to_num(view.latest(uuids, tuple(_CODES))).any(axis=0)
+    codes: NDArray[np.bool_] = np.any(np.nan_to_num(view.latest(uuids, tuple(_CODES))), axis=0)
     has_new = np.zeros(len(uuids), np.bool_)
     if uuids and view.history.newest_at == view.now:
         has_new = np.nan_to_num(view.history.newest(uuids, (_ECC,))[0]) > 0

@@ -16,6 +16,8 @@ from gpumon_detectors.symptom import Symptom, since_when
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from numpy.typing import NDArray
+
     from gpumon.detect.facts import GpuFacts, LinkFacts, NodeFacts
     from gpumon.detect.series import Table
     from gpumon.detect.view import View
@@ -68,9 +70,9 @@ _BOTH_ENDS: Final = "Look at both ends of the link: nvidia-smi nvlink -s and -e,
 def suspects(view: View) -> Iterator[tuple[NodeFacts, GpuFacts]]:
     """GPUs of which a link, a counter or the fabric is odd; spares the sound ones further looks."""
     uuids = tuple(view.gpus)
-    has_errors = np.zeros(len(uuids), np.bool_)
+    has_errors: NDArray[np.bool_] = np.zeros(len(uuids), np.bool_)
     if uuids and view.history.newest_at == view.now:
-        has_errors = (np.nan_to_num(view.history.newest(uuids, _OLDER)) > 0).any(axis=0)
+        has_errors = np.any(view.history.newest(uuids, _OLDER) > 0, axis=0)
     counted_for = {uuids[place] for place in np.flatnonzero(has_errors)}
     for node in view.nodes.values():
         if node.is_stale:
@@ -116,7 +118,7 @@ def _down(
         return
     table = view.table([link.key for link in down], ("link_state",), _SPAN_S)
     states = table.columns["link_state"]
-    was_active = (states > _INACTIVE).any(axis=0) if len(states) else np.zeros(len(down), np.bool_)
+    was_active: NDArray[np.bool_] = np.any(states > _INACTIVE, axis=0)
     active = sum(_is_active(link) for link in links)
     is_switched = active > 0 and any(link.label("remote_type") == "switch" for link in links)
     others = Counter(sum(map(_is_active, node.links(uuid))) for uuid in beside)
@@ -127,7 +129,7 @@ def _down(
         return
     places = [place for place, link in enumerate(links) if link in down]
     held = view.table([link.key for link in down], ("link_state",), _SPAN_S)
-    is_down = (held.columns["link_state"] == _INACTIVE).any(axis=1)
+    is_down: NDArray[np.bool_] = np.any(held.columns["link_state"] == _INACTIVE, axis=1)
     since, samples = since_when(view, held.times, is_down)
     text = f"{len(down)} of {counted(len(links), 'NVLink')} inactive since {clock_time(since)}"
     text += f" (link {', '.join(str(links[place].number) for place in places[:8])})"
@@ -154,7 +156,8 @@ def _slow(
     ]
     if slow:
         table = view.table([link.key for link in slow], ("link_speed_bytes_per_s",), _SPAN_S)
-        is_slow = (table.columns["link_speed_bytes_per_s"] < _SLOW * usual).any(axis=1)
+        told = table.columns["link_speed_bytes_per_s"]
+        is_slow: NDArray[np.bool_] = np.any(told < _SLOW * usual, axis=1)
         since, samples = since_when(view, table.times, is_slow)
         speed = float(slow[0].value("link_speed_bytes_per_s") or 0)
         text = f"{counted(len(slow), 'NVLink')} at {speed / 1e9:.1f} GB/s, "

@@ -15,6 +15,8 @@ from gpumon_detectors.phrases import clock_time, counted, span
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from numpy.typing import NDArray
+
     from gpumon.detect.facts import GpuFacts, NodeFacts
     from gpumon.detect.view import View
     from gpumon.model.finding import Finding
@@ -131,7 +133,7 @@ def _silent_node(view: View, node: NodeFacts) -> _Silence | None:
 def _silent_gpus(view: View, node: NodeFacts) -> _Silence | None:
     """GPUs of a talking node that tell nothing, though they did and another one does."""
     uuids = [uuid for uuid in node.gpu_uuids if uuid in view.gpus]
-    newest = np.isfinite(view.latest(uuids, _VITAL)).any(axis=0)
+    newest: NDArray[np.bool_] = np.any(np.isfinite(view.latest(uuids, _VITAL)), axis=0)
     if newest.all() or not newest.any():
         return None
     quiet = [uuid for uuid, tells in zip(uuids, newest, strict=True) if not tells]
