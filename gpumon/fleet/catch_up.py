@@ -93,6 +93,16 @@ class CatchUpFeed:
         else:
             self._sampler.wish(wish)
 
+    def acknowledge(self, identity: tuple[str, str, str], *, is_known: bool = True) -> bool:
+        """Note that somebody knows of a finding; False: it does not stand."""
+        return self._sampler.acknowledge(identity, is_known=is_known)
+
+    def mute(
+        self, until: float, finding_class: str | None = None, subject: str | None = None
+    ) -> None:
+        """Have a class, a subject, or a class about a subject not told before a Unix time."""
+        self._sampler.mute(until, finding_class, subject)
+
     def close(self) -> None:
         """End the sampler."""
         self._sampler.close()

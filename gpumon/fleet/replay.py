@@ -110,6 +110,18 @@ class ReplayFeed:
     def wish(self, wish: Wish) -> None:
         """The past cannot be asked to go faster or look closer."""
 
+    def acknowledge(self, identity: tuple[str, str, str], *, is_known: bool = True) -> bool:
+        """Note that somebody knows of a finding, until the next seek; False: it does not stand."""
+        sampler = self._sampler
+        return sampler is not None and sampler.acknowledge(identity, is_known=is_known)
+
+    def mute(
+        self, until: float, finding_class: str | None = None, subject: str | None = None
+    ) -> None:
+        """Have a class, a subject or both not told before a recorded time, until the next seek."""
+        if self._sampler is not None:
+            self._sampler.mute(until, finding_class, subject)
+
     def pause(self, is_paused: bool = True) -> None:
         """Let the time stand, or go on."""
         with self._lock:
@@ -215,6 +227,14 @@ class _Patient:
 
     def finish(self, timeout_s: float) -> DetectionReport | None:
         return self._engine.finish(timeout_s)
+
+    def acknowledge(self, identity: tuple[str, str, str], *, is_known: bool = True) -> bool:
+        return self._engine.acknowledge(identity, is_known=is_known)
+
+    def mute(
+        self, until: float, finding_class: str | None = None, subject: str | None = None
+    ) -> None:
+        self._engine.mute(until, finding_class, subject)
 
     def close(self) -> None:
         self._engine.close()

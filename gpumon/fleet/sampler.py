@@ -58,6 +58,16 @@ class Detection(Protocol):
         """The answer to the last picture, waiting for it at most so long."""
         ...
 
+    def acknowledge(self, identity: tuple[str, str, str], *, is_known: bool = True) -> bool:
+        """Note that somebody knows of a finding; False: it does not stand."""
+        ...
+
+    def mute(
+        self, until: float, finding_class: str | None = None, subject: str | None = None
+    ) -> None:
+        """Tell nothing of a class, a subject, or a class about a subject before a Unix time."""
+        ...
+
     def close(self) -> None:
         """End the worker."""
         ...
@@ -151,6 +161,18 @@ class Sampler:
             self._period_s = wish.period_s
         for source in self._sources:
             source.wish(wish)
+
+    def acknowledge(self, identity: tuple[str, str, str], *, is_known: bool = True) -> bool:
+        """Note that somebody knows of a finding; False: it does not stand, or nothing is judged."""
+        detection = self._detection
+        return detection is not None and detection.acknowledge(identity, is_known=is_known)
+
+    def mute(
+        self, until: float, finding_class: str | None = None, subject: str | None = None
+    ) -> None:
+        """Have a class, a subject, or a class about a subject not told before a Unix time."""
+        if self._detection is not None:
+            self._detection.mute(until, finding_class, subject)
 
     def close(self) -> None:
         """End everything; bounded, because a source or driver may hang."""

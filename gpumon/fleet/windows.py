@@ -59,6 +59,28 @@ def job_slab(
     return uuids, slab._replace(values=values)
 
 
+def job_spread(
+    history: HistoryReader, job_id: str, keys: Sequence[str], start: float, end: float, most: int
+) -> tuple[list[float], list[tuple[list[float], list[float], list[float]]]]:
+    """Unix times, and per field the mean, the least and the most over a job's GPUs.
+
+    NaN where none is known. Of more than `most` GPUs evenly spread ones are taken.
+    """
+    uuids, slab = job_slab(history, job_id, keys, start, end)
+    every = -(-len(uuids) // most) or 1
+    values = slab.values[:, :, ::every]
+    known = ~np.isnan(values)
+    counts = known.sum(axis=2)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = np.where(known, values, 0.0).sum(axis=2) / counts
+    low = np.where(known, values, np.inf).min(axis=2, initial=np.inf)
+    high = np.where(known, values, -np.inf).max(axis=2, initial=-np.inf)
+    low, high = (np.where(counts > 0, bound, np.nan) for bound in (low, high))
+    return slab.times.tolist(), [
+        (mean[:, i].tolist(), low[:, i].tolist(), high[:, i].tolist()) for i in range(len(keys))
+    ]
+
+
 def peer_gpus(view: JobView) -> Mapping[Peers, tuple[str, ...]]:
     """UUIDs by world and role, in the order of the ranks; ranks without a world are no peers."""
     groups: dict[Peers, list[str]] = {}

@@ -23,6 +23,9 @@ ViewName = Literal[
     "node",
     "page",
     "columns",
+    "findings",
+    "finding",
+    "curves",
 ]
 
 ROOTS: Final[tuple[ViewName, ...]] = (
@@ -40,10 +43,10 @@ ROOTS: Final[tuple[ViewName, ...]] = (
 
 FLEET: Final[frozenset[ViewName]] = frozenset(ROOTS)
 MAPS: Final[frozenset[ViewName]] = frozenset({"fleet"})
-TABLES: Final[frozenset[ViewName]] = (FLEET - MAPS) | {"job"}
+TABLES: Final[frozenset[ViewName]] = (FLEET - MAPS) | {"job", "findings"}
 SECTIONED: Final[frozenset[ViewName]] = frozenset({"gpu", "node"})
 MAIN: Final[frozenset[ViewName]] = FLEET | TABLES | SECTIONED
-EVERYWHERE: Final[frozenset[ViewName]] = MAIN | {"page", "columns"}
+EVERYWHERE: Final[frozenset[ViewName]] = MAIN | {"page", "columns", "finding", "curves"}
 LISTED: Final[frozenset[ViewName]] = TABLES | {"columns"}
 """Views whose lines a filter with columns goes through."""
 
@@ -147,6 +150,43 @@ MAP_ACTIONS: Final = (
 """What only the map of the fleet can do, where arrows go from cell to cell."""
 
 
+CHART_ACTIONS: Final = (
+    Action(
+        "curves",
+        ("v",),
+        "v",
+        "curves",
+        "Curves of the main fields on one time axis, over the whole screen.",
+        frozenset({"job", "gpu", "node"}),
+    ),
+    Action("span", ("w",), "w", "wider", "More of the past.", frozenset({"curves"})),
+)
+"""Curves over time."""
+
+
+JUDGING: Final[frozenset[ViewName]] = frozenset({"findings", "finding"})
+
+FINDING_ACTIONS: Final = (
+    Action(
+        "acknowledge",
+        ("a",),
+        "a",
+        "known",
+        "Say that somebody knows of the finding, or take it back.",
+        JUDGING,
+    ),
+    Action(
+        "mute",
+        ("m",),
+        "m",
+        "mute",
+        "Do not tell of it for a while: of it, of its class, or of all of its subject.",
+        JUDGING,
+    ),
+)
+"""What people say about findings."""
+
+
 ACTIONS: Final = (
     Action(
         "open",
@@ -155,7 +195,7 @@ ACTIONS: Final = (
         "open",
         "Open what the cursor is on: a job, a GPU, a silent node, the jobs of a user, an account, "
         "a partition or a reservation; on a GPU, the job that holds it.",
-        MAIN - MAPS,
+        (MAIN - MAPS) | {"finding"},
     ),
     Action(
         "back",
@@ -166,6 +206,8 @@ ACTIONS: Final = (
         EVERYWHERE - MAPS,
     ),
     *MAP_ACTIONS,
+    *CHART_ACTIONS,
+    *FINDING_ACTIONS,
     Action(
         "filter",
         ("slash",),
@@ -269,8 +311,8 @@ ACTIONS: Final = (
         ("f",),
         "f",
         "findings",
-        "All findings in view with evidence and advice, and what detectors could not see.",
-        MAIN,
+        "All findings in view; there, all in full, and what detectors could not see.",
+        MAIN | {"finding", "curves"},
     ),
     Action(
         "errors",
@@ -333,10 +375,14 @@ _FOOTER: Final = (
     "field",
     "grouping",
     "closer",
+    "acknowledge",
+    "mute",
+    "span",
     "switch",
     "filter",
     "command",
     "next_section",
+    "curves",
     "node",
     "findings",
     "sort",
@@ -368,6 +414,9 @@ _NAMES: Final = {
     "node": "one node",
     "page": "texts",
     "columns": "choice of columns",
+    "findings": "findings",
+    "finding": "one finding",
+    "curves": "curves",
 }
 
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from gpumon.model.tick import Tick
     from gpumon.tui.actions import ViewName
+    from gpumon.tui.screens.judging import Muted
     from gpumon.tui.travel import Travel
 
 SILENT_PERIODS: Final = 3.0
@@ -52,6 +53,16 @@ class Feed(Protocol):
 
     def wish(self, wish: Wish) -> None:
         """Pass a wish on to the sources."""
+        ...
+
+    def acknowledge(self, identity: tuple[str, str, str], *, is_known: bool = True) -> bool:
+        """Note that somebody knows of a finding; False: it does not stand."""
+        ...
+
+    def mute(
+        self, until: float, finding_class: str | None = None, subject: str | None = None
+    ) -> None:
+        """Have a class, a subject, or a class about a subject not told before a Unix time."""
         ...
 
     def close(self) -> None:
@@ -102,6 +113,10 @@ class GpumonApp(App[int]):
         self._monotonic = monotonic
         self._has_colour = has_colour
         self.travel = travel_of(feed)
+        self.muted: list[Muted] = []
+        """What this terminal has muted."""
+        self.said = ""
+        """What was said last of a finding."""
         self.chosen_columns: dict[ViewName, tuple[str, ...]] = {}
         """Keys of the columns that a kind of view shows, where somebody chose them."""
         self._zoom = Wish()
@@ -225,6 +240,28 @@ class GpumonApp(App[int]):
             if not self.travel.is_live:
                 return
         self._feed.wish(wish)
+
+    @property
+    def now(self) -> float:
+        """Unix time of the newest picture, also while the past is looked at."""
+        return self._newest.at if self._newest is not None else 0.0
+
+    def acknowledge(self, identity: tuple[str, str, str], is_known: bool) -> bool:
+        """Note that somebody knows of a finding; False: it does not stand."""
+        return self._feed.acknowledge(identity, is_known=is_known)
+
+    def mute(self, muted: Muted) -> None:
+        """Be silent of something for a while."""
+        self._feed.mute(muted.until, muted.finding_class, muted.subject)
+        what = (muted.finding_class, muted.subject)
+        self.muted = [one for one in self.muted if (one.finding_class, one.subject) != what]
+        self.muted.append(muted)
+
+    def unmute(self) -> None:
+        """Tell everything again that this terminal has muted."""
+        for muted in self.muted:
+            self._feed.mute(0.0, muted.finding_class, muted.subject)
+        self.muted = []
 
     def move_time(self, move: Callable[[Travel], object]) -> None:
         """Show another instant, or stand, or go on."""

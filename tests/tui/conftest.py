@@ -25,6 +25,8 @@ class HandFeed:
     def __init__(self) -> None:
         self.on_tick: Callable[[Tick], None] | None = None
         self.wishes: list[Wish] = []
+        self.noted: list[tuple[tuple[str, str, str], bool]] = []
+        self.mutes: list[tuple[float, str | None, str | None]] = []
         self.painted_before_start: str | None = None
         self.app: GpumonApp | None = None
 
@@ -35,6 +37,15 @@ class HandFeed:
 
     def wish(self, wish: Wish) -> None:
         self.wishes.append(wish)
+
+    def acknowledge(self, identity: tuple[str, str, str], *, is_known: bool = True) -> bool:
+        self.noted.append((identity, is_known))
+        return True
+
+    def mute(
+        self, until: float, finding_class: str | None = None, subject: str | None = None
+    ) -> None:
+        self.mutes.append((until, finding_class, subject))
 
     def close(self) -> None:
         """Nothing to free."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from gpumon.report.columns import Cell, Line, Tone
 from gpumon.report.passages import (
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from gpumon.model.finding import Finding
     from gpumon.report.digest import Digest
+    from gpumon.tui.actions import ViewName
 
     Entries = Callable[[Digest | None, int], list[list[Line]]]
     """Entries of a text, each the lines that are kept or left out together by a search."""
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 class Page(View):
     """One text."""
 
-    view = "page"
+    view: ClassVar[ViewName] = "page"
     BINDINGS = bindings_of("page")
 
     def __init__(self, title: str, trail: tuple[str, ...], entries: Entries) -> None:

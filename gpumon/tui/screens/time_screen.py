@@ -10,7 +10,7 @@ from textual.screen import Screen
 if TYPE_CHECKING:
     from gpumon.report.digest import Digest
     from gpumon.tui.app import GpumonApp
-    from gpumon.tui.widgets.prompt import Prompt, TimePrompt
+    from gpumon.tui.widgets.prompt import Prompt
 
 MINUTE_S: Final = 60.0
 
@@ -65,22 +65,23 @@ class TimeScreen(Screen[None]):
 
     async def action_time(self) -> None:
         """Ask for a time."""
-        from gpumon.tui.widgets.prompt import TimePrompt
+        from gpumon.report.instants import EXAMPLES
+        from gpumon.tui.widgets.prompt import AnswerPrompt
 
-        await self.ask(TimePrompt())
+        what = f"time: {EXAMPLES}; Enter goes there, Esc leaves"
+        await self.ask(AnswerPrompt(what, self._go_to_time))
 
-    def goes_to_time(self, prompt: TimePrompt) -> bool:
-        """Go to the time that was typed; False: it is none, and the prompt says so."""
+    def _go_to_time(self, text: str) -> str:
+        """Go to the time that was typed; returns why it is none."""
         from gpumon.report.instants import instant_of
 
         if self.digest is None:
-            return True
+            return ""
         shown = self.digest.tick.at
         place = self.gpumon.travel.place()
         try:
-            at = instant_of(prompt.value, shown, place.end if place else shown)
+            at = instant_of(text, shown, place.end if place else shown)
         except ValueError as error:
-            prompt.trouble = str(error)
-            return False
+            return str(error)
         self.gpumon.move_time(lambda travel: travel.go(at))
-        return True
+        return ""

@@ -1,0 +1,168 @@
+"""One finding in full: the claim, its life, the evidence drawn on the charts that show it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from gpumon.model.fields import CATALOGUE
+from gpumon.model.finding_classes import merge
+from gpumon.report import units
+from gpumon.report.chart import Mark, chart_lines, time_axis
+from gpumon.report.columns import Cell, Line, Tone
+from gpumon.report.curves import field_chart
+from gpumon.report.finding_columns import class_of, state_words, subject_words
+from gpumon.report.gpu_cells import index_text
+from gpumon.report.passages import facts, paragraph
+from gpumon.report.words import SEVERITY_SIGNS, SEVERITY_TONES
+
+if TYPE_CHECKING:
+    from gpumon.model.finding import Evidence, Finding
+    from gpumon.report.curves import Panel
+    from gpumon.report.digest import Digest
+
+CHART_HEIGHT: Final = 4
+MAX_CHARTS: Final = 6
+"""Charts of one finding: more evidence is told in words."""
+
+LEAD: Final = 0.25
+"""Share of the window's length that is drawn before it, so that its beginning is seen."""
+
+LEAST_S: Final = 120.0
+"""Shortest stretch that is drawn, seconds."""
+
+
+def find(digest: Digest, identity: tuple[str, str, str]) -> Finding | None:
+    """The finding as it stands at this instant, else as it was cleared."""
+    told = (*digest.tick.findings, *digest.tick.cleared)
+    return next((finding for finding in told if finding.identity == identity), None)
+
+
+def finding_entries(digest: Digest, finding: Finding, width: int) -> list[list[Line]]:
+    """The page's paragraphs from the claim to the advice."""
+    known = class_of(finding)
+    tone = SEVERITY_TONES[finding.severity]
+    head = f"{SEVERITY_SIGNS[finding.severity]} {known.title}: {subject_words(digest, finding)}"
+    found: list[list[Line]] = [[(Cell(head, tone),), *paragraph(finding.summary, width)]]
+    if known.meaning:
+        found[0] += paragraph(known.meaning, width, Tone.DIM)
+    found.append([*_life(digest, finding, width), ()])
+    found += _evidence(digest, finding, width)
+    if finding.advice:
+        found.append([(), (Cell("What to do", Tone.STRONG),)])
+        found += [paragraph(step, width, Tone.INFO, "→ ", "  ") for step in finding.advice]
+    found += _others(digest, finding, width)
+    return found
+
+
+def _life(digest: Digest, finding: Finding, width: int) -> list[Line]:
+    """Since when, how sure, what became of it."""
+    window = finding.window
+    seen = f"{units.short_duration(window.end - window.start)}, {window.samples} samples"
+    return facts(
+        (
+            ("state", state_words(digest, finding)),
+            ("since", units.clock_time(finding.began_at, with_seconds=True)),
+            ("first seen", units.clock_time(finding.first_seen)),
+            ("last seen", units.clock_time(finding.last_seen)),
+            ("confidence", finding.confidence.value),
+            ("window", seen),
+            (
+                "lost",
+                "" if finding.gpu_seconds is None else units.gpu_time(finding.gpu_seconds),
+            ),
+            ("kind", class_of(finding).category.value),
+            ("detector", finding.detector),
+            ("subject", finding.subject),
+        ),
+        width,
+    )
+
+
+def stretch_of(finding: Finding, at: float) -> tuple[float, float]:
+    """Unix times between which its evidence is drawn: the window with a lead, up to now."""
+    begin = min(finding.window.start, finding.began_at)
+    end = max(finding.window.end, min(at, finding.last_seen))
+    length = max(LEAST_S, end - begin)
+    return begin - LEAD * length, end
+
+
+def _evidence(digest: Digest, finding: Finding, width: int) -> list[list[Line]]:
+    """Each piece in words; where a curve shows it, the curve with window and onset marked."""
+    if not finding.evidence:
+        return []
+    found: list[list[Line]] = [[(Cell("Evidence", Tone.STRONG),)]]
+    drawn: set[tuple[str, str]] = set()
+    for evidence in finding.evidence:
+        lines = paragraph(evidence.text, width, Tone.PLAIN, "· ", "  ")
+        uuid = gpu_of(digest, finding, evidence)
+        what = (evidence.field, uuid)
+        if uuid and what not in drawn and len(drawn) < MAX_CHARTS:
+            panel = evidence_chart(digest, finding, evidence.field, uuid)
+            if panel is not None:
+                drawn.add(what)
+                name = _gpu_name(digest, uuid)
+                lines += [
+                    (Cell("  "), *panel.title, Cell(f" {name}", Tone.DIM)),
+                    *chart_lines(panel.chart, width, CHART_HEIGHT),
+                    *time_axis(panel.chart, width),
+                ]
+        found.append(lines)
+    return found
+
+
+def gpu_of(digest: Digest, finding: Finding, evidence: Evidence) -> str:
+    """UUID of the GPU whose past shows a piece of evidence; empty: none does."""
+    if evidence.field not in CATALOGUE:
+        return ""
+    for subject in (evidence.subject, finding.subject):
+        kind, _, name = subject.partition(":")
+        if kind == "gpu":
+            return name
+        if kind == "job":
+            job_id, _, rank = name.partition("/rank:")
+            return next(iter(finding.gpus), "") or _gpu_of_job(digest, job_id, rank)
+    return ""
+
+
+def _gpu_of_job(digest: Digest, job_id: str, number: str) -> str:
+    view = digest.tick.job(job_id)
+    if view is None:
+        return ""
+    for rank in view.ranks:
+        if number and str(rank.rank) == number and rank.gpu_uuids:
+            return rank.gpu_uuids[0]
+    return view.gpu_uuids[0] if view.gpu_uuids else ""
+
+
+def _gpu_name(digest: Digest, uuid: str) -> str:
+    gpu = digest.tick.gpus.get(uuid)
+    return "" if gpu is None else f"{gpu.node}:{index_text(gpu)}"
+
+
+def evidence_chart(digest: Digest, finding: Finding, key: str, uuid: str) -> Panel | None:
+    """The curve of a field with the window and the onset; None: no curve shows it."""
+    stretch = stretch_of(finding, digest.tick.at)
+    marks = [Mark(finding.began_at, "onset")]
+    if finding.cleared_at is not None:
+        marks.append(Mark(finding.cleared_at, "cleared", Tone.GOOD))
+    window = (finding.window.start, finding.window.end)
+    return field_chart(digest, key, uuid, stretch, tuple(marks), window)
+
+
+def _others(digest: Digest, finding: Finding, width: int) -> list[list[Line]]:
+    """What else is said of the same subject, and which of it explains the rest."""
+    verdict = merge(digest.tick.findings).get(finding.subject)
+    if verdict is None or not verdict.explained:
+        return []
+    main = verdict.main
+    lines: list[Line] = [(), (Cell("Also said of it", Tone.STRONG),)]
+    if main.identity == finding.identity:
+        text = "this finding accounts for the others: GPU time is charged to it"
+    else:
+        text = f"{class_of(main).title} accounts for this one: GPU time is charged to that"
+    lines += paragraph(text, width, Tone.DIM)
+    for other in (main, *verdict.explained):
+        if other.identity != finding.identity:
+            text = f"{class_of(other).title}: {other.summary}"
+            lines += paragraph(text, width, Tone.PLAIN, f"{SEVERITY_SIGNS[other.severity]} ", "  ")
+    return [lines]

@@ -1,0 +1,84 @@
+"""Curves over a whole screen: the main fields of a GPU, a node or a job on one time axis."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from gpumon.report import units
+from gpumon.report.chart import chart_lines, time_axis
+from gpumon.report.columns import Cell, Tone
+from gpumon.report.curves import SPANS_S, gpu_panels, job_panels, node_panels, span_of
+from gpumon.report.passages import paragraph
+from gpumon.tui.actions import bindings_of
+from gpumon.tui.screens.page import Page
+
+if TYPE_CHECKING:
+    from gpumon.report.columns import Line
+    from gpumon.report.curves import Panel
+    from gpumon.report.digest import Digest
+
+MIN_HEIGHT: Final = 2
+MAX_HEIGHT: Final = 10
+"""Rows of one chart."""
+
+
+class CurvesScreen(Page):
+    """Charts one below the other, as high as the terminal allows."""
+
+    view = "curves"
+    BINDINGS = bindings_of("curves")
+
+    def __init__(self, subject: str, trail: tuple[str, ...]) -> None:
+        """`subject` is `gpu:UUID`, `node:NAME` or `job:ID`."""
+        super().__init__("curves", trail, self._charts)
+        self.subject = subject
+        self._span_s: float | None = None
+
+    def amount(self) -> str:
+        """How much time is shown."""
+        return f"{units.short_duration(self._chosen(self.digest))} " if self.digest else ""
+
+    def finding_scope(self) -> str | None:
+        """What the curves are of."""
+        return self.subject
+
+    def action_span(self) -> None:
+        """More of the past; after the most, the least."""
+        if self.digest is not None:
+            longest = span_of(self.digest)
+            now_s = self._chosen(self.digest)
+            longer = [span for span in SPANS_S if now_s < span <= longest]
+            self._span_s = longer[0] if longer else SPANS_S[0]
+            self.show(self.digest)
+
+    def _chosen(self, digest: Digest) -> float:
+        return min(span_of(digest), SPANS_S[1]) if self._span_s is None else self._span_s
+
+    def _panels(self, digest: Digest) -> list[Panel]:
+        kind, _, name = self.subject.partition(":")
+        span_s = self._chosen(digest)
+        if kind == "gpu":
+            gpu = digest.tick.gpus.get(name)
+            return gpu_panels(digest, gpu, span_s) if gpu else []
+        if kind == "node":
+            node = digest.tick.nodes.get(name)
+            return node_panels(digest, node, span_s) if node else []
+        view = digest.tick.job(name)
+        return job_panels(digest, view, span_s) if view else []
+
+    def _charts(self, digest: Digest | None, width: int) -> list[list[Line]]:
+        if digest is None:
+            return [paragraph("Waiting for the first sample …", width, Tone.DIM)]
+        panels = self._panels(digest)
+        if not panels:
+            text = "Nothing is known of it at this instant: it has ended, or no node answers."
+            return [paragraph(text, width, Tone.DIM)]
+        # One line is blank on top, one is the axis; each chart has a title.
+        room = (self.size.height - 6) // len(panels) - 1
+        height = max(MIN_HEIGHT, min(MAX_HEIGHT, room))
+        found = [[panel.title, *chart_lines(panel.chart, width, height)] for panel in panels]
+        found.append(time_axis(panels[-1].chart, width))
+        if self.subject.startswith("job:"):
+            text = "line: mean of the job's GPUs; shade: from the least to the most of them"
+            found.append([(Cell(text, Tone.DIM),)])
+        return found
