@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from gpumon.cli.exits import INTERRUPTED, USAGE
+from gpumon.cli.exits import INTERRUPTED, NOTHING_READ, UNKNOWN_STATUS, USAGE, narrate_error
 
-COMMANDS = ("config", "doctor", "detectors", "record", "replay", "simulate")
+COMMANDS = ("config", "doctor", "detectors", "record", "replay", "report", "simulate")
 """First words that are commands; everything else is a target of the main command."""
 
 
@@ -35,6 +35,10 @@ def main(arguments: list[str] | None = None) -> int:
             from gpumon.cli.replay import replay
 
             return replay(words[1:])
+        if command == "report":
+            from gpumon.cli.report import report
+
+            return report(words[1:])
         if command == "simulate":
             from gpumon.cli.simulate import simulate
 
@@ -50,3 +54,9 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else USAGE
+    # The last door: nobody is to read a traceback who did not ask for one.
+    except Exception as error:  # noqa: BLE001
+        from gpumon.model.fault import fault
+
+        narrate_error(fault(f"in {command}", error))
+        return UNKNOWN_STATUS if "--exit-status" in words else NOTHING_READ

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Final
 
+from gpumon.model.fault import OWN
+
 if TYPE_CHECKING:
     from gpumon.model.frame import SourceError
     from gpumon.model.tick import Tick
@@ -26,7 +28,9 @@ def narrate(message: str) -> None:
 def narrate_error(error: SourceError) -> None:
     """Say what failed and the way out in one line."""
     hint = f" ({error.hint})" if error.hint else ""
-    narrate(f"{error.where}: {error.message}{hint}")
+    # Every line begins with gpumon's name already.
+    where = "" if error.where == OWN else f"{error.where}: "
+    narrate(f"{where}{error.message}{hint}")
 
 
 def is_anything_read(tick: Tick) -> bool:

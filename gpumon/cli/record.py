@@ -151,12 +151,15 @@ class _Run:
         narrate(f"recording {' '.join(t.url for t in self._targets)} into {self._where}")
         status = DONE
         try:
-            sampler.start(self._take)
+            sampler.start(self._take, lambda _failure: self._ended.set())
             self._ended.wait(self._options.for_s)
         except KeyboardInterrupt:
             status = INTERRUPTED
         finally:
             sampler.close()
+        if sampler.failure is not None:
+            narrate_error(sampler.failure)
+            status = NOTHING_READ
         return self._close() or status
 
     def _take(self, tick: Tick) -> None:

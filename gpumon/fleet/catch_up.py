@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gpumon.fleet.sampler import Sampler
+    from gpumon.model.frame import SourceError
     from gpumon.model.tick import Tick
     from gpumon.sources.source import Clock
 
@@ -74,6 +75,11 @@ class CatchUpFeed:
     def progress(self) -> float | None:
         """Share of the past that has been lived through; None: all of it."""
         return self._clock.progress
+
+    @property
+    def failure(self) -> SourceError | None:
+        """Why there will be no tick any more; None: there will."""
+        return self._sampler.failure
 
     def start(self, on_tick: Callable[[Tick], None]) -> None:
         """Begin; `on_tick` is called for every picture, those of the past too."""

@@ -8,6 +8,7 @@ from collections import deque
 from math import inf
 from typing import TYPE_CHECKING, Final
 
+from gpumon.fleet.ledger import Ledger
 from gpumon.fleet.replay_clock import ReplayClock
 from gpumon.fleet.sampler import Sampler
 from gpumon.sources.recording import Playback, RecordedTarget
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from gpumon.fleet.sampler import Detection, Past
     from gpumon.model.finding import DetectionReport
+    from gpumon.model.frame import SourceError
     from gpumon.model.tick import Tick, WindowReader
     from gpumon.sources.recording import Recording, Span
     from gpumon.sources.source import Clock, Wish
@@ -96,6 +98,11 @@ class ReplayFeed:
     def is_paused(self) -> bool:
         """Whether the time stands."""
         return self._is_paused
+
+    @property
+    def failure(self) -> SourceError | None:
+        """Why there will be no tick any more; None: there will."""
+        return None if self._sampler is None else self._sampler.failure
 
     @property
     def is_at_end(self) -> bool:
@@ -267,7 +274,7 @@ def sampler_of(
         RecordedTarget(url, playback, clock.ended.set, is_first=not number)
         for number, url in enumerate(urls)
     ]
-    return Sampler(sources, clock, playback.period_s, remember, judge)
+    return Sampler(sources, clock, playback.period_s, remember, judge, keep_books=Ledger)
 
 
 def backfill(past: Past, recording: Recording, now: float, limit_s: float = 1.0) -> int:
@@ -329,7 +336,7 @@ def play(
     is_wanted: Callable[[float, bool], bool],
     speed: float = inf,
     ended: threading.Event | None = None,
-) -> None:
+) -> SourceError | None:
     """Play without a terminal, in a thread, until the end has been reached.
 
     Args:
@@ -342,6 +349,9 @@ def play(
         is_wanted: Told the time of a picture and whether it is the last.
         speed: Recorded seconds per real one.
         ended: Set to end early.
+
+    Returns:
+        Why it ended early by itself; None: it did not.
     """
     playback = Playback(recording, since, until)
     clock = ReplayClock(playback, speed, SystemClock())
@@ -358,8 +368,9 @@ def play(
     sampler = sampler_of(recording, playback, clock, remember, patient)
     sampler.start(show)
     try:
-        while not (clock.ended.wait(0.05) or over.is_set()):
+        while not (clock.ended.wait(0.05) or over.is_set() or sampler.failure):
             pass
     finally:
         clock.release()
         sampler.close()
+    return sampler.failure

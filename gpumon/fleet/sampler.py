@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
+from gpumon.fleet.faults import Faults
 from gpumon.fleet.join import join
 from gpumon.fleet.newest import Newest
+from gpumon.model.fault import fault
 from gpumon.model.frame import SourceError
-from gpumon.model.tick import Tick
+from gpumon.model.tick import TargetState, Tick
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from gpumon.model.finding import DetectionReport
+    from gpumon.model.ledger import LedgerTotals
     from gpumon.model.tick import WindowReader
     from gpumon.sources.source import Clock, Source, Wish
 
@@ -40,6 +44,22 @@ class Past(Protocol):
 
     def close(self) -> None:
         """Free the memory."""
+        ...
+
+
+class Books(Protocol):
+    """Where GPU time is accounted for; `gpumon.fleet.ledger.Ledger` is one."""
+
+    def take(self, tick: Tick) -> None:
+        """Book the time since the tick before, and what the findings say of it."""
+        ...
+
+    def summary(self) -> LedgerTotals:
+        """The books as they are now."""
+        ...
+
+    def close(self) -> None:
+        """Write what is not written yet."""
         ...
 
 
@@ -84,6 +104,7 @@ class Sampler:
         remember: Callable[[], Past] | None = None,
         judge: Callable[[], Detection] | None = None,
         arrived: threading.Event | None = None,
+        keep_books: Callable[[], Books] | None = None,
     ) -> None:
         """Nothing is sampled before `start` or `look`.
 
@@ -94,12 +115,15 @@ class Sampler:
             remember: Makes the memory when the sampling begins; None: a single sample needs none.
             judge: Makes the detection engine likewise; None: no findings.
             arrived: What sources that run already were given to set when a frame is ready.
+            keep_books: Makes the ledger likewise; None: GPU time is not accounted for.
         """
         self._sources = tuple(sources)
         self._clock = clock
         self._period_s = period_s
         self._remember = remember
         self._judge = judge
+        self._keep_books = keep_books
+        self._books: Books | None = None
         self._past: Past | None = None
         self._detection: Detection | None = None
         self._newest = Newest()
@@ -109,24 +133,47 @@ class Sampler:
         self._arrived = arrived or threading.Event()
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
+        self._faults = Faults()
+        self._shown: Tick | None = None
+        self.failure: SourceError | None = None
+        """Why there will be no tick any more; None: there will."""
 
-    def start(self, on_tick: Callable[[Tick], None]) -> None:
-        """Publish a tick every period from a thread of its own."""
+    def start(
+        self,
+        on_tick: Callable[[Tick], None],
+        on_failure: Callable[[SourceError], None] = lambda _failure: None,
+    ) -> None:
+        """Publish a tick every period from a thread of its own.
+
+        What fails while a tick is made is among its errors, and the next one is tried. Whatever
+        ends the thread for good all the same, an error of `on_tick` for example, is told to
+        `on_failure`.
+        """
         self._thread = threading.Thread(
-            target=self._run, args=(on_tick,), name="sampler", daemon=True
+            target=self._run, args=(on_tick, on_failure), name="sampler", daemon=True
         )
         self._thread.start()
 
-    def _run(self, on_tick: Callable[[Tick], None]) -> None:
-        self._open()
+    def _run(
+        self, on_tick: Callable[[Tick], None], on_failure: Callable[[SourceError], None]
+    ) -> None:
         try:
+            self._beats(on_tick)
+        # The last door of the thread: whoever waits for its ticks must hear that none will come.
+        except Exception as error:  # noqa: BLE001
+            self.failure = fault("sampling", error)
+            on_failure(self.failure)
+
+    def _beats(self, on_tick: Callable[[Tick], None]) -> None:
+        try:
+            self._open()
             beat = self._clock.monotonic() + self._period_s
             self._gather(beat, self._is_settled)
             beat = min(beat, self._clock.monotonic())
             while not self._closing.is_set():
                 self._take()
                 late_s = max(0.0, self._clock.monotonic() - beat)
-                on_tick(self._judged(self.tick(late_s)))
+                on_tick(self._told(self._booked(self._judged(self.tick(late_s)))))
                 if late_s > self._period_s:
                     beat += late_s  # the beats that were missed are not made up for
                 beat += self._period_s
@@ -144,16 +191,17 @@ class Sampler:
         beat = self._clock.monotonic()
         end = beat + seconds
         while beat < end and not self._closing.is_set():
-            self.tick(0.0)
+            self._booked(self.tick(0.0))
             beat = min(beat + self._period_s, end)
             self._clock.wait(self._closing, beat - self._clock.monotonic())
             self._take()
         tick = self._naming_silent(self.tick(0.0), seconds + GRACE_S)
-        if self._detection is None:
-            return tick
-        self._detection.submit(tick)
-        self._report = self._detection.finish(DETECTION_WAIT_S)
-        return self._with_findings(tick)
+        detection = self._detection
+        if detection is not None:
+            self._faults.trying("judging", partial(detection.submit, tick), False)
+            finish = partial(detection.finish, DETECTION_WAIT_S)
+            self._report = self._faults.trying("judging", finish, None)
+        return self._told(self._booked(self._with_findings(tick)))
 
     def wish(self, wish: Wish) -> None:
         """Pass a wish to every source; a new period is also the sampler's."""
@@ -188,17 +236,16 @@ class Sampler:
             for source in self._sources:
                 source.start(self._arrived.set)
         if self._judge is not None:
-            self._detection = self._judge()
+            self._detection = self._faults.trying("starting detection", self._judge, None)
         if self._remember is not None:
-            self._past = self._remember()
+            self._past = self._faults.trying("making room for the past", self._remember, None)
+        if self._keep_books is not None:
+            self._books = self._faults.trying("opening the books", self._keep_books, None)
 
     def _free(self) -> None:
-        for source in self._sources:
-            source.close()
-        if self._detection is not None:
-            self._detection.close()
-        if self._past is not None:
-            self._past.close()
+        for part in (*self._sources, self._detection, self._past, self._books):
+            if part is not None:
+                self._faults.trying("closing", part.close, None)
 
     def _naming_silent(self, tick: Tick, waited_s: float) -> Tick:
         """The tick with an error for every target that still owes an answer."""
@@ -218,7 +265,10 @@ class Sampler:
 
     def _take(self) -> None:
         for source in self._sources:
-            self._newest.take(source.poll())
+            self._faults.trying(f"reading {source.url}", partial(self._take_from, source), None)
+
+    def _take_from(self, source: Source) -> None:
+        self._newest.take(source.poll())
 
     def _gather(self, deadline: float, is_enough: Callable[[], bool]) -> None:
         """Take frames as they arrive until enough are there or the deadline passes."""
@@ -236,15 +286,40 @@ class Sampler:
             self._clock.wait(self._arrived, left_s)
 
     def tick(self, lateness_s: float) -> Tick:
-        """The picture of this instant, remembered where there is a past."""
+        """The picture of this instant, remembered where there is a past.
+
+        Where none can be made, the last one stands, with its own time.
+        """
+        self._number += 1
+        tick = self._faults.trying("joining", partial(self._picture, lateness_s), None)
+        if tick is None:
+            last = self._shown or self._blank()
+            return last._replace(number=self._number, lateness_s=lateness_s)
+        past = self._past
+        if past is not None:
+            self._faults.trying("remembering", partial(past.append, tick), None)
+            tick = tick._replace(history=self._faults.trying("remembering", past.reader, None))
+        self._shown = tick
+        return tick
+
+    def _blank(self) -> Tick:
+        """A picture of nothing."""
+        now = self._clock.now()
+        states = (TargetState(source.url, False, None, None) for source in self._sources)
+        return Tick(0, now, now, self._period_s, tuple(states), {}, {}, (), None, (), (), (), 0.0)
+
+    def _told(self, tick: Tick) -> Tick:
+        """The tick with what failed inside while it was made."""
+        return tick._replace(errors=tick.errors + self._faults.told())
+
+    def _picture(self, lateness_s: float) -> Tick:
         now = self._clock.now()
         newest = self._newest
         newest.forget(now)
         stale_after_s = max(STALE_FLOOR_S, STALE_PERIODS * self._period_s)
         queue = newest.queue
         picture = join(newest.frames, queue, newest.node_errors, now, stale_after_s)
-        self._number += 1
-        tick = Tick(
+        return Tick(
             number=self._number,
             at=now,
             observed_since=newest.first_at or now,
@@ -263,17 +338,14 @@ class Sampler:
             ended=newest.ended,
             running_use=newest.running_use,
         )
-        if self._past is None:
-            return tick
-        self._past.append(tick)
-        return tick._replace(history=self._past.reader())
 
     def _judged(self, tick: Tick) -> Tick:
         """The tick with the newest findings; judged itself when the worker is free."""
-        if self._detection is None:
+        detection = self._detection
+        if detection is None:
             return tick
-        self._detection.submit(tick)
-        self._report = self._detection.collect() or self._report
+        self._faults.trying("judging", partial(detection.submit, tick), False)
+        self._report = self._faults.trying("judging", detection.collect, None) or self._report
         return self._with_findings(tick)
 
     def _with_findings(self, tick: Tick) -> Tick:
@@ -286,3 +358,11 @@ class Sampler:
             coverage=report.coverage,
             errors=tick.errors + report.errors,
         )
+
+    def _booked(self, tick: Tick) -> Tick:
+        """The tick with the books as its findings leave them."""
+        books = self._books
+        if books is None:
+            return tick
+        self._faults.trying("booking", partial(books.take, tick), None)
+        return tick._replace(ledger=self._faults.trying("booking", books.summary, None))

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
     from textual.screen import Screen
 
+    from gpumon.model.frame import SourceError
     from gpumon.model.tick import Tick
+    from gpumon.report.filter_tables import RowFilter
     from gpumon.tui.actions import ViewName
     from gpumon.tui.screens.judging import Muted
     from gpumon.tui.travel import Travel
@@ -46,6 +48,11 @@ FOOTPRINT_PERIOD_S: Final = 3.0
 
 class Feed(Protocol):
     """Where ticks come from."""
+
+    @property
+    def failure(self) -> SourceError | None:
+        """Why there will be no tick any more; None: there will."""
+        ...
 
     def start(self, on_tick: Callable[[Tick], None]) -> None:
         """Begin without blocking; `on_tick` may be called from any thread."""
@@ -98,8 +105,16 @@ class GpumonApp(App[int]):
         feed: Feed,
         title: str = "",
         monotonic: Callable[[], float] = time.monotonic,
+        passes: RowFilter | None = None,
     ) -> None:
-        """`title` names what is watched; `monotonic` is the clock that tells silence."""
+        """Make it ready to run.
+
+        Args:
+            feed: Where ticks come from.
+            title: What is watched.
+            monotonic: The clock that tells silence.
+            passes: The row filter to begin with.
+        """
         # Without colours, textual's own filter would only turn them into greys.
         has_colour = "NO_COLOR" not in os.environ
         super().__init__(ansi_color=None if has_colour else True)
@@ -113,6 +128,7 @@ class GpumonApp(App[int]):
         self._monotonic = monotonic
         self._has_colour = has_colour
         self.travel = travel_of(feed)
+        self._passes = passes
         self.muted: list[Muted] = []
         """What this terminal has muted."""
         self.said = ""
@@ -137,7 +153,10 @@ class GpumonApp(App[int]):
 
     def get_default_screen(self) -> Screen[None]:
         """The jobs."""
-        return JobsView()
+        jobs = JobsView()
+        if self._passes is not None and self._passes.jobs is not None:
+            jobs.apply_needle(self._passes.text)
+        return jobs
 
     def on_mount(self) -> None:
         """Begin to sample once the first picture is out."""
@@ -190,10 +209,17 @@ class GpumonApp(App[int]):
         self.show_newest()
 
     def _choose_first_view(self, tick: Tick) -> None:
-        """Without any queue the GPUs are what there is to see."""
+        """Without any queue, or with a filter of theirs, the GPUs are what there is to see."""
         has_queue = tick.queue_at is not None or any("slurm" in t.url for t in tick.targets)
-        if not tick.jobs and not has_queue and tick.gpus and isinstance(self.screen, JobsView):
-            self.go("gpus")
+        passes = self._passes
+        is_of_gpus = passes is not None and passes.jobs is None
+        if not isinstance(self.screen, JobsView) or (
+            not is_of_gpus and (tick.jobs or has_queue or not tick.gpus)
+        ):
+            return
+        self.go("gpus")
+        if passes is not None and passes.gpus is not None and isinstance(self.screen, View):
+            self.screen.apply_needle(passes.text)
 
     def show_newest(self) -> None:
         """Hand the newest tick, or the one that is held, to the view on top."""
@@ -210,7 +236,13 @@ class GpumonApp(App[int]):
             self.screen.show(self.digest)
 
     def check_silence(self) -> None:
-        """Say so when ticks stop coming; those of a recording come as its time passes."""
+        """Say so when ticks stop coming; those of a recording come as its time passes.
+
+        Where they have stopped for good there is nothing to stay for.
+        """
+        if self._feed.failure is not None:
+            self.exit(1)
+            return
         if self._newest is None or isinstance(self._feed, Player):
             return
         silent_s = self._monotonic() - self._heard_at

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from gpumon.tui.app import GpumonApp
 
 if TYPE_CHECKING:
+    from gpumon.report.filter_tables import RowFilter
     from gpumon.tui.app import Feed
 
 CLOSE_WAIT_S: Final = 0.25
@@ -22,13 +23,19 @@ What has not closed by then ends with this process: probes end when their input 
 """
 
 
-def run_terminal(feed: Feed, title: str = "") -> int:
-    """Show the feed until the user quits; the exit code, 0 for a quit, 1 for a crash."""
+def run_terminal(feed: Feed, title: str = "", passes: RowFilter | None = None) -> int:
+    """Show the feed until the user quits; the exit code, 0 for a quit, 1 for a crash.
+
+    Args:
+        feed: Where ticks come from.
+        title: What is watched.
+        passes: The row filter to begin with.
+    """
     # Ticks are free of cycles: the collector would only walk ten thousand live jobs, a tenth of
     # a second during which no key is heard.
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
-    app = GpumonApp(feed, title)
+    app = GpumonApp(feed, title, passes=passes)
     crash: Exception | None = None
     code: int | None = None
     try:
@@ -39,6 +46,10 @@ def run_terminal(feed: Feed, title: str = "") -> int:
         crash = error
     finally:
         _close(feed)
+    failure = feed.failure
+    if failure is not None:
+        sys.stderr.write(f"gpumon: {failure.message} ({failure.hint})\n")
+        return 1
     crash = app.crash or crash
     if crash is not None:
         sys.stderr.write(_crash_line(crash))

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rich.style import Style
     from textual.pilot import Pilot
 
+    from gpumon.model.frame import SourceError
     from gpumon.model.tick import Tick
     from gpumon.sources.source import Wish
 
@@ -29,6 +30,7 @@ class HandFeed:
         self.mutes: list[tuple[float, str | None, str | None]] = []
         self.painted_before_start: str | None = None
         self.app: GpumonApp | None = None
+        self.failure: SourceError | None = None
 
     def start(self, on_tick: Callable[[Tick], None]) -> None:
         self.on_tick = on_tick

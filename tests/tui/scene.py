@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 
+from gpumon.model.frame import SourceError
 from gpumon.tui.terminal import run_terminal
 from tests.ticks import fleet
 
@@ -14,11 +15,14 @@ class SceneFeed:
 
     def __init__(self, mode):
         self.mode = mode
+        self.failure = None
 
     def start(self, on_tick):
         if self.mode == "no start":
             raise ValueError("no [red]such\nthing")
         tick = fleet()
+        if self.mode == "fail":
+            self.failure = SourceError("gpumon", "gpumon itself failed sampling: X", "report")
         on_tick(tick._replace(jobs=(None,)) if self.mode == "crash" else tick)
 
     def wish(self, wish):

@@ -105,6 +105,14 @@ def test_a_feed_that_cannot_close_is_told_in_one_line(tmp_path):
     assert "gpumon: closing failed: OSError: cannot close" in session.last_words
 
 
+def test_a_feed_that_ends_for_good_ends_the_terminal_with_one_line(tmp_path):
+    session = Session("fail", tmp_path)
+    assert session.end() == 1
+    session.assert_restored()
+    assert session.last_words.endswith("gpumon: gpumon itself failed sampling: X (report)\r\n")
+    assert session.last_words.count("\n") == 1
+
+
 @pytest.mark.parametrize(
     ("mode", "kind"), [("crash", "AttributeError"), ("no start", "ValueError")]
 )

@@ -172,3 +172,30 @@ def test_a_detector_that_is_disabled_is_not_run_and_a_wrong_name_is_an_error(con
     assert "partial_gpus_idle" not in {seen["detector"] for seen in document["coverage"]}
     (error,) = [e for e in document["errors"] if e["where"] == "detectors"]
     assert error["message"] == f"{env['GPUMON_CONFIG']}:2: no detector is called nobody"
+
+
+BROKEN = """
+import sys
+from gpumon.report import document as made
+from gpumon.cli import main
+
+def broken(*_given):
+    raise LookupError("what is this")
+
+made.document = broken
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "doing"),
+    [(["--watch", "0.2"], "sampling"), (["--json", "--for", "0"], "in watch")],
+)
+def test_an_error_of_its_own_is_one_line_and_exit_1(words, doing):
+    command = [sys.executable, "-c", BROKEN, *words, "demo:2x8"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        f"gpumon: gpumon itself failed {doing}: LookupError: what is this "
+        "(please report this; GPUMON_DEBUG=1 shows where it happened)\n"
+    )

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import threading
 
+from gpumon.fleet.join import join
 from gpumon.fleet.sampler import Sampler
+from gpumon.model.fault import fault
 from gpumon.model.finding import DetectionReport
 from gpumon.model.frame import Frame, SourceError
 from gpumon.sources.source import Wish
@@ -210,3 +212,118 @@ def test_a_wish_reaches_every_source():
     sources = [Script("a", clock, []), Script("b", clock, [])]
     Sampler(sources, clock, 1.0).wish(Wish(period_s=0.5))
     assert [s.wishes for s in sources] == [[Wish(period_s=0.5)]] * 2
+
+
+def sampled(count, *parts, **given):
+    """The first ticks of a sampler's own thread, and the sampler once it has ended."""
+    clock, ticks, enough = Clock(), [], threading.Event()
+    sources = [part(clock) for part in parts]
+    sampler = Sampler(sources, clock, 1.0, **given)
+
+    def on_tick(tick):
+        ticks.append(tick)
+        if len(ticks) == count:
+            sampler._closing.set()
+            enough.set()
+
+    sampler.start(on_tick, lambda _failure: enough.set())
+    assert enough.wait(10)
+    sampler.close()
+    sampler._thread.join(10)
+    return ticks, sampler
+
+
+def steady(clock):
+    return Script("ssh", clock, [gpu_frame("gpu01", 100.0 + beat) for beat in range(10)])
+
+
+class Once:
+    """Raises on the second call."""
+
+    def __init__(self, real):
+        self.real = real
+        self.calls = 0
+
+    def __call__(self, *given):
+        self.calls += 1
+        if self.calls == 2:
+            raise KeyError("lost\nmore")
+        return self.real(*given)
+
+
+def messages(ticks):
+    return [[error.message for error in tick.errors] for tick in ticks]
+
+
+def test_a_past_that_fails_is_told_and_the_next_tick_is_remembered():
+    past = Past()
+    past.append = Once(past.append)
+    ticks, sampler = sampled(3, steady, remember=lambda: past)
+    said = "gpumon itself failed remembering: KeyError: 'lost\\nmore'"
+    assert messages(ticks) == [[], [said], []]
+    assert [tick.at for tick in past.ticks] == [100.0, 102.0]
+    assert "please report" in ticks[1].errors[0].hint
+    assert sampler.failure is None
+
+
+def test_where_no_picture_can_be_made_the_last_one_stands(monkeypatch):
+    monkeypatch.setattr("gpumon.fleet.sampler.join", Once(join))
+    ticks, _ = sampled(3, steady)
+    assert [(tick.number, tick.at) for tick in ticks] == [(1, 100.0), (2, 100.0), (3, 102.0)]
+    assert [len(tick.gpus) for tick in ticks] == [1, 1, 1]
+    assert messages(ticks)[1] == ["gpumon itself failed joining: KeyError: 'lost\\nmore'"]
+
+
+def test_a_first_picture_that_cannot_be_made_is_empty(monkeypatch):
+    def broken(*_given):
+        raise ValueError("no")
+
+    monkeypatch.setattr("gpumon.fleet.sampler.join", broken)
+    ticks, _ = sampled(1, steady)
+    assert (dict(ticks[0].gpus), ticks[0].targets[0].is_ok) == ({}, False)
+    assert messages(ticks) == [["gpumon itself failed joining: ValueError: no"]]
+
+
+def test_a_source_that_breaks_its_contract_leaves_the_others_live():
+    def broken(clock):
+        source = Script("bad", clock, [])
+        source.poll = lambda: 1 / 0
+        return source
+
+    ticks, _ = sampled(2, broken, steady)
+    assert [len(tick.gpus) for tick in ticks] == [1, 1]
+    assert messages(ticks)[1] == [
+        "gpumon itself failed reading bad: ZeroDivisionError: division by zero"
+    ]
+
+
+def test_detection_that_fails_leaves_the_picture():
+    judge = Judge()
+    judge.submit = Once(judge.submit)
+    ticks, _ = sampled(3, steady, judge=lambda: judge, remember=Past)
+    assert "gpumon itself failed judging: KeyError: 'lost\\nmore'" in messages(ticks)[1]
+    assert messages(ticks)[2] == ["muted"]
+
+
+def test_the_end_of_the_thread_is_told_with_the_reason_and_everything_is_closed():
+    clock = Clock()
+    source, past, told = steady(clock), Past(), []
+    sampler = Sampler([source], clock, 1.0, lambda: past)
+
+    def on_tick(_tick):
+        raise OSError("no screen")
+
+    sampler.start(on_tick, told.append)
+    sampler._thread.join(10)
+    assert told == [sampler.failure]
+    assert sampler.failure.message == "gpumon itself failed sampling: OSError: no screen"
+    assert (source.is_closed, past.is_closed) == (True, True)
+
+
+def test_a_traceback_is_for_who_asks(monkeypatch, capsys):
+    monkeypatch.delenv("GPUMON_DEBUG", raising=False)
+    fault("joining", ValueError("x"))
+    assert capsys.readouterr().err == ""
+    monkeypatch.setenv("GPUMON_DEBUG", "1")
+    fault("joining", ValueError("x"))
+    assert "ValueError: x" in capsys.readouterr().err

@@ -1,0 +1,28 @@
+"""What gpumon says when it fails itself: one line for the user, the rest only for who asks."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Final
+
+from gpumon.model.frame import SourceError
+from gpumon.model.text import plain
+
+DEBUG_VARIABLE: Final = "GPUMON_DEBUG"
+"""Set to anything but 0 it has tracebacks written to standard error."""
+
+OWN: Final = "gpumon"
+"""Where an error of its own happened."""
+
+HINT: Final = f"please report this; {DEBUG_VARIABLE}=1 shows where it happened"
+
+
+def fault(doing: str, error: BaseException) -> SourceError:
+    """The line about an error of gpumon's own while it was doing something."""
+    if os.environ.get(DEBUG_VARIABLE, "0") not in ("", "0"):
+        import traceback
+
+        sys.stderr.write("".join(traceback.format_exception(error)))
+    said = plain(f"{type(error).__name__}: {error}".partition("\n")[0])[:200]
+    return SourceError(OWN, f"gpumon itself failed {doing}: {said}", HINT)
