@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gpumon.model.cluster import Job
+    from gpumon.report.filter_tables import RowFilter
 
 DEFAULT_LOOK_S: Final = 1.0
 """A single look lasts about a second: enough for rates and for GPM's two samples."""
@@ -101,6 +102,7 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--job", metavar="ID", help="only this job")
     made.add_argument("--user", metavar="NAME", help="only this user's jobs")
+    add_filter(made)
     made.add_argument(
         "--all", action="store_true", help="every job that Slurm shows, not only mine"
     )
@@ -127,6 +129,29 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--version", action="version", version=f"gpumon {__version__}")
     return made
+
+
+def add_filter(made: argparse.ArgumentParser) -> None:
+    """The option that keeps rows by their columns."""
+    made.add_argument(
+        "--filter",
+        dest="passes",
+        type=row_filter,
+        metavar="EXPR",
+        help="only jobs that pass, as behind the terminal's /: 'user==ada & sm<20 & gpus>=8'",
+    )
+
+
+def row_filter(text: str) -> RowFilter:
+    """A filter in the language of the terminal."""
+    from gpumon.report.filter_tables import understood
+    from gpumon.report.filter_tree import FilterError
+
+    try:
+        return understood(text)
+    except FilterError as error:
+        message = f"{error} (character {error.at + 1})"
+        raise argparse.ArgumentTypeError(message) from None
 
 
 def _add_accounting(made: argparse.ArgumentParser) -> None:

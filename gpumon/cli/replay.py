@@ -13,12 +13,14 @@ from gpumon.cli.exits import (
     DONE,
     INTERRUPTED,
     NOTHING_READ,
+    USAGE,
     check_status,
     narrate,
     narrate_error,
     plain_status,
 )
-from gpumon.cli.options import Parser, period
+from gpumon.cli.filtering import ONLY_GPUS, is_refused, passing
+from gpumon.cli.options import Parser, add_filter, period
 from gpumon.cli.quantities import instant, placed, speed
 from gpumon.cli.settled import judge_of, past_of, settled
 from gpumon.sources.recording import Recording
@@ -53,6 +55,7 @@ def _parser() -> Parser:
     )
     made.add_argument("--from", dest="begin", type=instant, metavar="TIME", help="begin there")
     made.add_argument("--at", type=instant, metavar="TIME", help="only this instant")
+    add_filter(made)
     made.add_argument("--no-detectors", action="store_true", help="judge nothing")
     made.add_argument(
         "--exit-status", action="store_true", help="leave with 0/1/2/3 as monitoring checks expect"
@@ -63,6 +66,9 @@ def _parser() -> Parser:
 def replay(words: list[str]) -> int:
     """Exit code of the command."""
     options = _parser().parse_args(words)
+    if is_refused(options):
+        narrate(ONLY_GPUS)
+        return USAGE
     settings = settled(options, is_live=False)
     try:
         recording = Recording(Path(options.file))
@@ -110,13 +116,14 @@ def _instant(options: argparse.Namespace, settings: Settings, recording: Recordi
         if error.where.startswith(str(recording.path)):
             narrate_error(error)
     if options.json:
-        _write(tick, is_pretty=sys.stdout.isatty())
+        _write(options, tick, is_pretty=sys.stdout.isatty())
     else:
         import shutil
 
         from gpumon.report.table import table
 
-        sys.stdout.write(table(tick, shutil.get_terminal_size((120, 40)).columns))
+        width = shutil.get_terminal_size((120, 40)).columns
+        sys.stdout.write(table(tick, width, options.passes))
     return check_status(tick) if options.exit_status else plain_status(tick)
 
 
@@ -132,7 +139,7 @@ def _stream(options: argparse.Namespace, settings: Settings, recording: Recordin
         nonlocal due_at
         due_at = tick.at + watch_s
         try:
-            _write(tick, is_pretty=False)
+            _write(options, tick, is_pretty=False)
         except BrokenPipeError:
             ended.set()
 
@@ -163,17 +170,17 @@ def _terminal(options: argparse.Namespace, settings: Settings, recording: Record
     )
     if options.at is not None:
         feed.pause()
-    return run_terminal(feed, f"replay {recording.path.name}")
+    return run_terminal(feed, f"replay {recording.path.name}", options.passes)
 
 
 def _judge(options: argparse.Namespace, settings: Settings) -> Callable[[], Detection] | None:
     return None if options.no_detectors else judge_of(settings)
 
 
-def _write(tick: Tick, *, is_pretty: bool) -> None:
+def _write(options: argparse.Namespace, tick: Tick, *, is_pretty: bool) -> None:
     from gpumon.report.document import document
 
-    made = document(tick, lambda _view: True)
+    made = document(tick, passing(options, tick))
     separators = None if is_pretty else (",", ":")
     text = json.dumps(made, indent=2 if is_pretty else None, separators=separators, allow_nan=False)
     sys.stdout.write(text + "\n")

@@ -18,6 +18,7 @@ from gpumon.cli.exits import (
     narrate_error,
     plain_status,
 )
+from gpumon.cli.filtering import ONLY_GPUS, is_refused, passing
 from gpumon.cli.options import DEFAULT_LOOK_S, job_filter, parser
 from gpumon.cli.settled import chosen_targets, judge_of, past_of, settled
 from gpumon.sources.source import SystemClock, Wish
@@ -44,6 +45,9 @@ def watch(words: list[str]) -> int:
     options = parser().parse_args(words)
     if options.steps and options.job is None:
         narrate("--steps is about one job: name it with --job ID")
+        return USAGE
+    if is_refused(options):
+        narrate(ONLY_GPUS)
         return USAGE
     settings = settled(options)
     try:
@@ -72,6 +76,8 @@ def _replay(options: argparse.Namespace, targets: list[Target]) -> int:
 
     words = ["--json"] * options.json + ["--once"] * options.once
     words += ["--exit-status"] * options.exit_status
+    if options.passes is not None:
+        words.append(f"--filter={options.passes.text}")
     if options.watch_s is not None:
         words += ["--watch", str(options.watch_s)]
     return replay([*words, "--", targets[0].path])
@@ -171,11 +177,12 @@ def _print(options: argparse.Namespace, tick: Tick) -> None:
         from gpumon.report.table import table
 
         width = shutil.get_terminal_size((120, 40)).columns
-        sys.stdout.write(table(tick, width))
+        sys.stdout.write(table(tick, width, options.passes))
         return
     from gpumon.report.document import document
 
-    _write(document(tick, _keeps(options)), is_pretty=sys.stdout.isatty())
+    keeps = passing(options, tick, _keeps(options))
+    _write(document(tick, keeps), is_pretty=sys.stdout.isatty())
 
 
 def _write(data: dict[str, Any], *, is_pretty: bool) -> None:
@@ -201,7 +208,8 @@ def _stream(options: argparse.Namespace, settings: Settings, targets: list[Targe
         if options.steps and (use := tick.running_use) and tick.at - use.at > RENEW_S:
             sampler.wish(Wish(use_of=options.job))
         try:
-            _write(document(tick, keeps, footprint()), is_pretty=False)
+            passes = passing(options, tick, keeps)
+            _write(document(tick, passes, footprint()), is_pretty=False)
         except BrokenPipeError:
             ended.set()
 
@@ -221,4 +229,4 @@ def _terminal(options: argparse.Namespace, settings: Settings, targets: list[Tar
     from gpumon.tui.terminal import run_terminal
 
     sampler = _sampler(options, settings, targets, options.period, is_single=False)
-    return run_terminal(sampler, " ".join(target.url for target in targets))
+    return run_terminal(sampler, " ".join(target.url for target in targets), options.passes)

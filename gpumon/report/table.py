@@ -16,31 +16,33 @@ from gpumon.report.passages import all_errors, error_lines, finding_lines, targe
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from gpumon.model.cluster import JobView
+    from gpumon.model.finding import Finding
     from gpumon.model.tick import Tick
     from gpumon.report.columns import Column, Line
+    from gpumon.report.filter_tables import RowFilter
 
 DEFAULT_WIDTH: Final = 100
 
 R = TypeVar("R")
 
 
-def table(tick: Tick, width: int = DEFAULT_WIDTH) -> str:
-    """Jobs, or GPUs where there are no jobs, then findings and errors; ends in a line break."""
+def table(tick: Tick, width: int = DEFAULT_WIDTH, passes: RowFilter | None = None) -> str:
+    """Jobs, or GPUs where there are no jobs, then findings and errors; ends in a line break.
+
+    Args:
+        tick: What to report.
+        width: Cells of a line.
+        passes: Which jobs to report, with their findings; one that only GPUs have columns for
+            makes it their table. None: all.
+    """
     digest = Digest(tick)
-    lines: list[str] = []
-    if tick.jobs:
-        jobs = arranged(tick.jobs, lambda view: default_order(digest, view))
-        lines += table_lines(digest, JOB_COLUMNS, jobs, width)
-    elif digest.gpu_rows:
-        rows = arranged(digest.gpu_rows, lambda row: fleet_order(digest, row))
-        lines += table_lines(digest, FLEET_COLUMNS, rows, width)
-    else:
-        lines.append("no jobs and no GPUs")
+    lines, findings = _jobs_or_gpus(digest, width, passes)
     if tick.ended is not None:
         lines += ["", ended_title(tick.ended)]
         if tick.ended.jobs:
             lines += table_lines(digest, ENDED_COLUMNS, tick.ended.jobs, width)
-    for finding in digest.all_findings:
+    for finding in findings:
         lines += ["", safe(finding.subject)]
         lines += plain_lines(finding_lines(finding, width))
     errors = all_errors(tick)
@@ -48,6 +50,32 @@ def table(tick: Tick, width: int = DEFAULT_WIDTH) -> str:
         lines += ["", *plain_lines(error_lines(errors, width))]
     lines += ["", *plain_lines(target_lines(tick, width)), _footer(tick)]
     return "\n".join(lines) + "\n"
+
+
+def _jobs_or_gpus(
+    digest: Digest, width: int, passes: RowFilter | None
+) -> tuple[list[str], tuple[Finding, ...]]:
+    """The table itself, and the findings about what it shows."""
+    tick, findings = digest.tick, digest.all_findings
+    keeps_gpu = None if passes is None else passes.gpus
+    if tick.jobs and (passes is None or passes.jobs is not None):
+        jobs = arranged(tick.jobs, lambda view: default_order(digest, view))
+        if passes is not None and (keeps := passes.jobs) is not None:
+            jobs = [view for view in jobs if keeps(digest, view)]
+            findings = tuple(f for view in jobs for f in digest.findings_by_job.get(_id(view), ()))
+        return table_lines(digest, JOB_COLUMNS, jobs, width), findings
+    if not digest.gpu_rows:
+        return ["no jobs and no GPUs"], findings
+    rows = arranged(digest.gpu_rows, lambda row: fleet_order(digest, row))
+    if passes is not None:
+        rows = [row for row in rows if keeps_gpu is not None and keeps_gpu(digest, row)]
+        shown = [row.gpu.uuid for row in rows if row.gpu is not None]
+        findings = tuple(f for uuid in shown for f in digest.findings_by_gpu.get(uuid, ()))
+    return table_lines(digest, FLEET_COLUMNS, rows, width), findings
+
+
+def _id(view: JobView) -> str:
+    return view.job.job_id
 
 
 def table_lines(

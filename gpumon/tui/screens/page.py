@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from gpumon.report.columns import Cell, Line, Tone
+from gpumon.report.filter_help import FILTER_HELP
 from gpumon.report.passages import (
     all_errors,
     coverage_lines,
@@ -13,7 +14,7 @@ from gpumon.report.passages import (
     paragraph,
     target_lines,
 )
-from gpumon.tui.actions import actions_of, bindings_of
+from gpumon.tui.actions import LISTED, actions_of, bindings_of
 from gpumon.tui.screens.view import View
 from gpumon.tui.widgets.reader import Reader
 
@@ -119,6 +120,9 @@ def help_page(view: View) -> Page:
             _entry(action.shown, 10, action.doc, width, Tone.INFO)
             for action in actions_of(view.view)
         ]
+        if view.view in LISTED:
+            found += [[()], [(Cell("Filter (/)", Tone.STRONG),)]]
+            found += [_entry(typed, 12, doc, width, Tone.INFO) for typed, doc in FILTER_HELP]
         found += [[()], [(Cell("Signs", Tone.STRONG),)]]
         found += [_entry(sign, 10, doc, width, Tone.INFO) for sign, doc in _SIGNS]
         columns = view.help_columns()
