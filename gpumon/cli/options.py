@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from gpumon import __version__
 from gpumon.cli.exits import UNKNOWN_STATUS, USAGE
+from gpumon.cli.quantities import duration
 from gpumon.cli.since import DAY_S, Since, since
 from gpumon.model.text import plain
 from gpumon.sources.target import TIERS
@@ -109,6 +110,13 @@ def parser() -> argparse.ArgumentParser:
     _add_accounting(made)
     made.add_argument(
         "--period", type=period, metavar="SECONDS", help="beat of the terminal (default 1)"
+    )
+    made.add_argument(
+        "--past",
+        dest="past_s",
+        type=duration,
+        metavar="TIME",
+        help="of a demo: begin with so much of a past, for example 2h",
     )
     made.add_argument(
         "--no-gpm",

@@ -99,7 +99,7 @@ def _instant(options: argparse.Namespace, settings: Settings, recording: Recordi
         narrate(f"{options.file} begins later, at {recording.span.start:.0f}")
         return NOTHING_READ
     ticks: list[Tick] = []
-    play(
+    failure = play(
         recording,
         ticks.append,
         past_of(settings),
@@ -108,6 +108,9 @@ def _instant(options: argparse.Namespace, settings: Settings, recording: Recordi
         until=at,
         is_wanted=lambda _at, is_last: is_last,
     )
+    if failure is not None:
+        narrate_error(failure)
+        return NOTHING_READ
     if not ticks:
         narrate(f"{options.file} holds no picture")
         return NOTHING_READ
@@ -144,7 +147,7 @@ def _stream(options: argparse.Namespace, settings: Settings, recording: Recordin
             ended.set()
 
     try:
-        play(
+        failure = play(
             recording,
             emit,
             past_of(settings),
@@ -157,6 +160,9 @@ def _stream(options: argparse.Namespace, settings: Settings, recording: Recordin
         )
     except KeyboardInterrupt:
         return INTERRUPTED
+    if failure is not None:
+        narrate_error(failure)
+        return NOTHING_READ
     return DONE
 
 

@@ -8,6 +8,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
+from gpumon.cli.books import books_of
 from gpumon.cli.exits import (
     INTERRUPTED,
     NOTHING_READ,
@@ -20,6 +21,7 @@ from gpumon.cli.exits import (
 )
 from gpumon.cli.filtering import ONLY_GPUS, is_refused, passing
 from gpumon.cli.options import DEFAULT_LOOK_S, job_filter, parser
+from gpumon.cli.recorded_past import recorded
 from gpumon.cli.settled import chosen_targets, judge_of, past_of, settled
 from gpumon.sources.source import SystemClock, Wish
 from gpumon.sources.target import Look, Target, TargetError, open_source
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from gpumon.model.cluster import JobView
     from gpumon.model.settings import Settings
     from gpumon.model.tick import Tick
+    from gpumon.sources.source import Clock
 
 PING_LIMIT_S: Final = 3.0
 """A controller that has not answered by then is taken for configured and silent."""
@@ -58,6 +61,10 @@ def watch(words: list[str]) -> int:
     if not targets:
         narrate("no NVIDIA driver and no Slurm commands on this machine; try: gpumon demo")
         return NOTHING_READ
+    is_terminal = sys.stdout.isatty() and not (options.json or options.once or options.watch_s)
+    if options.past_s is not None and not (is_terminal and _is_demo(targets)):
+        narrate("--past invents a past for the demo's terminal; elsewhere it is what was recorded")
+        return USAGE
     if any(target.scheme == "recording" for target in targets):
         return _replay(options, targets)
     if options.watch_s is not None:
@@ -115,10 +122,11 @@ def _sampler(
     period_s: float,
     *,
     is_single: bool,
+    clock: Clock | None = None,
 ) -> Sampler:
-    clock = SystemClock()
+    clock = clock or SystemClock()
     # The demo's users are invented: none of its jobs is the caller's own.
-    everyone = options.all or all(target.scheme == "demo" for target in targets)
+    everyone = options.all or _is_demo(targets)
     options.all = everyone
     look = Look(
         period_s,
@@ -142,7 +150,16 @@ def _sampler(
 
     if is_single:
         return Sampler(sources, clock, period_s, arrived=arrived)
-    return Sampler(sources, clock, period_s, past_of(settings), judge_of(settings), arrived)
+    keeps = options.watch_s is not None or not (options.json or options.once)
+    books = books_of(settings, is_real=keeps and not _is_demo(targets))
+    past = past_of(settings)
+    if keeps and not _is_demo(targets):
+        past = recorded(past, [target.url for target in targets])
+    return Sampler(sources, clock, period_s, past, judge_of(settings), arrived, books)
+
+
+def _is_demo(targets: list[Target]) -> bool:
+    return all(target.scheme == "demo" for target in targets)
 
 
 def _keeps(options: argparse.Namespace) -> Callable[[JobView], bool]:
@@ -215,18 +232,29 @@ def _stream(options: argparse.Namespace, settings: Settings, targets: list[Targe
 
     signal.signal(signal.SIGTERM, lambda *_: ended.set())
     sampler = _sampler(options, settings, targets, options.watch_s, is_single=False)
-    sampler.start(emit)
+    sampler.start(emit, lambda _failure: ended.set())
     try:
         ended.wait()
     except KeyboardInterrupt:
         return INTERRUPTED
     finally:
         sampler.close()
+    if sampler.failure is not None:
+        narrate_error(sampler.failure)
+        return NOTHING_READ
     return 0
 
 
 def _terminal(options: argparse.Namespace, settings: Settings, targets: list[Target]) -> int:
     from gpumon.tui.terminal import run_terminal
 
-    sampler = _sampler(options, settings, targets, options.period, is_single=False)
-    return run_terminal(sampler, " ".join(target.url for target in targets), options.passes)
+    title = " ".join(target.url for target in targets)
+    if options.past_s is None:
+        sampler = _sampler(options, settings, targets, options.period, is_single=False)
+        return run_terminal(sampler, title, options.passes)
+    from gpumon.fleet.catch_up import CatchUpClock, CatchUpFeed, stride_s
+
+    clock = CatchUpClock(options.past_s)
+    stride = stride_s(options.past_s, options.period)
+    sampler = _sampler(options, settings, targets, stride, is_single=False, clock=clock)
+    return run_terminal(CatchUpFeed(sampler, clock, options.period), title, options.passes)

@@ -32,6 +32,8 @@ class History:
         self._tracks: dict[str, Track] = {}
         self._newest_at = float("-inf")
         self._membership = Membership(span_s)
+        self.begins_at: float | None = None
+        """Unix time of the first picture that is remembered; None: there is none yet."""
 
     def append(self, tick: Tick) -> None:
         """Keep the tick's values and who held which GPU.
@@ -44,10 +46,13 @@ class History:
         if tick.at < self._newest_at:
             self._tracks.clear()
             self._membership = Membership(self._span_s)
+            self.begins_at = None
         self._newest_at = tick.at
         self._membership.update(tick.at, tick.jobs)
         if not tick.gpus and not tick.nodes:
             return
+        if self.begins_at is None:
+            self.begins_at = tick.at
         for block in HISTORY_BLOCKS:
             self._track(block).append(tick)
 

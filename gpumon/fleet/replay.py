@@ -311,6 +311,10 @@ class _Kept:
         self._is_over = False
         self.count = 0
 
+    @property
+    def begins_at(self) -> float | None:
+        return self._past.begins_at
+
     def append(self, tick: Tick) -> None:
         with self._lock:
             if not self._is_over and tick.at >= self._since:

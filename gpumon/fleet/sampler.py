@@ -34,6 +34,11 @@ DETECTION_WAIT_S: Final = 10.0
 class Past(Protocol):
     """Where ticks are remembered; `gpumon.fleet.history.History` is one."""
 
+    @property
+    def begins_at(self) -> float | None:
+        """Unix time of the first tick that is remembered; None: there is none yet."""
+        ...
+
     def append(self, tick: Tick) -> None:
         """Remember the values of a tick."""
         ...
@@ -135,6 +140,7 @@ class Sampler:
         self._thread: threading.Thread | None = None
         self._faults = Faults()
         self._shown: Tick | None = None
+        self._began_at: float | None = None
         self.failure: SourceError | None = None
         """Why there will be no tick any more; None: there will."""
 
@@ -239,6 +245,8 @@ class Sampler:
             self._detection = self._faults.trying("starting detection", self._judge, None)
         if self._remember is not None:
             self._past = self._faults.trying("making room for the past", self._remember, None)
+            # It may begin with what a recording knows.
+            self._began_at = None if self._past is None else self._past.begins_at
         if self._keep_books is not None:
             self._books = self._faults.trying("opening the books", self._keep_books, None)
 
@@ -322,7 +330,7 @@ class Sampler:
         return Tick(
             number=self._number,
             at=now,
-            observed_since=newest.first_at or now,
+            observed_since=self._began_at or newest.first_at or now,
             period_s=self._period_s,
             targets=tuple(newest.target(source.url, now) for source in self._sources),
             nodes=picture.nodes,

@@ -60,6 +60,8 @@ class Script:
 
 
 class Past:
+    begins_at = None
+
     def __init__(self):
         self.ticks = []
         self.is_closed = False

@@ -1,0 +1,98 @@
+"""A terminal begins with what its user's own rolling recording of the same targets knows."""
+
+from __future__ import annotations
+
+import socket
+import threading
+
+import pytest
+
+from gpumon.cli import recorded_past
+from gpumon.cli.recorded_past import recorded
+from gpumon.fleet.history import History
+from gpumon.fleet.sampler import Sampler
+from gpumon.sources.demo import DemoSource
+from gpumon.sources.recording_folder import RecordingFolder, own_folder
+
+URLS = ["slurm", "local"]
+START = 1_767_225_600.0
+BEATS = 60
+
+
+class Clock:
+    def __init__(self):
+        self.time = START
+
+    def now(self):
+        return self.time
+
+    def monotonic(self):
+        return self.time
+
+    def wait(self, event, seconds):
+        self.time += max(0.0, seconds)
+        return event.is_set()
+
+
+@pytest.fixture
+def recorder(tmp_path, monkeypatch):
+    """A rolling recording of a minute that still runs, and the source that it recorded."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setattr(recorded_past, "OPEN_S", 60.0)
+    monkeypatch.setattr(recorded_past, "FILL_S", 60.0)
+    clock = Clock()
+    source = DemoSource("demo:2x2", 2, 2, 1, clock, 1.0)
+    folder = RecordingFolder(own_folder(URLS, socket.gethostname()), START, 1.0, URLS)
+    for beat in range(BEATS):
+        clock.time = START + beat
+        folder.frames(source.poll())
+        folder.beat(clock.time, 1.0)
+    clock.time = START + BEATS
+    yield folder, source, clock
+    if folder._writer is not None:
+        folder.close()
+
+
+def test_a_sampler_begins_with_what_the_recording_knows_and_says_since_when(recorder):
+    _, source, clock = recorder
+    remember = recorded(History, URLS, clock.now)
+    ticks, ended = [], threading.Event()
+    sampler = Sampler([source], clock, 1.0, remember)
+
+    def take(tick):
+        ticks.append(tick)
+        sampler._closing.set()
+        ended.set()
+
+    sampler.start(take)
+    assert ended.wait(60)
+    sampler.close()
+    uuid = next(iter(ticks[0].gpus))
+    times, _ = ticks[0].history.window(uuid, "power_w", START, clock.time)
+    assert (times[0], ticks[0].observed_since) == (START, START)
+    assert len(times) > BEATS - 5
+
+
+def test_a_recording_that_nobody_continues_is_no_past(recorder):
+    folder, _, clock = recorder
+    folder.close()
+    assert recorded(History, URLS, clock.now)().begins_at is None
+
+
+def test_a_recording_of_other_targets_is_no_past(recorder):
+    assert recorded(History, ["slurm"], recorder[2].now)().begins_at is None
+
+
+def test_a_recording_that_cannot_be_read_is_no_past(recorder):
+    folder, _, clock = recorder
+    for segment in folder.folder.glob("*.zst"):
+        segment.write_bytes(b"x")
+    assert recorded(History, URLS, clock.now)().begins_at is None
+
+
+def test_a_folder_that_hangs_is_no_past(recorder, monkeypatch):
+    held = threading.Event()
+    monkeypatch.setattr(recorded_past, "is_running", lambda _folder: held.wait())
+    monkeypatch.setattr(recorded_past, "OPEN_S", 0.0)
+    assert recorded(History, URLS, recorder[2].now)().begins_at is None
+    held.set()
