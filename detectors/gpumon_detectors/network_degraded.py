@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 class NetworkDegraded(Detector):
     """Claims that InfiniBand or RoCE ports of a node do not carry what they should.
 
-    A port has no link, though most of at least three nodes with the same ports have one there, or,
-    where there are fewer such nodes, though its link went down since the driver was loaded; or it
+    A port has no link, though most of at least three nodes with the same ports and GPUs have one
+    there, or, where there are fewer such nodes, though its link went down since the driver was loaded; or it
     is slower than 90 % of what most of these have, or of what it had within the last hour; or
     symbol errors, recoveries, broken packets, integrity errors or overruns are counted in 6 of 10
     minutes; or its link went down twice within the last hour.
@@ -49,7 +49,7 @@ class NetworkDegraded(Detector):
         """One finding per node, which names everything that is wrong with its ports."""
         nodes = {n.name: n for n in view.nodes.values() if n.has_telemetry and not n.is_stale}
         ports = {name: ports_of(node) for name, node in nodes.items()}
-        usual, erring = usual_ports(ports), with_errors(view)
+        usual, erring = usual_ports(view, ports), with_errors(view)
         for name, mine in ports.items():
             found: list[Symptom] = []
             near: list[str] = []

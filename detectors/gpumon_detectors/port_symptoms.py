@@ -22,7 +22,7 @@ _ACTIVE: Final = "ACTIVE"
 _DISABLED: Final = "Disabled"
 _SLOW: Final = 0.9
 _PEERS: Final = 3
-"""Nodes with the same ports of which most tell what is usual."""
+"""Nodes with the same ports and GPUs of which most tell what is usual."""
 
 _FLAPS: Final = 2
 """Times that a link went down within the hour, though it is up now."""
@@ -85,13 +85,15 @@ class Usual(NamedTuple):
     speed_gbps: float | None
 
 
-def usual_ports(ports: Mapping[str, Sequence[Port]]) -> dict[tuple[str, str], Usual]:
-    """By node and port what most nodes with the same ports show; nothing for too few of them."""
-    alike: dict[tuple[str, ...], list[str]] = {}
+def usual_ports(view: View, ports: Mapping[str, Sequence[Port]]) -> dict[tuple[str, str], Usual]:
+    """By node and port what most nodes with the same ports and GPUs show; nothing for too few."""
+    alike: dict[tuple[tuple[str, ...], frozenset[str | None]], list[str]] = {}
     for node, mine in ports.items():
-        alike.setdefault(tuple(port.name for port in mine), []).append(node)
+        gpus = (view.gpus.get(uuid) for uuid in view.nodes[node].gpu_uuids)
+        products = frozenset(gpu.name for gpu in gpus if gpu is not None)
+        alike.setdefault((tuple(port.name for port in mine), products), []).append(node)
     found = {}
-    for names, nodes in alike.items():
+    for (names, _), nodes in alike.items():
         if len(nodes) < _PEERS:
             continue
         for place, name in enumerate(names):

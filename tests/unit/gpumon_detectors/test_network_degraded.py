@@ -150,6 +150,16 @@ def test_a_port_for_storage_that_is_slower_than_the_others():
     assert findings(scene) == []
 
 
+def test_nodes_of_another_kind_have_other_ports():
+    scene, uuids = fleet()
+    for uuid in uuids[:2]:
+        scene.gpu(uuid, name="NVIDIA A100-SXM4-80GB")
+    for port in range(2):
+        scene.nic("n1", f"mlx5_{port}/1", nic_speed_gbps=200.0)
+    scene.run(900, working(uuids))
+    assert findings(scene) == []
+
+
 def test_congestion_is_no_broken_port():
     scene, uuids = fleet()
     grows = {"nic_out_of_sequence": lambda s: s, "nic_np_cnp_sent": lambda s: 10 * s}

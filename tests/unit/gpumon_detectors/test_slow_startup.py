@@ -7,7 +7,7 @@ from gpumon_detectors.slow_startup import SlowStartup
 
 
 def scene_with_job(cores=4.0, **given):
-    scene = Scene()
+    scene = Scene(span_s=4 * 3600.0)
     uuids = scene.node("n1", 4)
     scene.job("42", uuids, **{"cpu_count": 32, **given})
     if cores is not None:
