@@ -134,14 +134,15 @@ class Ledger:
 
     def _at_times(self, runs: Runs, at: float) -> None:
         """What is done once in a while."""
+        if at - self._written_at >= WRITE_S:
+            self._write(at)
         if at - self._beat_at >= BEAT_S:
             self._beat_at = at
             for run in runs.open.values():
                 for uuid, holding in run.held.items():
                     meter(holding, self._gpus.get(uuid))
+            # After writing: what is folded cannot be written any more.
             self._fold(runs, at - CORRECTED_S)
-        if at - self._written_at >= WRITE_S:
-            self._write(at)
 
     def _read_out(self, holding: Holding) -> None:
         """The last reading of a GPU that a job lets go of, from the tick before."""

@@ -55,6 +55,7 @@ class Runs:
         self._taken: list[Holding] = []
         self.open: dict[str, Run] = {}
         self.ended: list[Run] = []
+        self._ended_at: dict[str, float] = {}
         self.on_gpu: dict[str, list[Holding]] = {}
         """Who holds or held a GPU, the newest last."""
 
@@ -75,7 +76,9 @@ class Runs:
         for job_id in self.open.keys() - seen:
             self._end(self.open.pop(job_id), ends.get(job_id, last_at))
         for view in changed:
-            self._change(view, tick, last_at)
+            self._let_go(view, last_at)
+        for view in changed:
+            self._take(view, tick, last_at)
 
     def taken(self) -> list[Holding]:
         """GPUs that came into the hands of a job, under a name, since this was asked last."""
@@ -88,6 +91,7 @@ class Runs:
             self._end(run, last_at)
         self.open.clear()
         self.on_gpu.clear()
+        self._ended_at.clear()
         self._floor = at
 
     def fold(self, before: float) -> list[Run]:
@@ -101,6 +105,7 @@ class Runs:
             self.ended = [run for run in self.ended if (run.ended_at or 0.0) >= before]
             for run in over:
                 self._forget(run.past)
+                self._ended_at.pop(run.job.job_id, None)
         return over
 
     def _forget(self, holdings: Iterable[Holding]) -> None:
@@ -116,7 +121,7 @@ class Runs:
             self._release(run, holding, when)
         run.held.clear()
         run.unnamed.clear()
-        run.ended_at = when
+        run.ended_at = self._ended_at[run.job.job_id] = when
         self.ended.append(run)
 
     def _release(self, run: Run, holding: Holding, when: float) -> None:
@@ -125,27 +130,33 @@ class Runs:
         run.past.append(holding)
         self._share(holding.uuid, holding.timeline.ended_at)
 
-    def _change(self, view: JobView, tick: Tick, last_at: float) -> None:
-        """Open a run, or bring it up to what the job holds now."""
+    def _let_go(self, view: JobView, last_at: float) -> None:
+        """End what a changed job no longer holds, before others may take it."""
         job, run = view.job, self.open.get(view.job.job_id)
-        at = tick.at
-        first = at
-        if run is None or run.job.start_at != job.start_at:
-            first = max(self._floor, min(at, at if job.start_at is None else job.start_at))
-            if run is not None:
-                self._end(run, min(last_at, first))
-                first = max(first, run.ended_at or first)
-            run = self.open[job.job_id] = Run(job, first)
-        new = self._returned(run, [uuid for uuid in view.gpu_uuids if uuid not in run.held])
-        gone = [uuid for uuid in run.held if uuid not in set(view.gpu_uuids)]
-        for uuid in gone:
+        if run is None:
+            return
+        if run.job.start_at != job.start_at:
+            del self.open[job.job_id]
+            self._end(run, last_at if job.start_at is None else min(last_at, job.start_at))
+            return
+        kept = set(view.gpu_uuids)
+        for uuid in [uuid for uuid in run.held if uuid not in kept]:
             holding = run.held.pop(uuid)
             if len(run.unnamed) < view.gpus_unknown:
                 holding.timeline.observe(last_at, is_observed=False)
                 run.unnamed.append(holding)
             else:
                 self._release(run, holding, last_at)
-        for uuid in new:
+
+    def _take(self, view: JobView, tick: Tick, last_at: float) -> None:
+        """Open a run, or begin what a job holds besides."""
+        job, run = view.job, self.open.get(view.job.job_id)
+        first = tick.at
+        if run is None:
+            first = max(self._floor, min(first, first if job.start_at is None else job.start_at))
+            first = max(first, min(tick.at, self._ended_at.get(job.job_id, first)))
+            run = self.open[job.job_id] = Run(job, first)
+        for uuid in self._returned(run, [u for u in view.gpu_uuids if u not in run.held]):
             gpu = tick.gpus.get(uuid)
             if len(run.unnamed) > view.gpus_unknown:
                 self._name(run, run.unnamed.pop(), uuid, gpu)
@@ -182,9 +193,16 @@ class Runs:
         self._share(uuid, start)
 
     def _name(self, run: Run, holding: Holding, uuid: str, gpu: Gpu | None) -> None:
-        """Telemetry names a GPU that the job holds since its beginning."""
+        """Telemetry names a GPU that the job holds: since its beginning, unless another had it."""
         if holding.uuid:
             self._forget([holding])
+            holding.uuid = ""
+        ends = [h.timeline.ended_at for h in self.on_gpu.get(uuid, ()) if not h.timeline.is_open]
+        before = max(ends, default=holding.timeline.start)
+        if before > holding.timeline.start:
+            self._release(run, holding, before)
+            self._hold(run, uuid, before, gpu)
+            return
         holding.uuid = uuid
         name = (gpu.label("name") or "") if gpu else ""
         holding.timeline.move(self._account(run, name, holding.timeline.start))
@@ -195,6 +213,10 @@ class Runs:
         run.held[holding.uuid] = holding
         self._taken.append(holding)
         holding.node = gpu.node if gpu else ""
+        away = [h for h in self._holders(holding.uuid) if not h.is_held]
+        self._forget(away)
+        for other in away:
+            other.uuid = ""  # another job has the GPU that telemetry named for it before
         self.on_gpu.setdefault(holding.uuid, []).append(holding)
 
     def _holders(self, uuid: str) -> list[Holding]:

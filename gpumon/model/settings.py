@@ -173,6 +173,18 @@ SETTINGS: Final = (
         0,
     ),
     Setting("prices.kwh", Form.NUMBER, 0.0, "Price of a kilowatt-hour.", (), 0),
+    Setting(
+        "ledger.is_kept",
+        Form.FLAG,
+        False,
+        "Keep the books of GPU time on disk, for `gpumon report`, while gpumon watches.",
+    ),
+    Setting(
+        "ledger.directory",
+        Form.TEXT,
+        "",
+        "Folder of the books; empty: gpumon/ledger in $XDG_STATE_HOME (~/.local/state).",
+    ),
 )
 
 BY_KEY: Final = {setting.key: setting for setting in SETTINGS}

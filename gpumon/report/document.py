@@ -11,6 +11,7 @@ from gpumon import __version__
 from gpumon.report.digest import Digest
 from gpumon.report.ended import ended_part, running_steps
 from gpumon.report.entities import moment, number
+from gpumon.report.ledger import job_lines, ledger_part
 from gpumon.report.machines import Machine, cgroups
 from gpumon.report.queue_part import (
     job_request,
@@ -54,7 +55,7 @@ def document(
         for finding in (*tick.findings, *tick.cleared)
         if keeps is None or finding.subject.partition("/")[0] in subjects
     ]
-    digest, used = Digest(tick), cgroups(tick.nodes)
+    digest, used, booked = Digest(tick), cgroups(tick.nodes), job_lines(tick)
     return {
         "schema": SCHEMA,
         "tool": _tool(footprint),
@@ -63,11 +64,18 @@ def document(
         "queue_age_s": queue_age_s(digest),
         "targets": [_target(target) for target in tick.targets],
         "nodes": [_node(digest, node) for node in tick.nodes.values()],
-        "jobs": [_job(digest, view, used.get(view.job.job_id, [])) for view in jobs],
+        "jobs": [
+            {
+                **_job(digest, view, used.get(view.job.job_id, [])),
+                "waste": booked.get(view.job.job_id),
+            }
+            for view in jobs
+        ],
         **ended_part(tick),
         "partitions": partitions(digest),
         "reservations": reservations(digest),
         "stray_processes": stray_processes(digest),
+        **ledger_part(tick),
         "findings": [_finding(finding) for finding in findings],
         "coverage": [_coverage(coverage) for coverage in tick.coverage],
         "errors": [_error(error) for error in tick.errors],

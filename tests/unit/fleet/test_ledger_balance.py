@@ -68,7 +68,8 @@ class World:
 
     def do_start(self, number, uuids):
         taken = {u for n, job in self.jobs.items() if n != number for u in job.gpu_uuids}
-        self.jobs[number] = view(str(number), sorted(uuids - taken), self._start(number))
+        held = sorted(uuids - taken)
+        self.jobs[number] = view(str(number), held, self._start(number), user=f"user{number}")
 
     def _start(self, number):
         return self.jobs[number].job.start_at if number in self.jobs else self.at - 10
@@ -121,17 +122,17 @@ class World:
         return tick(self.at, self.jobs.values(), gpus, self.findings, cleared=self.cleared)
 
 
-def held_by(ledger):
+def held_by(ledger, seen):
     """GPU-seconds that the books should allocate: of each GPU of each run, end minus start."""
     runs = ledger._runs
-    found = {}
     for run in (*runs.open.values(), *runs.ended):
-        for holding in run.holdings:
-            line = holding.timeline
-            end = ledger._at if line.is_open else line.ended_at
-            if line.weight == 1.0:
-                key = run.job.job_id
-                found[key] = found.get(key, 0.0) + end - line.start
+        seen.update({id(holding): holding for holding in run.holdings})
+    found = {}
+    for holding in seen.values():
+        line = holding.timeline
+        end = ledger._at if line.is_open else line.ended_at
+        key = holding.run.job.user
+        found[key] = found.get(key, 0.0) + end - line.start
     return found
 
 
@@ -158,7 +159,7 @@ def in_memory(totals):
 @given(STEPS)
 def test_the_books_balance_at_every_tick_and_on_disk(steps):
     with tempfile.TemporaryDirectory() as name:
-        folder, world = Path(name), World()
+        folder, world, seen = Path(name), World(), {}
         ledger = Ledger(journal=JournalFile(folder))
         for step in (*steps, ("pass", 1)):
             world.do(*step)
@@ -170,9 +171,9 @@ def test_the_books_balance_at_every_tick_and_on_disk(steps):
                 raw[PRODUCTIVE] = raw.get(PRODUCTIVE, 0) + account.productive.until(offset)
                 raw[UNOBSERVED] = raw.get(UNOBSERVED, 0) + account.unobserved.until(offset)
                 assert min(raw.values()) > -1e-6, (account, raw)
-            for job_id, seconds in held_by(ledger).items():
-                total = totals.job(job_id)
-                assert total.allocated_s == pytest.approx(seconds, rel=1e-6, abs=1e-6)
+            by_user = totals.by("user")
+            for user, seconds in held_by(ledger, seen).items():
+                assert by_user[user].allocated_s == pytest.approx(seconds, rel=1e-6, abs=1e-6)
             whole = totals.total()
             for dimension in ("user", "account", "partition", "gpu"):
                 parts = totals.by(dimension).values()

@@ -9,6 +9,7 @@ import pytest
 
 from gpumon.detect.engine import DetectionEngine
 from gpumon.fleet.history import History
+from gpumon.fleet.ledger import Ledger
 from gpumon.fleet.recorder import Recorder
 from gpumon.fleet.replay import ReplayFeed, backfill, play
 from gpumon.fleet.replay_clock import ReplayClock
@@ -72,7 +73,9 @@ def live(tmp_path_factory):
             recorder.beat(tick)
             return tick
 
-    sampler = Noting(recorder.sources([source]), clock, 1.0, History, DetectionEngine)
+    sampler = Noting(
+        recorder.sources([source]), clock, 1.0, History, DetectionEngine, keep_books=Ledger
+    )
     try:
         shown = document(sampler.look(BEATS), lambda _: True)
     finally:

@@ -1,0 +1,55 @@
+"""The books of GPU time as the configuration wants them: prices, and the folder on disk."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpumon.model.ledger import Prices
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from gpumon.fleet.sampler import Books
+    from gpumon.model.settings import Settings
+
+
+def prices_of(settings: Settings) -> Prices:
+    """What GPU time and energy cost."""
+    return Prices(
+        settings.numbers("prices.gpu_hour"),
+        settings.number("prices.kwh"),
+        settings.text("prices.currency"),
+    )
+
+
+def folder_of(settings: Settings, environ: Mapping[str, str] | None = None) -> Path:
+    """Where the books are: the configured folder, else `ledger` in the user's state.
+
+    The XDG base directory specification's `$XDG_STATE_HOME` (default ~/.local/state); a relative
+    one does not count, as it says.
+    """
+    environ = os.environ if environ is None else environ
+    named = settings.text("ledger.directory")
+    if named:
+        return Path(named).expanduser()
+    home = environ.get("XDG_STATE_HOME") or ""
+    if not home.startswith("/"):
+        home = f"{environ.get('HOME') or '~'}/.local/state"
+    return Path(home).expanduser() / "gpumon" / "ledger"
+
+
+def books_of(settings: Settings, *, is_real: bool) -> Callable[[], Books]:
+    """Makes the ledger; what is invented or recorded is never written to the folder."""
+
+    def books() -> Books:
+        from gpumon.fleet.ledger import Ledger
+
+        if not is_real or not settings.flag("ledger.is_kept"):
+            return Ledger(prices_of(settings))
+        from gpumon.fleet.ledger_journal import JournalFile
+
+        return Ledger(prices_of(settings), JournalFile(folder_of(settings)))
+
+    return books
