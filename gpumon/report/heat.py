@@ -129,7 +129,8 @@ def _owner_marks(digest: Digest, field: HeatField) -> dict[str, Mark]:
     assert field.name_of is not None
     names = sorted({field.name_of(view) for view in digest.tick.jobs if view.gpu_uuids})
     free = dict.fromkeys("0123456789" if field.key == "job" else "")
-    free.update(dict.fromkeys(ascii_letters))
+    taken = {mark.sign for mark in marks.STATES}
+    free.update(dict.fromkeys(char for char in ascii_letters if char not in taken))
     found = {}
     for number, name in enumerate(names):
         wanted = reversed(name) if field.key == "job" else name
@@ -157,6 +158,10 @@ class Heat:
         if made is None:
             made = self._made[unit.name] = self._marks(unit)
         return made
+
+    def seen(self) -> frozenset[Mark]:
+        """Every mark that was drawn so far."""
+        return frozenset().union(*set(self._made.values()))
 
     def is_held(self, gpu: Gpu) -> bool:
         """Whether a job has the GPU; where no queue tells, whether a process does."""

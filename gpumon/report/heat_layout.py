@@ -11,29 +11,35 @@ if TYPE_CHECKING:
     from gpumon.report.heat import Unit
     from gpumon.report.heat_groups import Cluster
 
-DensityName = Literal["numbers", "cells", "halves", "packed", "nodes", "half nodes"]
+DensityName = Literal["numbers", "wide", "cells", "rows", "halves", "nodes", "half nodes"]
 
 DENSITIES: Final[tuple[DensityName, ...]] = (
-    "numbers", "cells", "halves", "packed", "nodes", "half nodes",
+    "numbers", "wide", "cells", "rows", "halves", "nodes", "half nodes",
 )  # fmt: skip
 """From the closest look to the widest."""
 
 WORDS: Final[dict[DensityName, str]] = {
     "numbers": "a number per GPU",
+    "wide": "a cell per GPU",
     "cells": "a cell per GPU",
-    "halves": "half a cell per GPU",
-    "packed": "half a cell per GPU",
+    "rows": "a cell per GPU",
+    "halves": "2 GPUs per cell",
     "nodes": "a cell per node",
-    "half nodes": "half a cell per node",
+    "half nodes": "2 nodes per cell",
 }
 
-HALF: Final[frozenset[DensityName]] = frozenset({"halves", "packed", "half nodes"})
+HALF: Final[frozenset[DensityName]] = frozenset({"halves", "half nodes"})
 """Two things in one character, one above the other: colours only can tell them apart."""
+
+_NAMED: Final[frozenset[DensityName]] = frozenset({"numbers", "wide", "cells"})
+"""Each node carries its name; in the others only the first of each line."""
 
 BY_NODE: Final[frozenset[DensityName]] = frozenset({"nodes", "half nodes"})
 
 MOST_NAME: Final = 14
 """Cells of a node's name: longer ones lose their middle."""
+
+_STEPS: Final[dict[DensityName, int]] = {"numbers": 4, "wide": 2}
 
 _BUNCH: Final = 10
 """Nodes between two gaps, where each is one character: they can be counted."""
@@ -67,6 +73,8 @@ class MapLine(NamedTuple):
     """Name of its first node, where nodes do not carry their own."""
     blocks: tuple[Block, ...]
     """Empty: the heading of its group."""
+    is_gap: bool = False
+    """Whether it is the blank line above a heading."""
 
 
 def short_name(name: str, width: int) -> str:
@@ -80,7 +88,15 @@ def short_name(name: str, width: int) -> str:
 class HeatLayout:
     """The whole map at one width and one density; made anew only when one of them changes."""
 
-    def __init__(self, clusters: tuple[Cluster, ...], width: int, density: DensityName) -> None:
+    def __init__(
+        self,
+        clusters: tuple[Cluster, ...],
+        width: int,
+        density: DensityName,
+        has_gaps: bool = False,
+    ) -> None:
+        """`has_gaps`: blank lines between groups, where there is room for them."""
+        self.has_gaps = has_gaps
         self.clusters = clusters
         self.width = width
         self.density = density
@@ -101,12 +117,12 @@ class HeatLayout:
     @property
     def gpus_x(self) -> int:
         """Where the GPUs of a block begin, from the block's left edge."""
-        return 0 if self.density == "packed" or self.is_by_node else self.name_width + 1
+        return self.name_width + 1 if self.density in _NAMED else 0
 
     @property
     def gpu_step(self) -> int:
         """Characters from one GPU to the next."""
-        return 4 if self.density == "numbers" else 1
+        return _STEPS.get(self.density, 1)
 
     @property
     def block_width(self) -> int:
@@ -114,14 +130,13 @@ class HeatLayout:
         if self.is_by_node:
             return 1
         across = (self.most_gpus + 1) // 2 if self.is_half else self.most_gpus
-        gap = 1 if self.density == "packed" else 2
+        gap = 2 if self.density in _NAMED else 1
         return self.gpus_x + across * self.gpu_step + gap
 
     @property
     def left(self) -> int:
         """Where the first block of a line begins."""
-        has_label = self.density == "packed" or self.is_by_node
-        return _MARGIN + (self.name_width + 1 if has_label else 0)
+        return _MARGIN + (0 if self.density in _NAMED else self.name_width + 1)
 
     @cached_property
     def columns(self) -> int:
@@ -146,13 +161,16 @@ class HeatLayout:
     def height(self) -> int:
         """Lines of the whole map."""
         each = sum(-(-len(cluster.units) // self.per_line) for cluster in self.clusters)
-        return each + (len(self.clusters) if self.has_headings else 0)
+        gaps = len(self.clusters) - 1 if self.has_gaps else 0
+        return each + gaps + (len(self.clusters) if self.has_headings else 0)
 
     @cached_property
     def lines(self) -> tuple[MapLine, ...]:
         """Headings and lines of nodes from top to bottom."""
-        made = []
+        made: list[MapLine] = []
         for cluster in self.clusters:
+            if self.has_gaps and made:
+                made.append(MapLine(cluster, "", (), is_gap=True))
             if self.has_headings:
                 made.append(MapLine(cluster, "", ()))
             for start in range(0, len(cluster.units), self.per_line):
@@ -272,5 +290,6 @@ def fitting(
     for name in names:
         layout = HeatLayout(clusters, width, name)
         if layout.height <= height and layout.left + layout.block_width <= width + 1:
-            return layout
+            airy = HeatLayout(clusters, width, name, has_gaps=True)
+            return airy if airy.height <= height else layout
     return HeatLayout(clusters, width, names[-1])

@@ -35,8 +35,12 @@ def glyphs(
 ) -> tuple[Glyph, ...]:
     """The characters of one line from the left edge on."""
     row = [BLANK] * layout.width
+    if line.is_gap:
+        return tuple(row)
     if not line.blocks:
-        _write(row, 1, heading(line, layout.width - 2), Ink.TEXT)
+        text = heading(line, layout.width - 2)
+        _write(row, 1, text, Ink.DIM)
+        _write(row, 1, text.partition(" · ")[0], Ink.STRONG)
         return tuple(row)
     if line.label and layout.left > 1:
         name = short_name(line.label, layout.name_width).rjust(layout.name_width)
@@ -92,9 +96,10 @@ def _draw_gpus(
         _draw_numbers(row, heat, x, unit, marks)
         return
     if not layout.is_half:
-        for offset, mark in enumerate(marks):
-            if x + offset < len(row):
-                row[x + offset] = _single(mark, has_colour)
+        for slot, mark in enumerate(marks):
+            at = x + slot * layout.gpu_step
+            if at < len(row):
+                row[at] = _single(mark, has_colour)
         return
     half = (unit.size + 1) // 2
     for offset in range(half):

@@ -60,7 +60,7 @@ IDLE: Final = Mark("□", Ink.WARN, 40, "held, hardly used")
 DRAINED: Final = Mark("d", Ink.DIM, 30, "node drained")
 MISSING: Final = Mark("·", Ink.DIM, 25, "not known")
 INFO: Final = Mark("i", Ink.INFO, 20, "notice")
-WORKING: Final = Mark("█", Ink.HEAT_2, 10, "working", is_filled=True)
+WORKING: Final = Mark("█", Ink.HEAT_0, 10, "working", is_filled=True)
 FREE: Final = Mark("-", Ink.DIM, 0, "free")
 
 STATES: Final = (CRITICAL, WARNING, INFO, IDLE, FREE, DRAINED, DOWN, STALE, LOST, MISSING)

@@ -22,6 +22,18 @@ USEFUL_RATIO: Final = 0.50
 the GPU is likely used ineffectively."""
 
 
+class Loss(NamedTuple):
+    """GPU time that was wasted."""
+
+    gpu_seconds: float
+    """By the books; where nobody keeps them, what standing findings count."""
+    since: float
+    """Unix time from which on it was counted."""
+    cost: float | None
+    """Its price; None: nobody named one."""
+    currency: str
+
+
 class HeatTotals(NamedTuple):
     """The whole fleet in numbers."""
 
@@ -36,10 +48,8 @@ class HeatTotals(NamedTuple):
     """GPUs whose SM activity is at least `USEFUL_RATIO`."""
     useful_known: int
     """GPUs whose SM activity is known."""
-    wasted_gpu_s: float | None
-    """GPU-seconds that standing findings count; None: none of them says so."""
-    wasted_since: float | None
-    """Unix time at which the first of them began."""
+    loss: Loss | None
+    """None: nobody keeps the books, and no finding counts any."""
     findings: tuple[tuple[Severity, int], ...]
     """Open findings by severity, the gravest first; those that nobody has stay out."""
     waiting: int
@@ -65,8 +75,6 @@ def _totals(digest: Digest) -> HeatTotals:
         busy += sum(1 for v in duties if v >= LOW_RATIO)
         useful_known += len(active)
         useful += sum(1 for v in active if v >= USEFUL_RATIO)
-    losses = [loss for view in tick.jobs if (loss := lost_gpu_s(digest, view)) is not None]
-    counted = [f for f in tick.findings if f.gpu_seconds is not None]
     grades = [(s, sum(1 for f in tick.findings if f.severity is s)) for s in reversed(Severity)]
     pending = [view.job.submit_at for view in tick.jobs if view.job.state == "PENDING"]
     submitted = [at for at in pending if at is not None]
@@ -77,8 +85,7 @@ def _totals(digest: Digest) -> HeatTotals:
         busy_known,
         useful,
         useful_known,
-        sum(losses) if losses else None,
-        min((f.began_at for f in counted), default=None),
+        _loss(digest),
         tuple((grade, count) for grade, count in grades if count),
         len(pending),
         max(0.0, tick.at - min(submitted)) if submitted else None,
@@ -88,53 +95,75 @@ def _totals(digest: Digest) -> HeatTotals:
     )
 
 
+def _loss(digest: Digest) -> Loss | None:
+    books = digest.tick.ledger
+    if books is not None:
+        whole = books.total()
+        cost = None if whole.cost is None else sum(whole.wasted_cost.values())
+        return Loss(whole.waste_s, books.since, cost, books.prices.currency)
+    lost = [loss for view in digest.tick.jobs if (loss := lost_gpu_s(digest, view)) is not None]
+    began = [f.began_at for f in digest.tick.findings if f.gpu_seconds is not None]
+    return Loss(sum(lost), min(began), None, "") if lost else None
+
+
 def total_lines(totals: HeatTotals, width: int) -> list[Line]:
-    """What the GPUs do, then what is lost and what waits; what does not fit goes to a new line."""
-    return _packed(_use(totals), width) + _packed(_trouble(totals), width)
+    """What the GPUs do, then what is lost and what waits; on narrow terminals in fewer words."""
+    is_wide = width >= _WIDE
+    return _packed(_use(totals, is_wide), width) + _packed(_trouble(totals, is_wide), width)
 
 
-def _use(totals: HeatTotals) -> list[Cell]:
-    parts = [Cell(f"{totals.gpus:,} GPUs", Tone.STRONG)]
+_WIDE: Final = 110
+"""Cells from which on counts stand beside shares and words beside signs."""
+
+
+def _use(totals: HeatTotals, is_wide: bool) -> list[Cell]:
+    gpus = totals.gpus
+    parts = [Cell(f"{gpus:,} GPUs", Tone.STRONG)]
     if totals.allocated is not None:
-        parts.append(Cell(f"{_of(totals.allocated, totals.gpus)} allocated"))
+        parts.append(Cell(f"{_of(totals.allocated, gpus, is_wide)} allocated"))
     if totals.busy_known:
-        parts.append(Cell(f"{_of(totals.busy, totals.gpus)} busy"))
+        parts.append(Cell(f"{_of(totals.busy, gpus, is_wide)} busy"))
     if totals.useful_known:
-        text = f"{_of(totals.useful, totals.gpus)} at useful work"
-        if totals.useful_known < totals.gpus:
+        text = f"{_of(totals.useful, gpus, is_wide)} at useful work"
+        if totals.useful_known < gpus:
             text += f" ({totals.useful_known:,} tell)"
         parts.append(Cell(text))
-    elif totals.gpus:
-        parts.append(Cell("useful work – (no GPU tells SM activity)", Tone.DIM))
+    elif gpus:
+        words = "useful work –" + (" (no GPU tells SM activity)" if is_wide else "")
+        parts.append(Cell(words, Tone.DIM))
     return parts
 
 
-def _of(count: int, whole: int) -> str:
-    """A count with its share."""
-    return f"{count:,} ({units.percent(count / whole) if whole else units.MISSING} %)"
+def _of(count: int, whole: int, is_wide: bool) -> str:
+    """A share, with its count where there is room."""
+    share = f"{units.percent(count / whole) if whole else units.MISSING} %"
+    return f"{count:,} ({share})" if is_wide else share
 
 
-def _trouble(totals: HeatTotals) -> list[Cell]:
+def _trouble(totals: HeatTotals, is_wide: bool) -> list[Cell]:
     parts = []
-    if totals.wasted_gpu_s is not None:
-        text = f"wasted {units.gpu_time(totals.wasted_gpu_s)}"
-        if totals.wasted_since is not None:
-            text += f" since {units.clock_time(totals.wasted_since)}"
-        parts.append(Cell(text, Tone.WARN))
-    if totals.findings:
-        for grade, count in totals.findings:
-            text = f"{SEVERITY_SIGNS[grade]} {count} {_GRADES[grade]}"
-            parts.append(Cell(text, SEVERITY_TONES[grade]))
-    else:
+    loss = totals.loss
+    if loss is not None:
+        text = f"wasted {units.gpu_time(loss.gpu_seconds)}"
+        if loss.cost is not None:
+            text += f", {loss.cost:,.0f} {loss.currency}".rstrip()
+        text += f" since {units.clock_time(loss.since)}"
+        parts.append(Cell(text, Tone.WARN if loss.gpu_seconds >= 1 else Tone.DIM))
+    for grade, count in totals.findings:
+        words = f" {_GRADES[grade]}" if is_wide else ""
+        parts.append(Cell(f"{SEVERITY_SIGNS[grade]} {count}{words}", SEVERITY_TONES[grade]))
+    if not totals.findings:
         parts.append(Cell("no finding", Tone.DIM))
     if totals.waiting:
-        text = f"{totals.waiting:,} waiting"
+        text = f"{totals.waiting:,} wait{'ing' if is_wide else ''}"
         if totals.oldest_wait_s is not None:
-            text += f" up to {units.short_duration(totals.oldest_wait_s)}"
+            text += f"{' up to' if is_wide else ''} {units.short_duration(totals.oldest_wait_s)}"
         parts.append(Cell(text))
-    parts.append(Cell(f"{totals.nodes:,} node{'' if totals.nodes == 1 else 's'}"))
     if totals.nodes_down:
-        parts.append(Cell(f"{totals.nodes_down} down or drained", Tone.WARN))
+        words = "down or drained" if is_wide else "out"
+        parts.append(Cell(f"{totals.nodes_down} of {totals.nodes:,} nodes {words}", Tone.WARN))
+    else:
+        parts.append(Cell(f"{totals.nodes:,} node{'' if totals.nodes == 1 else 's'}"))
     if totals.nodes_stale:
         parts.append(Cell(f"{totals.nodes_stale} stale", Tone.WARN))
     return parts

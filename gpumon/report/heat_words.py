@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpumon.report import heat_marks as marks
 from gpumon.report import units
 from gpumon.report.columns import safe, text_width
 from gpumon.report.heat import activities, gravest_by_gpu, owner_marks, shares
 from gpumon.report.heat_layout import WORDS
-from gpumon.report.heat_lines import Glyph, area
+from gpumon.report.heat_lines import BLANK, Glyph, area
 from gpumon.report.heat_marks import FREE, STATES, WORKING, Ink, Mark
 from gpumon.report.slurm_nodes import is_open
 from gpumon.report.units import short_duration
@@ -35,34 +34,34 @@ class Legend(NamedTuple):
     words: str
 
 
-def legend(digest: Digest, field: HeatField) -> tuple[Legend, ...]:
-    """The signs of a field, values first; owners by the number of their GPUs."""
+def legend(digest: Digest, field: HeatField, seen: frozenset[Mark]) -> tuple[Legend, ...]:
+    """The signs of a field, values first, of the states those that were seen."""
+    states = tuple(Legend(mark, mark.words) for mark in STATES if mark in seen)
     if field.name_of is not None:
-        counts: dict[str, int] = {}
-        for view in digest.tick.jobs:
-            if view.gpu_uuids:
-                name = field.name_of(view)
-                counts[name] = counts.get(name, 0) + len(view.gpu_uuids)
-        owners = owner_marks(digest, field)
-        names = sorted(counts, key=lambda name: (-counts[name], name))
-        found = [Legend(owners[name], f"{name} {counts[name]:,}") for name in names]
-        return (Legend(FREE, FREE.words), *found)
+        return (*_owners(digest, field), *states)
     if field.key == "verdict":
-        return tuple(Legend(mark, mark.words) for mark in (WORKING, *STATES))
+        return (Legend(WORKING, WORKING.words), *states)
     steps = [Legend(mark, mark.words) for mark in field.levels]
     steps[-1] = steps[-1]._replace(words=f"{steps[-1].words} {field.unit}")
-    rest = [mark for mark in STATES if mark.rank in _OF_VALUES]
-    return (*steps, *(Legend(mark, mark.words) for mark in rest))
+    return (*steps, *states)
 
 
-_OF_VALUES = {m.rank for m in (FREE, marks.DRAINED, marks.DOWN, marks.STALE, marks.LOST,
-                               marks.MISSING)}  # fmt: skip
-"""Ranks of the states that a map of values shows."""
+def _owners(digest: Digest, field: HeatField) -> list[Legend]:
+    """Owners by the number of their GPUs."""
+    assert field.name_of is not None
+    counts: dict[str, int] = {}
+    for view in digest.tick.jobs:
+        if view.gpu_uuids:
+            name = field.name_of(view)
+            counts[name] = counts.get(name, 0) + len(view.gpu_uuids)
+    owners = owner_marks(digest, field)
+    names = sorted(counts, key=lambda name: (-counts[name], name))
+    return [Legend(owners[name], f"{name} {counts[name]:,}") for name in names]
 
 
 def legend_glyphs(found: tuple[Legend, ...], width: int, *, has_colour: bool) -> tuple[Glyph, ...]:
     """As much of a legend as fits into one line."""
-    row: list[Glyph] = []
+    row: list[Glyph] = [BLANK]
     for item in found:
         text = f" {safe(item.words)}  "
         if len(row) + 1 + text_width(text) > width:
@@ -78,8 +77,8 @@ def density_words(layout: HeatLayout, field: HeatField, *, is_mean: bool) -> str
     if not layout.is_by_node:
         return text
     if not is_mean:
-        return f"{text}: its worst GPU"
-    return f"{text}: mean of its held GPUs" if field.keys else f"{text}: what most GPUs are"
+        return f"{text}: worst"
+    return f"{text}: mean" if field.keys else f"{text}: most"
 
 
 def spot_words(heat: Heat, layout: HeatLayout, spot: Spot, *, is_mean: bool) -> str:

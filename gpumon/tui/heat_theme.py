@@ -27,9 +27,9 @@ HEAT_DARK: Final = {
 }
 
 HEAT_LIGHT: Final = {
-    "heat-0": "#7895b3",
-    "heat-1": "#4f7fb0",
-    "heat-2": "#2b5c8f",
+    "heat-0": "#7391ae",
+    "heat-1": "#4274a8",
+    "heat-2": "#265586",
     "heat-3": "#0b2f57",
     "owner-0": "#1f6fa8",
     "owner-1": "#8a5a00",

@@ -5,8 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumon.report.columns import Cell, Tone
+from gpumon.report.digest import GpuRow
+from gpumon.report.filter_bind import row_filter
+from gpumon.report.filter_tree import FilterError
+from gpumon.report.gpu_columns import FLEET_COLUMNS, fleet_search_text
 from gpumon.report.heat_groups import GROUPINGS
-from gpumon.report.heat_marks import FIELDS
+from gpumon.report.heat_marks import FIELDS, STATES
 from gpumon.report.heat_totals import heat_totals, total_lines
 from gpumon.report.heat_words import density_words, legend, legend_glyphs, spot_words
 from gpumon.report.passages import all_errors, error_lines, paragraph
@@ -18,7 +22,7 @@ from gpumon.tui.widgets.heat import HeatMap
 from gpumon.tui.widgets.lines import Lines
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from textual.app import ComposeResult
 
@@ -40,6 +44,8 @@ class HeatView(RootView):
         self.legend = GlyphLines()
         self.details = Lines(is_bar=True, id="details")
         self._needle = ""
+        self._trouble: FilterError | None = None
+        self._passes: Callable[[Digest, GpuRow], bool] = lambda _digest, _row: True
 
     def body(self) -> HeatMap:
         """The map."""
@@ -65,11 +71,8 @@ class HeatView(RootView):
 
     def help_columns(self) -> Sequence[tuple[str, str]]:
         """What each field says, and its signs."""
-        fields = [(field.title, field.doc) for field in FIELDS]
-        if self.digest is None:
-            return fields
-        signs = legend(self.digest, FIELDS[0])
-        return [*fields, *((item.mark.sign, item.words) for item in signs)]
+        signs = [(mark.sign, mark.words) for mark in STATES]
+        return [*signs, *((field.title, field.doc) for field in FIELDS)]
 
     # Drawing
 
@@ -103,7 +106,7 @@ class HeatView(RootView):
             self.details.show_lines([()])
             return
         width = self.size.width
-        signs = legend(digest, self.map.field)
+        signs = legend(digest, self.map.field, heat.seen())
         has_colour = look_of(self.map).heat.has_colour
         self.legend.show_row(legend_glyphs(signs, width, has_colour=has_colour))
         words = spot_words(heat, layout, spot, is_mean=self.map.is_mean)
@@ -112,7 +115,7 @@ class HeatView(RootView):
     def _notice(self, digest: Digest, width: int) -> list[Line]:
         """Why there is no map."""
         if self._needle:
-            text = f"No node or job on it contains “{self._needle}”. Esc clears the filter."
+            text = f"No GPU passes “{self._needle}”. Esc clears the filter."
             return [(), *_indented(paragraph(text, width))]
         lines: list[Line] = [(), *_indented(paragraph("No GPU is known.", width, Tone.STRONG))]
         for words in (
@@ -133,23 +136,28 @@ class HeatView(RootView):
     # Filter
 
     def needle(self) -> str:
-        """The text that nodes or their jobs must contain."""
+        """The filter at work, of which the columns of the GPUs are the words."""
         return self._needle
 
+    def filter_trouble(self) -> FilterError | None:
+        """What is wrong with the filter that was typed last."""
+        return self._trouble
+
     def apply_needle(self, needle: str) -> None:
-        """Show only nodes with this text: in their name, partition, state, or in a job on them."""
-        self._needle = needle.lower()
+        """Show only nodes with a GPU that passes; what is wrong leaves them as they are."""
+        try:
+            self._passes = row_filter(needle, FLEET_COLUMNS, fleet_search_text)
+        except FilterError as error:
+            self._trouble = error
+            return
+        self._needle, self._trouble = needle, None
         self.draw()
 
     def _keeps(self, digest: Digest, unit: Unit) -> bool:
+        """Whether one of a node's GPUs, or the node that shows none, passes the filter."""
         node = digest.tick.nodes[unit.name]
-        words = [unit.name, node.state or ""]
-        for uuid in node.gpu_uuids:
-            view = digest.job_by_gpu.get(uuid)
-            if view is not None:
-                job = view.job
-                words += [job.label, job.name, job.user, job.account, job.partition]
-        return self._needle in "\n".join(words).lower()
+        known = [digest.tick.gpus.get(uuid) for uuid in node.gpu_uuids] or [None]
+        return any(self._passes(digest, GpuRow(node, gpu)) for gpu in known)
 
     # Actions
 

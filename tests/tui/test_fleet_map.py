@@ -1,0 +1,208 @@
+"""The map of the fleet on the screen: its four states, its keys, the mouse, and no colours."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from gpumon.report.heat_groups import GROUPINGS
+from gpumon.report.heat_marks import FIELDS, Ink
+from gpumon.tui.app import GpumonApp
+from gpumon.tui.screens.fleet import HeatView
+from gpumon.tui.screens.gpu import GpuScreen
+from gpumon.tui.screens.jobs import JobsView
+from gpumon.tui.screens.node import NodeScreen
+from gpumon.tui.theme import THEMES, Look
+from tests.queues import cluster, waits
+from tests.ticks import failed, fleet, job_with_gpus, tick
+from tests.tui.test_look import contrast
+
+FLEET = "9"
+LEAST_OF_AREAS = 3.0
+"""WCAG 2.1, success criterion 1.4.11, for what is no text."""
+
+
+def many(nodes: int, idle: int = 1):
+    view, gpus = job_with_gpus("1", {f"n{i:04}": 8 for i in range(nodes)}, idle=idle)
+    return tick((view,), gpus)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
+async def test_the_fleet_with_data(stage, size):
+    async with stage(cluster(waits("1")), size) as s:
+        await s.press(FLEET)
+        assert isinstance(s.app.screen, HeatView)
+        assert "fleet › verdict by partition" in s.lines[0]
+        assert "16 GPUs" in s.lines[1]
+        assert "1 wait" in s.text
+        assert "gpu01  !84" in s.text
+        assert "gpu01:0 · job 4711 grace finetune · SM active 84 % · ! partial gpus idle" in s.text
+
+
+async def test_before_the_first_sample_empty_and_failed(stage):
+    async with stage() as s:
+        await s.press(FLEET)
+        assert "Waiting for the first sample" in s.text
+        await s.press("v", "o", "z", "m", "l", "j", "G", "enter")
+        await s.give(tick())
+        assert "No GPU is known." in s.text
+        await s.press("v", "j", "enter")
+        await s.give(failed())
+        assert "slurm: squeue: command not found" in s.text
+        await s.give(fleet())
+        assert "gpu01" in s.text
+        await s.give(tick())
+        assert "No GPU is known." in s.text
+
+
+async def test_stale_nodes_are_signed_and_aged(stage):
+    stale, gpus = job_with_gpus("2", {"n1": 4}, stale_s=42.0)
+    async with stage(tick((stale,), gpus)) as s:
+        await s.press(FLEET)
+        assert " s   s   s   s" in s.line_with("n1  ")
+        assert "1 stale" in s.text
+        assert "stale 42s" in s.lines[-3]
+        assert "s stale" in s.lines[-4]
+
+
+async def test_the_cursor_walks_and_opens_gpu_and_node(stage):
+    async with stage(fleet()) as s:
+        await s.press(FLEET, "l", "right", "h")
+        assert "gpu01:1 ·" in s.lines[-3]
+        await s.press("j")
+        assert "gpu01:1 ·" not in s.lines[-3]
+        await s.press("g", "enter")
+        assert isinstance(s.app.screen, GpuScreen)
+        assert "gpu01:0" in s.lines[0]
+        await s.press("escape", "N")
+        assert isinstance(s.app.screen, NodeScreen)
+        await s.press("escape", "escape")
+        assert isinstance(s.app.screen, JobsView)
+
+
+async def test_the_cursor_stays_on_its_gpu_through_fields_groups_and_zoom(stage):
+    async with stage(fleet()) as s:
+        await s.press(FLEET, "G")
+        here = s.lines[-3].split(" ·")[0]
+        for _ in FIELDS:
+            await s.press("v")
+            assert s.lines[-3].split(" ·")[0] == here
+        await s.press("V", "v")
+        assert "verdict by" in s.lines[0]
+        for grouping in (*GROUPINGS[1:], GROUPINGS[0]):
+            await s.press("o")
+            assert f"verdict by {grouping}" in s.lines[0]
+            assert s.lines[-3].split(" ·")[0] == here
+        await s.press("Z", "Z", "z", "0")
+        assert s.lines[-3].split(" ·")[0] == here
+
+
+async def test_zoom_ends_at_both_ends_and_says_what_a_cell_is(stage):
+    async with stage(many(20)) as s:
+        await s.press(FLEET)
+        assert s.lines[0].endswith("a cell per GPU")
+        await s.press(*"ZZZZZZZ")
+        assert s.lines[0].endswith("2 nodes per cell: worst")
+        await s.press("m")
+        assert s.lines[0].endswith("2 nodes per cell: most")
+        await s.press("enter")
+        assert isinstance(s.app.screen, NodeScreen)
+        await s.press("escape", *"zzzzzzzz")
+        assert s.lines[0].endswith("a number per GPU")
+        await s.press("G")
+        assert "n0019   84" in s.text
+
+
+async def test_a_click_takes_the_cursor_and_a_second_opens(stage):
+    async with stage(fleet()) as s:
+        await s.press(FLEET)
+        y = next(i for i, line in enumerate(s.lines) if "gpu02" in line)
+        x = s.lines[y].index("gpu02") + len("gpu02") + 2
+        await s.pilot.hover(offset=(x, y))
+        await s.pilot.pause()
+        assert s.lines[-3].startswith(" gpu02:0 ·")
+        await s.pilot.click(offset=(x, y))
+        await s.pilot.pause()
+        assert isinstance(s.app.screen, HeatView)
+        await s.pilot.click(offset=(x, y))
+        await s.pilot.pause()
+        assert isinstance(s.app.screen, GpuScreen)
+        assert "gpu02:0" in s.lines[0]
+
+
+async def test_the_filter_keeps_nodes_with_a_gpu_that_passes(stage):
+    async with stage(fleet()) as s:
+        await s.press(FLEET, "slash", *"grace", "enter")
+        assert "gpu01" in s.text
+        assert "gpu02" not in s.text
+        await s.press("escape")
+        assert "gpu02" in s.text
+        await s.press("slash", *"zzz")
+        assert "No GPU passes “zzz”" in s.text
+
+
+async def test_only_what_changed_is_drawn(stage, monkeypatch):
+    before = many(64)
+    async with stage(before, (120, 40)) as s:
+        await s.press(FLEET)
+        screen = s.app.screen
+        drawn = []
+        refresh = type(screen.map).refresh
+        monkeypatch.setattr(
+            type(screen.map),
+            "refresh",
+            lambda self, *regions, **more: drawn.extend(regions) or refresh(self, *regions, **more),
+        )
+        await s.give(before._replace(number=2))
+        assert drawn == []
+        view, gpus = job_with_gpus("1", {f"n{i:04}": 8 for i in range(64)}, idle=2)
+        await s.give(tick((view,), gpus))
+        assert [(region.width, region.height) for region in drawn] == [(4, 1)]
+
+
+@pytest.mark.parametrize("size", [(30, 8), (12, 5), (1, 1)])
+async def test_tiny_terminals_do_not_break(stage, size):
+    async with stage(fleet(), size) as s:
+        await s.press(FLEET, "v", "o", "z", "Z", "G", "g", "l", "j")
+        assert isinstance(s.app.screen, HeatView)
+
+
+async def test_resizing_places_everything_anew(stage):
+    async with stage(many(64), (200, 60)) as s:
+        await s.press(FLEET)
+        for size in ((80, 24), (40, 12), (120, 40), (79, 23)):
+            await s.pilot.resize_terminal(*size)
+            await s.pilot.pause()
+            assert "n0000" in s.text
+
+
+async def test_without_colours_signs_alone_tell_everything(stage, monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+    async with stage(many(40)) as s:
+        await s.press(FLEET)
+        assert "████████" in s.text.replace(" ", "")
+        assert "■" not in s.text
+        assert "▀" not in s.text
+        await s.press("Z", "Z", "Z", "v", "v")
+        for strip in s.app.screen._compositor.render_strips():
+            for segment in strip:
+                style = segment.style
+                assert style is None or style.color is None or style.color.is_default
+                assert style is None or style.bgcolor is None or style.bgcolor.is_default
+
+
+@pytest.mark.parametrize("name", [theme.name for theme in THEMES])
+def test_areas_stand_out_from_the_ground_and_steps_from_each_other(name):
+    app = GpumonApp(None)  # type: ignore[arg-type]
+    app.theme = name
+    look = Look(app.get_css_variables(), has_colour=True)
+    levels = [mark.ink for mark in FIELDS[3].levels]
+    for ink in levels:
+        area = look.heat.style(ink, None)
+        assert contrast(area.color, area.bgcolor) >= LEAST_OF_AREAS
+        number = look.heat.style(Ink.TEXT, ink)
+        assert contrast(number.color, number.bgcolor) >= 4.5
+    by_light = [contrast(look.heat.style(ink, None).color, look.base.bgcolor) for ink in levels]
+    for low, high in pairwise(by_light):
+        assert high / low >= 1.3
