@@ -22,10 +22,10 @@ class NetworkDegraded(Detector):
     """Claims that InfiniBand or RoCE ports of a node do not carry what they should.
 
     A port has no link, though most of at least three nodes with the same ports and GPUs have one
-    there, or, where there are fewer such nodes, though its link went down since the driver was loaded; or it
-    is slower than 90 % of what most of these have, or of what it had within the last hour; or
-    symbol errors, recoveries, broken packets, integrity errors or overruns are counted in 6 of 10
-    minutes; or its link went down twice within the last hour.
+    there, or, where there are fewer such nodes, though its link went down since the driver was
+    loaded; or it is slower than 90 % of what most of these have, or of what it had within the last
+    hour; or symbol errors, recoveries, broken packets, integrity errors or overruns are counted in
+    6 of 10 minutes; or its link went down twice within the last hour.
 
     *Supported* after 2 minutes, *established* after 10: a switch that restarts is back by then.
 

@@ -100,7 +100,7 @@ def test_a_run_that_outweighs_its_start():
     scene.run(700, held(uuids))
     scene.run(6000, working(uuids))
     assert len(findings(scene)) == 1
-    scene.run(500, working(uuids))
+    scene.run(1000, working(uuids))
     assert findings(scene) == []
 
 
