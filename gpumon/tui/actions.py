@@ -290,7 +290,7 @@ ACTIONS: Final = (
     ),
     Action("columns", ("c",), "c", "", "Choose the columns of the table.", TABLES),
     Action(
-        "toggle",
+        "toggle_column",
         ("enter", "x"),
         "Enter",
         "on/off",
@@ -367,7 +367,7 @@ _FOOTER: Final = (
     "quit",
     "help",
     "open",
-    "toggle",
+    "toggle_column",
     "usual_columns",
     "open_cell",
     "back",

@@ -32,6 +32,21 @@ async def test_an_error_stands_below_its_place_and_leaves_the_rows(stage):
         assert below.index("^") == s.lines[prompt].index("usr")
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("gpus>=16 & usr==x", "/gpus>=16  2 of 5 jobs"),
+        ("gpus>=16 sm<fast", "5 jobs"),
+        ("sm<", "5 jobs"),
+        ("(gpus>=16 | (", "5 jobs"),
+    ],
+)
+async def test_of_a_wrong_filter_what_stands_before_goes_on(stage, text, shown):
+    async with stage(fleet()) as s:
+        await s.press("slash", *text)
+        assert s.lines[0].endswith(shown)
+
+
 async def test_enter_keeps_an_error_open_and_escape_drops_it(stage):
     async with stage(fleet()) as s:
         await s.press("slash", *"sm<fast", "enter")

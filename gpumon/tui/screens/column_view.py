@@ -112,7 +112,7 @@ class ColumnView(TableView["Choice"]):
         """Never: every table has columns."""
         return ("This table has no columns.",)
 
-    def action_toggle(self) -> None:
+    def action_toggle_column(self) -> None:
         """Switch the column on or off; the last one that is on stays."""
         row = self.grid.current
         if row is None:
@@ -123,7 +123,7 @@ class ColumnView(TableView["Choice"]):
 
     def on_grid_opened(self) -> None:
         """A click on the cursor switches."""
-        self.action_toggle()
+        self.action_toggle_column()
 
     def action_usual_columns(self) -> None:
         """Show the columns of the beginning again."""

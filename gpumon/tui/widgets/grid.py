@@ -108,13 +108,19 @@ class Grid(ScrollView, Generic[R], inherit_bindings=False):
         self._arrange()
 
     def set_needle(self, needle: str) -> None:
-        """Show only rows that pass this filter; one that is wrong changes nothing but `trouble`."""
+        """Show only rows that pass this filter; of one that is wrong, what stands before that."""
+        self.trouble = None
         try:
             keeps = row_filter(needle, self.plan.columns, self.plan.search)
         except FilterError as error:
+            head = needle[: max(needle.rfind(sign, 0, error.at) for sign in "&|") + 1]
+            needle = head.rstrip("&| ")
+            try:
+                keeps = row_filter(needle, self.plan.columns, self.plan.search)
+            except FilterError:
+                # What stands before it is no whole: the rows stay as they are.
+                keeps, needle = self._keeps, self.needle
             self.trouble = error
-            return
-        self.trouble = None
         self.needle = needle.strip()
         self._keeps = keeps if self.needle else None
         self._arrange()
