@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
+from gpumon.model.finding_classes import precedence
 from gpumon.report.rows import link_states, rows_by_gpu
 
 if TYPE_CHECKING:
@@ -102,9 +103,13 @@ class Digest:
         return _gravest_first(list(self.tick.findings))
 
     def verdict(self, view: JobView) -> Finding | None:
-        """The gravest finding of a job, None where there is none."""
+        """The finding of a job that accounts for the others, None where there is none."""
         findings = self.findings_by_job.get(view.job.job_id)
-        return findings[0] if findings else None
+        return min(findings, key=precedence) if findings else None
+
+    def explained(self, view: JobView) -> int:
+        """How many further findings of a job its verdict accounts for."""
+        return max(0, len(self.findings_by_job.get(view.job.job_id, ())) - 1)
 
     def row_finding(self, row: RankRow) -> Finding | None:
         """The gravest finding about one rank of a job, or about its GPU."""

@@ -98,12 +98,13 @@ def finding_cell(finding: Finding) -> Cell:
 
 
 def verdict_cell(digest: Digest, view: JobView) -> Cell:
-    """What is known of a job: its gravest finding, or why there is none to show."""
+    """What is known of a job: the finding that explains the others, or why there is none."""
     if has_ended(view.job.state):
         return Cell(view.job.state.lower().replace("_", " "), Tone.DIM)
     finding = digest.verdict(view)
     if finding is not None:
-        return finding_cell(finding)
+        cell, more = finding_cell(finding), digest.explained(view)
+        return Cell(f"{cell.text} (+{more})", cell.tone) if more else cell
     if view.job.state == "PENDING":
         return Cell(f"waits: {view.job.reason}" if view.job.reason else "waits", Tone.DIM)
     if view.job.state != "RUNNING":

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from gpumon.tui.actions import ACTIONS, ROOTS, actions_of, bindings_of, footer_of, keys_markdown
+from gpumon.tui.screens.curves import CurvesScreen
 from gpumon.tui.screens.ended import EndedView
+from gpumon.tui.screens.findings import FindingScreen, FindingsView
 from gpumon.tui.screens.fleet import HeatView
 from gpumon.tui.screens.gpu import GpuScreen
 from gpumon.tui.screens.gpus import GpusView
@@ -34,6 +36,9 @@ VIEWS = {
     "gpu": GpuScreen,
     "node": NodeScreen,
     "page": Page,
+    "findings": FindingsView,
+    "finding": FindingScreen,
+    "curves": CurvesScreen,
 }
 KEYS = {name: keys for name, keys, *_ in ACTIONS}
 
@@ -219,7 +224,7 @@ async def test_reverse_and_default_sort(stage):
         assert s.lines[2].startswith(" 4711")
 
 
-@pytest.mark.parametrize(("name", "words"), [("findings", "Detectors"), ("errors", "Targets")])
+@pytest.mark.parametrize(("name", "words"), [("findings", "CONF"), ("errors", "Targets")])
 async def test_pages_open_and_close(stage, name, words):
     async with stage(fleet()) as s:
         await s.press(*KEYS[name])

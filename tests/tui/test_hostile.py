@@ -42,6 +42,9 @@ async def test_hostile_names_everywhere(stage, name):
             ("enter",),
             ("enter",),
             ("f",),
+            ("enter",),
+            ("escape", "f"),
+            ("escape",),
             ("escape", "e"),
             ("escape", "escape", "escape", "tab"),
         ):

@@ -328,7 +328,7 @@ async def test_without_a_queue_the_gpus_come_first(stage):
 
 async def test_findings_page_has_evidence_and_coverage(stage):
     async with stage(fleet()) as s:
-        await s.press("f")
+        await s.press("f", "f")
         assert "gpu01:5 to gpu01:7 had 0 % SM activity" in s.text
         assert "→ Check CUDA_VISIBLE_DEVICES in the script." in s.text
         assert "partial_gpus_idle: ok, judged 1" in s.text
@@ -338,7 +338,7 @@ async def test_findings_of_a_gpu_count_for_its_job(stage):
     view, gpus = job_with_gpus("1", {"gpu01": 1})
     async with stage(tick((view,), gpus, findings=(finding(f"gpu:{gpus[0].uuid}"),))) as s:
         assert "! partial gpus idle" in s.line_with("train-")
-        await s.press("enter", "enter", "f")
+        await s.press("enter", "enter", "f", "f")
         assert "3 of 8 GPUs ran nothing" in s.text
 
 

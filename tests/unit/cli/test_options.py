@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from gpumon.cli.exits import USAGE
 from gpumon.cli.options import parser
+from gpumon.cli.watch import watch
 from gpumon.sources.pool import ProbePool
 from gpumon.sources.source import SystemClock
 from gpumon.sources.target import TIERS, Look, open_source, parse
@@ -51,3 +53,9 @@ def test_switches_reach_the_probes_of_every_target(url, monkeypatch):
     look = Look(1.0, True, lambda _: True, False, ("hot", "slow"))
     open_source(parse(url), look, SystemClock()).close()
     assert given == [{"gpm": False, "tiers": ["hot", "slow"]}]
+
+
+@pytest.mark.parametrize("words", [["local"], ["demo", "--json"], ["demo"]])
+def test_a_past_is_invented_for_the_demos_terminal_only(words, capsys):
+    assert watch([*words, "--past", "2h"]) == USAGE
+    assert "--past" in capsys.readouterr().err

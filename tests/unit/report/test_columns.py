@@ -204,7 +204,7 @@ def test_a_verdict_says_its_severity_and_doubt_in_signs(changes, words, tone):
     assert verdict_cell(digest, view) == Cell(words, tone)
 
 
-def test_the_gravest_finding_of_job_ranks_and_gpus_is_the_verdict():
+def test_the_finding_that_explains_those_of_ranks_and_gpus_is_the_verdict():
     view, gpus = job_with_gpus("1", {"n": 2})
     digest = Digest(
         tick(
@@ -212,16 +212,24 @@ def test_the_gravest_finding_of_job_ranks_and_gpus_is_the_verdict():
             gpus,
             findings=(
                 finding("job:1", severity=Severity.INFO),
-                finding("job:1/rank:1", severity=Severity.CRITICAL, finding_class="hung_rank"),
-                finding(f"gpu:{gpus[0].uuid}", finding_class="hot"),
+                finding("job:1/rank:1", severity=Severity.CRITICAL, finding_class="hang"),
+                finding(f"gpu:{gpus[0].uuid}", finding_class="throttled"),
                 finding("job:2", severity=Severity.CRITICAL),
                 finding("node:n", severity=Severity.CRITICAL),
             ),
         )
     )
-    assert verdict_cell(digest, view).text == "‼ hung rank"
+    assert verdict_cell(digest, view).text == "‼ hang (+2)"
     classes = [f.finding_class for f in digest.findings_by_job["1"]]
-    assert classes == ["hung_rank", "hot", "partial_gpus_idle"]
+    assert classes == ["hang", "throttled", "partial_gpus_idle"]
+
+
+def test_a_graver_consequence_does_not_hide_its_cause():
+    view, gpus = job_with_gpus("1", {"n": 1})
+    cause = finding("job:1", finding_class="idle_held")
+    effect = finding("job:1", finding_class="throttled", severity=Severity.CRITICAL)
+    digest = Digest(tick((view,), gpus, findings=(effect, cause)))
+    assert verdict_cell(digest, view).text == "! idle held (+1)"
 
 
 def test_jobs_that_need_a_look_come_first():
