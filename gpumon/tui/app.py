@@ -42,6 +42,10 @@ SILENT_GRACE_S: Final = 2.0
 FILLING_S: Final = 0.5
 """While a feed still fills in its past, pictures are drawn this far apart, seconds."""
 
+MANY_NODES: Final = 33
+"""Nodes from which on who sees everybody's jobs begins with the map of the fleet: a list of them
+no longer fits on a screen. Who sees only their own begins with these, however large the cluster."""
+
 FOOTPRINT_PERIOD_S: Final = 3.0
 """How often gpumon's own cost is measured: a mean over seconds says more than a spike."""
 
@@ -209,7 +213,12 @@ class GpumonApp(App[int]):
         self.show_newest()
 
     def _choose_first_view(self, tick: Tick) -> None:
-        """Without any queue, or with a filter of theirs, the GPUs are what there is to see."""
+        """Of a large cluster's many users, the fleet; the GPUs without a queue or as filtered."""
+        users = {view.job.user for view in tick.jobs}
+        is_large = len(tick.nodes) >= MANY_NODES and len(users) > 1
+        if is_large and self._passes is None and isinstance(self.screen, JobsView):
+            self.go("fleet")
+            return
         has_queue = tick.queue_at is not None or any("slurm" in t.url for t in tick.targets)
         passes = self._passes
         is_of_gpus = passes is not None and passes.jobs is None

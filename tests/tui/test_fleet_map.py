@@ -40,6 +40,21 @@ async def test_the_fleet_with_data(stage, size):
         assert "gpu01:0 · job 4711 grace finetune · SM active 84 % · ! partial gpus idle" in s.text
 
 
+@pytest.mark.parametrize(
+    ("nodes", "users", "first"), [(33, 2, HeatView), (32, 2, JobsView), (33, 1, JobsView)]
+)
+async def test_who_watches_everybody_on_a_large_cluster_begins_with_it(stage, nodes, users, first):
+    halves = []
+    for part in range(2):
+        held = {f"n{number}": 1 for number in range(part, nodes, 2)}
+        halves.append(job_with_gpus(str(part), held, user=f"u{part % users}"))
+    gpus = [gpu for _, mine in halves for gpu in mine]
+    async with stage(tick(tuple(view for view, _ in halves), gpus)) as s:
+        assert type(s.app.screen) is first
+        await s.press("escape")
+        assert isinstance(s.app.screen, JobsView)
+
+
 async def test_before_the_first_sample_empty_and_failed(stage):
     async with stage() as s:
         await s.press(FLEET)
