@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 _SPAN_S: Final = 4 * 3600.0
 """How far back the window reaches: beyond *established*."""
 
-_PAST_S: Final = 24 * 3600.0
-
 _CONTEXT_BYTES: Final = 2.0**30
 """A program that merely opens a GPU holds half a GiB; with more, something was loaded into it."""
 
@@ -64,6 +62,7 @@ class CpuOnly(Detector):
     needs = (*NEEDS, "job_cpu_cores_used")
     supported_after_s = 3600.0
     established_after_s = 7200.0
+    every_s = 10.0
 
     def __init__(self, busy_cores: float = 0.8, idle_mem_ratio: float = 0.01) -> None:
         self.busy_cores = busy_cores
@@ -72,7 +71,7 @@ class CpuOnly(Detector):
     def evaluate(self, view: View) -> Iterator[Finding]:
         """One finding per job that is busy and never used a GPU."""
         for job in view.jobs:
-            if not is_still_now(job):
+            if not is_still_now(job) or not self._may_apply(job):
                 continue
             use = gpu_use(job, _SPAN_S, self.idle_mem_ratio)
             if use is None or use.still_row() > 0:
@@ -84,8 +83,13 @@ class CpuOnly(Detector):
             is_loaded = bool((use.table.columns["mem_used_bytes"] > _CONTEXT_BYTES).any())
             if context.is_interactive or (is_loaded and context.is_serving):
                 continue
-            if not was_ever_above(job, ("gpu_util_ratio",), _PAST_S):
+            if not was_ever_above(job, use, ("gpu_util_ratio",)):
                 yield _finding(self, view, job, use, host, _most(context, is_loaded=is_loaded))
+
+    def _may_apply(self, job: JobLook) -> bool:
+        """Whether the newest CPU time alone allows the claim; spares most jobs the windows."""
+        cores = job.cgroup(("job_cpu_cores_used",), SLICE_S).columns["job_cpu_cores_used"]
+        return bool(len(cores)) and bool(cores.sum(axis=1).max() >= self.busy_cores)
 
     def _is_busy(self, host: HostUse, use: GpuUse) -> bool:
         """Whether the job's CPUs compute, over the window and now."""

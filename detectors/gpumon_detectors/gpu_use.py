@@ -27,6 +27,9 @@ _SIGNS: Final = {
 """Fields that tell of work which utilisation does not count, where they are known, and the most
 that an idle GPU shows: video engines run no kernels, and NVML's own reading moves a few MB/s."""
 
+_PAST_S: Final = 24 * 3600.0
+"""As far back as history reaches."""
+
 PAUSE_S: Final = 120.0
 """Working GPUs may rest this long: the longest checkpoint pauses reported are about 96 s."""
 
@@ -119,10 +122,20 @@ def gpu_use(job: JobLook, seconds: float, idle_mem_ratio: float) -> GpuUse | Non
     return GpuUse(table, is_still, is_empty)
 
 
-def was_ever_above(job: JobLook, keys: tuple[str, ...], seconds: float) -> bool:
-    """Whether a field of a GPU was ever above 0 while the job held it, gaps notwithstanding."""
+def was_ever_above(job: JobLook, use: GpuUse, keys: tuple[str, ...]) -> bool:
+    """Whether a field of a GPU was above 0 within a day of the job's hold on it, beyond gaps too.
+
+    Args:
+        job: The job.
+        use: Its use, which spares the longer look where it shows it, or reaches back to the start.
+        keys: Fields of `NEEDS`.
+    """
+    if any(bool((use.table.columns[key] > 0).any()) for key in keys):
+        return True
+    if use.table.times[0] <= job.all_held_since + PAUSE_S:
+        return False
     return any(
-        bool((job.window(uuid, key, seconds).values > 0).any())
+        bool((job.window(uuid, key, _PAST_S).values > 0).any())
         for uuid in job.uuids
         for key in keys
     )

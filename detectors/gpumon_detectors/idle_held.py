@@ -66,6 +66,7 @@ class IdleHeld(Detector):
     needs = NEEDS
     supported_after_s = 1800.0
     established_after_s = 7200.0
+    every_s = 10.0
 
     def __init__(self, idle_mem_ratio: float = 0.01) -> None:
         self.idle_mem_ratio = idle_mem_ratio

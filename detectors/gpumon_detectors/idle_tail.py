@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 _SPAN_S: Final = 2 * 3600.0
 """How far back the window reaches: beyond *established*."""
 
-_PAST_S: Final = 24 * 3600.0
-
 _ADVICE: Final = (
     "Let the batch script end when the work does, also when a step fails: no sleep behind it.",
     "Upload and evaluate in a second job without GPUs: sbatch --dependency=afterok:ID",
@@ -59,6 +57,7 @@ class IdleTail(Detector):
     needs = NEEDS
     supported_after_s = 900.0
     established_after_s = 3600.0
+    every_s = 10.0
 
     def __init__(self, idle_mem_ratio: float = 0.01) -> None:
         self.idle_mem_ratio = idle_mem_ratio
@@ -69,7 +68,7 @@ class IdleTail(Detector):
             if not is_still_now(job) or (job.latest("process_count") > 0).any():
                 continue
             use = gpu_use(job, _SPAN_S, self.idle_mem_ratio)
-            if use is None or not was_ever_above(job, ("gpu_util_ratio", "process_count"), _PAST_S):
+            if use is None or not was_ever_above(job, use, ("gpu_util_ratio", "process_count")):
                 continue
             host = host_use(view, job, _SPAN_S)
             first = max(use.empty_row(), use.row_at(host.quiet_since))

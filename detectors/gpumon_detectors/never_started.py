@@ -54,6 +54,7 @@ class NeverStarted(Detector):
     needs = NEEDS
     supported_after_s = 900.0
     established_after_s = 3600.0
+    every_s = 10.0
 
     def __init__(self, idle_mem_ratio: float = 0.01) -> None:
         self.idle_mem_ratio = idle_mem_ratio
@@ -68,7 +69,7 @@ class NeverStarted(Detector):
             use = gpu_use(job, _SPAN_S, self.idle_mem_ratio)
             if use is None or use.empty_row() > 0:
                 continue
-            if was_ever_above(job, ("gpu_util_ratio", "process_count"), _PAST_S):
+            if was_ever_above(job, use, ("gpu_util_ratio", "process_count")):
                 continue
             host = host_use(view, job, _SPAN_S)
             first = use.row_at(host.quiet_since)
