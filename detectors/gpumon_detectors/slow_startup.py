@@ -43,7 +43,7 @@ class _Start(NamedTuple):
     """How a job started."""
 
     window: Window
-    """From its first sample to the first one in which a GPU works, or to now."""
+    """From its first sample to the last one before a GPU works, or to now."""
     length_s: float
     """From the job's start on."""
     is_over: bool
@@ -111,7 +111,10 @@ class SlowStartup(Detector):
             return None
         is_busy: NDArray[np.bool_] = np.any(util >= self.busy_util_ratio, axis=1)
         works = np.flatnonzero(is_busy[:-1] & is_busy[1:])
-        end = int(works[0]) if len(works) else len(times) - 1
+        # A row stands for the time since the one before: until then no GPU had worked for sure.
+        end = int(works[0]) - 1 if len(works) else len(times) - 1
+        if end < 0:
+            return None
         known = np.isfinite(util[: end + 1]).all(axis=1)
         if known.mean() < _LEAST_KNOWN:
             return None

@@ -31,10 +31,10 @@ def test_a_start_that_took_a_quarter_of_an_hour():
     (finding,) = findings(scene)
     assert (finding.subject, finding.severity) == ("job:42", "warning")
     assert finding.confidence == "established"
-    assert (finding.onset, finding.window.end) == (START_AT, START_AT + 900)
-    assert finding.gpu_seconds == 4 * 900
+    assert (finding.onset, finding.window.end) == (START_AT, START_AT + 890)
+    assert finding.gpu_seconds == 4 * 890
     assert finding.summary == (
-        "slow start: the first GPU worked after 15 min, 76 % of the run; 4 GPUs waited"
+        "slow start: the first GPU worked after 15 min, 75 % of the run; 4 GPUs waited"
     )
     assert finding.evidence[1].text == "meanwhile 4.0 of 32 CPUs busy, 0.0 MB/s read or written"
 
@@ -82,7 +82,7 @@ def test_a_flicker_of_use_does_not_end_the_start():
     scene.run(600, held(uuids))
     scene.run(60, working(uuids))
     (finding,) = findings(scene)
-    assert finding.window.end == START_AT + 910
+    assert finding.window.end == START_AT + 900
 
 
 # Look-alikes
@@ -100,7 +100,7 @@ def test_a_run_that_outweighs_its_start():
     scene.run(700, held(uuids))
     scene.run(6000, working(uuids))
     assert len(findings(scene)) == 1
-    scene.run(1000, working(uuids))
+    scene.run(500, working(uuids))
     assert findings(scene) == []
 
 
