@@ -31,8 +31,11 @@ from gpumon.model.fields import CATALOGUE, CLOCK_EVENT_REASONS, LABELS
 from gpumon.model.settings import SETTINGS
 from gpumon.report.ended_columns import ENDED_COLUMNS
 from gpumon.report.field_columns import FIELD_COLUMNS
-from gpumon.report.gpu_columns import FLEET_COLUMNS
-from gpumon.report.group_columns import PARTITION_COLUMNS, USER_COLUMNS
+from gpumon.report.filter_help import FILTER_HELP
+from gpumon.report.filter_names import typable
+from gpumon.report.filter_units import SCALES
+from gpumon.report.gpu_columns import FLEET_COLUMNS, RANK_COLUMNS
+from gpumon.report.group_columns import ACCOUNT_COLUMNS, PARTITION_COLUMNS, USER_COLUMNS
 from gpumon.report.host_columns import FILESYSTEM_COLUMNS, JOB_USE_COLUMNS, PORT_COLUMNS
 from gpumon.report.job_columns import JOB_COLUMNS
 from gpumon.report.link_columns import LINK_COLUMNS, SLICE_COLUMNS
@@ -94,6 +97,39 @@ def _field(field: Field) -> tuple[str, ...]:
 def columns(found: Sequence[Column[Any]]) -> str:
     """The columns of one of the terminal's tables."""
     return table(("column", "what it shows"), [(c.title, cell(c.doc)) for c in found])
+
+
+def filter_lines() -> str:
+    """The language of row filters."""
+    return table(("typed", "keeps"), [(f"`{typed}`", cell(doc)) for typed, doc in FILTER_HELP])
+
+
+def filter_units() -> str:
+    """How numbers are written in row filters."""
+    rows = [
+        (unit or "count", cell(scale.says), " ".join(f"`{suffix}`" for suffix in scale.suffixes))
+        for unit, scale in SCALES.items()
+    ]
+    return table(("unit", "a number is", "it may end in"), rows)
+
+
+def filter_names() -> str:
+    """The names of every table's columns in row filters."""
+    tables: dict[str, Sequence[Column[Any]]] = {
+        "jobs": JOB_COLUMNS,
+        "ranks of a job": RANK_COLUMNS,
+        "GPUs": FLEET_COLUMNS,
+        "pending": PENDING_COLUMNS,
+        "ended": ENDED_COLUMNS,
+        "users": USER_COLUMNS,
+        "accounts": ACCOUNT_COLUMNS,
+        "partitions": PARTITION_COLUMNS,
+        "reservations": RESERVATION_COLUMNS,
+    }
+    rows = [
+        (name, " ".join(f"`{one}`" for one in typable(found))) for name, found in tables.items()
+    ]
+    return table(("table", "its columns as one types them"), rows)
 
 
 def clock_events() -> str:
@@ -238,6 +274,9 @@ BLOCKS: Final[dict[str, Callable[[], str]]] = {
     "columns of ports": lambda: columns(PORT_COLUMNS),
     "columns of file systems": lambda: columns(FILESYSTEM_COLUMNS),
     "columns of job use": lambda: columns(JOB_USE_COLUMNS),
+    "filter": filter_lines,
+    "filter units": filter_units,
+    "filter names": filter_names,
     "keys": keys_markdown,
     "commands": helps,
     "detectors": detectors,

@@ -14,6 +14,6 @@ FILTER_HELP: Final = (
     ("a & b, a b", "both; a | b either; (a | b) c; !a not"),
     ("sm?", "rows without a value; no comparison passes these, !(sm<20) does"),
     ("SM%, sm", "columns by title, by key (sm_active_ratio), or by a beginning that is sure"),
-    ("Tab", "completes a column; an error leaves the rows as they were"),
+    ("Tab", "completes a column; a mistake is told below, what stands before it goes on"),
 )
 """What is typed, and which rows it keeps."""

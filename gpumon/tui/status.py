@@ -88,7 +88,7 @@ def _place_parts(tick: Tick, place: Place) -> list[Cell]:
     day = "" if is_live_feed else time.strftime("%Y-%m-%d ", time.localtime(at))
     words = f"{day}{units.clock_time(at, with_seconds=True)}"
     if place.is_seeking:
-        words = f"… {words}"
+        words = f"going to {words}"
     elif is_live_feed:
         ago_s = place.end - tick.at
         words = f"PAUSED {words}" + (f" (−{units.short_duration(ago_s)})" if ago_s >= 1 else "")
