@@ -318,6 +318,20 @@ CGROUP_FIELDS: Final = (
         "Written to block devices; network file systems do not show here.",
         "io.stat wbytes, blkio.throttle.io_service_bytes",
     ),
+    *_CGROUP.flow(
+        "job_output_bytes",
+        "OUT",
+        "Size of the files behind standard output and error of the job's processes on this node, "
+        "what came before them included; nothing of their content is read.",
+        "stat of /proc/PID/fd/1 and 2",
+    ),
+    _CGROUP.gauge(
+        "job_output_age_s",
+        "OUT AGE",
+        "Time since the newest write to these files, by the node's clock.",
+        "stat of /proc/PID/fd/1 and 2",
+        "s",
+    ),
     *_CGROUP.pressures("job_", "of the job", "cgroup v2 *.pressure: ", "PSI"),
     _CGROUP.gauge(
         "job_process_count", "PROCS", "Processes of the job on this node.", "cgroup.procs"

@@ -5,6 +5,7 @@ from itertools import islice
 from typing import Callable, Dict, List, Tuple
 
 from gpumon.probe import kernel_files, pressure
+from gpumon.probe.outputs import Outputs
 from gpumon.probe.rows import NOT_SUPPORTED, Row
 
 MEDIUM_PERIOD_S = 5.0
@@ -111,9 +112,10 @@ class Cgroups:
     """Reads the control groups of the jobs that hold a GPU."""
 
     def __init__(self, root: str = "/") -> None:
-        """Read /sys/fs/cgroup below `root`."""
+        """Read /sys/fs/cgroup, and /proc for the jobs' outputs, below `root`."""
         self._base = root.rstrip("/") + "/sys/fs/cgroup"
-        self._counted: Dict[str, Tuple[float, Row]] = {}
+        self._counted: Dict[str, Tuple[float, List[int]]] = {}
+        self._outputs = Outputs(root.rstrip("/") + "/proc")
 
     def rows(self, now: float, jobs: Dict[str, Dict[str, str]]) -> List[Row]:
         """One row per job.
@@ -136,6 +138,10 @@ class Cgroups:
             row.lose(EVERY, NOT_SUPPORTED)
             rows.append(row)
         self._counted = {job: known for job, known in self._counted.items() if job in jobs}
+        if rows:
+            self._outputs.ask({job: pids for job, (_, pids) in self._counted.items()})
+        for row in rows:
+            self._outputs.tell(row)
         return rows
 
     def _folder(self, controller: str, path: str) -> str:
@@ -147,22 +153,22 @@ class Cgroups:
 
     def _count(self, row: Row, now: float, folders: Dict[str, str]) -> None:
         """Processes of the job, from whichever hierarchy lists the most."""
-        at, counted = self._counted.get(row.key, (float("-inf"), row))
+        at, pids = self._counted.get(row.key, (float("-inf"), []))
         if now - at >= MEDIUM_PERIOD_S:
-            counted = Row(row.key, now)
             found = [processes(folder) for folder in sorted(set(folders.values()))]
-            if found and max(found) > 0:
-                counted.values["job_process_count"] = max(found)
-            self._counted[row.key] = (now, counted)
-        row.values.update(counted.values)
+            pids = max(found, key=len) if found else []
+            self._counted[row.key] = (now, pids)
+        if pids:
+            row.values["job_process_count"] = len(pids)
 
 
-def processes(folder: str) -> int:
-    """How many processes a control group and the groups below it hold."""
-    total = 0
+def processes(folder: str) -> List[int]:
+    """PIDs that a control group and the groups below it hold."""
+    found: List[int] = []
     for path, _, _ in islice(os.walk(folder), MAX_FOLDERS):
-        total += len(kernel_files.read_or_empty(path + "/cgroup.procs").split())
-    return total
+        words = kernel_files.read_or_empty(path + "/cgroup.procs").split()
+        found.extend(int(word) for word in words if word.isdigit() and len(word) < 20)
+    return found
 
 
 def _read(row: Row, field: str, path: str, number: Callable[[str], float]) -> None:

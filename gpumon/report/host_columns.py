@@ -300,6 +300,11 @@ def _kills(_digest: Digest, row: BlockRow) -> Cell:
     return Cell(f"! {int(value)}" if value else "0", Tone.WARN if value else Tone.PLAIN)
 
 
+def _output_age(_digest: Digest, row: BlockRow) -> Cell:
+    value = row.value("job_output_age_s")
+    return NO_VALUE if value is None else Cell(units.short_duration(value))
+
+
 def _pressure(_digest: Digest, row: BlockRow) -> Cell:
     """CPU, memory and I/O pressure of some task, percent."""
     keys = (f"job_{what}_pressure_some_ratio" for what in ("cpu", "mem", "io"))
@@ -376,6 +381,16 @@ JOB_USE_COLUMNS: Final[tuple[Column[BlockRow], ...]] = (
         field_cell("job_process_count"),
         None,
         "Processes of the job on this node.",
+    ),
+    Column(
+        "output",
+        "OUT AGE",
+        7,
+        "right",
+        3,
+        _output_age,
+        None,
+        "Time since the job last wrote to its standard output or error.",
     ),
     Column("owner", "WHO", 12, "left", 1, _owner, None, "Owner and name of the job.", 40),
 )

@@ -22,6 +22,9 @@ _CACHE_SHARE: Final = 0.3
 """Share of a job's memory that the page cache keeps of what it read and wrote."""
 
 _LOG_BYTES_PER_S: Final = 38e3
+_LOG_AGE_S: Final = 0.4
+"""A job that logs a line a step has written a moment ago."""
+
 _IMAGE_BYTES: Final = 2_400_000_000
 """What a job reads of the local disk as it starts: its container's layers."""
 
@@ -71,6 +74,9 @@ def _row(node: SimNode, held: Held, at: float) -> dict[str, float]:
         "job_io_read_bytes_per_s": 0.0,
         "job_io_write_bytes": int(_LOG_BYTES_PER_S * lived_s),
         "job_io_write_bytes_per_s": _LOG_BYTES_PER_S,
+        "job_output_bytes": int(_LOG_BYTES_PER_S * lived_s),
+        "job_output_bytes_per_s": _LOG_BYTES_PER_S,
+        "job_output_age_s": _LOG_AGE_S,
         "job_cpu_pressure_some_ratio": pressure.cpu_some,
         "job_cpu_pressure_full_ratio": 0.0,
         "job_mem_pressure_some_ratio": 0.0,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -220,6 +221,8 @@ CGROUP = {
     "job_io_read_bytes_per_s": 23,
     "job_io_write_bytes": 200 + 29 * GAP_S,
     "job_io_write_bytes_per_s": 29,
+    "job_output_bytes": 1_000 + 31 * GAP_S,
+    "job_output_bytes_per_s": 31,
     "job_cpu_pressure_some_ratio": 0.21,
     "job_cpu_pressure_full_ratio": 0.22,
     "job_mem_pressure_some_ratio": 0.23,
@@ -228,6 +231,9 @@ CGROUP = {
     "job_io_pressure_full_ratio": 0.26,
     "job_process_count": 3,
 }
+
+AGED = {"job_output_age_s"}
+"""By the node's own clock, which here is the machine's."""
 
 PROCESS = {
     "uid": 4_243 if os.geteuid() == 0 else os.geteuid(),
@@ -248,7 +254,7 @@ def test_every_field_has_an_expected_value() -> None:
     assert set(NODE) | COUNTED == fields("node")
     assert set(NIC) == fields("nic")
     assert set(FILESYSTEM) == fields("filesystem")
-    assert set(CGROUP) == fields("cgroup")
+    assert set(CGROUP) | AGED == fields("cgroup")
     assert set(PROCESS) == fields("process")
     assert set(EVENT) == fields("event")
     gpu_blocks = {"gpu", "link", "mig", "context"}
@@ -263,6 +269,10 @@ def write(root: Path, gone_s: int) -> None:
         file = root / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
+    output = root / "proc" / str(PID) / "fd" / "1"
+    output.parent.mkdir(exist_ok=True)
+    output.write_bytes(bytes(1_000 + 31 * gone_s))
+    os.utime(output, (time.time() - 40, time.time() - 40))
     if os.geteuid() == 0:
         os.chown(root / "proc" / str(PID), PROCESS["uid"], -1)
 
@@ -305,6 +315,9 @@ def test_every_field_arrives_with_its_value_and_unit(frames: tuple[Frame, Frame,
     assert_is(second, "nic", "mlx5_0/1", NIC)
     assert_is(second, "filesystem", "/home", FILESYSTEM)
     assert_is(second, "cgroup", "7", CGROUP)
+    age_s = second.block("cgroup").value("job_output_age_s", 0)
+    assert age_s is not None
+    assert 40 <= age_s < 600
     assert_is(second, "process", str(PID), PROCESS)
     (uuid,) = third.block("gpu").keys
     assert third.block("event").keys == (f"{uuid}/48/1", f"{uuid}/79/kmsg-1")
