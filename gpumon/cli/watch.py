@@ -150,7 +150,8 @@ def _sampler(
 
     if is_single:
         return Sampler(sources, clock, period_s, arrived=arrived)
-    keeps = options.watch_s is not None or not (options.json or options.once)
+    is_shown = sys.stdout.isatty() and not (options.json or options.once)
+    keeps = options.watch_s is not None or is_shown
     books = books_of(settings, is_real=keeps and not _is_demo(targets))
     past = past_of(settings)
     if keeps and not _is_demo(targets):

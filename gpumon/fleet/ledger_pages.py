@@ -149,15 +149,22 @@ class Resumed:
 
     def __init__(self, ends: Mapping[tuple[str, float], Mapping[str, float]]) -> None:
         self._ends = ends
+        self._of_gpu: dict[str, float] = {}
+        for gpus in ends.values():
+            for uuid, end in gpus.items():
+                if uuid:
+                    self._of_gpu[uuid] = max(end, self._of_gpu.get(uuid, end))
 
     def until(self, job_id: str, began_at: float, uuid: str) -> float | None:
         """Unix time up to which a run's time on a GPU is booked; None: none of it.
 
-        A GPU that is not among the run's counts from where the run's books end.
+        A GPU that is not among the run's counts from where the run's books end. The first time of a
+        run begins where that of the GPU's job before it ends: the queue is asked less often than
+        time is written.
         """
         ends = self._ends.get((job_id, round(began_at, 6)))
         if not ends:
-            return None
+            return self._of_gpu.get(uuid)
         return ends.get(uuid, max(ends.values()))
 
 

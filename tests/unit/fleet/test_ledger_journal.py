@@ -3,6 +3,8 @@ from __future__ import annotations
 import json
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,8 @@ from gpumon.fleet.ledger_journal import JournalFile
 from gpumon.fleet.ledger_pages import Pages
 from gpumon.model.ledger import PRODUCTIVE, UNOBSERVED
 from tests.unit.fleet.ledger_world import START, claim, gpu, tick, view
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def run(ledger, first, last, jobs, uuids=("a",), step=1.0, findings=(), **values):
@@ -215,3 +219,47 @@ def test_names_from_outside_stand_in_the_file_as_data(tmp_path):
     assert len(lines) == 2
     assert json.loads(lines[1])["user"] == 'a"\n\x1b[31m'
     assert "\x1b" not in lines[1]
+
+
+def test_the_next_job_on_a_gpu_after_a_kill_begins_where_the_books_of_the_one_before_end(tmp_path):
+    journal = JournalFile(tmp_path)
+    run(Ledger(journal=journal), START, START + 310, [view("1", ["a"])])
+    journal.close()
+    again = Ledger(journal=JournalFile(tmp_path))
+    run(again, START + 320, START + 400, [view("2", ["a"], START + 290)])
+    again.close()
+    assert sum(sums(tmp_path).values()) == pytest.approx(400)
+
+
+def test_a_process_that_is_killed_while_it_writes_leaves_books_that_balance(tmp_path):
+    script = (
+        "import sys, itertools; from pathlib import Path\n"
+        "import gpumon.fleet.ledger as l; l.WRITE_S = 1.0\n"
+        "from gpumon.fleet.ledger_journal import JournalFile\n"
+        "from tests.unit.fleet.ledger_world import START, gpu, tick, view\n"
+        "books = l.Ledger(journal=JournalFile(Path(sys.argv[1])))\n"
+        "begin = float(sys.argv[2])\n"
+        "jobs = [view(str(n), [f'{n}-{i}' for i in range(8)]) for n in range(20)]\n"
+        "uuids = [u for job in jobs for u in job.gpu_uuids]\n"
+        "for second in itertools.count():\n"
+        "    at = begin + second\n"
+        "    books.take(tick(at, jobs, [gpu(u, at) for u in uuids]))\n"
+        "    print(at, flush=True)\n"
+    )
+    begin = START
+    for lines in (3, 11, 26):
+        command = [sys.executable, "-c", script, str(tmp_path), str(begin)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT) as child:
+            assert child.stdout is not None
+            for _ in range(lines):
+                begin = float(child.stdout.readline())
+            child.kill()
+        begin += 100
+    reached = {}
+    for entry in Pages(tmp_path).entries():
+        assert sum(entry.seconds.values()) == pytest.approx((entry.end - entry.start) * 8, abs=1e-3)
+        for uuid in entry.gpus:
+            assert entry.start == reached.get(uuid, START)
+            reached[uuid] = entry.end
+    assert len(reached) == 160
+    assert min(reached.values()) >= begin - 100 - 2
