@@ -160,6 +160,7 @@ def helps() -> str:
         ("detectors", "check"),
         ("record",),
         ("replay",),
+        ("report",),
         ("simulate",),
     )
     parts = []

@@ -38,7 +38,7 @@ targets:
 
 Without a target: those of the configuration, else slurm where its commands are,
 and local where a driver is.
-Other commands: config, doctor, detectors, record, replay, simulate.
+Other commands: config, doctor, detectors, record, replay, report, simulate.
 See COMMAND --help.
 """
 
