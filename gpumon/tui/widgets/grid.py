@@ -110,6 +110,7 @@ class Grid(ScrollView, Generic[R], inherit_bindings=False):
     def set_needle(self, needle: str) -> None:
         """Show only rows that pass this filter; of one that is wrong, what stands before that."""
         self.trouble = None
+        keeps: Callable[[Digest, R], bool] | None
         try:
             keeps = row_filter(needle, self.plan.columns, self.plan.search)
         except FilterError as error:
