@@ -71,13 +71,15 @@ def past_of(settings: Settings) -> Callable[[], Past]:
     return history
 
 
-def judge_of(settings: Settings) -> Callable[[], Detection]:
-    """Makes the detection engine."""
+def judge_of(settings: Settings, *, is_noted: bool = False) -> Callable[[], Detection]:
+    """Makes the detection engine; one that is noted keeps what is said of findings."""
 
     def engine() -> Detection:
         from gpumon.detect.engine import DetectionEngine
+        from gpumon.detect.notes_file import NotesFile, own_notes
         from gpumon.detect.tuning import Tuning
 
-        return DetectionEngine(tuning=Tuning.of(settings))
+        notes = NotesFile(own_notes()) if is_noted else None
+        return DetectionEngine(tuning=Tuning.of(settings), notes=notes)
 
     return engine

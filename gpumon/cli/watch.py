@@ -156,7 +156,9 @@ def _sampler(
     past = past_of(settings)
     if keeps and not _is_demo(targets):
         past = recorded(past, [target.url for target in targets])
-    return Sampler(sources, clock, period_s, past, judge_of(settings), arrived, books)
+    is_noted = is_shown and options.watch_s is None and not _is_demo(targets)
+    judge = judge_of(settings, is_noted=is_noted)
+    return Sampler(sources, clock, period_s, past, judge, arrived, books)
 
 
 def _is_demo(targets: list[Target]) -> bool:

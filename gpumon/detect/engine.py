@@ -26,6 +26,7 @@ from gpumon.model.frame import SourceError
 from gpumon.model.text import plain
 
 if TYPE_CHECKING:
+    from gpumon.detect.notes_file import NotesFile
     from gpumon.model.finding import Coverage
     from gpumon.model.tick import Tick
 
@@ -56,6 +57,7 @@ class DetectionEngine:
         budget_s: float = BUDGET_S,
         start_s: float = START_S,
         tuning: Tuning | None = None,
+        notes: NotesFile | None = None,
     ) -> None:
         self._paths = paths
         self._installed = installed
@@ -73,6 +75,9 @@ class DetectionEngine:
         self._losses = 0
         self._last_loss = ""
         self._state = threading.Condition()
+        self._kept_notes = notes
+        if notes is not None:
+            self.restore(notes.read())
         self._thread: threading.Thread | None = None
         self._waiting: Tick | None = None
         self._is_busy = False
@@ -117,6 +122,8 @@ class DetectionEngine:
             link.close()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(_CLOSE_S)
+        if self._kept_notes is not None:
+            self._kept_notes.close()
 
     def _run(self) -> None:
         while True:
@@ -140,7 +147,9 @@ class DetectionEngine:
     def acknowledge(self, identity: tuple[str, str, str], *, is_known: bool = True) -> bool:
         """Note that somebody knows of a finding, until it clears; False: it does not stand."""
         with self._state:
-            return self._lives.acknowledge(identity, is_known=is_known)
+            is_standing = self._lives.acknowledge(identity, is_known=is_known)
+        self._keep_notes()
+        return is_standing
 
     def mute(
         self, until: float, finding_class: str | None = None, subject: str | None = None
@@ -148,6 +157,11 @@ class DetectionEngine:
         """Tell nothing of a class, a subject, or a class about a subject before a Unix time."""
         with self._state:
             self._lives.mute(until, finding_class, subject)
+        self._keep_notes()
+
+    def _keep_notes(self) -> None:
+        if self._kept_notes is not None:
+            self._kept_notes.write(self.notes())
 
     def notes(self) -> dict[str, object]:
         """What was acknowledged and muted, in JSON's types: to be kept over a restart."""
