@@ -61,7 +61,7 @@ class Clock:
 
 
 class Cluster:
-    """Node n1 with the stand-in driver and a job, n2 without GPUs; n1 breaks in the course of it."""
+    """Node n1 with the stand-in driver and a job, n2 without GPUs; n1 breaks after a while."""
 
     url = "test:"
 
