@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -11,6 +10,8 @@ import numpy as np
 from gpumon.detect.contract import Detector
 from gpumon.detect.series import rows_since
 from gpumon.model.finding import Evidence, Severity, Window
+from gpumon_detectors.job_commands import command_id
+from gpumon_detectors.phrases import clock_time, counted, span
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -129,12 +130,12 @@ class PartialGpusIdle(Detector):
         length_s = window.end - window.start
         total = len(job.gpus) + job.gpus_unknown
         count = len(split.unused)
-        since = datetime.fromtimestamp(window.start, UTC).astimezone().strftime("%H:%M")
+        since = clock_time(window.start)
         return view.finding(
             self,
             subject=job.subject,
             severity=(Severity.CRITICAL if count >= _CRITICAL_SHARE * total else Severity.WARNING),
-            summary=f"{count} of {total} GPUs unused since {since} ({_span(length_s)} observed)",
+            summary=f"{count} of {total} GPUs unused since {since} ({span(length_s)} observed)",
             window=window,
             evidence=(*_evidence_of_use(job, split), *_evidence_of_gaps(job, split)),
             advice=tuple(_advice(job, split)),
@@ -154,17 +155,6 @@ def _positions(indices: NDArray[np.intp]) -> tuple[int, ...]:
     return tuple(int(index) for index in indices)
 
 
-def _span(seconds: float) -> str:
-    """A length of time in the unit that a person would use."""
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
-
-
-def _gpus(count: int) -> str:
-    return f"{count} GPU" if count == 1 else f"{count} GPUs"
-
-
 def _evidence_of_use(job: JobLook, split: _Split) -> Iterator[Evidence]:
     """What was measured on the unused GPUs, one by one, and on the working ones."""
     samples = len(split.table.times)
@@ -180,13 +170,15 @@ def _evidence_of_use(job: JobLook, split: _Split) -> Iterator[Evidence]:
         )
     if len(split.unused) > _LISTED:
         rest = len(split.unused) - _LISTED
-        yield Evidence("process_count", job.subject, f"unused as well: {_gpus(rest)}", float(rest))
+        yield Evidence(
+            "process_count", job.subject, f"unused as well: {counted(rest, 'GPU')}", float(rest)
+        )
     working = split.table.columns["gpu_util_ratio"][:, split.working].astype(np.float64)
     mean = float(working[np.isfinite(working)].mean())
     yield Evidence(
         field="gpu_util_ratio",
         subject=job.subject,
-        text=f"working: {_gpus(len(split.working))} of this job, "
+        text=f"working: {counted(len(split.working), 'GPU')} of this job, "
         f"mean utilisation {100 * mean:.0f} %",
         value=mean,
     )
@@ -199,7 +191,7 @@ def _evidence_of_gaps(job: JobLook, split: _Split) -> Iterator[Evidence]:
         (len(split.silent), "without telemetry now"),
     ):
         if count:
-            text = f"not judged: {_gpus(count)} of this job, {what}"
+            text = f"not judged: {counted(count, 'GPU')} of this job, {what}"
             yield Evidence("process_count", job.subject, text, float(count))
 
 
@@ -219,7 +211,7 @@ def _advice(job: JobLook, split: _Split) -> Iterable[str]:
         yield f"Or ask for what the job uses: --gres=gpu:{max(kept)} per node."
     else:
         yield "Or ask for fewer GPUs or nodes: --gres, --gpus-per-node, --nodes."
-    job_id = job.job.job_id
-    if job_id.isascii() and job_id.isdigit():
+    job_id = command_id(job)
+    if job_id is not None:
         yield f"What the job may see: srun --jobid={job_id} --overlap nvidia-smi -L"
         yield f"What it was given: scontrol show job -d {job_id}"
