@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from gpumon.model.tick import Tick
     from gpumon.sources.source import Clock
 
-STRIDES: Final = 720
-"""Pictures in which the past is lived through: two hours at one in ten seconds, and the time
-that 48 GPUs take for it is about four seconds of one core."""
+STRIDES: Final = 480
+"""Pictures in which the past is lived through: two hours at one in fifteen seconds, for which
+48 GPUs take about three seconds of one core."""
 
 BREATH_S: Final = 0.001
 """Real pause after each picture of the past, in which the screen gets its turn."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import isnan
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from gpumon.model.field import Kind
 from gpumon.model.fields import CATALOGUE
 from gpumon.report.chart import Chart, Mark, Series
 from gpumon.report.columns import Cell, Tone
@@ -107,13 +108,25 @@ def field_chart(
     marks: tuple[Mark, ...] = (),
     window: tuple[float, float] | None = None,
 ) -> Panel | None:
-    """One field of one GPU over a stretch of time; None: it is nothing that a curve can show."""
+    """One field of one GPU over a stretch of time; None: it is nothing that a curve can show.
+
+    Counters are drawn from their first to their last value: that they rise is what counts.
+    """
     gpu = digest.tick.gpus.get(uuid)
     field = CATALOGUE.get(key)
-    if gpu is None or field is None or field.block != "gpu" or scale(gpu, field, 1.0) is None:
+    if gpu is None or field is None or field.block != "gpu" or not field.is_kept:
+        return None
+    is_counter = field.kind is Kind.COUNTER
+    if not is_counter and scale(gpu, field, 1.0) is None:
         return None
     series = _read(digest, uuid, key, stretch, "gpu", Tone.INFO)
-    bounds = scale(gpu, field, _largest((series,))) or (0.0, 1.0)
+    known = [value for value in series.values if not isnan(value)]
+    if not known:
+        return None
+    if is_counter:
+        bounds = (min(known), max(known) if max(known) > min(known) else min(known) + 1.0)
+    else:
+        bounds = scale(gpu, field, _largest((series,))) or (0.0, 1.0)
     title = (Cell(field.title, Tone.INFO), Cell(f" {key}", Tone.DIM))
     return Panel(title, Chart(*stretch, *bounds, field.unit, (series,), marks, window))
 

@@ -107,21 +107,38 @@ def _evidence(digest: Digest, finding: Finding, width: int) -> list[list[Line]]:
                     *time_axis(panel.chart, width),
                 ]
         found.append(lines)
+    if not drawn and (uuid := _gpu_of_subject(digest, finding, finding.subject)):
+        found += _meanwhile(digest, finding, uuid, width)
     return found
+
+
+def _meanwhile(digest: Digest, finding: Finding, uuid: str, width: int) -> list[list[Line]]:
+    """Where no evidence is a curve: what the GPU did before and since."""
+    for key in ("sm_active_ratio", "gpu_util_ratio"):
+        panel = evidence_chart(digest, finding, key, uuid)
+        if panel is not None:
+            title = (Cell("  meanwhile "), *panel.title, Cell(f" {_gpu_name(digest, uuid)}"))
+            chart = chart_lines(panel.chart, width, CHART_HEIGHT)
+            return [[(), title, *chart, *time_axis(panel.chart, width)]]
+    return []
 
 
 def gpu_of(digest: Digest, finding: Finding, evidence: Evidence) -> str:
     """UUID of the GPU whose past shows a piece of evidence; empty: none does."""
     if evidence.field not in CATALOGUE:
         return ""
-    for subject in (evidence.subject, finding.subject):
-        kind, _, name = subject.partition(":")
-        if kind == "gpu":
-            return name
-        if kind == "job":
-            job_id, _, rank = name.partition("/rank:")
-            return next(iter(finding.gpus), "") or _gpu_of_job(digest, job_id, rank)
-    return ""
+    found = (_gpu_of_subject(digest, finding, s) for s in (evidence.subject, finding.subject))
+    return next((uuid for uuid in found if uuid), "")
+
+
+def _gpu_of_subject(digest: Digest, finding: Finding, subject: str) -> str:
+    kind, _, name = subject.partition(":")
+    if kind == "gpu":
+        return name
+    if kind != "job":
+        return ""
+    job_id, _, rank = name.partition("/rank:")
+    return next(iter(finding.gpus), "") or _gpu_of_job(digest, job_id, rank)
 
 
 def _gpu_of_job(digest: Digest, job_id: str, number: str) -> str:

@@ -188,3 +188,30 @@ async def test_curves_of_what_is_gone_say_so(stage):
         assert isinstance(s.app.screen, CurvesScreen)
         await s.give(tick()._replace(at=AT + 5))
         assert "Nothing is known of it at this instant" in s.text
+
+
+async def test_a_counter_is_drawn_from_its_first_to_its_last_value(stage):
+    made = told()
+    gpu = next(iter(made.gpus.values()))
+    rising = finding(
+        f"gpu:{gpu.uuid}",
+        evidence=(Evidence("pcie_replay_count", f"gpu:{gpu.uuid}", "replays rose"),),
+    )
+
+    class Rising(Past):
+        def window(self, uuid, key, start, end, block="gpu"):
+            return [end - 60 + i for i in range(61)], [100.0 + i for i in range(61)]
+
+    shown = made._replace(findings=(rising,), cleared=(), history=Rising(made.gpus))
+    async with stage(shown, (100, 30)) as s:
+        await s.press("f", "enter")
+        assert "160" in s.line_with("│").split("│")[0]
+        assert "100│" in s.text
+
+
+async def test_without_a_curve_as_evidence_the_activity_meanwhile_is_drawn(stage):
+    odd = finding("job:4711", evidence=(Evidence("squeue", "job:4711", "the queue says so"),))
+    async with stage(told()._replace(findings=(odd,), cleared=()), (100, 30)) as s:
+        await s.press("f", "enter")
+        assert "meanwhile" in s.text
+        assert "▲ onset" in s.text
