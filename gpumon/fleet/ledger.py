@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 WRITE_S: Final = 300.0
 """The journal gets a line per job and node that often; a kill loses at most so much of it."""
 
+WRITE_RUNS: Final = 250
+"""Jobs written per tick, so that no tick bears all of them."""
+
 
 class Journal(Protocol):
     """Where the books are kept; `gpumon.fleet.ledger_journal.JournalFile` is one."""
@@ -72,6 +75,7 @@ class Ledger:
         self._runs: Runs | None = None
         self._since = self._at = self._written_at = self._beat_at = 0.0
         self._gpus: Mapping[str, Gpu] = {}
+        self._unwritten: list[Run] = []
         self._folded: dict[tuple[str, str, str, str], Account] = {}
 
     def take(self, tick: Tick) -> None:
@@ -116,7 +120,8 @@ class Ledger:
     def close(self) -> None:
         """Write what is not written yet."""
         if self._journal is not None:
-            self._write(self._at)
+            if self._runs is not None:
+                self._write(self._at, (*self._runs.open.values(), *self._runs.ended))
             self._journal.close()
 
     def _observe(self, runs: Runs, tick: Tick, last_at: float) -> None:
@@ -135,23 +140,27 @@ class Ledger:
     def _at_times(self, runs: Runs, at: float) -> None:
         """What is done once in a while."""
         if at - self._written_at >= WRITE_S:
-            self._write(at)
+            self._written_at = at
+            self._unwritten = [*runs.open.values(), *runs.ended]
+        if self._unwritten:
+            batch, self._unwritten = self._unwritten[:WRITE_RUNS], self._unwritten[WRITE_RUNS:]
+            self._write(at, batch)
         if at - self._beat_at >= BEAT_S:
             self._beat_at = at
             for run in runs.open.values():
                 for uuid, holding in run.held.items():
                     meter(holding, self._gpus.get(uuid))
-            # After writing: what is folded cannot be written any more.
+            # What is folded cannot be written any more.
+            self._write(at, runs.with_past(at - CORRECTED_S))
             self._fold(runs, at - CORRECTED_S)
 
     def _read_out(self, holding: Holding) -> None:
         """The last reading of a GPU that a job lets go of, from the tick before."""
         meter(holding, self._gpus.get(holding.uuid))
 
-    def _write(self, at: float) -> None:
-        self._written_at = at
-        if self._journal is not None and self._runs is not None:
-            self._journal.write(at, (*self._runs.open.values(), *self._runs.ended))
+    def _write(self, at: float, runs: Iterable[Run]) -> None:
+        if self._journal is not None:
+            self._journal.write(at, runs)
 
     def _fold(self, runs: Runs, before: float) -> None:
         """Add up the accounts of jobs that ended long ago, and forget the jobs."""

@@ -94,6 +94,11 @@ class Runs:
         self._ended_at.clear()
         self._floor = at
 
+    def with_past(self, before: float) -> list[Run]:
+        """Runs that `fold` would forget something of."""
+        runs = (*self.open.values(), *self.ended)
+        return [r for r in runs if any(h.timeline.ended_at < before for h in r.past)]
+
     def fold(self, before: float) -> list[Run]:
         """Runs that ended before a Unix time; they are forgotten here."""
         for run in self.open.values():
