@@ -31,11 +31,13 @@ from gpumon.model.fields import CATALOGUE, CLOCK_EVENT_REASONS, LABELS
 from gpumon.model.settings import SETTINGS
 from gpumon.report.ended_columns import ENDED_COLUMNS
 from gpumon.report.field_columns import FIELD_COLUMNS
+from gpumon.report.finding_columns import FINDING_COLUMNS
 from gpumon.report.filter_help import FILTER_HELP
 from gpumon.report.filter_names import typable
 from gpumon.report.filter_units import SCALES
 from gpumon.report.gpu_columns import FLEET_COLUMNS, RANK_COLUMNS
 from gpumon.report.group_columns import ACCOUNT_COLUMNS, PARTITION_COLUMNS, USER_COLUMNS
+from gpumon.report.heat_marks import FIELDS, STATES
 from gpumon.report.host_columns import FILESYSTEM_COLUMNS, JOB_USE_COLUMNS, PORT_COLUMNS
 from gpumon.report.job_columns import JOB_COLUMNS
 from gpumon.report.link_columns import LINK_COLUMNS, SLICE_COLUMNS
@@ -72,6 +74,21 @@ def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     """A Markdown table."""
     lines = [head, tuple("---" for _ in head), *rows]
     return "".join("| " + " | ".join(line) + " |\n" for line in lines)
+
+
+def map_fields() -> str:
+    """What the map of the fleet can be drawn by."""
+    rows = []
+    for field in FIELDS:
+        words = (f"{mark.sign} {mark.words}" for mark in field.levels) if field.keys else ()
+        scale = f"{', '.join(words)} {field.unit}" if field.keys else ""
+        rows.append((field.title, cell(scale), cell(field.doc)))
+    return table(("field", "steps", "what it shows"), rows)
+
+
+def map_signs() -> str:
+    """The states that cells of the map tell."""
+    return table(("sign", "state"), [(mark.sign, mark.words) for mark in STATES])
 
 
 def fields(block: str) -> str:
@@ -261,6 +278,8 @@ BLOCKS: Final[dict[str, Callable[[], str]]] = {
     **{f"fields of {block}": partial(fields, block) for block in LABELS},
     "clock events": clock_events,
     "reasons": reasons,
+    "fields of the map": map_fields,
+    "signs of the map": map_signs,
     "columns of jobs": lambda: columns(JOB_COLUMNS),
     "columns of pending": lambda: columns(PENDING_COLUMNS),
     "columns of ended": lambda: columns(ENDED_COLUMNS),
@@ -268,6 +287,7 @@ BLOCKS: Final[dict[str, Callable[[], str]]] = {
     "columns of partitions": lambda: columns(PARTITION_COLUMNS),
     "columns of reservations": lambda: columns(RESERVATION_COLUMNS),
     "columns of gpus": lambda: columns(FLEET_COLUMNS),
+    "columns of findings": lambda: columns(FINDING_COLUMNS),
     "columns of fields": lambda: columns(FIELD_COLUMNS),
     "columns of links": lambda: columns(LINK_COLUMNS),
     "columns of slices": lambda: columns(SLICE_COLUMNS),

@@ -30,6 +30,8 @@ from rich.style import Style
 ROOT: Final = Path(__file__).resolve().parent.parent
 IMAGES: Final = ROOT / "docs" / "images"
 DEMO: Final = "gpumon demo?seed=1"
+LARGE_DEMO: Final = "gpumon demo:64x8?seed=1"
+"""Begins with the map of the fleet, as every large cluster does."""
 SETTLE_S: Final = 1.0
 """Wait after each key: the picture changes at once, a closer look one period later."""
 
@@ -46,6 +48,7 @@ class Shot(NamedTuple):
     name: str
     size: tuple[int, int]
     keys: tuple[str, ...]
+    command: str = DEMO
 
 
 VIEWS: Final = (
@@ -65,9 +68,13 @@ VIEWS: Final = (
 )
 """Every view and the keys that lead to it."""
 
+LARGE_VIEWS: Final = (("fleet", ()), ("fleet-sm", ("v",)))
+"""The same of a larger cluster."""
+
 SHOTS: Final = tuple(
-    Shot(name + suffix, size, keys)
-    for name, keys in VIEWS
+    Shot(name + suffix, size, keys, command)
+    for views, command in ((VIEWS, DEMO), (LARGE_VIEWS, LARGE_DEMO))
+    for name, keys in views
     for suffix, size in (("", (160, 50)), ("-80x24", (80, 24)))
 )
 
@@ -181,14 +188,15 @@ def main() -> int:
     if shutil.which("tmux") is None:
         print("tmux is not installed", file=sys.stderr)
         return 1
-    command = shlex.join(options.command) if options.command else shlex.join(shlex.split(DEMO))
+    command = shlex.join(options.command) if options.command else DEMO
     width, height = (int(number) for number in options.size.split("x"))
     keys = tuple(key for key in options.keys.split(",") if key)
-    shots = (Shot(options.out.stem, (width, height), keys),) if options.out else SHOTS
+    alone = Shot(options.out.stem, (width, height), keys, command) if options.out else None
+    shots = SHOTS if alone is None else (alone,)
     for shot in shots:
         target = options.out or IMAGES / f"{shot.name}.svg"
         target.parent.mkdir(parents=True, exist_ok=True)
-        ansi = capture(command, shot.size, shot.keys, options.warm_up)
+        ansi = capture(shlex.join(shlex.split(shot.command)), shot.size, shot.keys, options.warm_up)
         target.write_text(svg(ansi, shot.size[0]), encoding="utf-8")
         print(target, png(target, options.png) if options.png else "")
     return 0

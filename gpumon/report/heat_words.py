@@ -74,6 +74,8 @@ def legend_glyphs(found: tuple[Legend, ...], width: int, *, has_colour: bool) ->
 def density_words(layout: HeatLayout, field: HeatField, *, is_mean: bool) -> str:
     """How much one cell is, and what stands for several GPUs."""
     text = WORDS[layout.density]
+    if layout.density == "numbers" and field.name_of is None:
+        return f"{field.title if field.keys else 'SM active'}, {field.unit} per GPU"
     if not layout.is_by_node:
         return text
     if not is_mean:

@@ -124,7 +124,7 @@ async def test_zoom_ends_at_both_ends_and_says_what_a_cell_is(stage):
         await s.press("enter")
         assert isinstance(s.app.screen, NodeScreen)
         await s.press("escape", *"zzzzzzzz")
-        assert s.lines[0].endswith("a number per GPU")
+        assert s.lines[0].endswith("SM active, % per GPU")
         await s.press("G")
         assert "n0019   84" in s.text
 

@@ -94,7 +94,7 @@ class HeatMap(ScrollView, inherit_bindings=False):
                 unit for unit in found if self._keeps is None or self._keeps(digest, unit)
             )
         queue, gpus = digest.tick.queue, len(digest.tick.gpus)
-        states = ()
+        states: tuple[str | None, ...] = ()
         if self.grouping == "state":
             states = tuple(digest.tick.nodes[unit.name].state for unit in found)
         basis = (found, self.grouping, queue, gpus, states)
