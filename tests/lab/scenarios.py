@@ -123,7 +123,12 @@ class Queue:
         self._root("scontrol", "update", "partitionname=inactive", "state=inactive")
         self._cluster.wait_job(self.jobs["timed out"], ["TIMEOUT"], TIMEOUT_S)
         self._cluster.wait_job(self.jobs["node failed"], ["NODE_FAIL"], TIMEOUT_S)
-        self._cluster.wait_job(self.jobs["node failed, again"], ["PENDING"], TIMEOUT_S)
+        again = self.jobs["node failed, again"]
+        self._cluster.wait_job(again, ["PENDING"], TIMEOUT_S)
+        # It has no reason until the scheduler has looked at it.
+        self._cluster.wait_until(
+            lambda: told_by_squeue(self._cluster, again)[0]["reason"] != "None", "a reason"
+        )
 
     def clear(self) -> None:
         """Takes back what `make` did, as far as other tests would see it."""
@@ -140,6 +145,8 @@ class Queue:
         root, jobs = self._root, self.jobs
         root("scontrol", "suspend", str(jobs["suspended"]))
         root("scontrol", "requeue", str(jobs["requeued"]))
+        # Its limit is a minute, the shortest that there is: now it has run for most of it.
+        root("scontrol", "update", f"jobid={jobs['timed out']}", "endtime=now+1")
         self._cluster.cancel(jobs["cancelled"])
         root("pkill", "-KILL", "-x", "slurmd", node="gpu03")
         root("pkill", "-KILL", "slurmstepd", node="gpu03")

@@ -51,7 +51,8 @@ def _is_written(cluster, jobs):
     done = cluster.run_on("head", ["sacct", "-n", "-P", "-j", ids, "-o", "JobID,State"])
     lines = done.stdout.split("\n")
     waiting = [line for line in lines if line.endswith(("|RUNNING", "|PENDING", "|COMPLETING"))]
-    return not waiting and f"{jobs['array']}_1" in done.stdout
+    tasks = {f"{jobs['array']}_{task}|COMPLETED" for task in (0, 1)}
+    return not waiting and tasks <= set(lines)
 
 
 def ended(cluster, gpumon, *words, user="alice", node="head", env=None):

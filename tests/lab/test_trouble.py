@@ -114,14 +114,18 @@ def wrapped(cluster, script):
 def test_a_wrapper_that_prints_tables_does_not_hide_the_jobs(cluster, gpumon, submit):
     job_id = submit("alice", ["sleep", "900"], "-n1", "--gres=gpu:1", "-J", "seen")
     cluster.wait_job(job_id, ["RUNNING"])
-    env = wrapped(cluster, "#!/bin/sh\necho '| job | state |'")
+    by_json = 'case "$*" in *--json*) exec /usr/bin/scontrol "$@" ;; esac'
+    env = wrapped(cluster, f"#!/bin/sh\n{by_json}\necho '| job | state |'")
     done = cluster.run_as("alice", [gpumon, "--json", "--for", "0", QUEUE], env=env)
     document = json.loads(done.stdout)
     (job,) = [job for job in document["jobs"] if job["job_id"] == str(job_id)]
     assert (job["name"], job["gpus_unknown"]) == ("seen", 1)
     assert len(document["nodes"]) == 3
     said = [error["message"] for error in document["errors"]]
-    assert any("squeue --all --json is read in its place" in message for message in said)
+    read = (
+        "scontrol --all --details show job" if cluster.layout.release.is_newer else "squeue --all"
+    )
+    assert any(f"{read} --json is read in its place" in message for message in said)
 
 
 def test_all_gpumons_of_a_user_ask_once(cluster, gpumon):

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import queue
+import threading
 import time
+import weakref
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import subprocess
@@ -18,6 +21,9 @@ LEASE_S = 30
 
 PROBE = "b=sys.stdin.buffer"
 """Part of the fixed command line that every probe is started with."""
+
+_LINES: weakref.WeakKeyDictionary[Any, queue.SimpleQueue[str]] = weakref.WeakKeyDictionary()
+"""What was read of the output of each process."""
 
 
 def job_of(document: dict[str, Any], job_id: int) -> Any:
@@ -36,12 +42,39 @@ def probes(cluster: Cluster, node: str) -> set[str]:
 def watching(cluster: Cluster, gpumon: str, *words: str) -> Iterator[subprocess.Popen[str]]:
     """A gpumon that streams documents."""
     process = cluster.popen_as("alice", [gpumon, "--watch", "1", *words])
+    _lines_of(process)
     try:
         yield process
     finally:
-        cluster.signal(process)
-        process.kill()
-        process.communicate()
+        end(cluster, process)
+
+
+def end(cluster: Cluster, process: subprocess.Popen[str]) -> None:
+    """Kills a gpumon that is watched, and gives its pipes back."""
+    lines = _lines_of(process)
+    cluster.signal(process)
+    process.kill()
+    process.wait()
+    while lines.get(timeout=10):
+        pass
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        assert pipe is not None
+        pipe.close()
+
+
+def _lines_of(process: subprocess.Popen[str]) -> queue.SimpleQueue[str]:
+    """What a gpumon prints, read at once: a full pipe would stop it while the test waits."""
+    found = _LINES.get(process)
+    if found is None:
+        found = _LINES[process] = queue.SimpleQueue()
+        threading.Thread(target=_read, args=(process.stdout, found), daemon=True).start()
+    return found
+
+
+def _read(stream: IO[str], lines: queue.SimpleQueue[str]) -> None:
+    for line in stream:
+        lines.put(line)
+    lines.put("")
 
 
 def next_document(
@@ -50,9 +83,16 @@ def next_document(
     """The first document of a stream for which something holds."""
     deadline = time.monotonic() + seconds
     document = None
-    assert process.stdout is not None
+    lines = _lines_of(process)
     while time.monotonic() < deadline:
-        document = json.loads(process.stdout.readline())
+        try:
+            line = lines.get(timeout=max(0.0, deadline - time.monotonic()))
+        except queue.Empty:
+            break
+        if not line:
+            lines.put("")
+            break
+        document = json.loads(line)
         if holds(document):
             return document
     raise AssertionError(f"no such document; the last errors: {document and document['errors']}")
