@@ -19,6 +19,9 @@ LEAST_SHARE: Final = 0.6
 """Share of the minutes in which the trouble must show: 0.6 events a minute over 10 minutes is what
 operators of large clusters alarm at."""
 
+SURE_S: Final = 600.0
+"""So long it must have been counted before it is more than a *hypothesis*."""
+
 
 def episode_row(times: NDArray[np.float64], is_bad: NDArray[np.bool_]) -> int | None:
     """Row of the first event of the episode that lasts until the end, None where there is none.

@@ -8,6 +8,7 @@ from gpumon.detect.contract import Detector
 from gpumon.model.finding import Window
 from gpumon_detectors import machine_commands as commands
 from gpumon_detectors.link_symptoms import suspects, symptoms
+from gpumon_detectors.symptom import Symptom, leading
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from gpumon.detect.facts import GpuFacts
     from gpumon.detect.view import View
     from gpumon.model.finding import Finding
-    from gpumon_detectors.symptom import Symptom
 
 
 class FabricDegraded(Detector):
@@ -27,8 +27,8 @@ class FabricDegraded(Detector):
     and ten times as fast as on the neighbours; or a link recovers three times within an hour; or
     the fabric itself calls the GPU unhealthy.
 
-    *Supported* after 2 minutes, *established* after 10: links that are trained anew after a reset
-    are active by then.
+    *Supported* after 2 minutes, errors after 10; *established* after 10: links that are trained
+    anew after a reset are active by then.
 
     What looks alike: boards without NVLink, and PCIe boards without a bridge, whose links are all
     inactive; nodes where some links lead nowhere, on all GPUs alike; GPUs cut into slices (MIG),
@@ -56,7 +56,7 @@ class FabricDegraded(Detector):
                 yield self._finding(view, gpu, found)
 
     def _finding(self, view: View, gpu: GpuFacts, found: Sequence[Symptom]) -> Finding:
-        first = min(found, key=lambda symptom: symptom.since)
+        first = leading(found)
         start = max(first.since, view.observed_since)
         more = f", and {len(found) - 1} more" if len(found) > 1 else ""
         jobs = view.jobs_of(gpu.uuid)
@@ -67,6 +67,7 @@ class FabricDegraded(Detector):
             severity=found[0].severity,
             summary=f"{gpu.place}{whose}: {found[0].text}{more}",
             window=Window(start, view.now, first.samples),
+            at_most=first.at_most,
             evidence=[symptom.evidence(gpu.subject) for symptom in found[:32]],
             advice=(
                 *dict.fromkeys(symptom.advice for symptom in found),

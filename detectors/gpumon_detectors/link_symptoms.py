@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from gpumon.model.finding import Severity
+from gpumon.model.finding import Confidence, Severity
 from gpumon.model.xid import FABRIC_HEALTH, name_of
-from gpumon_detectors.episodes import episode_row, grew, is_dense
+from gpumon_detectors.episodes import SURE_S, episode_row, grew, is_dense
 from gpumon_detectors.phrases import clock_time, counted
 from gpumon_detectors.symptom import Symptom, since_when
 
@@ -203,7 +203,10 @@ def _growing(table: Table, key: str, place: int, is_recovery: bool) -> Iterator[
     since = float(table.times[row])
     text = f"{count:.0f} {_WORDS[key]} since {clock_time(since)}"
     severity = Severity.CRITICAL if is_recovery else Severity.WARNING
-    yield Symptom(key, text, count, severity, _BOTH_ENDS, since, len(table.times) - row)
+    is_sure = is_recovery or float(table.times[-1]) - since >= SURE_S
+    at_most = Confidence.ESTABLISHED if is_sure else Confidence.HYPOTHESIS
+    samples = len(table.times) - row
+    yield Symptom(key, text, count, severity, _BOTH_ENDS, since, samples, at_most)
 
 
 def _fabric(view: View, gpu: GpuFacts) -> Iterator[Symptom]:

@@ -8,6 +8,7 @@ from gpumon.detect.contract import Detector
 from gpumon.model.finding import Window
 from gpumon_detectors import machine_commands as commands
 from gpumon_detectors.port_symptoms import ports_of, symptoms, usual_ports, with_errors
+from gpumon_detectors.symptom import Symptom, leading
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from gpumon.detect.facts import NodeFacts
     from gpumon.detect.view import View
     from gpumon.model.finding import Finding
-    from gpumon_detectors.symptom import Symptom
 
 
 class NetworkDegraded(Detector):
@@ -27,7 +27,8 @@ class NetworkDegraded(Detector):
     hour; or symbol errors, recoveries, broken packets, integrity errors or overruns are counted in
     6 of 10 minutes; or its link went down twice within the last hour.
 
-    *Supported* after 2 minutes, *established* after 10: a switch that restarts is back by then.
+    *Supported* after 2 minutes, errors after 10; *established* after 10: a switch that restarts is
+    back by then.
 
     What looks alike: ports that nobody cabled, on all nodes alike, or that were never up; ports
     that were disabled on purpose; ports for storage that are slower than those beside them;
@@ -65,7 +66,7 @@ class NetworkDegraded(Detector):
         self, view: View, node: NodeFacts, found: Sequence[Symptom], near: Sequence[str]
     ) -> Finding:
         worst = max(found, key=lambda symptom: symptom.severity.rank)
-        first = min(found, key=lambda symptom: symptom.since)
+        first = leading(found)
         start = max(first.since, view.observed_since)
         more = f", and {len(found) - 1} more" if len(found) > 1 else ""
         jobs = view.jobs_on(node.name)
@@ -76,6 +77,7 @@ class NetworkDegraded(Detector):
             severity=worst.severity,
             summary=f"{node.name}{under}: {worst.text}{more}",
             window=Window(start, view.now, first.samples),
+            at_most=first.at_most,
             evidence=[symptom.evidence(node.subject) for symptom in found[:32]],
             advice=(
                 *dict.fromkeys(symptom.advice for symptom in found),

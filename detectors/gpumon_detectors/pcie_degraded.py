@@ -8,9 +8,9 @@ import numpy as np
 
 from gpumon.detect.contract import Detector
 from gpumon.detect.series import rows_since
-from gpumon.model.finding import Evidence, Severity, Window
+from gpumon.model.finding import Confidence, Evidence, Severity, Window
 from gpumon_detectors import machine_commands as commands
-from gpumon_detectors.episodes import REST_S, episode_row, grew, is_dense
+from gpumon_detectors.episodes import REST_S, SURE_S, episode_row, grew, is_dense
 from gpumon_detectors.phrases import clock_time, span
 
 if TYPE_CHECKING:
@@ -133,6 +133,7 @@ class PcieDegraded(Detector):
         gpu, times = case.gpu, case.table.times
         window = Window(float(times[0]), float(times[-1]), len(times))
         length_s = window.end - window.start
+        is_sure = case.replays is None or length_s >= SURE_S
         since = f"since {clock_time(window.start)} ({span(length_s)} observed)"
         if case.replays is None:
             gen, width = (_last(case.table, key) for key in _LINK[:2])
@@ -155,6 +156,7 @@ class PcieDegraded(Detector):
                 *commands.leave_out(gpu.node),
                 *commands.drain(gpu.node, reason),
             ),
+            at_most=Confidence.ESTABLISHED if is_sure else Confidence.HYPOTHESIS,
             gpus=[gpu.uuid],
         )
 

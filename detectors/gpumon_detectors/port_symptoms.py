@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from gpumon.model.finding import Severity
-from gpumon_detectors.episodes import episode_row, grew, is_dense
+from gpumon.model.finding import Confidence, Severity
+from gpumon_detectors.episodes import SURE_S, episode_row, grew, is_dense
 from gpumon_detectors.phrases import clock_time, counted
 from gpumon_detectors.symptom import Symptom, since_when
 
@@ -176,4 +176,7 @@ def _errors(view: View, node: NodeFacts, port: Port) -> Iterator[Symptom]:
         since = float(times[row])
         what = "times without a link" if key == _DOWNED else _ERRORS[key]
         text = f"port {port.name}: {count:.0f} {what} since {clock_time(since)}"
-        yield Symptom(key, text, count, Severity.WARNING, _CABLE, since, len(times) - row)
+        is_sure = key == _DOWNED or float(times[-1]) - since >= SURE_S
+        at_most = Confidence.ESTABLISHED if is_sure else Confidence.HYPOTHESIS
+        samples = len(times) - row
+        yield Symptom(key, text, count, Severity.WARNING, _CABLE, since, samples, at_most)

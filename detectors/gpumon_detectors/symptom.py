@@ -8,6 +8,8 @@ from gpumon.detect.series import rows_since
 from gpumon.model.finding import Confidence, Evidence, Severity
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -31,6 +33,11 @@ class Symptom(NamedTuple):
     def evidence(self, subject: str) -> Evidence:
         """The sign as what a claim rests on."""
         return Evidence(self.field, subject, self.text, self.value)
+
+
+def leading(found: Sequence[Symptom]) -> Symptom:
+    """The sign that has been seen longest among those of which one may be surest."""
+    return min(found, key=lambda symptom: (-symptom.at_most.rank, symptom.since))
 
 
 def since_when(

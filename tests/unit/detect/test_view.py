@@ -58,6 +58,21 @@ def test_a_table_begins_after_the_last_gap():
     assert len(job.table(("power_w",), 3600.0).times) == 20
 
 
+def test_what_is_kept_every_ten_seconds_has_a_table_at_every_look():
+    scene = Scene(period_s=1.0)
+    uuids = scene.node("n", 1)
+    scene.job("1", uuids, cpu_count=8)
+    scene.cgroup("1", job_cpu_cores_used=2.0)
+    lengths = []
+    for _ in range(45):
+        scene.run(1, everywhere(uuids, WORKING))
+        (job,) = scene.view().jobs
+        lengths.append(len(job.cgroup(("job_cpu_cores_used",), 3600.0).times))
+    assert min(lengths) == 1
+    assert lengths == sorted(lengths)
+    assert lengths[-1] == 5
+
+
 def test_latest_values_and_missing_keys():
     scene = Scene()
     gpus = scene.node("n", 2)

@@ -91,6 +91,19 @@ def test_replays_that_go_on():
     assert "packets sent again" in finding.summary
 
 
+def test_replays_of_a_few_minutes_are_a_hypothesis_beside_what_is_sure():
+    scene, uuids = scene_with_links()
+    scene.gpu(uuids[0], nvlink_replay_count=lambda s: s // 30)
+    scene.run(300, working(uuids))
+    (finding,) = findings(scene)
+    assert finding.confidence == "hypothesis"
+    down_at = scene.next_at
+    scene.link(uuids[0], 1, link_state=0)
+    scene.run(200, working(uuids))
+    (finding,) = findings(scene)
+    assert (finding.onset, finding.confidence) == (down_at, "supported")
+
+
 def test_errors_of_newer_links_are_told_by_link():
     scene, uuids = scene_with_links(link_effective_error_count=0)
     scene.run(300, working(uuids))

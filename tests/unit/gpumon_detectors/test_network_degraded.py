@@ -92,6 +92,13 @@ def test_symbol_errors_that_go_on():
     assert "symbol errors since" in finding.summary
 
 
+def test_symbol_errors_of_a_few_minutes_are_a_hypothesis():
+    scene, uuids = fleet()
+    scene.nic("n1", "mlx5_0/1", nic_symbol_error=lambda s: s // 30)
+    scene.run(400, working(uuids))
+    assert findings(scene)[0].confidence == "hypothesis"
+
+
 def test_a_link_that_goes_down_again_and_again():
     scene, uuids = fleet()
     scene.nic("n1", "mlx5_0/1", nic_link_downed=lambda s: s // 1000)

@@ -96,6 +96,12 @@ def test_replays_that_go_on_are_found():
     assert "35 PCIe packets sent again" in finding.summary
 
 
+def test_replays_of_a_few_minutes_are_a_hypothesis():
+    scene, uuids = scene_with_job()
+    scene.run(590, with_one(uuids, {**BUSY, "pcie_replay_count": lambda s: s // 20}))
+    assert findings(scene)[0].confidence == "hypothesis"
+
+
 def test_advice_is_filled_in():
     scene, uuids = scene_with_job()
     scene.run(400, with_one(uuids, NARROW))
