@@ -14,6 +14,7 @@ from gpumon.cli.quantities import duration, size
 from gpumon.cli.settled import chosen_targets, settled
 from gpumon.cli.watch import default_targets
 from gpumon.fleet.recorder import Recorder
+from gpumon.fleet.steady_book import SteadyBook
 from gpumon.model.frame import SourceError
 from gpumon.sources.recording_decode import RecordingError
 from gpumon.sources.recording_folder import KEEP_S, MAX_BYTES, RecordingFolder, own_folder
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
     from gpumon.model.tick import Tick
     from gpumon.sources.target import Target
+
+CLOSE_S: Final = 10.0
+"""How long the end waits for what is still to be written."""
 
 STATUS_S: Final = 60.0
 """Time between two lines about how it goes."""
@@ -136,7 +140,9 @@ class _Run:
         self._told_at = 0.0
         self._trouble = ""
         self._pictures = 0
-        self._recorder = Recorder(book, self._failed)
+        self._lost = 0
+        self._steady = SteadyBook(book)
+        self._recorder = Recorder(self._steady, self._failed)
 
     def run(self) -> int:
         """Record until told to end; the exit code."""
@@ -174,6 +180,9 @@ class _Run:
         if said != self._trouble:
             self._trouble = said
             narrate(said or f"recording goes on in {self._where}")
+        if self._steady.lost_pictures > self._lost == 0:
+            narrate(f"{self._where} is too slow: pictures are being lost")
+        self._lost = self._steady.lost_pictures
         if tick.at - self._told_at >= STATUS_S or tick.at < self._told_at:
             self._told_at = tick.at
             self._say(tick)
@@ -184,8 +193,10 @@ class _Run:
         narrate(f"{self._summary()}; {len(tick.gpus)} GPUs, {len(tick.jobs)} jobs{ill}")
 
     def _summary(self) -> str:
-        mib = self._book.size_bytes / 2**20
-        return f"{self._pictures} pictures, {self._recorder.frame_count} frames, {mib:.1f} MiB"
+        mib = self._steady.size_bytes / 2**20
+        lost = f", {self._lost} pictures lost" if self._lost else ""
+        frames = self._recorder.frame_count
+        return f"{self._pictures} pictures, {frames} frames, {mib:.1f} MiB{lost}"
 
     def _failed(self, error: OSError) -> SourceError:
         """A file that cannot be written any more: what it holds stays, recording ends."""
@@ -200,7 +211,9 @@ class _Run:
             narrate_error(failure._replace(hint="what it holds up to the last flush can be read"))
             return NOTHING_READ
         try:
-            self._book.close()
+            if not self._steady.close(CLOSE_S):
+                narrate(f"{self._where}: the end was not written: the file system does not answer")
+                return NOTHING_READ
         except OSError as error:
             narrate(f"{self._where}: the end was not written: {error.strerror}")
             return NOTHING_READ

@@ -84,6 +84,10 @@ class Encoder:
         """Line that says when the picture was made of all frames since the last such line."""
         return line(kind="beat", at=at, period_s=period_s)
 
+    def lost(self, at: float, pictures: int) -> bytes:
+        """Line that says how many pictures were not recorded since the beat before."""
+        return line(kind="lost", at=at, pictures=pictures)
+
     def frame(self, frame: Frame) -> bytes:
         """One frame's line."""
         message: dict[str, Any] = {

@@ -104,6 +104,11 @@ class RecordingFolder:
         except OSError as error:
             self._pause(at, error)
 
+    def lost(self, at: float, pictures: int) -> None:
+        """Say that so many pictures before the next one are not there."""
+        if self._writer is not None:
+            self._writer.lost(at, pictures)
+
     def close(self) -> None:
         """Write the rest.
 

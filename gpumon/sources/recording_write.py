@@ -106,6 +106,10 @@ class RecordingWriter:
         elif at - self._flushed_at >= FLUSH_S or at < self._flushed_at:
             self.flush(at)
 
+    def lost(self, at: float, pictures: int) -> None:
+        """Say that so many pictures before the next one are not there."""
+        self._waiting.append(self._encoder.lost(at, pictures))
+
     def flush(self, at: float) -> None:
         """Hand everything to the operating system, so that it outlives this process."""
         data = b"".join(self._waiting)

@@ -1,0 +1,96 @@
+"""Recording beside a file system that hangs, fails or is healthy."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from gpumon.fleet import steady_book
+from gpumon.fleet.steady_book import SteadyBook
+
+WAIT_S = 60.0
+
+
+class Book:
+    """Notes what is written; waits where it is told to."""
+
+    def __init__(self):
+        self.said = []
+        self.may = threading.Event()
+        self.may.set()
+        self.is_in = threading.Event()
+        self.size_bytes = 0
+
+    def frames(self, frames):
+        self.said.extend(frames)
+
+    def beat(self, at, period_s):
+        self.is_in.set()
+        assert self.may.wait(WAIT_S)
+        self.said.append(at)
+        self.size_bytes += 10
+
+    def lost(self, at, pictures):
+        self.said.append(f"lost {pictures}")
+
+    def close(self):
+        self.said.append("end")
+
+
+def test_pictures_are_written_in_order_and_the_end_is_waited_for():
+    book = Book()
+    steady = SteadyBook(book)
+    for beat in range(3):
+        steady.frames([f"frame {beat}"])
+        steady.beat(float(beat), 1.0)
+    assert steady.close(WAIT_S)
+    assert book.said == ["frame 0", 0.0, "frame 1", 1.0, "frame 2", 2.0, "end"]
+    assert (steady.size_bytes, steady.lost_pictures) == (30, 0)
+
+
+@pytest.mark.parametrize(("bound", "most"), [("MAX_PICTURES", 2), ("MAX_FRAMES", 2)])
+def test_a_disk_that_hangs_holds_up_nobody_and_lost_pictures_are_counted(monkeypatch, bound, most):
+    monkeypatch.setattr(steady_book, bound, most)
+    book = Book()
+    book.may.clear()
+    steady = SteadyBook(book)
+    for beat in range(5):
+        steady.frames([f"frame {beat}"])
+        steady.beat(float(beat), 1.0)
+        assert book.is_in.wait(WAIT_S)
+    assert steady.lost_pictures == 3
+    assert not steady.close(0.0)
+    book.may.set()
+    steady._thread.join(WAIT_S)
+    assert book.said == ["frame 0", 0.0, "frame 1", 1.0, "lost 3", "end"]
+
+
+def test_the_place_of_lost_pictures_is_before_the_next_one(monkeypatch):
+    monkeypatch.setattr(steady_book, "MAX_PICTURES", 1)
+    book = Book()
+    book.may.clear()
+    steady = SteadyBook(book)
+    steady.beat(0.0, 1.0)
+    assert book.is_in.wait(WAIT_S)
+    steady.beat(1.0, 1.0)
+    written = threading.Event()
+    monkeypatch.setattr(book, "frames", lambda _frames: written.set())
+    monkeypatch.setattr(steady_book, "MAX_PICTURES", 2)
+    steady.beat(2.0, 1.0)
+    book.may.set()
+    assert written.wait(WAIT_S)
+    assert steady.close(WAIT_S)
+    assert book.said == [0.0, "lost 1", 2.0, "end"]
+
+
+def test_a_disk_that_fails_is_told_with_the_next_picture():
+    class Full(Book):
+        def beat(self, at, period_s):
+            raise OSError(28, "No space left on device")
+
+    steady = SteadyBook(Full())
+    steady.beat(0.0, 1.0)
+    steady._thread.join(WAIT_S)
+    with pytest.raises(OSError, match="No space left"):
+        steady.beat(1.0, 1.0)
