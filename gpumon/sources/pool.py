@@ -50,6 +50,7 @@ class Slot:
         self.started_at = 0.0
         self.due_at = 0.0
         self.pauses_s = STEP_RETRY_S if endpoint.is_step else RETRY_S
+        """First and longest pause before it is started again."""
         self.pause_s = self.pauses_s[0]
         self.is_settled = False
         """Whether it has reported or failed at least once."""
