@@ -31,10 +31,10 @@ from gpumon.model.fields import CATALOGUE, CLOCK_EVENT_REASONS, LABELS
 from gpumon.model.settings import SETTINGS
 from gpumon.report.ended_columns import ENDED_COLUMNS
 from gpumon.report.field_columns import FIELD_COLUMNS
-from gpumon.report.finding_columns import FINDING_COLUMNS
 from gpumon.report.filter_help import FILTER_HELP
 from gpumon.report.filter_names import typable
 from gpumon.report.filter_units import SCALES
+from gpumon.report.finding_columns import FINDING_COLUMNS
 from gpumon.report.gpu_columns import FLEET_COLUMNS, RANK_COLUMNS
 from gpumon.report.group_columns import ACCOUNT_COLUMNS, PARTITION_COLUMNS, USER_COLUMNS
 from gpumon.report.heat_marks import FIELDS, STATES
@@ -142,6 +142,7 @@ def filter_names() -> str:
         "accounts": ACCOUNT_COLUMNS,
         "partitions": PARTITION_COLUMNS,
         "reservations": RESERVATION_COLUMNS,
+        "findings": FINDING_COLUMNS,
     }
     rows = [
         (name, " ".join(f"`{one}`" for one in typable(found))) for name, found in tables.items()

@@ -64,6 +64,8 @@ VIEWS: Final = (
     ("partitions", ("7",)),
     ("reservations", ("8",)),
     ("findings", ("f",)),
+    ("filter", ("/", "st==r & gpus>=2 & usr==you")),
+    ("columns", ("c", "j", "j", "Enter")),
     ("help", ("?",)),
 )
 """Every view and the keys that lead to it."""

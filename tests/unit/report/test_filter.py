@@ -25,6 +25,7 @@ from gpumon.report.filter_tree import (
     written,
 )
 from gpumon.report.filter_units import number
+from gpumon.report.finding_columns import FINDING_COLUMNS
 from gpumon.report.gpu_columns import FLEET_COLUMNS, RANK_COLUMNS, fleet_search_text
 from gpumon.report.group_columns import ACCOUNT_COLUMNS, PARTITION_COLUMNS, USER_COLUMNS
 from gpumon.report.job_columns import JOB_COLUMNS, search_text
@@ -34,7 +35,7 @@ from tests.ticks import GIB, fleet, uuid_of
 
 TABLES = (
     JOB_COLUMNS, FLEET_COLUMNS, RANK_COLUMNS, ENDED_COLUMNS, PENDING_COLUMNS, USER_COLUMNS,
-    ACCOUNT_COLUMNS, PARTITION_COLUMNS, RESERVATION_COLUMNS,
+    ACCOUNT_COLUMNS, PARTITION_COLUMNS, RESERVATION_COLUMNS, FINDING_COLUMNS,
 )  # fmt: skip
 
 
