@@ -118,18 +118,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="TIME",
         help="of a demo: begin with so much of a past, for example 2h",
     )
-    made.add_argument(
-        "--no-gpm",
-        action="store_true",
-        help="leave the driver's performance counters (GPM) alone, for example beside a profiler",
-    )
-    made.add_argument(
-        "--tiers",
-        type=tiers,
-        default=TIERS,
-        metavar="LIST",
-        help="which counters probes read: some of hot,medium,slow (default: all)",
-    )
+    _add_counters(made)
     made.add_argument(
         "--exit-status",
         action="store_true",
@@ -160,6 +149,22 @@ def row_filter(text: str) -> RowFilter:
     except FilterError as error:
         message = f"{error} (character {error.at + 1})"
         raise argparse.ArgumentTypeError(message) from None
+
+
+def _add_counters(made: argparse.ArgumentParser) -> None:
+    """Options that say which counters are read."""
+    made.add_argument(
+        "--no-gpm",
+        action="store_true",
+        help="leave the driver's performance counters (GPM) alone, for example beside a profiler",
+    )
+    made.add_argument(
+        "--tiers",
+        type=tiers,
+        default=TIERS,
+        metavar="LIST",
+        help="which counters probes read: some of hot,medium,slow (default: all)",
+    )
 
 
 def _add_accounting(made: argparse.ArgumentParser) -> None:
