@@ -111,13 +111,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--period", type=period, metavar="SECONDS", help="beat of the terminal (default 1)"
     )
-    made.add_argument(
-        "--past",
-        dest="past_s",
-        type=duration,
-        metavar="TIME",
-        help="of a demo: begin with so much of a past, for example 2h",
-    )
+    _add_past(made)
     _add_counters(made)
     made.add_argument(
         "--exit-status",
@@ -164,6 +158,17 @@ def _add_counters(made: argparse.ArgumentParser) -> None:
         default=TIERS,
         metavar="LIST",
         help="which counters probes read: some of hot,medium,slow (default: all)",
+    )
+
+
+def _add_past(made: argparse.ArgumentParser) -> None:
+    """What only a demo has: a past that is invented."""
+    made.add_argument(
+        "--past",
+        dest="past_s",
+        type=duration,
+        metavar="TIME",
+        help="of a demo: begin with so much of a past, for example 2h",
     )
 
 
