@@ -9,7 +9,7 @@ import pytest
 from gpumon.sources.source import Wish
 from gpumon.tui.app import GpumonApp
 from gpumon.tui.screens.gpu import GpuScreen
-from tests.ticks import AT, Past, fleet
+from tests.ticks import AT, Past, fleet, tick
 from tests.tui.conftest import HandFeed, Stage
 
 
@@ -64,6 +64,20 @@ async def test_pause_holds_and_lets_go(stage, key):
         assert "at-1" in s.text
         await s.press(key)
         assert "at-2" in s.text
+
+
+@pytest.mark.parametrize("key", ["p", "space"])
+async def test_pause_freezes_the_picture_and_says_so(stage, key):
+    async with stage(fleet()) as s:
+        await s.press(key)
+        assert "PAUSED " in s.lines[-2]
+        await s.give(tick())
+        assert "4711" in s.text
+        await s.press("enter", "escape", "tab", "1")
+        assert "4711" in s.text
+        await s.press(key)
+        assert "The queue lists no jobs." in s.text
+        assert "PAUSED" not in s.text
 
 
 async def test_a_minute_back_and_on(stage):
