@@ -1,0 +1,64 @@
+"""What an action is, and the views that have any."""
+
+from __future__ import annotations
+
+from typing import Final, Literal, NamedTuple
+
+ViewName = Literal[
+    "jobs",
+    "gpus",
+    "pending",
+    "ended",
+    "users",
+    "accounts",
+    "partitions",
+    "reservations",
+    "fleet",
+    "job",
+    "gpu",
+    "node",
+    "page",
+    "columns",
+    "findings",
+    "finding",
+    "curves",
+]
+
+ROOTS: Final[tuple[ViewName, ...]] = (
+    "jobs",
+    "gpus",
+    "pending",
+    "ended",
+    "users",
+    "accounts",
+    "partitions",
+    "reservations",
+    "fleet",
+)
+"""The views of the whole fleet, in the order of Tab and of their digits."""
+
+FLEET: Final[frozenset[ViewName]] = frozenset(ROOTS)
+MAPS: Final[frozenset[ViewName]] = frozenset({"fleet"})
+TABLES: Final[frozenset[ViewName]] = (FLEET - MAPS) | {"job", "findings"}
+SECTIONED: Final[frozenset[ViewName]] = frozenset({"gpu", "node"})
+MAIN: Final[frozenset[ViewName]] = FLEET | TABLES | SECTIONED
+EVERYWHERE: Final[frozenset[ViewName]] = MAIN | {"page", "columns", "finding", "curves"}
+LISTED: Final[frozenset[ViewName]] = TABLES | {"columns"}
+"""Views whose lines a filter with columns goes through."""
+
+
+class Action(NamedTuple):
+    """One thing the user can do."""
+
+    name: str
+    """Name of the `action_` method of the views."""
+    keys: tuple[str, ...]
+    """Textual's key names; the first is shown."""
+    shown: str
+    """The keys as people write them."""
+    label: str
+    """One or two words for the footer; empty: not in the footer."""
+    doc: str
+    views: frozenset[ViewName]
+    is_told_key: bool = False
+    """Whether the method is told which of the keys was pressed."""
