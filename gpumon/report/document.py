@@ -45,7 +45,8 @@ def document(
 
     Args:
         tick: What to report.
-        keeps: Which jobs to report, with their findings; None: all.
+        keeps: Which jobs to report, with their findings; None: all. Nodes and GPUs are all there,
+            and so are the findings about them.
         footprint: What gpumon costs here; None: not measured.
     """
     jobs = [view for view in tick.jobs if keeps is None or keeps(view)]
@@ -53,7 +54,9 @@ def document(
     findings = [
         finding
         for finding in (*tick.findings, *tick.cleared)
-        if keeps is None or finding.subject.partition("/")[0] in subjects
+        if keeps is None
+        or not finding.subject.startswith("job:")
+        or finding.subject.partition("/")[0] in subjects
     ]
     digest, used, booked = Digest(tick), cgroups(tick.nodes), job_lines(tick)
     return {

@@ -347,6 +347,13 @@ def test_findings_are_about_the_jobs_that_are_kept() -> None:
     assert other["findings"] == []
 
 
+def test_findings_about_gpus_and_nodes_stay_as_gpus_and_nodes_do() -> None:
+    about = ("job:4711", "node:gpu01", f"gpu:{ticks.uuid_of('gpu01', 0)}")
+    tick = full_tick()._replace(findings=tuple(ticks.finding(subject) for subject in about))
+    other = checked(document(tick, lambda view: view.job.job_id == "4690"))
+    assert [f["subject"] for f in other["findings"]] == list(about[1:])
+
+
 def test_what_gpumon_costs_is_told_where_it_was_measured() -> None:
     cost = Footprint(0.012345678, 60_000_000, ("ssh", "python3"))
     told = checked(document(ticks.tick(), None, cost))["tool"]["footprint"]
