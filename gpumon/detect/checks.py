@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import gc
 import inspect
 import json
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from gpumon.detect.answer import answer_of
@@ -21,7 +23,7 @@ from gpumon.detect.validation import (
 from gpumon.model.finding import Confidence
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from gpumon.detect.contract import Declaration, Detector
     from gpumon.detect.view import View
@@ -46,17 +48,28 @@ def check_detector(detector_class: type) -> list[Check]:
         return checks
     declared = declaration_of(detector_class)
     detector = cast("Detector", detector_class())
-    for name, view in blind_scenes(declared):
+    for name, view in _one_by_one(blind_scenes(declared)):
         checks.append(
             _check(f"claims nothing for sure: {name}", partial(_is_modest, detector, view))
         )
-    for name, view in (*blind_scenes(declared), *seeing_scenes(declared)):
+    for name, view in _one_by_one(chain(blind_scenes(declared), seeing_scenes(declared))):
         checks += [
             _check(f"answers validly: {name}", partial(_is_valid, detector, view, declared)),
             _check(f"answers alike twice: {name}", partial(_is_repeatable, detector, view)),
             _check(f"changes nothing: {name}", partial(_leaves_alone, detector, view)),
         ]
     return checks
+
+
+def _one_by_one(scenes: Iterator[tuple[str, View]]) -> Iterator[tuple[str, View]]:
+    """The scenes, each freed before the next: a past holds descriptors, of which there are few.
+
+    A view and its jobs refer to one another, so that only the collector frees them.
+    """
+    for name, view in scenes:
+        yield name, view
+        del view
+        gc.collect()
 
 
 def _check(name: str, test: Callable[[], None]) -> Check:

@@ -18,7 +18,9 @@ LONG_S = 60.0
 def ends(descriptor):
     """Whether the process of a pidfd ends."""
     with os.fdopen(descriptor):
-        return bool(select.select([descriptor], [], [], LONG_S)[0])
+        ended = select.poll()
+        ended.register(descriptor, select.POLLIN)
+        return bool(ended.poll(1000 * LONG_S))
 
 
 def test_a_detector_that_overruns_is_killed_and_the_rest_still_answer(
