@@ -183,6 +183,10 @@ _LISTED: Final = (
         "The work would fit into a smaller GPU or a slice of one.", _W, Loss.PART,
     ),
     FindingClass(
+        "program_error", "program error", _REQ,
+        "The driver tells of an error that programs cause, not hardware.", _I, Loss.NONE,
+    ),
+    FindingClass(
         "overasked", "asked for too much", _REQ,
         "Time, CPUs or memory were asked for and are not used.", _I, Loss.NONE,
     ),
