@@ -108,6 +108,6 @@ def _shortfall(node: NodeFacts, view: View) -> int:
     given = node.slurm.gpu_count if node.slurm else None
     if given is None or node.is_stale or not node.has_telemetry:
         return 0
-    if any(view.gpus[uuid].value("mig_mode") for uuid in node.gpu_uuids if uuid in view.gpus):
-        return 0
-    return max(0, given - len(node.gpu_uuids))
+    short = given - len(node.gpu_uuids)
+    gpus = (view.gpus[uuid] for uuid in node.gpu_uuids if uuid in view.gpus)
+    return 0 if short <= 0 or any(gpu.value("mig_mode") for gpu in gpus) else short

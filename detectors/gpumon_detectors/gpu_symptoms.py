@@ -18,8 +18,6 @@ from gpumon_detectors.symptom import Symptom, since_when
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from numpy.typing import NDArray
-
     from gpumon.detect.facts import EventFacts, GpuFacts
     from gpumon.detect.view import View
 
@@ -70,16 +68,16 @@ _CODES: Final = {
 
 def suspects(view: View) -> Iterator[GpuFacts]:
     """GPUs of which anything at all is told now; spares the sound ones every further look."""
-    uuids = tuple(view.gpus)
-    codes: NDArray[np.bool_] = np.any(np.nan_to_num(view.latest(uuids, tuple(_CODES))), axis=0)
-    has_new = np.zeros(len(uuids), np.bool_)
+    uuids = view.uuids
+    is_odd = view.is_lost.copy()
+    for key in _CODES:
+        is_odd |= np.nan_to_num(view.fleet(key)[:-1]) != 0
     if uuids and view.history.newest_at == view.now:
-        has_new = np.nan_to_num(view.history.newest(uuids, (_ECC,))[0]) > 0
-    told = {event.uuid for node in view.nodes.values() for event in node.events}
-    for place, gpu in enumerate(view.gpus.values()):
-        is_told = codes[place] or has_new[place] or gpu.is_lost or gpu.uuid in told
-        if is_told and not gpu.is_stale:
-            yield gpu
+        is_odd |= np.nan_to_num(view.history.newest(uuids, (_ECC,))[0]) > 0
+    told = {e.uuid for node in view.nodes.values() if node.block("event").keys for e in node.events}
+    is_odd[view.layout.places(told)] = True
+    for place in np.flatnonzero(is_odd & ~view.is_stale):
+        yield view.gpus[uuids[place]]
 
 
 def symptoms(view: View, gpu: GpuFacts) -> list[Symptom]:

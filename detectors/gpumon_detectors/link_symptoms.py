@@ -69,24 +69,27 @@ _BOTH_ENDS: Final = "Look at both ends of the link: nvidia-smi nvlink -s and -e,
 
 def suspects(view: View) -> Iterator[tuple[NodeFacts, GpuFacts]]:
     """GPUs of which a link, a counter or the fabric is odd; spares the sound ones further looks."""
-    uuids = tuple(view.gpus)
-    has_errors: NDArray[np.bool_] = np.zeros(len(uuids), np.bool_)
+    uuids = view.uuids
+    is_odd: NDArray[np.bool_] = view.fleet("fabric_health")[:-1] > 1
     if uuids and view.history.newest_at == view.now:
-        has_errors = np.any(view.history.newest(uuids, _OLDER) > 0, axis=0)
-    counted_for = {uuids[place] for place in np.flatnonzero(has_errors)}
+        is_odd |= np.any(view.history.newest(uuids, _OLDER) > 0, axis=0)
     for node in view.nodes.values():
-        if node.is_stale:
-            continue
-        values = node.block("link").values
-        states, speeds = values.get("link_state", ()), values.get("link_speed_bytes_per_s", ())
-        is_odd = _INACTIVE in states or len({*speeds} - {None}) > 1
-        is_odd |= any(any(values.get(key, ())) for key in _NEWER)
-        for uuid in node.gpu_uuids:
-            gpu = view.gpus.get(uuid)
-            if gpu is None or gpu.is_stale or gpu.is_lost or gpu.value("mig_mode"):
-                continue
-            if is_odd or uuid in counted_for or (gpu.value("fabric_health") or 0) > 1:
-                yield node, gpu
+        if not node.is_stale and node.block("link").keys and _has_odd_links(node):
+            is_odd[view.layout.places(node.gpu_uuids)] = True
+    is_odd &= ~(view.is_stale | view.is_lost | (np.nan_to_num(view.fleet("mig_mode")[:-1]) != 0))
+    for place in np.flatnonzero(is_odd):
+        gpu = view.gpus[uuids[place]]
+        node = view.nodes[gpu.node]
+        if not node.is_stale:
+            yield node, gpu
+
+
+def _has_odd_links(node: NodeFacts) -> bool:
+    """Whether a link of the node is inactive, unlike the others, or ever had an error."""
+    values = node.block("link").values
+    states, speeds = values.get("link_state", ()), values.get("link_speed_bytes_per_s", ())
+    is_odd = _INACTIVE in states or len({*speeds} - {None}) > 1
+    return is_odd or any(any(values.get(key, ())) for key in _NEWER)
 
 
 def symptoms(view: View, node: NodeFacts, gpu: GpuFacts) -> list[Symptom]:

@@ -83,27 +83,32 @@ class PcieDegraded(Detector):
 
     def evaluate(self, view: View) -> Iterator[Finding]:
         """One finding per GPU whose link is degraded."""
-        uuids = tuple(view.gpus)
-        if not uuids:
+        uuids = view.uuids
+        is_told = np.logical_and.reduce([np.isfinite(view.fleet(key)[:-1]) for key in self.needs])
+        if not is_told.any():
             return
-        newest = view.latest(uuids, _LINK)
-        usual = _usual(view, uuids, newest)
-        for place in np.flatnonzero(self._may_apply(view, uuids, usual)):
-            gen, width = float(usual[0, place]), float(usual[1, place])
+        gens, widths = (_usual(view, key) for key in _LINK[2:])
+        for place in np.flatnonzero(is_told & self._may_apply(view, gens, widths)):
+            gen, width = float(gens[place]), float(widths[place])
             case = self._case(view, view.gpus[uuids[place]], gen, width)
             if case is not None:
                 yield self._finding(view, case)
 
     def _may_apply(
-        self, view: View, uuids: tuple[str, ...], usual: NDArray[np.float64]
+        self, view: View, gens: NDArray[np.float64], widths: NDArray[np.float64]
     ) -> NDArray[np.bool_]:
         """GPUs whose last minutes alone allow a claim; spares most the whole window."""
-        table = view.table(uuids, (*_LINK[:2], "gpu_util_ratio", _REPLAYS), REST_S)
-        gen, width, util, replays = table.columns.values()
+        gen, width, util, replays = (
+            # One field of all GPUs is mostly a view of history, several are a copy of it.
+            view.table(view.uuids, (key,), REST_S)
+            for key in (*_LINK[:2], "gpu_util_ratio", _REPLAYS)
+        )
         with np.errstate(invalid="ignore"):
-            is_low = ((gen < usual[0]) | (width < usual[1])) & (util >= self.loaded_ratio)
-        may: NDArray[np.bool_] = is_low.any(axis=0) | grew(table.times, replays).any(axis=0)
-        return may
+            is_low = gen.columns[_LINK[0]] < gens.astype(np.float32)
+            is_low |= width.columns[_LINK[1]] < widths.astype(np.float32)
+            is_low &= util.columns["gpu_util_ratio"] >= self.loaded_ratio
+        is_grown = grew(replays.times, replays.columns[_REPLAYS])
+        return np.asarray(is_low.any(axis=0) | is_grown.any(axis=0), np.bool_)
 
     def _case(self, view: View, gpu: GpuFacts, gen: float, width: float) -> _Case | None:
         table = view.table((gpu.uuid,), (*self.needs, _REPLAYS, *_RATES), _SPAN_S)
@@ -174,24 +179,20 @@ def _is_settled(times: NDArray[np.float64], is_loaded: NDArray[np.bool_]) -> NDA
     return np.asarray(is_loaded & is_old, np.bool_)
 
 
-def _usual(view: View, uuids: tuple[str, ...], newest: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Generation and lanes that each GPU could have: its own maximum, or most of its kind's."""
-    groups: dict[tuple[str, str | None], list[int]] = {}
-    for place, uuid in enumerate(uuids):
-        gpu = view.gpus[uuid]
-        groups.setdefault((gpu.node, gpu.name), []).append(place)
-    usual = newest[2:4].copy()
-    for places in groups.values():
-        if len(places) > 2:
-            most = _medians(newest[2:4][:, places])
-            usual[:, places] = np.fmax(usual[:, places], most[:, None])
+def _usual(view: View, key: str) -> NDArray[np.float64]:
+    """What each GPU's link could have: its own maximum, or most of its kind's on the node."""
+    groups, own = view.layout.kinds, view.fleet(key)[:-1]
+    least, most = groups.least(own), groups.most(own)
+    usual = own.copy()
+    # Where all are alike, which is nearly everywhere, the median is what each of them has.
+    with np.errstate(invalid="ignore"):
+        is_mixed = least < most
+    for number in np.flatnonzero(is_mixed | (groups.some(np.isnan(own)) & ~np.isnan(most))):
+        places = groups.places(number)
+        known = own[places][np.isfinite(own[places])]
+        if len(places) > 2 and len(known):
+            usual[places] = np.fmax(own[places], np.median(known))
     return usual
-
-
-def _medians(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Median of what is known in each row, NaN where nothing is."""
-    known = [row[np.isfinite(row)] for row in rows]
-    return np.array([np.median(row) if len(row) else np.nan for row in known])
 
 
 def _unbroken(is_counted: NDArray[np.bool_], is_bad: NDArray[np.bool_]) -> int | None:

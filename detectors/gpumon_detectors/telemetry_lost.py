@@ -81,7 +81,10 @@ class TelemetryLost(Detector):
         silent = [node for node in heard if node.is_stale]
         is_own = len(heard) > 1 and len(silent) > self.most_silent_ratio * len(heard)
         is_alone = len(heard) == 1
+        partly = _partly_dark(view)
         for node in heard:
+            if not (node.is_stale or node.name in partly):
+                continue
             if not view.jobs_on(node.name) or _is_planned(node):
                 continue
             if node.is_stale:
@@ -108,6 +111,16 @@ class TelemetryLost(Detector):
             at_most=Confidence.HYPOTHESIS if is_alone else Confidence.ESTABLISHED,
             gpus=[gpu.uuid for gpu in silence.gpus],
         )
+
+
+def _partly_dark(view: View) -> frozenset[str]:
+    """Nodes of which some GPUs tell nothing now while others do; spares the rest the window."""
+    tells = np.zeros(len(view.uuids), np.bool_)
+    for key in _VITAL:
+        tells |= np.isfinite(view.fleet(key)[:-1])
+    names, groups = view.layout.nodes
+    is_partly = groups.some(tells) & groups.some(~tells)
+    return frozenset(names[place] for place in np.flatnonzero(is_partly))
 
 
 def _is_planned(node: NodeFacts) -> bool:

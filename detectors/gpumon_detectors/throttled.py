@@ -17,6 +17,8 @@ from gpumon_detectors.phrases import clock_time, span
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from numpy.typing import NDArray
+
     from gpumon.detect.facts import GpuFacts
     from gpumon.detect.job_look import JobLook
     from gpumon.detect.view import View
@@ -78,10 +80,11 @@ class Throttled(Detector):
 
     def evaluate(self, view: View) -> Iterator[Finding]:
         """One finding per GPU whose clock is held down."""
-        held = _recently_held(view)
         told: set[str] = set()
-        for job in view.running:
-            if not job.uuids or not (held.intersection(job.uuids) or self._is_uneven(job)):
+        has_held = view.job_layout.groups.some(_recently_held(view))
+        for number in np.flatnonzero(has_held | self._may_differ(view)):
+            job = view.running[number]
+            if not (has_held[number] or self._is_uneven(job)):
                 continue
             rows = clock_rows(job, _SPAN_S)
             if not len(rows.times):
@@ -94,6 +97,12 @@ class Throttled(Detector):
                 if is_dense(rows.times[first:], is_bad[first:, place]):
                     told.add(gpu.uuid)
                     yield self._finding(view, _Case(gpu, rows, place, first), is_bad)
+
+    def _may_differ(self, view: View) -> NDArray[np.bool_]:
+        """Jobs of which the newest clocks differ at all by what a GPU may lie below the median."""
+        groups, clocks = view.job_layout.groups, view.fleet("sm_clock_mhz")
+        may: NDArray[np.bool_] = groups.least(clocks) < self.clock_ratio * groups.most(clocks)
+        return may
 
     def _is_uneven(self, job: JobLook) -> bool:
         """Whether the newest clocks alone show a GPU below its peers; spares the window of most."""
@@ -171,15 +180,17 @@ class Throttled(Detector):
             yield Evidence("power_w", case.gpu.subject, text, float(power))
 
 
-def _recently_held(view: View) -> frozenset[str]:
-    """GPUs of which some reason that holds the clock down was told within the last minutes."""
-    uuids = tuple(view.gpus)
-    if not uuids:
-        return frozenset()
-    table = view.table(uuids, ("clock_event_reasons",), REST_S)
-    masks = np.nan_to_num(table.columns["clock_event_reasons"]).astype(np.int64)
-    seen = np.bitwise_or.reduce(masks, axis=0) if len(masks) else np.zeros(len(uuids), np.int64)
-    return frozenset(uuids[place] for place in np.flatnonzero(seen & HELD_BITS))
+def _recently_held(view: View) -> NDArray[np.bool_]:
+    """Per GPU whether a reason that holds the clock down was told within the last minutes."""
+    is_held = np.zeros(len(view.uuids), np.bool_)
+    if not view.uuids:
+        return is_held
+    masks = view.table(view.uuids, ("clock_event_reasons",), REST_S).columns["clock_event_reasons"]
+    # Below the lowest of these bits there is nothing to look for, and most GPUs stay below it.
+    places = np.flatnonzero((masks >= (HELD_BITS & -HELD_BITS)).any(axis=0))
+    bits = np.nan_to_num(masks[:, places]).astype(np.int64) & HELD_BITS
+    is_held[places] = bits.any(axis=0)
+    return is_held
 
 
 def _advice(view: View, gpu: GpuFacts, words: str) -> Iterator[str]:

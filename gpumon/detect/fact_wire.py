@@ -5,17 +5,15 @@ from __future__ import annotations
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
-from gpumon.detect.facts import GpuFacts, NodeFacts
-from gpumon.detect.rows import FACT_KEYS, NO_ROWS, Rows, print_of, rows_from, rows_of
-from gpumon.model.cluster import SlurmNode
-from gpumon.model.frame import EMPTY_BLOCK, SourceError
+from gpumon.detect.rows import FACT_KEYS, Rows, print_of, rows_of
+from gpumon.model.frame import EMPTY_BLOCK
 from gpumon.model.missing import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from gpumon.detect.rows import Print
-    from gpumon.model.cluster import Gpu, Node
+    from gpumon.model.cluster import Gpu, Node, SlurmNode
     from gpumon.model.frame import Block
     from gpumon.model.tick import Tick
 
@@ -79,75 +77,6 @@ class FactSender:
         return changed, gone
 
 
-class FactBook:
-    """The facts as the worker knows them."""
-
-    def __init__(self) -> None:
-        self.nodes: dict[str, NodeFacts] = {}
-        self.gpus: dict[str, GpuFacts] = {}
-
-    def take(self, message: dict[str, Any]) -> None:
-        """Take in what `FactSender.changes` told."""
-        for name, head, blocks, gone, event_at in message["nodes"]:
-            self._node(name, head, blocks, gone, event_at)
-        for name in message["nodes_gone"]:
-            self._forget_gpus(self.nodes.pop(name))
-
-    def _node(
-        self,
-        name: str,
-        head: Sequence[Any],
-        blocks: Mapping[str, Any],
-        gone: Sequence[str],
-        event_at: Mapping[str, float],
-    ) -> None:
-        has_telemetry, silent_since, errors, slurm, uuids, stale, lost = head
-        known = self.nodes.get(name)
-        kept = {k: v for k, v in known.blocks.items() if k not in gone} if known else {}
-        kept.update({kind: rows_from(rows) for kind, rows in blocks.items()})
-        times = dict(known.event_at) if known else {}
-        # The age is told in every report, so the first moment told is the least blurred.
-        times = {**event_at, **times}
-        keys = kept.get("event", NO_ROWS).keys
-        node = NodeFacts(
-            name,
-            has_telemetry,
-            silent_since,
-            tuple(SourceError(*error) for error in errors),
-            None if slurm is None else _slurm_node(slurm),
-            tuple(uuids),
-            kept,
-            {key: times[key] for key in keys if key in times},
-        )
-        if known:
-            self._forget_gpus(known)
-        self.nodes[name] = node
-        self._gpus_of(node, frozenset(stale), frozenset(lost))
-
-    def _gpus_of(self, node: NodeFacts, stale: frozenset[str], lost: frozenset[str]) -> None:
-        rows = node.block("gpu")
-        places = {uuid: row for row, uuid in enumerate(rows.keys)}
-        for uuid in node.gpu_uuids:
-            row = places[uuid]
-            index = rows.value("index", row)
-            self.gpus[uuid] = GpuFacts(
-                uuid,
-                node.name,
-                None if index is None else int(index),
-                rows.label("name", row),
-                rows,
-                row,
-                uuid in stale,
-                uuid in lost,
-            )
-
-    def _forget_gpus(self, node: NodeFacts) -> None:
-        for uuid in node.gpu_uuids:
-            facts = self.gpus.get(uuid)
-            if facts is not None and facts.node == node.name:
-                del self.gpus[uuid]
-
-
 def _in_order(node: Node | None, gpus: list[Gpu]) -> list[Gpu]:
     """GPUs in NVML's order where the node tells it."""
     if node is None or len(node.gpu_uuids) != len(gpus):
@@ -200,8 +129,3 @@ def _event_times(node: Node | None, blocks: dict[str, Rows]) -> dict[str, float]
         if age_s is not None and isfinite(age_s):
             times[key] = node.taken_at - age_s
     return times
-
-
-def _slurm_node(value: Sequence[Any]) -> SlurmNode:
-    # JSON knows no tuples, and records hold nothing else.
-    return SlurmNode._make(tuple(item) if isinstance(item, list) else item for item in value)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from gpumon.detect.fact_wire import FactBook
+from gpumon.detect.fact_book import FactBook
+from gpumon.detect.layout import JobLayout
 from gpumon.detect.view import View
 from gpumon.fleet.history_chunk import Chunk, ChunkShape
 from gpumon.fleet.history_reader import HistoryReader
@@ -25,6 +26,8 @@ class Replica:
         self._intervals: dict[str, tuple[Interval, ...]] = {}
         self._records: dict[str, Job] = {}
         self._facts = FactBook()
+        self._layout: JobLayout | None = None
+        self._running: tuple[JobView, ...] = ()
         self._chunks: dict[int, Chunk] = {}
 
     def take(self, message: dict[str, Any], descriptors: Sequence[int]) -> None:
@@ -46,22 +49,26 @@ class Replica:
             self._records[job.job_id] = job
         for job_id in message["records_gone"]:
             del self._records[job_id]
+        before = self._facts.layout
         self._facts.take(message["facts"])
+        if message["jobs"] or message["jobs_gone"] or self._facts.layout is not before:
+            self._layout = None
 
     def view(self, message: dict[str, Any]) -> View:
         """The view of the picture that the message asks to judge."""
         chunks = [(self._chunks[number], rows) for number, rows in message["rows"]]
         history = HistoryReader(chunks, self._intervals)
-        jobs = tuple(self._jobs.values())
-        facts, records = self._facts, tuple(self._records.values())
+        if self._layout is None:
+            self._running = tuple(self._jobs.values())
+            self._layout = JobLayout(self._facts.layout, self._running)
         return View(
             message["at"],
             message["observed_since"],
             history,
-            jobs,
-            facts.gpus,
-            facts.nodes,
-            records,
+            self._running,
+            self._facts,
+            tuple(self._records.values()),
+            self._layout,
         )
 
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import copy
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gpumon.detect.contract import honest_confidence
-from gpumon.detect.coverage import lacking_of
-from gpumon.detect.fact_wire import FactBook, FactSender
-from gpumon.detect.facts import is_in_part, is_judged
+from gpumon.detect.fact_book import FactBook
+from gpumon.detect.fact_wire import FactSender
+from gpumon.detect.facts import is_judged
 from gpumon.detect.job_look import JobLook
+from gpumon.detect.layout import JobLayout
 from gpumon.detect.rows import FACT_KEYS
 from gpumon.detect.series import GAP_PERIODS, Series, Table, table_of
 from gpumon.fleet.history_reader import HistoryReader
@@ -57,18 +57,20 @@ class View:
         observed_since: float,
         history: HistoryReader,
         jobs: Sequence[JobView],
-        gpus: Mapping[str, GpuFacts],
-        nodes: Mapping[str, NodeFacts] | None = None,
+        facts: FactBook,
         records: Sequence[Job] = (),
+        layout: JobLayout | None = None,
     ) -> None:
         self.now = now
         """Unix time of the picture: the only time there is."""
         self.observed_since = observed_since
         """Unix time of the first sample that gpumon took."""
         self.history = history
-        self.gpus = gpus
+        self.gpus: Mapping[str, GpuFacts] = facts.gpus
         """Every GPU by UUID, also those that no job holds."""
-        self.nodes: Mapping[str, NodeFacts] = nodes or {}
+        self.uuids: tuple[str, ...] = facts.layout.uuids
+        """UUIDs of `gpus`, in the same order: positions are positions among these."""
+        self.nodes: Mapping[str, NodeFacts] = facts.nodes
         """Every node by name, also those without GPUs or telemetry."""
         self.running: tuple[JobLook, ...] = tuple(JobLook(self, record) for record in jobs)
         """All running jobs that hold GPUs: neighbours and peers are among these."""
@@ -76,8 +78,16 @@ class View:
         """The jobs to judge on this look: all, or in a large fleet those whose turn it is."""
         self.records: tuple[Job, ...] = tuple(records)
         """Jobs that the queue lists and that hold no GPU now: pending, ended, without GPUs."""
+        self.layout = facts.layout
+        """GPUs by position, and in groups: to tell the sound ones of a large fleet at once."""
+        self.job_layout = layout or JobLayout(facts.layout, jobs)
+        """`running` by position, with the positions of their GPUs."""
+        self.numbers: Sequence[int] = range(len(self.running))
+        """Positions of `jobs` within `running`."""
+        self.blindness: dict[tuple[str, str], NDArray[np.bool_]] = {}
+        """What `coverage` found out on this look, by kind of subject and field."""
+        self._facts = facts.columns
         self._columns: dict[str, NDArray[np.float64]] = {}
-        self._lacking: dict[str, frozenset[str]] = {}
 
     @classmethod
     def of(cls, tick: Tick) -> View:
@@ -88,14 +98,15 @@ class View:
         book.take(FactSender().changes(tick))
         jobs = [view for view in tick.jobs if is_judged(view)]
         records = [view.job for view in tick.jobs if not is_judged(view)]
-        return cls(tick.at, tick.observed_since, tick.history, jobs, book.gpus, book.nodes, records)
+        return cls(tick.at, tick.observed_since, tick.history, jobs, book, records)
 
     def part(self, number: int, count: int) -> View:
         """The same view with one of `count` parts of the jobs to judge."""
         if count == 1:
             return self
         part = copy.copy(self)
-        part.jobs = tuple(j for j in self.running if is_in_part(j.job.job_id, number, count))
+        part.numbers = self.job_layout.part(number, count)
+        part.jobs = tuple(self.running[place] for place in part.numbers)
         return part
 
     @property
@@ -110,11 +121,11 @@ class View:
 
     def jobs_on(self, node: str) -> tuple[JobLook, ...]:
         """Running jobs with GPUs on a node."""
-        return self._on_node.get(node, ())
+        return tuple(self.running[number] for number in self.job_layout.on_node.get(node, ()))
 
     def jobs_of(self, uuid: str) -> tuple[JobLook, ...]:
         """Running jobs that hold a GPU: none, one, or several where it is shared."""
-        return self._on_gpu.get(uuid, ())
+        return tuple(self.running[number] for number in self.job_layout.on_gpu.get(uuid, ()))
 
     def links(self, uuid: str) -> tuple[LinkFacts, ...]:
         """NVLinks of a GPU by number; none where its node reports none."""
@@ -170,7 +181,7 @@ class View:
 
     def places(self, uuids: Sequence[str]) -> NDArray[np.intp]:
         """Positions of GPUs within `gpus`, for `newest`; -1 for one that is not among them."""
-        known = self._place
+        known = self.layout.place
         return np.fromiter((known.get(uuid, -1) for uuid in uuids), np.intp, len(uuids))
 
     def newest(self, key: str, places: NDArray[np.intp]) -> NDArray[np.float64]:
@@ -178,17 +189,24 @@ class View:
 
         Every field is read once a look for the whole fleet, so that ten thousand jobs may ask.
         """
+        return self.fleet(key)[places]
+
+    def fleet(self, key: str) -> NDArray[np.float64]:
+        """Newest values of one field of all GPUs by position, with one NaN at the end."""
         column = self._columns.get(key)
         if column is None:
             column = self._columns[key] = self._column(key)
-        return column[places]
+        return column
 
-    def lacking(self, key: str) -> frozenset[str]:
-        """Owners without a value of a field now: GPUs by UUID, nodes by name, jobs as `NODE/ID`."""
-        known = self._lacking.get(key)
-        if known is None:
-            known = self._lacking[key] = lacking_of(self, key)
-        return known
+    @property
+    def is_stale(self) -> NDArray[np.bool_]:
+        """Per GPU by position whether its values are not the present."""
+        return self._facts.is_stale
+
+    @property
+    def is_lost(self) -> NDArray[np.bool_]:
+        """Per GPU by position whether it fell off the bus."""
+        return self._facts.is_lost
 
     def confidence(self, observed: Window, windows: Windows) -> Confidence:
         """The surest claim that the window as observed allows a detector."""
@@ -235,34 +253,13 @@ class View:
             gpus=tuple(gpus),
         )
 
-    @cached_property
-    def _place(self) -> dict[str, int]:
-        return {uuid: place for place, uuid in enumerate(self.gpus)}
-
-    @cached_property
-    def _on_node(self) -> dict[str, tuple[JobLook, ...]]:
-        found: dict[str, list[JobLook]] = {}
-        for job in self.running:
-            for name in job.job.nodes:
-                found.setdefault(name, []).append(job)
-        return {name: tuple(jobs) for name, jobs in found.items()}
-
-    @cached_property
-    def _on_gpu(self) -> dict[str, tuple[JobLook, ...]]:
-        found: dict[str, list[JobLook]] = {}
-        for job in self.running:
-            for uuid in job.uuids:
-                found.setdefault(uuid, []).append(job)
-        return {uuid: tuple(jobs) for uuid, jobs in found.items()}
-
     def _column(self, key: str) -> NDArray[np.float64]:
         """Newest value of every GPU, with one NaN at the end for GPUs that are not known."""
-        column = np.full(len(self.gpus) + 1, np.nan)
         if key in FACT_KEYS["gpu"]:
-            told = (None if gpu.is_stale else gpu.value(key) for gpu in self.gpus.values())
-            column[:-1] = [np.nan if value is None else value for value in told]
-        elif self.history.newest_at == self.now:
-            column[:-1] = self.history.newest(tuple(self.gpus), (key,))[0]
+            return self._facts.column(key)
+        column = np.full(len(self.uuids) + 1, np.nan)
+        if self.history.newest_at == self.now:
+            column[:-1] = self.history.newest(self.uuids, (key,))[0]
         return column
 
     def _slab(self, entities: Sequence[str], keys: Sequence[str], start: float) -> Slab:

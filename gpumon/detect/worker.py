@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
 import os
 import signal
 import socket
@@ -36,6 +37,9 @@ _PR_SET_PDEATHSIG: Final = 1
 _NICENESS: Final = 5
 """Detection can wait; the screen and the sampler cannot."""
 
+_MUCH_NEWS: Final = 1000
+"""Nodes and jobs told anew at once from which the picture is worth keeping off the collector."""
+
 
 class Worker:
     """Answers the monitor until it hangs up."""
@@ -61,6 +65,8 @@ class Worker:
         while (request := receive(self._sock)) is not None:
             message, descriptors = request
             self._replica.take(message, descriptors)
+            if len(message["jobs"]) + len(message["facts"]["nodes"]) >= _MUCH_NEWS:
+                _keep_for_good()
             self._load(message["muted"])
             self._look(message)
 
@@ -121,6 +127,16 @@ class Worker:
 
     def _tell(self, **message: object) -> None:
         send(self._sock, encode(message))
+
+
+def _keep_for_good() -> None:
+    """Spare the garbage collector the picture, which is large and holds no cycles.
+
+    What a look leaves behind is full of them, and is then found without walking all the rest.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.collect()
 
 
 def _die_with(parent: int) -> None:

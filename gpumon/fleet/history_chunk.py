@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 _F_SEAL_FUTURE_WRITE: Final = 0x10
 """linux/fcntl.h, since Linux 5.1: nobody but the maker may map the memory for writing."""
 
+_MANY: Final = 256
+"""Entities of which it is worth remembering where they are."""
+
 _STAMPS: Final = 4
 """Per row its end, period, begin and number of samples, all float64."""
 
@@ -76,6 +79,7 @@ class Chunk:
         """Rows written; a reader keeps its own number."""
         self.entities: list[str] = []
         self.columns: dict[str, int] = {}
+        self._asked: tuple[Sequence[str], int, slice | list[int]] = ((), 0, [])
         self.fields = {key: position for position, key in enumerate(shape.keys)}
         rows, keys, width = shape.capacity, len(shape.keys), shape.width
         stamps = np.frombuffer(memory, np.float64, _STAMPS * rows).reshape(_STAMPS, rows)
@@ -155,6 +159,20 @@ class Chunk:
             self.columns[name] = len(self.entities)
             self.entities.append(name)
 
+    def places(self, entities: Sequence[str]) -> slice | list[int]:
+        """Column of each entity, -1 where it has none; neighbours, as a job's GPUs, as a slice.
+
+        Whoever asks about a whole fleet asks again with the same tuple, field by field.
+        """
+        asked, count, found = self._asked
+        if asked is entities and count == len(self.entities):
+            return found
+        count = len(self.entities)
+        found = neighbours([self.columns.get(name, -1) for name in entities])
+        if isinstance(entities, tuple) and len(entities) >= _MANY:
+            self._asked = (entities, count, found)
+        return found
+
     def close_row(self, stamp: Stamp) -> None:
         """Count the next row as written."""
         row = self.rows
@@ -178,6 +196,14 @@ def row_bytes(keys: Sequence[str], width: int, *, is_coarse: bool) -> int:
     if is_coarse:
         cell_bytes += 8 * spread_count(keys) + 2 * len(keys)
     return 8 * _STAMPS + cell_bytes * width
+
+
+def neighbours(positions: list[int]) -> slice | list[int]:
+    """Neighbours as a slice: a job's GPUs mostly are some."""
+    first = positions[0] if positions else -1
+    if first >= 0 and positions == list(range(first, first + len(positions))):
+        return slice(first, first + len(positions))
+    return positions
 
 
 def _new_memory() -> int:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
+from gpumon.fleet.history_chunk import neighbours
 from gpumon.model.tick import Span
 
 if TYPE_CHECKING:
@@ -232,14 +233,20 @@ def _gather(
     """Some rows of a plane, NaN for entities and fields that the chunk has not."""
     fields = [chunk.fields.get(key, -1) for key in keys]
     fields = [field if field < plane.shape[1] else -1 for field in fields]
-    columns = [chunk.columns.get(uuid, -1) for uuid in uuids]
+    columns = chunk.places(uuids)
     block = plane[rows]
-    if min(fields, default=-1) >= 0 and min(columns, default=-1) >= 0:
-        return _picked(block, _slice(fields), _slice(columns))
+    is_known = isinstance(columns, slice) or min(columns, default=-1) >= 0
+    if is_known and min(fields, default=-1) >= 0:
+        return _picked(block, neighbours(fields), columns)
     out = np.full((block.shape[0], len(keys), len(uuids)), np.nan, np.float32)
     known_fields = [i for i, field in enumerate(fields) if field >= 0]
+    if not known_fields:
+        return out
+    if isinstance(columns, slice):
+        out[:, known_fields] = block[:, [fields[i] for i in known_fields], columns]
+        return out
     known_columns = [i for i, column in enumerate(columns) if column >= 0]
-    if known_fields and known_columns:
+    if known_columns:
         source = np.ix_([fields[i] for i in known_fields], [columns[i] for i in known_columns])
         out[:, np.array(known_fields)[:, None], np.array(known_columns)] = block[
             :, source[0], source[1]
@@ -287,14 +294,6 @@ def _picked(
     else:
         picked = block[:, :, columns][:, fields]
     return picked.astype(np.float32, copy=False)
-
-
-def _slice(positions: list[int]) -> slice | list[int]:
-    """Neighbours as a slice: a job's GPUs mostly are some."""
-    first = positions[0]
-    if positions == list(range(first, first + len(positions))):
-        return slice(first, first + len(positions))
-    return positions
 
 
 def _joined(parts: Sequence[NDArray[_T]], empty: NDArray[_T]) -> NDArray[_T]:

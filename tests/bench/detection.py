@@ -11,38 +11,32 @@ import sys
 import time
 
 from gpumon.detect.engine import DetectionEngine
-from gpumon.detect.scene import Scene, Values, working
+from tests.bench.fleet import BenchFleet
 
-PAST_S = 100.0
-"""Ten samples before the first look: what a look costs hardly depends on the past's length."""
+PAST_TICKS = 10
+"""Samples before the first look: what a look costs hardly depends on the past's length."""
 
 LOOKS = 20
-
-
-def fleet(jobs: int, gpus_per_job: int) -> tuple[Scene, dict[str, Values]]:
-    """One job per node; every second leaves half of its GPUs unused."""
-    scene = Scene(period_s=10.0)
-    values: dict[str, Values] = {}
-    for number in range(jobs):
-        uuids = scene.node(f"n{number}", gpus_per_job)
-        scene.job(str(1 + number), uuids, cpu_count=16 * gpus_per_job)
-        values.update(working(uuids if number % 2 else uuids[: gpus_per_job // 2]))
-    return scene, values
+CHANGED_RATIO = 0.001
+"""Share of the jobs that end between two looks, each followed by another one: at ten seconds a
+look, jobs of three hours."""
 
 
 def measured(jobs: int, gpus_per_job: int) -> dict[str, object]:
     """Seconds from handing a picture in to its report."""
-    scene, values = fleet(jobs, gpus_per_job)
-    scene.run(PAST_S, values)
+    fleet = BenchFleet(jobs, gpus_per_job, round(CHANGED_RATIO * jobs))
+    for _ in range(PAST_TICKS):
+        fleet.tick()
     engine = DetectionEngine()
-    taken = []
+    taken, own = [], []
     try:
         for _ in range(LOOKS):
-            tick = scene.run(10.0, values)
-            begin = time.perf_counter()
+            tick = fleet.tick()
+            begin, used = time.perf_counter(), time.process_time()
             engine.submit(tick)
             report = engine.finish(120.0)
             taken.append(time.perf_counter() - begin)
+            own.append(time.process_time() - used)
     finally:
         engine.close()
     return {
@@ -53,6 +47,8 @@ def measured(jobs: int, gpus_per_job: int) -> dict[str, object]:
         "cold_s": round(taken[0], 3),
         "tick_p50_s": round(statistics.median(taken[1:]), 3),
         "tick_p95_s": round(statistics.quantiles(taken[1:], n=20)[-1], 3),
+        "monitor_cpu_p50_s": round(statistics.median(own[1:]), 3),
+        "findings": len(report.findings) if report else 0,
     }
 
 
