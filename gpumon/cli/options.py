@@ -112,6 +112,7 @@ def parser() -> argparse.ArgumentParser:
         "--period", type=period, metavar="SECONDS", help="beat of the terminal (default 1)"
     )
     _add_past(made)
+    add_ascii(made)
     _add_counters(made)
     made.add_argument(
         "--exit-status",
@@ -131,6 +132,11 @@ def add_filter(made: argparse.ArgumentParser) -> None:
         metavar="EXPR",
         help="only jobs that pass, as behind the terminal's /: 'user==ada & sm<20 & gpus>=8'",
     )
+
+
+def add_ascii(made: argparse.ArgumentParser) -> None:
+    """The option for terminals and fonts that draw nothing else."""
+    made.add_argument("--ascii", action="store_true", help="draw ASCII only")
 
 
 def row_filter(text: str) -> RowFilter:

@@ -20,9 +20,10 @@ from gpumon.cli.exits import (
     plain_status,
 )
 from gpumon.cli.filtering import ONLY_GPUS, is_refused, passing
-from gpumon.cli.options import Parser, add_filter, period
+from gpumon.cli.options import Parser, add_ascii, add_filter, period
 from gpumon.cli.quantities import instant, placed, speed
 from gpumon.cli.settled import judge_of, past_of, settled
+from gpumon.cli.show import show, shown
 from gpumon.sources.recording import Recording
 from gpumon.sources.recording_decode import RecordingError
 
@@ -56,6 +57,7 @@ def _parser() -> Parser:
     made.add_argument("--from", dest="begin", type=instant, metavar="TIME", help="begin there")
     made.add_argument("--at", type=instant, metavar="TIME", help="only this instant")
     add_filter(made)
+    add_ascii(made)
     made.add_argument("--no-detectors", action="store_true", help="judge nothing")
     made.add_argument(
         "--exit-status", action="store_true", help="leave with 0/1/2/3 as monitoring checks expect"
@@ -126,7 +128,7 @@ def _instant(options: argparse.Namespace, settings: Settings, recording: Recordi
         from gpumon.report.table import table
 
         width = shutil.get_terminal_size((120, 40)).columns
-        sys.stdout.write(table(tick, width, options.passes))
+        sys.stdout.write(shown(table(tick, width, options.passes), options))
     return check_status(tick) if options.exit_status else plain_status(tick)
 
 
@@ -168,7 +170,6 @@ def _stream(options: argparse.Namespace, settings: Settings, recording: Recordin
 
 def _terminal(options: argparse.Namespace, settings: Settings, recording: Recording) -> int:
     from gpumon.fleet.replay import ReplayFeed
-    from gpumon.tui.terminal import run_terminal
 
     begin = options.begin if options.at is None else options.at
     feed = ReplayFeed(
@@ -176,7 +177,7 @@ def _terminal(options: argparse.Namespace, settings: Settings, recording: Record
     )
     if options.at is not None:
         feed.pause()
-    return run_terminal(feed, f"replay {recording.path.name}", options.passes)
+    return show(feed, f"replay {recording.path.name}", options, settings)
 
 
 def _judge(options: argparse.Namespace, settings: Settings) -> Callable[[], Detection] | None:

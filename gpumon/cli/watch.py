@@ -23,6 +23,7 @@ from gpumon.cli.filtering import ONLY_GPUS, is_refused, passing
 from gpumon.cli.options import DEFAULT_LOOK_S, job_filter, parser
 from gpumon.cli.recorded_past import recorded
 from gpumon.cli.settled import chosen_targets, judge_of, past_of, settled
+from gpumon.cli.show import show, shown
 from gpumon.sources.source import SystemClock, Wish
 from gpumon.sources.target import Look, Target, TargetError, open_source
 
@@ -81,7 +82,7 @@ def _replay(options: argparse.Namespace, targets: list[Target]) -> int:
         return USAGE
     from gpumon.cli.replay import replay
 
-    words = ["--json"] * options.json + ["--once"] * options.once
+    words = ["--json"] * options.json + ["--once"] * options.once + ["--ascii"] * options.ascii
     words += ["--exit-status"] * options.exit_status
     if options.passes is not None:
         words.append(f"--filter={options.passes.text}")
@@ -197,7 +198,7 @@ def _print(options: argparse.Namespace, tick: Tick) -> None:
         from gpumon.report.table import table
 
         width = shutil.get_terminal_size((120, 40)).columns
-        sys.stdout.write(table(tick, width, options.passes))
+        sys.stdout.write(shown(table(tick, width, options.passes), options))
         return
     from gpumon.report.document import document
 
@@ -249,15 +250,13 @@ def _stream(options: argparse.Namespace, settings: Settings, targets: list[Targe
 
 
 def _terminal(options: argparse.Namespace, settings: Settings, targets: list[Target]) -> int:
-    from gpumon.tui.terminal import run_terminal
-
     title = " ".join(target.url for target in targets)
     if options.past_s is None:
         sampler = _sampler(options, settings, targets, options.period, is_single=False)
-        return run_terminal(sampler, title, options.passes)
+        return show(sampler, title, options, settings)
     from gpumon.fleet.catch_up import CatchUpClock, CatchUpFeed, stride_s
 
     clock = CatchUpClock(options.past_s)
     stride = stride_s(options.past_s, options.period)
     sampler = _sampler(options, settings, targets, stride, is_single=False, clock=clock)
-    return run_terminal(CatchUpFeed(sampler, clock, options.period), title, options.passes)
+    return show(CatchUpFeed(sampler, clock, options.period), title, options, settings)

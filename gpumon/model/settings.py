@@ -150,6 +150,19 @@ SETTINGS: Final = (
         65536,
     ),
     Setting(
+        "terminal.theme",
+        Form.TEXT,
+        "dark",
+        "Theme to begin with, until one is chosen in the terminal (`t`).",
+        ("dark", "light", "contrast", "blind", "mono"),
+    ),
+    Setting(
+        "terminal.ascii",
+        Form.FLAG,
+        False,
+        "Draw ASCII only, until it is chosen otherwise in the terminal (`:ascii`).",
+    ),
+    Setting(
         "detectors.disabled",
         Form.TEXTS,
         (),

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import threading
 import time
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
-from textual.app import App
 from textual.message import Message
 
 from gpumon.report.columns import fit
 from gpumon.report.digest import Digest
 from gpumon.sources.source import Wish
+from gpumon.tui.dressed import DressedApp
+from gpumon.tui.habits import NO_HABITS
 from gpumon.tui.screens.jobs import JobsView
 from gpumon.tui.screens.view import View
 from gpumon.tui.status import Mood
-from gpumon.tui.theme import DARK, FALLBACKS, THEMES, Look
 from gpumon.tui.travel import Player, travel_of
 
 if TYPE_CHECKING:
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from gpumon.model.tick import Tick
     from gpumon.report.filter_tables import RowFilter
     from gpumon.tui.actions import ViewName
+    from gpumon.tui.habits import Habits, Shelf
     from gpumon.tui.screens.judging import Muted
     from gpumon.tui.travel import Travel
 
@@ -93,7 +93,7 @@ class TickReady(Message, bubble=False):
         return isinstance(message, TickReady)
 
 
-class GpumonApp(App[int]):
+class GpumonApp(DressedApp):
     """One feed, one picture, a stack of views."""
 
     ENABLE_COMMAND_PALETTE = False
@@ -110,6 +110,8 @@ class GpumonApp(App[int]):
         title: str = "",
         monotonic: Callable[[], float] = time.monotonic,
         passes: RowFilter | None = None,
+        shelf: Shelf | None = None,
+        habits: Habits = NO_HABITS,
     ) -> None:
         """Make it ready to run.
 
@@ -118,10 +120,10 @@ class GpumonApp(App[int]):
             title: What is watched.
             monotonic: The clock that tells silence.
             passes: The row filter to begin with.
+            shelf: Where to keep what the user chooses; None: it is forgotten at the end.
+            habits: What was chosen before.
         """
-        # Without colours, textual's own filter would only turn them into greys.
-        has_colour = "NO_COLOR" not in os.environ
-        super().__init__(ansi_color=None if has_colour else True)
+        super().__init__(shelf, habits)
         self.animation_level = "none"
         self.digest: Digest | None = None
         self.mood = Mood()
@@ -130,30 +132,18 @@ class GpumonApp(App[int]):
         self.crash: Exception | None = None
         self._feed = feed
         self._monotonic = monotonic
-        self._has_colour = has_colour
         self.travel = travel_of(feed)
         self._passes = passes
         self.muted: list[Muted] = []
         """What this terminal has muted."""
         self.said = ""
         """What was said last of a finding."""
-        self.chosen_columns: dict[ViewName, tuple[str, ...]] = {}
-        """Keys of the columns that a kind of view shows, where somebody chose them."""
         self._zoom = Wish()
         """What the view on top wants to see closer."""
         self._newest: Tick | None = None
         self._drawn_at = -FILLING_S
         self._heard_at = monotonic()
         self._period_s = 1.0
-        for theme in THEMES:
-            self.register_theme(theme)
-        self.theme = DARK.name
-        self.look = Look(self.get_css_variables(), has_colour)
-
-    def get_theme_variable_defaults(self) -> dict[str, str]:
-        """Our own variables under a theme that does not know them."""
-        theme = self.current_theme.to_color_system().generate()
-        return {name: theme[other] for name, other in FALLBACKS.items()}
 
     def get_default_screen(self) -> Screen[None]:
         """The jobs."""
@@ -238,9 +228,10 @@ class GpumonApp(App[int]):
             if self.digest is None or self.digest.tick is not shown:
                 self.digest = Digest(shown)
             self._drawn_at = self._heard_at
-        self._show()
+        self.show_again()
 
-    def _show(self) -> None:
+    def show_again(self) -> None:
+        """Draw the picture once more."""
         if isinstance(self.screen, View):
             self.screen.show(self.digest)
 
@@ -312,15 +303,6 @@ class GpumonApp(App[int]):
         if was_live != is_live and self._zoom.zoom_nodes:
             self._feed.wish(self._zoom if is_live else Wish())
         self.show_newest()
-
-    def next_theme(self) -> None:
-        """Dark or light."""
-        names = [theme.name for theme in THEMES]
-        self.theme = names[(names.index(self.theme) + 1) % len(names)]
-        self.look = Look(self.get_css_variables(), self._has_colour)
-        self.screen.refresh(repaint=True, layout=True)
-        for widget in self.screen.walk_children():
-            widget.refresh()
 
     def go(self, view: ViewName) -> None:
         """Show a view of the whole fleet; the jobs lie below everything and stay as they are."""

@@ -39,6 +39,45 @@ HEAT_LIGHT: Final = {
     "owner-5": "#8a4a86",
 }
 
+HEAT_CONTRAST: Final = {
+    "heat-0": "#6f7f96",
+    "heat-1": "#5fa8ee",
+    "heat-2": "#a8d8ff",
+    "heat-3": "#ffffff",
+    "owner-0": "#8ad8ff",
+    "owner-1": "#ffbf4d",
+    "owner-2": "#66e0b0",
+    "owner-3": "#fff27a",
+    "owner-4": "#ff9d70",
+    "owner-5": "#f0a8e6",
+}
+
+HEAT_BLIND: Final = {
+    "heat-0": "#52688a",
+    "heat-1": "#5b91cc",
+    "heat-2": "#8fc1f0",
+    "heat-3": "#dcefff",
+    "owner-0": "#56b4e9",
+    "owner-1": "#e69f00",
+    "owner-2": "#3fb98e",
+    "owner-3": "#f0e442",
+    "owner-4": "#e8763a",
+    "owner-5": "#d493bd",
+}
+
+HEAT_GREY: Final = {
+    "heat-0": "#6e6e6e",
+    "heat-1": "#959595",
+    "heat-2": "#c2c2c2",
+    "heat-3": "#f2f2f2",
+    "owner-0": "#d0d0d0",
+    "owner-1": "#d0d0d0",
+    "owner-2": "#d0d0d0",
+    "owner-3": "#d0d0d0",
+    "owner-4": "#d0d0d0",
+    "owner-5": "#d0d0d0",
+}
+
 HEAT_FALLBACKS: Final = {
     "heat-0": "primary-darken-3",
     "heat-1": "primary-darken-1",
@@ -66,8 +105,20 @@ _OF_TONES: Final = {
 class HeatLook:
     """The styles of a map's inks in one theme, on the ground and on one another."""
 
-    def __init__(self, variables: Mapping[str, str], *, has_colour: bool) -> None:
+    def __init__(
+        self, variables: Mapping[str, str], *, has_colour: bool, has_areas: bool, plain: Style
+    ) -> None:
+        """The inks of a theme.
+
+        Args:
+            variables: Colours by name.
+            has_colour: Whether hues may be used.
+            has_areas: Whether areas of colour tell values; else signs do.
+            plain: The style of everything where there are no colours.
+        """
         self.has_colour = has_colour
+        self.has_areas = has_areas
+        self._plain = plain
         self._made: dict[tuple[Ink, Ink | None], Style] = {}
         self._names = {ink: variables[_OF_TONES.get(ink, ink)] for ink in Ink} if has_colour else {}
         self._ground = variables["background"]
@@ -81,7 +132,7 @@ class HeatLook:
 
     def _make(self, ink: Ink, ground: Ink | None) -> Style:
         if not self.has_colour:
-            return Style(bold=True) if ink in (Ink.BAD, Ink.STRONG) else Style()
+            return self._plain + Style(bold=True if ink in (Ink.BAD, Ink.STRONG) else None)
         behind = self._ground if ground is None else self._names[ground]
         colour = self._names[ink]
         if ink is Ink.TEXT and ground is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.tui.actions import ROOTS
+from gpumon.tui.themes import SHORT_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -15,10 +16,10 @@ if TYPE_CHECKING:
 SCOPES: Final[tuple[ScopeKind, ...]] = ("user", "account", "partition", "reservation")
 """Words for groups of jobs."""
 
-PAGES: Final = ("findings", "errors", "help", "quit")
-"""Words that do what the key of the same action does."""
+PAGES: Final = ("findings", "errors", "help", "ascii", "quit")
+"""Words that do what the action of the same name does."""
 
-KINDS: Final = ("job", "node", "gpu", *SCOPES)
+KINDS: Final = ("job", "node", "gpu", *SCOPES, "theme")
 """Words that are followed by a name."""
 
 ALIASES: Final = {
@@ -40,7 +41,7 @@ class Destination(NamedTuple):
     kind: str
     """One of `ROOTS`, `PAGES` or `KINDS`."""
     name: str = ""
-    """Job id, node, GPU's UUID or group, for one of `KINDS`."""
+    """Job id, node, GPU's UUID, group or theme, for one of `KINDS`."""
 
 
 class UnknownCommandError(Exception):
@@ -49,6 +50,8 @@ class UnknownCommandError(Exception):
 
 def names_of(digest: Digest | None, kind: str) -> tuple[str, ...]:
     """The names that a kind of thing has in this picture, as people write them, sorted."""
+    if kind == "theme":
+        return tuple(SHORT_NAMES)
     if digest is None:
         return ()
     tick = digest.tick
@@ -144,6 +147,8 @@ def _named(digest: Digest | None, kind: str, name: str) -> str:
     Raises:
         UnknownCommandError: Nothing of this kind is called so.
     """
+    if kind == "theme" and name in SHORT_NAMES:
+        return SHORT_NAMES[name]
     if digest is not None and name in names_of(digest, kind):
         if kind == "gpu":
             return _gpu_names(digest)[name]

@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from gpumon.tui.app import GpumonApp
+from gpumon.tui.habits import NO_HABITS
 
 if TYPE_CHECKING:
     from gpumon.report.filter_tables import RowFilter
     from gpumon.tui.app import Feed
+    from gpumon.tui.habits import Habits, Shelf
 
 CLOSE_WAIT_S: Final = 0.25
 """Longest wait for a feed to close: with the terminal's own end, half a second from key to shell.
@@ -23,19 +25,27 @@ What has not closed by then ends with this process: probes end when their input 
 """
 
 
-def run_terminal(feed: Feed, title: str = "", passes: RowFilter | None = None) -> int:
+def run_terminal(
+    feed: Feed,
+    title: str = "",
+    passes: RowFilter | None = None,
+    shelf: Shelf | None = None,
+    habits: Habits = NO_HABITS,
+) -> int:
     """Show the feed until the user quits; the exit code, 0 for a quit, 1 for a crash.
 
     Args:
         feed: Where ticks come from.
         title: What is watched.
         passes: The row filter to begin with.
+        shelf: Where to keep what the user chooses; None: it is forgotten at the end.
+        habits: What was chosen before.
     """
     # Ticks are free of cycles: the collector would only walk ten thousand live jobs, a tenth of
     # a second during which no key is heard.
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
-    app = GpumonApp(feed, title, passes=passes)
+    app = GpumonApp(feed, title, passes=passes, shelf=shelf, habits=habits)
     crash: Exception | None = None
     code: int | None = None
     try:
@@ -46,6 +56,8 @@ def run_terminal(feed: Feed, title: str = "", passes: RowFilter | None = None) -
         crash = error
     finally:
         _close(feed)
+        if shelf is not None:
+            shelf.close()
     failure = feed.failure
     if failure is not None:
         sys.stderr.write(f"gpumon: {failure.message} ({failure.hint})\n")

@@ -1,71 +1,20 @@
-"""Two calm themes, and the look of each tone; only `heat_theme` names colours, too."""
+"""The look of each tone in the theme in force; only `themes` and `heat_theme` name colours."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from rich.style import Style
-from textual.theme import Theme
 
 from gpumon.report.columns import Tone
-from gpumon.tui.heat_theme import HEAT_DARK, HEAT_FALLBACKS, HEAT_LIGHT, HeatLook
+from gpumon.tui.heat_theme import HEAT_FALLBACKS, HeatLook
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from textual.widget import Widget
 
-DARK: Final = Theme(
-    name="gpumon-dark",
-    primary="#7aa2c8",
-    secondary="#8a93a6",
-    accent="#7aa2c8",
-    foreground="#c6ccd6",
-    background="#14171c",
-    surface="#14171c",
-    panel="#1c2027",
-    warning="#d8a657",
-    error="#e06c6c",
-    success="#8fb573",
-    dark=True,
-    variables={
-        "tone-strong": "#e8ecf2",
-        "tone-dim": "#8790a0",
-        "tone-past": "#4f6b86",
-        "cursor": "#2b3442",
-        "bar": "#1c2027",
-        "input-cursor-background": "#c6ccd6",
-        **HEAT_DARK,
-    },
-)
-
-LIGHT: Final = Theme(
-    name="gpumon-light",
-    primary="#1f5f99",
-    secondary="#5a6372",
-    accent="#1f5f99",
-    foreground="#2a2f38",
-    background="#fafaf8",
-    surface="#fafaf8",
-    panel="#eceeee",
-    warning="#8a5a00",
-    error="#b3261e",
-    success="#3d6b1f",
-    dark=False,
-    variables={
-        "tone-strong": "#0c0f14",
-        "tone-dim": "#6b7280",
-        "tone-past": "#8fb0cf",
-        "cursor": "#d5e0ec",
-        "bar": "#eceeee",
-        "input-cursor-background": "#2a2f38",
-        **HEAT_LIGHT,
-    },
-)
-
-THEMES: Final = (DARK, LIGHT)
-
-_VARIABLES: Final = {
+VARIABLES: Final = {
     Tone.PLAIN: "foreground",
     Tone.STRONG: "tone-strong",
     Tone.DIM: "tone-dim",
@@ -90,11 +39,30 @@ FALLBACKS: Final = {
 class Look:
     """The styles in force: one per tone, and the marks of cursor, bars and titles."""
 
-    def __init__(self, variables: Mapping[str, str], has_colour: bool) -> None:
-        self.heat = HeatLook(variables, has_colour=has_colour)
+    def __init__(
+        self,
+        variables: Mapping[str, str],
+        has_colour: bool,
+        *,
+        is_ascii: bool = False,
+        has_greys: bool = False,
+    ) -> None:
+        """The styles of a theme.
+
+        Args:
+            variables: The theme's colours by name.
+            has_colour: Whether hues may be used; without, bold and reverse stand in.
+            is_ascii: Whether only ASCII is drawn.
+            has_greys: Without hues, whether the theme's greys are drawn; else the terminal's own.
+        """
+        ground = Style(color=variables["foreground"], bgcolor=variables["background"])
+        plain = ground if has_greys else Style()
+        self.heat = HeatLook(
+            variables, has_colour=has_colour, has_areas=has_colour and not is_ascii, plain=plain
+        )
         if has_colour:
-            self.base = Style(color=variables["foreground"], bgcolor=variables["background"])
-            self.tones = {tone: Style(color=variables[name]) for tone, name in _VARIABLES.items()}
+            self.base = ground
+            self.tones = {tone: Style(color=variables[name]) for tone, name in VARIABLES.items()}
             self.tones[Tone.STRONG] += Style(bold=True)
             self.cursor = Style(bgcolor=variables["cursor"])
             self.bar = Style(bgcolor=variables["bar"])
@@ -103,11 +71,13 @@ class Look:
                 color=variables["primary"], bgcolor=variables["bar"], bold=True
             )
         else:
-            self.base = Style()
+            self.base = plain
             self.tones = dict.fromkeys(Tone, Style())
+            if has_greys:
+                self.tones[Tone.DIM] = Style(color=variables["tone-dim"])
             self.tones[Tone.STRONG] = self.tones[Tone.BAD] = Style(bold=True)
             self.cursor = Style(reverse=True)
-            self.bar = Style()
+            self.bar = Style(bgcolor=variables["bar"] if has_greys else None)
             self.title = Style(bold=True, underline=True)
             self.sorted_title = Style(bold=True, underline=True)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpumon.tui.app import GpumonApp
+from gpumon.tui.habits import NO_HABITS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from gpumon.model.frame import SourceError
     from gpumon.model.tick import Tick
     from gpumon.sources.source import Wish
+    from gpumon.tui.habits import Habits, Shelf
 
 
 class HandFeed:
@@ -116,11 +118,14 @@ def stage():
 
     @asynccontextmanager
     async def open_stage(
-        tick: Tick | None = None, size: tuple[int, int] = (80, 24)
+        tick: Tick | None = None,
+        size: tuple[int, int] = (80, 24),
+        shelf: Shelf | None = None,
+        habits: Habits = NO_HABITS,
     ) -> AsyncIterator[Stage]:
         feed = HandFeed()
         now = [0.0]
-        app = GpumonApp(feed, monotonic=lambda: now[0])
+        app = GpumonApp(feed, monotonic=lambda: now[0], shelf=shelf, habits=habits)
         feed.app = app
         async with app.run_test(size=size) as pilot:
             await pilot.pause()

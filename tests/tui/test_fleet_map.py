@@ -13,7 +13,8 @@ from gpumon.tui.screens.fleet import HeatView
 from gpumon.tui.screens.gpu import GpuScreen
 from gpumon.tui.screens.jobs import JobsView
 from gpumon.tui.screens.node import NodeScreen
-from gpumon.tui.theme import THEMES, Look
+from gpumon.tui.theme import Look
+from gpumon.tui.themes import THEMES
 from tests.queues import cluster, waits
 from tests.ticks import failed, fleet, job_with_gpus, tick
 from tests.tui.test_look import contrast

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
+from rich.color import Color
 
 from gpumon.report.columns import Tone
 from gpumon.tui.app import GpumonApp
-from gpumon.tui.theme import THEMES, Look
+from gpumon.tui.heat_theme import HEAT_GREY
+from gpumon.tui.theme import VARIABLES, Look
+from gpumon.tui.themes import BLIND, CONTRAST, MONO, THEMES
 from tests.ticks import fleet
 
 LEAST_CONTRAST = 4.5
 """WCAG 2.1, success criterion 1.4.3, for text."""
+HIGH_CONTRAST = 7.0
+"""WCAG 2.1, success criterion 1.4.6, enhanced."""
+LEAST_OF_GRAPHICS = 3.0
+"""WCAG 2.1, success criterion 1.4.11."""
 LEAST_ON_CURSOR = 3.0
 """The same criterion for large text: one line, under the user's eye, is marked."""
 
@@ -26,14 +35,62 @@ def contrast(one, other):
     return (bright + 0.05) / (dark + 0.05)
 
 
-@pytest.mark.parametrize("name", [theme.name for theme in THEMES])
-@pytest.mark.parametrize("tone", [tone for tone in Tone if tone is not Tone.PAST])
-def test_every_tone_can_be_read_on_the_ground(name, tone):
+def colours(name):
     app = GpumonApp(None)  # type: ignore[arg-type]
     app.theme = name
-    look = Look(app.get_css_variables(), has_colour=True)
-    assert contrast(look.tones[tone].color, look.base.bgcolor) >= LEAST_CONTRAST
-    assert contrast(look.tones[tone].color, look.cursor.bgcolor) >= LEAST_ON_CURSOR
+    variables = app.get_css_variables()
+    return lambda key: Color.parse(variables[key])
+
+
+@pytest.mark.parametrize("name", [theme.name for theme in THEMES])
+@pytest.mark.parametrize("tone", [tone for tone in Tone if tone is not Tone.PAST])
+def test_every_tone_can_be_read_on_the_ground_the_bars_and_the_cursor(name, tone):
+    of = colours(name)
+    text = of(VARIABLES[tone])
+    is_high = name == CONTRAST.name
+    least = HIGH_CONTRAST if is_high else LEAST_CONTRAST
+    assert contrast(text, of("background")) >= least
+    assert contrast(text, of("bar")) >= least
+    assert contrast(text, of("cursor")) >= (LEAST_CONTRAST if is_high else LEAST_ON_CURSOR)
+
+
+@pytest.mark.parametrize("name", [theme.name for theme in THEMES])
+def test_curves_and_areas_stand_out_from_the_ground(name):
+    of = colours(name)
+    keys = ["tone-past", *(f"heat-{n}" for n in range(4)), *(f"owner-{n}" for n in range(6))]
+    for key in keys:
+        assert contrast(of(key), of("background")) >= LEAST_OF_GRAPHICS, key
+
+
+def test_the_theme_without_hues_has_none():
+    of = colours(MONO.name)
+    for key in [*VARIABLES.values(), "background", "bar", "cursor", *HEAT_GREY]:
+        assert len(set(of(key).get_truecolor())) == 1, key
+
+
+def test_without_red_and_green_the_tones_of_states_differ_in_lightness():
+    of = colours(BLIND.name)
+    lights = sorted(luminance(of(key)) for key in ("success", "error", "warning"))
+    assert all((high + 0.05) / (low + 0.05) > 1.15 for low, high in pairwise(lights))
+
+
+async def test_the_key_goes_through_all_themes_and_back_to_the_first(stage):
+    async with stage(fleet()) as s:
+        seen = []
+        for _ in THEMES:
+            await s.press("t")
+            seen.append(s.app.theme)
+            assert "4711" in s.text
+            assert s.cursor_line().startswith(" 4711")
+        assert seen == [theme.name for theme in (*THEMES[1:], THEMES[0])]
+
+
+async def test_a_theme_can_be_named(stage):
+    async with stage(fleet()) as s:
+        await s.press("colon", *"theme", "space", *"bl", "tab", "enter")
+        assert s.app.theme == BLIND.name
+        await s.press("colon", *"theme", "space", *"pink", "enter")
+        assert "no theme is called" in s.text
 
 
 async def test_a_theme_that_knows_none_of_our_variables_still_works(stage):

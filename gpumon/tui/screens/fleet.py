@@ -53,10 +53,22 @@ class HeatView(RootView):
 
     def parts(self) -> ComposeResult:
         """Totals, the map, its legend, the cell under the cursor."""
+        self._draw_as_before()
         yield self.head
         yield from super().parts()
         yield self.legend
         yield self.details
+
+    def _draw_as_before(self) -> None:
+        """Take the field and the grouping that were chosen last."""
+        app, drawn = self.gpumon, self.map
+        drawn.field = next((f for f in FIELDS if f.key == app.map_field), drawn.field)
+        drawn.grouping = next((g for g in GROUPINGS if g == app.map_grouping), drawn.grouping)
+        drawn.redraw()
+
+    def _keep_drawing(self) -> None:
+        self.gpumon.map_field, self.gpumon.map_grouping = self.map.field.key, self.map.grouping
+        self.gpumon.keep_habits()
 
     def trail(self) -> tuple[str, ...]:
         """What is drawn, and by what it is put together."""
@@ -107,7 +119,7 @@ class HeatView(RootView):
             return
         width = self.size.width
         signs = legend(digest, self.map.field, heat.seen())
-        has_colour = look_of(self.map).heat.has_colour
+        has_colour = look_of(self.map).heat.has_areas
         self.legend.show_row(legend_glyphs(signs, width, has_colour=has_colour))
         words = spot_words(heat, layout, spot, is_mean=self.map.is_mean)
         self.details.show_lines([(Cell(f" {words}", Tone.PLAIN),)])
@@ -232,12 +244,14 @@ class HeatView(RootView):
         at = FIELDS.index(self.map.field) + steps
         self.map.field = FIELDS[at % len(FIELDS)]
         self.map.redraw()
+        self._keep_drawing()
 
     def action_grouping(self) -> None:
         """Put the nodes together by something else."""
         at = GROUPINGS.index(self.map.grouping) + 1
         self.map.grouping = GROUPINGS[at % len(GROUPINGS)]
         self.map.redraw()
+        self._keep_drawing()
 
     def action_mean(self) -> None:
         """The worst of a node's GPUs, or their mean."""

@@ -10,7 +10,7 @@ from gpumon.report.filter import is_word
 from gpumon.report.filter_names import completed
 from gpumon.report.passages import all_errors, error_lines, paragraph
 from gpumon.tui.screens.view import View
-from gpumon.tui.widgets.grid import Grid, Plan
+from gpumon.tui.widgets.grid import Grid, Plan, Sorting
 from gpumon.tui.widgets.lines import Lines
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ class TableView(View, Generic[R]):
     def parts(self) -> ComposeResult:
         """Facts, then the table."""
         self.grid.choose(self.gpumon.chosen_columns.get(self.view))
+        self.grid.sort_as_before(self.gpumon.sortings.get(self.view, Sorting()))
         yield self.head
         yield from super().parts()
 
@@ -168,6 +169,11 @@ class TableView(View, Generic[R]):
 
     def open_row(self, row: R) -> None:
         """Open a row."""
+
+    def on_grid_sort_changed(self) -> None:
+        """Remember the order for the next table of this kind."""
+        self.gpumon.sortings[self.view] = self.grid.sorting
+        self.gpumon.keep_habits()
 
     def on_grid_opened(self) -> None:
         """A click on the cursor opens."""

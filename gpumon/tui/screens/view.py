@@ -159,8 +159,12 @@ class View(TimeScreen):
         self.refresh(repaint=True, layout=True)
 
     def action_theme(self) -> None:
-        """Switch between dark and light."""
+        """Draw in the next theme."""
         self.gpumon.next_theme()
+
+    def action_ascii(self) -> None:
+        """Draw ASCII only, or no longer."""
+        self.gpumon.draw_ascii(not self.gpumon.is_ascii)
 
     def open_node(self, name: str) -> None:
         """Open a node, unless one came from it."""
@@ -285,6 +289,8 @@ class View(TimeScreen):
             self._open_job(name)
         elif kind == "node":
             self.open_node(name)
+        elif kind == "theme":
+            self.gpumon.show_theme(name)
         elif kind == "gpu":
             from gpumon.tui.screens.gpu import GpuScreen
 

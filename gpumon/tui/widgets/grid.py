@@ -129,7 +129,8 @@ class Grid(ScrollView, Generic[R], inherit_bindings=False):
     def choose(self, keys: Collection[str] | None) -> None:
         """Show only columns with these keys, as far as they fit; None: those shown at first."""
         columns = self.plan.columns
-        chosen = usual(columns) if keys is None else [c for c in columns if c.key in keys]
+        chosen = [c for c in columns if c.key in keys] if keys is not None else []
+        chosen = chosen or usual(columns)
         if chosen != self._columns:
             self._columns = chosen
             self._replace()
@@ -324,6 +325,13 @@ class Grid(ScrollView, Generic[R], inherit_bindings=False):
         return True
 
     # Sorting
+
+    def sort_as_before(self, sorting: Sorting) -> None:
+        """Sort as somebody chose earlier, unless the table no longer has that column."""
+        keys = {None} | {c.key for c in self.plan.columns if c.order is not None}
+        if sorting.key in keys and sorting != self.sorting:
+            self.sorting = sorting
+            self._arrange()
 
     def sort_next(self) -> None:
         """Sort by the next column that is on screen and has an order, in the end as at first."""

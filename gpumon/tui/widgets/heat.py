@@ -115,7 +115,7 @@ class HeatMap(ScrollView, inherit_bindings=False):
                 self.refresh()
             return
         width, height = self.size.width, self.size.height
-        has_colour = look_of(self).heat.has_colour
+        has_colour = look_of(self).heat.has_areas
         place = (id(self._clusters), width, height, self.density, has_colour)
         if place == self._place:
             return
@@ -154,7 +154,7 @@ class HeatMap(ScrollView, inherit_bindings=False):
                 layout,
                 layout.lines[line],
                 is_mean=self.is_mean,
-                has_colour=look_of(self).heat.has_colour,
+                has_colour=look_of(self).heat.has_areas,
             )
         return made
 
@@ -266,7 +266,7 @@ class HeatMap(ScrollView, inherit_bindings=False):
         """Closer, or wider for negative numbers, and keep it so."""
         if self.layout_now is None:
             return
-        names = allowed(has_colour=look_of(self).heat.has_colour)
+        names = allowed(has_colour=look_of(self).heat.has_areas)
         at = names.index(self.layout_now.density) - steps
         self.density = names[max(0, min(len(names) - 1, at))]
         self.redraw()

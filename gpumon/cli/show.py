@@ -1,0 +1,45 @@
+"""Opens the terminal with what its user chose before, and with what is configured."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpumon.model.settings import BY_KEY
+
+if TYPE_CHECKING:
+    import argparse
+
+    from gpumon.model.settings import Settings
+    from gpumon.tui.app import Feed
+    from gpumon.tui.habits import Habits
+
+
+def show(feed: Feed, title: str, options: argparse.Namespace, settings: Settings) -> int:
+    """Run the terminal; its exit code."""
+    from gpumon.detect.notes_file import NotesFile, own_notes
+    from gpumon.tui.habits import FILE_NAME, habits_of
+    from gpumon.tui.terminal import run_terminal
+
+    shelf = NotesFile(own_notes().with_name(FILE_NAME))
+    habits = begun_with(habits_of(shelf.read()), settings, is_ascii=options.ascii)
+    return run_terminal(feed, title, options.passes, shelf, habits)
+
+
+def shown(text: str, options: argparse.Namespace) -> str:
+    """A text that is written to a terminal, in ASCII where that was asked for."""
+    from gpumon.report.ascii_only import ascii_only
+
+    return ascii_only(text) if options.ascii else text
+
+
+def begun_with(habits: Habits, settings: Settings, *, is_ascii: bool) -> Habits:
+    """What a terminal begins with: the option, the environment, what was chosen last, the files.
+
+    A configuration file says how to begin, so what was chosen in a terminal later beats it.
+    """
+    theme, flag = (settings.chosen[key] for key in ("terminal.theme", "terminal.ascii"))
+    if habits.theme is None or theme.origin == BY_KEY["terminal.theme"].variable:
+        habits = habits._replace(theme=str(theme.value))
+    if habits.is_ascii is None or flag.origin == BY_KEY["terminal.ascii"].variable:
+        habits = habits._replace(is_ascii=bool(flag.value))
+    return habits._replace(is_ascii=True) if is_ascii else habits

@@ -1,0 +1,109 @@
+"""The part of the application that knows how it looks, and what its user chose to see."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from textual.app import App
+
+from gpumon.tui.ascii_filter import AsciiFilter
+from gpumon.tui.habits import NO_HABITS, Habits, written
+from gpumon.tui.theme import FALLBACKS, Look
+from gpumon.tui.themes import DARK, MONO, SHORT_NAMES, THEMES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from textual.filter import LineFilter
+
+    from gpumon.tui.habits import Shelf
+
+
+class DressedApp(App[int]):
+    """Themes, ASCII, and the choices that outlive the terminal."""
+
+    def __init__(self, shelf: Shelf | None = None, habits: Habits = NO_HABITS) -> None:
+        """Look as chosen.
+
+        Args:
+            shelf: Where to keep what the user chooses; None: it is forgotten at the end.
+            habits: What was chosen before.
+        """
+        # Without colours, textual's own filter would only turn them into greys.
+        self._has_colour = "NO_COLOR" not in os.environ
+        super().__init__(ansi_color=None if self._has_colour else True)
+        self._shelf = shelf
+        self.chosen_columns: dict[str, tuple[str, ...]] = dict(habits.columns)
+        """Keys of the columns that a kind of view shows, where somebody chose them."""
+        self.sortings = dict(habits.sortings)
+        """Order of a kind of table, where somebody chose one."""
+        self.map_field, self.map_grouping = habits.map_field, habits.map_grouping
+        self.is_ascii = bool(habits.is_ascii)
+        self._ascii_filter = AsciiFilter()
+        for theme in THEMES:
+            self.register_theme(theme)
+        self.theme = SHORT_NAMES[habits.theme] if habits.theme else DARK.name
+        self.look = self._look()
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        """Our own variables under a theme that does not know them."""
+        theme = self.current_theme.to_color_system().generate()
+        return {name: theme[other] for name, other in FALLBACKS.items()}
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """Textual's own, and in the end ASCII only."""
+        filters = super().get_line_filters()
+        return [*filters, self._ascii_filter] if self.is_ascii else filters
+
+    def _look(self) -> Look:
+        is_mono = self.theme == MONO.name
+        return Look(
+            self.get_css_variables(),
+            self._has_colour and not is_mono,
+            is_ascii=self.is_ascii,
+            has_greys=self._has_colour and is_mono,
+        )
+
+    def next_theme(self) -> None:
+        """The theme after this one."""
+        names = [theme.name for theme in THEMES]
+        self.show_theme(names[(names.index(self.theme) + 1) % len(names)])
+
+    def show_theme(self, name: str) -> None:
+        """Draw everything in a theme."""
+        self.theme = name
+        self._look_anew()
+        self.keep_habits()
+
+    def draw_ascii(self, is_ascii: bool) -> None:
+        """Draw ASCII only, or whatever says most."""
+        self.is_ascii = is_ascii
+        self._look_anew()
+        self.keep_habits()
+
+    def keep_habits(self) -> None:
+        """Have the next terminal begin with what was chosen in this one."""
+        if self._shelf is None:
+            return
+        theme = next((short for short, name in SHORT_NAMES.items() if name == self.theme), None)
+        habits = Habits(
+            theme,
+            self.is_ascii,
+            dict(self.chosen_columns),
+            dict(self.sortings),
+            self.map_field,
+            self.map_grouping,
+        )
+        self._shelf.write(written(habits))
+
+    def _look_anew(self) -> None:
+        self.look = self._look()
+        for screen in self.screen_stack:
+            screen.refresh(repaint=True, layout=True)
+            for widget in screen.walk_children():
+                widget.refresh()
+        self.show_again()
+
+    def show_again(self) -> None:
+        """Draw the picture once more."""

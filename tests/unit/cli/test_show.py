@@ -1,0 +1,69 @@
+"""What a terminal begins with: option, environment, last choice, files, in this order."""
+
+from __future__ import annotations
+
+import stat
+
+import pytest
+
+from gpumon.cli.show import begun_with
+from gpumon.detect.notes_file import NotesFile
+from gpumon.model.settings import DEFAULTS, Chosen, Settings
+from gpumon.tui.habits import FILE_NAME, Habits, habits_of, written
+from gpumon.tui.widgets.grid import Sorting
+
+HABITS = Habits(
+    "light", True, {"jobs": ("job", "user")}, {"gpus": Sorting("sm", True)}, "sm", "partition"
+)
+
+
+def settings(**chosen):
+    named = {f"terminal.{key}": Chosen(*value) for key, value in chosen.items()}
+    return Settings({**DEFAULTS.chosen, **named})
+
+
+def test_what_was_chosen_is_read_as_it_was_written(tmp_path):
+    file = NotesFile(tmp_path / "state" / FILE_NAME)
+    file.write(written(HABITS))
+    file._thread.join()
+    assert habits_of(file.read()) == HABITS
+    assert stat.S_IMODE((tmp_path / "state" / FILE_NAME).stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        None,
+        [],
+        "x",
+        {},
+        {"theme": "pink", "ascii": 1, "columns": [], "sort": "s", "map_field": 3},
+        {"columns": {"jobs": []}, "sort": {"jobs": ["a"]}, "map_field": "x" * 999},
+        {"columns": {"jobs": [1]}, "sort": {"jobs": ["a", "b"], "gpus": [None, False]}},
+    ],
+)
+def test_what_is_none_of_ours_counts_as_not_said(found):
+    assert habits_of(found) == Habits()
+
+
+@pytest.mark.parametrize("text", ["", "{", "\0\xff", "[" * 100_000])
+def test_rubbish_counts_as_not_said(tmp_path, text):
+    path = tmp_path / FILE_NAME
+    path.write_text(text)
+    assert habits_of(NotesFile(path).read()) == Habits()
+
+
+def test_without_a_choice_the_configuration_counts():
+    begun = begun_with(Habits(), settings(theme=("mono", "x.toml:1")), is_ascii=False)
+    assert (begun.theme, begun.is_ascii) == ("mono", False)
+
+
+def test_a_choice_beats_a_file_and_the_environment_beats_a_choice():
+    of_file = settings(theme=("mono", "x.toml:1"), ascii=(False, "x.toml:2"))
+    assert begun_with(HABITS, of_file, is_ascii=False) == HABITS
+    of_shell = settings(
+        theme=("mono", "GPUMON_TERMINAL_THEME"), ascii=(False, "GPUMON_TERMINAL_ASCII")
+    )
+    begun = begun_with(HABITS, of_shell, is_ascii=False)
+    assert (begun.theme, begun.is_ascii) == ("mono", False)
+    assert begun_with(HABITS, of_shell, is_ascii=True).is_ascii
