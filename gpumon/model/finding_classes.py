@@ -75,7 +75,7 @@ _IN, _COM, _CPU, _REQ = Category.INPUT, Category.COMMUNICATION, Category.COMPUTE
 _LISTED: Final = (
     FindingClass(
         "gpu_fault", "GPU fault", _HW, "The GPU or its memory failed, or left the bus.", _C,
-        Loss.WHOLE,
+        Loss.PART,
     ),
     FindingClass(
         "telemetry_lost", "telemetry lost", _HW,

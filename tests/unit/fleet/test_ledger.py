@@ -89,6 +89,17 @@ def test_a_finding_about_a_gpu_or_node_charges_the_job_that_held_it_then():
     assert totals.job("2").wasted_s == {"gpu_fault": pytest.approx(20)}
 
 
+@pytest.mark.parametrize("subject", ["gpu:a", "node:gpu01"])
+def test_a_fault_under_which_the_gpu_may_still_work_charges_nothing(subject):
+    """An Xid, or a GPU that is gone from the driver's list, names no GPU-seconds."""
+    ledger = Ledger()
+    job = view("1", ["a"])
+    run(ledger, START, START + 30, [job])
+    found = claim("gpu_fault", subject, START + 10, START + 30)
+    total = run(ledger, START + 31, START + 40, [job], findings=(found,)).total()
+    assert (total.productive_s, total.wasted_s) == (pytest.approx(40), {})
+
+
 def test_a_job_is_charged_only_for_its_own_time():
     ledger = Ledger()
     run(ledger, START, START + 30, [view("1", ["a"])])
