@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from gpumon.model.cluster import Gpu, Process
 from gpumon.model.missing import Reason
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from gpumon.model.frame import Block, Frame
+
+_REMEMBERED: Final = 2**14
+"""Texts of rank variables that are read once only: a process keeps its own for life."""
 
 
 def gpus_of(
@@ -63,15 +67,17 @@ def _processes(
             memory.setdefault(pid, {})[uuid] = used
     held: dict[str, list[Process]] = {}
     rows = {pid: row for row, pid in enumerate(owners.keys)}
-    # Slurm's word counts more than an environment: of a het job that names the leader.
-    jobs = {**_jobs_by_sluid(owners), **jobs_by_sluid}
+    told_here = _jobs_by_sluid(owners)
     for pid, on in uuids.items():
         if pid.isascii() and pid.isdecimal():
             place = rows.get(pid)
             process = _process(node, int(pid), owners, place, tuple(on), memory.get(pid))
             sluid = owners.label("sluid", place) if place is not None else None
             if sluid is not None:
-                process = process._replace(job_id=jobs.get(sluid, process.job_id))
+                # Slurm's word counts more than an environment: of a het job that names the leader.
+                job_id = jobs_by_sluid.get(sluid) or told_here.get(sluid, process.job_id)
+                if job_id != process.job_id:
+                    process = process._replace(job_id=job_id)
             for uuid in on:
                 held.setdefault(uuid, []).append(process)
     return held
@@ -122,7 +128,8 @@ def _process(
     )
 
 
-def _variables(text: str | None) -> dict[str, str]:
+@lru_cache(_REMEMBERED)
+def _variables(text: str | None) -> Mapping[str, str]:
     """Rank variables of a process; a text that is no JSON object names none."""
     try:
         variables = json.loads(text) if text else {}
