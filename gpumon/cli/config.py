@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from gpumon.cli.configuration import ConfigurationError, load, places
 from gpumon.cli.exits import DONE, NOTHING_READ, USAGE, narrate
@@ -21,15 +21,20 @@ if TYPE_CHECKING:
 
     from gpumon.model.settings import Setting, Settings
 
+_PARTS: Final = {
+    "path": "files that are read, a later one over an earlier one",
+    "print": "every setting with its value and where it comes from",
+    "validate": "say what is wrong, with file and line",
+    "init": "write a file with every setting, its default and its meaning",
+}
+
 
 def config(words: list[str]) -> int:
     """Exit code of the command."""
     made = Parser(prog="gpumon config", description="Show, check or begin the configuration.")
     parts = made.add_subparsers(dest="part", required=True, metavar="path|print|validate|init")
-    parts.add_parser("path", help="files that are read, a later one over an earlier one")
-    parts.add_parser("print", help="every setting with its value and where it comes from")
-    parts.add_parser("validate", help="say what is wrong, with file and line")
-    parts.add_parser("init", help="write a file with every setting, its default and its meaning")
+    for name, does in _PARTS.items():
+        parts.add_parser(name, help=does, description=f"{does[0].upper()}{does[1:]}.")
     part = made.parse_args(words).part
     if part == "path":
         return _paths()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from gpumon.cli.exits import DONE, NOTHING_READ, USAGE, narrate
 from gpumon.cli.options import Parser
@@ -16,16 +16,27 @@ if TYPE_CHECKING:
     from gpumon.detect.contract import Declaration
     from gpumon.detect.registry import Entry
 
+_PARTS: Final = {
+    "list": "names of the installed detectors; imports none of them",
+    "describe": "what a detector claims, and from which windows",
+    "check": "run the conformance kit on a detector",
+}
+
 
 def detectors(words: list[str]) -> int:
     """Exit code of the command."""
     made = Parser(prog="gpumon detectors", description="List, describe or check detectors.")
     parts = made.add_subparsers(dest="part", required=True, metavar="list|describe|check")
-    parts.add_parser("list", help="names of the installed detectors; imports none of them")
-    describe = parts.add_parser("describe", help="what a detector claims, and from which windows")
-    describe.add_argument("name", help="name of an installed detector, or MODULE:CLASS")
-    check = parts.add_parser("check", help="run the conformance kit on a detector")
-    check.add_argument("target", metavar="MODULE:CLASS")
+    parsers = {
+        name: parts.add_parser(name, help=does, description=f"{does[0].upper()}{does[1:]}.")
+        for name, does in _PARTS.items()
+    }
+    parsers["describe"].add_argument(
+        "name", metavar="NAME", help="name of an installed detector, or MODULE:CLASS"
+    )
+    parsers["check"].add_argument(
+        "target", metavar="MODULE:CLASS", help="where it is to be imported from"
+    )
     options = made.parse_args(words)
     if options.part == "list":
         return _list()

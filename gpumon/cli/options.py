@@ -27,8 +27,8 @@ DEFAULT_LOOK_S: Final = 1.0
 EPILOG: Final = """\
 targets:
   local                 this machine's GPUs
-  slurm[?nodes=none]    your jobs by Slurm's commands, their nodes over ssh, or by
-                        a step of the job (srun) where ssh is refused
+  slurm[?nodes=none]    your jobs by Slurm's commands, their nodes over ssh, or
+                        by a step of the job (srun) where ssh is refused
   slurm+ssh://login     the same through a login node
   slurm+https://host    the same by slurmrestd, token in SLURM_JWT;
                         slurm+unix:///socket for one on this machine
@@ -38,6 +38,8 @@ targets:
 
 Without a target: those of the configuration, else slurm where its commands are,
 and local where a driver is.
+Exit codes: 0 done, 1 nothing could be read, 2 wrong usage or configuration,
+130 interrupted.
 Other commands: config, doctor, detectors, record, replay, report, simulate.
 See COMMAND --help.
 """
@@ -49,7 +51,9 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Say what is wrong and leave."""
         checks = "--exit-status" in sys.argv
-        self.exit(UNKNOWN_STATUS if checks else USAGE, f"gpumon: {message}; see gpumon --help\n")
+        self.exit(
+            UNKNOWN_STATUS if checks else USAGE, f"gpumon: {message}; see {self.prog} --help\n"
+        )
 
 
 def seconds(text: str) -> float:

@@ -1,0 +1,59 @@
+"""What every command says of itself fits a terminal of 80 columns, and leads on."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpumon.cli import main
+
+COMMANDS = (
+    "",
+    "config",
+    "config init",
+    "config path",
+    "config print",
+    "config validate",
+    "detectors",
+    "detectors check",
+    "detectors describe",
+    "detectors list",
+    "doctor",
+    "record",
+    "replay",
+    "report",
+    "simulate",
+)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_fits_80_columns_and_describes_the_command(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    words = command.split()
+    assert main([*words, "--help"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith(f"usage: {' '.join(['gpumon', *words])} ")
+    assert [line for line in said.splitlines() if len(line) > 80] == []
+    described = said.split("\n\n")[1]
+    assert described[0].isupper()
+    assert described.endswith(".")
+
+
+def test_exit_codes_and_every_command_stand_in_the_main_help(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    main(["--help"])
+    said = capsys.readouterr().out
+    assert "Exit codes: 0 done, 1 nothing could be read, 2 wrong usage" in said
+    names = {command.split()[0] for command in COMMANDS if command}
+    assert [name for name in names if name not in said.partition("Other commands:")[2]] == []
+
+
+@pytest.mark.parametrize("words", [["record"], ["report", "--by", "x"], ["--tiers", "x"]])
+def test_wrong_usage_leads_to_the_help_of_its_command(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 2
+    name = "" if words[0].startswith("-") else f" {words[0]}"
+    assert capsys.readouterr().err.endswith(f"; see gpumon{name} --help\n")
