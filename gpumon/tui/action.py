@@ -22,6 +22,7 @@ ViewName = Literal[
     "findings",
     "finding",
     "curves",
+    "ranks",
 ]
 
 ROOTS: Final[tuple[ViewName, ...]] = (
@@ -41,7 +42,9 @@ FLEET: Final[frozenset[ViewName]] = frozenset(ROOTS)
 MAPS: Final[frozenset[ViewName]] = frozenset({"fleet"})
 TABLES: Final[frozenset[ViewName]] = (FLEET - MAPS) | {"job", "findings"}
 SECTIONED: Final[frozenset[ViewName]] = frozenset({"gpu", "node"})
-MAIN: Final[frozenset[ViewName]] = FLEET | TABLES | SECTIONED
+CELLS: Final[frozenset[ViewName]] = MAPS | {"ranks"}
+"""Views where arrows go from cell to cell."""
+MAIN: Final[frozenset[ViewName]] = FLEET | TABLES | SECTIONED | CELLS
 EVERYWHERE: Final[frozenset[ViewName]] = MAIN | {"page", "columns", "finding", "curves"}
 LISTED: Final[frozenset[ViewName]] = TABLES | {"columns"}
 """Views whose lines a filter with columns goes through."""

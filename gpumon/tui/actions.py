@@ -7,6 +7,7 @@ from typing import Final
 from textual.binding import Binding
 
 from gpumon.tui.action import (
+    CELLS,
     EVERYWHERE,
     FLEET,
     LISTED,
@@ -18,7 +19,13 @@ from gpumon.tui.action import (
     Action,
     ViewName,
 )
-from gpumon.tui.view_actions import CHART_ACTIONS, FINDING_ACTIONS, MAP_ACTIONS, TIME_ACTIONS
+from gpumon.tui.view_actions import (
+    CHART_ACTIONS,
+    FINDING_ACTIONS,
+    MAP_ACTIONS,
+    RANK_ACTIONS,
+    TIME_ACTIONS,
+)
 
 __all__ = [
     "ACTIONS",
@@ -40,7 +47,7 @@ ACTIONS: Final = (
         "open",
         "Open what the cursor is on: a job, a GPU, a silent node, the jobs of a user, an account, "
         "a partition or a reservation; on a GPU, the job that holds it.",
-        (MAIN - MAPS) | {"finding"},
+        (MAIN - CELLS) | {"finding"},
     ),
     Action(
         "back",
@@ -48,9 +55,10 @@ ACTIONS: Final = (
         "Esc",
         "back",
         "Clear the row filter, else go back one level.",
-        EVERYWHERE - MAPS,
+        EVERYWHERE - CELLS,
     ),
     *MAP_ACTIONS,
+    *RANK_ACTIONS,
     *CHART_ACTIONS,
     *FINDING_ACTIONS,
     Action(
@@ -93,7 +101,7 @@ ACTIONS: Final = (
         "N",
         "node",
         "Open the node of what the cursor is on: host, GPUs, ports, file systems, jobs.",
-        frozenset({"fleet", "gpus", "job", "gpu"}),
+        frozenset({"fleet", "gpus", "job", "gpu", "ranks"}),
     ),
     Action(
         "next_section",
@@ -224,9 +232,12 @@ _FOOTER: Final = (
     "open_cell",
     "back",
     "leave",
+    "ranks",
     "field",
     "grouping",
     "closer",
+    "order",
+    "every_rank",
     "acknowledge",
     "mute",
     "span",
@@ -269,6 +280,7 @@ _NAMES: Final = {
     "findings": "findings",
     "finding": "one finding",
     "curves": "curves",
+    "ranks": "ranks",
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from gpumon.report.instants import EXAMPLES
-from gpumon.tui.action import EVERYWHERE, MAPS, Action
+from gpumon.tui.action import CELLS, EVERYWHERE, MAPS, Action
 
 if TYPE_CHECKING:
     from gpumon.tui.action import ViewName
@@ -52,23 +52,21 @@ MAP_ACTIONS: Final = (
         "Enter",
         "open",
         "Open what the cell is: the GPU, or the node.",
-        MAPS,
+        CELLS,
     ),
-    Action(
-        "leave", ("escape",), "Esc", "back", "Clear the filter, else go back to the jobs.", MAPS
-    ),
-    Action("cell_left", ("left", "h"), "h ←", "", "To the cell on the left.", MAPS),
-    Action("cell_right", ("right", "l"), "l →", "", "To the cell on the right.", MAPS),
+    Action("leave", ("escape",), "Esc", "back", "Clear the filter, else go back one level.", CELLS),
+    Action("cell_left", ("left", "h"), "h ←", "", "To the cell on the left.", CELLS),
+    Action("cell_right", ("right", "l"), "l →", "", "To the cell on the right.", CELLS),
     Action(
         "field",
         ("v",),
         "v",
         "field",
         "Draw the next field: verdict, SM activity, duty cycle, tensor activity, memory, power, "
-        "temperature, user, job.",
-        MAPS,
+        "temperature, user, job; of ranks those that they have.",
+        CELLS,
     ),
-    Action("field_back", ("V",), "V", "", "Draw the field before.", MAPS),
+    Action("field_back", ("V",), "V", "", "Draw the field before.", CELLS),
     Action(
         "grouping",
         ("o",),
@@ -92,6 +90,35 @@ MAP_ACTIONS: Final = (
 """What only the map of the fleet can do, where arrows go from cell to cell."""
 
 
+RANK_ACTIONS: Final = (
+    Action(
+        "ranks",
+        ("tab",),
+        "Tab",
+        "ranks",
+        "The job's ranks over time, then as a map, then as a table again.",
+        frozenset({"job", "ranks"}),
+    ),
+    Action(
+        "order",
+        ("s",),
+        "s",
+        "sort",
+        "Sort ranks over time by their number, or by how far they are from their peers' median.",
+        frozenset({"ranks"}),
+    ),
+    Action(
+        "every_rank",
+        ("z",),
+        "z",
+        "zoom",
+        "A line for every rank, or as many on a line as it takes to have all in sight.",
+        frozenset({"ranks"}),
+    ),
+)
+"""What only the picture of a job's ranks can do."""
+
+
 CHART_ACTIONS: Final = (
     Action(
         "curves",
@@ -101,7 +128,7 @@ CHART_ACTIONS: Final = (
         "Curves of the main fields on one time axis, over the whole screen.",
         frozenset({"job", "gpu", "node"}),
     ),
-    Action("span", ("w",), "w", "wider", "More of the past.", frozenset({"curves"})),
+    Action("span", ("w",), "w", "wider", "More of the past.", frozenset({"curves", "ranks"})),
 )
 """Curves over time."""
 

@@ -18,6 +18,7 @@ from gpumon.tui.screens.node import NodeScreen
 from gpumon.tui.screens.page import Page
 from gpumon.tui.screens.partitions import PartitionsView
 from gpumon.tui.screens.pending import PendingView
+from gpumon.tui.screens.ranks import RanksScreen
 from gpumon.tui.screens.reservations import ReservationsView
 from tests.machines import machine
 from tests.ticks import fleet, job_with_gpus, tick
@@ -39,6 +40,7 @@ VIEWS = {
     "findings": FindingsView,
     "finding": FindingScreen,
     "curves": CurvesScreen,
+    "ranks": RanksScreen,
 }
 KEYS = {name: keys for name, keys, *_ in ACTIONS}
 

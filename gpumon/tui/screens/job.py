@@ -115,6 +115,12 @@ class JobScreen(TableView["RankRow"]):
 
             self.app.push_screen(GpuScreen(row.gpu.uuid, self.trail()))
 
+    def action_ranks(self) -> None:
+        """The ranks over time."""
+        from gpumon.tui.screens.ranks import RanksScreen
+
+        self.app.push_screen(RanksScreen(self.job_id, self.label, self.trail()))
+
     def action_node(self) -> None:
         """The node of the rank or GPU."""
         row = self.grid.current

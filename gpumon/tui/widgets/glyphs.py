@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 _MARKED: Final = Style(reverse=True, bold=True)
 
+_NEAR: Final = 8
+"""Unchanged characters between two changed ones that are drawn again with them: fewer than a
+move of the terminal's cursor and a change of style cost."""
+
 
 def glyph_strip(
     row: Sequence[Glyph], width: int, look: HeatLook, base: Style, marked: int = -1
@@ -42,6 +46,18 @@ def glyph_strip(
             text, kind = glyph.char, key
     segments.append(Segment(text, look.style(*kind)))
     return Strip([part for part in segments if part.text]).adjust_cell_length(width, base)
+
+
+def changed_stretches(old: Sequence[Glyph], new: Sequence[Glyph]) -> list[tuple[int, int]]:
+    """First and last position of what differs; stretches that are near become one."""
+    found: list[tuple[int, int]] = []
+    for x, (before, now) in enumerate(zip(old, new, strict=True)):
+        if before != now:
+            if found and x - found[-1][1] <= _NEAR:
+                found[-1] = (found[-1][0], x)
+            else:
+                found.append((x, x))
+    return found
 
 
 class GlyphLines(Widget):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from textual.geometry import Region, Size
 from textual.message import Message
@@ -15,7 +15,7 @@ from gpumon.report.heat_layout import HeatLayout, allowed, fitting
 from gpumon.report.heat_lines import glyphs
 from gpumon.report.heat_marks import FIELDS
 from gpumon.tui.theme import look_of
-from gpumon.tui.widgets.glyphs import glyph_strip
+from gpumon.tui.widgets.glyphs import changed_stretches, glyph_strip
 from gpumon.tui.widgets.strips import line_strip
 
 if TYPE_CHECKING:
@@ -30,10 +30,6 @@ if TYPE_CHECKING:
     from gpumon.report.heat_layout import DensityName, Spot
     from gpumon.report.heat_lines import Glyph
     from gpumon.report.heat_marks import HeatField
-
-_NEAR: Final = 8
-"""Unchanged characters between two changed ones that are drawn again with them: fewer than a
-move of the terminal's cursor and a change of style cost."""
 
 
 class HeatMap(ScrollView, inherit_bindings=False):
@@ -169,7 +165,7 @@ class HeatMap(ScrollView, inherit_bindings=False):
             if old is None or len(old) != len(new):
                 self.refresh(Region(0, line - top, self.size.width, 1))
             elif new != old:
-                for first, last in _stretches(old, new):
+                for first, last in changed_stretches(old, new):
                     self.refresh(Region(first, line - top, last - first + 1, 1))
 
     def render_line(self, y: int) -> Strip:
@@ -299,15 +295,3 @@ class HeatMap(ScrollView, inherit_bindings=False):
             self.post_message(self.Opened())
         else:
             self._put(spot.unit.name, spot.slot)
-
-
-def _stretches(old: tuple[Glyph, ...], new: tuple[Glyph, ...]) -> list[tuple[int, int]]:
-    """First and last position of what differs; stretches that are near become one."""
-    found: list[tuple[int, int]] = []
-    for x, (before, now) in enumerate(zip(old, new, strict=True)):
-        if before != now:
-            if found and x - found[-1][1] <= _NEAR:
-                found[-1] = (found[-1][0], x)
-            else:
-                found.append((x, x))
-    return found

@@ -1,0 +1,86 @@
+"""What each rank of a job shows of one field now, and what was found about it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from gpumon.model.finding import Severity
+from gpumon.report import heat_marks as marks
+from gpumon.report.heat import Heat, Unit
+from gpumon.report.heat_marks import FIELDS, Ink
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpumon.model.cluster import JobView
+    from gpumon.model.finding import Finding
+    from gpumon.report.digest import Digest, RankRow
+    from gpumon.report.heat_marks import HeatField, Mark
+    from gpumon.report.rank_groups import RankGroup
+
+MAP_FIELDS: Final = tuple(field for field in FIELDS if field.name_of is None)
+"""By what the map of ranks can be drawn: all but whose the GPUs are."""
+
+STRIP_FIELDS: Final = tuple(field for field in MAP_FIELDS if field.keys)
+"""What can be drawn over time: everything that has a scale."""
+
+_BY_KEY: Final = {field.key: field for field in FIELDS}
+
+_SIGNS: Final = {
+    Severity.INFO: marks.INFO,
+    Severity.WARNING: marks.WARNING,
+    Severity.CRITICAL: marks.CRITICAL,
+}
+
+
+def first_field(digest: Digest, view: JobView) -> HeatField:
+    """SM activity, where any GPU of the job tells it; else the duty cycle."""
+    return _BY_KEY["duty" if digest.mean(view, "sm_active_ratio") is None else "sm"]
+
+
+def rank_finding(digest: Digest, row: RankRow) -> Finding | None:
+    """What was found about this rank or its GPU; a finding about the whole job marks no rank."""
+    if (found := digest.row_finding(row)) is not None:
+        return found
+    about = digest.findings_by_job.get(row.job.job.job_id, ())
+    whole = set(row.job.gpu_uuids)
+    return next((f for f in about if row.uuid in f.gpus and set(f.gpus) < whole), None)
+
+
+def finding_signs(digest: Digest, groups: Sequence[RankGroup]) -> dict[int, Mark]:
+    """The sign of the gravest finding by position of the rank."""
+    rows = [row for group in groups for row in group.rows]
+    found = ((at, rank_finding(digest, row)) for at, row in enumerate(rows))
+    return {at: _SIGNS[finding.severity] for at, finding in found if finding is not None}
+
+
+def rank_marks(digest: Digest, groups: Sequence[RankGroup], field: HeatField) -> list[Mark]:
+    """One mark for each rank, in the order of the groups."""
+    signs = finding_signs(digest, groups) if field.key == "verdict" else {}
+    heat = Heat(digest, _BY_KEY["sm"] if field.key == "verdict" else field)
+    duty = Heat(digest, _BY_KEY["duty"])
+    found = []
+    for at, row in enumerate(row for group in groups for row in group.rows):
+        mark = _mark(heat, row)
+        if field.key == "verdict":
+            if mark is marks.MISSING:
+                mark = _mark(duty, row)
+            mark = signs.get(at, marks.WORKING if mark.is_filled else mark)
+        found.append(mark)
+    return found
+
+
+def _mark(heat: Heat, row: RankRow) -> Mark:
+    gpu = row.gpu
+    node = heat.digest.tick.nodes.get(gpu.node) if gpu is not None else None
+    if gpu is None or node is None or gpu.uuid not in node.gpu_uuids:
+        return marks.MISSING
+    return heat.marks(Unit(node.name, len(node.gpu_uuids)))[node.gpu_uuids.index(gpu.uuid)]
+
+
+def onset_of(digest: Digest, view: JobView) -> tuple[float, Ink] | None:
+    """When the evidence of the job's leading finding began; None where nothing stands."""
+    verdict = digest.verdict(view)
+    if verdict is None or not verdict.is_open:
+        return None
+    return verdict.began_at, Ink.BAD if verdict.severity is Severity.CRITICAL else Ink.WARN

@@ -1,0 +1,158 @@
+"""The ranks of a job on the screen: over time and as a map, in the four states, with its keys."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpumon.fleet.history import History
+from gpumon.tui.screens.gpu import GpuScreen
+from gpumon.tui.screens.job import JobScreen
+from gpumon.tui.screens.node import NodeScreen
+from gpumon.tui.screens.ranks import RanksScreen
+from tests.ticks import AT, BUSY, failed, finding, gpu, job_with_gpus, tick
+
+JOB = "7"
+STEPS = 60
+
+
+def at(number, history, ranks=16, **changes):
+    """One picture in which rank 5 has lagged for half a minute."""
+    nodes = {f"n{i:03}": 8 for i in range(-(-ranks // 8))}
+    view, gpus = job_with_gpus(JOB, nodes, name="pretrain")
+    lag = 0.3 if number >= STEPS - 30 else 0.85
+    now = [
+        gpu(one.node, rank % 8, {**BUSY, "sm_active_ratio": lag if rank == 5 else 0.85})
+        for rank, one in enumerate(gpus)
+    ]
+    odd = finding(f"job:{JOB}/rank:5", onset=AT - 30)
+    fields = {"number": number, "findings": (odd,), "observed_since": AT - STEPS, **changes}
+    made = tick((view,), now, at=AT - STEPS + 1 + number, **fields)
+    history.append(made)
+    return made._replace(history=history.reader())
+
+
+def lagging(ranks=16, **changes):
+    history = History()
+    made = [at(number, history, ranks, **changes) for number in range(STEPS)]
+    return made[-1]
+
+
+def line_of(stage, name):
+    return next(line for line in stage.lines if line[1:].startswith(name))
+
+
+@pytest.mark.parametrize("size", [(80, 24), (160, 50), (200, 60)])
+async def test_a_straggler_is_seen_at_a_glance(stage, size):
+    async with stage(lagging(), size) as s:
+        await s.press("enter", "tab")
+        assert isinstance(s.app.screen, RanksScreen)
+        await s.press("z")
+        marked = [line for line in s.lines if line.count("▼") > 5]
+        assert len(marked) == 1
+        assert " 5 " in marked[0]
+        assert marked[0][1] == "!"
+        assert "world n000:29500 · python · 16 ranks" in s.text
+        assert "p90" in s.text
+        assert "p10" in s.text
+        assert "onset" in s.text
+        assert "far below its peers" in s.text
+
+
+async def test_the_furthest_first_its_value_beside_its_peers_and_its_gpu(stage):
+    async with stage(lagging(), (160, 40)) as s:
+        await s.press("enter", "tab", "s", "g")
+        assert "rank 5 · n000:5 · " in s.text
+        assert "SM active 30 % · peers 85 (85 to 85) · ! partial gpus idle" in s.text
+        await s.press(*["left"] * 45)
+        assert "SM active 85 % · peers 85 (85 to 85)" in s.text
+        await s.press("enter")
+        assert isinstance(s.app.screen, GpuScreen)
+        await s.press("escape", "N")
+        assert isinstance(s.app.screen, NodeScreen)
+
+
+async def test_tab_goes_from_the_table_to_time_to_the_map_and_back(stage):
+    async with stage(lagging(), (100, 30)) as s:
+        await s.press("enter")
+        assert isinstance(s.app.screen, JobScreen)
+        await s.press("tab")
+        assert "SM active of ranks over time" in s.lines[0]
+        await s.press("tab")
+        assert "verdict of ranks" in s.lines[0]
+        assert "rank 0 · n000:0" in s.text
+        await s.press("l", "j")
+        assert "rank 9 · n001:1" in s.text or "rank 1 · n000:1" in s.text
+        await s.press("tab")
+        assert isinstance(s.app.screen, JobScreen)
+
+
+async def test_fields_spans_filter_and_every_key(stage):
+    async with stage(lagging(), (100, 30)) as s:
+        await s.press("enter", "tab", "v")
+        assert "duty cycle of ranks over time" in s.lines[0]
+        await s.press("V", "w")
+        assert "2s a character" in s.lines[0]
+        await s.press("slash", *"n001", "enter")
+        assert "n001:0" in s.text
+        assert "n000:0" not in s.text
+        await s.press("slash", *"zz", "enter")
+        assert "No rank passes “n001zz”" in s.text or "No rank passes" in s.text
+        await s.press("escape")
+        assert "n000:0" in s.text
+        await s.press("G", "pagedown", "pageup", "g", "down", "up", "h", "l", "z", "s", "0")
+        assert isinstance(s.app.screen, RanksScreen)
+
+
+async def test_a_job_that_is_gone_waits_or_is_unknown_says_so(stage):
+    async with stage(lagging(), (80, 24)) as s:
+        await s.press("enter", "tab")
+        await s.give(tick()._replace(at=AT + 5))
+        assert f"Job {JOB} is not in the queue at this instant" in s.text
+        await s.press("j", "l", "v", "s", "z", "w", "enter", "N", "G")
+        await s.give(failed()._replace(at=AT + 6))
+        assert "Job 7 is not in the queue" in s.text
+        await s.give(lagging()._replace(at=AT + 7))
+        assert "world n000:29500" in s.text
+
+
+async def test_stale_ranks_are_missing_and_not_zero(stage):
+    view, gpus = job_with_gpus(JOB, {"a": 8}, stale_s=40.0)
+    history = History()
+    made = tick((view,), gpus)
+    history.append(made)
+    async with stage(made._replace(history=history.reader()), (100, 30)) as s:
+        await s.press("enter", "tab")
+        assert "SM active – %" in s.text or "duty cycle – %" in s.text
+        await s.press("tab")
+        assert "stale" in s.text
+
+
+async def test_the_newest_slot_follows_the_ticks_and_the_cursor_keeps_its_rank(stage):
+    history = History()
+    made = [at(number, history) for number in range(STEPS)]
+    async with stage(made[-2], (160, 40)) as s:
+        await s.press("enter", "tab", "j", "j")
+        assert "rank 2 · n000:2" in s.text
+        before = s.text
+        await s.give(made[-1])
+        assert "rank 2 · n000:2" in s.text
+        assert s.text != before
+
+
+async def test_without_colours_the_picture_is_the_same_signs(stage, monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+    async with stage(lagging(), (80, 40)) as s:
+        await s.press("enter", "tab")
+        assert "█████" in s.text
+        assert "▼▼▼▼▼" in s.text
+
+
+async def test_many_ranks_share_lines_until_every_one_gets_its_own(stage):
+    async with stage(lagging(ranks=64), (80, 24)) as s:
+        await s.press("enter", "tab")
+        assert "a line is the worst of" in s.text
+        assert any(line.count("▼") > 5 for line in s.lines)
+        await s.press("z")
+        assert "a line is the worst of" not in s.text
+        await s.press("G")
+        assert "rank 63" in s.text
