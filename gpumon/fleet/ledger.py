@@ -8,7 +8,7 @@ from gpumon.fleet.ledger_claims import Claims
 from gpumon.fleet.ledger_energy import BEAT_S, meter
 from gpumon.fleet.ledger_runs import CORRECTED_S, Runs
 from gpumon.fleet.ledger_sight import Sight
-from gpumon.model.ledger import NO_PRICES, Account, LedgerTotals
+from gpumon.model.ledger import NO_PRICES, LedgerTotals
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -41,11 +41,14 @@ class Journal(Protocol):
 
     @property
     def note(self) -> str:
-        """Why nothing is written."""
+        """Why something is not written."""
         ...
 
-    def write(self, at: float, runs: Iterable[Run]) -> None:
-        """Write what is not on disk yet of the time until `at`."""
+    def write(self, at: float, runs: Iterable[Run], gone_before: float | None = None) -> None:
+        """Have written what is not yet of the time until `at`, without waiting for it.
+
+        What ended before the Unix time `gone_before` is not offered again.
+        """
         ...
 
     def close(self) -> None:
@@ -76,7 +79,6 @@ class Ledger:
         self._since = self._at = self._written_at = self._beat_at = 0.0
         self._gpus: Mapping[str, Gpu] = {}
         self._unwritten: list[Run] = []
-        self._folded: dict[tuple[str, str, str, str], Account] = {}
 
     def take(self, tick: Tick) -> None:
         """Book the time since the tick before. The same tick again books nothing."""
@@ -111,7 +113,7 @@ class Ledger:
             self._at,
             self._since,
             tuple(account.snapshot() for run in standing for account in run.accounts.values()),
-            tuple(self._folded.values()),
+            runs.sums.snapshots() if runs else (),
             self._prices,
             self._journal.kept_in if self._journal else None,
             self._journal.note if self._journal else "",
@@ -151,38 +153,13 @@ class Ledger:
                 for uuid, holding in run.held.items():
                     meter(holding, self._gpus.get(uuid))
             # What is folded cannot be written any more.
-            self._write(at, runs.with_past(at - CORRECTED_S))
-            self._fold(runs, at - CORRECTED_S)
+            self._write(at, runs.with_past(at - CORRECTED_S), at - CORRECTED_S)
+            runs.fold(at - CORRECTED_S)
 
     def _read_out(self, holding: Holding) -> None:
         """The last reading of a GPU that a job lets go of, from the tick before."""
         meter(holding, self._gpus.get(holding.uuid))
 
-    def _write(self, at: float, runs: Iterable[Run]) -> None:
+    def _write(self, at: float, runs: Iterable[Run], gone_before: float | None = None) -> None:
         if self._journal is not None:
-            self._journal.write(at, runs)
-
-    def _fold(self, runs: Runs, before: float) -> None:
-        """Add up the accounts of jobs that ended long ago, and forget the jobs."""
-        for run in runs.fold(before):
-            for account in run.accounts.values():
-                ended = account.snapshot()
-                key = (ended.user, ended.account, ended.partition, ended.gpu)
-                self._folded[key] = _added(self._folded.get(key), ended)
-
-
-def _added(folded: Account | None, ended: Account) -> Account:
-    """Two accounts of ended jobs as one that names none."""
-    if folded is None:
-        return ended._replace(job_id="")
-    seconds = dict(folded.seconds)
-    for key, amount in ended.seconds.items():
-        seconds[key] = seconds.get(key, 0.0) + amount
-    seen = [at for at in (folded.observed_since, ended.observed_since) if at is not None]
-    return folded._replace(
-        began_at=min(folded.began_at, ended.began_at),
-        observed_since=min(seen, default=None),
-        seconds=seconds,
-        energy_j=folded.energy_j + ended.energy_j,
-        energy_s=folded.energy_s + ended.energy_s,
-    )
+            self._journal.write(at, runs, gone_before)

@@ -9,6 +9,7 @@ from gpumon.fleet.ledger_accounts import OpenAccount
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from gpumon.fleet.ledger_accounts import Sums
     from gpumon.fleet.ledger_timeline import Timeline
     from gpumon.model.cluster import Job
 
@@ -93,9 +94,10 @@ class Run:
         """Every GPU that it holds or held."""
         return (*self.held.values(), *self.unnamed, *self.past)
 
-    def account_of(self, gpu: str, start: float, epoch: float) -> OpenAccount:
-        """The account of the GPUs of one name."""
+    def account_of(self, gpu: str, start: float, epoch: float, sums: Sums) -> OpenAccount:
+        """The account of the GPUs of one name, which counts in the sums as well."""
         account = self.accounts.get(gpu)
         if account is None:
-            account = self.accounts[gpu] = OpenAccount(self.job, gpu, start, epoch)
+            sum_in = sums.of(self.job, gpu, start)
+            account = self.accounts[gpu] = OpenAccount(self.job, gpu, start, epoch, sum_in)
         return account

@@ -6,104 +6,88 @@ before. A finding that takes seconds back therefore becomes a further entry with
 
 from __future__ import annotations
 
-import fcntl
-import os
-import time
 from typing import TYPE_CHECKING, Final
 
-from gpumon import __version__
 from gpumon.fleet.ledger_holding import Written
-from gpumon.fleet.ledger_pages import SCHEMA, SUFFIX, Entry, Pages
+from gpumon.fleet.ledger_pages import Entry
+from gpumon.fleet.ledger_writer import OPEN_WAIT_S, PageWriter
+from gpumon.model.ledger import HOUR_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from gpumon.fleet.ledger_holding import Holding, Run
-    from gpumon.fleet.ledger_pages import Resumed
 
-LOCK_NAME: Final = "writer.lock"
+CLOSE_WAIT_S: Final = 3.0
+"""The end waits so long for a slow disk."""
 
 _NEAR_S: Final = 1e-6
 """GPU-seconds that are not worth an entry."""
 
 
 class JournalFile:
-    """Appends to one file a day in a folder, as its only writer.
+    """Appends to one file a day in a folder, as its only writer, and never waits for the disk.
 
-    Nothing is lost when the process is killed but what was booked since the last `write`; of a line
-    that was torn, the rest of its file can still be read.
+    What it takes is written in order, sooner or later; while the disk does not keep up, it takes
+    nothing, and the next entries reach further. Nothing is lost when the process is killed but what
+    was not on disk yet; of a line that was torn, the rest of its file can still be read.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, open_wait_s: float = OPEN_WAIT_S) -> None:
         """Take the folder; where that fails, `note` says why and nothing is written."""
         self._folder = folder
-        self._lock: int | None = None
-        self.note = ""
-        self.booked: Resumed | None = None
-        try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._lock = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            self.note = f"another gpumon writes the books in {folder}; these are not kept"
-            self.close()
-        except OSError as error:
-            self.note = f"the books cannot be kept in {folder}: {error.strerror}"
-            self.close()
-        else:
-            self.booked = Pages(folder).resumed()
+        self._pages = PageWriter(folder, open_wait_s)
+        self.booked = self._pages.booked
+        self.lost_s = 0.0
+        """GPU-seconds of ended jobs that were forgotten before the disk took them."""
 
     @property
     def kept_in(self) -> str | None:
         """Folder that is written to, None where none is."""
-        return None if self._lock is None else str(self._folder)
+        return str(self._folder) if self._pages.is_open else None
 
-    def write(self, at: float, runs: Iterable[Run]) -> None:
-        """Append what is not on disk yet of the time until a Unix time.
+    @property
+    def note(self) -> str:
+        """Why what was booked is not on disk; empty: it is, or will be at once."""
+        lost = f"{self.lost_s / HOUR_S:.1f} GPU-h of ended jobs were not written to {self._folder}"
+        return "; ".join(filter(None, (self._pages.note, lost if self.lost_s else "")))
 
-        Where that fails, `note` says why, and the next call tries all of it again.
+    def write(self, at: float, runs: Iterable[Run], gone_before: float | None = None) -> None:
+        """Have appended what is not on disk yet of the time until a Unix time.
+
+        Args:
+            at: The Unix time.
+            runs: Whose time.
+            gone_before: What ended before that Unix time is not offered again.
         """
-        if self._lock is None:
+        if not self._pages.is_open:
             return
-        new = [(lines, written) for run in runs for lines, written in _new(run, at)]
+        mine = tuple(runs)
+        new = [(lines, written) for run in mine for lines, written in _new(run, at)]
         if not new:
             return
-        try:
-            self._append(at, b"".join(line for lines, _ in new for line in lines))
-        except OSError as error:
-            self.note = f"the books cannot be written to {self._folder}: {error.strerror}"
-            return
-        self.note = ""
-        for _, written in new:
-            for holding, done in written:
-                holding.written = done
+        if self._pages.take(at, b"".join(line for lines, _ in new for line in lines)):
+            for _, written in new:
+                for holding, done in written:
+                    holding.written = done
+        elif gone_before is not None:
+            gone = (h for run in mine for h in run.past if h.timeline.ended_at < gone_before)
+            self.lost_s += sum(_unwritten_s(holding, at) for holding in gone)
+
+    def settle(self, wait_s: float) -> bool:
+        """Wait until what was taken is written or was tried, at most so long; False: it is not."""
+        return self._pages.settle(wait_s)
 
     def close(self) -> None:
-        """Let another process write."""
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+        """Write the rest, and let another process write."""
+        self._pages.close(CLOSE_WAIT_S)
 
-    def _append(self, at: float, data: bytes) -> None:
-        """Append all of it or nothing: a part would be written twice by the next try."""
-        path = self._folder / (time.strftime("%Y-%m-%d", time.gmtime(at)) + SUFFIX)
-        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        file = os.open(path, flags, 0o600)
-        try:
-            size = os.fstat(file).st_size
-            if size == 0:
-                data = f'{{"schema":"{SCHEMA}","tool":"gpumon {__version__}"}}\n'.encode() + data
-            elif os.pread(file, 1, size - 1) != b"\n":
-                data = b"\n" + data
-            try:
-                while data:
-                    data = data[os.write(file, data) :]
-            except OSError:
-                os.ftruncate(file, size)
-                raise
-        finally:
-            os.close(file)
+
+def _unwritten_s(holding: Holding, at: float) -> float:
+    """GPU-seconds of it that the disk does not have."""
+    written = sum(holding.written.seconds.values()) if holding.written else 0.0
+    return max(0.0, sum(holding.timeline.until(at).values()) - written)
 
 
 def _new(run: Run, at: float) -> Iterator[tuple[list[bytes], list[tuple[Holding, Written]]]]:

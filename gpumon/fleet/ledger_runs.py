@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Protocol
 
 from gpumon.fleet.join import ENDED_STATES
+from gpumon.fleet.ledger_accounts import Sums
 from gpumon.fleet.ledger_holding import Holding, Run
 from gpumon.fleet.ledger_timeline import Timeline
 from gpumon.fleet.membership import HOLDING_STATE
@@ -52,6 +53,7 @@ class Runs:
         self._booked = booked
         self._floor = float("-inf")
         self._at = epoch
+        self.sums = Sums(epoch)
         self._taken: list[Holding] = []
         self.open: dict[str, Run] = {}
         self.ended: list[Run] = []
@@ -99,8 +101,8 @@ class Runs:
         runs = (*self.open.values(), *self.ended)
         return [r for r in runs if any(h.timeline.ended_at < before for h in r.past)]
 
-    def fold(self, before: float) -> list[Run]:
-        """Runs that ended before a Unix time; they are forgotten here."""
+    def fold(self, before: float) -> None:
+        """Forget what ended before a Unix time; in the sums it stays."""
         for run in self.open.values():
             if run.past:
                 self._forget([h for h in run.past if h.timeline.ended_at < before])
@@ -111,7 +113,6 @@ class Runs:
             for run in over:
                 self._forget(run.past)
                 self._ended_at.pop(run.job.job_id, None)
-        return over
 
     def _forget(self, holdings: Iterable[Holding]) -> None:
         for holding in holdings:
@@ -243,7 +244,7 @@ class Runs:
         return first if until is None else max(first, min(until, self._at))
 
     def _account(self, run: Run, gpu: str, start: float) -> OpenAccount:
-        return run.account_of(gpu, start, self._epoch)
+        return run.account_of(gpu, start, self._epoch, self.sums)
 
 
 def _is_same(run: Run, view: JobView) -> bool:

@@ -7,6 +7,7 @@ allocation.
 
 from __future__ import annotations
 
+from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -129,40 +130,72 @@ class Total(NamedTuple):
 NOTHING: Final = Total()
 
 
-class LedgerTotals(NamedTuple):
-    """The books at one instant."""
-
+class _Booked(NamedTuple):
     at: float
     since: float
     """Unix time at which they were opened: what was before is unobserved."""
     accounts: tuple[Account, ...]
-    """Running jobs' and recently ended ones'."""
-    folded: tuple[Account, ...]
-    """Ended jobs' added up by user, account, partition and GPU; without a job."""
+    """Running jobs' and recently ended ones', by job."""
+    sums: tuple[Account, ...]
+    """The same and all earlier ones', added up by user, account, partition and GPU."""
     prices: Prices = NO_PRICES
     kept_in: str | None = None
     """Folder that they are written to; None: they are not."""
     note: str = ""
     """Why they are not written though that was asked for."""
 
+
+class LedgerTotals(_Booked):
+    """The books at one instant; what is asked of them is added up once."""
+
     def total(self) -> Total:
         """Everything."""
-        return self._sum((*self.accounts, *self.folded))
+        return self._total
 
     def job(self, job_id: str) -> Total | None:
         """One job, with all its runs; None: it is not, or no longer, booked by itself."""
-        mine = [account for account in self.accounts if account.job_id == job_id]
+        mine = self._by_job.get(job_id)
         return self._sum(mine) if mine else None
 
-    def by(self, dimension: str) -> dict[str, Total]:
+    @cached_property
+    def wasted_by_job(self) -> dict[str, float]:
+        """GPU-seconds of all classes, of each job that is booked by itself."""
+        found: dict[str, float] = {}
+        for account in self.accounts:
+            lost = (v for key, v in account.seconds.items() if key not in (PRODUCTIVE, UNOBSERVED))
+            found[account.job_id] = found.get(account.job_id, 0.0) + max(0.0, sum(lost))
+        return found
+
+    def by(self, dimension: str) -> Mapping[str, Total]:
         """Totals by one of `DIMENSIONS`, the most wasteful first."""
-        name = {"job": "job_id"}.get(dimension, dimension)
+        if dimension not in self._tables:
+            self._tables[dimension] = MappingProxyType(self._table(dimension))
+        return self._tables[dimension]
+
+    def _table(self, dimension: str) -> dict[str, Total]:
         groups: dict[str, list[Account]] = {}
-        counted = self.accounts if dimension == "job" else (*self.accounts, *self.folded)
-        for account in counted:
-            groups.setdefault(getattr(account, name), []).append(account)
+        if dimension == "job":
+            groups = self._by_job
+        else:
+            for account in self.sums:
+                groups.setdefault(getattr(account, dimension), []).append(account)
         totals = {key: self._sum(accounts) for key, accounts in groups.items()}
         return dict(sorted(totals.items(), key=lambda pair: (-pair[1].waste_s, pair[0])))
+
+    @cached_property
+    def _total(self) -> Total:
+        return self._sum(self.sums)
+
+    @cached_property
+    def _tables(self) -> dict[str, Mapping[str, Total]]:
+        return {}
+
+    @cached_property
+    def _by_job(self) -> dict[str, list[Account]]:
+        found: dict[str, list[Account]] = {}
+        for account in self.accounts:
+            found.setdefault(account.job_id, []).append(account)
+        return found
 
     def _sum(self, accounts: Iterable[Account]) -> Total:
         offset_s = self.at - self.since

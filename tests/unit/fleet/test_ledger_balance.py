@@ -148,7 +148,7 @@ def on_disk(folder):
 def in_memory(totals):
     found = {}
     offset = totals.at - totals.since
-    for account in (*totals.accounts, *totals.folded):
+    for account in totals.sums:
         for key, amount in account.seconds_at(offset).items():
             where = (account.user, account.gpu, key)
             found[where] = found.get(where, 0.0) + amount

@@ -17,6 +17,9 @@ from tests.unit.fleet.ledger_world import START, claim, gpu, tick, view
 
 ROOT = Path(__file__).resolve().parents[3]
 
+WAIT_S = 20.0
+"""Longest that a disk that answers is waited for."""
+
 
 def run(ledger, first, last, jobs, uuids=("a",), step=1.0, findings=(), **values):
     at = first
@@ -56,9 +59,11 @@ def test_what_is_read_back_is_what_was_booked(tmp_path):
 
 
 def test_every_line_balances_in_itself_and_corrections_are_further_lines(tmp_path):
-    ledger = Ledger(journal=JournalFile(tmp_path))
+    journal = JournalFile(tmp_path)
+    ledger = Ledger(journal=journal)
     job = view("1", ["a", "b"])
     run(ledger, START, START + 700, [job], "ab")
+    assert journal.settle(WAIT_S)
     (path,) = (p for p in tmp_path.iterdir() if p.suffix == ".ndjson")
     before = path.read_bytes()
     found = claim("hang", "job:1", START, START + 700)
@@ -148,8 +153,10 @@ def test_a_folder_that_cannot_be_made_is_said(tmp_path):
 
 def test_a_full_disk_is_said_and_made_up_for_without_doubling(tmp_path, monkeypatch):
     job = view("1", ["a"])
-    ledger = Ledger(journal=JournalFile(tmp_path))
+    journal = JournalFile(tmp_path)
+    ledger = Ledger(journal=journal)
     run(ledger, START, START + 310, [job])
+    assert journal.settle(WAIT_S)
     real, calls = os.write, []
 
     def half(file, data):
@@ -159,10 +166,13 @@ def test_a_full_disk_is_said_and_made_up_for_without_doubling(tmp_path, monkeypa
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "write", half)
-    totals = run(ledger, START + 311, START + 610, [job])
-    assert "No space left on device" in totals.note
+    run(ledger, START + 311, START + 610, [job])
+    assert journal.settle(WAIT_S)
+    assert "No space left on device" in ledger.summary().note
     monkeypatch.setattr(os, "write", real)
-    totals = run(ledger, START + 611, START + 1000, [job])
+    run(ledger, START + 611, START + 1000, [job])
+    assert journal.settle(WAIT_S)
+    totals = ledger.summary()
     ledger.close()
     assert totals.note == ""
     assert sums(tmp_path) == pytest.approx(in_memory(totals))
@@ -237,13 +247,15 @@ def test_a_process_that_is_killed_while_it_writes_leaves_books_that_balance(tmp_
         "import gpumon.fleet.ledger as l; l.WRITE_S = 1.0\n"
         "from gpumon.fleet.ledger_journal import JournalFile\n"
         "from tests.unit.fleet.ledger_world import START, gpu, tick, view\n"
-        "books = l.Ledger(journal=JournalFile(Path(sys.argv[1])))\n"
+        "journal = JournalFile(Path(sys.argv[1]))\n"
+        "books = l.Ledger(journal=journal)\n"
         "begin = float(sys.argv[2])\n"
         "jobs = [view(str(n), [f'{n}-{i}' for i in range(8)]) for n in range(20)]\n"
         "uuids = [u for job in jobs for u in job.gpu_uuids]\n"
         "for second in itertools.count():\n"
         "    at = begin + second\n"
         "    books.take(tick(at, jobs, [gpu(u, at) for u in uuids]))\n"
+        "    journal.settle(20)\n"
         "    print(at, flush=True)\n"
     )
     begin = START

@@ -313,7 +313,7 @@ def test_totals_count_what_is_held_busy_useful_and_lost():
 
 def test_the_books_say_what_was_wasted_and_what_that_cost():
     account = Account("1", "ada", "ml", "h100", "H100", AT - 7200, AT - 7200, {"idle": 36_000.0})
-    books = LedgerTotals(AT, AT - 7200, (account,), (), Prices({"default": 2.5}, 0.0, "€"))
+    books = LedgerTotals(AT, AT - 7200, (account,), (account,), Prices({"default": 2.5}, 0.0, "€"))
     picture = tick((), [gpu("n1", 0)], ledger=books)
     lines = total_lines(heat_totals(Digest(picture)), 150)
     assert "wasted 10.0 GPU-h, 25 € since " in "".join(cell.text for cell in lines[1])
