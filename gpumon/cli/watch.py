@@ -8,7 +8,6 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
-from gpumon.cli.books import books_of
 from gpumon.cli.exits import (
     INTERRUPTED,
     NOTHING_READ,
@@ -21,9 +20,7 @@ from gpumon.cli.exits import (
 )
 from gpumon.cli.filtering import ONLY_GPUS, is_refused, passing
 from gpumon.cli.options import DEFAULT_LOOK_S, job_filter, parser
-from gpumon.cli.recorded_past import recorded
 from gpumon.cli.settled import chosen_targets, judge_of, past_of, settled
-from gpumon.cli.show import show, shown
 from gpumon.sources.source import SystemClock, Wish
 from gpumon.sources.target import Look, Target, TargetError, open_source
 
@@ -151,6 +148,9 @@ def _sampler(
 
     if is_single:
         return Sampler(sources, clock, period_s, arrived=arrived)
+    from gpumon.cli.books import books_of
+    from gpumon.cli.recorded_past import recorded
+
     is_shown = sys.stdout.isatty() and not (options.json or options.once)
     keeps = options.watch_s is not None or is_shown
     books = books_of(settings, is_real=keeps and not _is_demo(targets))
@@ -195,6 +195,7 @@ def _print(options: argparse.Namespace, tick: Tick) -> None:
     if not options.json:
         import shutil
 
+        from gpumon.cli.show import shown
         from gpumon.report.table import table
 
         width = shutil.get_terminal_size((120, 40)).columns
@@ -253,6 +254,8 @@ def _stream(options: argparse.Namespace, settings: Settings, targets: list[Targe
 
 
 def _terminal(options: argparse.Namespace, settings: Settings, targets: list[Target]) -> int:
+    from gpumon.cli.show import show
+
     title = " ".join(target.url for target in targets)
     if options.past_s is None:
         sampler = _sampler(options, settings, targets, options.period, is_single=False)

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gpumon.report.columns import Tone
 from gpumon.report.entities import moment, number
-from gpumon.report.groups import partition_rows
-from gpumon.report.passages import paragraph
-from gpumon.report.pending import hints, place_of
-from gpumon.report.queue_reasons import meaning_of
-from gpumon.report.reservation_columns import reservation_rows
-from gpumon.report.words import some_names
 
 if TYPE_CHECKING:
     from gpumon.model.cluster import Job, JobView, SlurmNode
@@ -54,6 +47,9 @@ def waiting(digest: Digest, view: JobView) -> dict[str, Any] | None:
     """Why a job waits and what would let it start sooner; None where it does not wait."""
     if view.job.state != "PENDING":
         return None
+    from gpumon.report.pending import hints, place_of
+    from gpumon.report.queue_reasons import meaning_of
+
     meaning, place = meaning_of(view.job.reason), place_of(digest, view)
     return {
         "meaning": meaning.words,
@@ -93,6 +89,11 @@ def slurm_node(digest: Digest, name: str) -> dict[str, Any] | None:
 
 def partitions(digest: Digest) -> list[dict[str, Any]]:
     """Every partition with its nodes and GPUs."""
+    # One answer about one machine, which has no queue, need not wait for what tables are made of.
+    if digest.tick.queue is None:
+        return []
+    from gpumon.report.groups import partition_rows
+
     return [_partition(row) for row in partition_rows(digest) if row.partition is not None]
 
 
@@ -121,6 +122,10 @@ def _partition(row: PartitionRow) -> dict[str, Any]:
 
 def reservations(digest: Digest) -> list[dict[str, Any]]:
     """Every reservation that is not over, with the jobs that cross its start."""
+    if digest.tick.queue is None:
+        return []
+    from gpumon.report.reservation_columns import reservation_rows
+
     return [_reservation(row) for row in reservation_rows(digest)]
 
 
@@ -147,6 +152,10 @@ def stray_lines(digest: Digest, width: int) -> list[Line]:
     found = digest.tick.strays
     if not found:
         return []
+    from gpumon.report.columns import Tone
+    from gpumon.report.passages import paragraph
+    from gpumon.report.words import some_names
+
     names = tuple(f"{p.node} {p.name or 'pid'} {p.pid}" for p in found)
     count = "1 process is" if len(found) == 1 else f"{len(found)} processes are"
     text = f"{count} on GPUs that no job holds: {some_names(names, 3)}"
