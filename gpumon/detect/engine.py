@@ -270,17 +270,19 @@ class DetectionEngine:
 
     def _report_of(self, tick: Tick, looks: list[Look], bounds: Bounds) -> DetectionReport:
         in_view = subjects_of(bounds.gpus_of, tick.gpus, tick.nodes)
-        muted = self._roster.muted
-        self._coverage = {key: seen for key, seen in self._coverage.items() if key not in muted}
+        out = self._roster.muted
+        self._coverage = {key: seen for key, seen in self._coverage.items() if key not in out}
         with self._state:
             self._lives.take(tick.at, looks, in_view, self._resting(looks))
             standing, cleared = self._lives.standing(tick.at), self._lives.cleared(tick.at)
+            muted = self._lives.muted(tick.at)
         return DetectionReport(
             tick.at,
             standing,
             (*self._coverage.values(), *self._roster.coverage()),
             (*self._roster.errors(), *self._unknown),
             cleared,
+            muted,
         )
 
     def _resting(self, looks: list[Look]) -> frozenset[str]:
@@ -315,5 +317,6 @@ class DetectionEngine:
             in_view = subjects_of((v.job.job_id for v in tick.jobs), tick.gpus, tick.nodes)
             self._lives.take(tick.at, (), in_view, frozenset())
             standing, cleared = self._lives.standing(tick.at), self._lives.cleared(tick.at)
+            muted = self._lives.muted(tick.at)
         errors = (error, *self._roster.errors())
-        return DetectionReport(tick.at, standing, self._roster.coverage(), errors, cleared)
+        return DetectionReport(tick.at, standing, self._roster.coverage(), errors, cleared, muted)

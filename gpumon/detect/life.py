@@ -215,6 +215,13 @@ class Lives:
         """Findings that went away within the last hour."""
         return self._told(self._cleared.values(), now)
 
+    def muted(self, now: float) -> tuple[Finding, ...]:
+        """Findings of both kinds that nobody wants to be told."""
+        if not self._mutes:
+            return ()
+        known = (*(case.finding for case in self._open.values()), *self._cleared.values())
+        return tuple(f for f in known if any(mute.covers(f, now) for mute in self._mutes))
+
     def acknowledge(self, identity: Identity, *, is_known: bool = True) -> bool:
         """Note that somebody knows of a finding, until it clears; False: there is none."""
         case = self._open.get(identity)

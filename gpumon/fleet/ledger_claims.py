@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain
+from operator import is_
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.fleet.ledger_timeline import Charge
@@ -46,17 +48,17 @@ class Claims:
 
     def __init__(self) -> None:
         self._told: dict[tuple[str, str, str], _Told] = {}
-        self._findings: tuple[Finding, ...] = ()
-        self._cleared: tuple[Finding, ...] = ()
+        self._last: tuple[tuple[Finding, ...], ...] = ()
 
     def new(self, tick: Tick) -> Iterator[Claim]:
         """Claims that the findings of a tick add to those of the ticks before it."""
-        if tick.findings is self._findings and tick.cleared is self._cleared:
+        told = (tick.findings, tick.cleared, tick.muted)
+        if len(self._last) == len(told) and all(map(is_, self._last, told)):
             return
-        self._findings, self._cleared = tick.findings, tick.cleared
+        self._last = told
         holders = _Holders(tick)
         named: set[tuple[str, str, str]] = set()
-        for finding in (*tick.findings, *tick.cleared):
+        for finding in chain.from_iterable(told):
             if finding.confidence is Confidence.HYPOTHESIS:
                 continue
             named.add(finding.identity)

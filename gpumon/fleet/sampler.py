@@ -29,6 +29,7 @@ GRACE_S: Final = 10.0
 """A single look waits this much longer than asked for nodes that have not answered yet."""
 DETECTION_WAIT_S: Final = 10.0
 """A single look waits this long for the detection worker, whose start takes about a second."""
+_UNKEPT_HINT: Final = "ledger.directory in the configuration names another folder"
 
 
 class Past(Protocol):
@@ -363,6 +364,7 @@ class Sampler:
         return tick._replace(
             findings=report.findings,
             cleared=report.cleared,
+            muted=report.muted,
             coverage=report.coverage,
             errors=tick.errors + report.errors,
         )
@@ -373,4 +375,8 @@ class Sampler:
         if books is None:
             return tick
         self._faults.trying("booking", partial(books.take, tick), None)
-        return tick._replace(ledger=self._faults.trying("booking", books.summary, None))
+        totals = self._faults.trying("booking", books.summary, None)
+        if totals is not None and totals.note:
+            unkept = SourceError("ledger", totals.note, _UNKEPT_HINT)
+            tick = tick._replace(errors=(*tick.errors, unkept))
+        return tick._replace(ledger=totals)

@@ -134,3 +134,5 @@ class DetectionReport(NamedTuple):
     """Detectors that raised, overran or were muted, one line each."""
     cleared: tuple[Finding, ...] = ()
     """Findings that went away within the last hour."""
+    muted: tuple[Finding, ...] = ()
+    """Findings that nobody wants to be told, which are in neither of the two."""

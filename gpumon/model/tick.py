@@ -99,6 +99,8 @@ class Tick(NamedTuple):
     """Findings that went away within the last hour; they are not among `findings`."""
     ledger: LedgerTotals | None = None
     """What became of GPU time; None: nobody keeps the books."""
+    muted: tuple[Finding, ...] = ()
+    """Findings, standing or cleared, that nobody wants to be told; the books count them too."""
 
     def job(self, job_id: str) -> JobView | None:
         """The job with this Slurm id, None where it is not listed."""

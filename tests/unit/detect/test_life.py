@@ -180,7 +180,16 @@ def test_what_is_muted_is_not_told_until_the_time_is_over(given, told):
     lives = lived(sure)
     lives.mute(1500.0, **given)
     assert len(lives.standing(1499.0)) == told
+    assert len(lives.muted(1499.0)) == 1 - told
     assert len(lives.standing(1500.0)) == 1
+    assert lives.muted(1500.0) == ()
+
+
+def test_what_went_away_while_it_was_muted_is_muted_too():
+    lives = lived(sure, look, look, look, look)
+    lives.mute(1500.0, "c")
+    assert lives.cleared(1100.0) == ()
+    assert [f.cleared_at for f in lives.muted(1100.0)] == [1000.0]
 
 
 @pytest.mark.parametrize(

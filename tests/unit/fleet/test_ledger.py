@@ -223,6 +223,14 @@ def test_totals_are_made_by_user_account_partition_and_gpu():
     assert set(totals.by("partition")) == {"h100"}
 
 
+def test_a_muted_finding_charges_as_any_other():
+    ledger, job = Ledger(), view("1", ["a"])
+    run(ledger, START, START + 100, [job])
+    found = claim("hang", "job:1", START, START + 100)
+    ledger.take(tick(START + 101, [job], [gpu("a", START + 101)], muted=(found,)))
+    assert ledger.summary().total().wasted_s == pytest.approx({"hang": 100})
+
+
 def test_ended_jobs_are_folded_into_totals_and_stay_counted():
     ledger = Ledger()
     run(ledger, START, START + 10, [view("1", ["a"])])

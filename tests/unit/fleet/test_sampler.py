@@ -7,7 +7,9 @@ from gpumon.fleet.sampler import Sampler
 from gpumon.model.fault import fault
 from gpumon.model.finding import DetectionReport
 from gpumon.model.frame import Frame, SourceError
+from gpumon.model.ledger import LedgerTotals
 from gpumon.sources.source import Wish
+from tests.ticks import finding
 from tests.unit.fleet.factories import DEVICES, frame, gpu_block, job, node, queue, uuid
 
 
@@ -305,6 +307,41 @@ def test_detection_that_fails_leaves_the_picture():
     ticks, _ = sampled(3, steady, judge=lambda: judge, remember=Past)
     assert "gpumon itself failed judging: KeyError: 'lost\\nmore'" in messages(ticks)[1]
     assert messages(ticks)[2] == ["muted"]
+
+
+class Books:
+    """Books that cannot be written; they note down what the findings were."""
+
+    def __init__(self, note):
+        self.note = note
+        self.muted = []
+
+    def take(self, tick):
+        self.muted.append(tick.muted)
+
+    def summary(self):
+        return LedgerTotals(100.0, 100.0, (), (), note=self.note)
+
+    def close(self):
+        pass
+
+
+def test_books_that_are_not_written_are_one_error_of_each_tick():
+    ticks, _ = sampled(2, steady, keep_books=lambda: Books("the disk is full"))
+    hint = "ledger.directory in the configuration names another folder"
+    assert [tick.errors for tick in ticks] == [
+        (SourceError("ledger", "the disk is full", hint),)
+    ] * 2
+    ticks, _ = sampled(1, steady, keep_books=lambda: Books(""))
+    assert ticks[0].errors == ()
+
+
+def test_the_books_are_shown_what_is_muted():
+    judge, books, muted = Judge(), Books(""), (finding("job:1"),)
+    judge.report = lambda: DetectionReport(100.0, (), (), (), (), muted)
+    ticks, _ = sampled(1, steady, judge=lambda: judge, keep_books=lambda: books, remember=Past)
+    assert ticks[0].findings == ()
+    assert books.muted == [muted]
 
 
 def test_the_end_of_the_thread_is_told_with_the_reason_and_everything_is_closed():
