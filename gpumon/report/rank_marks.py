@@ -40,11 +40,23 @@ def first_field(digest: Digest, view: JobView) -> HeatField:
 
 def rank_finding(digest: Digest, row: RankRow) -> Finding | None:
     """What was found about this rank or its GPU; a finding about the whole job marks no rank."""
-    if (found := digest.row_finding(row)) is not None:
+    found = digest.row_finding(row)
+    return _of_some(digest, row.job).get(row.uuid or "") if found is None else found
+
+
+def _of_some(digest: Digest, view: JobView) -> dict[str, Finding]:
+    """Findings about some of a job's GPUs and not all of them, by UUID, the gravest."""
+
+    def made() -> dict[str, Finding]:
+        found: dict[str, Finding] = {}
+        whole = len(view.gpu_uuids)
+        for finding in digest.findings_by_job.get(view.job.job_id, ()):
+            if len(finding.gpus) < whole:
+                for uuid in finding.gpus:
+                    found.setdefault(uuid, finding)
         return found
-    about = digest.findings_by_job.get(row.job.job.job_id, ())
-    whole = set(row.job.gpu_uuids)
-    return next((f for f in about if row.uuid in f.gpus and set(f.gpus) < whole), None)
+
+    return digest.remembered(("findings of some", view.job.job_id), made)
 
 
 def finding_signs(digest: Digest, groups: Sequence[RankGroup]) -> dict[int, Mark]:

@@ -153,8 +153,8 @@ class RankStrips:
         glyphs = self._glyphs
         row[self.left : self.left + len(codes)] = [glyphs[code] for code in codes.tolist()]
         if self._onset is not None and self._onset[0] is not None:
-            row[self.left + self._onset[0]] = Glyph(_ONSET, self._onset[1])
-        return tuple(row)
+            _write(row, self.left + self._onset[0], _ONSET, self._onset[1])
+        return tuple(row[: self.width])
 
     def _worst(self, members: tuple[int, ...]) -> NDArray[np.intp]:
         """The rank that stands for its line in each slot: missing, else furthest from its peers."""

@@ -115,6 +115,15 @@ async def test_a_job_that_is_gone_waits_or_is_unknown_says_so(stage):
         assert "world n000:29500" in s.text
 
 
+async def test_it_can_be_drawn_in_any_size(stage):
+    async with stage(lagging(), (200, 60)) as s:
+        await s.press("enter", "tab")
+        for size in ((20, 5), (1, 1), (12, 3), (200, 60), (80, 24)):
+            await s.pilot.resize_terminal(*size)
+            await s.pilot.pause()
+        assert "▼▼▼▼" in s.text
+
+
 async def test_stale_ranks_are_missing_and_not_zero(stage):
     view, gpus = job_with_gpus(JOB, {"a": 8}, stale_s=40.0)
     history = History()

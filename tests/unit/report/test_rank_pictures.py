@@ -203,6 +203,19 @@ def test_the_onset_is_a_line_through_all_ranks_and_named_above():
     assert strips(digest, onset=(AT - 9000, Ink.WARN)).line(3, 0) == strips(digest).line(3, 0)
 
 
+@pytest.mark.parametrize("size", [(1, 1), (12, 2), (14, 5), (30, 1)])
+def test_a_picture_fits_into_any_room(size):
+    digest = told(lambda rank, number: 0.85)
+    onset = (AT - 28, Ink.WARN)
+    picture = strips(digest, size, onset=onset)
+    rows = [picture.line(n, 0) for n in range(picture.height)] + [time_row(picture, onset)]
+    assert max(len(row) for row in rows) <= size[0]
+    groups = picture.groups
+    drawn = RankMap(groups, rank_marks(digest, groups, SM), size)
+    rows = [drawn.line(n, 0, has_colour=True) for n in range(drawn.height)]
+    assert max(len(row) for row in rows) <= size[0]
+
+
 def test_moving_keeps_to_ranks_and_a_click_finds_rank_and_slot():
     picture = strips(told(lambda rank, number: 0.85))
     assert picture.moved(0, 3) == 3
