@@ -109,7 +109,7 @@ READERS_V1: Tuple[Reader, ...] = (
 
 
 class Cgroups:
-    """Reads the control groups of the jobs that hold a GPU."""
+    """Reads the control groups of jobs."""
 
     def __init__(self, root: str = "/") -> None:
         """Read /sys/fs/cgroup, and /proc for the jobs' outputs, below `root`."""

@@ -10,9 +10,10 @@ import time
 from typing import Any, Callable, Dict, List, NamedTuple, Sequence, Tuple
 
 from gpumon.probe import tiers
-from gpumon.probe.cgroups import Cgroups
+from gpumon.probe.cgroups import MAX_JOBS, Cgroups
 from gpumon.probe.filesystems import Filesystems
 from gpumon.probe.host import Host
+from gpumon.probe.job_folders import JobFolders
 from gpumon.probe.kernel_log import KernelLog
 from gpumon.probe.ports import Ports
 from gpumon.probe.processes import Processes
@@ -134,6 +135,7 @@ class Reader:
         self._has_medium = tiers.MEDIUM in wanted_tiers
         self._filesystems = Filesystems(root)
         self._cgroups = Cgroups(root)
+        self._folders = JobFolders(root)
         self._log = KernelLog(root)
 
     def read(
@@ -145,7 +147,9 @@ class Reader:
         note("processes")
         rows["process"] = self._processes.rows(wanted.pids, now)
         note("control groups")
-        rows["cgroup"] = self._cgroups.rows(now, self._processes.jobs())
+        # A job that left its GPUs alone has no process on them, and is told by its folder.
+        jobs = self._folders.beside(now, self._processes.jobs(), MAX_JOBS)
+        rows["cgroup"] = self._cgroups.rows(now, jobs)
         note("the node")
         node = self._host.read(now)
         rows["node"] = [node]
