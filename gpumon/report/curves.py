@@ -39,7 +39,7 @@ class Panel(NamedTuple):
     chart: Chart
 
 
-class _Plan(NamedTuple):
+class Plan(NamedTuple):
     """Fields of one unit that are drawn together."""
 
     title: str
@@ -51,25 +51,23 @@ class _Plan(NamedTuple):
     """Key of the value that the scale ends at; empty: as the catalogue says."""
 
 
-_USE: Final = _Plan(
+_USE: Final = Plan(
     "",
     (("sm_active_ratio", "SM active"), ("tensor_active_ratio", "tensor active")),
     (("gpu_util_ratio", "duty cycle"),),
 )
-_MEMORY: Final = _Plan("", (("mem_used_bytes", "memory used"),), bound="mem_total_bytes")
-_POWER: Final = _Plan("", (("power_w", "power"),), bound="power_limit_w")
-_PCIE: Final = _Plan(
-    "PCIe ", (("pcie_rx_bytes_per_s", "received"), ("pcie_tx_bytes_per_s", "sent"))
-)
-_NVLINK: Final = _Plan(
+_MEMORY: Final = Plan("", (("mem_used_bytes", "memory used"),), bound="mem_total_bytes")
+_POWER: Final = Plan("", (("power_w", "power"),), bound="power_limit_w")
+_PCIE: Final = Plan("PCIe ", (("pcie_rx_bytes_per_s", "received"), ("pcie_tx_bytes_per_s", "sent")))
+_NVLINK: Final = Plan(
     "NVLink ", (("nvlink_rx_bytes_per_s", "received"), ("nvlink_tx_bytes_per_s", "sent"))
 )
 _GPU_PLANS: Final = (_USE, _MEMORY, _POWER, _PCIE, _NVLINK)
 
 _NODE_PLANS: Final = (
-    _Plan("", (("cpu_busy_ratio", "CPUs busy"), ("cpu_iowait_ratio", "waiting for I/O"))),
-    _Plan("", (("host_mem_available_bytes", "memory free"),), bound="host_mem_total_bytes"),
-    _Plan("", (("load_1m", "load of a minute"),), bound="cpu_count"),
+    Plan("", (("cpu_busy_ratio", "CPUs busy"), ("cpu_iowait_ratio", "waiting for I/O"))),
+    Plan("", (("host_mem_available_bytes", "memory free"),), bound="host_mem_total_bytes"),
+    Plan("", (("load_1m", "load of a minute"),), bound="cpu_count"),
 )
 
 
@@ -81,7 +79,7 @@ def span_of(digest: Digest) -> float:
 
 def gpu_panels(digest: Digest, gpu: Gpu, span_s: float) -> list[Panel]:
     """SM activity or duty cycle, memory, power, PCIe and NVLink of one GPU."""
-    return [_panel(digest, gpu, gpu.uuid, plan, span_s) for plan in _GPU_PLANS]
+    return [entity_panel(digest, gpu, gpu.uuid, plan, span_s) for plan in _GPU_PLANS]
 
 
 def node_panels(digest: Digest, node: Node, span_s: float) -> list[Panel]:
@@ -89,7 +87,7 @@ def node_panels(digest: Digest, node: Node, span_s: float) -> list[Panel]:
     if node.block is None:
         return []
     host = BlockRow(node.name, node.block, 0, node.is_stale)
-    return [_panel(digest, host, node.name, plan, span_s, "node") for plan in _NODE_PLANS]
+    return [entity_panel(digest, host, node.name, plan, span_s, "node") for plan in _NODE_PLANS]
 
 
 def job_panels(digest: Digest, view: JobView, span_s: float) -> list[Panel]:
@@ -131,9 +129,10 @@ def field_chart(
     return Panel(title, Chart(*stretch, *bounds, field.unit, (series,), marks, window))
 
 
-def _panel(
-    digest: Digest, entity: Readable, name: str, plan: _Plan, span_s: float, block: str = "gpu"
+def entity_panel(
+    digest: Digest, entity: Readable, name: str, plan: Plan, span_s: float, block: str = "gpu"
 ) -> Panel:
+    """A chart of the fields of a GPU, or of an entity of another block by its name in history."""
     at = digest.tick.at
     stretch = (at - span_s, at)
     keys = plan.keys
@@ -150,7 +149,7 @@ def _panel(
     return Panel(tuple(title), _scaled(entity, plan, keys[0][0], stretch, toned))
 
 
-def _job_panel(digest: Digest, view: JobView, one_gpu: Gpu, plan: _Plan, span_s: float) -> Panel:
+def _job_panel(digest: Digest, view: JobView, one_gpu: Gpu, plan: Plan, span_s: float) -> Panel:
     at = digest.tick.at
     stretch = (at - span_s, at)
     keys = plan.keys
@@ -168,7 +167,7 @@ def _job_panel(digest: Digest, view: JobView, one_gpu: Gpu, plan: _Plan, span_s:
 
 def _scaled(
     entity: Readable,
-    plan: _Plan,
+    plan: Plan,
     key: str,
     stretch: tuple[float, float],
     series: tuple[Series, ...],

@@ -115,6 +115,15 @@ RANK_ACTIONS: Final = (
         "A line for every rank, or as many on a line as it takes to have all in sight.",
         frozenset({"ranks"}),
     ),
+    Action(
+        "rank",
+        ("i",),
+        "i",
+        "curves",
+        "Curves of everything around the rank on one time axis: GPU, each NVLink, ports, its job's "
+        "CPUs and memory there, the host, file systems.",
+        frozenset({"ranks"}),
+    ),
 )
 """What only the picture of a job's ranks can do."""
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gpumon.fleet.history import History
+from gpumon.model.frame import Block, column_for
+from gpumon.tui.screens.curves import CurvesScreen
 from gpumon.tui.screens.gpu import GpuScreen
 from gpumon.tui.screens.job import JobScreen
 from gpumon.tui.screens.node import NodeScreen
@@ -165,3 +167,29 @@ async def test_many_ranks_share_lines_until_every_one_gets_its_own(stage):
         assert "a line is the worst of" not in s.text
         await s.press("G")
         assert "rank 63" in s.text
+
+
+async def test_everything_around_a_rank_is_on_one_time_axis(stage):
+    made = lagging()
+    name = "n000"
+    uuid = made.nodes[name].gpu_uuids[0]
+    rates = {f"link_{way}_bytes_per_s": column_for(False, [1e9, 2e9]) for way in ("rx", "tx")}
+    link = Block((f"{uuid}/0", f"{uuid}/1"), rates, {}, {})
+    mount = Block(("/scratch",), {"fs_read_bytes_per_s": column_for(False, [5e8])}, {}, {})
+    blocks = {"link": link, "filesystem": mount}
+    history = History()
+    for number in range(30):
+        nodes = {**made.nodes, name: made.nodes[name]._replace(blocks=blocks)}
+        shown = made._replace(nodes=nodes, at=AT + number, number=STEPS + number)
+        history.append(shown)
+    async with stage(shown._replace(history=history.reader()), (120, 60)) as s:
+        await s.press("enter", "tab", "i")
+        assert isinstance(s.app.screen, CurvesScreen)
+        assert "rank 0 › curves" in s.lines[0]
+        assert "SM active" in s.text
+        assert "NVLink 0 received" in s.text
+        assert "NVLink 1 received" in s.text
+        assert "/scratch read" in s.text
+        assert "port" not in s.text
+        await s.press("f", "escape", "escape")
+        assert isinstance(s.app.screen, RanksScreen)

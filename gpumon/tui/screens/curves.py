@@ -9,6 +9,7 @@ from gpumon.report.chart import chart_lines, time_axis
 from gpumon.report.columns import Cell, Tone
 from gpumon.report.curves import SPANS_S, gpu_panels, job_panels, node_panels, span_of
 from gpumon.report.passages import paragraph
+from gpumon.report.rank_curves import rank_panels
 from gpumon.tui.actions import bindings_of
 from gpumon.tui.screens.page import Page
 
@@ -29,7 +30,7 @@ class CurvesScreen(Page):
     BINDINGS = bindings_of("curves")
 
     def __init__(self, subject: str, trail: tuple[str, ...]) -> None:
-        """`subject` is `gpu:UUID`, `node:NAME` or `job:ID`."""
+        """`subject` is `gpu:UUID`, `node:NAME`, `job:ID`, or `rank:UUID` of the rank's GPU."""
         super().__init__("curves", trail, self._charts)
         self.subject = subject
         self._span_s: float | None = None
@@ -39,8 +40,8 @@ class CurvesScreen(Page):
         return f"{units.short_duration(self._chosen(self.digest))} " if self.digest else ""
 
     def finding_scope(self) -> str | None:
-        """What the curves are of."""
-        return self.subject
+        """What the curves are of; of a rank its GPU."""
+        return self.subject.replace("rank:", "gpu:", 1)
 
     def action_span(self) -> None:
         """More of the past; after the most, the least."""
@@ -57,9 +58,10 @@ class CurvesScreen(Page):
     def _panels(self, digest: Digest) -> list[Panel]:
         kind, _, name = self.subject.partition(":")
         span_s = self._chosen(digest)
-        if kind == "gpu":
+        if kind in ("gpu", "rank"):
             gpu = digest.tick.gpus.get(name)
-            return gpu_panels(digest, gpu, span_s) if gpu else []
+            panels_of = rank_panels if kind == "rank" else gpu_panels
+            return panels_of(digest, gpu, span_s) if gpu else []
         if kind == "node":
             node = digest.tick.nodes.get(name)
             return node_panels(digest, node, span_s) if node else []

@@ -10,7 +10,7 @@ from gpumon.report.filter_bind import row_filter
 from gpumon.report.filter_tree import FilterError
 from gpumon.report.gpu_columns import RANK_COLUMNS, rank_search_text, row_node
 from gpumon.report.passages import finding_lines, paragraph
-from gpumon.report.rank_groups import rank_groups
+from gpumon.report.rank_groups import rank_groups, rank_name, rank_place
 from gpumon.report.rank_map import RankMap
 from gpumon.report.rank_marks import (
     MAP_FIELDS,
@@ -241,6 +241,15 @@ class RanksScreen(View):
             from gpumon.tui.screens.gpu import GpuScreen
 
             self.app.push_screen(GpuScreen(row.gpu.uuid, self.trail()))
+
+    def action_rank(self) -> None:
+        """Curves of everything around the rank."""
+        row = self.chart.current
+        if row is not None and row.gpu is not None:
+            from gpumon.tui.screens.curves import CurvesScreen
+
+            name = f"rank {rank_name(row)}" if row.rank is not None else rank_place(row)
+            self.app.push_screen(CurvesScreen(f"rank:{row.gpu.uuid}", (*self._trail, name)))
 
     def on_rank_chart_opened(self) -> None:
         """A click on the cursor opens."""
