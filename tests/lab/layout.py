@@ -21,8 +21,9 @@ NODES: dict[str, tuple[int, ...] | None] = {
 MACHINES = (HEAD, *NODES)
 USERS = {"alice": 7001, "bob": 7002}
 REST_USER = ("slurmrest", 6998)
-# The hierarchies that Slurm uses here: proctrack/cgroup the first, ConstrainDevices the second.
-CONTROLLERS = ("freezer", "devices")
+# The hierarchies that Slurm uses here: proctrack/cgroup the first, ConstrainDevices the second,
+# jobacct_gather/cgroup the others.
+CONTROLLERS = ("freezer", "devices", "cpuacct", "memory")
 CGROUP_ROOT = Path("/sys/fs/cgroup")
 # The most that a slot may be before a release adds its offset.
 LAST_SLOT = 127
