@@ -117,6 +117,11 @@ def parser() -> argparse.ArgumentParser:
     )
     _add_past(made)
     add_ascii(made)
+    made.add_argument(
+        "--allow-actions",
+        action="store_true",
+        help="let the terminal run scancel and requeue on x's page, after the job id is typed",
+    )
     _add_counters(made)
     made.add_argument(
         "--exit-status",

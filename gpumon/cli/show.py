@@ -22,7 +22,14 @@ def show(feed: Feed, title: str, options: argparse.Namespace, settings: Settings
 
     shelf = NotesFile(own_notes().with_name(FILE_NAME))
     habits = begun_with(habits_of(shelf.read()), settings, is_ascii=options.ascii)
-    return run_terminal(feed, title, options.passes, shelf, habits)
+    return run_terminal(
+        feed,
+        title,
+        options.passes,
+        shelf,
+        habits,
+        allows_actions=getattr(options, "allow_actions", False),
+    )
 
 
 def shown(text: str, options: argparse.Namespace) -> str:

@@ -23,6 +23,7 @@ ViewName = Literal[
     "finding",
     "curves",
     "ranks",
+    "commands",
 ]
 
 ROOTS: Final[tuple[ViewName, ...]] = (
@@ -45,8 +46,8 @@ SECTIONED: Final[frozenset[ViewName]] = frozenset({"gpu", "node"})
 CELLS: Final[frozenset[ViewName]] = MAPS | {"ranks"}
 """Views where arrows go from cell to cell."""
 MAIN: Final[frozenset[ViewName]] = FLEET | TABLES | SECTIONED | CELLS
-EVERYWHERE: Final[frozenset[ViewName]] = MAIN | {"page", "columns", "finding", "curves"}
-LISTED: Final[frozenset[ViewName]] = TABLES | {"columns"}
+EVERYWHERE: Final[frozenset[ViewName]] = MAIN | {"page", "columns", "finding", "curves", "commands"}
+LISTED: Final[frozenset[ViewName]] = TABLES | {"columns", "commands"}
 """Views whose lines a filter with columns goes through."""
 
 

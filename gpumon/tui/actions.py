@@ -19,6 +19,7 @@ from gpumon.tui.action import (
     Action,
     ViewName,
 )
+from gpumon.tui.hand_actions import HAND_ACTIONS
 from gpumon.tui.view_actions import (
     CHART_ACTIONS,
     FINDING_ACTIONS,
@@ -61,6 +62,7 @@ ACTIONS: Final = (
     *RANK_ACTIONS,
     *CHART_ACTIONS,
     *FINDING_ACTIONS,
+    *HAND_ACTIONS,
     Action(
         "filter",
         ("slash",),
@@ -228,6 +230,7 @@ _FOOTER: Final = (
     "help",
     "open",
     "toggle_column",
+    "copy_command",
     "usual_columns",
     "open_cell",
     "back",
@@ -238,7 +241,6 @@ _FOOTER: Final = (
     "closer",
     "order",
     "every_rank",
-    "rank",
     "acknowledge",
     "mute",
     "span",
@@ -249,6 +251,7 @@ _FOOTER: Final = (
     "curves",
     "node",
     "findings",
+    "commands",
     "sort",
     "pause",
     "time",
@@ -281,6 +284,7 @@ _NAMES: Final = {
     "findings": "findings",
     "finding": "one finding",
     "curves": "curves",
+    "commands": "commands",
     "ranks": "ranks",
 }
 

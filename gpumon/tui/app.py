@@ -112,6 +112,8 @@ class GpumonApp(DressedApp):
         passes: RowFilter | None = None,
         shelf: Shelf | None = None,
         habits: Habits = NO_HABITS,
+        *,
+        allows_actions: bool = False,
     ) -> None:
         """Make it ready to run.
 
@@ -122,6 +124,7 @@ class GpumonApp(DressedApp):
             passes: The row filter to begin with.
             shelf: Where to keep what the user chooses; None: it is forgotten at the end.
             habits: What was chosen before.
+            allows_actions: Whether commands that change something may be run when asked for.
         """
         super().__init__(shelf, habits)
         self.animation_level = "none"
@@ -131,7 +134,8 @@ class GpumonApp(DressedApp):
         self.name_shown = fit(f"gpumon {title}", min(30, len(title) + 7)).strip()
         self.crash: Exception | None = None
         self._feed = feed
-        self._monotonic = monotonic
+        self.monotonic = monotonic
+        self.allows_actions = allows_actions
         self.travel = travel_of(feed)
         self._passes = passes
         self.muted: list[Muted] = []
@@ -160,7 +164,7 @@ class GpumonApp(DressedApp):
         self.set_interval(FOOTPRINT_PERIOD_S, self.measure_footprint)
 
     def _start_feed(self) -> None:
-        self._heard_at = self._monotonic()
+        self._heard_at = self.monotonic()
         self._feed.start(self.take)
 
     def _catch_signals(self) -> None:
@@ -186,7 +190,7 @@ class GpumonApp(DressedApp):
         """Keep the tick, and show it unless the picture is frozen."""
         is_first = self._newest is None
         self._newest = message.tick
-        self._heard_at = self._monotonic()
+        self._heard_at = self.monotonic()
         self._period_s = message.tick.period_s
         progress = getattr(self._feed, "progress", None)
         self.mood = self.mood._replace(silent_s=None, progress_ratio=progress)
@@ -245,7 +249,7 @@ class GpumonApp(DressedApp):
             return
         if self._newest is None or isinstance(self._feed, Player):
             return
-        silent_s = self._monotonic() - self._heard_at
+        silent_s = self.monotonic() - self._heard_at
         limit_s = self._period_s * SILENT_PERIODS + SILENT_GRACE_S
         mood = self.mood._replace(silent_s=silent_s if silent_s > limit_s else None)
         if mood != self.mood:
@@ -277,6 +281,19 @@ class GpumonApp(DressedApp):
     def now(self) -> float:
         """Unix time of the newest picture, also while the past is looked at."""
         return self._newest.at if self._newest is not None else 0.0
+
+    @property
+    def is_real(self) -> bool:
+        """Whether what is shown is there: neither simulated nor recorded."""
+        targets = self._newest.targets if self._newest is not None else ()
+        is_demo = any(target.url.startswith("demo") for target in targets)
+        return not (is_demo or isinstance(self._feed, Player))
+
+    @property
+    def has_slurm_here(self) -> bool:
+        """Whether the queue in view is the one that this machine's commands speak to."""
+        targets = self._newest.targets if self._newest is not None else ()
+        return any(target.url.partition("?")[0] == "slurm" for target in targets)
 
     def acknowledge(self, identity: tuple[str, str, str], is_known: bool) -> bool:
         """Note that somebody knows of a finding; False: it does not stand."""

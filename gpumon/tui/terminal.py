@@ -31,6 +31,8 @@ def run_terminal(
     passes: RowFilter | None = None,
     shelf: Shelf | None = None,
     habits: Habits = NO_HABITS,
+    *,
+    allows_actions: bool = False,
 ) -> int:
     """Show the feed until the user quits; the exit code, 0 for a quit, 1 for a crash.
 
@@ -40,12 +42,15 @@ def run_terminal(
         passes: The row filter to begin with.
         shelf: Where to keep what the user chooses; None: it is forgotten at the end.
         habits: What was chosen before.
+        allows_actions: Whether commands that change something may be run when asked for.
     """
     # Ticks are free of cycles: the collector would only walk ten thousand live jobs, a tenth of
     # a second during which no key is heard.
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
-    app = GpumonApp(feed, title, passes=passes, shelf=shelf, habits=habits)
+    app = GpumonApp(
+        feed, title, passes=passes, shelf=shelf, habits=habits, allows_actions=allows_actions
+    )
     crash: Exception | None = None
     code: int | None = None
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpumon.tui.actions import ACTIONS, ROOTS, actions_of, bindings_of, footer_of, keys_markdown
+from gpumon.tui.screens.commands import CommandsView
 from gpumon.tui.screens.curves import CurvesScreen
 from gpumon.tui.screens.ended import EndedView
 from gpumon.tui.screens.findings import FindingScreen, FindingsView
@@ -20,6 +21,7 @@ from gpumon.tui.screens.partitions import PartitionsView
 from gpumon.tui.screens.pending import PendingView
 from gpumon.tui.screens.ranks import RanksScreen
 from gpumon.tui.screens.reservations import ReservationsView
+from gpumon.tui.themes import THEMES
 from tests.machines import machine
 from tests.ticks import fleet, job_with_gpus, tick
 
@@ -40,6 +42,7 @@ VIEWS = {
     "findings": FindingsView,
     "finding": FindingScreen,
     "curves": CurvesScreen,
+    "commands": CommandsView,
     "ranks": RanksScreen,
 }
 KEYS = {name: keys for name, keys, *_ in ACTIONS}
@@ -248,7 +251,7 @@ async def test_theme_switches_to_light_and_back(stage):
         light = s.style_of("partial gpus idle")
         assert light.color != dark.color
         assert light.bgcolor != dark.bgcolor
-        await s.press(*KEYS["theme"])
+        await s.press(*(KEYS["theme"] * (len(THEMES) - 1)))
         assert s.style_of("partial gpus idle") == dark
 
 

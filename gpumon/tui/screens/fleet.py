@@ -14,6 +14,7 @@ from gpumon.report.heat_marks import FIELDS, STATES
 from gpumon.report.heat_totals import heat_totals, total_lines
 from gpumon.report.heat_words import density_words, legend, legend_glyphs, spot_words
 from gpumon.report.passages import all_errors, error_lines, paragraph
+from gpumon.report.subjects import of_scope
 from gpumon.tui.actions import bindings_of
 from gpumon.tui.screens.cycle import RootView, stale_queue_lines
 from gpumon.tui.theme import look_of
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
 
     from gpumon.report.columns import Line
+    from gpumon.report.commands import Subject
     from gpumon.report.digest import Digest
     from gpumon.report.heat import Unit
 
@@ -172,6 +174,16 @@ class HeatView(RootView):
         return any(self._passes(digest, GpuRow(node, gpu)) for gpu in known)
 
     # Actions
+
+    def subject_here(self) -> Subject | None:
+        """The GPU of the cell, or its node."""
+        spot, layout, digest = self.map.current, self.map.layout_now, self.digest
+        if spot is None or layout is None or digest is None:
+            return None
+        uuids = digest.tick.nodes[spot.unit.name].gpu_uuids
+        if layout.is_by_node or spot.slot >= len(uuids):
+            return of_scope(digest, f"node:{spot.unit.name}")
+        return of_scope(digest, f"gpu:{uuids[spot.slot]}")
 
     def action_open_cell(self) -> None:
         """Open the GPU, or the node where a cell is a node or telemetry names no GPU."""

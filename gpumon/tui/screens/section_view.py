@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from gpumon.report.columns import Cell, Tone
 from gpumon.report.passages import all_errors, error_lines, paragraph
 from gpumon.report.sections import Section, line_entries
+from gpumon.report.subjects import of_scope
 from gpumon.tui.screens.view import View
 from gpumon.tui.widgets.sections import Sections
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from gpumon.report.columns import Column, Line
+    from gpumon.report.commands import Subject
     from gpumon.report.digest import Digest
 
 
@@ -46,6 +48,14 @@ class SectionView(View):
     @abstractmethod
     def open_entry(self, opens: str) -> None:
         """Open what a line names: `gpu:UUID`, `job:ID`; empty: a line that names nothing."""
+
+    def subject_here(self) -> Subject | None:
+        """What the line names, else what the view is about; all of a GPU's lines are about it."""
+        entry = self.list.current
+        is_of_gpu = (self.finding_scope() or "").startswith("gpu:")
+        if entry is not None and entry.opens and self.digest is not None and not is_of_gpu:
+            return of_scope(self.digest, entry.opens)
+        return super().subject_here()
 
     # Drawing
 

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from gpumon.report.columns import Cell, Tone
 from gpumon.report.filter import is_word
 from gpumon.report.filter_names import completed
 from gpumon.report.passages import all_errors, error_lines, paragraph
+from gpumon.report.subjects import of_row
 from gpumon.tui.screens.view import View
 from gpumon.tui.widgets.grid import Grid, Plan, Sorting
 from gpumon.tui.widgets.lines import Lines
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from textual.app import ComposeResult
 
     from gpumon.report.columns import Line
+    from gpumon.report.commands import Subject
     from gpumon.report.digest import Digest
     from gpumon.report.filter_tree import FilterError
     from gpumon.tui.widgets.prompt import FilterPrompt
@@ -154,6 +157,21 @@ class TableView(View, Generic[R]):
         prompt = message.prompt
         prompt.value = completed(prompt.value, self.plan.columns)
         prompt.cursor_position = len(prompt.value)
+
+    def subject_here(self) -> Subject | None:
+        """What the row is about, else what the view is."""
+        row, digest = self.grid.current, self.digest
+        found = of_row(digest, row) if digest is not None and row is not None else None
+        return found or super().subject_here()
+
+    def table_maker(self, form: str) -> Callable[[], str] | None:
+        """Writes the columns and rows that are in view, those below the edge included."""
+        from gpumon.report.export import as_csv, as_json
+
+        digest = self.digest
+        if digest is None:
+            return None
+        return partial(as_csv if form == "csv" else as_json, digest, *self.grid.table)
 
     def action_columns(self) -> None:
         """Choose columns."""

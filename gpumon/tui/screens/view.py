@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from gpumon.report.columns import Cell, Tone, fit
 from gpumon.tui import palette
 from gpumon.tui.actions import ROOTS, footer_of
-from gpumon.tui.screens.time_screen import TimeScreen
+from gpumon.tui.screens.hand_off import HandOff
 from gpumon.tui.status import crumb_line, join_fitting, status_line, trouble_line
 from gpumon.tui.widgets.lines import KeyBar, Lines
 
@@ -23,14 +23,13 @@ if TYPE_CHECKING:
     from gpumon.report.digest import Digest
     from gpumon.report.filter_tree import FilterError
     from gpumon.report.groups import ScopeKind
-    from gpumon.tui.actions import Action, ViewName
+    from gpumon.tui.actions import Action
     from gpumon.tui.widgets.prompt import Prompt
 
 
-class View(TimeScreen):
+class View(HandOff):
     """A full screen: crumbs, a body, status and keys."""
 
-    view: ClassVar[ViewName]
     AUTO_FOCUS = "#body"
 
     def __init__(self) -> None:
@@ -67,10 +66,6 @@ class View(TimeScreen):
 
     def filter_trouble(self) -> FilterError | None:
         """What is wrong with the filter that was typed last; None: nothing."""
-        return None
-
-    def finding_scope(self) -> str | None:
-        """`job:ID`, `gpu:UUID` or `node:NAME` that the findings page is about; None: all."""
         return None
 
     def help_columns(self) -> Sequence[tuple[str, str]]:
@@ -135,7 +130,7 @@ class View(TimeScreen):
         if isinstance(prompt, CommandPrompt | AnswerPrompt) and prompt.trouble:
             return (Cell(fit(f" ✗ {prompt.trouble}", width), Tone.BAD),)
         if not isinstance(prompt, CommandPrompt):
-            return None
+            return (Cell(fit(f" → {self.said}", width), Tone.INFO),) if self.said else None
         found = palette.completions(prompt.value, self.digest)
         return join_fitting([Cell(text, Tone.INFO) for text in found], width, "  ")
 

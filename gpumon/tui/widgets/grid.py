@@ -152,6 +152,11 @@ class Grid(ScrollView, Generic[R], inherit_bindings=False):
         """How many rows pass the filter, and how many there are."""
         return len(self._rows), len(self._all)
 
+    @property
+    def table(self) -> tuple[Sequence[Column[R]], Sequence[R]]:
+        """The columns that are shown where there is room, and the rows that pass, in order."""
+        return self._columns, self._rows
+
     def _arrange(self) -> None:
         """Filter, sort, keep the cursor on its row, and redraw what changed."""
         digest = self._digest

@@ -1,0 +1,71 @@
+"""What a row of a table is about, for commands and for copying."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpumon.model.accounting import EndedJob
+from gpumon.model.cluster import JobView
+from gpumon.model.finding import Finding
+from gpumon.report.commands import Subject
+from gpumon.report.digest import GpuRow, RankRow
+
+if TYPE_CHECKING:
+    from gpumon.model.cluster import Gpu
+    from gpumon.report.digest import Digest
+
+
+def of_row(digest: Digest, row: object) -> Subject | None:
+    """What a row is about; None: nothing that commands know."""
+    match row:
+        case JobView():
+            return of_job(row)
+        case EndedJob():
+            return Subject(row.job.job_id)
+        case RankRow():
+            return _of_rank(digest, row)
+        case GpuRow():
+            return of_gpu(digest, row.gpu) if row.gpu else Subject(node=row.node.name)
+        case Finding():
+            return of_scope(digest, row.subject)
+    return None
+
+
+def of_job(view: JobView) -> Subject:
+    """A job; its node too, where it has one only."""
+    return Subject(view.job.job_id, view.job.nodes[0] if len(view.job.nodes) == 1 else None)
+
+
+def of_gpu(digest: Digest, gpu: Gpu) -> Subject:
+    """A GPU with the job that holds it and the processes on it."""
+    view = digest.job_by_gpu.get(gpu.uuid)
+    pids = tuple(process.pid for process in gpu.processes)
+    return Subject(view.job.job_id if view else None, gpu.node, gpu.uuid, pids)
+
+
+def _of_rank(digest: Digest, row: RankRow) -> Subject:
+    job_id = row.job.job.job_id
+    if row.rank is not None:
+        return Subject(job_id, row.rank.node, row.uuid, (row.rank.pid,))
+    if row.gpu is not None:
+        return of_gpu(digest, row.gpu)._replace(job_id=job_id)
+    return Subject(job_id, uuid=row.uuid)
+
+
+def of_scope(digest: Digest, scope: str) -> Subject | None:
+    """What `job:ID`, `job:ID/rank:N`, `gpu:UUID` or `node:NAME` names."""
+    kind, _, name = scope.partition(":")
+    if kind == "job":
+        job_id, _, rank = name.partition("/rank:")
+        view = digest.tick.job(job_id)
+        if view is None:
+            return Subject(job_id)
+        found = next((r for r in view.ranks if rank and str(r.rank) == rank), None)
+        if found is None:
+            return of_job(view)
+        uuid = found.gpu_uuids[0] if found.gpu_uuids else None
+        return Subject(job_id, found.node, uuid, (found.pid,))
+    if kind == "gpu":
+        gpu = digest.tick.gpus.get(name)
+        return Subject(uuid=name) if gpu is None else of_gpu(digest, gpu)
+    return Subject(node=name) if kind == "node" else None

@@ -1,0 +1,73 @@
+"""Files that the user asks for: never over another one unasked, and for their eyes only."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FORMATS: Final = (".csv", ".json", ".svg")
+
+_WEB_FONTS: Final = re.compile(r"@font-face\s*\{[^}]*\}")
+
+
+class FileRefusedError(Exception):
+    """A file is not written; the message says why and what to do."""
+
+
+def form_of(name: str) -> str:
+    """`csv`, `json` or `svg`, by the end of a file's name.
+
+    Raises:
+        FileRefusedError: It is none of these.
+    """
+    suffix = Path(name).suffix.lower()
+    if suffix not in FORMATS:
+        message = f"the name ends in none of {', '.join(FORMATS)}"
+        raise FileRefusedError(message)
+    return suffix[1:]
+
+
+def picture(drawn: str) -> str:
+    """Textual's picture of the screen without the fonts that it would fetch from the net."""
+    return _WEB_FONTS.sub("", drawn).replace("Fira Code", "DejaVu Sans Mono")
+
+
+def write_new(name: str, made: Callable[[], str], *, is_forced: bool) -> Path:
+    """The file that was written, mode 0600.
+
+    Args:
+        name: Where to; `~` is the home.
+        made: Makes what is written.
+        is_forced: Whether a regular file of this name is replaced.
+
+    Raises:
+        FileRefusedError: It exists, or cannot be written.
+    """
+    path = Path(name).expanduser()
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        message = f"{path} is no regular file: choose another name"
+        raise FileRefusedError(message)
+    if path.exists() and not is_forced:
+        message = f"{path} exists: choose another name, or write a ! behind it to replace it"
+        raise FileRefusedError(message)
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with open(os.open(part, flags, 0o600), "w", encoding="utf-8") as file:  # noqa: PTH123
+            file.write(made())
+        if is_forced:
+            part.replace(path)
+        else:
+            # A link, unlike a rename, never replaces a file that came up meanwhile.
+            os.link(part, path)
+            part.unlink()
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        message = f"{path}: {error.strerror}"
+        raise FileRefusedError(message) from None
+    return path

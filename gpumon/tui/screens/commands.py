@@ -1,0 +1,130 @@
+"""The commands for what the cursor was on: one line each, Enter copies it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from gpumon.model.text import plain
+from gpumon.report.columns import Cell, Column, Tone
+from gpumon.report.commands import Command, Subject, commands_for
+from gpumon.report.passages import paragraph
+from gpumon.tui.actions import bindings_of
+from gpumon.tui.screens.table_view import TableView
+from gpumon.tui.widgets.grid import Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpumon.report.columns import Line
+    from gpumon.report.digest import Digest
+
+RUN_LIMIT_S: Final = 20.0
+"""A command of Slurm's that has not ended by then waits for a controller that hangs."""
+
+_COLUMNS: Final[tuple[Column[Command], ...]] = (
+    Column(
+        "about", "ABOUT", 5, "left", 0,
+        lambda _d, c: Cell(c.about, Tone.WARN if c.is_change else Tone.DIM), None, "What it is of.",
+    ),
+    Column(
+        "command", "COMMAND", 40, "left", 0, lambda _d, c: Cell(c.line, Tone.STRONG),
+        lambda _d, c: (c.line,), "What is copied.", 100,
+    ),
+    Column(
+        "meaning", "WHAT IT TELLS OR DOES", 28, "left", 1,
+        lambda _d, c: Cell(c.doc, Tone.WARN if c.is_change else Tone.DIM), None, "In words.", 90,
+    ),
+)  # fmt: skip
+
+
+class CommandsView(TableView["Command"]):
+    """What to type next; nothing is run but changes that were allowed and asked for."""
+
+    view = "commands"
+    BINDINGS = bindings_of("commands")
+    noun = "commands"
+    plan = Plan(
+        _COLUMNS,
+        lambda command: command.line,
+        lambda _digest, _command: (0.0,),
+        lambda _digest, command: f"{command.about}\n{command.line}\n{command.doc}".lower(),
+    )
+
+    def __init__(self, about: Subject, came_from: tuple[str, ...]) -> None:
+        super().__init__()
+        self._about = about
+        self._came_from = came_from
+
+    def trail(self) -> tuple[str, ...]:
+        """Where one came from, then this one."""
+        return (*self._came_from, "commands")
+
+    def rows(self, _digest: Digest) -> Sequence[Command]:
+        """Every command; those that change something only where the user allowed them."""
+        return commands_for(self._about, with_changes=self.gpumon.allows_actions)
+
+    def head_lines(self, _digest: Digest, width: int) -> list[Line]:
+        """What the list is."""
+        text = "Enter copies a command; nothing is run here."
+        if self.gpumon.allows_actions:
+            text = "Enter copies a command; one that changes something is asked about and run."
+        row = self.grid.current
+        shown: list[Line] = paragraph(text, width, Tone.DIM)
+        return shown + paragraph(row.line, width, Tone.INFO, "→ ", "  ") if row else shown
+
+    def empty_words(self, _digest: Digest) -> tuple[str, ...]:
+        """Nothing is known by a name that a command may contain."""
+        return ("No command: what the cursor was on has no name that is safe to type.",)
+
+    def action_copy(self) -> None:
+        """Copy the command."""
+        if (row := self.grid.current) is not None:
+            self.copy_text(row.line)
+
+    async def action_copy_command(self) -> None:
+        """Copy the command, or ask whether to run it."""
+        row = self.grid.current
+        if row is None or not row.is_change:
+            self.action_copy()
+        elif not self.gpumon.is_real or not self.gpumon.has_slurm_here:
+            self.say("the queue is not this machine's: copy the command with y")
+        else:
+            from gpumon.tui.widgets.prompt import AnswerPrompt
+
+            job_id = row.words[-1]
+            question = f"{row.line}: type {job_id} to run it, Esc leaves all as it is"
+            await self.ask(AnswerPrompt(question, lambda text: self._confirm(row, text)))
+
+    def _confirm(self, command: Command, text: str) -> str:
+        """Run a command whose job was typed; returns why it is not run."""
+        job_id = command.words[-1]
+        if text.strip() != job_id:
+            return f"not run: type {job_id}, or Esc"
+        self.run_worker(self._run(command), exit_on_error=False)
+        return ""
+
+    async def _run(self, command: Command) -> None:
+        self.say(f"running: {command.line}")
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *command.words,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.PIPE,
+            )
+        except OSError as error:
+            self.say(f"{command.line}: {error.strerror}")
+            return
+        try:
+            _, said = await asyncio.wait_for(process.communicate(), RUN_LIMIT_S)
+        except TimeoutError:
+            process.kill()
+            self.say(f"{command.line}: no answer in {RUN_LIMIT_S:.0f} s")
+            return
+        why = plain(said.decode("utf-8", "replace"), 200).strip()
+        self.say(f"{command.line}: " + (why or f"ended with {process.returncode}"))
+
+    def on_grid_opened(self) -> None:
+        """A click on the cursor copies."""
+        self.action_copy()

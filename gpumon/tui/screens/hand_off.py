@@ -1,0 +1,155 @@
+"""What every view hands over: names to the clipboard, tables to files, a shell on a node."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from textual.app import SuspendNotSupported
+
+from gpumon.report.subjects import of_scope
+from gpumon.tui.files import FORMATS, FileRefusedError, form_of, picture, write_new
+from gpumon.tui.screens.time_screen import TimeScreen
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import ClassVar
+
+    from gpumon.report.commands import Subject
+    from gpumon.tui.action import ViewName
+
+SAID_S: Final = 6.0
+"""How long an answer stands in the status line."""
+
+
+class HandOff(TimeScreen):
+    """A screen whose subject can be taken along."""
+
+    view: ClassVar[ViewName]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said = ("", 0.0)
+
+    # To be given by each view
+
+    def finding_scope(self) -> str | None:
+        """`job:ID`, `gpu:UUID` or `node:NAME` that the view is about; None: all."""
+        return None
+
+    def subject_here(self) -> Subject | None:
+        """What the cursor is on; None: nothing that has a name."""
+        scope = self.finding_scope()
+        return of_scope(self.digest, scope) if self.digest and scope else None
+
+    def table_maker(self, _form: str) -> Callable[[], str] | None:
+        """Writes the table in view as `csv` or `json`; None: the view has no table."""
+        return None
+
+    def draw_frame(self) -> None:
+        """Write the lines around the body."""
+
+    # What was done
+
+    @property
+    def said(self) -> str:
+        """What the last hand-off came to, for a few seconds."""
+        text, until = self._said
+        return text if self.gpumon.monotonic() < until else ""
+
+    def say(self, text: str) -> None:
+        """Tell it in the status line."""
+        self._said = (text, self.gpumon.monotonic() + SAID_S)
+        self.draw_frame()
+
+    # Actions
+
+    def action_copy(self) -> None:
+        """Copy the name of what the cursor is on."""
+        subject = self.subject_here()
+        if subject is None or subject.name is None:
+            self.say("nothing here has a name to copy")
+        else:
+            self.copy_text(subject.name)
+
+    def copy_text(self, text: str) -> None:
+        """Hand a text to the terminal's clipboard, by OSC 52."""
+        self.app.copy_to_clipboard(text)
+        self.say(f"copied, where the terminal allows it: {text}")
+
+    def action_commands(self) -> None:
+        """The commands for what the cursor is on."""
+        from gpumon.tui.screens.commands import CommandsView
+
+        subject = self.subject_here()
+        if subject is None:
+            self.say("nothing here that a command could be about")
+        else:
+            self.app.push_screen(CommandsView(subject, self.trail()))
+
+    def trail(self) -> tuple[str, ...]:
+        """The crumbs of this view."""
+        return ()
+
+    async def action_export(self) -> None:
+        """Ask for a file."""
+        from gpumon.tui.widgets.prompt import AnswerPrompt
+
+        form = "svg" if self.table_maker("csv") is None else "csv"
+        stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime(self.gpumon.now))
+        prompt = AnswerPrompt(f"file to write: {', '.join(FORMATS)}", self._export)
+        prompt.value = f"gpumon-{self.view}-{stamp}.{form}"
+        prompt.cursor_position = len(prompt.value)
+        await self.ask(prompt)
+
+    def _export(self, text: str) -> str:
+        """Begin to write what was asked for; returns what is wrong with the name."""
+        name = text.strip()
+        is_forced = name.endswith("!")
+        name = name.removesuffix("!").rstrip()
+        try:
+            form = form_of(name)
+        except FileRefusedError as error:
+            return str(error)
+        if form == "svg":
+            made: Callable[[], str] | None = partial(picture, self.app.export_screenshot())
+        else:
+            made = self.table_maker(form)
+        if made is None:
+            return f"there is no table here: .svg writes the screen as a picture, not .{form}"
+        self.run_worker(self._write(name, made, is_forced), exit_on_error=False)
+        return ""
+
+    async def _write(self, name: str, made: Callable[[], str], is_forced: bool) -> None:
+        try:
+            path = await asyncio.to_thread(write_new, name, made, is_forced=is_forced)
+        except FileRefusedError as error:
+            self.say(str(error))
+        else:
+            self.say(f"written: {path}")
+
+    def action_shell(self) -> None:
+        """Give the terminal to a shell on the node until it ends."""
+        subject = self.subject_here()
+        node = subject.checked().node if subject else None
+        if node is None:
+            self.say("no node here: go to a rank, a GPU or a node")
+        elif not self.gpumon.is_real:
+            self.say(f"{node} is simulated or recorded: there is no shell on it")
+        else:
+            self._open_shell(node)
+
+    def _open_shell(self, node: str) -> None:
+        try:
+            with self.app.suspend():
+                words = ("ssh", "--", node)
+                code = subprocess.run(words, check=False).returncode  # the node's name is checked
+        except SuspendNotSupported:
+            self.say("this terminal cannot be lent to a shell")
+        except OSError as error:
+            self.say(f"ssh {node}: {error.strerror}")
+        else:
+            self.say(f"ssh {node} ended with {code}" + (": x names srun" if code == 255 else ""))

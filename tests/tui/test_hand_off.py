@@ -1,0 +1,162 @@
+"""What the terminal hands over: the clipboard, files, commands, a shell."""
+
+from __future__ import annotations
+
+import csv
+import json
+import stat
+import subprocess
+
+import pytest
+
+from gpumon.tui.files import FileRefusedError, form_of, picture, write_new
+from gpumon.tui.screens.commands import CommandsView
+from tests.ticks import fleet
+
+
+async def test_copying_takes_the_name_of_what_the_cursor_is_on(stage):
+    async with stage(fleet()) as s:
+        await s.press("y")
+        assert s.app.clipboard == "4711"
+        assert "copied" in s.lines[-2]
+        s.now[0] += 10.0
+        s.app.screen.draw_frame()
+        await s.pilot.pause()
+        assert "copied" not in s.lines[-2]
+        await s.press("enter", "y")
+        assert s.app.clipboard.startswith("GPU-")
+
+
+async def test_the_commands_of_a_rank_are_three_keys_away(stage):
+    async with stage(fleet(), size=(120, 40)) as s:
+        await s.press("enter", "x")
+        assert isinstance(s.app.screen, CommandsView)
+        await s.press("enter")
+        assert s.app.clipboard == s.app.screen.grid.current.line
+        assert "py-spy dump --pid" in s.app.clipboard
+        await s.press("j", "y")
+        assert "py-spy record" in s.app.clipboard
+
+
+@pytest.mark.parametrize("key", ["y", "x", "exclamation_mark"])
+async def test_where_nothing_has_a_name_it_is_said(stage, key):
+    async with stage() as s:
+        await s.press(key)
+        assert "→" in s.lines[-2]
+
+
+async def test_what_changes_the_world_is_shown_only_where_it_was_allowed(stage, monkeypatch):
+    async with stage(fleet(), size=(120, 40)) as s:
+        await s.press("x")
+        assert "scancel" not in s.text
+        await s.press("escape")
+        s.app.allows_actions = True
+        monkeypatch.setattr(type(s.app), "is_real", False)
+        await s.press("x", "G", "enter")
+        assert "scancel 4711" in s.text
+        assert "not this machine's" in s.lines[-2]
+
+
+async def test_a_change_is_run_after_its_job_was_typed(stage, monkeypatch, tmp_path):
+    log = tmp_path / "log"
+    fake = tmp_path / "scancel"
+    fake.write_text(f'#!/bin/sh\necho "$@" >> {log}\n')
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    async with stage(fleet(), size=(120, 40)) as s:
+        s.app.allows_actions = True
+        monkeypatch.setattr(type(s.app), "has_slurm_here", True)
+        await s.press("x", "G", "enter", *"47", "enter")
+        assert "not run" in s.text
+        assert not log.exists()
+        await s.press(*"11", "enter")
+        await s.app.workers.wait_for_complete()
+        await s.pilot.pause()
+        assert log.read_text() == "4711\n"
+        assert "ended with 0" in s.text
+
+
+async def typed(s, path):
+    """Answer the question for a file."""
+    await s.press("E")
+    s.app.focused.value = str(path)
+    await s.press("enter")
+    await s.app.workers.wait_for_complete()
+    await s.pilot.pause()
+
+
+async def test_a_table_is_written_as_csv_and_json(stage, tmp_path):
+    async with stage(fleet()) as s:
+        for name in ("jobs.csv", "jobs.json"):
+            await typed(s, tmp_path / name)
+            assert "written" in s.text
+        rows = list(csv.reader((tmp_path / "jobs.csv").read_text().splitlines()))
+        made = json.loads((tmp_path / "jobs.json").read_text())
+        shown, _ = s.app.screen.grid.shown
+        assert len(rows) == shown + 1
+        assert len(made["rows"]) == shown
+        assert "4711" in rows[1]
+        numbers = [v for row in made["rows"] for v in row.values() if isinstance(v, float)]
+        assert numbers
+        assert stat.S_IMODE((tmp_path / "jobs.csv").stat().st_mode) == 0o600
+
+
+async def test_any_view_is_written_as_a_picture_that_fetches_nothing(stage, tmp_path):
+    async with stage(fleet()) as s:
+        await s.press("question_mark")
+        await typed(s, tmp_path / "help.svg")
+        drawn = (tmp_path / "help.svg").read_text()
+        assert drawn.startswith("<svg")
+        assert "@font-face" not in drawn
+        await s.press("E")
+        s.app.focused.value = str(tmp_path / "help.csv")
+        await s.press("enter")
+        assert "no table here" in s.text
+
+
+async def test_a_file_is_replaced_only_when_asked_for(stage, tmp_path):
+    path = tmp_path / "jobs.csv"
+    path.write_text("mine")
+    async with stage(fleet(), size=(160, 40)) as s:
+        await typed(s, path)
+        assert "exists" in s.text
+        assert path.read_text() == "mine"
+        await typed(s, f"{path}!")
+        assert path.read_text() != "mine"
+        await s.press("E")
+        s.app.focused.value = "jobs.exe"
+        await s.press("enter")
+        assert "ends in none of" in s.text
+
+
+def test_a_link_is_never_written_through(tmp_path):
+    (tmp_path / "a.csv").symlink_to(tmp_path / "b")
+    with pytest.raises(FileRefusedError):
+        write_new(str(tmp_path / "a.csv"), lambda: "x", is_forced=True)
+    assert not (tmp_path / "b").exists()
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(FileRefusedError, match="No such file"):
+        write_new(str(tmp_path / "no" / "a.csv"), lambda: "x", is_forced=False)
+
+
+def test_a_name_tells_the_form():
+    assert form_of("a.SVG") == "svg"
+    assert picture("@font-face {x}<svg>") == "<svg>"
+
+
+async def test_a_simulated_node_has_no_shell(stage, monkeypatch):
+    ran = []
+    monkeypatch.setattr(subprocess, "run", lambda words, **_: ran.append(words))
+    async with stage(fleet()) as s:
+        monkeypatch.setattr(type(s.app), "is_real", False)
+        await s.press("enter", "exclamation_mark")
+        assert "no shell" in s.text
+    assert not ran
+
+
+async def test_where_the_terminal_cannot_be_lent_it_is_said(stage):
+    async with stage(fleet()) as s:
+        await s.press("enter", "exclamation_mark")
+        assert "cannot be lent" in s.text
