@@ -1,4 +1,4 @@
-"""Everything around one rank on one time axis: GPU, each NVLink, ports, its job's CPUs, storage."""
+"""Everything around one rank on one time axis: GPU, its job's CPUs, storage, ports, links."""
 
 from __future__ import annotations
 
@@ -29,12 +29,6 @@ def rank_panels(digest: Digest, gpu: Gpu, span_s: float) -> list[Panel]:
     """What a rank can wait for; of what history has never known there is no panel."""
     node = digest.tick.nodes.get(gpu.node)
     found: list[Panel] = []
-    for link in digest.entities(gpu, "link"):
-        plan = Plan(f"NVLink {link.key} ", _LINK)
-        found.append(entity_panel(digest, link, f"{gpu.uuid}/{link.key}", plan, span_s, "link"))
-    for port in block_rows(node, "nic"):
-        plan = Plan(f"port {port.key} ", _PORT)
-        found.append(entity_panel(digest, port, f"{gpu.node}/{port.key}", plan, span_s, "nic"))
     view = digest.job_by_gpu.get(gpu.uuid)
     for row in block_rows(node, "cgroup"):
         if view is not None and row.key == view.job.job_id:
@@ -46,6 +40,12 @@ def rank_panels(digest: Digest, gpu: Gpu, span_s: float) -> list[Panel]:
         plan = Plan(f"{mount.key} ", _MOUNT)
         name = f"{gpu.node}/{mount.key}"
         found.append(entity_panel(digest, mount, name, plan, span_s, "filesystem"))
+    for port in block_rows(node, "nic"):
+        plan = Plan(f"port {port.key} ", _PORT)
+        found.append(entity_panel(digest, port, f"{gpu.node}/{port.key}", plan, span_s, "nic"))
+    for link in digest.entities(gpu, "link"):
+        plan = Plan(f"NVLink {link.key} ", _LINK)
+        found.append(entity_panel(digest, link, f"{gpu.uuid}/{link.key}", plan, span_s, "link"))
     return gpu_panels(digest, gpu, span_s) + [panel for panel in found if _is_known(panel)]
 
 
