@@ -17,10 +17,11 @@ from gpumon.model.text import plain
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-_END_S: Final = 0.2
-"""A killed process is gone at once unless it hangs in the kernel, where nobody can wait for it."""
+_END_S: Final = 1.0
+"""A killed process is gone once its memory is given back; one that hangs in the kernel is not
+waited for."""
 
-_END_POLLS: Final = 20
+_END_POLLS: Final = 100
 """Looks within `_END_S`; a stream ends a moment before its process does."""
 
 _ONE_THREAD: Final = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
