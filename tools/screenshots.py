@@ -1,6 +1,7 @@
 """Pictures of the terminal as a user sees it: runs a command in tmux, presses keys, draws SVG.
 
     python -m tools.screenshots                      every picture of the docs
+    python -m tools.screenshots --only jobs,job      these views of them
     python -m tools.screenshots --keys Enter,Enter --size 80x24 --out /tmp/x.svg -- gpumon demo
 
 Only tmux and the packages that gpumon needs anyway are used. The SVG needs no font file and
@@ -17,8 +18,10 @@ import shutil
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from io import StringIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple
 from xml.sax.saxutils import escape
 
@@ -30,6 +33,8 @@ from rich.style import Style
 ROOT: Final = Path(__file__).resolve().parent.parent
 IMAGES: Final = ROOT / "docs" / "images"
 DEMO: Final = "gpumon demo?seed=1"
+PAST_DEMO: Final = "gpumon demo?seed=1 --past 2h"
+"""With findings that were observed for long, and curves."""
 LARGE_DEMO: Final = "gpumon demo:64x8?seed=1"
 """Begins with the map of the fleet, as every large cluster does."""
 SETTLE_S: Final = 1.0
@@ -52,8 +57,6 @@ class Shot(NamedTuple):
 
 
 VIEWS: Final = (
-    ("jobs", ()),
-    ("job", ("Enter",)),
     ("gpu", ("Enter", "Enter")),
     ("gpu-links", ("Enter", "Enter", "5")),
     ("node", ("Tab", "N")),
@@ -63,28 +66,38 @@ VIEWS: Final = (
     ("users", ("5",)),
     ("partitions", ("7",)),
     ("reservations", ("8",)),
-    ("findings", ("f",)),
     ("filter", ("/", "st==r & gpus>=2 & usr==you")),
     ("columns", ("c", "j", "j", "Enter")),
     ("help", ("?",)),
 )
 """Every view and the keys that lead to it."""
 
+PAST_VIEWS: Final = (
+    ("jobs", ()),
+    ("job", ("j", "j", "Enter")),
+    ("findings", ("f",)),
+    ("finding", ("j", "j", "Enter", "f", "Enter")),
+    ("curves", ("j", "j", "Enter", "v", "w")),
+    ("ranks", ("j", "j", "Enter", "Tab")),
+    ("ranks-map", ("j", "j", "Enter", "Tab", "Tab")),
+)
+"""What is worth seeing with a past: the job of which some GPUs are unused is the third."""
+
 LARGE_VIEWS: Final = (("fleet", ()), ("fleet-sm", ("v",)))
 """The same of a larger cluster."""
 
 SHOTS: Final = tuple(
     Shot(name + suffix, size, keys, command)
-    for views, command in ((VIEWS, DEMO), (LARGE_VIEWS, LARGE_DEMO))
+    for views, command in ((VIEWS, DEMO), (PAST_VIEWS, PAST_DEMO), (LARGE_VIEWS, LARGE_DEMO))
     for name, keys in views
     for suffix, size in (("", (160, 50)), ("-80x24", (80, 24)))
 )
 
 
-def tmux(*arguments: str) -> str:
+def tmux(server: Path, *arguments: str) -> str:
     """Output of one tmux command on a server of our own."""
     done = subprocess.run(
-        ["tmux", "-L", f"gpumon-shots-{os.getpid()}", *arguments],
+        ["tmux", "-S", str(server), *arguments],
         check=True,
         capture_output=True,
         text=True,
@@ -93,20 +106,29 @@ def tmux(*arguments: str) -> str:
 
 
 def capture(command: str, size: tuple[int, int], keys: tuple[str, ...], warm_up_s: float) -> str:
-    """The pane with its colours after the keys were pressed, one key each `SETTLE_S`."""
+    """The pane with its colours after the keys were pressed, one key each `SETTLE_S`.
+
+    What the user of this machine has configured or chosen plays no part.
+    """
     width, height = size
     path = f"{ROOT / '.venv' / 'bin'}:{os.environ.get('PATH', '')}"
-    line = f"env PATH={shlex.quote(path)} COLORTERM=truecolor {command}"
-    tmux("-f", "/dev/null", "new-session", "-d", "-s", "shot", "-x", str(width), "-y", str(height),
-         line)  # fmt: skip
-    try:
-        time.sleep(warm_up_s)
-        for key in keys:
-            tmux("send-keys", "-t", "shot", key)
-            time.sleep(SETTLE_S)
-        return tmux("capture-pane", "-e", "-p", "-N", "-t", "shot")
-    finally:
-        tmux("kill-server")
+    with TemporaryDirectory() as folder:
+        server = Path(folder, "tmux")
+        settings = {"PATH": path, "COLORTERM": "truecolor", "XDG_STATE_HOME": folder,
+                    "XDG_CONFIG_HOME": folder, "XDG_CONFIG_DIRS": folder}  # fmt: skip
+        line = " ".join(("env", *(shlex.quote(f"{k}={v}") for k, v in settings.items()), command))
+        tmux(server, "-f", "/dev/null", "new-session", "-d", "-s", "shot",
+             "-x", str(width), "-y", str(height), line)  # fmt: skip
+        try:
+            time.sleep(warm_up_s)
+            for key in keys:
+                tmux(server, "send-keys", "-t", "shot", key)
+                time.sleep(SETTLE_S)
+            return tmux(server, "capture-pane", "-e", "-p", "-N", "-t", "shot")
+        finally:
+            # A program that has ended took its server with it.
+            with suppress(subprocess.CalledProcessError):
+                tmux(server, "kill-server")
 
 
 def svg(ansi: str, width: int) -> str:
@@ -181,9 +203,10 @@ def main() -> int:
     """Draw one picture, or those of the docs."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--keys", default="", help="tmux key names, separated by commas")
+    parser.add_argument("--only", default="", help="views of the docs, separated by commas")
     parser.add_argument("--size", default="80x24")
     parser.add_argument("--out", type=Path, help="without it: the pictures of the docs")
-    parser.add_argument("--warm-up", type=float, default=12.0, help="seconds before the first key")
+    parser.add_argument("--warm-up", type=float, default=16.0, help="seconds before the first key")
     parser.add_argument("--png", type=Path, help="folder to draw PNGs into as well")
     parser.add_argument("command", nargs="*", default=[])
     options = parser.parse_args()
@@ -194,7 +217,9 @@ def main() -> int:
     width, height = (int(number) for number in options.size.split("x"))
     keys = tuple(key for key in options.keys.split(",") if key)
     alone = Shot(options.out.stem, (width, height), keys, command) if options.out else None
-    shots = SHOTS if alone is None else (alone,)
+    only = {name for name in options.only.split(",") if name}
+    docs = [shot for shot in SHOTS if not only or shot.name.removesuffix("-80x24") in only]
+    shots = docs if alone is None else [alone]
     for shot in shots:
         target = options.out or IMAGES / f"{shot.name}.svg"
         target.parent.mkdir(parents=True, exist_ok=True)
