@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from gpumon.report.rank_groups import RankGroup
     from gpumon.report.rank_slots import Slots
 
-BELOW_MARK: Final = Mark("▼", Ink.WARN, 0, "far below its peers")
-ABOVE_MARK: Final = Mark("▲", Ink.WARN, 0, "far above its peers")
+BELOW_MARK: Final = Mark("▼", Ink.WARN, 0, "far below")
+ABOVE_MARK: Final = Mark("▲", Ink.WARN, 0, "far above")
 
 _VALUE_WIDTH: Final = 4
 """Cells at the right for the newest value."""

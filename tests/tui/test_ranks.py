@@ -57,7 +57,7 @@ async def test_a_straggler_is_seen_at_a_glance(stage, size):
         assert "p90" in s.text
         assert "p10" in s.text
         assert "onset" in s.text
-        assert "far below its peers" in s.text
+        assert "▲ far above" in s.text
 
 
 async def test_the_furthest_first_its_value_beside_its_peers_and_its_gpu(stage):
