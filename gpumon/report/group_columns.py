@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from gpumon.report import units
+from gpumon.report.books import hours_cell
 from gpumon.report.columns import NO_VALUE, Cell, Column, SortKey, Tone
 from gpumon.report.job_columns import LOW_RATIO
 
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
 
 
 def group_order(_digest: Digest, group: Group) -> SortKey:
-    """What loses most on top, then what holds most, then what asks for most."""
-    lost = -(group.lost_gpu_s or 0.0)
+    """What wasted most on top, then what holds most, then what asks for most."""
+    lost = -(group.booked.waste_s if group.booked else 0.0)
     return (lost, -float(group.gpus_running), -float(group.gpus_pending), group.name)
 
 
@@ -63,10 +64,22 @@ def _activity(group: Group) -> Cell:
     return Cell(units.percent(value), Tone.WARN if value < LOW_RATIO else Tone.PLAIN)
 
 
-def _lost(group: Group) -> Cell:
-    if group.lost_gpu_s is None:
-        return NO_VALUE
-    return Cell(units.gpu_time(group.lost_gpu_s), Tone.WARN)
+def _allocated_s(group: Group) -> float | None:
+    return group.booked.allocated_s if group.booked else None
+
+
+def _wasted_s(group: Group) -> float | None:
+    return group.booked.waste_s if group.booked else None
+
+
+def _wasted_ratio(group: Group) -> float | None:
+    booked = group.booked
+    return booked.waste_s / booked.allocated_s if booked and booked.allocated_s > 0 else None
+
+
+def _wasted_cost(group: Group) -> float | None:
+    booked = group.booked
+    return None if booked is None or booked.cost is None else sum(booked.wasted_cost.values())
 
 
 def _number(
@@ -91,8 +104,41 @@ def _number(
     )
 
 
+def _booked_columns(pick: Callable[[Any], Group]) -> tuple[Column[Any], ...]:
+    """What the books say: GPU time held and wasted since they were opened, and what that cost."""
+    return (
+        Column(
+            "allocated_gpu_s", "GPU-H", 7, "right", 2,
+            lambda _d, r: hours_cell(_allocated_s(pick(r))),
+            lambda _d, r: _key(_allocated_s(pick(r))),
+            "GPU-hours held since the books were opened, also by jobs that have ended.",
+            0, True, "GPU-s",
+        ),
+        Column(
+            "wasted_gpu_s", "WASTE", 7, "right", 0,
+            lambda _d, r: hours_cell(_wasted_s(pick(r)), Tone.WARN),
+            lambda _d, r: _key(_wasted_s(pick(r))),
+            "Of these, GPU-hours that supported findings claim; no second counts twice.",
+            0, True, "GPU-s",
+        ),
+        Column(
+            "wasted_ratio", "WASTE%", 6, "right", 1,
+            lambda _d, r: _sized(_wasted_ratio(pick(r)), units.percent),
+            lambda _d, r: _key(_wasted_ratio(pick(r))),
+            "The wasted part of the GPU-hours held.", 0, True, "ratio",
+        ),
+        Column(
+            "wasted_cost", "COST", 9, "right", 3,
+            lambda _d, r: _sized(_wasted_cost(pick(r)), "{:,.2f}".format),
+            lambda _d, r: _key(_wasted_cost(pick(r))),
+            "Price of the wasted GPU-hours, in the currency of the configuration's prices; shown "
+            "where chosen with c.", 0, True, "", is_hidden=True,
+        ),
+    )  # fmt: skip
+
+
 def _use_columns(pick: Callable[[Any], Group]) -> tuple[Column[Any], ...]:
-    """What groups of every kind have: jobs, GPUs, their use, what was lost, waits."""
+    """What groups of every kind have: jobs, GPUs, their use, what was wasted, waits."""
     return (
         _number(pick, "gpus_running", "GPUS", 0, "GPUs that its jobs hold."),
         _number(pick, "gpus_busy", "BUSY", 2, "Of these, GPUs whose activity is not low."),
@@ -112,12 +158,7 @@ def _use_columns(pick: Callable[[Any], Group]) -> tuple[Column[Any], ...]:
             "Mean SM activity of its GPUs; where one has no such counter, its duty cycle.",
             unit="ratio",
         ),
-        Column(
-            "lost_gpu_s", "LOST", 10, "right", 0,
-            lambda _d, r: _lost(pick(r)), lambda _d, r: _key(pick(r).lost_gpu_s),
-            "GPU time lost by what findings say, since it was observed; of findings that overlap "
-            "in one job the largest counts.", 0, True, "GPU-s",
-        ),
+        *_booked_columns(pick),
         Column(
             "findings", "FINDINGS", 8, "right", 4,
             lambda _d, r: _count(pick(r).findings), lambda _d, r: (float(pick(r).findings),),
@@ -219,7 +260,10 @@ PARTITION_COLUMNS: Final[tuple[Column[PartitionRow], ...]] = (
     ),
     _USE["gpus_low"],
     _USE["activity_ratio"],
-    _USE["lost_gpu_s"]._replace(priority=4),
+    _USE["allocated_gpu_s"]._replace(priority=5),
+    _USE["wasted_gpu_s"]._replace(priority=4),
+    _USE["wasted_ratio"]._replace(priority=4),
+    _USE["wasted_cost"],
     _USE["jobs_running"],
     _USE["jobs_pending"],
     _USE["gpus_pending"],

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gpumon.model.cluster import JobView
+    from gpumon.model.ledger import Total
     from gpumon.model.queue import Partition
     from gpumon.report.digest import Digest
 
@@ -46,8 +47,8 @@ class Group(NamedTuple):
     """GPUs that are hardly used."""
     activity_ratio: float | None
     """Mean SM activity, or the duty cycle where a GPU has no such counter; None: not known."""
-    lost_gpu_s: float | None
-    """GPU-seconds that findings say were lost; None where no finding says so."""
+    booked: Total | None
+    """What the books say of its GPU time; None: nobody keeps them, or it is in none."""
     findings: int
     oldest_wait_s: float | None
     """How long its oldest waiting job waits; None: none waits, or not known."""
@@ -72,7 +73,7 @@ def jobs_of(digest: Digest, scope: Scope) -> tuple[JobView, ...]:
 
 
 def groups(digest: Digest, kind: GroupKind) -> tuple[Group, ...]:
-    """Every group of one kind that has a job; partitions also without one."""
+    """Every group of one kind that has a job or GPU time in the books; every partition."""
     return digest.remembered(("groups", kind), lambda: _groups(digest, kind))
 
 
@@ -83,16 +84,23 @@ def _groups(digest: Digest, kind: GroupKind) -> tuple[Group, ...]:
     for view in digest.tick.jobs:
         for name in name_in(kind, view):
             members.setdefault(name, []).append(view)
-    return tuple(_group(digest, kind, name, views) for name, views in members.items())
+    books = digest.tick.ledger
+    booked = books.by(kind) if books else {}
+    for name in booked:
+        members.setdefault(name, [])
+    return tuple(
+        _group(digest, kind, name, views, booked.get(name)) for name, views in members.items()
+    )
 
 
-def _group(digest: Digest, kind: GroupKind, name: str, views: list[JobView]) -> Group:
+def _group(
+    digest: Digest, kind: GroupKind, name: str, views: list[JobView], booked: Total | None
+) -> Group:
     at = digest.tick.at
     holding = [view for view in views if view.job.state in HOLDING_STATES]
     pending = [view for view in views if view.job.state == "PENDING"]
     known = _activities(digest, holding)
     waits = [at - view.job.submit_at for view in pending if view.job.submit_at is not None]
-    lost = [loss for view in views if (loss := lost_gpu_s(digest, view)) is not None]
     low = sum(1 for value in known if value < LOW_RATIO)
     return Group(
         kind,
@@ -104,7 +112,7 @@ def _group(digest: Digest, kind: GroupKind, name: str, views: list[JobView]) -> 
         gpus_busy=len(known) - low,
         gpus_low=low,
         activity_ratio=sum(known) / len(known) if known else None,
-        lost_gpu_s=sum(lost) if lost else None,
+        booked=booked,
         findings=sum(len(digest.findings_by_job.get(view.job.job_id, ())) for view in views),
         oldest_wait_s=max(waits) if waits else None,
     )

@@ -6,6 +6,7 @@ from math import inf
 from typing import TYPE_CHECKING, Final
 
 from gpumon.report import units
+from gpumon.report.books import hours_cell, wasted_s
 from gpumon.report.columns import NO_VALUE, Cell, Column, SortKey, Tone
 from gpumon.report.gpu_cells import DUTY_DOC, duty_cell
 from gpumon.report.pending import expected_start, start_words
@@ -327,6 +328,19 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         "When the scheduler expects to start a waiting job.",
         unit="s",
         value=lambda d, v: None if (at := expected_start(v)) is None else at - d.tick.at,
+    ),
+    Column(
+        "wasted_gpu_s",
+        "WASTE",
+        7,
+        "right",
+        8,
+        lambda d, v: hours_cell(wasted_s(d, v), Tone.WARN),
+        lambda d, v: None if (wasted := wasted_s(d, v)) is None else (wasted,),
+        "GPU-hours that supported findings claim of the job's time since it was booked.",
+        0,
+        True,
+        "GPU-s",
     ),
     Column(
         "name",

@@ -106,6 +106,14 @@ def gpu_time(gpu_seconds: float | None) -> str:
     return f"{hours:.1f} GPU-h" if hours < 100 else f"{hours:,.0f} GPU-h"
 
 
+def gpu_hours(gpu_seconds: float) -> str:
+    """GPU time in hours without the unit, two decimals below 10: `0.25`, `12.4`, `1,320`."""
+    hours = gpu_seconds / 3600
+    if hours < 9.995:
+        return f"{hours:.2f}"
+    return f"{hours:.1f}" if hours < 99.95 else f"{hours:,.0f}"
+
+
 def clock_time(unix_s: float | None, with_seconds: bool = False) -> str:
     """Local time of day: `14:03`."""
     if unix_s is None:

@@ -7,6 +7,7 @@ from rich.cells import cell_len
 
 from gpumon.model.accounting import EndedJob, EndedJobs, StepUsage
 from gpumon.model.cluster import Process
+from gpumon.model.ledger import Account, LedgerTotals
 from gpumon.model.queue import Partition, Reservation
 from gpumon.sources.source import Wish
 from gpumon.tui.actions import ROOTS
@@ -65,14 +66,21 @@ async def test_pending_opens_a_job_that_tells_all_of_its_wait(stage):
         assert "› pending" in s.lines[0]
 
 
+def booked(*jobs):
+    """The cluster, with grace's job in the books: 27 minutes of a GPU were wasted."""
+    seconds = {"productive": 26_280.0, "partial_gpus_idle": 1_620.0}
+    held = Account("4711", "grace", "ml", "h100", "H100", AT - 3_487.5, AT - 3_487.5, seconds)
+    return cluster(*jobs)._replace(ledger=LedgerTotals(AT, AT - 7_200, (held,), (held,)))
+
+
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("view", ["users", "accounts", "partitions"])
 async def test_groups_with_data_open_their_jobs(stage, view, size):
     name = {"users": "grace", "accounts": "ml", "partitions": "h100"}[view]
-    async with stage(cluster(waits("1")), size) as s:
+    async with stage(booked(waits("1")), size) as s:
         await s.press(KEYS[view])
         row = s.line_with(name)
-        assert " 27 GPU-min" in row
+        assert " 0.45 " in row
         assert s.lines[2].split()[0].startswith(name)
         await s.press("enter")
         assert isinstance(s.app.screen, JobsView)
@@ -86,7 +94,7 @@ async def test_groups_with_data_open_their_jobs(stage, view, size):
 
 
 async def test_a_group_lists_its_own_jobs_only_and_says_when_they_are_gone(stage):
-    async with stage(cluster(waits("1"))) as s:
+    async with stage(booked(waits("1"))) as s:
         await s.press(KEYS["users"], "enter")
         assert "4690" not in s.text
         assert s.lines[0].endswith(" 1 job")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumon.report import units
+from gpumon.report.books import job_books
 from gpumon.report.columns import Tone
 from gpumon.report.gpu_columns import RANK_COLUMNS, rank_order, rank_search_text, row_node
 from gpumon.report.passages import (
@@ -67,7 +68,7 @@ class JobScreen(TableView["RankRow"]):
         view = digest.tick.job(self.job_id)
         if view is None:
             return []
-        lines = job_facts(digest, view, width)
+        lines = job_facts(digest, view, width) + job_books(digest, view, width)
         age_s = digest.stale_age_s(view)
         if age_s is not None:
             text = f"stale {units.short_duration(age_s)}: none of its nodes answers any more"
