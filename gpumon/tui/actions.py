@@ -241,6 +241,7 @@ _FOOTER: Final = (
     "closer",
     "order",
     "every_rank",
+    "rank",
     "acknowledge",
     "mute",
     "span",
