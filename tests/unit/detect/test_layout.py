@@ -10,7 +10,7 @@ from gpumon.detect.fact_wire import FactSender
 from gpumon.detect.layout import Groups
 from gpumon.detect.scene import Scene, working
 
-GROUPS = ([0, 1], [], [4], [], [2, 3])
+GROUPS: tuple[list[int], ...] = ([0, 1], [], [4], [], [2, 3])
 
 
 def test_groups_without_members_have_nothing() -> None:
