@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from math import isfinite
+from math import inf, isfinite
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.detect.contract import (
@@ -214,9 +214,16 @@ def _gpu_seconds(value: object, window: Window, gpu_count: int | None) -> float 
 
 
 def _number(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float):
         raise RubbishError(f"not a finite number: {value!r:.40}")
-    return float(value)
+    try:
+        found = float(value)
+    except OverflowError:
+        # A whole number has no bound in JSON.
+        found = inf
+    if not isfinite(found):
+        raise RubbishError(f"not a finite number: {value!r:.40}")
+    return found
 
 
 def _count(value: object) -> int:

@@ -194,9 +194,13 @@ def _entry(data: dict[str, Any]) -> Entry:
 
 
 def _number(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(value)
-    return float(value)
+    # A whole number has no bound in JSON: one beyond what a float holds is no entry's either.
+    found = float(value) if abs(value) < 2**64 else math.nan
+    if not math.isfinite(found):
+        raise TypeError(value)
+    return found
 
 
 def _text(value: object) -> str:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import queue
 import threading
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from gpumon.model.fault import fault
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -120,6 +123,9 @@ class SteadyBook:
             self._book.close()
         except OSError as error:
             self._error = error
+        # Whoever records must hear that this thread has ended, whatever ended it.
+        except Exception as error:  # noqa: BLE001
+            self._error = OSError(errno.EIO, fault("recording", error).message)
 
     def _write(self, picture: _Picture) -> None:
         if picture.lost:

@@ -134,7 +134,7 @@ class Decoder:
             self._records[origin, table] = made
             tables[table] = tuple(made.values())
         return QueueRecords(
-            jobs_at=number(raw["jobs_at"]), nodes_at=number(raw["nodes_at"]), **tables
+            jobs_at=_told_at(raw["jobs_at"]), nodes_at=_told_at(raw["nodes_at"]), **tables
         )
 
 
@@ -225,6 +225,11 @@ def _column(
             values.append(nothing)
             missing[key, row] = Reason.GARBAGE
     return array("q" if is_integer else "d", values)
+
+
+def _told_at(value: object) -> float:
+    """Unix time of an answer, NaN where there has been none."""
+    return float("nan") if value is None else number(value)
 
 
 def _check_rows(what: str, values: object, rows: int) -> None:

@@ -123,7 +123,9 @@ class Encoder:
         self._records.clear()
 
     def _queue(self, origin: str, queue: QueueRecords) -> dict[str, Any]:
-        made: dict[str, Any] = {"jobs_at": queue.jobs_at, "nodes_at": queue.nodes_at}
+        # JSON has no NaN, which says that one of them has not been told yet.
+        times = {"jobs_at": queue.jobs_at, "nodes_at": queue.nodes_at}
+        made: dict[str, Any] = {name: None if at != at else at for name, at in times.items()}
         for table, (_, name) in TABLES.items():
             records = getattr(queue, table)
             found: dict[str, Any] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import mmap
+import os
 import stat
 from bisect import bisect_right
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
@@ -61,10 +62,7 @@ class RecordingFile:
             OSError: It cannot be opened.
         """
         self.path = path
-        with path.open("rb") as file:
-            if not stat.S_ISREG(path.stat().st_mode):
-                message = f"{path} is no file"
-                raise RecordingError(message)
+        with _opened(path) as file:
             self.header = _header(path, file)
             file.seek(0)
             self.is_compressed = file.read(len(_ZSTD)) == _ZSTD
@@ -80,7 +78,7 @@ class RecordingFile:
         Raises:
             OSError: It cannot be read.
         """
-        with self.path.open("rb") as file:
+        with _opened(self.path) as file:
             counted = 0
             begin = self.passages[first].begin
             after = f" after byte {begin}" if begin else ""
@@ -98,8 +96,18 @@ def check_recording(path: Path) -> Header:
         RecordingError: It is no recording that can be read.
         OSError: It cannot be opened.
     """
-    with path.open("rb") as file:
+    with _opened(path) as file:
         return _header(path, file)
+
+
+def _opened(path: Path) -> IO[bytes]:
+    """The file, opened without waiting for a writer where the path is a pipe."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        message = f"{path} is no file"
+        raise RecordingError(message)
+    return os.fdopen(descriptor, "rb")
 
 
 def _header(path: Path, file: IO[bytes]) -> Header:

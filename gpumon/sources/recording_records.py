@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import isfinite
+from math import inf, isfinite
 from typing import TYPE_CHECKING, Any, Final
 
 from gpumon.model.cluster import Allocation, Job, SlurmNode
@@ -63,10 +63,13 @@ def text(value: object) -> str:
 
 def number(value: object) -> float:
     """A finite number."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
-        message = f"{plain(repr(value))} for a number"
-        raise ValueError(message)
-    return float(value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        # A whole number has no bound in JSON: beyond 64 bits it is none of a recorder's.
+        found = float(value) if abs(value) < 2**64 else inf
+        if isfinite(found):
+            return found
+    message = f"{plain(repr(value))} for a number"
+    raise ValueError(message)
 
 
 def _whole(value: object) -> int:

@@ -11,6 +11,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final, Protocol
 
 from gpumon.model.accounting import EndedReport, RunningUse
+from gpumon.model.fault import fault
 from gpumon.model.frame import Frame, SourceError
 from gpumon.sources.slurm import failures
 from gpumon.sources.slurm.failures import CommandFailedError
@@ -200,6 +201,11 @@ class Accounting:
             ended_at = self._clock.monotonic()
             schedule.failed(started_at, ended_at - started_at, ended_at)
             self._errors[what] = (explained(failed.error),)
+        # An error of gpumon's own must not end the thread, and with it every later answer.
+        except Exception as error:  # noqa: BLE001
+            ended_at = self._clock.monotonic()
+            schedule.failed(started_at, ended_at - started_at, ended_at)
+            self._errors[what] = (fault(f"reading {what}", error),)
         else:
             ended_at = self._clock.monotonic()
             schedule.answered(started_at, ended_at - started_at, ended_at)

@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from gpumon.model.fault import fault
 from gpumon.model.frame import Frame, QueueRecords, SourceError
 from gpumon.sources.slurm import gres_conf
 from gpumon.sources.slurm.failures import CommandFailedError
@@ -170,7 +171,7 @@ class QueueRounds(ABC):
         """One call: its records or its error, and when it may be made again."""
         started_at = self._clock.monotonic()
         try:
-            told = self._ask(kind)
+            told = self._tried(kind)
         except CommandFailedError as error:
             ended_at = self._clock.monotonic()
             schedule.failed(beat_at, ended_at - started_at, ended_at)
@@ -189,6 +190,15 @@ class QueueRounds(ABC):
             # On the beat of whoever asked, so that all of a user's gpumons keep to one.
             told_at = ended_at - max(0.0, self._clock.now() - told.at)
             schedule.answered(told_at, told.took_s, told_at)
+
+    def _tried(self, kind: str) -> Told:
+        """What is told of a kind; an error of gpumon's own counts as none, and ends no thread."""
+        try:
+            return self._ask(kind)
+        except CommandFailedError:
+            raise
+        except Exception as error:
+            raise CommandFailedError(fault(f"reading Slurm's {kind}s", error)) from error
 
     def _keep_jobs(self, jobs: tuple[Job, ...], at: float) -> None:
         """Report these jobs, as of a Unix time, from the next frame on."""

@@ -225,7 +225,7 @@ def _decode(head: bytes, body: bytes) -> _Kept | None:
             return None
         failed = None if error is None else SourceError(*map(str, error))
         return _Kept(Answer(body.decode("utf-8"), at, took_s), took_s, failed)
-    except (ValueError, TypeError, KeyError, RecursionError):
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         # Half written by a version without renames, or by somebody else: as if it were not there.
         return None
 

@@ -125,9 +125,10 @@ def test_what_is_no_finding_is_refused(value):
         finding_from(value, DECLARED, BOUNDS)
 
 
-def test_infinite_numbers_are_refused():
+@pytest.mark.parametrize("number", [float("inf"), 10**400])
+def test_numbers_that_are_infinite_or_that_no_float_holds_are_refused(number):
     value = wired(GOOD)
-    value[Finding._fields.index("gpu_seconds")] = float("inf")
+    value[Finding._fields.index("gpu_seconds")] = number
     with pytest.raises(RubbishError):
         finding_from(value, DECLARED, BOUNDS)
 

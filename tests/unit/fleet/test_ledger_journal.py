@@ -113,6 +113,7 @@ def test_lines_that_are_no_entries_are_skipped(tmp_path):
     lines = [
         "[]", "3", "{}", "nonsense", '{"start": 1e999}', "[" * 5000,
         '{"start":true,"end":1,"job":1}',
+        '{"observed_since":null,"start":1' + "0" * 400 + "}",
     ]  # fmt: skip
     (tmp_path / "2026-01-01.ndjson").write_text("\n".join(lines) + "\n")
     pages = Pages(tmp_path)

@@ -94,3 +94,15 @@ def test_a_disk_that_fails_is_told_with_the_next_picture():
     steady._thread.join(WAIT_S)
     with pytest.raises(OSError, match="No space left"):
         steady.beat(1.0, 1.0)
+
+
+def test_an_error_of_any_kind_is_told_to_whoever_records():
+    class Broken(Book):
+        def frames(self, frames):
+            raise ValueError("Out of range float values")
+
+    steady = SteadyBook(Broken())
+    steady.frames(["frame"])
+    steady.beat(0.0, 1.0)
+    with pytest.raises(OSError, match="ValueError: Out of range"):
+        steady.close(WAIT_S)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import resource
 import signal
 import stat
@@ -274,3 +275,32 @@ def test_a_folder_that_may_not_be_written_is_an_error(tmp_path):
     tmp_path.chmod(0o500)
     with pytest.raises(PermissionError):
         RecordingWriter(tmp_path / "a.gpumon", 0.0, 1.0, [])
+
+
+HUGE = "1" + "0" * 400
+
+
+@pytest.mark.parametrize("key", ["started_at", "period_s"])
+def test_a_number_that_no_float_holds_makes_no_header(tmp_path, key):
+    path = tmp_path / "a.gpumon"
+    RecordingWriter(path, 0.0, 1.0, ["local"]).close()
+    text = path.read_text()
+    path.write_text(re.sub(f'"{key}":[0-9.]+', f'"{key}":{HUGE}', text, count=1))
+    with pytest.raises(RecordingError, match="not a recording"):
+        Recording(path)
+
+
+def test_a_sync_line_of_a_time_that_no_float_holds_begins_no_passage(tmp_path):
+    path = tmp_path / "a.gpumon"
+    RecordingWriter(path, 0.0, 1.0, ["local"]).close()
+    before = len(Recording(path).files[0].passages)
+    with path.open("a") as file:
+        file.write(f'{{"kind":"sync","at":{HUGE}}}\n')
+    assert len(Recording(path).files[0].passages) == before
+
+
+def test_a_pipe_that_nobody_writes_is_refused_at_once(tmp_path):
+    path = tmp_path / "a.gpumon"
+    os.mkfifo(path)
+    with pytest.raises(RecordingError, match="no file"):
+        Recording(path)

@@ -332,3 +332,14 @@ def test_a_recording_tells_every_part_of_a_frame():
         "ended",  # asked for on a screen only, and left out
     )
     assert {*QueueRecords._fields} == {*TABLES, "jobs_at", "nodes_at"}
+
+
+def test_nodes_that_were_never_answered_are_recorded_as_such():
+    encoder, decoder = Encoder(), Decoder()
+    decoder.read(encoder.header(1.0, 1.0, ["slurm"]))
+    queue = QueueRecords((), (), 5.0, nan)
+    read = decoder.read(encoder.frame(Frame("slurm", "", 6.0, 0.0, {}, queue=queue)))
+    assert isinstance(read, Frame)
+    assert read.queue is not None
+    assert read.queue.jobs_at == 5.0
+    assert isnan(read.queue.nodes_at)

@@ -217,3 +217,18 @@ def test_trouble_with_steps_leaves_the_ended_jobs_as_they_are(accounting, ledger
     assert frame.ended.running is None
     (error,) = frame.ended.errors
     assert "nobody but its owner" in error.message
+
+
+def test_an_error_of_gpumons_own_is_told_and_later_wishes_are_answered(
+    accounting, ledger, clock, monkeypatch
+):
+    def stumble(window_s):
+        raise TypeError("unexpected")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ledger, "ended", stumble)
+        found = answered(accounting, EPOCH - DAY_S)
+    assert "unexpected" in found.errors[0].message
+    assert not accounting.pending()
+    clock.seconds += accounting.due_in_s()
+    assert not answered(accounting, EPOCH - DAY_S).errors

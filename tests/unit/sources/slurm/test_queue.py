@@ -295,3 +295,20 @@ def test_the_thread_reports_wakes_and_ends() -> None:
     calls = len(commands.calls)
     queue.close()
     assert len(commands.calls) == calls
+
+
+def test_an_error_of_gpumons_own_is_told_and_the_rounds_go_on(monkeypatch) -> None:
+    clock = PretendClock(200.0)
+    commands = Scripted(clock)
+    show = commands.show
+
+    def stumble(what: str) -> str:
+        if clock.seconds < 10.0:
+            raise TypeError("unexpected")
+        return show(what)
+
+    monkeypatch.setattr(commands, "show", stumble)
+    frames = run(commands, clock)
+    assert "unexpected" in frames[0].errors[0].message
+    assert frames[-1].queue is not None
+    assert not frames[-1].errors
