@@ -82,6 +82,16 @@ class CommandsView(TableView["Command"]):
         if (row := self.grid.current) is not None:
             self.copy_text(row.line)
 
+    def action_down(self) -> None:
+        """Down one line, and spell it out above."""
+        super().action_down()
+        self.show(self.digest)
+
+    def action_up(self) -> None:
+        """Up one line, likewise."""
+        super().action_up()
+        self.show(self.digest)
+
     async def action_copy_command(self) -> None:
         """Copy the command, or ask whether to run it."""
         row = self.grid.current
