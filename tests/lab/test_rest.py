@@ -177,11 +177,11 @@ def test_records_are_those_of_the_commands_field_by_field(cluster, url, mix, age
     assert any("+1" in label for label in labels)
     assert [job["label"] for job in jobs_by_rest] == [job["label"] for job in jobs]
     for job, by_rest in zip(jobs, jobs_by_rest, strict=True):
-        assert by_rest == job
+        assert by_rest == job, job["name"]
     assert nodes_by_rest == nodes
     assert any("+drain" in node["state"] for node in nodes)
     assert all(node["gpu_files"] for node in nodes)
-    uneven = next(job for job in jobs if job["name"] == "uneven")
+    uneven = next(job for job in jobs if job["name"] == "uneven" and job["state"] == "RUNNING")
     assert sorted(held["gpu_count"] for held in uneven["allocations"]) == [1, 2]
 
 
