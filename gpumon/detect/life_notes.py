@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import isfinite
 from typing import Final
 
 from gpumon.detect.life import Mute
@@ -12,6 +11,9 @@ MAX_NOTES: Final = 10_000
 
 MAX_TEXT: Final = 512
 """Longer is no name of a detector, a class or a subject."""
+
+_LATEST: Final = 2**53
+"""No Unix time lies beyond."""
 
 
 def notes_from(value: object) -> tuple[list[tuple[str, str, str]], list[Mute]]:
@@ -36,6 +38,9 @@ def _mute(row: list[object]) -> Mute | None:
     finding_class, subject, until = row
     if not isinstance(finding_class, str | None) or not isinstance(subject, str | None):
         return None
-    if isinstance(until, bool) or not isinstance(until, int | float) or not isfinite(until):
+    if isinstance(until, bool) or not isinstance(until, int | float):
+        return None
+    # A whole number has no bound in JSON; -inf and inf are none of a person's either.
+    if not abs(until) < _LATEST:
         return None
     return Mute(finding_class, subject, float(until))

@@ -201,6 +201,7 @@ def test_what_went_away_while_it_was_muted_is_muted_too():
         {"acknowledged": 3, "muted": {}},
         {"acknowledged": [["a", "b"], [1, 2, 3]], "muted": [["c", None, "soon"], [1, 2, 3]]},
         {"muted": [["c", None, float("nan")], ["c", None, True]]},
+        {"muted": [["c", None, 10**400], ["c", None, float("inf")]]},
     ],
 )
 def test_notes_that_are_none_are_ignored(rubbish):
