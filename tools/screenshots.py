@@ -63,7 +63,6 @@ VIEWS: Final = (
     ("gpus", ("Tab",)),
     ("pending", ("3",)),
     ("waiting-job", ("3", "j", "Enter")),
-    ("users", ("5",)),
     ("partitions", ("7",)),
     ("reservations", ("8",)),
     ("filter", ("/", "st==r & gpus>=2 & usr==you")),
@@ -75,6 +74,7 @@ VIEWS: Final = (
 PAST_VIEWS: Final = (
     ("jobs", ()),
     ("job", ("j", "j", "Enter")),
+    ("users", ("5",)),
     ("findings", ("f",)),
     ("finding", ("j", "j", "Enter", "f", "Enter")),
     ("curves", ("j", "j", "Enter", "v", "w")),
