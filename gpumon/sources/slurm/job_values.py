@@ -33,6 +33,12 @@ def memory_of_tres(tres: str) -> float | None:
     return None
 
 
+def cpus_of_tres(tres: str) -> int | None:
+    """CPUs of `cpu=` in a TRES string; None: it names none."""
+    named = (item.strip().partition("=") for item in tres.split(","))
+    return next((count(number) for name, _, number in named if name == "cpu"), None)
+
+
 def exit_text(text: str, state: str) -> str:
     """Exit status and signal, `3:0`, as text; empty while there is none or it can't be read."""
     return text if state not in _UNENDED and _EXIT.fullmatch(text) else ""

@@ -10,6 +10,7 @@ from gpumon.model.text import plain
 from gpumon.sources.slurm.gres import GpuHolding, gpus_held
 from gpumon.sources.slurm.job_output import output_path
 from gpumon.sources.slurm.job_values import (
+    cpus_of_tres,
     exit_of_status,
     exit_text,
     memory_of_tres,
@@ -117,6 +118,7 @@ def _more(record: Mapping[str, Any], state: str, user: str) -> dict[str, Any]:
     step = record.get("step_id")
     unique = step.get("sluid") if isinstance(step, dict) else None
     allocated, asked = text(record.get("tres_alloc_str")), text(record.get("tres_req_str"))
+    cpus = whole(record.get("cpus"))
     return {
         "qos": harmless(record, "qos"),
         "reservation": harmless(record, "resv_name"),
@@ -127,7 +129,8 @@ def _more(record: Mapping[str, Any], state: str, user: str) -> dict[str, Any]:
         "restart_count": whole(record.get("restart_cnt")),
         "exit_code": exit_text(_exit(record.get("exit_code")), state),
         "node_count": whole(record.get("node_count")),
-        "cpu_count": whole(record.get("cpus")),
+        # 22.05 leaves the CPUs of some jobs that wait untold beside their TRES.
+        "cpu_count": cpus_of_tres(allocated or asked) if cpus is None else cpus,
         "mem_bytes": memory_of_tres(allocated or asked),
         "expected_nodes": planned_nodes(text(record.get("scheduled_nodes"))),
         "work_dir": _path(record, "current_working_directory"),

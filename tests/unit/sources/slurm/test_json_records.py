@@ -312,3 +312,19 @@ def test_no_member_of_a_partition_breaks_the_reader(odd: dict[str, Any]) -> None
 def test_no_member_of_a_reservation_breaks_the_reader(odd: dict[str, Any]) -> None:
     found = read_reservations([{**real("reservations", 38)["reservations"][0], **odd}], ASKED_AT)
     assert len(found.reservations) + found.unreadable == 1
+
+
+@pytest.mark.parametrize(
+    ("told", "cpu_count"),
+    [({"cpus": None}, 2), ({"cpus": {"set": False, "number": 0}}, 2), ({"cpus": 6}, 6), ({}, 2)],
+)
+def test_cpus_that_are_untold_stand_in_the_tres(told, cpu_count):
+    record = {
+        "job_id": 5,
+        "user_name": "alice",
+        "job_state": "PENDING",
+        "tres_req_str": "cpu=2,mem=2000G,node=2,billing=2",
+        **told,
+    }
+    (found,) = read_jobs([record]).jobs
+    assert found.cpu_count == cpu_count
