@@ -96,7 +96,8 @@ def record(words: list[str]) -> int:
         narrate(str(error))
         return USAGE
     except OSError as error:
-        narrate(f"cannot record: {error.strerror}: {error.filename}")
+        where = error.filename or "the recording"
+        narrate(f"cannot record: {error.strerror}: {where}")
         return NOTHING_READ
     return _Run(options, targets, book).run()
 

@@ -92,15 +92,3 @@ def load(entry: Entry, parameters: Mapping[str, Parameter] | None = None) -> Det
         raise DetectorError(f"{entry.target} has no method evaluate")
     # The contract asks for the attributes, not for the base class.
     return cast("Detector", detector)
-
-
-def load_all(found: Iterable[Entry]) -> tuple[dict[str, Detector], dict[str, str]]:
-    """Detectors by key, and by key why one could not be loaded."""
-    detectors: dict[str, Detector] = {}
-    errors: dict[str, str] = {}
-    for entry in found:
-        try:
-            detectors[entry.key] = load(entry)
-        except DetectorError as error:
-            errors[entry.key] = str(error)
-    return detectors, errors

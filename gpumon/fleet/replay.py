@@ -104,11 +104,6 @@ class ReplayFeed:
         """Why there will be no tick any more; None: there will."""
         return None if self._sampler is None else self._sampler.failure
 
-    @property
-    def is_at_end(self) -> bool:
-        """Whether the last picture has been shown."""
-        return self._clock is not None and self._clock.ended.is_set()
-
     def start(self, on_tick: Callable[[Tick], None]) -> None:
         """Begin to play; `on_tick` is called from a thread of the feed's own."""
         self._on_tick = on_tick

@@ -1,25 +1,16 @@
-"""Windows of the past by job, and the GPUs of a job by world and role."""
+"""Windows of the past by job."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from gpumon.fleet.history_reader import HistoryReader, Slab
-    from gpumon.model.cluster import JobView
     from gpumon.model.tick import Interval
-
-
-class Peers(NamedTuple):
-    """Who is comparable: only ranks of one world and one role are peers."""
-
-    world_id: str
-    role: str
-    """Program of the ranks: a job's servers and its trainers are no peers. Empty: unknown."""
 
 
 def held(history: HistoryReader, job_id: str, start: float, end: float) -> tuple[Interval, ...]:
@@ -79,13 +70,3 @@ def job_spread(
     return slab.times.tolist(), [
         (mean[:, i].tolist(), low[:, i].tolist(), high[:, i].tolist()) for i in range(len(keys))
     ]
-
-
-def peer_gpus(view: JobView) -> Mapping[Peers, tuple[str, ...]]:
-    """UUIDs by world and role, in the order of the ranks; ranks without a world are no peers."""
-    groups: dict[Peers, list[str]] = {}
-    numbered = [rank for rank in view.ranks if rank.world_id is not None and rank.rank is not None]
-    for rank in sorted(numbered, key=lambda rank: rank.rank or 0):
-        group = groups.setdefault(Peers(rank.world_id or "", rank.program or ""), [])
-        group += [uuid for uuid in rank.gpu_uuids if uuid not in group]
-    return {peers: tuple(uuids) for peers, uuids in groups.items()}

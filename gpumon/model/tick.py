@@ -105,8 +105,3 @@ class Tick(NamedTuple):
     def job(self, job_id: str) -> JobView | None:
         """The job with this Slurm id, None where it is not listed."""
         return next((view for view in self.jobs if view.job.job_id == job_id), None)
-
-    def findings_of(self, subject: str) -> tuple[Finding, ...]:
-        """Findings about a subject, the gravest and surest first."""
-        mine = (finding for finding in self.findings if finding.subject == subject)
-        return tuple(sorted(mine, key=lambda f: (f.severity.rank, f.confidence.rank), reverse=True))

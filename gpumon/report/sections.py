@@ -61,11 +61,6 @@ INDENT: Final = 2
 """Blank cells left of what a section holds."""
 
 
-def lines_section(title: str, lines: Iterable[Line], key: str, note: str = "") -> Section:
-    """A section of plain lines."""
-    return Section(title, line_entries(lines, key), (), note)
-
-
 def line_entries(lines: Iterable[Line], key: str) -> tuple[Entry, ...]:
     """Plain lines as entries, named by a key and their number."""
     return tuple(

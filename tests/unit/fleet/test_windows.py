@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 
 from gpumon.detect.scene import START_AT, WORKING, Scene
-from gpumon.fleet.windows import Peers, held, job_slab, peer_gpus
-from gpumon.model.cluster import JobView, Rank
+from gpumon.fleet.windows import held, job_slab
+from gpumon.model.cluster import Rank
 from gpumon.model.tick import Interval
 
 
@@ -51,20 +51,3 @@ def test_stretches_are_cut_to_the_window():
 
 def rank(number, uuid, world="w", program="python3"):
     return Rank("0", world, number, 0, 4, "n", 100, (uuid,), None, program)
-
-
-def test_peers_share_a_world_and_a_program():
-    ranks = (
-        rank(1, "b"),
-        rank(0, "a"),
-        rank(0, "c", program="vllm"),
-        rank(0, "d", world="other"),
-        rank(None, "e"),
-        rank(2, "f", world=None),
-    )
-    view = JobView(None, (), 0, ranks, ())
-    assert peer_gpus(view) == {
-        Peers("w", "python3"): ("a", "b"),
-        Peers("w", "vllm"): ("c",),
-        Peers("other", "python3"): ("d",),
-    }
