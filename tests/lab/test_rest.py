@@ -154,6 +154,10 @@ def both(cluster, url, *, user="alice", path="", versions=""):
         for job in said[1][0]:
             if job["name"] == BROKEN_NAME:
                 job["name"] = BROKEN_NAME.partition("\ufffd")[0]
+        if cluster.layout.release.version == "22.05":
+            # Its JSON tells no plan of the scheduler.
+            for job in said[0][0]:
+                job["expected_nodes"] = []
         if said[0] == said[1]:
             break
     return said
