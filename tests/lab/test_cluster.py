@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import select
 import subprocess
 import sys
 from pathlib import Path
@@ -218,6 +220,13 @@ def _each(option: str, values: list[str]) -> list[str]:
     return [word for value in values for word in (option, value)]
 
 
+def _ends(descriptor: int) -> bool:
+    """Whether the process of a pidfd ends soon."""
+    ended = select.poll()
+    ended.register(descriptor, select.POLLIN)
+    return bool(ended.poll(20_000))
+
+
 @pytest.mark.parametrize("version", RELEASES)
 def test_a_lab_that_a_dead_process_left_is_replaced_and_then_removed(
     monkeypatch: pytest.MonkeyPatch, version: str
@@ -230,13 +239,16 @@ def test_a_lab_that_a_dead_process_left_is_replaced_and_then_removed(
     subprocess.run(command, cwd=REPOSITORY, check=True)
     layout = Layout.chosen()
     left = Cluster(layout)
-    old = {name: machine.init_pid() for name, machine in left.machines.items()}
-    assert None not in old.values()
-
-    left.up()
-    assert not any(Path(f"/proc/{pid}").exists() for pid in old.values())
-    left.down(purge=True)
-    left.unlock()
+    old = [os.pidfd_open(machine.init_pid() or 0) for machine in left.machines.values()]
+    try:
+        left.up()
+        # A process that was killed lingers for a moment.
+        assert all(_ends(descriptor) for descriptor in old)
+    finally:
+        left.down(purge=True)
+        left.unlock()
+        for descriptor in old:
+            os.close(descriptor)
 
     assert not any((CGROUP_ROOT / one / layout.cgroup).exists() for one in ("freezer", "devices"))
     cables = [layout.cable(name) for name in left.machines]
