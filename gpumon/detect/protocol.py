@@ -55,34 +55,41 @@ def receive(
         OSError: The socket failed.
     """
     descriptors: list[int] = []
+    message = None
     try:
-        header = b""
-        while len(header) < _HEADER.size:
-            before_wait()
-            data, received, _, _ = socket.recv_fds(
-                sock, _HEADER.size - len(header), MAX_DESCRIPTORS
-            )
-            descriptors += received
-            if not data:
-                return None
-            header += data
-        length, count = _HEADER.unpack(header)
-        if length > MAX_MESSAGE_BYTES or count != len(descriptors):
-            raise ProtocolError(f"a message of {length} bytes and {count} descriptors")
-        payload = bytearray(length)
-        position = 0
-        while position < length:
-            before_wait()
-            count = sock.recv_into(memoryview(payload)[position:])
-            if not count:
-                return None
-            position += count
-        message = _decode(payload)
-    except BaseException:
-        for descriptor in descriptors:
-            os.close(descriptor)
-        raise
-    return message, descriptors
+        message = _received(sock, before_wait, descriptors)
+    finally:
+        # What came with half a message belongs to nobody.
+        if message is None:
+            for descriptor in descriptors:
+                os.close(descriptor)
+    return None if message is None else (message, descriptors)
+
+
+def _received(
+    sock: socket.socket, before_wait: Callable[[], None], descriptors: list[int]
+) -> dict[str, Any] | None:
+    """The next message, its descriptors appended as they come; None at the end of the stream."""
+    header = b""
+    while len(header) < _HEADER.size:
+        before_wait()
+        data, received, _, _ = socket.recv_fds(sock, _HEADER.size - len(header), MAX_DESCRIPTORS)
+        descriptors += received
+        if not data:
+            return None
+        header += data
+    length, count = _HEADER.unpack(header)
+    if length > MAX_MESSAGE_BYTES or count != len(descriptors):
+        raise ProtocolError(f"a message of {length} bytes and {count} descriptors")
+    payload = bytearray(length)
+    position = 0
+    while position < length:
+        before_wait()
+        count = sock.recv_into(memoryview(payload)[position:])
+        if not count:
+            return None
+        position += count
+    return _decode(payload)
 
 
 def _decode(payload: bytearray) -> dict[str, Any]:

@@ -56,13 +56,13 @@ class View(HandOff):
     def draw(self) -> None:
         """Show `self.digest` in the body; None: nothing was sampled yet."""
 
+    @abstractmethod
     def apply_needle(self, needle: str) -> None:
         """Show only what contains this text."""
-        raise NotImplementedError
 
+    @abstractmethod
     def needle(self) -> str:
         """The text that is looked for."""
-        raise NotImplementedError
 
     def filter_trouble(self) -> FilterError | None:
         """What is wrong with the filter that was typed last; None: nothing."""

@@ -67,3 +67,14 @@ def test_announced_descriptors_that_are_missing_are_refused(pair):
 def test_numbers_that_json_does_not_know_are_not_sent():
     with pytest.raises(ValueError, match="JSON"):
         encode({"value": float("nan")})
+
+
+def test_what_came_with_half_a_message_is_given_back(pair, tmp_path):
+    here, there = pair
+    (tmp_path / "file").write_text("x")
+    with (tmp_path / "file").open() as file:
+        socket.send_fds(here, [struct.pack("!II", 100, 1) + b'{"half"'], [file.fileno()])
+    here.close()
+    before = os.listdir("/proc/self/fd")
+    assert receive(there) is None
+    assert os.listdir("/proc/self/fd") == before

@@ -270,11 +270,27 @@ def test_a_queue_that_was_told_again_is_no_picture_of_its_own(tmp_path):
     assert [len(beat.frames) for beat in beats(path)[0]] == [1, 1]
 
 
-@pytest.mark.skipif(os.getuid() == 0, reason="root may write everywhere")
-def test_a_folder_that_may_not_be_written_is_an_error(tmp_path):
+@pytest.fixture
+def locked(tmp_path):
+    """A folder that its owner may only read."""
     tmp_path.chmod(0o500)
+    return tmp_path
+
+
+@pytest.fixture
+def ordinary_user():
+    """Whoever runs the tests, without root's right to write everywhere."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
+    yield
+    os.seteuid(0)
+
+
+def test_a_folder_that_may_not_be_written_is_an_error(locked, ordinary_user):
     with pytest.raises(PermissionError):
-        RecordingWriter(tmp_path / "a.gpumon", 0.0, 1.0, [])
+        RecordingWriter(locked / "a.gpumon", 0.0, 1.0, [])
 
 
 HUGE = "1" + "0" * 400
