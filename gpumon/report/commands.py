@@ -98,6 +98,13 @@ def _of_process(node: str, pid: str) -> list[Command]:
             "Profiles the Python code for half a minute into a flame graph on the node.",
         ),
         Command(
+            ("ssh", node, "nsys", "profile", "--gpu-metrics-devices=all", "--duration=30", "-o",
+             f"rank-{pid}", "sleep", "30"),
+            "rank",
+            "Samples the node's GPUs for half a minute beside it, where counters are not reserved "
+            "for root; nsys follows only programs that it started.",
+        ),
+        Command(
             ("ssh", node, "cat", f"/proc/{pid}/status"),
             "rank",
             "State, threads and memory of the process.",

@@ -1,4 +1,4 @@
-"""Instants as people type them: a time of day, a date and time, so long before or after."""
+"""Instants as people type them: minutes ago, a time of day, a date, so long before or after."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import re
 from datetime import datetime, timedelta
 from typing import Final
 
-EXAMPLES: Final = "10:35, -10m, +30s, 2026-11-20T10:35"
+EXAMPLES: Final = "10 (minutes ago), 10:35, -10m, +30s, 2026-11-20T10:35"
 
 _SHIFT: Final = re.compile(r"([+-])\s*(\d{1,9}(?:\.\d{1,3})?)\s*([smhd]?)\Z")
+_MINUTES_AGO: Final = re.compile(r"\d{1,4}(?:\.\d{1,3})?\Z", re.ASCII)
 _SECONDS: Final = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _CLOCK: Final = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?\Z")
 
@@ -17,7 +18,8 @@ def instant_of(text: str, shown: float, newest: float) -> float:
     """Unix time that a text means; times without a zone are this machine's own.
 
     Args:
-        text: A time of day is the latest one up to `newest`; `-10m` counts from `shown`.
+        text: A bare number is minutes before `newest`, a time of day the latest one up to it;
+            `-10m` counts from `shown`.
         shown: Unix time of what is on screen.
         newest: Unix time of the newest picture.
 
@@ -25,6 +27,8 @@ def instant_of(text: str, shown: float, newest: float) -> float:
         ValueError: It means none; the message gives examples.
     """
     text = text.strip()
+    if _MINUTES_AGO.match(text):
+        return newest - float(text) * _SECONDS["m"]
     if shift := _SHIFT.match(text):
         sign = -1.0 if shift[1] == "-" else 1.0
         return shown + sign * float(shift[2]) * _SECONDS[shift[3]]

@@ -42,6 +42,8 @@ ROOTS: Final[tuple[ViewName, ...]] = (
 FLEET: Final[frozenset[ViewName]] = frozenset(ROOTS)
 MAPS: Final[frozenset[ViewName]] = frozenset({"fleet"})
 TABLES: Final[frozenset[ViewName]] = (FLEET - MAPS) | {"job", "findings"}
+BOOKED: Final[frozenset[ViewName]] = frozenset({"jobs", "users", "accounts", "partitions"})
+"""Tables of what the books of GPU time tell apart."""
 SECTIONED: Final[frozenset[ViewName]] = frozenset({"gpu", "node"})
 CELLS: Final[frozenset[ViewName]] = MAPS | {"ranks"}
 """Views where arrows go from cell to cell."""

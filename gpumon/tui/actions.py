@@ -7,6 +7,7 @@ from typing import Final
 from textual.binding import Binding
 
 from gpumon.tui.action import (
+    BOOKED,
     CELLS,
     EVERYWHERE,
     FLEET,
@@ -143,6 +144,14 @@ ACTIONS: Final = (
         "Sort by the column to the right.",
         TABLES,
     ),
+    Action(
+        "sort_waste",
+        ("W",),
+        "W",
+        "by waste",
+        "Sort by the GPU time that was wasted, the most on top; again: the least.",
+        BOOKED,
+    ),
     Action("columns", ("c",), "c", "", "Choose the columns of the table.", TABLES),
     Action(
         "toggle_column",
@@ -254,6 +263,7 @@ _FOOTER: Final = (
     "findings",
     "commands",
     "sort",
+    "sort_waste",
     "pause",
     "time",
     "errors",

@@ -6,7 +6,7 @@ from gpumon.model.ledger import Account, LedgerTotals, Prices
 from tests.ticks import AT, fleet
 
 
-async def test_which_job_wastes_most_is_answered_by_sorting(stage):
+async def test_which_job_wastes_most_is_answered_by_one_key_however_narrow(stage):
     picture = fleet()
     accounts = [
         Account(job_id, "", "", "", "H100", AT - 7200, None, {"productive": 7200.0 - s, "hang": s})
@@ -15,10 +15,15 @@ async def test_which_job_wastes_most_is_answered_by_sorting(stage):
     books = LedgerTotals(AT, AT - 9000, tuple(accounts), tuple(accounts))
     async with stage(picture._replace(ledger=books), (200, 40)) as s:
         assert s.line_with("4711").index("0.20") == s.line_with("4690").index("1.00")
+    async with stage(picture._replace(ledger=books), (80, 24)) as s:
+        assert "WASTE" not in s.text
         assert s.text.index("4711 ") < s.text.index("4690 ")
-        s.app.screen.grid.sort_by("wasted_gpu_s")
-        await s.press("home")
+        await s.press("W")
         assert s.text.index("4690 ") < s.text.index("4711 ")
+        assert "WASTE▼" in s.text
+        assert "1.00" in s.cursor_line()
+        await s.press("0")
+        assert "WASTE" not in s.text
 
 
 async def test_a_jobs_page_shows_its_books(stage):

@@ -237,6 +237,10 @@ class TableView(View, Generic[R]):
         """Sort the other way round."""
         self.grid.reverse()
 
+    def action_sort_waste(self) -> None:
+        """Sort by what was wasted."""
+        self.grid.sort_by("wasted_gpu_s")
+
     def action_default_sort(self) -> None:
         """Sort as at first."""
         self.grid.sort_by(None)

@@ -210,7 +210,10 @@ class Grid(ScrollView, Generic[R], inherit_bindings=False):
 
     def _replace(self) -> None:
         room = self.scrollable_content_region.width - MARGIN
-        self._placed = place(self._columns, room)
+        key = self.sorting.key
+        # The column that the rows are sorted by is never dropped.
+        kept = [c._replace(priority=0) if c.key == key else c for c in self._columns]
+        self._placed = place(kept, room)
         self._images = {}
         self._scroll_to_cursor()
         self.refresh()
@@ -368,7 +371,7 @@ class Grid(ScrollView, Generic[R], inherit_bindings=False):
 
     def _set_sorting(self, sorting: Sorting) -> None:
         self.sorting = sorting
-        self.refresh(Region(0, 0, self.size.width, 1))
+        self._replace()
         self._arrange()
         self.post_message(self.SortChanged())
 

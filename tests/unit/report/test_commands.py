@@ -36,7 +36,11 @@ def lines(subject, **options):
 
 def test_a_rank_has_its_profiler_first_then_its_gpu_job_and_node():
     found = lines(WHOLE)
-    assert found[0] == "ssh gpu01 py-spy dump --pid 4242"
+    assert found[:3] == [
+        "ssh gpu01 py-spy dump --pid 4242",
+        "ssh gpu01 py-spy record --pid 4242 --duration 30 -o rank-4242.svg",
+        "ssh gpu01 nsys profile --gpu-metrics-devices=all --duration=30 -o rank-4242 sleep 30",
+    ]
     assert f"ssh gpu01 nvidia-smi -q -i {UUID}" in found
     assert "scontrol -d show job 4711" in found
     assert "ssh gpu01 ncclras -v" in found

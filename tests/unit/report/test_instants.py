@@ -14,6 +14,9 @@ NOON = time.mktime((2026, 11, 20, 12, 0, 0, 0, 0, -1))
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
+        ("10", NOON - 600),
+        (" 2.5 ", NOON - 150),
+        ("0", NOON),
         ("-10m", NOON - 700),
         ("+30", NOON - 70),
         ("- 1.5h", NOON - 5500),
@@ -34,7 +37,9 @@ def test_the_zone_of_the_last_case_is_not_this_machines():
     assert time.gmtime(1795170900.0)[:5] == (2026, 11, 20, 10, 35)
 
 
-@pytest.mark.parametrize("text", ["", "soon", "25:00", "10:75", "-", "-5y", "9999999999999999-01"])
+@pytest.mark.parametrize(
+    "text", ["", "soon", "25:00", "10:75", "-", "-5y", "10 m", "99999", "9999999999999999-01"]
+)
 def test_what_is_no_time_is_told_with_examples(text):
-    with pytest.raises(ValueError, match="write 10:35, -10m"):
+    with pytest.raises(ValueError, match=r"write 10 \(minutes ago\), 10:35, -10m"):
         instant_of(text, NOON, NOON)
