@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 MAX_MESSAGE_BYTES: Final = 256 * 2**20
 """A longer message is not read: the pictures of the largest fleets stay far below."""
 
-MAX_DESCRIPTORS: Final = 64
+MAX_DESCRIPTORS: Final = 80
 """Descriptors that travel with one message; the kernel takes up to 253."""
 
 _HEADER: Final = struct.Struct("!II")

@@ -10,8 +10,14 @@ from gpumon.model.fields import CATALOGUE
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-HISTORY_BLOCKS: Final = ("gpu", "mig", "link", "node", "nic", "filesystem", "cgroup")
-"""Kinds of entities with a past; processes, contexts and events come and go too fast for it."""
+HISTORY_BLOCKS: Final = (
+    *("gpu", "mig", "link", "node", "nic", "filesystem", "cgroup"),
+    *("process", "context"),
+)
+"""Kinds of entities with a past; events come and go too fast for it."""
+
+FLEETING: Final = frozenset({"process", "context"})
+"""Kinds of which entities come and go all the time: columns are kept free for the next ones."""
 
 _RANKS: Final = {Kind.GAUGE: 0, Kind.RATE: 0, Kind.MASK: 1, Kind.COUNTER: 2, Kind.ID: 2}
 

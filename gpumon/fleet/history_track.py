@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpumon.fleet.history_bucket import Bucket
 from gpumon.fleet.history_chunk import Chunk, ChunkShape, Stamp, row_bytes
-from gpumon.fleet.history_fields import in_order, kept_keys
+from gpumon.fleet.history_fields import FLEETING, in_order, kept_keys
 from gpumon.fleet.history_plan import RowBytes, tier_plans
 from gpumon.fleet.history_rows import Gathering, Increases, part_of
 from gpumon.model.field import Kind
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 _GROWTH: Final = 8
 """Columns left free at least once entities have come: jobs and GPUs come one by one."""
+
+_FLEETING_GROWTH: Final = 64
+"""The same where they come and go all the time: those that are gone leave with their chunk."""
 
 
 class Tier:
@@ -49,7 +52,8 @@ class Tier:
         spare = len(names) // 32
         if newest is not None and not newest.is_full:
             # It came early because something is new: more of it will come.
-            spare = max(_GROWTH, len(names) // 2)
+            least = _FLEETING_GROWTH if self._block in FLEETING else _GROWTH
+            spare = max(least, len(names) // 2)
             keys = in_order({*keys, *newest.shape.keys})
         width = len(entities) + spare
         size = row_bytes(keys, width, is_coarse=self._position > 0)

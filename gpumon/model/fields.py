@@ -13,53 +13,7 @@ from gpumon.model.gpu_fields import GPU_FIELDS
 from gpumon.model.host_fields import CGROUP_FIELDS, FILESYSTEM_FIELDS, NIC_FIELDS, NODE_FIELDS
 from gpumon.model.link_fields import LINK_FIELDS
 from gpumon.model.mig_fields import MIG_FIELDS
-
-PROCESS_FIELDS: Final = (
-    Field(
-        "uid",
-        "process",
-        Kind.ID,
-        "",
-        0,
-        2**32,
-        "UID",
-        "Owner of the process.",
-        "st_uid of /proc/PID",
-    ),
-    Field(
-        "start_time_s",
-        "process",
-        Kind.GAUGE,
-        "s",
-        0,
-        ANY_COUNT,
-        "START",
-        "Start of the process, seconds since boot: with the PID it names one process for ever.",
-        "/proc/PID/stat field 22",
-    ),
-    Field(
-        "parent_pid",
-        "process",
-        Kind.ID,
-        "",
-        0,
-        2**32,
-        "PARENT",
-        "PID of the process that started it, 0 where that is outside of the PID namespace.",
-        "/proc/PID/stat field 4",
-    ),
-    Field(
-        "inner_pid",
-        "process",
-        Kind.ID,
-        "",
-        0,
-        2**32,
-        "INNER",
-        "PID by which its own container knows it.",
-        "/proc/PID/status NSpid",
-    ),
-)
+from gpumon.model.process_fields import PROCESS_FIELDS
 
 CONTEXT_FIELDS: Final = (
     Field(
@@ -152,6 +106,8 @@ _NOT_KEPT: Final = frozenset(
         *("persistence_mode", "compute_mode", "mig_mode", "ecc_mode", "nic_numa_node"),
         *("link_version", "link_effective_ber", "link_symbol_ber", "load_5m", "load_15m"),
         *("mig_gpu_instance", "mig_compute_instance"),
+        *("context_gpu_instance", "context_compute_instance"),
+        *("uid", "start_time_s", "parent_pid", "inner_pid"),
         # Counters whose rate or share is kept.
         *("pcie_tx_bytes", "pcie_rx_bytes", "nvlink_tx_bytes", "nvlink_rx_bytes"),
         *("link_tx_bytes", "link_rx_bytes", "nic_tx_bytes", "nic_rx_bytes"),
@@ -160,6 +116,7 @@ _NOT_KEPT: Final = frozenset(
         *("fs_read_bytes", "fs_write_bytes", "fs_read_ops", "fs_write_ops"),
         *("fs_read_rtt_us", "fs_read_exec_us", "fs_write_rtt_us", "fs_write_exec_us"),
         *("job_cpu_us", "job_io_read_bytes", "job_io_write_bytes", "job_output_bytes"),
+        *("process_cpu_us", "process_io_read_bytes", "process_io_write_bytes"),
     }
 )
 """Fields that history does not keep, besides those that say so where they are declared."""

@@ -48,7 +48,14 @@ RANK_VARIABLES = frozenset(
 )
 """The only variables that ever leave a node."""
 
+IO = {b"read_bytes:": "process_io_read_bytes", b"write_bytes:": "process_io_write_bytes"}
+"""Lines of /proc/PID/io, which only the owner and root may read, by their catalogue keys."""
+
+USE = ["process_cpu_us", "process_rss_bytes"]
+"""What /proc/PID/stat says anew at every reading."""
+
 EVERY = ["name", "uid", "start_time_s", "parent_pid", "inner_pid", "job_id", "rank_vars"]
+EVERY += [*USE, *sorted(IO.values())]
 """What is missing of a process that cannot be read at all."""
 
 MAX_VALUE = 256
@@ -59,6 +66,9 @@ MAX_PROCESSES = 4096
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 """Unit of the times in /proc/PID/stat."""
+
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+"""Unit of the resident memory in /proc/PID/stat."""
 
 HOST_PID_NAMESPACE = "pid:[4026531836]"
 """The kernel's fixed number of the first PID namespace (PROC_PID_INIT_INO, proc_ns.h)."""
@@ -91,6 +101,18 @@ def inner_pid(status: str) -> Optional[int]:
     return None
 
 
+class Stat(NamedTuple):
+    """What /proc/PID/stat says."""
+
+    start: Optional[float]
+    """Start in seconds since boot; None: nothing could be read."""
+    parent: int
+    use: Dict[str, float]
+    """Values of `USE`, as far as they are there."""
+    reason: str
+    """Why nothing is known, else empty."""
+
+
 class Known(NamedTuple):
     """What was read of a process when it was first seen."""
 
@@ -99,8 +121,24 @@ class Known(NamedTuple):
     """Folder of its job by controller."""
 
 
+def _stat_use(words: List[bytes]) -> Dict[str, float]:
+    """CPU time and resident memory of the words behind a program's name in /proc/PID/stat."""
+    try:
+        ticks = sum(kernel_files.whole(words[at].decode("ascii")) for at in (11, 12))
+        pages = kernel_files.whole(words[21].decode("ascii"))
+    except (IndexError, ValueError):
+        return {}
+    return {
+        "process_cpu_us": ticks * 1_000_000 // TICKS_PER_S,
+        "process_rss_bytes": pages * PAGE_BYTES,
+    }
+
+
 class Processes:
-    """Reads each process once: with its start time a PID names one process for ever."""
+    """Reads who a process is once, for with its start time a PID names one process for ever.
+
+    What it uses is read every time.
+    """
 
     def __init__(self, root: str = "/proc", devices: str = "/dev") -> None:
         """Read below `root`; `devices` holds the driver's device files."""
@@ -116,14 +154,13 @@ class Processes:
         """One row per PID; processes that are gone are forgotten."""
         rows, known = [], {}
         for pid in sorted(set(pids))[:MAX_PROCESSES]:
-            start, parent, reason = self._stat(pid)
-            entry = self._known.get((pid, start)) if start is not None else None
+            stat = self._stat(pid)
+            entry = self._known.get((pid, stat.start)) if stat.start is not None else None
             if entry is None:
-                entry = self._read(pid, start, parent, reason, now)
-            if start is not None:
-                known[(pid, start)] = entry
-            entry.row.at = now
-            rows.append(entry.row)
+                entry = self._read(pid, stat.start, stat.parent, stat.reason, now)
+            if stat.start is not None:
+                known[(pid, stat.start)] = entry
+            rows.append(self._used(pid, entry.row, stat, now))
         self._known = known
         return rows
 
@@ -142,8 +179,34 @@ class Processes:
         except OSError:
             return ""
 
-    def _stat(self, pid: int) -> Tuple[Optional[float], int, str]:
-        """Start in seconds since boot and the parent's PID, else None and why."""
+    def _used(self, pid: int, known: Row, stat: Stat, now: float) -> Row:
+        """A row of its own, for the last one may still be on its way out, with what it uses."""
+        row = Row(known.key, now)
+        row.add(known)
+        if stat.start is None:
+            return row
+        row.values.update(stat.use)
+        row.lose(USE, NOT_SUPPORTED)
+        keys = sorted(IO.values())
+        # What was forbidden once stays so: it is not asked again.
+        if known.missing.get(keys[0]) == NO_PERMISSION:
+            return row
+        try:
+            with open("%s/%d/io" % (self._root, pid), "rb") as file:
+                for line in file.read(4096).splitlines():
+                    name, _, number = line.partition(b" ")
+                    if name in IO:
+                        row.values[IO[name]] = kernel_files.whole(number.decode("ascii"))
+        except PermissionError:
+            known.lose(keys, NO_PERMISSION)
+            row.lose(keys, NO_PERMISSION)
+        except (OSError, ValueError):
+            row.lose(keys, NOT_SUPPORTED)
+        row.lose(keys, NOT_SUPPORTED)
+        return row
+
+    def _stat(self, pid: int) -> Stat:
+        """Start, parent and use of a process, else why not."""
         try:
             with open("%s/%d/stat" % (self._root, pid), "rb") as file:
                 # The program's name may hold spaces and brackets, so count from its last bracket.
@@ -151,13 +214,13 @@ class Processes:
             start = kernel_files.whole(words[19].decode("ascii")) / float(TICKS_PER_S)
             parent = kernel_files.whole(words[1].decode("ascii"))
         except PermissionError:
-            return None, 0, NO_PERMISSION
+            return Stat(None, 0, {}, NO_PERMISSION)
         except FileNotFoundError:
-            return None, 0, self._absent
+            return Stat(None, 0, {}, self._absent)
         except (OSError, IndexError, ValueError):
-            return None, 0, NO_PROCESS
+            return Stat(None, 0, {}, NO_PROCESS)
         reason = self._strange(pid) if self._is_inside else ""
-        return (None, 0, reason) if reason else (start, parent, "")
+        return Stat(None, 0, {}, reason) if reason else Stat(start, parent, _stat_use(words), "")
 
     def _strange(self, pid: int) -> str:
         """Why a PID of the driver may mean another process here, empty where it does not.

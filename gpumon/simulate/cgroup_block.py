@@ -36,6 +36,11 @@ _SERVANTS: Final = 3
 """slurmstepd, the batch script and the launcher."""
 
 
+def loaders_of(kind: str) -> int:
+    """Loader processes of one rank of this kind of job."""
+    return _LOADERS.get(kind, _USUAL_LOADERS)
+
+
 def cgroup_block(node: SimNode, look: Look) -> Block:
     """One row per job that holds a GPU of the node, at its last look."""
     rows = [_row(node, held, look.at) for held in look.held]
@@ -59,7 +64,7 @@ def _row(node: SimNode, held: Held, at: float) -> dict[str, float]:
     processes = 1 if is_one else len(held.readings)
     cache = min(_CACHE_SHARE * limit, counts[READ_AT] + counts[WRITE_AT])
     used = min(limit, processes * HOST_BYTES_PER_PROCESS + cache)
-    loaders = _LOADERS.get(request.workload.kind, _USUAL_LOADERS)
+    loaders = loaders_of(request.workload.kind)
     lived_s = at - (job.start_at or at)
     pressure = held.pressure
     return {

@@ -20,6 +20,7 @@ from gpumon.simulate.mount_block import mount_block
 from gpumon.simulate.node_block import NodeBlocks
 from gpumon.simulate.phase import SM
 from gpumon.simulate.port_block import PortBlocks
+from gpumon.simulate.process_use import SECRET, with_use
 from gpumon.simulate.records import processes_of
 from gpumon.simulate.timeline import Spans
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from gpumon.simulate.around import Look
     from gpumon.simulate.fleet import Fleet
     from gpumon.simulate.layout import SimNode
+    from gpumon.simulate.records import SimProcess
     from gpumon.simulate.timeline import Reading
 
 _INSTANCE_KEYS: Final = tuple(
@@ -43,6 +45,7 @@ class _Hosted(NamedTuple):
     """Processes of a node for as long as none comes or goes."""
 
     key: _HostKey
+    found: Sequence[SimProcess]
     processes: Block
     contexts: Block
     rows: tuple[int, ...]
@@ -81,7 +84,7 @@ class FrameMaker:
             "gpu": gpus,
             "link": self._links.block(node, gpus),
             "mig": mig_block(self._fleet.seed, node, cut),
-            "process": hosted.processes,
+            "process": with_use(hosted.processes, hosted.found, readings),
             "context": _with_use(hosted, readings),
             "event": event_block(self._fleet, node, spans.now),
             "node": self._nodes.block(node, readings, look, len(hosted.processes.keys), spans.now),
@@ -129,9 +132,10 @@ class FrameMaker:
                 "container": (None,) * len(found),
             },
             {
-                ("rank_vars", row): Reason.NO_PERMISSION
+                (key, row): Reason.NO_PERMISSION
                 for row, process in enumerate(found)
                 if process.rank_vars is None
+                for key in ("rank_vars", *SECRET)
             }
             # Only processes in a container have another number there.
             | {("inner_pid", row): Reason.NOT_SUPPORTED for row in range(len(found))},
@@ -146,7 +150,7 @@ class FrameMaker:
             {},
             lost(_INSTANCE_KEYS, len(held), Reason.NOT_SUPPORTED),
         )
-        return _Hosted(key, processes, contexts, tuple(row for _, row in held))
+        return _Hosted(key, found, processes, contexts, tuple(row for _, row in held))
 
 
 def _with_use(hosted: _Hosted, readings: Sequence[Reading]) -> Block:

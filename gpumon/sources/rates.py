@@ -43,6 +43,7 @@ DERIVED: Final[Mapping[str, Derived]] = {
     "fs_write_exec_s": Derived("fs_write_exec_us", "fs_write_ops", 1e-6),
     "probe_driver_ratio": Derived("probe_driver_us", None, 1e-6),
     "job_cpu_cores_used": Derived("job_cpu_us", None, 1e-6),
+    "process_cpu_cores_used": Derived("process_cpu_us", None, 1e-6),
 }
 """Every field that is made of counters."""
 

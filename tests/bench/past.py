@@ -23,8 +23,19 @@ from gpumon.model.frame import Block
 from gpumon.model.tick import Tick
 
 GPUS_A_NODE: Final = 8
-AROUND: Final = {"link": 144, "nic": 9, "filesystem": 3, "cgroup": 2, "node": 1}
+AROUND: Final = {
+    "link": 144,
+    "nic": 9,
+    "filesystem": 3,
+    "cgroup": 2,
+    "node": 1,
+    "process": GPUS_A_NODE,
+    "context": GPUS_A_NODE,
+}
 """Entities of a node besides its GPUs, as the demo's nodes have them."""
+
+STAY: Final = 600
+"""Ticks after which the processes of a node are others."""
 
 _PICTURES: Final = 3
 _HOUR: Final = 3600
@@ -63,6 +74,23 @@ def picture(gpu_count: int, seed: int) -> tuple[dict[str, Node], dict[str, Gpu]]
     return nodes, gpus
 
 
+def _with_processes(nodes: dict[str, Node], number: int) -> dict[str, Node]:
+    """The nodes with the processes of an instant: on each they change all at once, in turn."""
+    found = {}
+    for place, (name, node) in enumerate(nodes.items()):
+        first = 1000 + GPUS_A_NODE * ((number + place) // STAY)
+        pids = tuple(str(first + i) for i in range(GPUS_A_NODE))
+        contexts = tuple(f"{pid}/{uuid}" for pid, uuid in zip(pids, node.gpu_uuids, strict=True))
+        process, context = node.blocks["process"], node.blocks["context"]
+        blocks = {
+            **node.blocks,
+            "process": process._replace(keys=pids),
+            "context": context._replace(keys=contexts),
+        }
+        found[name] = node._replace(blocks=blocks)
+    return found
+
+
 def resident_mib() -> float:
     """Resident memory of this process, shared memory included."""
     lines = Path("/proc/self/status").read_text().splitlines()
@@ -79,6 +107,7 @@ def main() -> None:
     print(f"{gpu_count} GPUs, budget {max_bytes / 2**20:.0f} MiB; without history {before:.0f} MiB")
     for number in range(ticks):
         nodes, gpus = pictures[number % _PICTURES]
+        nodes = _with_processes(nodes, number)
         at = 1.7e9 + number
         tick = Tick(number, at, 1.7e9, 1.0, (), nodes, gpus, (), None, (), (), (), 0.0)
         begin = time.perf_counter()

@@ -130,13 +130,17 @@ def job_files(gone_s: int) -> dict[str, str]:
     return {f"sys/fs/cgroup{JOB}/{name}": text for name, text in files.items()}
 
 
-PROCESS_FILES = {
-    "stat": f"{PID} (python) R 4711 1 1 0 0 0 0 0 0 0 1 2 0 0 20 0 9 0 123456 0 0\n",
-    "comm": "python\n",
-    "environ": "RANK=1\0",
-    "status": f"Name:\tpython\nNSpid:\t{PID}\t17\n",
-    "cgroup": f"0::{JOB}/step_0/user/task_0\n",
-}
+def process_files(gone_s: int) -> dict[str, str]:
+    cpu = f"{1 + 150 * gone_s} {2 + 50 * gone_s}"
+    return {
+        "stat": f"{PID} (python) R 4711 1 1 0 0 0 0 0 0 0 {cpu} 0 0 20 0 9 0 123456 99 321\n",
+        "comm": "python\n",
+        "environ": "RANK=1\0",
+        "status": f"Name:\tpython\nNSpid:\t{PID}\t17\n",
+        "cgroup": f"0::{JOB}/step_0/user/task_0\n",
+        "io": f"rchar: 9\nread_bytes: {70 + 7 * gone_s}\nwrite_bytes: {80 + 8 * gone_s}\n",
+    }
+
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
@@ -240,6 +244,13 @@ PROCESS = {
     "start_time_s": 123_456 / TICKS_PER_S,
     "parent_pid": 4_711,
     "inner_pid": 17,
+    "process_cpu_us": (3 + 200 * GAP_S) * 1_000_000 // TICKS_PER_S,
+    "process_cpu_cores_used": 200 / TICKS_PER_S,
+    "process_rss_bytes": 321 * os.sysconf("SC_PAGE_SIZE"),
+    "process_io_read_bytes": 70 + 7 * GAP_S,
+    "process_io_read_bytes_per_s": 7,
+    "process_io_write_bytes": 80 + 8 * GAP_S,
+    "process_io_write_bytes_per_s": 8,
 }
 
 EVENT = {"xid": 48, "event_type": 0x8, "event_age_s": 7.0}
@@ -264,7 +275,7 @@ def test_every_field_has_an_expected_value() -> None:
 
 def write(root: Path, gone_s: int) -> None:
     files = node_files(gone_s) | port_files(gone_s) | mount_files(gone_s) | job_files(gone_s)
-    files |= {f"proc/{PID}/{name}": text for name, text in PROCESS_FILES.items()}
+    files |= {f"proc/{PID}/{name}": text for name, text in process_files(gone_s).items()}
     for name, text in files.items():
         file = root / name
         file.parent.mkdir(parents=True, exist_ok=True)

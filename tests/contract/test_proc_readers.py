@@ -122,10 +122,14 @@ def test_this_process_and_its_parents() -> None:
         assert row.values["uid"] == one.uids().effective
         started = psutil.boot_time() + row.values["start_time_s"]
         assert started == pytest.approx(one.create_time(), abs=2.0)
+        used = sum(one.cpu_times()[:2])
+        assert row.values["process_cpu_us"] / 1e6 == pytest.approx(used, abs=2.0)
+        assert row.values["process_rss_bytes"] == pytest.approx(one.memory_info().rss, rel=0.2)
         # psutil completes names that the kernel cuts after 15 characters.
         assert one.name().startswith(row.labels["name"])
     mine = rows[str(me.pid)]
     assert "rank_vars" in mine.labels
+    assert mine.values["process_io_write_bytes"] <= me.io_counters().write_bytes
 
 
 def test_the_kernel_s_log_is_read_or_says_why_not() -> None:

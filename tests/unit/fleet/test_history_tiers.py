@@ -9,8 +9,9 @@ from array import array
 import numpy as np
 import pytest
 
+from gpumon.detect.protocol import MAX_DESCRIPTORS
 from gpumon.fleet.history import History
-from gpumon.fleet.history_fields import HISTORY_BLOCKS, kept_keys
+from gpumon.fleet.history_fields import FLEETING, HISTORY_BLOCKS, kept_keys
 from gpumon.fleet.history_plan import RowBytes, tier_plans
 from gpumon.model.cluster import Gpu, Node
 from gpumon.model.frame import MISSING_INTEGER, Block
@@ -236,4 +237,57 @@ def test_many_chunks_stay_within_the_descriptors_of_one_message():
     nodes = {"n": Node("n", (), 0.0, False, None, (), blocks=rows)}
     for at in range(0, 40_000, 7):
         history.append(tick(1e6 + at, pictured(names), nodes, period_s=7.0))
-    assert len(history.reader().chunks) <= 64
+    assert len(history.reader().chunks) <= MAX_DESCRIPTORS
+
+
+def processes_at(number, lasting, brief):
+    """A node with a process that stays, and one that is another at every beat of ten seconds."""
+    pids = ("100", *(str(1000 + brief * number + i) for i in range(brief)))
+    uses = array("d", [lasting, *[2.0] * brief])
+    block = Block(pids, {"process_cpu_cores_used": uses}, {}, {})
+    held = Block(
+        tuple(f"{pid}/g" for pid in pids),
+        {"context_mem_used_bytes": array("d", [7.0] * len(pids))},
+        {},
+        {},
+    )
+    blocks = {"process": block, "context": held}
+    return {"n": Node("n", (), 0.0, False, None, (), blocks=blocks)}
+
+
+def test_the_past_of_a_process_outlives_others_that_come_and_go():
+    history = History()
+    for number in range(40):
+        at = 1000.0 + 10 * number
+        nodes = processes_at(number, float(number), brief=2)
+        history.append(tick(at, pictured({"g": {"power_w": 1.0}}), nodes))
+    reader = history.reader()
+    times, values = reader.window("n/100", "process_cpu_cores_used", 0.0, 2000.0, block="process")
+    assert values == [float(number) for number in range(40)]
+    assert times[-1] == 1390.0
+    _, memory = reader.window("n/100/g", "context_mem_used_bytes", 0.0, 2000.0, block="context")
+    assert memory == [7.0] * 40
+
+
+def test_processes_that_are_gone_leave_the_memory():
+    history = History(max_bytes=2_000_000)
+    sizes = []
+    for number in range(1500):
+        nodes = processes_at(number, 1.0, brief=8)
+        history.append(tick(1000.0 + 10 * number, pictured({"g": {"power_w": 1.0}}), nodes))
+        if number % 300 == 299:
+            sizes.append(sum(c.used_bytes for c, _ in history.reader().chunks if is_fleeting(c)))
+    reader = history.reader()
+    names = reader.entities("process")
+    assert "n/100" in names
+    assert f"n/{1000 + 8 * 1499}" in names
+    assert "n/1000" not in names
+    assert len(names) < 500
+    assert sizes[-1] <= 1.2 * sizes[1]
+    chunks = [chunk for chunk, _ in reader.chunks if is_fleeting(chunk)]
+    assert 0 < len(chunks) <= 8
+    assert sum(chunk.shape.size_bytes for chunk in chunks) < 0.1 * 2_000_000
+
+
+def is_fleeting(chunk):
+    return chunk.shape.block in FLEETING

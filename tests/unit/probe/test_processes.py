@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 V2_24 = "0::/system.slice/gpu02_slurmstepd.scope/job_2/step_0/user/task_2\n"
 V2_26 = "0::/system.slice/slurmstepd.scope/s8FXKTA79XAR00/step_0/user/task_2\n"
 STAT = "{pid} ({name}) S {parent} {pid} {pid} 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 {ticks} 9 9"
+IO = "rchar: 1\nwchar: 2\nsyscr: 3\nsyscw: 4\nread_bytes: 4096\nwrite_bytes: 8192\n"
 
 
 def process(
@@ -40,6 +41,7 @@ def process(
     (folder / "comm").write_bytes(name.encode() + b"\n")
     (folder / "cgroup").write_text(cgroup)
     (folder / "environ").write_bytes(environ)
+    (folder / "io").write_text(IO)
     return folder
 
 
@@ -129,7 +131,46 @@ def test_a_process_that_goes_while_it_is_read_says_so(tmp_path: Path) -> None:
     (folder / "environ").unlink()
     row = only(tmp_path)
     assert row.missing == {"rank_vars": "no_process", "inner_pid": "not_supported"}
+    assert row.values["process_cpu_us"] > 0
     assert row.labels["name"] == "python"
+
+
+def test_what_a_process_uses_is_read_every_time(tmp_path: Path) -> None:
+    folder = process(tmp_path)
+    known = Processes(str(tmp_path))
+    (first,) = known.rows([77], 5.0)
+    stat = (folder / "stat").read_text()
+    (folder / "stat").write_text(stat.replace(" 5 6 7 8 20 ", " 305 206 7 8 20 ").rstrip("9") + "7")
+    (folder / "io").write_text(IO.replace("4096", "12288"))
+    (second,) = known.rows([77], 6.0)
+    tick_us, page = 1_000_000 // os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
+    assert first.values["process_cpu_us"] == (5 + 6) * tick_us
+    assert first.values["process_rss_bytes"] == 9 * page
+    assert first.values["process_io_read_bytes"] == 4096
+    assert first.values["process_io_write_bytes"] == 8192
+    assert second.values["process_cpu_us"] == (305 + 206) * tick_us
+    assert second.values["process_rss_bytes"] == 7 * page
+    assert second.values["process_io_read_bytes"] == 12288
+    assert (first.at, second.at) == (5.0, 6.0)
+    assert second.labels == first.labels
+
+
+@pytest.mark.parametrize("text", ["", "read_bytes:", "read_bytes: -4\n", "read_bytes: x\n", "\0"])
+def test_a_strange_io_file_loses_only_its_own_values(text: str, tmp_path: Path) -> None:
+    (process(tmp_path) / "io").write_text(text)
+    row = only(tmp_path)
+    assert row.missing["process_io_read_bytes"] == "not_supported"
+    assert row.missing["process_io_write_bytes"] == "not_supported"
+    assert row.values["process_rss_bytes"] > 0
+
+
+def test_a_short_stat_file_loses_only_what_is_not_there(tmp_path: Path) -> None:
+    folder = process(tmp_path)
+    stat = (folder / "stat").read_text()
+    (folder / "stat").write_text(stat.rpartition(" ")[0])
+    row = only(tmp_path)
+    assert row.values["start_time_s"] == 12345 / os.sysconf("SC_CLK_TCK")
+    assert row.missing["process_rss_bytes"] == row.missing["process_cpu_us"] == "not_supported"
 
 
 def as_nobody(root: Path, pids: list[int]) -> list[tuple[dict[str, str], dict[str, str]]]:
@@ -161,6 +202,8 @@ def test_another_user_s_environment_is_not_permitted() -> None:
     """On the real /proc: this process belongs to root, the reader does not."""
     ((labels, missing),) = as_nobody(Path("/proc"), [os.getpid()])
     assert missing["rank_vars"] == "no_permission"
+    assert missing["process_io_read_bytes"] == "no_permission"
+    assert "process_cpu_us" not in missing
     assert labels["name"]
 
 
