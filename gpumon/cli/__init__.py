@@ -43,9 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
             from gpumon.cli.simulate import simulate
 
             return simulate(words[1:])
-        from gpumon.cli.watch import watch
-
-        return watch(words)
+        return _watch(words)
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
@@ -60,3 +58,17 @@ def main(arguments: list[str] | None = None) -> int:
 
         narrate_error(fault(f"in {command}", error))
         return UNKNOWN_STATUS if "--exit-status" in words else NOTHING_READ
+
+
+def _watch(words: list[str]) -> int:
+    """The main command; where it may look at this machine, its probe starts first."""
+    from gpumon.sources import early
+
+    if "local" in words:
+        early.begin()
+    try:
+        from gpumon.cli.watch import watch
+
+        return watch(words)
+    finally:
+        early.end()

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from importlib import metadata
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from gpumon.cli.check import ABSENT, FAULT, LESS, OK, Check
@@ -175,7 +176,7 @@ def ssh() -> Check:
 def configuration() -> Iterator[Check]:
     """Which files settings are read from, and what is wrong with them."""
     what = "config"
-    read = [str(place.path) for place in places() if place.path.exists()]
+    read = [place.path for place in places() if Path(place.path).exists()]
     for path in read:
         yield Check(what, OK, f"{plain(path)} is read")
     try:
@@ -203,8 +204,6 @@ def target(asked: Target) -> Iterator[Check]:
 
 
 def _recording(asked: Target) -> Check:
-    from pathlib import Path
-
     from gpumon.sources.recording import Recording
     from gpumon.sources.recording_decode import RecordingError
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from gpumon.cli.configuration import ConfigurationError, load, places
@@ -17,7 +18,6 @@ from gpumon.sources.target import TargetError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from gpumon.model.settings import Setting, Settings
 
@@ -39,7 +39,7 @@ def config(words: list[str]) -> int:
     if part == "path":
         return _paths()
     if part == "init":
-        return _init(places()[-1].path)
+        return _init(Path(places()[-1].path))
     try:
         settings = load()
     except ConfigurationError as error:
@@ -98,7 +98,7 @@ def _of_detectors(settings: Settings) -> Iterator[str]:
 
 def _paths() -> int:
     for place in places():
-        state = "" if place.path.exists() else "  (absent)"
+        state = "" if Path(place.path).exists() else "  (absent)"
         sys.stdout.write(f"{place.path}{state}\n")
     return DONE
 

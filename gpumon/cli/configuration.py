@@ -1,10 +1,12 @@
-"""Reads the settings: defaults, then the site's file, the user's file, the environment."""
+"""Reads the settings: defaults, then the site's file, the user's file, the environment.
+
+By os.path, because a single look cannot wait for pathlib.
+"""
 
 from __future__ import annotations
 
 import os
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.model.settings import BY_KEY, DEFAULTS, SETTINGS, TABLES, Chosen, SettingError, Settings
@@ -31,7 +33,7 @@ class ConfigurationError(Exception):
 class Place(NamedTuple):
     """A file that may hold settings."""
 
-    path: Path
+    path: str
     is_needed: bool = False
     """Whether it was asked for by name, so that its absence is an error."""
 
@@ -44,7 +46,7 @@ def places(environ: Mapping[str, str] | None = None) -> tuple[Place, ...]:
     """
     environ = os.environ if environ is None else environ
     if environ.get(PATH_VARIABLE):
-        return (Place(Path(environ[PATH_VARIABLE]), is_needed=True),)
+        return (Place(environ[PATH_VARIABLE], is_needed=True),)
     system = environ.get("XDG_CONFIG_DIRS") or "/etc/xdg"
     home = environ.get("XDG_CONFIG_HOME") or ""
     if not home.startswith("/"):
@@ -52,7 +54,8 @@ def places(environ: Mapping[str, str] | None = None) -> tuple[Place, ...]:
     folders = [folder for folder in system.split(":") if folder.startswith("/")]
     folders.reverse()
     return tuple(
-        Place(Path(folder).expanduser() / "gpumon" / "config.toml") for folder in (*folders, home)
+        Place(os.path.join(os.path.expanduser(folder), "gpumon", "config.toml"))
+        for folder in (*folders, home)
     )
 
 
@@ -83,7 +86,7 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
 def _of_file(place: Place, problems: list[str]) -> dict[str, Chosen]:
     """What a file sets; what is wrong with it goes to the problems."""
     try:
-        with place.path.open("rb") as file:
+        with open(place.path, "rb") as file:
             data = file.read(MAX_BYTES + 1)
     except OSError as error:
         if place.is_needed or not isinstance(error, FileNotFoundError | NotADirectoryError):

@@ -21,6 +21,7 @@ from gpumon.cli.exits import (
 from gpumon.cli.filtering import ONLY_GPUS, is_refused, passing
 from gpumon.cli.options import DEFAULT_LOOK_S, job_filter, parser
 from gpumon.cli.settled import chosen_targets, judge_of, past_of, settled
+from gpumon.sources import early
 from gpumon.sources.source import SystemClock, Wish
 from gpumon.sources.target import Look, Target, TargetError, open_source
 
@@ -134,6 +135,7 @@ def _sampler(
         options.tiers,
         user=options.user or "",
         everyone=everyone or (options.user is None and os.getuid() == 0),
+        past_s=options.past_s or 0.0,
     )
     sources = [open_source(target, look, clock) for target in targets]
     arrived = threading.Event()
@@ -143,6 +145,7 @@ def _sampler(
             source.wish(Wish(ended_since=options.since.seen_from(clock.now())))
         if options.steps:
             source.wish(Wish(use_of=options.job))
+    early.end()
     # The probes come up while the rest is imported.
     from gpumon.fleet.sampler import Sampler
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpumon.sources import early
 from gpumon.sources.pool import ProbePool
 from gpumon.sources.program import LOCAL_START, local_program
 from gpumon.sources.stream import Endpoint
@@ -21,7 +22,7 @@ def _explain(code: int | None, words: str) -> tuple[str, str]:
 
 def local_endpoint(node: str = "") -> Endpoint:
     """How the probe of this machine is started; `node` is its name where a queue gives one."""
-    return Endpoint(node, LOCAL_START, local_program, _explain)
+    return Endpoint(node, LOCAL_START, local_program, _explain, early=early.take)
 
 
 def local_source(

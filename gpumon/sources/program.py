@@ -82,11 +82,25 @@ def _framed(program: str) -> bytes:
     return b"%d\n" % len(body) + body
 
 
-def local_program(options: dict[str, object]) -> bytes:
-    """Bytes for a child of this machine: it imports the installed files, compiled already."""
+def _paths() -> str:
+    """Statements with which a child finds the installed files."""
     paths = [os.path.dirname(_PACKAGE), os.path.dirname(_binding())]
     # After Python's own folders: a backport beside gpumon must not replace the original.
-    return _framed(f"import sys\nsys.path += {paths!r}\n{_run(options)}")
+    return f"import sys\nsys.path += {paths!r}\n"
+
+
+def local_program(options: dict[str, object]) -> bytes:
+    """Bytes for a child of this machine: it imports the installed files, compiled already."""
+    return _framed(_paths() + _run(options))
+
+
+def early_start() -> tuple[str, ...]:
+    """`LOCAL_START` for a child that imports the probe before its program comes.
+
+    Raises:
+        FileNotFoundError: The NVML binding is not installed.
+    """
+    return (*LOCAL_START[:-1], _paths() + _IMPORT + _RECEIVE)
 
 
 _shipped: dict[str, str] = {}

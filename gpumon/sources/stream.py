@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from gpumon.model.frame import Frame, SourceError
 from gpumon.model.text import plain
 from gpumon.sources.decode import Decoder, GarbageError
+from gpumon.sources.early import spawn
 from gpumon.sources.tasks import Tasks
 
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ class Endpoint(NamedTuple):
     is_step: bool = False
     """A step of a job: started once, because each start stays in the accounting, and ended by the
     end of its input, which the child passes on."""
+    early: Callable[[], subprocess.Popen[bytes] | None] | None = None
+    """Gives the child that was started already, once; it waits for the program as `argv` would."""
 
     @property
     def reaches(self) -> tuple[str, ...]:
@@ -72,15 +75,8 @@ class Stream:
         self._discarded = 0
         self._stderr = bytearray()
         self._outgoing = bytearray(endpoint.program({**options, "nonce": self._nonce}))
-        self._process = subprocess.Popen(
-            endpoint.argv,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            bufsize=0,
-            env=endpoint.environ,
-            start_new_session=True,
-        )
+        early = endpoint.early() if endpoint.early else None
+        self._process = early or spawn(endpoint.argv, endpoint.environ)
         pipes = (self._process.stdin, self._process.stdout, self._process.stderr)
         self.stdin, self.stdout, self.stderr = (pipe.fileno() for pipe in pipes if pipe)
         for descriptor in (self.stdin, self.stdout, self.stderr):
