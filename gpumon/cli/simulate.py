@@ -12,6 +12,7 @@ from gpumon.sources.demo import DemoSource
 from gpumon.sources.recording_decode import RecordingError
 from gpumon.sources.recording_labels import write_labels
 from gpumon.sources.recording_write import RecordingWriter
+from gpumon.sources.target import DEMO_SIZE
 
 if TYPE_CHECKING:
     import argparse
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 
 BEGIN: Final = 1_767_225_600.0
 """2026-01-01 00:00 UTC: one seed gives one recording, whenever it is made."""
+
+
+_TROUBLED_S: Final = 3600.0
+"""Jobs come into trouble within the first hour, however long the recording is."""
 
 
 class _Clock:
@@ -47,7 +52,7 @@ def simulate(words: list[str]) -> int:
         "--for", dest="for_s", type=duration, default=3600.0, metavar="TIME", help="default 1h"
     )
     made.add_argument(
-        "--nodes", type=fleet, default=(6, 8), metavar="NODESxGPUS", help="default 6x8"
+        "--nodes", type=fleet, default=DEMO_SIZE, metavar="NODESxGPUS", help="default 10x8"
     )
     made.add_argument("--period", type=period, default=1.0, metavar="SECONDS", help="beat")
     made.add_argument(
@@ -74,7 +79,7 @@ def _write(options: argparse.Namespace) -> int:
     path, (nodes, gpus) = Path(options.file), options.nodes
     clock = _Clock(options.start)
     url = f"demo:{nodes}x{gpus}?seed={options.seed}"
-    source = DemoSource(url, nodes, gpus, options.seed, clock, options.period)
+    source = DemoSource(url, nodes, gpus, options.seed, clock, options.period, _TROUBLED_S)
     writer = RecordingWriter(path, clock.time, options.period, [url], is_forced=options.force)
     try:
         beats = int(options.for_s / options.period)

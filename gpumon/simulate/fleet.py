@@ -8,15 +8,19 @@ from gpumon.simulate.ailments import ailments_of
 from gpumon.simulate.chance import stream
 from gpumon.simulate.layout import SimNode, lay_out
 from gpumon.simulate.opening import seated_requests, waiting_requests
+from gpumon.simulate.program import Turned
 from gpumon.simulate.schedule import Schedule, SimJob
 from gpumon.simulate.services import unused
 from gpumon.simulate.timeline import Reading, Spans, Stay, Timeline, Totals
-from gpumon.simulate.workloads import HEALTHY, lane_of
+from gpumon.simulate.troubles import HANG, STRAGGLER, THROTTLED, after
+from gpumon.simulate.workloads import HEALTHY, gpus_used, lane_of
 
 if TYPE_CHECKING:
     from gpumon.simulate.board import Board
+    from gpumon.simulate.people import Request
     from gpumon.simulate.program import Program
     from gpumon.simulate.training import Shape
+    from gpumon.simulate.troubles import Trouble
     from gpumon.simulate.workloads import Workload
 
 PAST_S: Final = 48 * 3600.0
@@ -40,7 +44,9 @@ class Label(NamedTuple):
 class Fleet:
     """Everything that there is to observe, as a pure function of seed, origin and time."""
 
-    def __init__(self, nodes: int, gpus_per_node: int, seed: int, origin: float) -> None:
+    def __init__(
+        self, nodes: int, gpus_per_node: int, seed: int, origin: float, opened_s: float = 0.0
+    ) -> None:
         """Build the fleet and let its queue fill it.
 
         Args:
@@ -48,20 +54,23 @@ class Fleet:
             gpus_per_node: GPUs of each node.
             seed: What tells two fleets of one size apart.
             origin: Unix time at which the demonstration begins.
+            opened_s: How much later it is first looked at; troubles begin shortly before that.
         """
         self.seed = seed
         self.origin = origin
+        self._opened_at = origin + opened_s
         self.nodes = lay_out(seed, nodes, gpus_per_node)
         self.ailments = ailments_of(self.nodes)
         self.gpus_per_node = gpus_per_node
         partitions = ["" if node.is_drained else node.partition for node in self.nodes]
         self._programs: dict[tuple[object, ...], Program] = {}
+        self._turns: dict[tuple[Request, int, bool], Turned] = {}
         self._lines = [
             [Timeline(origin - PAST_S, self._idle(node.board)) for _ in node.gpus]
             for node in self.nodes
         ]
         self._schedule = Schedule(seed, partitions, gpus_per_node, origin)
-        for seat in seated_requests(nodes, gpus_per_node):
+        for seat in seated_requests(nodes, gpus_per_node, opened_s):
             self._schedule.seat(*seat)
         if nodes > 6:
             self._schedule.fill()
@@ -103,9 +112,7 @@ class Fleet:
         for job in self._schedule.started:
             if job.start_at is None or job.end_at is None or job.start_at > until:
                 continue
-            begin = job.start_at + self._onset_s(job)
-            truth = job.request.truth if begin < job.end_at else HEALTHY
-            labels.append(Label(f"job:{job.job_id}", truth, min(begin, job.end_at), job.end_at))
+            labels += self._labels_of(job, job.start_at, job.end_at, until)
         return sorted(labels, key=lambda label: (label.finding_class == HEALTHY, label.subject))
 
     def _host(self) -> None:
@@ -122,6 +129,46 @@ class Fleet:
                     line.add(Stay(job.end_at, self._idle(node.board), _UNKNOWN, None))
         self._seen = len(started)
 
+    def _labels_of(self, job: SimJob, start: float, end: float, until: float) -> list[Label]:
+        subject, trouble = f"job:{job.job_id}", job.request.trouble
+        if trouble is None:
+            begin = start + self._onset_s(job)
+            truth = job.request.truth if begin < end else HEALTHY
+            return [Label(subject, truth, min(begin, end), end)]
+        onset = self._opened_at - trouble.before_s
+        if onset >= min(end, until):
+            return [Label(subject, HEALTHY, start, end)]
+        rank = trouble.spot * gpus_used(job.request.workload, job.request.shape.gpus)
+        labels = [
+            Label(subject, HEALTHY, start, onset),
+            Label(f"{subject}/rank:{rank + trouble.local}", trouble.finding_class, onset, end),
+        ]
+        if trouble.finding_class == HANG:
+            # All ranks lose all of their time; a straggler's peers still make their steps.
+            labels.append(Label(subject, HANG, onset, end))
+        if trouble.finding_class == STRAGGLER:
+            labels.append(Label(f"gpu:{self._uuid_of(job, trouble)}", THROTTLED, onset, end))
+        return labels
+
+    def _uuid_of(self, job: SimJob, trouble: Trouble) -> str:
+        spot = job.spots[trouble.spot]
+        node = self.nodes[spot.node]
+        return node.gpus[node.gpu_of_minor(spot.gpus[trouble.local])].uuid
+
+    def cooling_lost_at(self, stay: Stay) -> float | None:
+        """Unix time at which the heat of the stay's GPU begins to lower its clock; None: never."""
+        trouble = None if stay.job is None else stay.job.request.trouble
+        if trouble is None or trouble.finding_class != STRAGGLER:
+            return None
+        return self._opened_at - trouble.before_s if trouble.is_of(stay.spot, stay.local) else None
+
+    def hung_at(self, job: SimJob) -> float | None:
+        """Unix time from which on a job makes no step any more; None: it does."""
+        trouble = job.request.trouble
+        if trouble is None or trouble.finding_class != HANG:
+            return None
+        return self._opened_at - trouble.before_s
+
     def _onset_s(self, job: SimJob) -> float:
         request = job.request
         if not request.workload.turns_after_start_up:
@@ -133,12 +180,25 @@ class Fleet:
     def _stay(self, job: SimJob, start: float, board: Board, spot: int, local: int) -> Stay:
         request = job.request
         lane = lane_of(request.workload, request.shape, spot, local)
-        program = (
-            self._idle(board)
-            if lane is None
-            else self._program(request.workload, board, request.shape, request.variant, lane)
-        )
-        return Stay(start, program, _UNKNOWN, job, spot, local, lane is not None)
+        if lane is None:
+            return Stay(start, self._idle(board), _UNKNOWN, job, spot, local)
+        program = self._program(request.workload, board, request.shape, request.variant, lane)
+        if request.trouble is None:
+            return Stay(start, program, _UNKNOWN, job, spot, local, is_used=True)
+        is_cause = request.trouble.is_of(spot, local)
+        key = (request, lane, is_cause)
+        if key not in self._turns:
+            at_s = self._opened_at - request.trouble.before_s - start
+            self._turns[key] = Turned(
+                program, at_s, self._after(request, request.trouble, board, lane, is_cause=is_cause)
+            )
+        return Stay(start, self._turns[key], _UNKNOWN, job, spot, local, is_used=True)
+
+    def _after(
+        self, request: Request, trouble: Trouble, board: Board, lane: int, *, is_cause: bool
+    ) -> Program:
+        chance = stream(self.seed, request.workload.kind, request.shape, request.variant)
+        return after(trouble, board, request.shape, chance, lane, is_cause=is_cause)
 
     def _idle(self, board: Board) -> Program:
         key = (board.name,)

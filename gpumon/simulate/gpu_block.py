@@ -15,6 +15,7 @@ from gpumon.simulate.phase import (
     CAPPED,
     DRAM,
     FP32,
+    HOT,
     MEM_BUSY,
     NVLINK_RX,
     NVLINK_TX,
@@ -26,6 +27,7 @@ from gpumon.simulate.phase import (
     UTIL,
     WATTS,
 )
+from gpumon.simulate.timeline import HOT_AT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from gpumon.simulate.columns import Columns, Missing
     from gpumon.simulate.fleet import Fleet
     from gpumon.simulate.layout import SimGpu, SimNode
-    from gpumon.simulate.timeline import Reading
+    from gpumon.simulate.timeline import Reading, Stay
 
 GPM_KEYS: Final = (
     "sm_active_ratio",
@@ -71,6 +73,10 @@ _KEYS: Final = (
     "clock_event_reasons",
     "sw_power_cap_us",
     "sw_power_cap_ratio",
+    "sw_thermal_us",
+    "sw_thermal_ratio",
+    "thermal_violation_us",
+    "thermal_violation_ratio",
     "pcie_tx_bytes",
     "pcie_rx_bytes",
     "pcie_tx_bytes_per_s",
@@ -86,9 +92,8 @@ _CODES: Final = tuple(code_of(key) for key in _KEYS)
 _ZERO_KEYS: Final = (
     *("encoder_util_ratio", "decoder_util_ratio", "mig_mode", "compute_mode"),
     "perf_state",
-    *(f"{cause}_us" for cause in ("thermal_violation", "sw_thermal", "hw_thermal", "power_brake")),
-    *(f"{cause}_ratio" for cause in ("thermal_violation", "sw_thermal", "hw_thermal")),
-    *("power_brake_ratio", "pcie_replay_count", "pcie_recovery_count"),
+    *("hw_thermal_us", "hw_thermal_ratio", "power_brake_us", "power_brake_ratio"),
+    *("pcie_replay_count", "pcie_recovery_count"),
     *("pcie_correctable_error_count", "pcie_nak_received_count", "pcie_receiver_error_count"),
     *("pcie_bad_tlp_count", "pcie_nak_sent_count", "pcie_bad_dllp_count"),
     *("pcie_nonfatal_error_count", "pcie_fatal_error_count", "pcie_unsupported_request_count"),
@@ -113,6 +118,12 @@ _RETIRED_KEYS: Final = (
 _XID_AND_ECC: Final = 0xA
 """Event types that both boards tell: Xids and uncorrected ECC errors."""
 
+_LOOSE: Final = 3.7
+"""Thermal resistance of a cold plate that has come off, over a sound one's."""
+
+_LOOSENING_S: Final = 120.0
+"""How long the die has warmed up when its clock begins to fall."""
+
 _INT_PER_SM: Final = 0.11
 """Integer work of address arithmetic beside any kernel, share of SM activity."""
 
@@ -132,7 +143,10 @@ class GpuBlocks:
 
     def block(self, node: SimNode, readings: Sequence[Reading], now: float) -> Block:
         """The GPUs of a node at one instant."""
-        rows = [_row(node, gpu, reading) for gpu, reading in zip(node.gpus, readings, strict=True)]
+        rows = [
+            _row(node, gpu, reading, self._looseness(reading.stay, now))
+            for gpu, reading in zip(node.gpus, readings, strict=True)
+        ]
         fixed = self._fixed.get(node.number)
         if fixed is None:
             fixed = self._fixed[node.number] = (self._fixed_columns(node), _labels(node))
@@ -148,6 +162,11 @@ class GpuBlocks:
             for key in (*GPM_KEYS, "temp_margin_c"):
                 del columns[key]
         return Block(tuple(gpu.uuid for gpu in node.gpus), columns, fixed[1], self._reasons(node))
+
+    def _looseness(self, stay: Stay, now: float) -> float:
+        """How far a GPU's cold plate has come off, 0 to 1: the die warms up before it slows."""
+        lost_at = self._fleet.cooling_lost_at(stay)
+        return 0.0 if lost_at is None else max(0.0, min(1.0, 1.0 + (now - lost_at) / _LOOSENING_S))
 
     def _fixed_columns(self, node: SimNode) -> Columns:
         board, rows = node.board, len(node.gpus)
@@ -259,16 +278,21 @@ def _ancestors(node: SimNode, place: int) -> str | None:
     return ",".join(pairs) or None
 
 
-def _row(node: SimNode, gpu: SimGpu, reading: Reading) -> tuple[float, ...]:
+def _row(node: SimNode, gpu: SimGpu, reading: Reading, looseness: float) -> tuple[float, ...]:
     """One GPU's values in the order of `_KEYS`, as coarse as the driver gives them."""
     board, means, totals, phase = node.board, reading.means, reading.totals, reading.phase
     factor, base = gpu.power_factor, gpu.traffic_base_bytes
     has_process = reading.stay.is_used and phase.mem_bytes > 0
     pcie_tx, pcie_rx, nvlink_tx, nvlink_rx, capped_s = totals.counted[:5]
+    hot_us, hot = int(1e6 * totals.counted[HOT_AT]), ratio(means[HOT])
     # NVML gives whole per cents, degrees and milliwatts; a started per cent counts, so that
     # utilisation stays at or above SM activity.
     util = min(1.0, ceil(100.0 * means[UTIL] - 1e-6) / 100.0)
-    temp_c = round(gpu.inlet_c + board.heat_k_per_w * totals.heat_w * factor)
+    warmer_c = board.heat_k_per_w * totals.heat_w * factor
+    # The driver lowers the clock as far as it must to hold the highest temperature.
+    hot_c = min(board.temp_max_c, gpu.inlet_c + _LOOSE * warmer_c)
+    sound_c = gpu.inlet_c + warmer_c
+    temp_c = round(sound_c + looseness * (hot_c - sound_c))
     dram = ratio(means[DRAM])
     tensor = ratio(means[TENSOR])
     sm = ratio(min(means[SM], util))
@@ -293,6 +317,10 @@ def _row(node: SimNode, gpu: SimGpu, reading: Reading) -> tuple[float, ...]:
         phase.reasons,
         int(1e6 * (gpu.capped_base_s + capped_s)),
         ratio(means[CAPPED]),
+        hot_us,
+        hot,
+        hot_us,
+        hot,
         int(base + pcie_tx),
         int(base * 3.0 + pcie_rx),
         max(0.0, means[PCIE_TX]),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.simulate.people import FIRST_PARTITION, OLD_PARTITION, YOU, Request, limit_for
 from gpumon.simulate.training import Shape
+from gpumon.simulate.troubles import HANG, STRAGGLER, Trouble
 from gpumon.simulate.workloads import (
     DATA_PARALLEL,
     FULL_PRECISION,
@@ -34,6 +35,7 @@ class _Opening(NamedTuple):
     age_h: float
     left_h: float
     variant: int = 0
+    trouble: Trouble | None = None
 
 
 _SEATED: Final = (
@@ -48,6 +50,22 @@ _SEATED: Final = (
     _Opening(INPUT_BOUND, "histopath-tiles", "chiara", OLD_PARTITION, Shape(1, 2), 0.9, 3.7, 2),
 )
 
+_LONGEST_H: Final = 47.0
+
+_TROUBLED_FROM: Final = 10
+"""Nodes from which on there is room for jobs that span several and go wrong."""
+
+_TROUBLED: Final = (
+    _Opening(
+        DATA_PARALLEL, "dinov2-giant", YOU, FIRST_PARTITION, Shape(2, 8), 5.6, 13.0, 3,
+        Trouble(STRAGGLER, 1, 3, 2400.0),
+    ),
+    _Opening(
+        DATA_PARALLEL, "esm2-3b", "eunji", FIRST_PARTITION, Shape(2, 8), 3.3, 9.5, 4,
+        Trouble(HANG, 0, 6, 720.0),
+    ),
+)  # fmt: skip
+
 _WAITING: Final = (
     (_Opening(MODEL_PARALLEL, "moe-8x7b", "kavya", FIRST_PARTITION, Shape(2, 8), 3.9, 11.0), 1, 1),
     (_Opening(DATA_PARALLEL, "esm2-650m", "eunji", FIRST_PARTITION, Shape(1, 8), 1.9, 9.0), 1, 1),
@@ -58,11 +76,24 @@ _WAITING: Final = (
 )
 
 
-def seated_requests(nodes: int, gpus_per_node: int) -> Iterator[tuple[Request, float, float]]:
-    """Requests that run already, each with its age and what is left of it, seconds."""
+def seated_requests(
+    nodes: int, gpus_per_node: int, opened_s: float
+) -> Iterator[tuple[Request, float, float]]:
+    """Requests that run already, each with its age and what is left of it, seconds.
+
+    Args:
+        nodes: Nodes of the fleet.
+        gpus_per_node: GPUs of each.
+        opened_s: How much later the fleet is first looked at: jobs in trouble still run then.
+    """
     for opening in _SEATED:
         request = _request(opening, nodes, gpus_per_node)
         yield request, opening.age_h * _HOUR, opening.left_h * _HOUR
+    has_room = nodes >= _TROUBLED_FROM and gpus_per_node > 1
+    for opening in _TROUBLED if has_room else ():
+        left_h = min(opening.left_h + opened_s / _HOUR, _LONGEST_H - opening.age_h)
+        request = _request(opening._replace(left_h=left_h), nodes, gpus_per_node)
+        yield request, opening.age_h * _HOUR, left_h * _HOUR
 
 
 def waiting_requests(nodes: int, gpus_per_node: int) -> list[tuple[Request, float]]:
@@ -81,13 +112,18 @@ def waiting_requests(nodes: int, gpus_per_node: int) -> list[tuple[Request, floa
 def _request(opening: _Opening, nodes: int, gpus_per_node: int) -> Request:
     wanted = opening.shape
     run_s = (opening.age_h + opening.left_h) * _HOUR
+    shape = Shape(min(wanted.nodes, max(1, nodes // 2)), min(wanted.gpus, gpus_per_node))
+    trouble = opening.trouble
+    if trouble is not None:
+        trouble = trouble._replace(local=min(trouble.local, shape.gpus - 1))
     return Request(
         opening.workload,
         opening.name,
         opening.user,
         opening.partition if nodes >= 5 else FIRST_PARTITION,
-        Shape(min(wanted.nodes, max(1, nodes // 2)), min(wanted.gpus, gpus_per_node)),
+        shape,
         run_s,
         limit_for(run_s),
         opening.variant,
+        trouble=trouble,
     )

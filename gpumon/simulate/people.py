@@ -18,6 +18,8 @@ from gpumon.simulate.workloads import (
 if TYPE_CHECKING:
     from random import Random
 
+    from gpumon.simulate.troubles import Trouble
+
 YOU: Final = "you"
 """The user who looks at the demo: only this user's processes show their environment."""
 
@@ -64,6 +66,8 @@ class Request(NamedTuple):
     """Tasks of a job array; 1: no array."""
     array_throttle: int = 1
     """Array tasks that may run at once."""
+    trouble: Trouble | None = None
+    """What befalls it while it runs."""
 
     @property
     def account(self) -> str:

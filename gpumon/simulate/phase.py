@@ -9,8 +9,8 @@ if TYPE_CHECKING:
 
 UTIL, MEM_BUSY, SM, OCCUPANCY, TENSOR, DRAM = 0, 1, 2, 3, 4, 5
 PCIE_TX, PCIE_RX, NVLINK_TX, NVLINK_RX, CPU, WATTS = 6, 7, 8, 9, 10, 11
-FP32, CAPPED, FABRIC, READ, WRITE = 12, 13, 14, 15, 16
-CHANNELS: Final = 17
+FP32, CAPPED, FABRIC, READ, WRITE, HOT = 12, 13, 14, 15, 16, 17
+CHANNELS: Final = 18
 """Number of quantities that are integrated over time."""
 
 DRAM_EFFICIENCY: Final = 0.85
@@ -24,10 +24,12 @@ CLOCK_EXPONENT: Final = 2.4
 
 REASON_IDLE: Final = 0x1
 REASON_POWER_CAP: Final = 0x4
+REASON_HEAT: Final = 0x20
+"""The driver lowers the clock so that the die stays below its highest temperature."""
 
 
 class Work(NamedTuple):
-    """What one phase asks for, at full clock."""
+    """What one phase asks for, at the highest clock that it is given."""
 
     seconds: float
     kernel: float = 0.0
@@ -53,6 +55,8 @@ class Work(NamedTuple):
     """Host cores kept busy per GPU."""
     mem_bytes: float = 0.0
     """Device memory held by the process; 0: no context yet."""
+    clock_share: float = 1.0
+    """Highest clock that heat leaves, over the board's own."""
 
 
 class Phase(NamedTuple):
@@ -71,11 +75,16 @@ def run_on(board: Board, work: Work) -> Phase:
     dynamic_w = work.kernel * board.dynamic_w(work.sm, work.tensor, work.dram, work.fma)
     if work.mem_bytes:
         dynamic_w = max(dynamic_w, board.context_w)
+    given = work.clock_share
+    dynamic_w *= given**CLOCK_EXPONENT
     room_w = board.power_limit_w - board.idle_w
-    clock = min(1.0, (room_w / dynamic_w) ** (1 / CLOCK_EXPONENT)) if dynamic_w else 1.0
-    seconds = work.seconds / clock
+    is_capped = dynamic_w > room_w
+    slowed = (room_w / dynamic_w) ** (1 / CLOCK_EXPONENT) if is_capped else 1.0
+    clock = given * slowed
+    seconds = work.seconds / slowed
     is_quiet = work.kernel == 0.0 and seconds >= 1.0
-    reasons = REASON_POWER_CAP if clock < 1.0 else REASON_IDLE if is_quiet else 0
+    reasons = REASON_POWER_CAP if is_capped else REASON_IDLE if is_quiet else 0
+    reasons |= REASON_HEAT if given < 1.0 else 0
     busy = work.kernel
     rates = (
         busy,
@@ -91,10 +100,11 @@ def run_on(board: Board, work: Work) -> Phase:
         work.cpu_cores,
         board.idle_w + min(room_w, dynamic_w),
         busy * min(1.0, work.fma + BESIDES_FP32 * work.sm),
-        1.0 if clock < 1.0 else 0.0,
+        1.0 if is_capped else 0.0,
         work.fabric_bytes / seconds,
         work.read_bytes / seconds,
         work.write_bytes / seconds,
+        1.0 if given < 1.0 else 0.0,
     )
     at_rest = is_quiet and not work.mem_bytes
     clock_mhz = board.clock_idle_mhz if at_rest else board.clock_max_mhz * clock

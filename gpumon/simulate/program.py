@@ -126,6 +126,30 @@ class Program:
         return _Point(integrals, point.power_w + power, point.heat_w + heat, point.phase)
 
 
+class Turned:
+    """A program that turns into another at some time, with all that it has counted by then."""
+
+    def __init__(self, before: Program, at_s: float, after: Program) -> None:
+        """`after` begins, without a start-up, `at_s` seconds after `before` did."""
+        self.entry_w = before.entry_w
+        self.head_s = before.head_s
+        self.at_s = at_s
+        self._before, self._after = before, after
+        self._left = before.at(at_s)
+
+    def at(self, seconds: float) -> Sample:
+        """State `seconds` after the start on a settled idle GPU."""
+        if seconds < self.at_s:
+            return self._before.at(seconds)
+        left, entry_w = self._left, self._after.entry_w
+        now = self._after.at(seconds - self.at_s)
+        power_w, heat_w = relax(left.power_w - entry_w, left.heat_w - entry_w, seconds - self.at_s)
+        power_w += now.power_w
+        integrals = tuple(map(add, left.integrals, now.integrals))
+        energy_j = integrals[WATTS] - POWER_TAU_S * (power_w - self.entry_w)
+        return Sample(integrals, power_w, now.heat_w + heat_w, now.phase, energy_j)
+
+
 class _Chain:
     """Loops one after the other, with the state in which each is entered."""
 

@@ -12,6 +12,7 @@ from gpumon.simulate.phase import (
     CHANNELS,
     CPU,
     FABRIC,
+    HOT,
     NVLINK_RX,
     NVLINK_TX,
     PCIE_RX,
@@ -23,14 +24,15 @@ from gpumon.simulate.phase import (
 
 if TYPE_CHECKING:
     from gpumon.simulate.phase import Phase
-    from gpumon.simulate.program import Program, Sample
+    from gpumon.simulate.program import Program, Sample, Turned
     from gpumon.simulate.schedule import SimJob
 
-COUNTED = (PCIE_TX, PCIE_RX, NVLINK_TX, NVLINK_RX, CAPPED, CPU, FABRIC, READ, WRITE)
+COUNTED = (PCIE_TX, PCIE_RX, NVLINK_TX, NVLINK_RX, CAPPED, CPU, FABRIC, READ, WRITE, HOT)
 """Channels that a GPU, or its host on its behalf, counts from one job into the next."""
 
 CPU_AT, FABRIC_AT = COUNTED.index(CPU), COUNTED.index(FABRIC)
 READ_AT, WRITE_AT = COUNTED.index(READ), COUNTED.index(WRITE)
+HOT_AT = COUNTED.index(HOT)
 
 _COUNTED_OF = itemgetter(*COUNTED)
 
@@ -49,7 +51,7 @@ class Stay(NamedTuple):
     """One stretch of a GPU's life: one program, from a start until the next stay."""
 
     start: float
-    program: Program
+    program: Program | Turned
     entry: Totals
     job: SimJob | None
     spot: int = 0
@@ -106,7 +108,9 @@ class Spans:
         return span
 
 
-def span_of(program: Program, seconds: float, window_s: float, known: Sample | None = None) -> Span:
+def span_of(
+    program: Program | Turned, seconds: float, window_s: float, known: Sample | None = None
+) -> Span:
     """A program's state, computed unless known, and its means over the window that ends there."""
     now = known or program.at(seconds)
     covered = min(window_s, seconds)

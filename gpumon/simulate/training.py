@@ -86,7 +86,7 @@ def dense_model(board: Board, shape: Shape, chance: Random) -> Model:
 def data_parallel(board: Board, shape: Shape, chance: Random, lane: int) -> Program:
     """Dense bf16 training, gradients reduced while the backward pass still runs."""
     model = dense_model(board, shape, chance)
-    return _program(board, shape, model, _dense_step(board, shape, model, lane), chance)
+    return _program(board, shape, model, dense_step(board, shape, model, lane), chance)
 
 
 def input_bound(board: Board, shape: Shape, chance: Random, lane: int) -> Program:
@@ -103,14 +103,14 @@ def input_bound(board: Board, shape: Shape, chance: Random, lane: int) -> Progra
         input_wait_s=rich.compute_s * chance.uniform(0.7, 1.4),
         cpu_cores=chance.uniform(12.5, 13.8),
     )
-    return _program(board, shape, model, _dense_step(board, shape, model, lane), chance)
+    return _program(board, shape, model, dense_step(board, shape, model, lane), chance)
 
 
 def full_precision(board: Board, shape: Shape, chance: Random, lane: int) -> Program:
     """Training that left everything in fp32: SMs busy, tensor cores unused."""
     rich = dense_model(board, shape, chance)
     model = replace(rich, compute_s=1.8 * rich.compute_s, tensor=0.0)
-    step = _dense_step(board, shape, model, lane, fma=0.78)
+    step = dense_step(board, shape, model, lane, fma=0.78)
     return _program(board, shape, model, step, chance)
 
 
@@ -176,19 +176,37 @@ def step_loops(
     return stretches
 
 
-def _dense_step(
-    board: Board, shape: Shape, model: Model, lane: int, fma: float = 0.0
+def dense_step(
+    board: Board,
+    shape: Shape,
+    model: Model,
+    lane: int,
+    fma: float = 0.0,
+    slowest: float = 1.0,
+    own: float = 1.0,
 ) -> list[Work]:
+    """One step of dense training, as long on every rank.
+
+    Args:
+        board: Kind of GPU.
+        shape: GPUs of the job.
+        model: What is trained.
+        lane: Kind of rank.
+        fma: Share of cycles in which the fp32 pipes compute.
+        slowest: What heat leaves of the clock of the rank that all wait for.
+        own: What it leaves of this rank's.
+    """
     held, cores = model.mem_bytes, model.cpu_cores
-    pace = LANE_PACE[lane % len(LANE_PACE)]
+    pace = LANE_PACE[lane % len(LANE_PACE)] if own == 1.0 else 1.0
     forward = Work(
         model.compute_s / 3, 1.0, 0.94, 0.36, model.tensor, 0.38, fma,
         cpu_cores=cores, mem_bytes=held,
     )  # fmt: skip
     backward = forward._replace(seconds=model.compute_s * 2 / 3, sm=0.96)
-    mine = [work._replace(seconds=work.seconds * pace) for work in (forward, backward)]
+    mine = [_clocked(work, own, pace) for work in (forward, backward)]
+    theirs = [_clocked(work, slowest, 1.0) for work in (forward, backward)]
     # A faster rank waits in the collective for the slowest: all steps take equally long.
-    slack_s = _length(board, [forward, backward]) - _length(board, mine)
+    slack_s = _length(board, theirs) - _length(board, mine)
     links, fabric = _reduced_bytes(shape, model.gradient_bytes)
     reduce_s = max(
         links / (0.7 * board.nvlink_bytes_per_s), fabric / (0.7 * board.port_bytes_per_s)
@@ -223,6 +241,15 @@ def _reduced_bytes(shape: Shape, gradient_bytes: float) -> tuple[float, float]:
     return (gradient_bytes if peers else 0.0), between
 
 
+def _clocked(work: Work, clock_share: float, pace: float) -> Work:
+    """Computation at a part of the clock: it takes longer, and asks less of memory meanwhile."""
+    return work._replace(
+        seconds=work.seconds * pace / clock_share,
+        dram=work.dram * clock_share,
+        clock_share=clock_share,
+    )
+
+
 def _length(board: Board, step: list[Work]) -> float:
     return sum(run_on(board, work).seconds for work in step)
 
@@ -246,10 +273,22 @@ def _optimizer(board: Board, model: Model) -> Work:
 
 
 def _program(board: Board, shape: Shape, model: Model, step: list[Work], chance: Random) -> Program:
+    head = start_up(model.weights_bytes, model.mem_bytes, chance)
+    lap = step_loops(board, step, model.checkpoint_every_s, chance)
+    saving = in_turn(board, checkpoint(board, shape, model))
+    return Program([in_turn(board, [work]) for work in head], [*lap, saving], board.idle_w)
+
+
+def in_turn(board: Board, work: list[Work]) -> Loop:
+    """Phases one after the other, once."""
+    return Loop([run_on(board, part) for part in work])
+
+
+def checkpoint(board: Board, shape: Shape, model: Model) -> list[Work]:
+    """A rank's part of the model is copied to its host and written."""
     held = model.mem_bytes
-    head = start_up(model.weights_bytes, held, chance)
     saved_bytes = model.weights_bytes / min(4, shape.world)
-    checkpoint = [
+    return [
         Work(
             saved_bytes / (0.4 * board.pcie_bytes_per_s),
             pcie_tx_bytes=saved_bytes,
@@ -263,6 +302,3 @@ def _program(board: Board, shape: Shape, model: Model, step: list[Work], chance:
             mem_bytes=held,
         ),
     ]
-    lap = step_loops(board, step, model.checkpoint_every_s, chance)
-    saving = Loop([run_on(board, work) for work in checkpoint])
-    return Program([Loop([run_on(board, work)]) for work in head], [*lap, saving], board.idle_w)

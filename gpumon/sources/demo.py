@@ -38,6 +38,7 @@ class DemoSource:
         seed: int,
         clock: Clock,
         period_s: float = 1.0,
+        past_s: float = 0.0,
     ) -> None:
         """Set the size; the fleet itself is built at the start or the first poll.
 
@@ -48,12 +49,14 @@ class DemoSource:
             seed: What tells two fleets of one size apart.
             clock: The time that the fleet is shown at; it begins at the construction.
             period_s: Least time between two frames of one node, seconds.
+            past_s: How far the clock is behind the time at which somebody first looks.
         """
         self.url = url
         self._size = (nodes, gpus_per_node, seed)
         self._clock = clock
         self._origin = clock.now()
         self._period_s = period_s
+        self._past_s = past_s
         self._fleet: Fleet | None = None
         self._maker: FrameMaker | None = None
         self._polled_at: float | None = None
@@ -64,7 +67,7 @@ class DemoSource:
     def fleet(self) -> Fleet:
         """The simulated fleet, built when first asked for."""
         if self._fleet is None:
-            self._fleet = Fleet(*self._size, self._origin)
+            self._fleet = Fleet(*self._size, self._origin, self._past_s)
         return self._fleet
 
     def start(self, wake: Callable[[], None]) -> None:

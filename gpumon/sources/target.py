@@ -22,7 +22,7 @@ MAX_PORT: Final = 65535
 
 DEMO: Final = re.compile(r"demo(?::(?P<nodes>\d{1,5})x(?P<gpus>\d{1,3}))?\Z")
 SEED: Final = re.compile(r"[0-9]{1,18}\Z")
-DEMO_SIZE: Final = (6, 8)
+DEMO_SIZE: Final = (10, 8)
 """Nodes and GPUs per node of a demo fleet that names no size."""
 
 NODES_BY: Final = ("ssh", "srun", "none")
@@ -78,6 +78,8 @@ class Look(NamedTuple):
     """Whose ended jobs are asked for, by login name; empty: those of whoever asks."""
     everyone: bool = False
     """Whether every user's ended jobs are asked for."""
+    past_s: float = 0.0
+    """How much of a past a demo has before anybody looks, seconds."""
 
     @property
     def probe_options(self) -> dict[str, object]:
@@ -197,7 +199,7 @@ def open_source(target: Target, look: Look, clock: Clock) -> Source:
         from gpumon.sources.demo import DemoSource
 
         nodes, gpus = target.demo_size
-        return DemoSource(target.url, nodes, gpus, target.seed, clock, look.period_s)
+        return DemoSource(target.url, nodes, gpus, target.seed, clock, look.period_s, look.past_s)
     if target.scheme == "recording":
         message = f"{target.url!r} is a recording, which is shown by itself: gpumon replay"
         raise TargetError(message)
