@@ -33,8 +33,13 @@ def form_of(name: str) -> str:
 
 
 def picture(drawn: str) -> str:
-    """Textual's picture of the screen without the fonts that it would fetch from the net."""
-    return _WEB_FONTS.sub("", drawn).replace("Fira Code", "DejaVu Sans Mono")
+    """Textual's picture of the screen without the fonts that it would fetch from the net.
+
+    Some programs, librsvg among them, drop the blanks at the start of a text, also those that must
+    not break, unless they are told to keep them: columns would move to the left.
+    """
+    plain = _WEB_FONTS.sub("", drawn).replace("Fira Code", "DejaVu Sans Mono")
+    return plain.replace("<svg ", '<svg xml:space="preserve" ', 1)
 
 
 def write_new(name: str, made: Callable[[], str], *, is_forced: bool) -> Path:

@@ -92,7 +92,7 @@ def _runs(segments: list[Segment], names: Names) -> list[tuple[int, int, str]]:
 
 def drawn(app: GpumonApp) -> str:
     """The screen as the key `E` writes it, in fewer bytes: short names, no blanks around lines."""
-    made = re.sub(r"terminal-\d+-?", "t", picture(app.export_screenshot()))
+    made = re.sub(r"terminal-\d+-?", "t", picture(app.screen.screenshot()))
     return "\n".join(line.strip() for line in made.splitlines() if line.strip()) + "\n"
 
 

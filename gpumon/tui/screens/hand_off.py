@@ -105,6 +105,10 @@ class HandOff(TimeScreen):
         prompt.cursor_position = len(prompt.value)
         await self.ask(prompt)
 
+    def screenshot(self) -> str:
+        """The screen as Textual draws it, under the crumbs as its title."""
+        return self.app.export_screenshot(title=" › ".join(("gpumon", *self.trail())))
+
     def _export(self, text: str) -> str:
         """Begin to write what was asked for; returns what is wrong with the name."""
         name = text.strip()
@@ -115,7 +119,7 @@ class HandOff(TimeScreen):
         except FileRefusedError as error:
             return str(error)
         if form == "svg":
-            made: Callable[[], str] | None = partial(picture, self.app.export_screenshot())
+            made: Callable[[], str] | None = partial(picture, self.screenshot())
         else:
             made = self.table_maker(form)
         if made is None:
