@@ -42,6 +42,10 @@ class Held(NamedTuple):
     readings: list[Reading]
     """Of its GPUs that processes have opened."""
     pressure: Pressure
+    stuck: int
+    """Ranks that wait for storage that does not answer."""
+    hung_at: float | None
+    """Unix time of the last step; None: steps go on."""
 
 
 class Look(NamedTuple):
@@ -98,6 +102,7 @@ class Looks:
     def _look(self, node: SimNode, spans: tuple[Spans, ...]) -> Look:
         readings = self._fleet.read(node, spans[0])
         stays = [reading.stay for reading in readings]
+        at = spans[0].now
         one, five, fifteen = (_cores(window, stays) for window in spans[2:])
         groups: dict[int, list[Reading]] = {}
         for reading in readings:
@@ -106,9 +111,16 @@ class Looks:
         held = []
         for _, members in sorted(groups.items()):
             job = members[0].stay.job
-            if job is not None:
-                held.append(Held(job, members, _pressure(node, members, spans[1])))
-        return Look(spans[0].now, readings, held, (one, five, fifteen))
+            if job is None:
+                continue
+            stuck = sum(self._fleet.is_stuck(reading.stay, at) for reading in members)
+            pressure = _pressure(node, members, spans[1])
+            if stuck:
+                pressure = pressure._replace(io_some=1.0)
+            hung_at = self._fleet.hung_at(job)
+            is_hung = hung_at is not None and hung_at <= at
+            held.append(Held(job, members, pressure, stuck, hung_at if is_hung else None))
+        return Look(at, readings, held, (one, five, fifteen))
 
 
 def _cores(spans: Spans, stays: Sequence[Stay]) -> float:

@@ -65,7 +65,9 @@ def _row(node: SimNode, held: Held, at: float) -> dict[str, float]:
     cache = min(_CACHE_SHARE * limit, counts[READ_AT] + counts[WRITE_AT])
     used = min(limit, processes * HOST_BYTES_PER_PROCESS + cache)
     loaders = loaders_of(request.workload.kind)
-    lived_s = at - (job.start_at or at)
+    wrote_at = at if held.hung_at is None else held.hung_at
+    logged = int(_LOG_BYTES_PER_S * (wrote_at - (job.start_at or at)))
+    log_bytes_per_s = _LOG_BYTES_PER_S if held.hung_at is None else 0.0
     pressure = held.pressure
     return {
         "job_cpu_us": int(1e6 * counts[CPU_AT]),
@@ -77,11 +79,11 @@ def _row(node: SimNode, held: Held, at: float) -> dict[str, float]:
         "job_oom_kills": 0,
         "job_io_read_bytes": _IMAGE_BYTES,
         "job_io_read_bytes_per_s": 0.0,
-        "job_io_write_bytes": int(_LOG_BYTES_PER_S * lived_s),
-        "job_io_write_bytes_per_s": _LOG_BYTES_PER_S,
-        "job_output_bytes": int(_LOG_BYTES_PER_S * lived_s),
-        "job_output_bytes_per_s": _LOG_BYTES_PER_S,
-        "job_output_age_s": _LOG_AGE_S,
+        "job_io_write_bytes": logged,
+        "job_io_write_bytes_per_s": log_bytes_per_s,
+        "job_output_bytes": logged,
+        "job_output_bytes_per_s": log_bytes_per_s,
+        "job_output_age_s": _LOG_AGE_S + at - wrote_at,
         "job_cpu_pressure_some_ratio": pressure.cpu_some,
         "job_cpu_pressure_full_ratio": 0.0,
         "job_mem_pressure_some_ratio": 0.0,

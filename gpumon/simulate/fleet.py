@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from gpumon.simulate.ailments import ailments_of
 from gpumon.simulate.chance import stream
 from gpumon.simulate.layout import SimNode, lay_out
-from gpumon.simulate.opening import seated_requests, waiting_requests
+from gpumon.simulate.opening import is_full, seated_requests, waiting_requests
 from gpumon.simulate.program import Turned
 from gpumon.simulate.schedule import Schedule, SimJob
 from gpumon.simulate.services import unused
@@ -72,7 +72,7 @@ class Fleet:
         self._schedule = Schedule(seed, partitions, gpus_per_node, origin)
         for seat in seated_requests(nodes, gpus_per_node, opened_s):
             self._schedule.seat(*seat)
-        if nodes > 6:
+        if not is_full(nodes):
             self._schedule.fill()
         self._schedule.open_doors(waiting_requests(nodes, gpus_per_node))
         self._seen = 0
@@ -168,6 +168,14 @@ class Fleet:
         if trouble is None or trouble.finding_class != HANG:
             return None
         return self._opened_at - trouble.before_s
+
+    def is_stuck(self, stay: Stay, now: float) -> bool:
+        """Whether a rank waits for storage that does not answer, so that its job hangs."""
+        trouble = None if stay.job is None else stay.job.request.trouble
+        if stay.job is None or trouble is None or not trouble.is_of(stay.spot, stay.local):
+            return False
+        hung_at = self.hung_at(stay.job)
+        return hung_at is not None and hung_at <= now
 
     def _onset_s(self, job: SimJob) -> float:
         request = job.request

@@ -134,7 +134,7 @@ def _looked_values(node: SimNode, look: Look) -> dict[str, float]:
         waiting(reading.phase.rates) > _WAITING_RATE
         for held in look.held
         for reading in held.readings
-    )
+    ) + sum(held.stuck for held in look.held)
     return {
         "load_1m": round(_SYSTEM_CORES + one, 2),
         "load_5m": round(_SYSTEM_CORES + five, 2),

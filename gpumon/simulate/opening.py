@@ -52,6 +52,7 @@ _SEATED: Final = (
 
 _LONGEST_H: Final = 47.0
 
+_FULL_WITHOUT_TROUBLE: Final = 6
 _TROUBLED_FROM: Final = 10
 """Nodes from which on there is room for jobs that span several and go wrong."""
 
@@ -61,7 +62,7 @@ _TROUBLED: Final = (
         Trouble(STRAGGLER, 1, 3, 2400.0),
     ),
     _Opening(
-        DATA_PARALLEL, "esm2-3b", "eunji", FIRST_PARTITION, Shape(2, 8), 3.3, 9.5, 4,
+        DATA_PARALLEL, "sam2-video", YOU, FIRST_PARTITION, Shape(2, 8), 3.3, 9.5, 4,
         Trouble(HANG, 0, 6, 720.0),
     ),
 )  # fmt: skip
@@ -74,6 +75,11 @@ _WAITING: Final = (
     (_Opening(DATA_PARALLEL, "whisper-ft", "hiro", FIRST_PARTITION, Shape(1, 2), 0.4, 2.5), 1, 1),
     (_Opening(FULL_PRECISION, "gnn-qm9", YOU, FIRST_PARTITION, Shape(1, 1), 0.1, 3.0), 1, 1),
 )
+
+
+def is_full(nodes: int) -> bool:
+    """Whether the opening jobs alone fill a fleet of so many nodes."""
+    return nodes <= _FULL_WITHOUT_TROUBLE or nodes == _TROUBLED_FROM
 
 
 def seated_requests(

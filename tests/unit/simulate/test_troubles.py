@@ -133,6 +133,22 @@ def test_the_network_carries_nothing_of_a_hung_job():
         assert max(ports.columns["nic_tx_bytes_per_s"]) == 0.0
 
 
+def test_the_log_of_a_hung_job_is_silent_and_its_stuck_rank_waits_for_storage():
+    job, rank = job_of("hang")
+    for now, is_hung in ((HUNG_SINCE - 60.0, False), (NOW, True)):
+        frames = maker().frames(now, 1.0)
+        for spot in job.spots:
+            groups, node = frames[spot.node].block("cgroup"), frames[spot.node].block("node")
+            row = groups.keys.index(str(job.job_id))
+            silent_s = 715.0 if is_hung else 0.0
+            assert groups.value("job_output_age_s", row) == pytest.approx(silent_s, abs=6.0)
+            assert (groups.value("job_output_bytes_per_s", row) == 0.0) == is_hung
+            is_here = is_hung and spot == job.spots[rank // 8]
+            assert node.value("d_state_process_count", 0) == int(is_here)
+            assert (groups.value("job_io_pressure_some_ratio", row) == 1.0) == is_here
+            assert groups.value("job_io_pressure_full_ratio", row) == pytest.approx(0.0, abs=0.01)
+
+
 def test_labels_name_the_rank_from_the_onset_to_the_jobs_end():
     for truth, since in (("straggler", HELD_SINCE), ("hang", HUNG_SINCE)):
         job, _ = job_of(truth)
