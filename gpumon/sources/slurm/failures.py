@@ -13,11 +13,15 @@ NO_CONFIGURATION: Final = "finds no Slurm configuration"
 
 UNREACHED: Final = "cannot reach Slurm's controller"
 
+UNREACHED_ACCOUNTING: Final = "cannot reach Slurm's accounting (slurmdbd)"
+
 _UNFOUND: Final = " is not found"
 
 _UNLISTED: Final = "something that is no list of"
 
-_SILENT: Final = "gave no answer within"
+_SILENT: Final = ("gave no answer within", "gave no whole answer within")
+
+_ENDED: Final = "ended with status"
 
 _KNOWN: Final = (
     (
@@ -37,6 +41,11 @@ _KNOWN: Final = (
         ),
         "is refused by Slurm",
         "check with your Slurm administrators that this user may ask, and that munge runs here",
+    ),
+    (
+        re.compile(r"database|slurmdb|persist|from slurm accounting storage", re.IGNORECASE),
+        UNREACHED_ACCOUNTING,
+        "jobs and nodes need no slurmdbd and stay live; gpumon asks again, ever more seldom",
     ),
     (
         re.compile(
@@ -82,7 +91,7 @@ def timed_out(command: str, timeout_s: float) -> SourceError:
     """No answer within the deadline; the command was killed."""
     return SourceError(
         command,
-        f"{_SILENT} {timeout_s:.0f} s and was stopped",
+        f"{_SILENT[0]} {timeout_s:.0f} s and was stopped",
         "`scontrol ping` and `sdiag` say whether the controller is overloaded",
     )
 
@@ -141,18 +150,31 @@ def refused(command: str, status: int, stderr: str) -> SourceError:
     """The command ended with an error of its own."""
     said = _last_line(stderr) or "without a word"
     return recognised(command, stderr) or SourceError(
-        command, f"ended with status {status}: {said}", "run it by hand to see more"
+        command, f"{_ENDED} {status}: {said}", "run it by hand to see more"
     )
 
 
 def is_silence(error: SourceError) -> bool:
     """Whether the controller gives no answer, to whomever: not what is wrong with one caller."""
-    return error.message.startswith((UNREACHED, _SILENT))
+    return error.message.startswith((UNREACHED, *_SILENT))
+
+
+def is_about_accounting(error: SourceError) -> bool:
+    """Whether it is slurmdbd that gives no answer; the controller may be well."""
+    return error.message.startswith(UNREACHED_ACCOUNTING)
 
 
 def is_unreadable(error: SourceError) -> bool:
     """Whether it is the answer's form, or the program, that serves us not; Slurm may be well."""
     return _UNLISTED in error.message or error.message.endswith(_UNFOUND)
+
+
+def is_unexplained(error: SourceError) -> bool:
+    """Whether a command ended badly without one of Slurm's well-known words: it may not know how.
+
+    So ends a scontrol that has no such thing to show.
+    """
+    return error.message.startswith(_ENDED)
 
 
 def read_otherwise(error: SourceError, command: str) -> SourceError:

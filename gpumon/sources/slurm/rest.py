@@ -56,6 +56,14 @@ _NOT_FOUND: Final = 404
 _OK: Final = 200
 
 
+class Listed(NamedTuple):
+    """An answer with records."""
+
+    answer: dict[str, Any]
+    text: str
+    """The JSON that it was read from."""
+
+
 class _Reply(NamedTuple):
     """One HTTP answer, read to its end."""
 
@@ -106,9 +114,36 @@ class RestClient:
         """Version that the server was found to speak; empty before its first good answer."""
         return self._version
 
+    def identity(self) -> str:
+        """What tells this server, and whom it answers, from others; holds no secret.
+
+        Empty where that can't be told: without a token over TCP, with one that can't be used, is
+        over, or does not say whom it speaks for.
+        """
+        try:
+            own = token.read_token(self._address.token_file, self._environ)
+        except CommandFailedError:
+            return ""
+        if own is None:
+            user = "" if self._address.socket_path else None
+        else:
+            is_over = own.expires_at is not None and own.expires_at <= self._clock.now()
+            user = own.user if own.names_user and not is_over else None
+        if user is None:
+            return ""
+        here = (socket.gethostname(), self._address.base_url, self._address.socket_path)
+        return "\0".join(("slurmrestd", self._service, *here, user))
+
     def get(
         self, what: str, newer_than: int | None = None, params: Mapping[str, str] | None = None
     ) -> dict[str, Any] | None:
+        """As `fetch`, without the text."""
+        listed = self.fetch(what, newer_than, params)
+        return None if listed is None else listed.answer
+
+    def fetch(
+        self, what: str, newer_than: int | None = None, params: Mapping[str, str] | None = None
+    ) -> Listed | None:
         """The answer that lists `jobs`, say; None: nothing changed since `newer_than`.
 
         Args:
@@ -124,8 +159,8 @@ class RestClient:
             raise CommandFailedError(token.missing())
         self._params = params or {}
         try:
-            answer = self._find(what, newer_than, own)
-            return None if newer_than is not None and _is_unchanged(what, answer) else answer
+            listed = self._find(what, newer_than, own)
+            return None if newer_than is not None and _is_unchanged(what, listed) else listed
         except CommandFailedError as failed:
             if self._is_closed:
                 raise CommandFailedError(failures.stopped(rest_failures.where(what))) from None
@@ -138,20 +173,21 @@ class RestClient:
             for one in self._sockets:
                 _shut(one)
 
-    def _find(self, what: str, newer_than: int | None, own: Token | None) -> dict[str, Any] | None:
+    def _find(self, what: str, newer_than: int | None, own: Token | None) -> Listed | None:
         """The answer of the newest version that the server has."""
         known = (self._version,) if self._version else ()
         if known and what in _NEWER:
             reply = self._authenticated(what, known[0], newer_than, own)
             is_unknown = reply.status == _NOT_FOUND and not reply.is_web_page
-            return {what: []} if is_unknown else self._judged(what, reply, own)
+            nothing = Listed({what: []}, f'{{"{what}": []}}')
+            return nothing if is_unknown else self._judged(what, reply, own, newer_than)
         for version in (*known, *(other for other in VERSIONS if other not in known)):
             reply = self._authenticated(what, version, newer_than, own)
             if reply.status == _NOT_FOUND and not reply.is_web_page:
                 continue
-            answer = self._judged(what, reply, own)
+            listed = self._judged(what, reply, own, newer_than)
             self._version = version
-            return answer
+            return listed
         raise CommandFailedError(rest_failures.no_version(what, VERSIONS[0], VERSIONS[-1]))
 
     def _authenticated(
@@ -233,9 +269,11 @@ class RestClient:
             if self._is_closed:
                 _shut(found)
 
-    def _judged(self, what: str, reply: _Reply, own: Token | None) -> dict[str, Any] | None:
+    def _judged(
+        self, what: str, reply: _Reply, own: Token | None, newer_than: int | None
+    ) -> Listed | None:
         """What a reply means that is neither a refusal nor an unknown path."""
-        if reply.status == _NOT_MODIFIED:
+        if reply.status == _NOT_MODIFIED and newer_than is not None:
             return None
         if 300 <= reply.status < 400:
             raise CommandFailedError(rest_failures.redirected(what, reply.location))
@@ -249,7 +287,9 @@ class RestClient:
             ) from None
         found = records(answer, what)
         if reply.status == _OK and (found or (found == [] and not records(answer, "errors"))):
-            return answer
+            return Listed(answer, reply.body.decode("utf-8", "replace"))
+        if found and rest_failures.is_of_accounting_only(answer):
+            return Listed(answer, reply.body.decode("utf-8", "replace"))
         if reply.status == _OK and not records(answer, "errors"):
             raise CommandFailedError(rest_failures.garbage(what, reply.status, reply.body))
         now = self._clock.now()
@@ -269,9 +309,10 @@ def _newer(what: str, than: int | None, version: str) -> dict[str, str]:
     return {} if what == "nodes" else {"update_time": f"uts{than}"}
 
 
-def _is_unchanged(what: str, answer: Mapping[str, Any] | None) -> bool:
+def _is_unchanged(what: str, listed: Listed | None) -> bool:
     """Whether a question for what is newer got 24.11's other word for 304: no record, no time."""
-    return answer is not None and answer.get(what) == [] and whole(answer.get("last_update")) == 0
+    answer = {} if listed is None else listed.answer
+    return answer.get(what) == [] and whole(answer.get("last_update")) == 0
 
 
 def _header_styles(own: Token | None, *, is_socket: bool) -> dict[str, dict[str, str]]:

@@ -163,11 +163,21 @@ def remarks(what: str, answer: Mapping[str, Any]) -> tuple[SourceError, ...]:
     for key in ("errors", "warnings"):
         listed = [one for one in records(answer, key) or [] if isinstance(one, dict)]
         told = [said for said in map(_described, listed) if not _NOTHING_THERE.match(said)]
-        found += [
-            SourceError(where(what), f"{key[:-1]} beside the records: {said}")
-            for said in told[:MAX_REMARKS]
-        ]
-    return tuple(found)
+        found += [_beside(what, key[:-1], said) for said in told[:MAX_REMARKS]]
+    accounting = [one for one in found if failures.is_about_accounting(one)]
+    # Its errors and its warnings tell the same twice.
+    return (*accounting[:1], *(one for one in found if one not in accounting))
+
+
+def is_of_accounting_only(answer: Mapping[str, Any]) -> bool:
+    """Whether an answer complains of slurmdbd and of nothing else.
+
+    24.11 asks slurmdbd for the names of resources before it lists partitions; where that is gone,
+    it answers with HTTP 500, that error, and all its records.
+    """
+    said = [one for one in records(answer, "errors") or [] if isinstance(one, dict)]
+    errors = [_beside("", "error", _described(one)) for one in said]
+    return bool(errors) and all(map(failures.is_about_accounting, errors))
 
 
 def _expired(what: str, token: Token | None, now: float) -> SourceError | None:
@@ -176,6 +186,14 @@ def _expired(what: str, token: Token | None, now: float) -> SourceError | None:
         return None
     minutes = (now - token.expires_at) / 60.0
     return SourceError(where(what), f"the token expired {minutes:.0f} min ago", RENEW)
+
+
+def _beside(what: str, kind: str, said: str) -> SourceError:
+    """An error or warning that stands beside good records."""
+    known = failures.recognised(where(what), said)
+    if known is not None and failures.is_about_accounting(known):
+        return known
+    return SourceError(where(what), f"{kind} beside the records: {said}")
 
 
 def _described(error: Mapping[str, Any]) -> str:

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from gpumon.sources.slurm import cluster_name, failures, rest_failures
 from gpumon.sources.slurm.failures import CommandFailedError
 from gpumon.sources.slurm.jobs_json import read_jobs
-from gpumon.sources.slurm.json_values import records, whole
+from gpumon.sources.slurm.json_values import NotAnObjectError, parse_object, records, whole
 from gpumon.sources.slurm.nodes_json import read_nodes
 from gpumon.sources.slurm.rest import RestClient
-from gpumon.sources.slurm.rounds import QueueRounds, Told
+from gpumon.sources.slurm.rounds import PERIODS_S, QueueRounds, Told
+from gpumon.sources.slurm.schedule import LONGEST_RETRY_S
+from gpumon.sources.slurm.share import SharedAnswers
 from gpumon.sources.slurm.site_json import read_partitions, read_reservations
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from gpumon.model.frame import SourceError
     from gpumon.sources.slurm.address import RestAddress
+    from gpumon.sources.slurm.schedule import Schedule
     from gpumon.sources.source import Clock
 
 
@@ -32,35 +37,98 @@ class RestQueue(QueueRounds):
         client: RestClient | None = None,
         clock: Clock | None = None,
         environ: Mapping[str, str] | None = None,
+        folder: Path | None = None,
     ) -> None:
+        """Report what is listed at this address.
+
+        Args:
+            url: Target, the origin of every frame.
+            address: Where slurmrestd listens.
+            client: Asks; of no other thread.
+            clock: Time, real or injected.
+            environ: Where the token may be.
+            folder: Where this user's gpumons share answers; None: nowhere.
+        """
         super().__init__(url, clock=clock, environ=environ)
         self._cluster = ""
         self._client = client or RestClient(address, clock=self._clock, environ=self._environ)
+        self._folder = folder
+        self._whose = ""
+        """Whose answers the records at hand are; nothing is newer than somebody else's."""
+        self._since: dict[str, float] = {}
+        """Of each kind at hand, since when that text has been the answer."""
         self._told: dict[str, int | None] = {}
         self._remarked: dict[str, tuple[SourceError, ...]] = {}
 
     def _break_off(self) -> None:
         self._client.close()
 
+    def _call(self, kind: str, beat_at: float, schedule: Schedule) -> None:
+        super()._call(kind, beat_at, schedule)
+        if self._lacks_accounting(kind):
+            # Else slurmdbd would be called gone for as long as partitions stay as they are.
+            retry_at = self._clock.monotonic() + LONGEST_RETRY_S
+            schedule.due_at = min(schedule.due_at, retry_at)
+
     def _ask(self, kind: str) -> Told:
-        what = f"{kind}s"
-        newer_than = self._told.get(kind)
+        whose = self._client.identity()
+        if whose != self._whose:
+            self._whose = whose
+            self._since.clear()
         if kind == "job" and self._jobs is None:
-            newer_than = None
-        answer = self._client.get(what, newer_than)
-        at = self._clock.now()
-        if answer is None:
-            if kind == "job":
-                self._keep_jobs(self._jobs or (), at)
-            elif kind == "node":
-                notes = self._keep_nodes(self._nodes, at, is_local=self._is_local())
-                return Told(self._remarked[kind] + notes, at)
-            return Told(self._remarked[kind], at)
+            # What was lost must be told anew, not only what has changed since.
+            self._since.pop(kind, None)
+        held = self._since.get(kind)
+        own: list[dict[str, Any]] = []
+
+        def call(unchanged_since: float | None) -> str | None:
+            newer_than = None if unchanged_since is None else self._told.get(kind)
+            listed = self._client.fetch(f"{kind}s", newer_than)
+            if listed is None:
+                return None
+            own.append(listed.answer)
+            return listed.text
+
+        period_s = PERIODS_S[kind]
+        if self._lacks_accounting(kind):
+            period_s = min(period_s, LONGEST_RETRY_S)
+        shared = SharedAnswers(self._folder if whose else None, whose)
+        found = shared.ask_newer(kind, period_s, held, call, self._clock, self._stop)
+        if held is not None and found.since == held:
+            return Told(self._keep_unchanged(kind, found.at), found.at, found.took_s)
+        answer = own[0] if own else self._read(kind, found.text)
         self._cluster = cluster_name.of_answer(answer) or self._cluster
-        listed = records(answer, what) or []
-        notes = self._keep(kind, listed, at, answer)
-        self._told[kind] = _told_at(answer)
-        return Told(self._remarked[kind] + notes, at)
+        notes = self._keep(kind, records(answer, f"{kind}s") or [], found.at, answer)
+        self._told[kind], self._since[kind] = _told_at(answer), found.since
+        return Told(self._remarked[kind] + notes, found.at, found.took_s)
+
+    def _lacks_accounting(self, kind: str) -> bool:
+        """Whether the last answer complained that slurmdbd gives none."""
+        return any(map(failures.is_about_accounting, self._errors.get(kind, ())))
+
+    def _keep_unchanged(self, kind: str, at: float) -> tuple[SourceError, ...]:
+        """Keep what is known as of a Unix time; what is to be remarked about it."""
+        notes: tuple[SourceError, ...] = ()
+        if kind == "job":
+            self._keep_jobs(self._jobs or (), at)
+        elif kind == "node":
+            notes = self._keep_nodes(self._nodes, at, is_local=self._is_local())
+        return self._remarked[kind] + notes
+
+    def _read(self, kind: str, shared: str) -> dict[str, Any]:
+        """The answer that another gpumon of this user left.
+
+        Raises:
+            CommandFailedError: it is none, which must not pass for an empty list.
+        """
+        what, body = f"{kind}s", shared.encode()
+        try:
+            answer = parse_object(body)
+        except NotAnObjectError:
+            answer = {}
+        if records(answer, what) is None:
+            raise CommandFailedError(rest_failures.garbage(what, HTTPStatus.OK, body))
+        return answer
 
     def _keep(
         self, kind: str, listed: list[Any], at: float, answer: dict[str, Any]

@@ -31,8 +31,10 @@ if TYPE_CHECKING:
 SWITCH: Final = "GPUMON_SHARE"
 """Set to `no`, every gpumon asks for itself."""
 
-_FORMAT: Final = 1
+_FORMAT: Final = 2
 _MAX_HEAD_BYTES: Final = 8192
+_HEAD_BYTES: Final = 256
+"""An answer's head is filled up to this, so that a newer one fits into its place."""
 _LOCK_WAIT_S: Final = TIMEOUT_S + 5.0
 """Longer than any call may take: whoever holds a lock for longer is stopped, or no gpumon."""
 _LOOK_S: Final = 0.1
@@ -40,13 +42,16 @@ _OTHERS: Final = 0o077
 
 
 class Answer(NamedTuple):
-    """What Slurm printed."""
+    """What Slurm said."""
 
     text: str
+    """Empty where the asker has it already: where `since` is what it said that it holds."""
     at: float
-    """Unix time of the answer."""
+    """Unix time at which this was Slurm's answer."""
     took_s: float | None
     """How long the call took that another gpumon made; None: the call was our own."""
+    since: float
+    """Unix time at which this text was first the answer, which tells it from other texts."""
 
 
 class _Kept(NamedTuple):
@@ -55,6 +60,8 @@ class _Kept(NamedTuple):
     answer: Answer
     took_s: float
     error: SourceError | None
+    size_bytes: int = 0
+    """Length of the text, also where it was not read."""
 
 
 class SharedAnswers:
@@ -91,16 +98,42 @@ class SharedAnswers:
             CommandFailedError: there is no answer; or another's call to a controller that gives
                 none failed a moment ago.
         """
+        return self.ask_newer(kind, period_s, None, lambda _: call(), clock, stop)
+
+    def ask_newer(
+        self,
+        kind: str,
+        period_s: float,
+        held: float | None,
+        call: Callable[[float | None], str | None],
+        clock: Clock,
+        stop: threading.Event,
+    ) -> Answer:
+        """As `ask`, of a Slurm that can say that nothing has changed.
+
+        Args:
+            kind: As of `ask`, like the others.
+            period_s: How old a shared answer may be.
+            held: `since` of the answer that the asker has; None: it has none.
+            call: Asks Slurm. It is given what may be said to be unchanged: `held`, or None where
+                the others could do nothing with such a word; returns None for it.
+            clock: Time.
+            stop: Set where the wait for another gpumon's call is to end.
+
+        Raises:
+            CommandFailedError: as of `ask`.
+        """
         name = f"{self._key}-{kind}"
         with self._opened() as folder, _locked(folder, name, clock, stop) as is_held:
             if folder is None or not is_held:
-                return Answer(call(), clock.now(), None)
-            kept = _read(folder, name)
+                return _told(call(held), held, clock.now())
+            kept = _read(folder, name, held)
             if kept is not None and _is_fresh(kept, period_s, clock.now()):
                 if kept.error is not None:
                     raise CommandFailedError(kept.error)
                 return kept.answer
-            return _asked(folder, name, call, clock)
+            has_mine = kept is not None and kept.error is None and kept.answer.since == held
+            return _asked(folder, name, kept if has_mine else None, call, clock)
 
     @contextmanager
     def _opened(self) -> Iterator[int | None]:
@@ -125,18 +158,38 @@ def folder_of(environ: Mapping[str, str]) -> Path | None:
     return None
 
 
-def _asked(folder: int, name: str, call: Callable[[], str], clock: Clock) -> Answer:
-    """A new answer, left for the others; so is the news that the controller gives none."""
+def _told(text: str | None, held: float | None, at: float) -> Answer:
+    """An answer of our own call; None: what is held still is the answer."""
+    if text is None and held is not None:
+        return Answer("", at, None, held)
+    return Answer(text or "", at, None, at)
+
+
+def _asked(
+    folder: int,
+    name: str,
+    kept: _Kept | None,
+    call: Callable[[float | None], str | None],
+    clock: Clock,
+) -> Answer:
+    """A new answer, left for the others; so is the news that the controller gives none.
+
+    `kept` is the file's answer where it may turn out to be the newest one still.
+    """
     started_at = clock.monotonic()
+    held = None if kept is None else kept.answer.since
     try:
-        text = call()
+        text = call(held)
     except CommandFailedError as failed:
         if failures.is_silence(failed.error):
-            took_s = clock.monotonic() - started_at
-            _write(folder, name, _Kept(Answer("", clock.now(), None), took_s, failed.error))
+            took_s, at = clock.monotonic() - started_at, clock.now()
+            _write(folder, name, _Kept(Answer("", at, None, at), took_s, failed.error))
         raise
-    answer = Answer(text, clock.now(), None)
-    _write(folder, name, _Kept(answer, clock.monotonic() - started_at, None))
+    answer, took_s = _told(text, held, clock.now()), clock.monotonic() - started_at
+    if kept is not None and text is None:
+        _renew(folder, name, _Kept(answer, took_s, None, kept.size_bytes))
+    else:
+        _write(folder, name, _Kept(answer, took_s, None))
     return answer
 
 
@@ -195,8 +248,11 @@ def _take(lock: int, clock: Clock, stop: threading.Event) -> bool:
             return True
 
 
-def _read(folder: int, name: str) -> _Kept | None:
-    """What the file holds; None where it is absent, not ours, or no file of ours."""
+def _read(folder: int, name: str, held: float | None = None) -> _Kept | None:
+    """What the file holds; None where it is absent, not ours, or no file of ours.
+
+    A text that is `held` already is not read again.
+    """
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
     try:
         file = os.open(name, flags, dir_fd=folder)
@@ -209,44 +265,73 @@ def _read(folder: int, name: str) -> _Kept | None:
         if state.st_size > MAX_OUTPUT_BYTES + _MAX_HEAD_BYTES:
             return None
         with os.fdopen(os.dup(file), "rb") as stream:
-            head, body = stream.readline(_MAX_HEAD_BYTES), stream.read()
-    except OSError:
+            head = stream.readline(_MAX_HEAD_BYTES)
+            kept = _decode(head)
+            if kept is None or kept.size_bytes != state.st_size - len(head):
+                return None
+            if kept.answer.since == held:
+                return kept
+            text = stream.read().decode("utf-8")
+    except (OSError, ValueError):
         return None
     finally:
         os.close(file)
-    return _decode(head, body)
+    return kept._replace(answer=kept.answer._replace(text=text))
 
 
-def _decode(head: bytes, body: bytes) -> _Kept | None:
+def _decode(head: bytes) -> _Kept | None:
+    """What a file's first line tells, without its text."""
     try:
         told: Any = json.loads(head)
-        at, took_s, error = float(told["at"]), float(told["took_s"]), told["error"]
-        if told["format"] != _FORMAT or told["bytes"] != len(body) or not took_s >= 0.0:
+        at, since, took_s = (float(told[key]) for key in ("at", "since", "took_s"))
+        size_bytes, error = int(told["bytes"]), told["error"]
+        if told["format"] != _FORMAT or not took_s >= 0.0:
             return None
         failed = None if error is None else SourceError(*map(str, error))
-        return _Kept(Answer(body.decode("utf-8"), at, took_s), took_s, failed)
+        return _Kept(Answer("", at, took_s, since), took_s, failed, size_bytes)
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         # Half written by a version without renames, or by somebody else: as if it were not there.
         return None
 
 
+def _encode(kept: _Kept, size_bytes: int) -> bytes:
+    """A file's first line."""
+    told = {
+        "format": _FORMAT,
+        "at": kept.answer.at,
+        "since": kept.answer.since,
+        "took_s": kept.took_s,
+        "error": kept.error,
+        "bytes": size_bytes,
+    }
+    return json.dumps(told).encode().ljust(_HEAD_BYTES - 1) + b"\n"
+
+
+def _renew(folder: int, name: str, kept: _Kept) -> None:
+    """Give the file's text the time of a newer answer that found it unchanged.
+
+    Written in place: only who holds the lock reads, and the text may be long.
+    """
+    flags = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+    with suppress(OSError):
+        file = os.open(name, flags, dir_fd=folder)
+        try:
+            os.pwrite(file, _encode(kept, kept.size_bytes), 0)
+        finally:
+            os.close(file)
+
+
 def _write(folder: int, name: str, kept: _Kept) -> None:
     """Put the answer in place at once; where that fails, the others ask for themselves."""
     body = kept.answer.text.encode("utf-8", "replace")
-    head = {
-        "format": _FORMAT,
-        "at": kept.answer.at,
-        "took_s": kept.took_s,
-        "error": kept.error,
-        "bytes": len(body),
-    }
     draft = f"{name}.{os.getpid()}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with suppress(OSError):
         os.unlink(draft, dir_fd=folder)
     try:
         with os.fdopen(os.open(draft, flags, 0o600, dir_fd=folder), "wb") as stream:
-            stream.write(json.dumps(head).encode() + b"\n" + body)
+            stream.write(_encode(kept, len(body)))
+            stream.write(body)
         os.replace(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
     except OSError:
         # A full disk, for example.

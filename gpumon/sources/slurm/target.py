@@ -82,7 +82,7 @@ class SlurmSource:
         """Pass on what concerns the probes and the accounting; the queue keeps its own beat."""
         self._pool.wish(wish)
         if wish.ended_since is not None:
-            self._accounting.wish(wish.ended_since)
+            self._accounting.wish(wish.ended_since, by_hand=wish.is_by_hand)
         if wish.use_of:
             self._accounting.wish_use(wish.use_of)
 
@@ -118,7 +118,7 @@ def _queue(target: Target, hop: Hop | None, clock: Clock) -> QueueRounds:
     # It loads httpx, which takes longer than a whole look by the commands.
     from gpumon.sources.slurm.rest_queue import RestQueue
 
-    return RestQueue(target.url, target.rest, clock=clock)
+    return RestQueue(target.url, target.rest, clock=clock, folder=folder_of(os.environ))
 
 
 def _ledger(target: Target, hop: Hop | None, look: Look, clock: Clock) -> Ledger:

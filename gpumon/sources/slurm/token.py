@@ -42,6 +42,8 @@ class Token(NamedTuple):
     """Whom it speaks for: its `sun` claim, else the user of this process."""
     expires_at: float | None
     """Unix time; None where it does not say."""
+    names_user: bool
+    """Whether it says itself whom it speaks for."""
 
     def __repr__(self) -> str:
         """Without the secret, for whatever prints it."""
@@ -99,10 +101,11 @@ def _token(text: str, source: str) -> Token:
         raise _unusable(f"{source} holds no token", "it holds what `scontrol token` prints")
     claims = _claims(secret)
     user = claims.get("sun")
-    if not isinstance(user, str) or not _LOGIN.fullmatch(user):
-        user = _login_name()
+    names_user = isinstance(user, str) and _LOGIN.fullmatch(user) is not None
+    user = str(user) if names_user else _login_name()
     expires_at = number(claims.get("exp"))
-    return Token(secret, user, None if expires_at is None else float(expires_at))
+    ends_at = None if expires_at is None else float(expires_at)
+    return Token(secret, user, ends_at, names_user)
 
 
 def _claims(secret: str) -> dict[str, Any]:

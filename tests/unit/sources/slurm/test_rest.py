@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpumon.sources.slurm.address import RestAddress
-from gpumon.sources.slurm.failures import CommandFailedError
+from gpumon.sources.slurm.failures import UNREACHED_ACCOUNTING, CommandFailedError
 from gpumon.sources.slurm.rest import VERSIONS, RestClient
 from gpumon.sources.source import SystemClock
 from tests.unit.sources.slurm.restd import EXPIRES_AT, Restd, Said, jwt, told
@@ -170,6 +170,18 @@ def test_records_beside_errors_are_kept(restd: Restd) -> None:
     answer = client(restd).get("jobs")
     assert answer is not None
     assert answer["jobs"] == [JOB]
+
+
+def test_records_whose_only_trouble_is_slurmdbd_are_kept(restd: Restd) -> None:
+    """As 24.11 answers for partitions while slurmdbd is gone, seen in the lab."""
+    said = {"description": "Slurmdb query failed", "error_number": 111, "error": "Refused"}
+    restd.answers["partitions"] = told(500, partitions=[{"name": "gpu"}], errors=[said])
+    assert client(restd).get("partitions") is not None
+    restd.answers["partitions"] = told(500, partitions=[], errors=[said])
+    assert failure(client(restd), "partitions").message.startswith(UNREACHED_ACCOUNTING)
+    both = [said, {"description": "Unable to contact slurm controller"}]
+    restd.answers["partitions"] = told(500, partitions=[{"name": "gpu"}], errors=both)
+    assert "controller" in failure(client(restd), "partitions").message
 
 
 def test_nothing_new_is_no_answer_but_no_error(restd: Restd) -> None:

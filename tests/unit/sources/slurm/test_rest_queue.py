@@ -12,7 +12,7 @@ from gpumon.model.frame import SourceError
 from gpumon.sources.slurm.address import RestAddress
 from gpumon.sources.slurm.failures import CommandFailedError
 from gpumon.sources.slurm.jobs_text import parse_jobs
-from gpumon.sources.slurm.rest import RestClient
+from gpumon.sources.slurm.rest import Listed, RestClient
 from gpumon.sources.slurm.rest_queue import RestQueue
 from tests.unit.sources.slurm.shapes import jobs_of, nodes_of
 from tests.unit.sources.slurm.test_queue import EPOCH, PretendClock
@@ -46,19 +46,23 @@ class Scripted(RestClient):
             "reservations": RESERVATIONS,
         }
         self.down: list[tuple[float, float, str]] = []
+        self.trouble = DOWN
         self.unchanged_from = float("inf")
         self._pretend = clock
         self._call_s = call_s
 
-    def get(self, what: str, newer_than: int | None = None) -> dict[str, Any] | None:
+    def fetch(
+        self, what: str, newer_than: int | None = None, params: object = None
+    ) -> Listed | None:
         started_at = self._pretend.seconds
         self.calls.append((started_at, what, newer_than))
         self._pretend.seconds += self._call_s
         if any(start <= started_at < end and what in of for start, end, of in self.down):
-            raise CommandFailedError(DOWN)
+            raise CommandFailedError(self.trouble)
         if newer_than is not None and started_at >= self.unchanged_from:
             return None
-        return self.answers[what]
+        answer = self.answers[what]
+        return Listed(answer, json.dumps(answer))
 
     def asked(self, what: str) -> list[int | None]:
         return [newer_than for _, name, newer_than in self.calls if name == what]
