@@ -57,6 +57,8 @@ class Wish(NamedTuple):
     """Jobs that have ended since this Unix time are wanted once. Such a wish leaves the zoom."""
     use_of: str = ""
     """Job of which the use of its running steps is wanted once; leaves the zoom likewise."""
+    is_by_hand: bool = False
+    """Whether somebody asked again for what failed, and waits for it."""
 
     @property
     def is_about_zoom(self) -> bool:

@@ -140,7 +140,7 @@ async def test_ended_asks_once_and_shows_the_answer(stage, size):
         assert "2 jobs ended in 1d00h, 16.0 GPU-h; asked 5s ago, r asks again" in s.text
         assert " F " in s.line_with(" 8 ")
         await s.press("r")
-        assert len(s.feed.wishes) == 2
+        assert [wish.is_by_hand for wish in s.feed.wishes] == [False, True]
 
 
 async def test_an_ended_job_opens_with_its_steps(stage):

@@ -33,6 +33,9 @@ USE_PERIOD_S: Final = 30.0
 ENDED: Final = "ended jobs"
 USE: Final = "running steps"
 
+RETRY_S: Final = 5.0
+"""Shortest rest after a failure where a person asks again; at least as long as the failure took."""
+
 SHORTEST_WINDOW_S: Final = 60.0
 
 MAX_WINDOW_S: Final = 31 * 86400.0
@@ -105,6 +108,9 @@ class Accounting:
         self._frames: deque[Frame] = deque(maxlen=_MAX_FRAMES)
         self._lock = threading.Lock()
         self._wished_since: float | None = None
+        self._is_by_hand = False
+        self._retry_at: float | None = None
+        """When ended jobs may be asked for again by hand; None: the last answer was good."""
         self._wished_use = ""
         self._owed: set[str] = set()
         self._stop = False
@@ -118,10 +124,15 @@ class Accounting:
             self._wake = wake
             self._run_if_wished()
 
-    def wish(self, since: float) -> None:
-        """Ask for the jobs that ended since that Unix time, as soon as the schedule allows."""
+    def wish(self, since: float, *, by_hand: bool = False) -> None:
+        """Ask for the jobs that ended since that Unix time, as soon as the schedule allows.
+
+        By hand, accounting that gave no answer is asked again without the long rest: whoever knows
+        that it is back need not wait. One that answers is not asked any sooner.
+        """
         with self._lock:
             self._wished_since = since
+            self._is_by_hand |= by_hand
             if ENDED not in self._errors:
                 self._owed.add(ENDED)
             self._run_if_wished()
@@ -171,7 +182,7 @@ class Accounting:
         with self._lock:
             due = [_IDLE_S]
             if self._wished_since is not None:
-                due.append(self._schedule.due_at - now)
+                due.append(self._ended_due_at() - now)
             if self._wished_use:
                 due.append(self._use_schedule.due_at - now)
         return min(due)
@@ -181,19 +192,34 @@ class Accounting:
         now = self._clock.monotonic()
         since, job_id = None, ""
         with self._lock:
-            if now >= self._schedule.due_at:
+            if now >= self._ended_due_at():
                 since, self._wished_since = self._wished_since, None
+                self._is_by_hand = False
             if now >= self._use_schedule.due_at:
                 job_id, self._wished_use = self._wished_use, ""
         if since is not None:
-            self._report(ENDED, self._schedule, lambda: self._ask_ended(since))
+            is_told = self._report(ENDED, self._schedule, lambda: self._ask_ended(since))
+            ended_at = self._clock.monotonic()
+            self._retry_at = None if is_told else ended_at + max(RETRY_S, ended_at - now)
         if job_id:
             self._report(USE, self._use_schedule, lambda: self._ask_running(job_id))
 
+    def _ended_due_at(self) -> float:
+        """When ended jobs may be asked for again, which a wish by hand brings nearer."""
+        due_at = self._schedule.due_at
+        if self._is_by_hand and self._retry_at is not None:
+            return min(due_at, self._retry_at)
+        return due_at
+
     def _report(
         self, what: str, schedule: Schedule, ask: Callable[[], tuple[SourceError, ...]]
-    ) -> None:
-        """One question: its answer or its error, and when it may be asked again."""
+    ) -> bool:
+        """One question: its answer or its error, and when it may be asked again.
+
+        Returns:
+            Whether there was an answer.
+        """
+        is_told = False
         started_at = self._clock.monotonic()
         try:
             self._errors[what] = ask()
@@ -209,12 +235,13 @@ class Accounting:
         else:
             ended_at = self._clock.monotonic()
             schedule.answered(started_at, ended_at - started_at, ended_at)
-        if self._stop:
-            return
-        self._frames.append(self._frame())
-        self._owed.discard(what)
-        if self._wake is not None:
-            self._wake()
+            is_told = True
+        if not self._stop:
+            self._frames.append(self._frame())
+            self._owed.discard(what)
+            if self._wake is not None:
+                self._wake()
+        return is_told
 
     def _ask_ended(self, since: float) -> tuple[SourceError, ...]:
         """Ask for ended jobs, keep them; returns what is to be remarked."""

@@ -52,11 +52,12 @@ class EndedView(FleetView["EndedJob"]):
         super().show(digest)
         self._ask_once()
 
-    def _ask_once(self) -> None:
+    def _ask_once(self, *, is_by_hand: bool = False) -> None:
         if self._is_asked or self.digest is None:
             return
         self._is_asked = True
-        self.gpumon.wish(Wish(ended_since=self.digest.tick.at - WINDOW_S))
+        since = self.digest.tick.at - WINDOW_S
+        self.gpumon.wish(Wish(ended_since=since, is_by_hand=is_by_hand))
 
     def rows(self, digest: Digest) -> Sequence[EndedJob]:
         """What the accounting answered."""
@@ -89,7 +90,7 @@ class EndedView(FleetView["EndedJob"]):
     def action_refresh(self) -> None:
         """Ask the accounting again."""
         self._is_asked = False
-        self._ask_once()
+        self._ask_once(is_by_hand=True)
         super().action_refresh()
 
     def open_row(self, row: EndedJob) -> None:

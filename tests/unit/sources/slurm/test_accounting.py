@@ -11,6 +11,7 @@ from gpumon.model.frame import SourceError
 from gpumon.sources.slurm.accounting import (
     MAX_WINDOW_S,
     PERIOD_S,
+    RETRY_S,
     USE_PERIOD_S,
     Accounting,
     explained,
@@ -146,6 +147,34 @@ def test_failures_are_one_line_and_keep_the_last_answer(accounting, ledger, cloc
     ledger.error = None
     clock.seconds += 1000
     assert answered(accounting, EPOCH).errors == ()
+
+
+def test_after_a_failure_a_person_need_not_wait_but_slurmdbd_is_left_in_peace(
+    accounting, ledger, clock
+):
+    ledger.error = SourceError("sacct", "Problem talking to the database: Connection refused")
+    answered(accounting, EPOCH)
+    accounting.wish(EPOCH, by_hand=True)
+    assert accounting.due_in_s() == pytest.approx(RETRY_S)
+    clock.seconds += RETRY_S
+    accounting.wish(EPOCH)
+    accounting.answer()
+    assert len(ledger.windows) == 2
+    # A screen's wish, as a stream of documents makes one each second, waits for its turn.
+    accounting.wish(EPOCH)
+    assert accounting.due_in_s() > 10 * RETRY_S
+    ledger.took_s = 20.0
+    accounting.wish(EPOCH, by_hand=True)
+    clock.seconds += RETRY_S
+    accounting.answer()
+    accounting.wish(EPOCH, by_hand=True)
+    assert accounting.due_in_s() == pytest.approx(20.0)
+    clock.seconds += 20.0
+    ledger.error, ledger.took_s = None, 0.1
+    accounting.answer()
+    # An answer that came is not asked for again sooner, however often somebody presses a key.
+    accounting.wish(EPOCH, by_hand=True)
+    assert accounting.due_in_s() == pytest.approx(PERIOD_S - ledger.took_s)
 
 
 def test_records_left_out_are_said(accounting, ledger):
