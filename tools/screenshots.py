@@ -18,17 +18,20 @@ import shutil
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 from xml.sax.saxutils import escape
 
 from rich.ansi import AnsiDecoder
 from rich.cells import cell_len
 from rich.console import Console
 from rich.style import Style
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 IMAGES: Final = ROOT / "docs" / "images"
@@ -43,6 +46,7 @@ SETTLE_S: Final = 1.0
 CELL_W: Final = 8.43
 """Advance of DejaVu Sans Mono at 14 px; textLength holds other fonts to it."""
 CELL_H: Final = 18
+FONT: Final = "text{font:14px 'DejaVu Sans Mono',Menlo,Consolas,monospace;white-space:pre}"
 FOREGROUND: Final = "#c6ccd6"
 BACKGROUND: Final = "#14171c"
 
@@ -105,8 +109,24 @@ def tmux(server: Path, *arguments: str) -> str:
     return done.stdout
 
 
-def capture(command: str, size: tuple[int, int], keys: tuple[str, ...], warm_up_s: float) -> str:
-    """The pane with its colours after the keys were pressed, one key each `SETTLE_S`.
+class Pane:
+    """A program in tmux that keys can be sent to."""
+
+    def __init__(self, server: Path) -> None:
+        self._server = server
+
+    def press(self, key: str) -> None:
+        """Send a key by tmux's name for it."""
+        tmux(self._server, "send-keys", "-t", "shot", key)
+
+    def picture(self) -> str:
+        """What is on it, with its colours."""
+        return tmux(self._server, "capture-pane", "-e", "-p", "-N", "-t", "shot")
+
+
+@contextmanager
+def running(command: str, size: tuple[int, int]) -> Iterator[Pane]:
+    """A command in a terminal of this size; it ends with the block.
 
     What the user of this machine has configured or chosen plays no part.
     """
@@ -120,27 +140,41 @@ def capture(command: str, size: tuple[int, int], keys: tuple[str, ...], warm_up_
         tmux(server, "-f", "/dev/null", "new-session", "-d", "-s", "shot",
              "-x", str(width), "-y", str(height), line)  # fmt: skip
         try:
-            time.sleep(warm_up_s)
-            for key in keys:
-                tmux(server, "send-keys", "-t", "shot", key)
-                time.sleep(SETTLE_S)
-            return tmux(server, "capture-pane", "-e", "-p", "-N", "-t", "shot")
+            yield Pane(server)
         finally:
             # A program that has ended took its server with it.
             with suppress(subprocess.CalledProcessError):
                 tmux(server, "kill-server")
 
 
-def svg(ansi: str, width: int) -> str:
-    """The captured pane as SVG: one rectangle per background, one text per word."""
-    rows = ansi.rstrip("\n").split("\n")
+def capture(command: str, size: tuple[int, int], keys: tuple[str, ...], warm_up_s: float) -> str:
+    """The pane with its colours after the keys were pressed, one key each `SETTLE_S`."""
+    with running(command, size) as pane:
+        time.sleep(warm_up_s)
+        for key in keys:
+            pane.press(key)
+            time.sleep(SETTLE_S)
+        return pane.picture()
+
+
+class DrawnRow(NamedTuple):
+    """One line of a pane as SVG."""
+
+    boxes: tuple[str, ...]
+    """Rectangles of its backgrounds, which lie below all words."""
+    words: tuple[str, ...]
+
+
+def drawn_rows(ansi: str, width: int, *, is_stacked: bool = True) -> list[DrawnRow]:
+    """The lines of a captured pane, each below the other, or all in the first one's place."""
     console = Console(width=width, color_system="truecolor", file=StringIO(), force_terminal=True)
-    boxes: list[str] = []
-    words: list[str] = []
     # One decoder for all rows: tmux does not repeat a style at the start of a row.
     decoder = AnsiDecoder()
-    for y, row in enumerate(rows):
-        x = 0
+    drawn = []
+    for number, row in enumerate(ansi.rstrip("\n").split("\n")):
+        x, y = 0, number if is_stacked else 0
+        boxes: list[str] = []
+        words: list[str] = []
         text = decoder.decode_line(row)
         text.no_wrap, text.end = True, ""
         for segment in console.render(text):
@@ -148,13 +182,21 @@ def svg(ansi: str, width: int) -> str:
             boxes += _box(x, y, segment.cell_length, style)
             words += _words(x, y, segment.text, style)
             x += segment.cell_length
+        drawn.append(DrawnRow(tuple(boxes), tuple(words)))
+    return drawn
+
+
+def svg(ansi: str, width: int) -> str:
+    """The captured pane as SVG: one rectangle per background, one text per word."""
+    rows = drawn_rows(ansi, width)
+    boxes = [box for row in rows for box in row.boxes]
+    words = [word for row in rows for word in row.words]
     w, h = width * CELL_W + 16, len(rows) * CELL_H + 16
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {w:.0f} {h}">'
-    look = "text{font:14px 'DejaVu Sans Mono',Menlo,Consolas,monospace;white-space:pre}"
     return "\n".join(
         (
             head,
-            f"<style>{look}.b{{font-weight:bold}}</style>",
+            f"<style>{FONT}.b{{font-weight:bold}}</style>",
             f'<rect width="{w:.0f}" height="{h}" rx="6" fill="{BACKGROUND}"/>',
             *boxes,
             *words,
