@@ -104,6 +104,10 @@ class SlurmNode(NamedTuple):
     """GPUs that Slurm has given to jobs."""
     reservation: str = ""
     boot_at: float | None = None
+    leaf_switch: str = ""
+    """Switch of the lowest level that it hangs on (topology/tree); empty where nobody says."""
+    block: str = ""
+    """Block of nodes that it belongs to (topology/block), often an NVLink rack."""
 
 
 class Process(NamedTuple):

@@ -14,6 +14,7 @@ from gpumon.report.gpu_cells import (
     throttle_cell,
 )
 from gpumon.report.health import health_cell, health_order, troubles
+from gpumon.report.place_columns import place_columns
 from gpumon.report.words import finding_cell, stale_words
 
 if TYPE_CHECKING:
@@ -43,6 +44,11 @@ def row_node(row: RankRow) -> str:
     if row.rank is not None:
         return row.rank.node
     return row.gpu.node if row.gpu else ""
+
+
+def gpu_node(row: GpuRow) -> str:
+    """Node of a line of the fleet."""
+    return row.node.name
 
 
 def _index(row: RankRow | GpuRow) -> float:
@@ -191,6 +197,7 @@ RANK_COLUMNS: Final[tuple[Column[RankRow], ...]] = (
         "why the clock is held down, why its rank number is unknown.",
         60,
     ),
+    *place_columns(row_node),
 )
 
 
@@ -357,4 +364,5 @@ FLEET_COLUMNS: Final[tuple[Column[GpuRow], ...]] = (
         "reason.",
         60,
     ),
+    *place_columns(gpu_node),
 )

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from gpumon.report.slurm_nodes import rooms
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from gpumon.model.cluster import SlurmNode
     from gpumon.report.digest import Digest
     from gpumon.report.heat import Unit
 
@@ -19,8 +22,18 @@ class Cluster(NamedTuple):
     units: tuple[Unit, ...]
 
 
-GROUPINGS: Final = ("partition", "NVLink domain", "name", "state")
-"""Racks and leaf switches are missing: neither NVML nor the lists of the queue tell them."""
+GROUPINGS: Final = ("partition", "leaf switch", "block", "NVLink domain", "name", "state")
+"""Racks are missing, as nobody tells them: a leaf switch or a block comes nearest."""
+
+_NONE: Final = "no "
+"""How the name of a group begins whose nodes belong to none; no name of Slurm's holds a blank."""
+
+_OF_SLURM: Final[dict[str, Callable[[SlurmNode], str]]] = {
+    "partition": lambda node: (node.partitions or ("",))[0],
+    "leaf switch": lambda node: node.leaf_switch,
+    "block": lambda node: node.block,
+}
+"""Groupings that Slurm tells, and how."""
 
 _DIGITS: Final = re.compile(r"(\d+)")
 
@@ -36,15 +49,25 @@ def clusters(digest: Digest, units: tuple[Unit, ...], grouping: str) -> tuple[Cl
     found: dict[str, list[Unit]] = {}
     for unit in sorted(units, key=lambda unit: natural(unit.name)):
         found.setdefault(group_of(digest, unit.name, grouping), []).append(unit)
-    names = sorted(found, key=lambda name: (name.startswith("no "), natural(name)))
+    names = sorted(found, key=lambda name: (name.startswith(_NONE), natural(name)))
     return tuple(Cluster(name, tuple(found[name])) for name in names)
+
+
+def following(digest: Digest, units: Iterable[Unit], grouping: str) -> str:
+    """The next grouping of which the fleet tells anything; the same one where it tells of none."""
+    at = GROUPINGS.index(grouping)
+    names = [unit.name for unit in units]
+    for other in (*GROUPINGS[at + 1 :], *GROUPINGS[:at]):
+        if any(not group_of(digest, name, other).startswith(_NONE) for name in names):
+            return other
+    return grouping
 
 
 def group_of(digest: Digest, name: str, grouping: str) -> str:
     """The group of a node; begins with `no ` where nothing tells it."""
-    if grouping == "partition":
+    if grouping in _OF_SLURM:
         room = rooms(digest).get(name)
-        return (room.node.partitions or ("",))[0] or "no partition" if room else "no partition"
+        return (_OF_SLURM[grouping](room.node) if room else "") or f"{_NONE}{grouping}"
     if grouping == "NVLink domain":
         return _domain(digest, name)
     if grouping == "name":

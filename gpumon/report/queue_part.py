@@ -84,6 +84,8 @@ def slurm_node(digest: Digest, name: str) -> dict[str, Any] | None:
         "cpus_used": node.cpus_used,
         "mem_bytes": number(node.mem_bytes),
         "boot_at": moment(node.boot_at),
+        "leaf_switch": node.leaf_switch or None,
+        "block": node.block or None,
     }
 
 

@@ -80,6 +80,8 @@ def slurm_facts(digest: Digest, name: str) -> list[tuple[str, str]]:
         ("GPUs held", held),
         ("features", some_names(node.features)),
         ("reservation", node.reservation),
+        ("leaf switch", node.leaf_switch),
+        ("block", node.block),
     ]
 
 

@@ -15,6 +15,9 @@ DRIVER_VERSION: Final = "570.124.06"
 _CPUS_PER_GPU: Final = 14
 """What a job gets with each GPU unless its node has fewer, as sites set DefCpuPerGPU."""
 
+_NODES_PER_LEAF: Final = 16
+"""Nodes of eight adapters for which two leaf switches of 64 ports do; one name stands for both."""
+
 _OLD_ORDER: Final = (2, 3, 0, 1, 6, 7, 4, 5)
 """Minor numbers in PCI order on the older nodes, which do not count along the bus."""
 
@@ -95,6 +98,11 @@ def lay_out(seed: int, nodes: int, gpus_per_node: int) -> tuple[SimNode, ...]:
 def down_node(nodes: int) -> str:
     """Name of the node that Slurm lists but that does not answer."""
     return f"gpu{nodes + 1:0{max(3, len(str(nodes + 1)))}}"
+
+
+def leaf_switch(number: int) -> str:
+    """Switch that a node hangs on, by its number."""
+    return f"leaf{number // _NODES_PER_LEAF + 1:02}"
 
 
 def _node(

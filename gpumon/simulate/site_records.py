@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpumon.model.cluster import SlurmNode
 from gpumon.model.queue import Partition, Reservation
-from gpumon.simulate.layout import down_node
+from gpumon.simulate.layout import down_node, leaf_switch
 from gpumon.simulate.people import FIRST_PARTITION, OLD_PARTITION
 
 if TYPE_CHECKING:
@@ -75,6 +75,7 @@ def node_records(
             cpus_used=0,
             mem_bytes=float(fleet.nodes[0].host_mem_bytes),
             gpus_used=0,
+            leaf_switch=leaf_switch(len(fleet.nodes) - 1),
         )
     )
     return tuple(nodes)
@@ -96,6 +97,7 @@ def _node(fleet: Fleet, node: SimNode, held: int) -> SlurmNode:
         mem_bytes=float(node.host_mem_bytes),
         gpus_used=held,
         boot_at=fleet.origin - node.up_s,
+        leaf_switch=leaf_switch(node.number),
     )
 
 

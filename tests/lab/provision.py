@@ -169,7 +169,9 @@ def _configure_slurm(layout: Layout) -> None:
         "head_address": layout.address(HEAD),
         "gpu_addresses": ",".join(layout.address(name) for name in NODES),
     }
-    for name in ("slurm.conf", "gres.conf", "cgroup.conf", "slurmdbd.conf", "accounts.cfg"):
+    for name in (
+        "slurm.conf", "gres.conf", "cgroup.conf", "topology.conf", "slurmdbd.conf", "accounts.cfg"
+    ):  # fmt: skip
         text = Template((CONFIGURATION / name).read_text()).substitute(values)
         (slurm / name).write_text(text)
     shutil.copyfile(CONFIGURATION / "database.sql", slurm / "database.sql")

@@ -2,7 +2,7 @@
 
 Known differences, none of which is in these records: v0.0.36 knows no flags of nodes and names no
 user of some jobs; a line break in a name ends it in scontrol's text; before v0.0.40 no answer tells
-the controller's time, so `update_time` is unused.
+the controller's time, so `update_time` is unused; no version tells the topology.
 Those of 24.11: see gpumon.sources.slurm.rest for what its `update_time` may be asked for.
 """
 
@@ -34,7 +34,7 @@ def records(queue):
     assert frame.queue, frame.errors
     return [[job._asdict() | {"allocations": [a._asdict() for a in job.allocations]}
              for job in frame.queue.jobs],
-            [node._asdict() for node in frame.queue.nodes],
+            [node._replace(leaf_switch="", block="")._asdict() for node in frame.queue.nodes],
             [error.message for error in frame.errors]]
 
 rest.VERSIONS = tuple(sys.argv[3].split(",")) if sys.argv[3] else rest.VERSIONS

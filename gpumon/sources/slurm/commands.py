@@ -51,6 +51,7 @@ _UNSET: Final = (
     "SCONTROL_SIBLING",
     "SLURM_BITSTR_LEN",
     "SLURM_CLUSTERS",
+    "SLURM_TOPO_LEN",
     "SINFO_PARTITION",
     "SQUEUE_ACCOUNT",
     "SQUEUE_LICENSES",
@@ -141,6 +142,26 @@ class SlurmCommands:
         return self._run(
             ("scontrol", "--verbose", "--all", "--details", "show", what), f"scontrol show {what}"
         )
+
+    def topology(self) -> str:
+        """What scontrol prints about switches or blocks, empty where it knows of none.
+
+        A controller that is silent lets this command end well, only with a complaint.
+
+        Raises:
+            CommandFailedError: the controller could not be asked.
+        """
+        name = "scontrol show topology"
+        try:
+            text, said = self.ask(("scontrol", "show", "topology"), name)
+        except CommandFailedError as failed:
+            if failures.is_unexplained(failed.error):
+                return ""
+            raise
+        trouble = None if text.strip() else failures.recognised(name, said)
+        if trouble is not None:
+            raise CommandFailedError(trouble)
+        return text
 
     def show_json(self, words: tuple[str, ...]) -> str:
         """What one of `command_json.COMMANDS` prints.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gpumon.sources.slurm import command_json, failures
@@ -11,9 +12,10 @@ from gpumon.sources.slurm.jobs_json import read_jobs
 from gpumon.sources.slurm.jobs_text import parse_jobs
 from gpumon.sources.slurm.nodes_json import read_nodes
 from gpumon.sources.slurm.nodes_text import parse_nodes
-from gpumon.sources.slurm.rounds import PERIODS_S, QueueRounds, Told
+from gpumon.sources.slurm.rounds import COMMAND_PERIODS_S, QueueRounds, Told
 from gpumon.sources.slurm.share import Answer, SharedAnswers
 from gpumon.sources.slurm.site_text import parse_partitions, parse_reservations
+from gpumon.sources.slurm.topology_text import parse_topology
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from gpumon.sources.slurm.jobs_text import JobList
     from gpumon.sources.slurm.nodes_text import NodeList
     from gpumon.sources.slurm.site_text import PartitionList, ReservationList
+    from gpumon.sources.slurm.topology_text import Topology
     from gpumon.sources.source import Clock
 
 
@@ -38,7 +41,7 @@ class SlurmQueue(QueueRounds):
         environ: Mapping[str, str] | None = None,
         shared: SharedAnswers | None = None,
     ) -> None:
-        super().__init__(url, clock=clock, environ=environ)
+        super().__init__(url, clock=clock, environ=environ, periods_s=COMMAND_PERIODS_S)
         self._commands = commands or SlurmCommands(clock=self._clock, environ=self._environ)
         self._by_json: dict[str, SourceError] = {}
         """What is wrong with the text of the kinds that are asked for by JSON."""
@@ -107,6 +110,10 @@ class SlurmQueue(QueueRounds):
             partitions = parse_partitions(answer.text)
             remarks = _remarks(kind, len(partitions.partitions), partitions, answer.text)
             self._partitions = partitions.partitions
+        elif kind == "topology":
+            topology = parse_topology(answer.text)
+            remarks = _unread(kind, topology)
+            self._keep_places(topology.places)
         else:
             reservations = parse_reservations(answer.text)
             remarks = _remarks(kind, len(reservations.reservations), reservations, answer.text)
@@ -115,9 +122,8 @@ class SlurmQueue(QueueRounds):
 
     def _answer(self, kind: str) -> Answer:
         """What scontrol prints, asked now or by another gpumon of this user a moment ago."""
-        return self._shared.ask(
-            kind, PERIODS_S[kind], lambda: self._commands.show(kind), self._clock, self._stop
-        )
+        show = self._commands.topology if kind == "topology" else partial(self._commands.show, kind)
+        return self._shared.ask(kind, COMMAND_PERIODS_S[kind], show, self._clock, self._stop)
 
     def _keep_listed(self, nodes: tuple[SlurmNode, ...], at: float) -> tuple[SourceError, ...]:
         """Keep nodes with the files of the gres.conf that is theirs; what is to be remarked."""
@@ -126,7 +132,7 @@ class SlurmQueue(QueueRounds):
         try:
             conf = self._shared.ask(
                 "gres.conf",
-                PERIODS_S["node"],
+                COMMAND_PERIODS_S["node"],
                 self._commands.far_gres_conf,
                 self._clock,
                 self._stop,
@@ -156,6 +162,14 @@ def _remarks(
     if found.announced is not None and found.announced != total:
         remarks.append(failures.miscounted(command, things, found.announced, total))
     return tuple(remarks)
+
+
+def _unread(what: str, found: Topology) -> tuple[SourceError, ...]:
+    """What is to be said about a topology; one that tells of no node is none, and no trouble."""
+    if not found.unreadable:
+        return ()
+    command = f"scontrol show {what}"
+    return (failures.unread(command, "switches and blocks", found.unreadable, found.total),)
 
 
 def _says_none(text: str, announced: int | None) -> bool:

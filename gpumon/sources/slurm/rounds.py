@@ -17,16 +17,19 @@ from gpumon.sources.slurm.schedule import (
     NODES_PERIOD_S,
     PARTITIONS_PERIOD_S,
     RESERVATIONS_PERIOD_S,
+    TOPOLOGY_PERIOD_S,
     Schedule,
 )
+from gpumon.sources.slurm.topology_text import NOWHERE
 from gpumon.sources.source import SystemClock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from gpumon.model.cluster import Job, SlurmNode
     from gpumon.model.queue import Partition, Reservation
     from gpumon.sources.slurm.gres_conf import GresConf
+    from gpumon.sources.slurm.topology_text import Place
     from gpumon.sources.source import Clock, Wish
 
 _CLOSE_S: Final = 0.4
@@ -44,6 +47,9 @@ PERIODS_S: Final = {
     "reservation": RESERVATIONS_PERIOD_S,
 }
 """Kinds of records in the order in which a round asks for them, as scontrol names them."""
+
+COMMAND_PERIODS_S: Final = {**PERIODS_S, "topology": TOPOLOGY_PERIOD_S}
+"""The kinds of Slurm's commands; slurmrestd has no address for the topology."""
 
 
 class Told(NamedTuple):
@@ -69,15 +75,17 @@ class QueueRounds(ABC):
         *,
         clock: Clock | None = None,
         environ: Mapping[str, str] | None = None,
+        periods_s: Mapping[str, float] = PERIODS_S,
     ) -> None:
         self.url = url
         self._clock = clock or SystemClock()
         self._environ = os.environ if environ is None else environ
-        self._schedules = {kind: Schedule(period_s) for kind, period_s in PERIODS_S.items()}
+        self._schedules = {kind: Schedule(period_s) for kind, period_s in periods_s.items()}
         self._jobs: tuple[Job, ...] | None = None
         self._jobs_at = _NEVER
         self._nodes: tuple[SlurmNode, ...] = ()
         self._nodes_at = _NEVER
+        self._places: Mapping[str, Place] = {}
         self._partitions: tuple[Partition, ...] = ()
         self._reservations: tuple[Reservation, ...] = ()
         self._errors: dict[str, tuple[SourceError, ...]] = {}
@@ -227,9 +235,20 @@ class QueueRounds(ABC):
             conf = gres_conf.find_and_read(self._environ)
         else:
             conf = gres_conf.parse(far_gres_conf)
-        self._nodes = tuple(_with_files(node, conf) for node in nodes)
+        self._nodes = self._placed(_with_files(node, conf) for node in nodes)
         self._nodes_at = at
         return tuple(SourceError("gres.conf", note) for note in conf.notes)
+
+    def _keep_places(self, places: Mapping[str, Place]) -> None:
+        """Report nodes with these places of theirs in the network, by name, from now on."""
+        self._places = places
+        self._nodes = self._placed(self._nodes)
+
+    def _placed(self, nodes: Iterable[SlurmNode]) -> tuple[SlurmNode, ...]:
+        found = ((node, self._places.get(node.name, NOWHERE)) for node in nodes)
+        return tuple(
+            node._replace(leaf_switch=place.leaf_switch, block=place.block) for node, place in found
+        )
 
 
 def _with_files(node: SlurmNode, conf: GresConf) -> SlurmNode:

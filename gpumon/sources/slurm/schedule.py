@@ -16,6 +16,9 @@ RESERVATIONS_PERIOD_S: Final = 120.0
 PARTITIONS_PERIOD_S: Final = 300.0
 """Between two lists of partitions, which change with the site's configuration."""
 
+TOPOLOGY_PERIOD_S: Final = 900.0
+"""Between two looks at the network's topology, which changes when somebody lays cables."""
+
 REST_FACTOR: Final = 20.0
 """A call of one second is followed by at least 20 seconds without: 5 % of a controller thread."""
 

@@ -9,7 +9,8 @@ from gpumon.report.digest import GpuRow
 from gpumon.report.filter_bind import row_filter
 from gpumon.report.filter_tree import FilterError
 from gpumon.report.gpu_columns import FLEET_COLUMNS, fleet_search_text
-from gpumon.report.heat_groups import GROUPINGS
+from gpumon.report.heat import units
+from gpumon.report.heat_groups import GROUPINGS, following
 from gpumon.report.heat_marks import FIELDS, STATES
 from gpumon.report.heat_totals import heat_totals, total_lines
 from gpumon.report.heat_words import density_words, legend, legend_glyphs, spot_words
@@ -260,8 +261,9 @@ class HeatView(RootView):
 
     def action_grouping(self) -> None:
         """Put the nodes together by something else."""
-        at = GROUPINGS.index(self.map.grouping) + 1
-        self.map.grouping = GROUPINGS[at % len(GROUPINGS)]
+        if self.map.heat is not None:
+            digest = self.map.heat.digest
+            self.map.grouping = following(digest, units(digest), self.map.grouping)
         self.map.redraw()
         self._keep_drawing()
 

@@ -14,7 +14,7 @@ from gpumon.model.missing import Reason
 from gpumon.report import heat_marks as marks
 from gpumon.report.digest import Digest
 from gpumon.report.heat import Heat, Unit, owner_marks, units
-from gpumon.report.heat_groups import GROUPINGS, Cluster, clusters
+from gpumon.report.heat_groups import GROUPINGS, Cluster, clusters, following
 from gpumon.report.heat_layout import DENSITIES, HALF, HeatLayout, allowed, fitting, short_name
 from gpumon.report.heat_lines import glyphs
 from gpumon.report.heat_marks import FIELDS
@@ -271,6 +271,50 @@ def test_groups_are_named_and_nodes_of_none_come_last():
         "no domain beyond the node"
     ]
     assert "h100 · 2 nodes · 16 GPUs" in "\n".join(drawn(picture))
+
+
+def test_nodes_are_put_together_by_leaf_switch_or_block():
+    view, gpus = job_with_gpus("1", {"n1": 1, "n2": 1, "n3": 1, "n4": 1})
+    listed = (
+        slurm_node("n1", leaf_switch="s10"),
+        slurm_node("n2", leaf_switch="s9"),
+        slurm_node("n3", leaf_switch="s9", block="b1"),
+        slurm_node("n4"),
+    )
+    digest = Digest(tick((view,), gpus, queue=QueueRecords((), listed, AT, AT)))
+    found = clusters(digest, units(digest), "leaf switch")
+    assert [(c.name, [u.name for u in c.units]) for c in found] == [
+        ("s9", ["n2", "n3"]),
+        ("s10", ["n1"]),
+        ("no leaf switch", ["n4"]),
+    ]
+    assert [c.name for c in clusters(digest, units(digest), "block")] == ["b1", "no block"]
+
+
+def turns(digest):
+    """The groupings that come one after the other, from the first until it comes again."""
+    found = [GROUPINGS[0]]
+    while (other := following(digest, units(digest), found[-1])) != GROUPINGS[0]:
+        found.append(other)
+        assert len(found) <= len(GROUPINGS)
+    return found
+
+
+def test_groupings_of_which_the_fleet_tells_nothing_are_passed_over():
+    view, gpus = job_with_gpus("1", {"n1": 1, "n2": 1})
+    bare = tick((view,), gpus, queue=QueueRecords((), (slurm_node("n1"),), AT, AT))
+    assert turns(Digest(bare)) == ["partition", "name", "state"]
+    listed = (slurm_node("n1"), slurm_node("n2", leaf_switch="s1"))
+    tree = tick((view,), gpus, queue=QueueRecords((), listed, AT, AT))
+    assert turns(Digest(tree)) == ["partition", "leaf switch", "name", "state"]
+    listed = (slurm_node("n1"), slurm_node("n2", block="b1"))
+    blocks = tick((view,), gpus, queue=QueueRecords((), listed, AT, AT))
+    assert turns(Digest(blocks)) == ["partition", "block", "name", "state"]
+
+
+def test_a_fleet_that_tells_nothing_keeps_its_grouping():
+    digest = Digest(tick((), []))
+    assert following(digest, (), "leaf switch") == "leaf switch"
 
 
 def test_an_nvlink_domain_is_cluster_and_clique():

@@ -45,6 +45,7 @@ class Both(Scripted):
 
     def __init__(self, clock: PretendClock) -> None:
         super().__init__(clock)
+        self.tree = ""
         self.json: dict[str, Any] = {"job": JOBS, "squeue": JOBS, "node": NODES, "sinfo": NODES}
         self.asked: list[str] = []
 

@@ -227,3 +227,33 @@ def test_close_ends_a_running_command_and_refuses_new_ones(install: Path, tmp_pa
 def test_bytes_that_are_no_text_do_no_harm(install: Path) -> None:
     program(install / "scontrol", "printf 'JobId=1 JobName=\\377'")
     assert SlurmCommands().show("job") == "JobId=1 JobName=\ufffd"
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "echo 'scontrol: error: No topology information available' >&2",
+        "true",
+        "echo 'invalid entity:topology for keyword:show' >&2; exit 1",
+    ],
+)
+def test_a_slurm_without_topology_is_no_trouble(install: Path, script: str) -> None:
+    program(install / "scontrol", script)
+    assert SlurmCommands().topology().strip() == ""
+
+
+def test_a_silent_controller_is_no_empty_topology_although_the_command_ends_well(
+    install: Path,
+) -> None:
+    said = "slurm_load_topo error: Unable to contact slurm controller (connect failure)"
+    program(install / "scontrol", f"echo '{said}' >&2")
+    with pytest.raises(CommandFailedError) as caught:
+        SlurmCommands().topology()
+    assert caught.value.error.where == "scontrol show topology"
+    assert caught.value.error.message.startswith("cannot reach Slurm's controller")
+
+
+def test_the_topology_is_asked_for_whole(install: Path) -> None:
+    program(install / "scontrol", 'echo "$* $SLURM_TOPO_LEN"')
+    environ = {"PATH": os.environ["PATH"], "SLURM_TOPO_LEN": "20"}
+    assert SlurmCommands(environ=environ).topology() == "show topology \n"

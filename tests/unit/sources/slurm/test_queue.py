@@ -20,6 +20,7 @@ JOBS = (DATA / "jobs-22.05.txt").read_text(encoding="utf-8")
 NODES = (DATA / "nodes-22.05.txt").read_text(encoding="utf-8")
 PARTITIONS = (DATA / "partitions-22.05-beside-json.txt").read_text(encoding="utf-8")
 RESERVATIONS = (DATA / "reservations-22.05-beside-json.txt").read_text(encoding="utf-8")
+TOPOLOGY = (DATA / "topology-22.05.txt").read_text(encoding="utf-8")
 EPOCH = 1_800_000_000.0
 DOWN = SourceError("scontrol show job", "cannot reach Slurm's controller", "wait")
 
@@ -57,6 +58,7 @@ class Scripted(SlurmCommands):
         self.nodes = NODES
         self.partitions = PARTITIONS
         self.reservations = RESERVATIONS
+        self.tree = TOPOLOGY
         self.down: list[tuple[float, float]] = []
         self._pretend = clock
         self._call_s = call_s
@@ -67,7 +69,10 @@ class Scripted(SlurmCommands):
         self._pretend.seconds += self._call_s
         if any(start <= started_at < end for start, end in self.down):
             raise CommandFailedError(DOWN)
-        return str(getattr(self, f"{what}s"))
+        return self.tree if what == "topology" else str(getattr(self, f"{what}s"))
+
+    def topology(self) -> str:
+        return self.show("topology")
 
     def far_gres_conf(self) -> str:
         return ""
@@ -92,22 +97,24 @@ def test_an_hour_costs_120_job_lists_and_60_node_lists() -> None:
     assert commands.count("node") == pytest.approx(60, abs=1)
 
 
-def test_a_minute_costs_no_more_than_three_calls_of_all_kinds_but_the_first() -> None:
+def test_a_minute_costs_no_more_than_four_calls_of_all_kinds_but_the_first() -> None:
     """The good neighbour's count: an hour of one gpumon, whatever is on its screens."""
     clock = PretendClock(3600.0)
     commands = Scripted(clock)
     run(commands, clock)
-    kinds = {kind: commands.count(kind) for kind in ("job", "node", "partition", "reservation")}
+    names = ("job", "node", "partition", "reservation", "topology")
+    kinds = {kind: commands.count(kind) for kind in names}
     assert kinds == {
         "job": pytest.approx(120, abs=1),
         "node": pytest.approx(60, abs=1),
         "partition": pytest.approx(12, abs=1),
         "reservation": pytest.approx(30, abs=1),
+        "topology": 4,
     }
     assert {what for _, what in commands.calls} == set(kinds)
     by_minute = [int(at // 60) for at, _ in commands.calls]
-    assert max(by_minute.count(minute) for minute in range(1, 60)) <= 5
-    assert len(by_minute) / 60 <= 3.8
+    assert max(by_minute.count(minute) for minute in range(1, 60)) <= 6
+    assert len(by_minute) / 60 <= 3.85
 
 
 def test_a_controller_that_comes_back_is_seen_within_two_minutes() -> None:
@@ -312,3 +319,79 @@ def test_an_error_of_gpumons_own_is_told_and_the_rounds_go_on(monkeypatch) -> No
     assert "unexpected" in frames[0].errors[0].message
     assert frames[-1].queue is not None
     assert not frames[-1].errors
+
+
+def places(frame: Frame) -> dict[str, tuple[str, str]]:
+    """Leaf switch and block of every node."""
+    assert frame.queue is not None
+    return {node.name: (node.leaf_switch, node.block) for node in frame.queue.nodes}
+
+
+def test_nodes_tell_their_leaf_switch_from_the_first_frame_on() -> None:
+    clock = PretendClock(10.0)
+    (frame,) = run(Scripted(clock), clock)
+    assert places(frame) == {"gpu01": ("s0", ""), "gpu02": ("s0", ""), "gpu03": ("s1", "")}
+
+
+def test_nodes_that_are_told_anew_keep_their_leaf_switch() -> None:
+    clock = PretendClock(200.0)
+    commands = Scripted(clock)
+    frames = run(commands, clock)
+    assert commands.count("node") > 1
+    assert commands.count("topology") == 1
+    assert {places(frame)["gpu03"] for frame in frames} == {("s1", "")}
+
+
+def test_a_cluster_without_topology_costs_no_error() -> None:
+    clock = PretendClock(10.0)
+    commands = Scripted(clock)
+    commands.tree = ""
+    (frame,) = run(commands, clock)
+    assert not frame.errors
+    assert set(places(frame).values()) == {("", "")}
+
+
+def test_a_topology_that_is_no_more_is_shown_no_more() -> None:
+    clock = PretendClock(1000.0)
+    commands = Scripted(clock)
+    queue = SlurmQueue("slurm", commands=commands, clock=clock, environ={"SLURM_CONF": "/none/x"})
+    frames: list[Frame] = []
+
+    def wake() -> None:
+        frames.extend(queue.poll())
+        commands.tree = ""
+
+    queue.run(wake)
+    assert places(frames[0])["gpu03"] == ("s1", "")
+    assert places(frames[-1])["gpu03"] == ("", "")
+
+
+def test_a_switch_whose_nodes_cannot_be_read_is_told_and_the_others_count() -> None:
+    clock = PretendClock(10.0)
+    commands = Scripted(clock)
+    commands.tree = TOPOLOGY.replace("gpu[01-02]", "gpu[01-", 1)
+    (frame,) = run(commands, clock)
+    assert [(error.where, error.message) for error in frame.errors] == [
+        (
+            "scontrol show topology",
+            "1 of 2 switches and blocks could not be read and are left out",
+        )
+    ]
+    assert places(frame)["gpu03"] == ("s1", "")
+
+
+def test_a_topology_that_fails_leaves_the_nodes_alone() -> None:
+    clock = PretendClock(400.0)
+    commands = Scripted(clock)
+    said = SourceError("scontrol show topology", "cannot reach Slurm's controller", "wait")
+
+    def fails() -> str:
+        commands.calls.append((clock.seconds, "topology"))
+        raise CommandFailedError(said)
+
+    commands.topology = fails  # type: ignore[method-assign]
+    frames = run(commands, clock)
+    assert said in frames[0].errors
+    assert len(places(frames[0])) == 3
+    # It is asked again as soon as anything else that failed, not after its long period.
+    assert commands.count("topology") == 4
