@@ -13,9 +13,10 @@ from gpumon.report.field_columns import field_text, round_up, scale
 from gpumon.report.rows import BlockRow
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from gpumon.model.cluster import Gpu, JobView, Node
+    from gpumon.model.field import Field
     from gpumon.report.columns import Line
     from gpumon.report.digest import Digest
     from gpumon.report.rows import Readable
@@ -30,6 +31,15 @@ _LEAST: Final = {"bytes/s": 1e6}
 """Ends of scales below which a curve would only show noise, by unit."""
 
 _TONES: Final = (Tone.INFO, Tone.GOOD)
+
+STATES: Final = frozenset({"link_state"})
+"""Numbers that name a state and yet make a curve: 0 is the one that nothing works in."""
+
+_ENDS: Final = {
+    "job_mem_used_bytes": "job_mem_limit_bytes",
+    "host_mem_available_bytes": "host_mem_total_bytes",
+}
+"""Fields outside of GPUs that are drawn up to another one."""
 
 
 class Panel(NamedTuple):
@@ -101,45 +111,72 @@ def job_panels(digest: Digest, view: JobView, span_s: float) -> list[Panel]:
 def field_chart(
     digest: Digest,
     key: str,
-    uuid: str,
+    entity: Readable,
+    name: str,
     stretch: tuple[float, float],
     marks: tuple[Mark, ...] = (),
     window: tuple[float, float] | None = None,
 ) -> Panel | None:
-    """One field of one GPU over a stretch of time; None: it is nothing that a curve can show.
+    """One field of an entity over a stretch of time; None: it is nothing that a curve can show.
 
-    Counters are drawn from their first to their last value: that they rise is what counts.
+    Counters are drawn from their first to their last value: that they rise is what counts. A GPU's
+    levels are drawn where their scale is known, those of all else up to a round number.
+
+    Args:
+        digest: The picture with its past.
+        key: A field of the catalogue, which says of which block the entity is.
+        entity: What the field belongs to, now.
+        name: Its name in history: a UUID, `UUID/LINK`, `NODE/PORT`, `NODE/JOB`, a node's name.
+        stretch: Unix times of both edges.
+        marks: Instants to mark.
+        window: Unix times between which something was observed.
     """
-    gpu = digest.tick.gpus.get(uuid)
     field = CATALOGUE.get(key)
-    if gpu is None or field is None or field.block != "gpu" or not field.is_kept:
+    if field is None or not field.is_kept or field.kind is Kind.MASK:
         return None
-    is_counter = field.kind is Kind.COUNTER
-    if not is_counter and scale(gpu, field, 1.0) is None:
+    is_level = field.kind in (Kind.GAUGE, Kind.RATE)
+    if field.block == "gpu" and is_level and scale(entity, field, 1.0) is None:
         return None
-    series = _read(digest, uuid, key, stretch, "gpu", Tone.INFO)
+    series = _read(digest, name, key, stretch, field.block, Tone.INFO)
     known = [value for value in series.values if not isnan(value)]
-    if not known:
+    if not known or (field.kind is Kind.ID and key not in STATES):
         return None
-    if is_counter:
+    if field.kind is Kind.COUNTER:
         bounds = (min(known), max(known) if max(known) > min(known) else min(known) + 1.0)
     else:
-        bounds = scale(gpu, field, _largest((series,))) or (0.0, 1.0)
-    title = (Cell(field.title, Tone.INFO), Cell(f" {key}", Tone.DIM))
+        bounds = _bounds(entity, field, _largest((series,)))
+    words = field.title or field.doc.rstrip(".")
+    title = (Cell(words, Tone.INFO), Cell(f" {key}", Tone.DIM))
     return Panel(title, Chart(*stretch, *bounds, field.unit, (series,), marks, window))
+
+
+def _bounds(entity: Readable, field: Field, largest: float) -> tuple[float, float]:
+    """The ends of a scale that begins at 0."""
+    end = entity.value(_ENDS.get(field.key, ""))
+    if end and end >= largest:
+        return (0.0, float(end))
+    return scale(entity, field, largest) or (0.0, round_up(largest))
 
 
 def entity_panel(
     digest: Digest, entity: Readable, name: str, plan: Plan, span_s: float, block: str = "gpu"
 ) -> Panel:
     """A chart of the fields of a GPU, or of an entity of another block by its name in history."""
-    at = digest.tick.at
-    stretch = (at - span_s, at)
+    stretch = (digest.tick.at - span_s, digest.tick.at)
+    return drawn_panel(
+        entity, plan, stretch, lambda key: _read(digest, name, key, stretch, block, Tone.INFO)
+    )
+
+
+def drawn_panel(
+    entity: Readable, plan: Plan, stretch: tuple[float, float], read: Callable[[str], Series]
+) -> Panel:
+    """A chart of what `read` tells of the past of the plan's fields; `entity` tells their now."""
     keys = plan.keys
-    series = [_read(digest, name, key, stretch, block, Tone.INFO) for key, _ in keys]
-    if plan.instead and not _is_known(series[0]):
+    series = [read(key) for key, _ in keys]
+    if plan.instead and not is_known(series[0]):
         keys = plan.instead
-        series = [_read(digest, name, key, stretch, block, Tone.INFO) for key, _ in keys]
+        series = [read(key) for key, _ in keys]
     toned = tuple(one._replace(tone=tone) for one, tone in zip(series, _TONES, strict=False))
     title: list[Cell] = [Cell(plan.title, Tone.STRONG)] if plan.title else []
     for (key, label), one in zip(keys, toned, strict=True):
@@ -154,7 +191,7 @@ def _job_panel(digest: Digest, view: JobView, one_gpu: Gpu, plan: Plan, span_s: 
     stretch = (at - span_s, at)
     keys = plan.keys
     series = _job_series(digest, view, [key for key, _ in keys], stretch)
-    if plan.instead and not _is_known(series[0]):
+    if plan.instead and not is_known(series[0]):
         keys = plan.instead
         series = _job_series(digest, view, [key for key, _ in keys], stretch)
     title: list[Cell] = [Cell(plan.title, Tone.STRONG)] if plan.title else []
@@ -190,7 +227,8 @@ def _largest(series: Sequence[Series]) -> float:
     )
 
 
-def _is_known(series: Series) -> bool:
+def is_known(series: Series) -> bool:
+    """Whether there is a value at all."""
     return any(not isnan(value) for value in series.values)
 
 

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from gpumon.model.fields import CATALOGUE
 from gpumon.model.finding_classes import merge
 from gpumon.report import units
 from gpumon.report.chart import Mark, chart_lines, time_axis
 from gpumon.report.columns import Cell, Line, Tone
 from gpumon.report.curves import field_chart
+from gpumon.report.evidence_places import Place, gpu_of_subject, gpu_title, places
 from gpumon.report.finding_columns import class_of, state_words, subject_words
-from gpumon.report.gpu_cells import index_text
 from gpumon.report.passages import facts, paragraph
 from gpumon.report.words import SEVERITY_SIGNS, SEVERITY_TONES
 
 if TYPE_CHECKING:
-    from gpumon.model.finding import Evidence, Finding
+    from gpumon.model.finding import Finding
     from gpumon.report.curves import Panel
     from gpumon.report.digest import Digest
 
 CHART_HEIGHT: Final = 4
 MAX_CHARTS: Final = 6
 """Charts of one finding: more evidence is told in words."""
+
+CHARTS_EACH: Final = 2
+"""Charts of one piece of evidence, which may name many links."""
 
 LEAD: Final = 0.25
 """Share of the window's length that is drawn before it, so that its beginning is seen."""
@@ -94,76 +96,51 @@ def _evidence(digest: Digest, finding: Finding, width: int) -> list[list[Line]]:
     drawn: set[tuple[str, str]] = set()
     for evidence in finding.evidence:
         lines = paragraph(evidence.text, width, Tone.PLAIN, "· ", "  ")
-        uuid = gpu_of(digest, finding, evidence)
-        what = (evidence.field, uuid)
-        if uuid and what not in drawn and len(drawn) < MAX_CHARTS:
-            panel = evidence_chart(digest, finding, evidence.field, uuid)
+        charts = 0
+        for place in places(digest, finding, evidence):
+            what = (evidence.field, place.name)
+            if what in drawn or len(drawn) >= MAX_CHARTS or charts >= CHARTS_EACH:
+                continue
+            panel = evidence_chart(digest, finding, evidence.field, place)
             if panel is not None:
                 drawn.add(what)
-                name = _gpu_name(digest, uuid)
-                lines += [
-                    (Cell("  "), *panel.title, Cell(f" {name}", Tone.DIM)),
-                    *chart_lines(panel.chart, width, CHART_HEIGHT),
-                    *time_axis(panel.chart, width),
-                ]
+                charts += 1
+                lines += _drawn("  ", panel, place.title, width)
         found.append(lines)
-    if not drawn and (uuid := _gpu_of_subject(digest, finding, finding.subject)):
+    if not drawn and (uuid := gpu_of_subject(digest, finding, finding.subject)):
         found += _meanwhile(digest, finding, uuid, width)
     return found
 
 
+def _drawn(before: str, panel: Panel, title: str, width: int) -> list[Line]:
+    return [
+        (Cell(before), *panel.title, Cell(f" {title}", Tone.DIM)),
+        *chart_lines(panel.chart, width, CHART_HEIGHT),
+        *time_axis(panel.chart, width),
+    ]
+
+
 def _meanwhile(digest: Digest, finding: Finding, uuid: str, width: int) -> list[list[Line]]:
     """Where no evidence is a curve: what the GPU did before and since."""
+    gpu = digest.tick.gpus.get(uuid)
+    if gpu is None:
+        return []
     for key in ("sm_active_ratio", "gpu_util_ratio"):
-        panel = evidence_chart(digest, finding, key, uuid)
+        place = Place(gpu, uuid, gpu_title(digest, uuid))
+        panel = evidence_chart(digest, finding, key, place)
         if panel is not None:
-            title = (Cell("  meanwhile "), *panel.title, Cell(f" {_gpu_name(digest, uuid)}"))
-            chart = chart_lines(panel.chart, width, CHART_HEIGHT)
-            return [[(), title, *chart, *time_axis(panel.chart, width)]]
+            return [[(), *_drawn("  meanwhile ", panel, place.title, width)]]
     return []
 
 
-def gpu_of(digest: Digest, finding: Finding, evidence: Evidence) -> str:
-    """UUID of the GPU whose past shows a piece of evidence; empty: none does."""
-    if evidence.field not in CATALOGUE:
-        return ""
-    found = (_gpu_of_subject(digest, finding, s) for s in (evidence.subject, finding.subject))
-    return next((uuid for uuid in found if uuid), "")
-
-
-def _gpu_of_subject(digest: Digest, finding: Finding, subject: str) -> str:
-    kind, _, name = subject.partition(":")
-    if kind == "gpu":
-        return name
-    if kind != "job":
-        return ""
-    job_id, _, rank = name.partition("/rank:")
-    return next(iter(finding.gpus), "") or _gpu_of_job(digest, job_id, rank)
-
-
-def _gpu_of_job(digest: Digest, job_id: str, number: str) -> str:
-    view = digest.tick.job(job_id)
-    if view is None:
-        return ""
-    for rank in view.ranks:
-        if number and str(rank.rank) == number and rank.gpu_uuids:
-            return rank.gpu_uuids[0]
-    return view.gpu_uuids[0] if view.gpu_uuids else ""
-
-
-def _gpu_name(digest: Digest, uuid: str) -> str:
-    gpu = digest.tick.gpus.get(uuid)
-    return "" if gpu is None else f"{gpu.node}:{index_text(gpu)}"
-
-
-def evidence_chart(digest: Digest, finding: Finding, key: str, uuid: str) -> Panel | None:
+def evidence_chart(digest: Digest, finding: Finding, key: str, place: Place) -> Panel | None:
     """The curve of a field with the window and the onset; None: no curve shows it."""
     stretch = stretch_of(finding, digest.tick.at)
     marks = [Mark(finding.began_at, "onset")]
     if finding.cleared_at is not None:
         marks.append(Mark(finding.cleared_at, "cleared", Tone.GOOD))
     window = (finding.window.start, finding.window.end)
-    return field_chart(digest, key, uuid, stretch, tuple(marks), window)
+    return field_chart(digest, key, place.entity, place.name, stretch, tuple(marks), window)
 
 
 def _others(digest: Digest, finding: Finding, width: int) -> list[list[Line]]:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from math import isnan
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gpumon.report import units
 from gpumon.report.columns import EMPTY_CELL, NO_VALUE, Cell, Column, Tone
+from gpumon.report.field_columns import PAST_WIDTH, bars, round_up, span_s
 from gpumon.report.rows import block_rows
 from gpumon.report.words import reason_words
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from gpumon.model.cluster import Gpu, Process, Rank
     from gpumon.report.digest import Digest
     from gpumon.report.rows import BlockRow
@@ -23,14 +27,27 @@ class ProcessRow(NamedTuple):
     rank: Rank | None
     context: BlockRow | None
     """What the driver says of the process on this GPU."""
+    owner: BlockRow | None
+    """What the node says of the process."""
+
+    def use(self, key: str) -> float | int | None:
+        """What it uses of the node, None where that is missing."""
+        return None if self.owner is None else self.owner.value(key)
 
 
 def process_rows(digest: Digest, gpu: Gpu) -> tuple[ProcessRow, ...]:
     """The processes on a GPU, the largest first."""
     node = digest.tick.nodes.get(gpu.node)
     contexts = {row.key: row for row in block_rows(node, "context")}
+    owners = {row.key: row for row in block_rows(node, "process")}
     rows = [
-        ProcessRow(p, gpu.uuid, digest.rank_of(p), contexts.get(f"{p.pid}/{gpu.uuid}"))
+        ProcessRow(
+            p,
+            gpu.uuid,
+            digest.rank_of(p),
+            contexts.get(f"{p.pid}/{gpu.uuid}"),
+            owners.get(str(p.pid)),
+        )
         for p in gpu.processes
     ]
     return tuple(
@@ -46,6 +63,40 @@ def _memory(_digest: Digest, row: ProcessRow) -> Cell:
 def _sm_use(_digest: Digest, row: ProcessRow) -> Cell:
     value = row.context.value("context_sm_util_ratio") if row.context else None
     return NO_VALUE if value is None else Cell(units.percent(value))
+
+
+def _cores(_digest: Digest, row: ProcessRow) -> Cell:
+    cores = row.use("process_cpu_cores_used")
+    return NO_VALUE if cores is None else Cell(f"{cores:.1f}")
+
+
+def _past(digest: Digest, row: ProcessRow) -> Cell:
+    """The cores of the last minutes as blocks, from 0 to a round number; the newest right."""
+    history: Any = digest.tick.history
+    name = f"{row.process.node}/{row.process.pid}"
+    start, end = digest.tick.at - span_s(digest), digest.tick.at
+    if not hasattr(history, "slab"):
+        return EMPTY_CELL
+    times, values = history.window(name, "process_cpu_cores_used", start, end, "process")
+    known = [value for value in values if not isnan(value)]
+    if not known:
+        return EMPTY_CELL
+    return Cell(
+        bars(times, values, (start, end), (0.0, round_up(max(known))), PAST_WIDTH), Tone.PAST
+    )
+
+
+def _bytes(key: str) -> Callable[[Digest, ProcessRow], Cell]:
+    def cell(_digest: Digest, row: ProcessRow) -> Cell:
+        value = row.use(key)
+        return NO_VALUE if value is None else Cell(units.short_rate(value))
+
+    return cell
+
+
+def _resident(_digest: Digest, row: ProcessRow) -> Cell:
+    size = row.use("process_rss_bytes")
+    return NO_VALUE if size is None else Cell(units.gib(size))
 
 
 def _rank(_digest: Digest, row: ProcessRow) -> Cell:
@@ -125,6 +176,57 @@ PROCESS_COLUMNS: Final[tuple[Column[ProcessRow], ...]] = (
         "Device memory of the process on this GPU.",
     ),
     Column("sm", "SM%", 4, "right", 1, _sm_use, None, "Share of the SMs that the process used."),
+    Column(
+        "cores",
+        "CORES",
+        5,
+        "right",
+        1,
+        _cores,
+        None,
+        "CPU cores that the process keeps busy itself; its children count their own.",
+    ),
+    Column(
+        "rss",
+        "RSS GiB",
+        7,
+        "right",
+        1,
+        _resident,
+        None,
+        "Host memory of the process that is resident.",
+    ),
+    Column(
+        "read",
+        "READ/s",
+        6,
+        "right",
+        2,
+        _bytes("process_io_read_bytes_per_s"),
+        None,
+        "Read from storage, that of the network included; told of your own processes, or to root.",
+    ),
+    Column(
+        "write",
+        "WRITE/s",
+        7,
+        "right",
+        2,
+        _bytes("process_io_write_bytes_per_s"),
+        None,
+        "Written to storage, told likewise.",
+    ),
+    Column(
+        "past",
+        "CORES PAST",
+        PAST_WIDTH,
+        "left",
+        2,
+        _past,
+        None,
+        "CORES over the last minutes, from 0 to the next round number, the newest at the right; "
+        "i in the ranks of a job draws all that the process uses.",
+    ),
     Column(
         "uid",
         "UID",

@@ -1,10 +1,11 @@
-"""Everything around one rank on one time axis: GPU, its job's CPUs, storage, ports, links."""
+"""Everything around one rank on one time axis: GPU, process, CPUs, storage, ports, links."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from gpumon.report.curves import Panel, Plan, entity_panel, gpu_panels, node_panels
+from gpumon.report.curves import Panel, Plan, entity_panel, gpu_panels, is_known, node_panels
+from gpumon.report.process_curves import process_panels, rank_processes
 from gpumon.report.rows import block_rows
 
 if TYPE_CHECKING:
@@ -25,10 +26,17 @@ _JOB_PLANS: Final = (
 )
 
 
-def rank_panels(digest: Digest, gpu: Gpu, span_s: float) -> list[Panel]:
-    """What a rank can wait for; of what history has never known there is no panel."""
+def rank_panels(digest: Digest, gpu: Gpu, pid: int | None, span_s: float) -> list[Panel]:
+    """What a rank can wait for; of what history has never known there is no panel.
+
+    Args:
+        digest: The picture with its past.
+        gpu: A GPU of the rank.
+        pid: The rank's process; None: every process on the GPU is drawn together.
+        span_s: How far back, seconds.
+    """
     node = digest.tick.nodes.get(gpu.node)
-    found: list[Panel] = []
+    found = process_panels(digest, gpu, rank_processes(gpu, pid), span_s)
     view = digest.job_by_gpu.get(gpu.uuid)
     for row in block_rows(node, "cgroup"):
         if view is not None and row.key == view.job.job_id:
@@ -46,8 +54,6 @@ def rank_panels(digest: Digest, gpu: Gpu, span_s: float) -> list[Panel]:
     for link in digest.entities(gpu, "link"):
         plan = Plan(f"NVLink {link.key} ", _LINK)
         found.append(entity_panel(digest, link, f"{gpu.uuid}/{link.key}", plan, span_s, "link"))
-    return gpu_panels(digest, gpu, span_s) + [panel for panel in found if _is_known(panel)]
-
-
-def _is_known(panel: Panel) -> bool:
-    return any(value == value for series in panel.chart.series for value in series.values)
+    return gpu_panels(digest, gpu, span_s) + [
+        panel for panel in found if any(is_known(series) for series in panel.chart.series)
+    ]

@@ -30,7 +30,7 @@ class CurvesScreen(Page):
     BINDINGS = bindings_of("curves")
 
     def __init__(self, subject: str, trail: tuple[str, ...]) -> None:
-        """`subject` is `gpu:UUID`, `node:NAME`, `job:ID`, or `rank:UUID` of the rank's GPU."""
+        """`subject` is `gpu:UUID`, `node:NAME`, `job:ID`, or of a rank `rank:UUID/PID`."""
         super().__init__("curves", trail, self._charts)
         self.subject = subject
         self._span_s: float | None = None
@@ -41,7 +41,8 @@ class CurvesScreen(Page):
 
     def finding_scope(self) -> str | None:
         """What the curves are of; of a rank its GPU."""
-        return self.subject.replace("rank:", "gpu:", 1)
+        kind, _, name = self.subject.partition(":")
+        return f"gpu:{name.partition('/')[0]}" if kind == "rank" else self.subject
 
     def action_span(self) -> None:
         """More of the past; after the most, the least."""
@@ -58,10 +59,13 @@ class CurvesScreen(Page):
     def _panels(self, digest: Digest) -> list[Panel]:
         kind, _, name = self.subject.partition(":")
         span_s = self._chosen(digest)
-        if kind in ("gpu", "rank"):
+        if kind == "rank":
+            uuid, _, pid = name.partition("/")
+            gpu = digest.tick.gpus.get(uuid)
+            return rank_panels(digest, gpu, int(pid) if pid else None, span_s) if gpu else []
+        if kind == "gpu":
             gpu = digest.tick.gpus.get(name)
-            panels_of = rank_panels if kind == "rank" else gpu_panels
-            return panels_of(digest, gpu, span_s) if gpu else []
+            return gpu_panels(digest, gpu, span_s) if gpu else []
         if kind == "node":
             node = digest.tick.nodes.get(name)
             return node_panels(digest, node, span_s) if node else []

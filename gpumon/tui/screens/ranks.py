@@ -249,7 +249,8 @@ class RanksScreen(View):
             from gpumon.tui.screens.curves import CurvesScreen
 
             name = f"rank {rank_name(row)}" if row.rank is not None else rank_place(row)
-            self.app.push_screen(CurvesScreen(f"rank:{row.gpu.uuid}", (*self._trail, name)))
+            subject = f"rank:{row.gpu.uuid}" + (f"/{row.rank.pid}" if row.rank else "")
+            self.app.push_screen(CurvesScreen(subject, (*self._trail, name)))
 
     def on_rank_chart_opened(self) -> None:
         """A click on the cursor opens."""
