@@ -31,6 +31,9 @@ ABOVE_MARK: Final = Mark("▲", Ink.WARN, 0, "far above")
 _VALUE_WIDTH: Final = 4
 """Cells at the right for the newest value."""
 
+MOST_ALONE: Final = 4
+"""So many ranks with findings of a world share a line with no other one, sorted by distance."""
+
 _ONSET: Final = "┊"
 _BANDS: Final = (("p90", 2), ("p10", 0))
 
@@ -121,11 +124,25 @@ class RankStrips:
             lines.append(StripLine(number))
             if group.are_peers:
                 lines += [StripLine(number, band=band) for _, band in _BANDS]
-            far = self._distance
-            order = shown if far is None else sorted(shown, key=far.__getitem__, reverse=True)
-            for at in range(0, len(order), self.per_line):
-                lines.append(StripLine(number, tuple(order[at : at + self.per_line])))
+            found, others = self._ordered(shown)
+            lines += [StripLine(number, (rank,)) for rank in found]
+            for at in range(0, len(others), self.per_line):
+                lines.append(StripLine(number, tuple(others[at : at + self.per_line])))
         return lines
+
+    def _ordered(self, shown: list[int]) -> tuple[list[int], list[int]]:
+        """Ranks that get a line of their own, and all others, each in the order of the lines.
+
+        By distance those with a finding come first: what was found need not be seen in the field.
+        """
+        far = self._distance
+        if far is None:
+            return [], shown
+        order = sorted(shown, key=far.__getitem__, reverse=True)
+        found = [rank for rank in order if rank in self._signs]
+        found.sort(key=lambda rank: -self._signs[rank].rank)
+        alone = found[:MOST_ALONE]
+        return alone, [rank for rank in order if rank not in alone]
 
     def line(self, number: int, cursor: int) -> tuple[Glyph, ...]:
         """The characters of one line; the line of the cursor has a bold name."""

@@ -60,6 +60,14 @@ async def test_a_straggler_is_seen_at_a_glance(stage, size):
         assert "▲ far above" in s.text
 
 
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_commands_are_about_the_rank_under_the_cursor(stage, size):
+    async with stage(lagging(), size) as s:
+        await s.press("enter", "tab", "s", "x")
+        assert "py-spy dump --pid" in s.cursor_line()
+        assert "ssh n000 py-spy" in s.text
+
+
 async def test_the_furthest_first_its_value_beside_its_peers_and_its_gpu(stage):
     async with stage(lagging(), (160, 40)) as s:
         await s.press("enter", "tab", "s", "g")

@@ -175,6 +175,17 @@ def test_the_furthest_from_its_peers_comes_first_and_a_missing_one_before_it():
     assert picture.ranks[:3] == (9, 5, 0)
 
 
+def test_sorted_by_distance_a_rank_with_a_finding_comes_first_on_a_line_of_its_own():
+    odd = finding(f"job:{JOB}/rank:11")
+    digest = told(lambda rank, number: 0.4 if rank == 13 else 0.85, findings=(odd,))
+    groups = rank_groups(digest, digest.tick.job(JOB))
+    signs = finding_signs(digest, groups)
+    picture = strips(digest, (80, 8), is_by_distance=True, signs=signs)
+    assert picture.lines[picture.spot(11, 0)[0]].members == (11,) == picture.ranks[:1]
+    assert picture.shown(picture.ranks[1], 0) == 13
+    assert strips(digest, signs=signs).ranks[0] == 0
+
+
 def test_ranks_share_lines_and_the_worst_stands_for_them():
     digest = told(lambda rank, number: 0.4 if rank == 13 else 0.85)
     picture = strips(digest, (80, 8))
