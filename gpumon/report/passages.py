@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from gpumon.report import units
 from gpumon.report.columns import Cell, Line, Tone, safe, wrap
 from gpumon.report.gpu_cells import index_text, model_name
+from gpumon.report.nvlink_words import nvlink_words
 from gpumon.report.words import (
     SEVERITY_SIGNS,
     SEVERITY_TONES,
@@ -69,6 +70,7 @@ def job_facts(digest: Digest, view: JobView, width: int) -> list[Line]:
                 ("state", f"{state}, {job.reason}" if job.reason else state),
                 ("waits" if pending else "time", waits if pending else f"{used} of {limit}"),
                 ("user", job.user),
+                ("NVLink", nvlink_words(digest, view)),
                 ("account", job.account),
                 ("partition", job.partition),
                 ("GPUs", units.MISSING if job.gpu_count is None else str(job.gpu_count)),

@@ -23,6 +23,7 @@ from gpumon.report.rank_marks import (
 from gpumon.report.rank_slots import SLOTS_S, RankSlots
 from gpumon.report.rank_strips import RankStrips, slot_count, time_row
 from gpumon.report.rank_words import rank_legend, rank_words
+from gpumon.report.subjects import of_row
 from gpumon.tui.actions import bindings_of
 from gpumon.tui.screens.view import View
 from gpumon.tui.theme import look_of
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
     from gpumon.model.cluster import JobView
     from gpumon.report.columns import Line
+    from gpumon.report.commands import Subject
     from gpumon.report.digest import Digest, RankRow
     from gpumon.report.heat_marks import HeatField
     from gpumon.report.rank_groups import RankGroup
@@ -218,6 +220,12 @@ class RanksScreen(View):
     def finding_scope(self) -> str | None:
         """The job."""
         return f"job:{self.job_id}"
+
+    def subject_here(self) -> Subject | None:
+        """The rank under the cursor."""
+        row = self.chart.current
+        found = None if row is None or self.digest is None else of_row(self.digest, row)
+        return found or super().subject_here()
 
     # Actions
 

@@ -1,0 +1,36 @@
+"""Whether a job uses NVLink: how much of what, on how many GPUs, or that nothing is known."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpumon.report.digest import Digest
+from gpumon.report.nvlink_words import nvlink_words
+from tests.ticks import BUSY, gpu, job_with_gpus, tick
+
+NONE = {**BUSY, "nvlink_tx_bytes_per_s": None, "nvlink_rx_bytes_per_s": None}
+STILL = {**BUSY, "nvlink_tx_bytes_per_s": 900.0, "nvlink_rx_bytes_per_s": 0.0}
+
+
+def words(*values, name="NVIDIA H100 80GB HBM3"):
+    view, _ = job_with_gpus("7", {"n0": len(values)})
+    gpus = [gpu("n0", index, one, name=name) for index, one in enumerate(values)]
+    return nvlink_words(Digest(tick((view,), gpus)), view)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ((BUSY, BUSY), "used, 151 GB/s a GPU, 34 % of 450 GB/s"),
+        ((BUSY, STILL, STILL), "used, 151 GB/s on 1 of 3 GPUs, 34 % of 450 GB/s"),
+        ((BUSY, NONE), "used, 151 GB/s a GPU, 34 % of 450 GB/s"),
+        ((STILL, STILL), "unused"),
+        ((NONE, NONE), ""),
+    ],
+)
+def test_how_much_of_what_on_how_many(values, expected):
+    assert words(*values) == expected
+
+
+def test_without_a_data_sheet_no_share_is_told():
+    assert words(BUSY, name="NVIDIA X1000") == "used, 151 GB/s a GPU"
