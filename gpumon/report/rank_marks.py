@@ -8,6 +8,7 @@ from gpumon.model.finding import Severity
 from gpumon.report import heat_marks as marks
 from gpumon.report.heat import Heat, Unit
 from gpumon.report.heat_marks import FIELDS, Ink
+from gpumon.report.rank_slots import SLOTS_S
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +24,11 @@ MAP_FIELDS: Final = tuple(field for field in FIELDS if field.name_of is None)
 
 STRIP_FIELDS: Final = tuple(field for field in MAP_FIELDS if field.keys)
 """What can be drawn over time: everything that has a scale."""
+
+_FIRST_SPAN_S: Final = 900.0
+_LONGEST_FIRST_SPAN_S: Final = 2 * 3600.0
+_PAST_ONSET: Final = 0.85
+"""Share of the picture behind the onset of a finding; the rest is what was before."""
 
 _BY_KEY: Final = {field.key: field for field in FIELDS}
 
@@ -96,3 +102,20 @@ def onset_of(digest: Digest, view: JobView) -> tuple[float, Ink] | None:
     if verdict is None or not verdict.is_open:
         return None
     return verdict.began_at, Ink.BAD if verdict.severity is Severity.CRITICAL else Ink.WARN
+
+
+def first_slot_s(digest: Digest, view: JobView, count: int) -> float:
+    """Seconds of the shortest slot with which `count` of them show what is worth it at first.
+
+    That is the last quarter of an hour, or as much as it takes to see how the leading finding
+    began: how a rank parts from its peers tells more than how it goes on.
+    """
+    tick = digest.tick
+    wanted_s = _FIRST_SPAN_S
+    onset = onset_of(digest, view)
+    if onset is not None:
+        since_s = (tick.at - onset[0]) / _PAST_ONSET
+        wanted_s = max(wanted_s, since_s) if since_s <= _LONGEST_FIRST_SPAN_S else wanted_s
+    seen_s = min(wanted_s, tick.at - tick.observed_since)
+    some = (slot for slot in SLOTS_S if slot >= tick.period_s and slot * count >= seen_s)
+    return next(some, SLOTS_S[-1])

@@ -18,6 +18,7 @@ from gpumon.report.rank_marks import (
     finding_signs,
     first_field,
     onset_of,
+    first_slot_s,
     rank_marks,
 )
 from gpumon.report.rank_slots import SLOTS_S, RankSlots
@@ -42,9 +43,6 @@ if TYPE_CHECKING:
     from gpumon.report.digest import Digest, RankRow
     from gpumon.report.heat_marks import HeatField
     from gpumon.report.rank_groups import RankGroup
-
-_FIRST_SPAN_S = 900.0
-"""Past that is shown at first, where so much was observed; seconds."""
 
 
 class RanksScreen(View):
@@ -133,7 +131,7 @@ class RanksScreen(View):
         if self.mode == "map":
             return RankMap(groups, rank_marks(digest, groups, self.field), size, keeps)
         count = slot_count(groups, size[0])
-        slot_s = self.slot_s or self._first_slot(digest, count)
+        slot_s = self.slot_s or first_slot_s(digest, view, count)
         return RankStrips(
             groups,
             self._slots.read(digest, self.job_id, groups, self.field, slot_s, count),
@@ -152,12 +150,6 @@ class RanksScreen(View):
             return None
         rows = [row for group in groups for row in group.rows]
         return frozenset(at for at, row in enumerate(rows) if self._passes(digest, row))
-
-    def _first_slot(self, digest: Digest, count: int) -> float:
-        """The shortest slot with which what was observed fits, up to a quarter of an hour."""
-        observed_s = min(digest.tick.at - digest.tick.observed_since, _FIRST_SPAN_S)
-        some = (s for s in SLOTS_S if s >= digest.tick.period_s and s * count >= observed_s)
-        return next(some, SLOTS_S[-1])
 
     def _explain(self) -> None:
         """Write the times, the signs, and the line about the rank under the cursor."""

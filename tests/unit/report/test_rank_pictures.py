@@ -11,7 +11,13 @@ from gpumon.report.digest import Digest
 from gpumon.report.heat_marks import FIELDS, Ink
 from gpumon.report.rank_groups import rank_groups
 from gpumon.report.rank_map import RankMap
-from gpumon.report.rank_marks import finding_signs, first_field, onset_of, rank_marks
+from gpumon.report.rank_marks import (
+    finding_signs,
+    first_field,
+    first_slot_s,
+    onset_of,
+    rank_marks,
+)
 from gpumon.report.rank_slots import ABOVE, BELOW, BLANK, FIRST_LEVEL, MISSING, RankSlots
 from gpumon.report.rank_strips import RankStrips, time_row
 from tests.ticks import AT, BUSY, finding, gpu, job_with_gpus, tick
@@ -212,6 +218,19 @@ def test_the_onset_is_a_line_through_all_ranks_and_named_above():
     assert "onset ┊" in times
     assert times.index("┊") == places.pop()
     assert strips(digest, onset=(AT - 9000, Ink.WARN)).line(3, 0) == strips(digest).line(3, 0)
+
+
+@pytest.mark.parametrize(
+    ("began_s", "slot_s"),
+    [(None, 10), (600, 10), (2_400, 30), (6_000, 120), (90_000, 10)],
+)
+def test_at_first_so_much_of_the_past_is_shown_that_the_onset_is_in_sight(began_s, slot_s):
+    found = () if began_s is None else (finding(f"job:{JOB}", onset=AT - began_s),)
+    digest = told(lambda rank, number: 0.85, ticks=2, findings=found, observed_since=AT - 86_400)
+    view = digest.tick.job(JOB)
+    assert first_slot_s(digest, view, 100) == slot_s
+    young = told(lambda rank, number: 0.85, ticks=2, findings=found, observed_since=AT - 90)
+    assert first_slot_s(young, view, 100) == 1
 
 
 @pytest.mark.parametrize("size", [(1, 1), (12, 2), (14, 5), (30, 1)])
