@@ -138,7 +138,7 @@ def test_all_gpumons_of_a_user_ask_once(cluster, gpumon):
     assert all(len(document["nodes"]) == 3 for document in documents)
     cluster.run_as("alice", words, env=env)
     calls = cluster.run_as("alice", ["cat", log]).stdout.splitlines()
-    kinds = [line.split()[-1] for line in calls if " show " in line]
+    kinds = [line.split()[-1] for line in calls if "show " in line]
     assert sorted(kinds) == ["job", "node", "partition", "reservation", "topology"]
     found = cluster.run_as("alice", ["find", "/home/alice/.cache/gpumon", "-printf", "%m %u %f\\n"])
     modes = {line.split()[0] for line in found.stdout.splitlines()}
