@@ -49,7 +49,18 @@ def _key(value: float | None) -> SortKey | None:
     return None if value is None else (float(value),)
 
 
+def _is_seen(group: Group) -> bool:
+    """Whether the activity of any of its GPUs is known, or it has none."""
+    return not group.gpus_running or bool(group.gpus_busy or group.gpus_low)
+
+
+def _busy(group: Group) -> Cell:
+    return _count(group.gpus_busy) if _is_seen(group) else NO_VALUE
+
+
 def _low(group: Group) -> Cell:
+    if not _is_seen(group):
+        return NO_VALUE
     return Cell(str(group.gpus_low), Tone.WARN if group.gpus_low else Tone.DIM)
 
 
@@ -84,7 +95,7 @@ def _wasted_cost(group: Group) -> float | None:
 
 def _number(
     pick: Callable[[Any], Group],
-    key: Literal["jobs_running", "jobs_pending", "gpus_running", "gpus_pending", "gpus_busy"],
+    key: Literal["jobs_running", "jobs_pending", "gpus_running", "gpus_pending"],
     title: str,
     priority: int,
     doc: str,
@@ -141,10 +152,15 @@ def _use_columns(pick: Callable[[Any], Group]) -> tuple[Column[Any], ...]:
     """What groups of every kind have: jobs, GPUs, their use, what was wasted, waits."""
     return (
         _number(pick, "gpus_running", "GPUS", 0, "GPUs that its jobs hold."),
-        _number(pick, "gpus_busy", "BUSY", 2, "Of these, GPUs whose activity is not low."),
+        Column(
+            "gpus_busy", "BUSY", 5, "right", 2, lambda _d, r: _busy(pick(r)),
+            lambda _d, r: (float(pick(r).gpus_busy),) if _is_seen(pick(r)) else None,
+            "Of these, GPUs whose activity is not low.", 0, True, "",
+        ),
         Column(
             "gpus_low", "LOW", 5, "right", 0,
-            lambda _d, r: _low(pick(r)), lambda _d, r: (float(pick(r).gpus_low),),
+            lambda _d, r: _low(pick(r)),
+            lambda _d, r: (float(pick(r).gpus_low),) if _is_seen(pick(r)) else None,
             f"Of these, GPUs hardly used: activity below {LOW_RATIO:.0%}.", 0, True, "",
         ),
         Column(

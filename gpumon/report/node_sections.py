@@ -140,11 +140,17 @@ def _host(digest: Digest, node: Node, labels: Mapping[str, str], title: str, wid
         for key, label in labels.items()
         if key in _FIELDS and (reason := host.reason(key)) is not None
     ]
+    if not known and node.is_stale:
+        return Section(title, (), (), _silent_words(node), Tone.WARN)
     if not known:
         return collapsed(title, missing, host_reason)
     section = field_table(title, digest, known, width, _HOST_COLUMNS)
     more = line_entries(missing_lines(missing, width, host_reason), "missing")
     return section._replace(entries=section.entries + more)
+
+
+def _silent_words(node: Node) -> str:
+    return f"the node {'has not answered yet' if node.taken_at is None else 'no longer answers'}"
 
 
 def _gpus(digest: Digest, node: Node, width: int) -> Section:
@@ -193,7 +199,7 @@ def _block(
 ) -> Section:
     rows = block_rows(node, name)
     if node.is_stale:
-        return Section(title, (), (), "the node no longer answers", Tone.WARN)
+        return Section(title, (), (), _silent_words(node), Tone.WARN)
     if not rows:
         note = "none" if name in node.blocks else "not read on this node"
         return Section(title, (), (), note)
@@ -211,6 +217,8 @@ def _block(
 
 def _events(digest: Digest, node: Node, width: int) -> Section:
     events = node_events(node)
+    if not events and node.is_stale:
+        return Section("Events", (), (), _silent_words(node), Tone.WARN)
     if not events:
         note = "none of late" if "event" in node.blocks else "not read on this node"
         return Section("Events", (), (), note)

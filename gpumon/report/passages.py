@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from gpumon.report import units
 from gpumon.report.columns import Cell, Line, Tone, safe, wrap
@@ -25,6 +25,11 @@ if TYPE_CHECKING:
     from gpumon.model.frame import SourceError
     from gpumon.model.tick import Tick
     from gpumon.report.digest import Digest
+
+
+TARGET_OLD_S: Final = 90.0
+"""A target whose newest answer is older is called silent: three periods of the job listing, which
+is the rarest answer that a target may consist of."""
 
 
 def paragraph(
@@ -203,7 +208,10 @@ def target_lines(tick: Tick, width: int) -> list[Line]:
     """Each target with its state."""
     lines: list[Line] = []
     for target in tick.targets:
-        if target.is_ok:
+        if target.is_ok and target.age_s is not None and target.age_s > TARGET_OLD_S:
+            age = units.short_duration(target.age_s)
+            lines += paragraph(f"{target.url}: silent for {age}", width, Tone.WARN, "! ", "  ")
+        elif target.is_ok:
             age = "" if target.age_s is None else f", {units.short_duration(target.age_s)} old"
             lines += paragraph(f"{target.url}: answers{age}", width, Tone.GOOD, "✓ ", "  ")
         else:

@@ -6,7 +6,9 @@ import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.report import units
+from gpumon.report.absence import silent_s
 from gpumon.report.columns import Cell, Line, Tone, fit, safe, text_width
+from gpumon.report.passages import TARGET_OLD_S
 
 if TYPE_CHECKING:
     from gpumon.model.tick import Tick
@@ -64,6 +66,8 @@ def status_line(tick: Tick | None, mood: Mood, width: int) -> Line:
     if mood.silent_s is not None:
         parts.append(Cell(f"no new sample for {units.short_duration(mood.silent_s)}", Tone.BAD))
     parts += _target_parts(tick)
+    if (age_s := silent_s(tick)) is not None:
+        parts.append(Cell(f"! nodes stale {units.short_duration(age_s)}", Tone.WARN))
     if tick.queue_at is not None:
         age_s = tick.at - tick.queue_at
         is_old = age_s > QUEUE_OLD_S
@@ -121,6 +125,10 @@ def _target_parts(tick: Tick) -> list[Cell]:
         sign = "✗" if first.error else "…"
         parts.append(Cell(f"{sign} {first.url}: {why}", tone))
         parts.append(Cell(f"{len(failing)} of {len(tick.targets)} targets fail (e)", tone))
+    elif old := [target for target in tick.targets if (target.age_s or 0.0) > TARGET_OLD_S]:
+        age = units.short_duration(min(target.age_s or 0.0 for target in old))
+        what = old[0].url if len(old) == 1 else f"{len(old)} of {len(tick.targets)} targets"
+        parts.append(Cell(f"! {what} silent for {age}", Tone.WARN))
     elif tick.targets:
         count = len(tick.targets)
         what = tick.targets[0].url if count == 1 else f"{count} targets"

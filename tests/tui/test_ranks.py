@@ -120,7 +120,7 @@ async def test_a_job_that_is_gone_waits_or_is_unknown_says_so(stage):
         assert f"Job {JOB} is not in the queue at this instant" in s.text
         await s.press("j", "l", "v", "s", "z", "w", "enter", "N", "G")
         await s.give(failed()._replace(at=AT + 6))
-        assert "Job 7 is not in the queue" in s.text
+        assert "The queue could not be read: whether job 7 is in it" in s.text
         await s.give(lagging()._replace(at=AT + 7))
         assert "world n000:29500" in s.text
 

@@ -31,8 +31,8 @@ def _command(text: str) -> tuple[str, ...]:
 _FINETUNE, _PRETRAIN = _command(f"job {FINETUNE}"), _command(f"job {PRETRAIN}")
 
 WAYS: dict[str, tuple[str, ...]] = {
-    **{view: (str(number + 1),) for number, view in enumerate(ROOTS)},
-    "fleet-values": ("9", "v"),
+    **{view: _command(view) for view in ROOTS},
+    "fleet-values": (*_command("fleet"), "v"),
     "job": _FINETUNE,
     "job-waiting": _command("job 4730"),
     "job-unseen": _command("job 4720_3"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from gpumon.report import units
+from gpumon.report.absence import nothing_lines, stale_subject_lines
 from gpumon.report.chart import chart_lines, time_axis
 from gpumon.report.columns import Cell, Tone
 from gpumon.report.curves import SPANS_S, gpu_panels, job_panels, node_panels, span_of
@@ -78,11 +79,12 @@ class CurvesScreen(Page):
         panels = self._panels(digest)
         if not panels:
             text = "Nothing is known of it at this instant: it has ended, or no node answers."
-            return [paragraph(text, width, Tone.DIM)]
+            return [nothing_lines(digest, (text, "Esc goes back."), width)]
         # One line is blank on top, one is the axis; each chart has a title.
         room = (self.size.height - 6) // len(panels) - 1
         height = max(MIN_HEIGHT, min(MAX_HEIGHT, room))
-        found = [[panel.title, *chart_lines(panel.chart, width, height)] for panel in panels]
+        found = [stale_subject_lines(digest, self.finding_scope() or "", width)]
+        found += [[panel.title, *chart_lines(panel.chart, width, height)] for panel in panels]
         found.append(time_axis(panels[-1].chart, width))
         if self.subject.startswith("job:"):
             text = "line: mean of the job's GPUs; shade: from the least to the most of them"

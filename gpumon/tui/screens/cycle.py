@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumon.report import units
+from gpumon.report.absence import silent_lines
 from gpumon.report.columns import Tone
 from gpumon.report.passages import paragraph
 from gpumon.tui.actions import ROOTS
@@ -48,10 +49,11 @@ class RootView(View):
 
 
 def stale_queue_lines(digest: Digest, width: int) -> list[Line]:
-    """That the queue's answer has grown old; nothing while it is fresh."""
+    """That the queue's answer has grown old, or that no node answers any more."""
     tick = digest.tick
+    silent = silent_lines(tick, width)
     if tick.queue_at is None or tick.at - tick.queue_at <= QUEUE_OLD_S:
-        return []
+        return silent
     age = units.short_duration(tick.at - tick.queue_at)
     text = f"stale {age}: the queue has not answered since; jobs may have begun or ended"
-    return paragraph(text, width, Tone.WARN, "! ", "  ")
+    return paragraph(text, width, Tone.WARN, "! ", "  ") + silent

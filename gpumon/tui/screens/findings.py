@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from gpumon.report import units
+from gpumon.report.absence import nothing_lines
 from gpumon.report.columns import Cell, Tone
 from gpumon.report.finding_columns import (
     FINDING_COLUMNS,
@@ -145,8 +146,9 @@ class FindingScreen(Judging, Page):
         finding = find(digest, self.identity)
         if finding is None:
             text = "This finding is not told at this instant: it had not begun, is over for more "
-            text += "than an hour, or is muted. Esc goes back."
-            return [paragraph(text, width, Tone.DIM), [*self.mute_lines(digest, width)]]
+            text += "than an hour, or is muted."
+            words = (text, "Esc goes back.")
+            return [nothing_lines(digest, words, width), [*self.mute_lines(digest, width)]]
         return [
             *([line] for line in self.mute_lines(digest, width)),
             *finding_entries(digest, finding, width),

@@ -19,7 +19,7 @@ class FleetView(RootView, TableView[R], Generic[R]):
     """A table that belongs to the cycle of Tab."""
 
     def head_lines(self, digest: Digest, width: int) -> list[Line]:
-        """Only when the queue's answer has grown old."""
+        """Only when the queue's answer has grown old, or no node answers."""
         return stale_queue_lines(digest, width)
 
     def no_queue_words(self, digest: Digest) -> tuple[str, ...]:

@@ -64,8 +64,9 @@ class GpuScreen(SectionView):
     def gone_words(self) -> tuple[str, ...]:
         """The GPU is gone."""
         return (
-            f"GPU {self.uuid} is no longer listed.",
-            "Its node may have gone silent, or the GPU fell off the bus. Esc goes back.",
+            f"{self.uuid} is not listed at this instant.",
+            "Its node may not have answered yet, or the GPU fell off the bus.",
+            "Esc goes back.",
         )
 
     def finding_scope(self) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpumon.report.absence import silent_s
 from gpumon.report.columns import Tone
 from gpumon.report.gpu_columns import FLEET_COLUMNS, fleet_order, fleet_search_text
 from gpumon.report.passages import paragraph
@@ -36,7 +37,7 @@ class GpusView(FleetView["GpuRow"]):
         """Only when nodes have gone silent, or processes run where no job does."""
         lines = super().head_lines(digest, width)
         silent = tuple(node.name for node in digest.tick.nodes.values() if node.is_stale)
-        if silent:
+        if silent and silent_s(digest.tick) is None:
             count = len(silent)
             text = f"stale: {count} node{'s' if count > 1 else ''} no longer answer"
             text += f"{'' if count > 1 else 's'}: {some_names(silent)}"

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumon.report import units
+from gpumon.report.absence import gone_job_words, stale_job_lines
 from gpumon.report.books import job_books
-from gpumon.report.columns import Tone
 from gpumon.report.gpu_columns import RANK_COLUMNS, rank_order, rank_search_text, row_node
 from gpumon.report.passages import (
     contradiction_lines,
@@ -69,10 +68,7 @@ class JobScreen(TableView["RankRow"]):
         if view is None:
             return []
         lines = job_facts(digest, view, width) + job_books(digest, view, width)
-        age_s = digest.stale_age_s(view)
-        if age_s is not None:
-            text = f"stale {units.short_duration(age_s)}: none of its nodes answers any more"
-            lines += paragraph(text, width, Tone.WARN, "! ", "  ")
+        lines += stale_job_lines(digest, view, width)
         for finding in digest.findings_by_job.get(self.job_id, ()):
             lines += finding_lines(finding, width, is_full=False)
         lines += contradiction_lines(view, width)
@@ -82,11 +78,7 @@ class JobScreen(TableView["RankRow"]):
         """Ended, pending, or without telemetry."""
         view = digest.tick.job(self.job_id)
         if view is None:
-            return (
-                f"Job {self.label} is no longer in the queue.",
-                f"sacct -j {self.job_id} says how it ended." if self.job_id.isdigit() else "",
-                "Esc goes back to the jobs.",
-            )
+            return gone_job_words(digest, self.label, self.job_id)
         if view.job.state == "PENDING":
             return wait_words(digest, view)
         if view.job.gpu_count == 0:

@@ -51,8 +51,8 @@ class NodeScreen(SectionView):
     def gone_words(self) -> tuple[str, ...]:
         """Nobody lists the node any more."""
         return (
-            f"Node {self.node_name} is no longer listed.",
-            "No target names it now. Esc goes back.",
+            f"Node {self.node_name} is not listed at this instant: no target names it.",
+            "Esc goes back.",
         )
 
     def finding_scope(self) -> str | None:

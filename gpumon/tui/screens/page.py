@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+from gpumon.report.absence import nothing_lines, silent_lines
 from gpumon.report.columns import Cell, Line, Tone
 from gpumon.report.filter_help import FILTER_HELP
 from gpumon.report.passages import (
@@ -166,7 +167,10 @@ def findings_page(view: View) -> Page:
             [*_about(digest, finding), *finding_lines(finding, width), ()]
             for finding in findings(digest)
         ]
-        if not found:
+        if not found and not digest.tick.coverage:
+            text = "No detector has reported yet, so nothing is known of what is wasted."
+            found.append([*nothing_lines(digest, (text,), width), ()])
+        elif not found:
             text = "No finding. What the detectors could and could not see is below."
             found.append([*paragraph(text, width), ()])
         found.append([(Cell("Detectors", Tone.STRONG),), *coverage_lines(digest.tick, width)])
@@ -195,7 +199,7 @@ def errors_page(view: View) -> Page:
             return [paragraph("Waiting for the first sample …", width, Tone.DIM)]
         errors = all_errors(digest.tick)
         found: list[list[Line]] = [[(Cell("Targets", Tone.STRONG),)]]
-        found += [target_lines(digest.tick, width), [()]]
+        found += [target_lines(digest.tick, width), silent_lines(digest.tick, width), [()]]
         found.append([(Cell("Errors", Tone.STRONG),)])
         found += [error_lines((error,), width) for error in errors]
         if not errors:

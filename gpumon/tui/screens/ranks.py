@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from gpumon.report import units
+from gpumon.report.absence import gone_job_words, nothing_lines, stale_job_lines
 from gpumon.report.columns import Cell, Tone
 from gpumon.report.filter_bind import row_filter
 from gpumon.report.filter_tree import FilterError
@@ -115,6 +116,7 @@ class RanksScreen(View):
             verdict = self.digest.verdict(view)
             if verdict is not None:
                 lines = finding_lines(verdict, width, is_full=False)
+            lines = stale_job_lines(self.digest, view, width) + lines
         self.head.show_lines(_indented(lines[: max(1, self.size.height // 12)]))
         self.chart.update_picture(self._notice(width))
         self._explain()
@@ -177,8 +179,10 @@ class RanksScreen(View):
             return [(), *_indented(paragraph("Waiting for the first sample …", width, Tone.DIM))]
         view = self._job()
         if view is None:
-            text = f"Job {self.label} is not in the queue at this instant. Esc goes back."
-        elif self._needle:
+            return nothing_lines(
+                self.digest, gone_job_words(self.digest, self.label, self.job_id), width
+            )
+        if self._needle:
             text = f"No rank passes “{self._needle}”. Esc clears the filter."
         else:
             text = "No telemetry names the job's GPUs yet, and no process of it was seen."

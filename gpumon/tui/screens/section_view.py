@@ -5,8 +5,9 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING
 
+from gpumon.report.absence import nothing_lines
 from gpumon.report.columns import Cell, Tone
-from gpumon.report.passages import all_errors, error_lines, paragraph
+from gpumon.report.passages import paragraph
 from gpumon.report.sections import Section, line_entries
 from gpumon.report.subjects import of_scope
 from gpumon.tui.screens.view import View
@@ -43,7 +44,7 @@ class SectionView(View):
 
     @abstractmethod
     def gone_words(self) -> tuple[str, ...]:
-        """What to say when the subject is no longer listed."""
+        """What to say when the subject is not listed."""
 
     @abstractmethod
     def open_entry(self, opens: str) -> None:
@@ -69,20 +70,10 @@ class SectionView(View):
             return
         head = self.head_lines(digest, width)
         if not head:
-            self.list.show((), self._gone(digest, width))
+            self.list.show((), nothing_lines(digest, self.gone_words(), width))
             return
         top = Section("", line_entries(head, "head"))
         self.list.show((top, *self.sections(digest, width)), self._nothing(width))
-
-    def _gone(self, digest: Digest, width: int) -> list[Line]:
-        first, *rest = self.gone_words()
-        lines: list[Line] = [(), *_indented(paragraph(first, width, Tone.STRONG))]
-        for words in rest:
-            lines += _indented(paragraph(words, width, Tone.PLAIN, "→ ", "  "))
-        errors = all_errors(digest.tick)
-        if errors:
-            lines += [(), *_indented(error_lines(errors, width, most=5))]
-        return lines
 
     def _nothing(self, width: int) -> list[Line]:
         text = f"No line contains “{self.needle()}”. Esc clears the filter."

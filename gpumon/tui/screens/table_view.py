@@ -6,10 +6,11 @@ from abc import abstractmethod
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
+from gpumon.report.absence import nothing_lines
 from gpumon.report.columns import Cell, Tone
 from gpumon.report.filter import is_word
 from gpumon.report.filter_names import completed
-from gpumon.report.passages import all_errors, error_lines, paragraph
+from gpumon.report.passages import paragraph
 from gpumon.report.subjects import of_row
 from gpumon.tui.screens.view import View
 from gpumon.tui.widgets.grid import Grid, Plan, Sorting
@@ -105,15 +106,7 @@ class TableView(View, Generic[R]):
             verb = "contains" if is_word(self.needle()) else "passes"
             text = f"None of {known} {self.noun} {verb} “{self.needle()}”. Esc clears the filter."
             return [(), *_indented(paragraph(text, width))]
-        lines: list[Line] = [()]
-        errors = all_errors(digest.tick)
-        first, *rest = self.empty_words(digest)
-        lines += _indented(paragraph(first, width, Tone.STRONG))
-        for words in rest:
-            lines += _indented(paragraph(words, width, Tone.PLAIN, "→ ", "  "))
-        if errors:
-            lines += [(), *_indented(error_lines(errors, width, most=5))]
-        return lines
+        return nothing_lines(digest, self.empty_words(digest), width)
 
     def amount(self) -> str:
         """`12 of 40 jobs`, and how they are sorted."""

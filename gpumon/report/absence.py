@@ -1,0 +1,82 @@
+"""What to say where nothing can be shown, or only what is old: since when, why, and what to do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from gpumon.report import units
+from gpumon.report.columns import Cell, Tone
+from gpumon.report.passages import all_errors, error_lines, paragraph
+
+if TYPE_CHECKING:
+    from gpumon.model.cluster import JobView
+    from gpumon.model.tick import Tick
+    from gpumon.report.columns import Line
+    from gpumon.report.digest import Digest
+
+MOST_ERRORS: Final = 5
+"""Errors that stand below the words; the page of errors has them all."""
+
+
+def nothing_lines(digest: Digest, words: tuple[str, ...], width: int) -> list[Line]:
+    """Why there is nothing, what to try, and whatever failed: it may be the reason."""
+    first, *rest = words
+    lines: list[Line] = [(), *_indented(paragraph(first, width, Tone.STRONG))]
+    for text in rest:
+        lines += _indented(paragraph(text, width, Tone.PLAIN, "→ ", "  "))
+    errors = all_errors(digest.tick)
+    if errors:
+        lines += [(), *_indented(error_lines(errors, width, most=MOST_ERRORS))]
+    return lines
+
+
+def _indented(lines: list[Line]) -> list[Line]:
+    return [(Cell(" "), *line) for line in lines]
+
+
+def gone_job_words(digest: Digest, label: str, job_id: str) -> tuple[str, ...]:
+    """Why a job is not shown: it is not in the queue, or nobody knows what is in it."""
+    if digest.tick.queue_at is None:
+        text = f"The queue could not be read: whether job {label} is in it is not known."
+        return (text, "Esc goes back.")
+    text = f"Job {label} is not in the queue at this instant."
+    ended = (f"sacct -j {job_id} says how it ended.",) if job_id.isdigit() else ()
+    return (text, *ended, "Esc goes back.")
+
+
+def silent_s(tick: Tick) -> float | None:
+    """Seconds since a node was heard last, once none of them answers any more; else None."""
+    if not all(node.is_stale for node in tick.nodes.values()):
+        return None
+    heard = [node.taken_at for node in tick.nodes.values() if node.taken_at is not None]
+    return tick.at - max(heard) if heard else None
+
+
+def silent_lines(tick: Tick, width: int) -> list[Line]:
+    """That no node answers any more; nothing as long as one does."""
+    age_s = silent_s(tick)
+    return [] if age_s is None else _stale(age_s, "no node answers any more", width)
+
+
+def stale_job_lines(digest: Digest, view: JobView, width: int) -> list[Line]:
+    """That none of a job's nodes answers any more; nothing as long as one does."""
+    age_s = digest.stale_age_s(view)
+    return [] if age_s is None else _stale(age_s, "none of its nodes answers any more", width)
+
+
+def stale_subject_lines(digest: Digest, subject: str, width: int) -> list[Line]:
+    """The same of a `job:ID`, `gpu:UUID` or `node:NAME`."""
+    kind, _, name = subject.partition(":")
+    tick = digest.tick
+    if kind == "job":
+        view = tick.job(name)
+        return [] if view is None else stale_job_lines(digest, view, width)
+    found = tick.gpus.get(name) if kind == "gpu" else tick.nodes.get(name)
+    if found is None or not found.is_stale or found.taken_at is None:
+        return []
+    return _stale(tick.at - found.taken_at, "the node no longer answers", width)
+
+
+def _stale(age_s: float, why: str, width: int) -> list[Line]:
+    text = f"stale {units.short_duration(age_s)}: {why}; values are not shown"
+    return paragraph(text, width, Tone.WARN, "! ", "  ")

@@ -1,0 +1,87 @@
+"""What stands in place of what cannot be shown."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpumon.report.absence import (
+    gone_job_words,
+    nothing_lines,
+    silent_lines,
+    silent_s,
+    stale_subject_lines,
+)
+from gpumon.report.digest import Digest
+from tests.ticks import AT, failed, fleet, job_with_gpus, tick, uuid_of
+
+
+def plain(lines):
+    return "\n".join("".join(cell.text for cell in line) for line in lines)
+
+
+def silent():
+    view, gpus = job_with_gpus("7", {"n1": 2, "n2": 2}, stale_s=42.0)
+    return tick((view,), gpus)
+
+
+def test_what_failed_stands_below_the_words_with_its_way_out():
+    told = plain(nothing_lines(Digest(failed()), ("Nothing.", "Esc goes back."), 60))
+    assert told.split("\n") == [
+        "",
+        " Nothing.",
+        " → Esc goes back.",
+        "",
+        " ✗ slurm: squeue: command not found",
+        "   → load the slurm module",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("picture", "said", "not_said"),
+    [
+        (tick(), "Job 6_1 is not in the queue", "not known"),
+        (failed(), "whether job 6_1 is in it is not known", "sacct"),
+    ],
+)
+def test_a_job_is_only_called_gone_where_the_queue_was_read(picture, said, not_said):
+    told = " ".join(gone_job_words(Digest(picture), "6_1", "7"))
+    assert said in told
+    assert not_said not in told
+
+
+def test_accounting_is_named_for_ids_that_it_knows():
+    assert "sacct -j 7 says" in " ".join(gone_job_words(Digest(tick()), "6_1", "7"))
+    assert "sacct" not in " ".join(gone_job_words(Digest(tick()), "x", "x; reboot"))
+
+
+def test_all_nodes_are_silent_only_once_the_last_one_is():
+    assert silent_s(tick()) is None
+    assert silent_s(fleet()) is None
+    assert silent_s(silent()) == pytest.approx(42.0)
+    assert plain(silent_lines(silent(), 80)) == (
+        "! stale 42s: no node answers any more; values are not shown"
+    )
+    assert silent_lines(fleet(), 80) == []
+
+
+def test_nodes_that_were_never_heard_are_not_called_stale():
+    picture = silent()
+    never = {name: node._replace(taken_at=None) for name, node in picture.nodes.items()}
+    assert silent_s(picture._replace(nodes=never)) is None
+
+
+@pytest.mark.parametrize(
+    ("subject", "why"),
+    [
+        ("job:7", "none of its nodes answers any more"),
+        (f"gpu:{uuid_of('n1', 0)}", "the node no longer answers"),
+        ("node:n2", "the node no longer answers"),
+    ],
+)
+def test_the_age_of_what_is_stale_is_told_of_jobs_gpus_and_nodes(subject, why):
+    assert plain(stale_subject_lines(Digest(silent()), subject, 80)).startswith(
+        f"! stale 42s: {why}"
+    )
+    fresh, gpus = job_with_gpus("7", {"n1": 2, "n2": 2})
+    assert stale_subject_lines(Digest(tick((fresh,), gpus, at=AT)), subject, 80) == []
+    assert stale_subject_lines(Digest(tick()), subject, 80) == []
