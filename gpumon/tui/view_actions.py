@@ -120,12 +120,12 @@ RANK_ACTIONS: Final = (
         ("i",),
         "i",
         "curves",
-        "Curves of everything around the rank on one time axis: GPU, each NVLink, ports, its job's "
-        "CPUs and memory there, the host, file systems.",
-        frozenset({"ranks"}),
+        "Curves of everything around the rank on one time axis: GPU, process, each NVLink, ports, "
+        "its job's CPUs and memory there, the host, file systems.",
+        frozenset({"ranks", "job", "gpu"}),
     ),
 )
-"""What only the picture of a job's ranks can do."""
+"""What is about the ranks of a job."""
 
 
 CHART_ACTIONS: Final = (

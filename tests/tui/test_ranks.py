@@ -201,3 +201,37 @@ async def test_everything_around_a_rank_is_on_one_time_axis(stage):
         assert "port" not in s.text
         await s.press("f", "escape", "escape")
         assert isinstance(s.app.screen, RanksScreen)
+
+
+async def test_i_draws_what_is_around_a_rank_from_the_table_and_from_its_gpu_too(stage):
+    async with stage(lagging(), (120, 40)) as s:
+        await s.press("enter", "j", "j", "i")
+        assert isinstance(s.app.screen, CurvesScreen)
+        assert "7 pretrain › rank 2 › curves" in s.lines[0]
+        assert s.app.screen.subject.endswith("/4002")
+        await s.press("escape", "enter")
+        assert isinstance(s.app.screen, GpuScreen)
+        await s.press("i")
+        assert isinstance(s.app.screen, CurvesScreen)
+        assert "n000:2 › curves" in s.lines[0]
+
+
+@pytest.mark.parametrize("keys", [("tab", "down", "down"), ("tab", "tab", "down", "right"), ("j",)])
+async def test_what_is_copied_and_the_commands_are_of_the_rank_under_the_cursor(stage, keys):
+    async with stage(lagging(), (120, 40)) as s:
+        await s.press("enter", *keys)
+        screen = s.app.screen
+        row = screen.chart.current if isinstance(screen, RanksScreen) else screen.grid.current
+        assert row.rank.rank > 0
+        await s.press("y")
+        assert s.app.clipboard == row.uuid
+        await s.press("x")
+        assert f"py-spy dump --pid {row.rank.pid}" in s.text
+        await s.press("escape")
+        if isinstance(screen, RanksScreen):
+            await s.press("i", "x")
+            assert f"py-spy dump --pid {row.rank.pid}" in s.text
+            await s.press("escape", "escape")
+        await s.press("N")
+        assert isinstance(s.app.screen, NodeScreen)
+        assert s.app.screen.node_name == row.gpu.node

@@ -11,17 +11,28 @@ from gpumon.report.columns import Cell, Tone
 from gpumon.report.curves import SPANS_S, gpu_panels, job_panels, node_panels, span_of
 from gpumon.report.passages import paragraph
 from gpumon.report.rank_curves import rank_panels
+from gpumon.report.rank_groups import rank_name, rank_place
 from gpumon.tui.actions import bindings_of
 from gpumon.tui.screens.page import Page
 
 if TYPE_CHECKING:
     from gpumon.report.columns import Line
+    from gpumon.report.commands import Subject
     from gpumon.report.curves import Panel
-    from gpumon.report.digest import Digest
+    from gpumon.report.digest import Digest, RankRow
+    from gpumon.tui.screens.view import View
 
 MIN_HEIGHT: Final = 2
 MAX_HEIGHT: Final = 10
 """Rows of one chart."""
+
+
+def open_rank_curves(screen: View, row: RankRow, trail: tuple[str, ...]) -> None:
+    """Show everything around a rank; nothing where no telemetry names a GPU of it."""
+    if row.gpu is not None:
+        name = f"rank {rank_name(row)}" if row.rank is not None else rank_place(row)
+        subject = f"rank:{row.gpu.uuid}" + (f"/{row.rank.pid}" if row.rank else "")
+        screen.app.push_screen(CurvesScreen(subject, (*trail, name)))
 
 
 class CurvesScreen(Page):
@@ -44,6 +55,12 @@ class CurvesScreen(Page):
         """What the curves are of; of a rank its GPU."""
         kind, _, name = self.subject.partition(":")
         return f"gpu:{name.partition('/')[0]}" if kind == "rank" else self.subject
+
+    def subject_here(self) -> Subject | None:
+        """What the curves are of; of a rank its process on its GPU."""
+        found = super().subject_here()
+        _, _, pid = self.subject.removeprefix("rank:").partition("/")
+        return found._replace(pids=(int(pid),)) if found is not None and pid.isdigit() else found
 
     def action_span(self) -> None:
         """More of the past; after the most, the least."""

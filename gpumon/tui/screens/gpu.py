@@ -86,6 +86,12 @@ class GpuScreen(SectionView):
         elif view is not None:
             self.open_job(view.job.job_id)
 
+    def action_rank(self) -> None:
+        """Curves of everything around the GPU: also of its processes and links."""
+        from gpumon.tui.screens.curves import CurvesScreen
+
+        self.app.push_screen(CurvesScreen(f"rank:{self.uuid}", self.trail()))
+
     def action_node(self) -> None:
         """The node that the GPU is in."""
         gpu = self.gpu()

@@ -11,12 +11,13 @@ from gpumon.report.passages import (
     contradiction_lines,
     finding_lines,
     job_facts,
-    paragraph,
     unknown_gpus,
 )
 from gpumon.report.pending import wait_words
+from gpumon.report.progress import output_lines
 from gpumon.sources.source import Wish
 from gpumon.tui.actions import bindings_of
+from gpumon.tui.screens.curves import open_rank_curves
 from gpumon.tui.screens.table_view import TableView
 from gpumon.tui.widgets.grid import Plan
 
@@ -67,7 +68,8 @@ class JobScreen(TableView["RankRow"]):
         view = digest.tick.job(self.job_id)
         if view is None:
             return []
-        lines = job_facts(digest, view, width) + job_books(digest, view, width)
+        lines = job_facts(digest, view, width) + output_lines(digest, view, width)
+        lines += job_books(digest, view, width)
         lines += stale_job_lines(digest, view, width)
         for finding in digest.findings_by_job.get(self.job_id, ()):
             lines += finding_lines(finding, width, is_full=False)
@@ -113,6 +115,12 @@ class JobScreen(TableView["RankRow"]):
         from gpumon.tui.screens.ranks import RanksScreen
 
         self.app.push_screen(RanksScreen(self.job_id, self.label, self.trail()))
+
+    def action_rank(self) -> None:
+        """Curves of everything around the rank or GPU."""
+        row = self.grid.current
+        if row is not None:
+            open_rank_curves(self, row, self.trail())
 
     def action_node(self) -> None:
         """The node of the rank or GPU."""

@@ -11,15 +11,15 @@ from gpumon.report.filter_bind import row_filter
 from gpumon.report.filter_tree import FilterError
 from gpumon.report.gpu_columns import RANK_COLUMNS, rank_search_text, row_node
 from gpumon.report.passages import finding_lines, paragraph
-from gpumon.report.rank_groups import rank_groups, rank_name, rank_place
+from gpumon.report.rank_groups import rank_groups
 from gpumon.report.rank_map import RankMap
 from gpumon.report.rank_marks import (
     MAP_FIELDS,
     STRIP_FIELDS,
     finding_signs,
     first_field,
-    onset_of,
     first_slot_s,
+    onset_of,
     rank_marks,
 )
 from gpumon.report.rank_slots import SLOTS_S, RankSlots
@@ -27,6 +27,7 @@ from gpumon.report.rank_strips import RankStrips, slot_count, time_row
 from gpumon.report.rank_words import rank_legend, rank_words
 from gpumon.report.subjects import of_row
 from gpumon.tui.actions import bindings_of
+from gpumon.tui.screens.curves import open_rank_curves
 from gpumon.tui.screens.view import View
 from gpumon.tui.theme import look_of
 from gpumon.tui.widgets.glyphs import GlyphLines
@@ -249,12 +250,8 @@ class RanksScreen(View):
     def action_rank(self) -> None:
         """Curves of everything around the rank."""
         row = self.chart.current
-        if row is not None and row.gpu is not None:
-            from gpumon.tui.screens.curves import CurvesScreen
-
-            name = f"rank {rank_name(row)}" if row.rank is not None else rank_place(row)
-            subject = f"rank:{row.gpu.uuid}" + (f"/{row.rank.pid}" if row.rank else "")
-            self.app.push_screen(CurvesScreen(subject, (*self._trail, name)))
+        if row is not None:
+            open_rank_curves(self, row, self._trail)
 
     def on_rank_chart_opened(self) -> None:
         """A click on the cursor opens."""
