@@ -49,7 +49,7 @@ def children(pid: int | None = None) -> set[int]:
 
 HELLO = """printf '{"gpumon_probe":1,"nonce":"%s"}\\n' "$nonce";"""
 """For a shell script that speaks as a probe does."""
-REPORT = """printf '{"late_s":%s,"errors":[],"blocks":{}}\\n' """
+REPORT = """printf '{"at":1,"late_s":%s,"errors":[],"blocks":{}}\\n' """
 """Followed by numbers: one report each, told from one another by their lateness."""
 
 
@@ -101,7 +101,7 @@ class Probe:
             self._hears = stream.read_stderr()
         if stream.stdout not in ready:
             return []
-        frames, goes_on = stream.read(1_760_000_000.0)
+        frames, goes_on = stream.read(1_760_000_000.0, time.monotonic())
         self.has_ended = not goes_on
         return frames
 

@@ -67,4 +67,6 @@ class Stepped:
         line = self._child.stdout.readline() if ready else ""
         assert line, f"no report at {at}: {self._child.poll()}"
         self.raw = json.loads(line)
-        return self._decoder.frame(line.encode(), "", 1_760_000_000.0 + at)
+        # Its own clock goes on as ever: the report is as new as it is.
+        heard_s = self.raw["at"]
+        return self._decoder.frame(line.encode(), "", 1_760_000_000.0 + at, heard_s)

@@ -10,6 +10,7 @@ from gpumon.model.fields import CATALOGUE, LABELS
 from gpumon.model.frame import Block, Frame, SourceError, column_for
 from gpumon.model.missing import Reason
 from gpumon.model.text import plain
+from gpumon.sources.delay import Delay
 from gpumon.sources.rates import Rates
 
 if TYPE_CHECKING:
@@ -39,15 +40,17 @@ class Decoder:
         """`origin` is the target's URL."""
         self._origin = origin
         self._rates = Rates()
+        self._delay = Delay()
         self._repeated: dict[str, Block] = {}
 
-    def frame(self, line: bytes, node: str, now: float) -> Frame:
+    def frame(self, line: bytes, node: str, now: float, heard_s: float) -> Frame:
         """Frame of one line.
 
         Args:
             line: One JSON object of the probe.
             node: Name under which the source knows the node; empty: the node's own host name.
             now: Unix time of its arrival.
+            heard_s: The monotonic clock at its arrival.
 
         Raises:
             GarbageError: The line is not a report.
@@ -67,7 +70,7 @@ class Decoder:
                 )
                 for error in message["errors"]
             )
-            late_s = _finite(message["late_s"])
+            late_s, made_s = _finite(message["late_s"]), _finite(message["at"])
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             raise GarbageError(repr(error)) from error
         for name in REPEATED:
@@ -76,8 +79,17 @@ class Decoder:
             elif name in self._repeated:
                 blocks[name] = self._repeated[name]
         host = blocks["node"].keys[:1] if "node" in blocks else ()
+        # What waited in a pipe is as old as it is, not as new as it looks.
+        delay_s = self._delay.of(made_s, heard_s)
         return Frame(
-            self._origin, node or (host[0] if host else ""), now, late_s, blocks, errors, None, host
+            self._origin,
+            node or (host[0] if host else ""),
+            now - delay_s,
+            late_s + delay_s,
+            blocks,
+            errors,
+            None,
+            host,
         )
 
     def _block(self, name: str, raw: dict[str, Any]) -> Block:

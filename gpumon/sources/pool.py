@@ -263,7 +263,7 @@ class ProbePool:
 
     def _read(self, slot: Slot, stream: Stream) -> None:
         try:
-            frames, goes_on = stream.read(self._clock.now())
+            frames, goes_on = stream.read(self._clock.now(), self._clock.monotonic())
         except GarbageError as error:
             self._fail(
                 slot,

@@ -121,8 +121,12 @@ class Stream:
         self._stderr = (self._stderr + data)[-MAX_STDERR:]
         return bool(data)
 
-    def read(self, now: float) -> tuple[list[Frame], bool]:
+    def read(self, now: float, heard_s: float) -> tuple[list[Frame], bool]:
         """Frames of the bytes that wait, and whether the stream goes on.
+
+        Args:
+            now: Unix time.
+            heard_s: The monotonic clock.
 
         Raises:
             GarbageError: What arrives is not a probe's output.
@@ -136,14 +140,14 @@ class Stream:
         while (end := self._buffer.find(b"\n")) >= 0:
             line = bytes(self._buffer[:end])
             del self._buffer[: end + 1]
-            frames += self._take(line, now)
+            frames += self._take(line, now, heard_s)
         limit = MAX_LINE if self.is_greeted else MAX_GREETING
         if len(self._buffer) > limit:
             message = f"a line of more than {limit} bytes"
             raise GarbageError(message)
         return frames, bool(data)
 
-    def _take(self, line: bytes, now: float) -> list[Frame]:
+    def _take(self, line: bytes, now: float, heard_s: float) -> list[Frame]:
         """The frame of one line of output, if it is or completes a report."""
         task, text = 0, line
         if self._tasks is not None:
@@ -156,7 +160,7 @@ class Stream:
             self._greet(task, text)
             return []
         try:
-            frame = self._decoders[task].frame(text, self._speakers[task], now)
+            frame = self._decoders[task].frame(text, self._speakers[task], now, heard_s)
         except GarbageError:
             if self._tasks is None:
                 raise

@@ -38,11 +38,23 @@ def line(
         "labels": labels or {},
         "missing": missing or {},
     }
-    return json.dumps({"late_s": 0.25, "errors": [], "blocks": {block: body}, **changes}).encode()
+    return json.dumps(
+        {"at": at, "late_s": 0.25, "errors": [], "blocks": {block: body}, **changes}
+    ).encode()
 
 
 def decoded(text: bytes, decoder: Decoder | None = None, node: str = "n1") -> Frame:
-    return (decoder or Decoder("ssh://n1")).frame(text, node, NOW)
+    return (decoder or Decoder("ssh://n1")).frame(text, node, NOW, NOW)
+
+
+def test_what_a_cut_cable_held_back_has_the_time_at_which_it_was_made() -> None:
+    decoder = Decoder("ssh://n1")
+    decoder.frame(line(at=1.0), "n1", NOW, 101.0)
+    held = [decoder.frame(line(at=2.0 + n), "n1", NOW + 30.0, 131.0) for n in range(30)]
+    assert held[0].taken_at == NOW + 1.0
+    assert held[0].lateness_s == 29.0 + 0.25
+    assert held[29].taken_at == NOW + 30.0
+    assert held[29].lateness_s == 0.25
 
 
 def rates(*readings: tuple[float, int | None], counter: str = "pcie_tx_bytes") -> list[Any]:
@@ -219,6 +231,7 @@ def test_an_error_names_its_node() -> None:
         pytest.param(line(late_s="soon"), id="late-words"),
         pytest.param(line(late_s=None), id="late-null"),
         pytest.param(line(late_s=float("nan")), id="late-nan"),
+        pytest.param(line(at=float("nan")), id="at-nan"),
         pytest.param(line(errors=None), id="errors-null"),
         pytest.param(line(errors=[{}]), id="errors-empty"),
         pytest.param(line(blocks=[]), id="blocks-list"),
@@ -263,10 +276,12 @@ BLOCK = st.fixed_dictionaries(
     blocks=st.dictionaries(st.sampled_from([*LABELS, "x"]), BLOCK | JSON, max_size=3) | JSON,
     errors=st.just([]) | JSON,
     late_s=st.just(0.0) | JSON,
+    at=st.just(0.0) | JSON,
 )
-def test_any_json_is_a_frame_or_refused(blocks: Any, errors: Any, late_s: Any) -> None:
+def test_any_json_is_a_frame_or_refused(blocks: Any, errors: Any, late_s: Any, at: Any) -> None:
     """Whatever a node sends, the thread that reads all nodes goes on."""
-    text = json.dumps({"blocks": blocks, "errors": errors, "late_s": late_s}).encode()
+    told = {"blocks": blocks, "errors": errors, "late_s": late_s, "at": at}
+    text = json.dumps(told).encode()
     try:
         frame = decoded(text)
     except GarbageError:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def listener(node: str, heard: Path, *uuids: str) -> Endpoint:
     """A node with these GPUs that writes down what it is told."""
     block = {"keys": uuids, "at": [1] * len(uuids), "columns": {}, "labels": {}, "missing": {}}
-    report = json.dumps({"late_s": 1, "errors": [], "blocks": {"gpu": block}})
+    report = json.dumps({"at": 1, "late_s": 1, "errors": [], "blocks": {"gpu": block}})
     script = f"{HELLO} echo '{report}'; while read line; do echo \"$line\" >> {heard}; done"
     return talker(script, node)
 

@@ -24,7 +24,7 @@ TWO = ("gpu01", "gpu03")
 PIECE = "piece() { printf '~%d.%d.0.1.%d %s\\n' $1 $2 ${#3} \"$3\"; };"
 HELLOS = """hello() {
 piece $1 0 "{\\"gpumon_probe\\":1,\\"nonce\\":\\"$nonce\\",\\"node\\":\\"$2\\"}"; };
-report() { piece $1 $2 "{\\"late_s\\":$3,\\"errors\\":[],\\"blocks\\":{}}"; };"""
+report() { piece $1 $2 "{\\"at\\":1,\\"late_s\\":$3,\\"errors\\":[],\\"blocks\\":{}}"; };"""
 SPEAK = PIECE + HELLOS
 
 
@@ -105,7 +105,7 @@ def test_not_every_node_has_reported_when_one_has() -> None:
 
 def test_noise_and_broken_reports_between_pieces_are_passed_over() -> None:
     script = (
-        "echo Prolog says hello; hello 0 gpu01; echo noise; piece 0 1 '{\"late_s\":'; "
+        'echo Prolog says hello; hello 0 gpu01; echo noise; piece 0 1 \'{"at":1,"late_s":\'; '
         "printf '~0.2.0.2.4 lostreport'; echo; report 0 3 5"
     )
     with Probe(step(script)) as probe:

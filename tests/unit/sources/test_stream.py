@@ -58,7 +58,7 @@ def test_noise_of_a_login_shell_is_discarded(noise: str) -> None:
 
 
 def test_reports_that_arrive_in_pieces_or_together_are_whole() -> None:
-    pieces = 'printf \'{"late_s":3,\'; sleep 0.05; printf \'"errors":[],"blocks":{}}\\n\';'
+    pieces = 'printf \'{"at":1,"late_s":3,\'; sleep 0.05; printf \'"errors":[],"blocks":{}}\\n\';'
     assert lateness(HELLO + pieces + REPORT + "4 5", count=3) == [3.0, 4.0, 5.0]
 
 
@@ -100,12 +100,12 @@ def test_a_spoilt_hello_is_refused(rest: str) -> None:
         "",
         "null",
         "[1]",
-        '{"late_s":0}',
-        '{"late_s":NaN,"errors":[],"blocks":{}}',
-        '{"late_s":1e999,"errors":[],"blocks":{}}',
-        '{"late_s":0,"errors":[1],"blocks":{}}',
-        '{"late_s":0,"errors":[],"blocks":{"gpu":[]}}',
-        '{"late_s":0,"errors":[],"blocks":{"gpu":' + "[" * 100_000,
+        '{"at":1,"late_s":0}',
+        '{"at":1,"late_s":NaN,"errors":[],"blocks":{}}',
+        '{"at":1,"late_s":1e999,"errors":[],"blocks":{}}',
+        '{"at":1,"late_s":0,"errors":[1],"blocks":{}}',
+        '{"at":1,"late_s":0,"errors":[],"blocks":{"gpu":[]}}',
+        '{"at":1,"late_s":0,"errors":[],"blocks":{"gpu":' + "[" * 100_000,
         r"\377",
     ],
 )
@@ -118,7 +118,7 @@ def test_a_line_without_end_is_given_up() -> None:
 
 
 def test_a_large_report_is_read() -> None:
-    script = HELLO + 'printf \'{"late_s":9,"errors":[],"blocks":{},"more":"\';'
+    script = HELLO + 'printf \'{"at":1,"late_s":9,"errors":[],"blocks":{},"more":"\';'
     script += "head -c 4000000 /dev/zero | tr '\\0' x; printf '\"}\\n'"
     assert lateness(script) == [9.0]
 
