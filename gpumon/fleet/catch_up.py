@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 STRIDES: Final = 480
 """Pictures in which the past is lived through: two hours at one in fifteen seconds, for which
-48 GPUs take about three seconds of one core."""
+80 GPUs take about four seconds of one core."""
 
 BREATH_S: Final = 0.001
 """Real pause after each picture of the past, in which the screen gets its turn."""
