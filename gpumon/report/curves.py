@@ -9,7 +9,7 @@ from gpumon.model.field import Kind
 from gpumon.model.fields import CATALOGUE
 from gpumon.report.chart import Chart, Mark, Series
 from gpumon.report.columns import Cell, Tone
-from gpumon.report.field_columns import field_text, round_up, scale
+from gpumon.report.field_columns import bound_of, field_text, round_up, scale
 from gpumon.report.rows import BlockRow
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def field_chart(
 
 def _bounds(entity: Readable, field: Field, largest: float) -> tuple[float, float]:
     """The ends of a scale that begins at 0."""
-    end = entity.value(_ENDS.get(field.key, ""))
+    end = bound_of(entity, _ENDS.get(field.key, ""))
     if end and end >= largest:
         return (0.0, float(end))
     return scale(entity, field, largest) or (0.0, round_up(largest))
@@ -211,7 +211,7 @@ def _scaled(
 ) -> Chart:
     """The chart on a fixed scale where one is known, else up to a round number."""
     field = CATALOGUE[key]
-    bound = entity.value(plan.bound) if plan.bound else None
+    bound = bound_of(entity, plan.bound) if plan.bound else None
     largest = max(_largest(series), _LEAST.get(field.unit, 0.0))
     ceiling = float(bound) if bound else None
     if ceiling is None or (largest > ceiling and not field.unit):

@@ -5,11 +5,13 @@ from __future__ import annotations
 from math import isnan
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from gpumon.model.cluster import Gpu
 from gpumon.model.field import Field, Kind
 from gpumon.model.fields import clock_event_names
 from gpumon.model.xid import FABRIC_HEALTH, FABRIC_STATES, RECOVERY_ACTIONS, name_of
 from gpumon.report import units
 from gpumon.report.columns import EMPTY_CELL, NO_VALUE, Cell, Column, Tone
+from gpumon.report.rows import BlockRow
 from gpumon.report.sections import table_section
 
 if TYPE_CHECKING:
@@ -77,6 +79,13 @@ def bars(
     return "".join(drawn)
 
 
+def bound_of(entity: Readable, key: str) -> float | int | None:
+    """What a scale ends at: the last value ever told, as a scale must not jump in a silence."""
+    if isinstance(entity, Gpu | BlockRow):
+        return entity.block.value(key, entity.row)
+    return entity.value(key)
+
+
 def scale(entity: Readable, field: Field, largest: float) -> tuple[float, float] | None:
     """The bounds a field is drawn between; None: its past says nothing as a curve.
 
@@ -89,7 +98,7 @@ def scale(entity: Readable, field: Field, largest: float) -> tuple[float, float]
         return (0.0, 1.0)
     bound = _BOUNDS.get(field.key)
     if bound is not None:
-        return (0.0, float(entity.value(bound) or round_up(largest)))
+        return (0.0, float(bound_of(entity, bound) or round_up(largest)))
     if field.unit == "C":
         return (0.0, 100.0)
     return (0.0, round_up(largest)) if field.kind is Kind.RATE else None

@@ -60,6 +60,8 @@ def status_line(tick: Tick | None, mood: Mood, width: int) -> Line:
         return (Cell(" waiting for the first sample", Tone.DIM),)
     parts: list[Cell] = []
     if mood.place is not None:
+        if mood.place.trouble:
+            parts.append(Cell(f"✗ cannot go there: {mood.place.trouble}", Tone.BAD))
         parts += _place_parts(tick, mood.place)
     if mood.progress_ratio is not None:
         parts.append(Cell(f"filling in the past: {mood.progress_ratio * 100:.0f} %", Tone.INFO))
@@ -126,9 +128,9 @@ def _target_parts(tick: Tick) -> list[Cell]:
         parts.append(Cell(f"{sign} {first.url}: {why}", tone))
         parts.append(Cell(f"{len(failing)} of {len(tick.targets)} targets fail (e)", tone))
     elif old := [target for target in tick.targets if (target.age_s or 0.0) > TARGET_OLD_S]:
-        age = units.short_duration(min(target.age_s or 0.0 for target in old))
-        what = old[0].url if len(old) == 1 else f"{len(old)} of {len(tick.targets)} targets"
-        parts.append(Cell(f"! {what} silent for {age}", Tone.WARN))
+        # The ages of nodes and queue stand beside it.
+        what = old[0].url if len(old) == 1 else f"{len(old)} of {len(tick.targets)} targets silent"
+        parts.append(Cell(f"! {what}", Tone.WARN))
     elif tick.targets:
         count = len(tick.targets)
         what = tick.targets[0].url if count == 1 else f"{count} targets"
