@@ -28,7 +28,11 @@ LOOK_BACK_S: Final = 3600.0
 """How much of the past before the instant that is sought is known there: history's own span."""
 
 FINE_S: Final = 600.0
-"""How much of it in every picture; one of each passage, a minute, is enough before."""
+"""How much of it in every picture at least; one of each passage, a minute, will do before."""
+
+FINE_BYTES: Final = 2 * 2**20
+"""So much of a file is read in every picture, which takes two seconds of a core: an hour of some
+dozens of GPUs, so that findings at the instant have the windows that they need."""
 
 MIN_SPEED: Final = 0.5
 MAX_SPEED: Final = 60.0
@@ -38,6 +42,10 @@ MIN_AGE_S: Final = 0.001
 
 MAX_SHOWN: Final = 3600
 """Pictures whose times are kept for steps backward."""
+
+SOUGHT_S: Final = 4.0
+"""The first picture after a seek waits this long for its findings: where the time stands there
+is no later one that could bring them."""
 
 JUDGE_S: Final = 60.0
 """A headless replay waits this long for the findings of a picture."""
@@ -187,12 +195,8 @@ class ReplayFeed:
             if at is not None:
                 clock.hurry(at)
             self._shown = deque(maxlen=MAX_SHOWN)
-            judge = self._judge
-            made = (
-                None
-                if judge is None
-                else lambda: _Patient(judge(), lambda _: not clock.is_hurrying)
-            )
+            looks = 0 if at is None else 1
+            made = _patient(self._judge, lambda _: not clock.is_hurrying, SOUGHT_S, looks)
             sampler = sampler_of(self.recording, playback, clock, self._remember, made)
             self._clock, self._sampler = clock, sampler
 
@@ -215,17 +219,28 @@ class _Patient:
     """The detection engine, asked only for the pictures that are shown, and waited for if told."""
 
     def __init__(
-        self, engine: Detection, is_wanted: Callable[[Tick], bool], wait_s: float = 0.0
+        self,
+        engine: Detection,
+        is_wanted: Callable[[Tick], bool],
+        wait_s: float,
+        looks: float,
     ) -> None:
+        """`looks`: how many are waited for, `wait_s` seconds each."""
         self._engine = engine
         self._is_wanted = is_wanted
         self._wait_s = wait_s
+        self._looks = looks
+        self._is_asked = False
 
     def submit(self, tick: Tick) -> bool:
-        return self._is_wanted(tick) and self._engine.submit(tick)
+        self._is_asked = self._is_wanted(tick) and self._engine.submit(tick)
+        return self._is_asked
 
     def collect(self) -> DetectionReport | None:
-        return self._engine.finish(self._wait_s) if self._wait_s else self._engine.collect()
+        if not self._is_asked or self._looks <= 0:
+            return self._engine.collect()
+        self._looks -= 1
+        return self._engine.finish(self._wait_s)
 
     def finish(self, timeout_s: float) -> DetectionReport | None:
         return self._engine.finish(timeout_s)
@@ -243,17 +258,21 @@ class _Patient:
 
 
 def _patient(
-    judge: Callable[[], Detection] | None, is_wanted: Callable[[Tick], bool], wait_s: float = 0.0
+    judge: Callable[[], Detection] | None,
+    is_wanted: Callable[[Tick], bool],
+    wait_s: float,
+    looks: float = inf,
 ) -> Callable[[], Detection] | None:
     """Makes the engine as `judge` does, asked for some pictures only."""
-    return None if judge is None else lambda: _Patient(judge(), is_wanted, wait_s)
+    return None if judge is None else lambda: _Patient(judge(), is_wanted, wait_s, looks)
 
 
 def playback_at(recording: Recording, at: float | None, until: float = inf) -> Playback:
     """A playback that begins as far before a time as its history needs."""
     if at is None:
         return Playback(recording, None, until)
-    return Playback(recording, at - LOOK_BACK_S, until, at - FINE_S)
+    fine_s = max(FINE_S, FINE_BYTES / max(1.0, recording.bytes_per_s))
+    return Playback(recording, at - LOOK_BACK_S, until, at - fine_s)
 
 
 def sampler_of(

@@ -40,8 +40,8 @@ def nvlink_words(digest: Digest, view: JobView) -> str:
     if not used:
         return "unused"
     mean = sum(used) / len(used)
-    who = "a GPU" if len(used) == len(rates) else f"on {len(used)} of {len(rates)} GPUs"
-    text = f"used, {units.rate(mean)} {who}"
+    who = "" if len(used) == len(rates) else f" on {len(used)} of {len(rates)} GPUs"
+    text = f"used, {units.rate(mean)} each way{who}"
     if peak_bytes_per_s is not None:
         share = units.percent(mean / peak_bytes_per_s)
         text += f", {share} % of {units.rate(peak_bytes_per_s)}"

@@ -73,6 +73,12 @@ class Recording:
             self._span = Span(start, max(ends, default=last))
         return self._span
 
+    @property
+    def bytes_per_s(self) -> float:
+        """How much of it a second takes on disk, on average."""
+        size = sum(file.path.stat().st_size for file in self.files)
+        return size / max(1.0, self.span.end - self.span.start)
+
 
 class Playback:
     """Goes through a recording once, from some time on."""

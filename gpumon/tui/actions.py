@@ -149,7 +149,7 @@ ACTIONS: Final = (
         ("W",),
         "W",
         "by waste",
-        "Sort by the GPU time that was wasted, the most on top; again: the least.",
+        "Sort by the GPU time that was wasted, the most on top.",
         BOOKED,
     ),
     Action("columns", ("c",), "c", "", "Choose the columns of the table.", TABLES),

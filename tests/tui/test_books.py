@@ -22,6 +22,10 @@ async def test_which_job_wastes_most_is_answered_by_one_key_however_narrow(stage
         assert s.text.index("4690 ") < s.text.index("4711 ")
         assert "WASTE▼" in s.text
         assert "1.00" in s.cursor_line()
+        await s.press("W")
+        assert "WASTE▼" in s.text
+        await s.press("S", "W")
+        assert "WASTE▼" in s.text
         await s.press("0")
         assert "WASTE" not in s.text
 

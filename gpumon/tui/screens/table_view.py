@@ -231,8 +231,10 @@ class TableView(View, Generic[R]):
         self.grid.reverse()
 
     def action_sort_waste(self) -> None:
-        """Sort by what was wasted."""
-        self.grid.sort_by("wasted_gpu_s")
+        """Sort by what was wasted, the most on top, however it was sorted before."""
+        wanted = Sorting("wasted_gpu_s", True)
+        if self.grid.sorting != wanted:
+            self.grid.sort_by(wanted.key)
 
     def action_default_sort(self) -> None:
         """Sort as at first."""

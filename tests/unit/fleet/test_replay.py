@@ -14,10 +14,12 @@ from gpumon.fleet.recorder import Recorder
 from gpumon.fleet.replay import ReplayFeed, backfill, play
 from gpumon.fleet.replay_clock import ReplayClock
 from gpumon.fleet.sampler import Sampler
+from gpumon.model.finding import DetectionReport
 from gpumon.report.document import document
 from gpumon.sources.demo import DemoSource
 from gpumon.sources.recording import Playback, Recording
 from gpumon.sources.recording_write import RecordingWriter
+from tests.ticks import finding
 
 START = 1_767_225_600.0
 BEATS = 400
@@ -164,6 +166,57 @@ def test_a_feed_steps_and_seeks(feed):
     assert feed.is_paused
     assert feed.now == START + 297
     assert feed.span == (START, START + BEATS)
+
+
+class Slow:
+    """A detection engine whose report is there only for who waits for it."""
+
+    def __init__(self):
+        self.asked = 0
+        self.waited = []
+
+    def submit(self, _tick):
+        self.asked += 1
+        return True
+
+    def collect(self):
+        return None
+
+    def finish(self, timeout_s):
+        self.waited.append(timeout_s)
+        return DetectionReport(START, (finding("job:7"),), (), ())
+
+    def close(self):
+        """Nothing to free."""
+
+
+def test_an_instant_that_was_sought_is_shown_with_its_findings(live):
+    engines = []
+
+    def judge():
+        engines.append(Slow())
+        return engines[-1]
+
+    found = []
+    seen = Seen()
+
+    def show(tick):
+        found.append([one.subject for one in tick.findings])
+        seen(tick)
+
+    feed = ReplayFeed(Recording(live[0]), History, judge, real=Fast())
+    feed.pause()
+    feed.start(show)
+    seen.until(lambda times: times == [0.0])
+    assert found == [[]]
+    feed.seek(START + 300.4)
+    seen.until(lambda times: times[1:] == [300.0])
+    feed.step(1)
+    seen.until(lambda times: times[1:] == [300.0, 301.0])
+    feed.close()
+    assert found[1] == ["job:7"]
+    assert engines[1].asked == 2
+    assert len(engines[1].waited) == 1
 
 
 def test_seeking_past_either_end_stays_inside(feed):

@@ -21,9 +21,9 @@ def words(*values, name="NVIDIA H100 80GB HBM3"):
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
-        ((BUSY, BUSY), "used, 151 GB/s a GPU, 34 % of 450 GB/s"),
-        ((BUSY, STILL, STILL), "used, 151 GB/s on 1 of 3 GPUs, 34 % of 450 GB/s"),
-        ((BUSY, NONE), "used, 151 GB/s a GPU, 34 % of 450 GB/s"),
+        ((BUSY, BUSY), "used, 151 GB/s each way, 34 % of 450 GB/s"),
+        ((BUSY, STILL, STILL), "used, 151 GB/s each way on 1 of 3 GPUs, 34 % of 450 GB/s"),
+        ((BUSY, NONE), "used, 151 GB/s each way, 34 % of 450 GB/s"),
         ((STILL, STILL), "unused"),
         ((NONE, NONE), ""),
     ],
@@ -33,4 +33,4 @@ def test_how_much_of_what_on_how_many(values, expected):
 
 
 def test_without_a_data_sheet_no_share_is_told():
-    assert words(BUSY, name="NVIDIA X1000") == "used, 151 GB/s a GPU"
+    assert words(BUSY, name="NVIDIA X1000") == "used, 151 GB/s each way"
