@@ -11,12 +11,52 @@ from contextlib import contextmanager
 
 import pytest
 
+from gpumon.sources.slurm.schedule import LONGEST_RETRY_S
 from tests.lab.test_rest import token
 
 pytestmark = pytest.mark.every_slurm
 
 CPU_TOLERANCE_S = 0.05
 TARGET = "slurm?nodes=none"
+
+LEAPS = """
+import json, sys, time
+from gpumon.sources.slurm.target import SlurmSource
+from gpumon.sources.source import SystemClock, Wish
+from gpumon.sources.target import Look, parse
+
+class Leaping(SystemClock):
+    leapt_s = 0.0
+    def monotonic(self):
+        return time.monotonic() + self.leapt_s
+    def wait(self, event, seconds):
+        until = self.monotonic() + seconds
+        while not event.is_set() and self.monotonic() < until:
+            event.wait(0.05)
+        return event.is_set()
+
+clock = Leaping()
+source = SlurmSource(parse(sys.argv[1]), Look(1.0, False, lambda job: True), clock)
+source.start(lambda: None)
+for line in sys.stdin:
+    clock.leapt_s += float(line)
+    source.wish(Wish(ended_since=time.time() - 3600))
+    ended = queue = None
+    while ended is None or queue is None:
+        for frame in source.poll():
+            ended = frame if frame.ended else ended
+            queue = frame if frame.queue else queue
+        time.sleep(0.05)
+    known = ended.ended.records
+    print(json.dumps({
+        "ended": known and sorted(one.job.job_id for one in known.jobs),
+        "at": known and known.at,
+        "errors": ended.ended.errors,
+        "jobs": [job.job_id for job in queue.queue.jobs],
+        "jobs_at": queue.queue.jobs_at,
+    }), flush=True)
+"""
+"""One source that is never started anew, whose rests are leapt over; a line says how far."""
 
 
 @pytest.fixture(scope="module")
@@ -196,9 +236,50 @@ def test_a_dead_slurmdbd_is_one_line_and_the_queue_stays_live(cluster, gpumon, b
             # 24.11's slurmrestd asks slurmdbd about partitions, too, and complains of its own.
             (error,) = [error for error in document["errors"] if error["where"] == "accounting"]
             assert "(slurmdbd) cannot be reached" in error["message"]
+            others = [one["message"] for one in document["errors"] if one != error]
+            is_asked = cluster.layout.release.is_newer and target == rest
+            assert ["(slurmdbd)" in message for message in others] == [True] * is_asked
+            assert "controller" not in " ".join(others)
+            assert len(document["partitions"]) == 3
             assert document["ended_jobs"] is None
             assert document["targets"][0]["ok"]
             assert str(by_name["running"]) in {job["job_id"] for job in document["jobs"]}
+
+
+@pytest.mark.parametrize("way", ["commands", "slurmrestd"])
+def test_records_come_back_by_themselves_when_slurmdbd_does(cluster, by_name, way):
+    rest = f"slurm+http://{cluster.layout.address('head')}:6820?insecure=1&nodes=none"
+    target = TARGET if way == "commands" else rest
+    command = [str(cluster.layout.venv / "bin/python"), "-c", LEAPS, target]
+    env = None if way == "commands" else {"SLURM_JWT": token(cluster)}
+    process = cluster.popen_as("alice", command, env=env)
+
+    def told(after_s):
+        process.stdin.write(f"{after_s}\n")
+        process.stdin.flush()
+        return json.loads(process.stdout.readline())
+
+    try:
+        before = told(0.0)
+        assert before["errors"] == []
+        assert str(by_name["failed"]) in before["ended"]
+        with without_slurmdbd(cluster):
+            gone = told(LONGEST_RETRY_S)
+        ((where, message, hint),) = gone["errors"]
+        assert where == "accounting"
+        assert "(slurmdbd) cannot be reached" in message
+        assert "asks again" in hint
+        # What was known stays, with its own time; the queue goes on.
+        assert (gone["ended"], gone["at"]) == (before["ended"], before["at"])
+        assert str(by_name["running"]) in gone["jobs"]
+        assert gone["jobs_at"] > before["jobs_at"]
+        back = told(LONGEST_RETRY_S + 1.0)
+        assert back["errors"] == []
+        assert back["at"] > before["at"]
+        assert set(before["ended"]) <= set(back["ended"])
+    finally:
+        cluster.signal(process)
+        process.communicate()
 
 
 def test_a_cluster_without_accounting_says_so(cluster, gpumon, by_name):
