@@ -47,6 +47,10 @@ class Held(NamedTuple):
     hung_at: float | None
     """Unix time of the last step; None: steps go on."""
 
+    def stuck_s(self, now: float) -> float:
+        """For how long its ranks have been stuck on storage, added up."""
+        return 0.0 if self.hung_at is None else self.stuck * (now - self.hung_at)
+
 
 class Look(NamedTuple):
     """A node at one of the instants at which it is looked at."""
@@ -57,7 +61,12 @@ class Look(NamedTuple):
     held: list[Held]
     """Jobs with a process on a GPU, by number."""
     loads: tuple[float, float, float]
-    """Mean of busy cores over 1, 5 and 15 minutes."""
+    """Mean of busy cores, and of ranks stuck on storage, over 1, 5 and 15 minutes."""
+
+    @property
+    def stuck_s(self) -> float:
+        """For how long ranks have been stuck on storage, added up."""
+        return sum(held.stuck_s(self.at) for held in self.held)
 
     @property
     def pressure(self) -> Pressure:
@@ -103,7 +112,7 @@ class Looks:
         readings = self._fleet.read(node, spans[0])
         stays = [reading.stay for reading in readings]
         at = spans[0].now
-        one, five, fifteen = (_cores(window, stays) for window in spans[2:])
+        busy = [_cores(window, stays) for window in spans[2:]]
         groups: dict[int, list[Reading]] = {}
         for reading in readings:
             if reading.stay.job is not None and reading.stay.is_used and reading.phase.mem_bytes:
@@ -120,7 +129,11 @@ class Looks:
             hung_at = self._fleet.hung_at(job)
             is_hung = hung_at is not None and hung_at <= at
             held.append(Held(job, members, pressure, stuck, hung_at if is_hung else None))
-        return Look(at, readings, held, (one, five, fifteen))
+        loads = [
+            cores + sum(min(one.stuck * window_s, one.stuck_s(at)) for one in held) / window_s
+            for cores, window_s in zip(busy, _LOAD_WINDOWS_S, strict=True)
+        ]
+        return Look(at, readings, held, (loads[0], loads[1], loads[2]))
 
 
 def _cores(spans: Spans, stays: Sequence[Stay]) -> float:

@@ -82,7 +82,7 @@ class NodeBlocks:
             columns = same(_looked_values(node, look), 1)
             slow = self._slow[node.number] = (look, columns)
         columns = dict(slow[1])
-        for key, value in _values(node, readings, now - self._fleet.origin).items():
+        for key, value in _values(node, readings, look, now - self._fleet.origin).items():
             columns[key] = array(_CODES[key], (value,))
         held_bytes = HOST_BASE_BYTES + processes * HOST_BYTES_PER_PROCESS
         columns["host_mem_available_bytes"] = array("d", (node.host_mem_bytes - held_bytes,))
@@ -97,20 +97,23 @@ class NodeBlocks:
         return Block((node.name,), columns, self._labels[node.number], _MISSING)
 
 
-def _values(node: SimNode, readings: Sequence[Reading], lived_s: float) -> dict[str, float]:
+def _values(
+    node: SimNode, readings: Sequence[Reading], look: Look, lived_s: float
+) -> dict[str, float]:
     up_s = node.up_s + lived_s
     counted = [reading.totals.counted for reading in readings]
     # What ran before the simulation began is counted as a third of all CPUs.
     earlier_s = node.up_s * node.cpu_count / 3.0
     busy_s = earlier_s + _SYSTEM_CORES * lived_s + sum(counts[CPU_AT] for counts in counted)
     moved = sum(counts[READ_AT] + counts[WRITE_AT] for counts in counted)
-    waited_s = moved / STORAGE_BYTES_PER_S + 0.002 * node.up_s
+    stuck = sum(held.stuck for held in look.held)
+    waited_s = moved / STORAGE_BYTES_PER_S + 0.002 * node.up_s + look.stuck_s
     cores = _SYSTEM_CORES + sum(reading.means[CPU] for reading in readings)
     calls_per_s = _CALLS_PER_GPU_S * len(readings)
     moving = sum(reading.means[READ] + reading.means[WRITE] for reading in readings)
     return {
         "cpu_busy_ratio": ratio(cores / node.cpu_count),
-        "cpu_iowait_ratio": ratio(moving / STORAGE_BYTES_PER_S / node.cpu_count),
+        "cpu_iowait_ratio": ratio((moving / STORAGE_BYTES_PER_S + stuck) / node.cpu_count),
         "cpu_busy_ticks": int(_TICKS_PER_S * busy_s),
         "cpu_iowait_ticks": int(_TICKS_PER_S * waited_s),
         "cpu_total_ticks": int(_TICKS_PER_S * node.cpu_count * up_s),

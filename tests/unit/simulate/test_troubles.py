@@ -145,6 +145,8 @@ def test_the_log_of_a_hung_job_is_silent_and_its_stuck_rank_waits_for_storage():
             assert (groups.value("job_output_bytes_per_s", row) == 0.0) == is_hung
             is_here = is_hung and spot == job.spots[rank // 8]
             assert node.value("d_state_process_count", 0) == int(is_here)
+            waits = (node.value("cpu_iowait_ratio", 0) or 0.0) * 224
+            assert waits == pytest.approx(float(is_here), abs=0.05)
             assert (groups.value("job_io_pressure_some_ratio", row) == 1.0) == is_here
             assert groups.value("job_io_pressure_full_ratio", row) == pytest.approx(0.0, abs=0.01)
 
