@@ -41,6 +41,7 @@ from gpumon.report.heat_marks import FIELDS, STATES
 from gpumon.report.host_columns import FILESYSTEM_COLUMNS, JOB_USE_COLUMNS, PORT_COLUMNS
 from gpumon.report.job_columns import JOB_COLUMNS
 from gpumon.report.link_columns import LINK_COLUMNS, SLICE_COLUMNS
+from gpumon.report.node_columns import NODE_COLUMNS
 from gpumon.report.pending_columns import PENDING_COLUMNS
 from gpumon.report.process_columns import PROCESS_COLUMNS
 from gpumon.report.reservation_columns import RESERVATION_COLUMNS
@@ -136,6 +137,7 @@ def filter_names() -> str:
         "jobs": JOB_COLUMNS,
         "ranks of a job": RANK_COLUMNS,
         "GPUs": FLEET_COLUMNS,
+        "nodes": NODE_COLUMNS,
         "pending": PENDING_COLUMNS,
         "ended": ENDED_COLUMNS,
         "users": USER_COLUMNS,
@@ -282,6 +284,7 @@ BLOCKS: Final[dict[str, Callable[[], str]]] = {
     "fields of the map": map_fields,
     "signs of the map": map_signs,
     "columns of jobs": lambda: columns(JOB_COLUMNS),
+    "columns of nodes": lambda: columns(NODE_COLUMNS),
     "columns of pending": lambda: columns(PENDING_COLUMNS),
     "columns of ended": lambda: columns(ENDED_COLUMNS),
     "columns of groups": lambda: columns(USER_COLUMNS),

@@ -86,8 +86,12 @@ def health_cell(digest: Digest, gpu: Gpu | None) -> Cell:
     if found:
         more = f" +{len(found) - 1}" if len(found) > 1 else ""
         return Cell(f"{found[0].sign} {found[0].word}{more}", found[0].tone)
-    is_checked = any(gpu.value(key) is not None for key in _CHECKED)
-    return Cell("ok", Tone.DIM) if is_checked else NO_VALUE
+    return Cell("ok", Tone.DIM) if is_checked(gpu) else NO_VALUE
+
+
+def is_checked(gpu: Gpu) -> bool:
+    """Whether anything was read that would tell of a trouble."""
+    return any(gpu.value(key) is not None for key in _CHECKED)
 
 
 def gpu_health_lines(digest: Digest, gpu: Gpu, width: int) -> list[Line]:

@@ -9,6 +9,7 @@ from gpumon.model.cluster import JobView
 from gpumon.model.finding import Finding
 from gpumon.report.commands import Subject
 from gpumon.report.digest import GpuRow, RankRow
+from gpumon.report.node_columns import NodeRow
 
 if TYPE_CHECKING:
     from gpumon.model.cluster import Gpu
@@ -26,6 +27,8 @@ def of_row(digest: Digest, row: object) -> Subject | None:
             return _of_rank(digest, row)
         case GpuRow():
             return of_gpu(digest, row.gpu) if row.gpu else Subject(node=row.node.name)
+        case NodeRow():
+            return Subject(node=row.node.name)
         case Finding():
             return of_scope(digest, row.subject)
     return None

@@ -7,13 +7,14 @@ from typing import Final, Literal, NamedTuple
 ViewName = Literal[
     "jobs",
     "gpus",
+    "nodes",
     "pending",
     "ended",
     "users",
     "accounts",
     "partitions",
-    "reservations",
     "fleet",
+    "reservations",
     "job",
     "gpu",
     "node",
@@ -29,15 +30,16 @@ ViewName = Literal[
 ROOTS: Final[tuple[ViewName, ...]] = (
     "jobs",
     "gpus",
+    "nodes",
     "pending",
     "ended",
     "users",
     "accounts",
     "partitions",
-    "reservations",
     "fleet",
+    "reservations",
 )
-"""The views of the whole fleet, in the order of Tab and of their digits."""
+"""The views of the whole fleet in the order of Tab; the first nine have the digits."""
 
 FLEET: Final[frozenset[ViewName]] = frozenset(ROOTS)
 MAPS: Final[frozenset[ViewName]] = frozenset({"fleet"})

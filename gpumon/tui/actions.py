@@ -83,8 +83,8 @@ ACTIONS: Final = (
     Action("switch_back", ("shift+tab",), "Shift-Tab", "", "To the view before.", FLEET),
     Action(
         "view",
-        tuple(str(number + 1) for number in range(len(ROOTS))),
-        f"1 … {len(ROOTS)}",
+        tuple("123456789"),
+        "1 … 9",
         "",
         "To the view with this number, in the order of Tab.",
         FLEET,
@@ -280,6 +280,7 @@ def footer_of(view: ViewName) -> tuple[Action, ...]:
 _NAMES: Final = {
     "jobs": "jobs",
     "gpus": "GPUs",
+    "nodes": "nodes",
     "pending": "pending",
     "ended": "ended",
     "users": "users",

@@ -25,7 +25,6 @@ KINDS: Final = ("job", "node", "gpu", *SCOPES, "theme")
 ALIASES: Final = {
     "q": "quit",
     "alerts": "findings",
-    "nodes": "gpus",
     "queue": "pending",
     "pd": "pending",
 }

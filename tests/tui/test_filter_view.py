@@ -64,7 +64,7 @@ async def test_tab_completes_a_column(stage):
 
 @pytest.mark.parametrize(
     ("digit", "text", "shown"),
-    [("2", "sm<10", "3 of 28 lines"), ("5", "gpus>=16", "1 of 4 users"), ("3", "gpus<8", "0 of 1")],
+    [("2", "sm<10", "3 of 28 lines"), ("6", "gpus>=16", "1 of 4 users"), ("4", "gpus<8", "0 of 1")],
 )
 async def test_every_table_has_its_own_columns(stage, digit, text, shown):
     async with stage(fleet()) as s:

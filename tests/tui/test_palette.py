@@ -25,7 +25,8 @@ DIGEST = Digest(cluster(waits("12", label="6_1", user="users"), waits("13", user
         ("jobs", "jobs", ""),
         (" Pend ", "pending", ""),
         ("q", "quit", ""),
-        ("nodes", "gpus", ""),
+        ("nodes", "nodes", ""),
+        ("node", "nodes", ""),
         ("err", "errors", ""),
         ("node gpu02", "node", "gpu02"),
         ("job 6_1", "job", "12"),
@@ -48,7 +49,7 @@ def test_understood(text, kind, name):
     ("text", "words"),
     [
         ("", "nothing typed"),
-        ("node", "node: which one"),
+        ("theme", "theme: which one"),
         ("node zzz", "no node is called “zzz”"),
         ("job 6_2", "no job is called “6_2”"),
         ("planet mars", "no kind of thing is called “planet”"),
@@ -77,7 +78,8 @@ def test_without_a_picture_only_views_are_known():
         ("node gpu0", "node gpu0"),
         ("node x", "node x"),
         ("user gr", "user grace"),
-        ("nod", "node "),
+        ("nod", "node"),
+        ("job 46", "job 4690"),
         ("zzz", "zzz"),
     ],
 )

@@ -19,8 +19,8 @@ from tests.ticks import AT, failed, fleet, job, tick, uuid_of
 from tests.tui.test_hostile import NAMES
 
 SIZES = [(80, 24), (160, 50)]
-QUEUE_VIEWS = [view for view in ROOTS if view not in ("jobs", "gpus", "fleet")]
-KEYS = {view: str(number + 1) for number, view in enumerate(ROOTS)}
+QUEUE_VIEWS = [view for view in ROOTS if view not in ("jobs", "gpus", "nodes", "fleet")]
+KEYS = {view: ("colon", *view, "enter") for view in ROOTS}
 
 
 def ended(job_id: str, **changes) -> EndedJob:
@@ -43,7 +43,7 @@ async def test_pending_with_data(stage, size):
         waits("3", time_limit_s=168 * HOUR),
     )
     async with stage(picture, size) as s:
-        await s.press(KEYS["pending"])
+        await s.press(*KEYS["pending"])
         assert "3 waiting jobs" in s.lines[0]
         assert "3 jobs wait for 16 GPUs · 8 free on 2 nodes" in s.lines[1]
         rows = [line.split() for line in s.lines[3:6]]
@@ -57,7 +57,7 @@ async def test_pending_with_data(stage, size):
 
 async def test_pending_opens_a_job_that_tells_all_of_its_wait(stage):
     async with stage(cluster(waits("1", "Resources", time_limit_s=168 * HOUR)), (100, 30)) as s:
-        await s.press(KEYS["pending"], "enter")
+        await s.press(*KEYS["pending"], "enter")
         assert "pending › 1 train-llama" in s.lines[0]
         assert "The job waits (Resources): nothing free that fits." in s.text
         assert "→ asks for 8 GPUs on one node: no node has 8 free" in s.text
@@ -78,7 +78,7 @@ def booked(*jobs):
 async def test_groups_with_data_open_their_jobs(stage, view, size):
     name = {"users": "grace", "accounts": "ml", "partitions": "h100"}[view]
     async with stage(booked(waits("1")), size) as s:
-        await s.press(KEYS[view])
+        await s.press(*KEYS[view])
         row = s.line_with(name)
         assert " 0.45 " in row
         assert s.lines[2].split()[0].startswith(name)
@@ -95,7 +95,7 @@ async def test_groups_with_data_open_their_jobs(stage, view, size):
 
 async def test_a_group_lists_its_own_jobs_only_and_says_when_they_are_gone(stage):
     async with stage(booked(waits("1"))) as s:
-        await s.press(KEYS["users"], "enter")
+        await s.press(*KEYS["users"], "enter")
         assert "4690" not in s.text
         assert s.lines[0].endswith(" 1 job")
         await s.give(tick(number=2))
@@ -107,7 +107,7 @@ async def test_a_group_lists_its_own_jobs_only_and_says_when_they_are_gone(stage
 @pytest.mark.parametrize("size", SIZES)
 async def test_partitions_tell_nodes_gpus_and_states(stage, size):
     async with stage(cluster(), size) as s:
-        await s.press(KEYS["partitions"])
+        await s.press(*KEYS["partitions"])
         row = s.line_with("h100*").split()
         if size[0] > 120:
             assert row[:8] == ["h100*", "up", "4", "1", "32", "16", "8", "8"]
@@ -119,7 +119,7 @@ async def test_partitions_tell_nodes_gpus_and_states(stage, size):
 @pytest.mark.parametrize("size", SIZES)
 async def test_reservations_warn_of_maintenance_and_open_what_crosses(stage, size):
     async with stage(cluster(waits("1", time_limit_s=9 * HOUR)), size) as s:
-        await s.press(KEYS["reservations"])
+        await s.press(*KEYS["reservations"])
         assert "! maintenance in 5h30m for 3h30m (maint-oct): 3 jobs would run into it" in s.text
         row = s.line_with("! maint-oct")
         assert " 4 " in row
@@ -132,7 +132,7 @@ async def test_reservations_warn_of_maintenance_and_open_what_crosses(stage, siz
 @pytest.mark.parametrize("size", SIZES)
 async def test_ended_asks_once_and_shows_the_answer(stage, size):
     async with stage(fleet(), size) as s:
-        await s.press(KEYS["ended"])
+        await s.press(*KEYS["ended"])
         assert s.feed.wishes == [Wish(ended_since=AT - 86400)]
         assert "No answer yet" in s.text
         await s.give(with_ended(ended("9"), ended("8", state="FAILED", exit_code="3:0")))
@@ -145,7 +145,7 @@ async def test_ended_asks_once_and_shows_the_answer(stage, size):
 
 async def test_an_ended_job_opens_with_its_steps(stage):
     async with stage(with_ended(ended("9", name="eval")), (100, 30)) as s:
-        await s.press(KEYS["ended"], "enter")
+        await s.press(*KEYS["ended"], "enter")
         assert "ended › 9 eval" in s.lines[0]
         assert "CD completed" in s.text
         assert "held 8.0 GPU-h" in s.text
@@ -156,7 +156,7 @@ async def test_an_ended_job_opens_with_its_steps(stage):
 
 async def test_ended_with_nothing_in_the_window(stage):
     async with stage(with_ended()) as s:
-        await s.press(KEYS["ended"])
+        await s.press(*KEYS["ended"])
         assert "No job has ended in the last 1d00h." in s.text
 
 
@@ -173,14 +173,14 @@ async def test_ended_with_nothing_in_the_window(stage):
 )
 async def test_empty(stage, view, words):
     async with stage(tick()) as s:
-        await s.press(KEYS[view])
+        await s.press(*KEYS[view])
         assert words in s.text
 
 
 @pytest.mark.parametrize("view", QUEUE_VIEWS)
 async def test_before_the_first_sample_without_a_queue_and_failed(stage, view):
     async with stage() as s:
-        await s.press(KEYS[view])
+        await s.press(*KEYS[view])
         assert "Waiting for the first sample" in s.text
         await s.give(tick(queue_at=None, targets=()))
         assert "none of the targets is a queue" in s.text
@@ -193,7 +193,7 @@ async def test_before_the_first_sample_without_a_queue_and_failed(stage, view):
 async def test_a_stale_queue_is_told_in_every_view_and_in_the_status(stage, view):
     old = cluster(waits("1"))._replace(queue_at=AT - QUEUE_OLD_S - 1)
     async with stage(old) as s:
-        await s.press(KEYS[view])
+        await s.press(*KEYS[view])
         assert "stale 91s: the queue has not answered since" in s.text
         assert "! queue stale 91s" in s.lines[-2]
 
@@ -223,7 +223,7 @@ async def test_jobs_that_have_ended_stand_dim_at_the_end(stage):
 async def test_processes_of_no_job_stand_above_the_gpus(stage):
     stray = Process("gpu02", 77, "python", 0, None, None, {}, None, (uuid_of("gpu02", 5),), {})
     async with stage(cluster()._replace(strays=(stray,))) as s:
-        await s.press(KEYS["gpus"])
+        await s.press(*KEYS["gpus"])
         assert "! 1 process is on GPUs that no job holds: gpu02 python 77" in s.text
 
 
@@ -238,7 +238,7 @@ async def test_hostile_names_in_every_view(stage, name):
     picture = picture._replace(ended=EndedJobs((ended("9", name=name, user=name),), AT - 9, AT, 0))
     async with stage(picture) as s:
         for view in QUEUE_VIEWS:
-            await s.press(KEYS[view])
+            await s.press(*KEYS[view])
             for keys in ((), ("G", "enter"), ("escape", "colon", *"user ", "tab"), ("escape",)):
                 await s.press(*keys)
                 assert not any(ord(c) < 32 and c != "\n" for c in s.text)

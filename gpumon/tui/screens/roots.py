@@ -8,6 +8,7 @@ from gpumon.tui.screens.ended import EndedView
 from gpumon.tui.screens.fleet import HeatView
 from gpumon.tui.screens.gpus import GpusView
 from gpumon.tui.screens.groups import AccountsView, UsersView
+from gpumon.tui.screens.nodes import NodesView
 from gpumon.tui.screens.partitions import PartitionsView
 from gpumon.tui.screens.pending import PendingView
 from gpumon.tui.screens.reservations import ReservationsView
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 _VIEWS: Final[dict[ViewName, type[View]]] = {
     "gpus": GpusView,
+    "nodes": NodesView,
     "pending": PendingView,
     "ended": EndedView,
     "users": UsersView,

@@ -29,13 +29,14 @@ from gpumon.report.finding_columns import FINDING_COLUMNS
 from gpumon.report.gpu_columns import FLEET_COLUMNS, RANK_COLUMNS, fleet_search_text
 from gpumon.report.group_columns import ACCOUNT_COLUMNS, PARTITION_COLUMNS, USER_COLUMNS
 from gpumon.report.job_columns import JOB_COLUMNS, search_text
+from gpumon.report.node_columns import NODE_COLUMNS
 from gpumon.report.pending_columns import PENDING_COLUMNS
 from gpumon.report.reservation_columns import RESERVATION_COLUMNS
 from tests.ticks import GIB, fleet, uuid_of
 
 TABLES = (
     JOB_COLUMNS, FLEET_COLUMNS, RANK_COLUMNS, ENDED_COLUMNS, PENDING_COLUMNS, USER_COLUMNS,
-    ACCOUNT_COLUMNS, PARTITION_COLUMNS, RESERVATION_COLUMNS, FINDING_COLUMNS,
+    ACCOUNT_COLUMNS, PARTITION_COLUMNS, RESERVATION_COLUMNS, FINDING_COLUMNS, NODE_COLUMNS,
 )  # fmt: skip
 
 

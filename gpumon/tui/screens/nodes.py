@@ -1,0 +1,59 @@
+"""The nodes of the fleet: their state, what jobs hold of them, their health."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpumon.report.columns import Tone
+from gpumon.report.node_columns import NODE_COLUMNS, node_order, node_rows, node_search
+from gpumon.report.passages import paragraph
+from gpumon.report.slurm_nodes import is_open
+from gpumon.report.words import some_names
+from gpumon.tui.actions import bindings_of
+from gpumon.tui.screens.fleet_view import FleetView
+from gpumon.tui.widgets.grid import Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpumon.report.columns import Line
+    from gpumon.report.digest import Digest
+    from gpumon.report.node_columns import NodeRow
+
+
+class NodesView(FleetView["NodeRow"]):
+    """One line per node that a target or the queue names."""
+
+    view = "nodes"
+    BINDINGS = bindings_of("nodes")
+    noun = "nodes"
+    plan = Plan(NODE_COLUMNS, lambda row: row.node.name, node_order, node_search)
+
+    def rows(self, digest: Digest) -> Sequence[NodeRow]:
+        """Every node."""
+        return node_rows(digest)
+
+    def head_lines(self, digest: Digest, width: int) -> list[Line]:
+        """Nodes that have gone silent, and those that take no jobs."""
+        lines = super().head_lines(digest, width)
+        silent = tuple(node.name for node in digest.tick.nodes.values() if node.is_stale)
+        if silent:
+            text = f"silent: {some_names(silent)}"
+            lines += paragraph(text, width, Tone.WARN, "! ", "  ")
+        out = tuple(n.name for n in digest.tick.nodes.values() if n.state and not is_open(n.state))
+        if out:
+            text = f"out of service: {some_names(out)}"
+            lines += paragraph(text, width, Tone.WARN, "! ", "  ")
+        return lines
+
+    def empty_words(self, _digest: Digest) -> tuple[str, ...]:
+        """Nothing answers, and no queue lists a node."""
+        return (
+            "No node is known.",
+            "e shows what the targets say; gpumon doctor checks this machine.",
+            "gpumon ssh://NODE reads a node, gpumon demo shows a simulated cluster.",
+        )
+
+    def open_row(self, row: NodeRow) -> None:
+        """Open the node."""
+        self.open_node(row.node.name)
