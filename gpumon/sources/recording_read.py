@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import mmap
 import os
 import stat
 from bisect import bisect_right
@@ -24,6 +23,7 @@ _MAX_HEADER_BYTES: Final = 2**20
 _MAX_FALSE_MARKS: Final = 3
 """More marks by chance before a true one are not looked beyond."""
 _PIECE_BYTES: Final = 2**16
+_SCAN_BYTES: Final = 2**20
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
 _MAX_WINDOW_BYTES: Final = 8 * 2**20
 """What a frame may ask to be kept in memory while it is read; `zstd` up to level 19 asks less."""
@@ -132,9 +132,8 @@ def _header(path: Path, file: IO[bytes]) -> Header:
 
 def _passages(file: IO[bytes], started_at: float, is_compressed: bool) -> Iterator[Passage]:
     mark = _ZSTD if is_compressed else b"\n" + SYNC_BEGIN
-    with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        size = len(data)
-        found = [at if is_compressed else at + 1 for at in _marks(data, mark)]
+    size = file.seek(0, 2)
+    found = [at if is_compressed else at + 1 for at in _marks_in(file, mark)]
     begins = [(started_at, 0)]
     for following, begin in enumerate(found, 1):
         ends = [*found[following : following + _MAX_FALSE_MARKS], size]
@@ -146,9 +145,23 @@ def _passages(file: IO[bytes], started_at: float, is_compressed: bool) -> Iterat
         yield Passage(at, begin, end)
 
 
-def _marks(data: bytes | mmap.mmap, mark: bytes) -> Iterator[int]:
+def _marks_in(file: IO[bytes], mark: bytes) -> Iterator[int]:
+    """Where a mark is found in a file after its begin.
+
+    The file is not mapped: where another process cuts it short, that would end this one.
+    """
+    file.seek(0)
+    data, at = b"", 0
+    while piece := file.read(_SCAN_BYTES):
+        kept = data[len(data) - len(mark) + 1 :] if data else b""
+        data, begin = kept + piece, at - len(kept)
+        yield from (begin + found for found in _marks(data, mark, first=0 if at else 1))
+        at += len(piece)
+
+
+def _marks(data: bytes, mark: bytes, first: int = 1) -> Iterator[int]:
     """Where a mark is found after the begin; what is compressed may hold one by chance."""
-    found = data.find(mark, 1)
+    found = data.find(mark, first)
     while found >= 0:
         yield found
         found = data.find(mark, found + 1)

@@ -247,11 +247,17 @@ class GpumonApp(DressedApp):
         if self._feed.failure is not None:
             self.exit(1)
             return
-        if self._newest is None or isinstance(self._feed, Player):
+        if self._newest is None:
+            return
+        if isinstance(self._feed, Player):
+            self._learn(self.mood._replace(place=self.travel.place()))
             return
         silent_s = self.monotonic() - self._heard_at
         limit_s = self._period_s * SILENT_PERIODS + SILENT_GRACE_S
-        mood = self.mood._replace(silent_s=silent_s if silent_s > limit_s else None)
+        self._learn(self.mood._replace(silent_s=silent_s if silent_s > limit_s else None))
+
+    def _learn(self, mood: Mood) -> None:
+        """Draw the status again where there is something new to say."""
         if mood != self.mood:
             self.mood = mood
             if isinstance(self.screen, View):

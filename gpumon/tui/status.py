@@ -78,6 +78,8 @@ def status_line(tick: Tick | None, mood: Mood, width: int) -> Line:
         parts.append(Cell(words, Tone.WARN) if is_old else Cell(fresh, Tone.DIM))
     late = tick.lateness_s > max(0.5, tick.period_s / 2)
     parts.append(Cell(f"every {tick.period_s:g}s", Tone.DIM))
+    if tick.zoom_period_s is not None and mood.place is None:
+        parts.append(Cell(f"zoom {tick.zoom_period_s:g}s", Tone.INFO))
     parts.append(Cell(f"late {tick.lateness_s:.1f}s", Tone.WARN if late else Tone.DIM))
     parts.append(Cell(f"since {units.clock_time(tick.observed_since)}", Tone.DIM))
     parts.append(Cell(units.clock_time(tick.at, with_seconds=True), Tone.DIM))

@@ -7,6 +7,7 @@ import threading
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, runtime_checkable
 
 from gpumon.fleet.tape import Tape
+from gpumon.model.text import plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,6 +87,8 @@ class Place(NamedTuple):
     """Recorded seconds per real one; None: what is shown is live or was."""
     is_seeking: bool = False
     """Whether the picture that was sought is still to come."""
+    trouble: str = ""
+    """Why the picture that was sought last cannot be shown."""
 
 
 class Travel(Protocol):
@@ -213,6 +216,8 @@ class Errands:
         self._idle = threading.Condition()
         self._open = 0
         self._thread: threading.Thread | None = None
+        self.trouble = ""
+        """Why the last errand that was done failed; empty: it did not."""
 
     def do(self, what: Callable[[], None]) -> None:
         """Have something done soon."""
@@ -236,10 +241,15 @@ class Errands:
     def _run(self) -> None:
         while True:
             what = self._todo.get()
+            trouble = ""
             try:
                 what()
+            # Whatever fails in one errand must not end those that come after it.
+            except Exception as error:  # noqa: BLE001
+                trouble = plain(f"{type(error).__name__}: {error}".partition("\n")[0], 200)
             finally:
                 with self._idle:
+                    self.trouble = trouble
                     self._open -= 1
                     self._idle.notify_all()
 
@@ -270,7 +280,8 @@ class ReplayTravel:
         is_seeking = aim is not None and not self._errands.is_idle
         at = aim if is_seeking and aim is not None else self._player.now
         is_paused = self._player.is_paused
-        return Place(at, span.start, span.end, is_paused, self._player.times, is_seeking)
+        trouble = "" if is_seeking else self._errands.trouble
+        return Place(at, span.start, span.end, is_paused, self._player.times, is_seeking, trouble)
 
     def toggle_pause(self) -> None:
         """Stand, or go on."""

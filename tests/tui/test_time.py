@@ -236,3 +236,17 @@ async def test_a_recording_that_stands_is_not_called_silent(replayed):
     await settled(s, "p")
     s.app.check_silence()
     assert "no new sample" not in s.text
+
+
+async def test_a_place_that_cannot_be_read_is_told_and_the_next_one_is_shown(replayed):
+    s = replayed
+    show, s.feed._show = s.feed._show, lambda at: (_ for _ in ()).throw(OSError(5, "no\nsuch disk"))
+    await settled(s, "T", *"-21s", "enter")
+    s.app.check_silence()
+    assert "✗ cannot go there: OSError: [Errno 5] no" in s.lines[-2]
+    assert "at-0" in s.text
+    s.feed._show = show
+    await settled(s, "right_curly_bracket")
+    s.app.check_silence()
+    assert "at-60" in s.text
+    assert "cannot go there" not in s.text

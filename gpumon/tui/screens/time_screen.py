@@ -31,6 +31,10 @@ class TimeScreen(Screen[None]):
     async def ask(self, prompt: Prompt) -> None:
         """Open a prompt unless one is open."""
 
+    @abstractmethod
+    def say(self, text: str) -> None:
+        """Tell something in the status line."""
+
     def action_pause(self) -> None:
         """Freeze the picture, or let it go on."""
         self.gpumon.move_time(lambda travel: travel.toggle_pause())
@@ -57,11 +61,17 @@ class TimeScreen(Screen[None]):
 
     def action_faster(self) -> None:
         """Play a recording faster."""
-        self.gpumon.move_time(lambda travel: travel.change_speed(1))
+        self._change_speed(1)
 
     def action_slower(self) -> None:
         """Play a recording slower."""
-        self.gpumon.move_time(lambda travel: travel.change_speed(-1))
+        self._change_speed(-1)
+
+    def _change_speed(self, steps: int) -> None:
+        if self.gpumon.travel.change_speed(steps):
+            self.gpumon.show_newest()
+        else:
+            self.say("what is live has one speed; recordings have several")
 
     async def action_time(self) -> None:
         """Ask for a time."""

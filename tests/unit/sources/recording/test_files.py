@@ -127,6 +127,31 @@ def test_a_recording_cut_at_any_byte_is_read_up_to_there(tmp_path, name):
         assert len(problems) <= 1
 
 
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("scanned", [15, 16, 1000])
+def test_passages_are_found_wherever_a_scan_is_interrupted(tmp_path, monkeypatch, name, scanned):
+    path = tmp_path / name
+    write(path, 600).close()
+    whole = recording_read.RecordingFile(path).passages
+    monkeypatch.setattr(recording_read, "_SCAN_BYTES", scanned)
+    assert recording_read.RecordingFile(path).passages == whole
+    assert len(whole) > 5
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_recording_that_somebody_cuts_while_it_is_read_ends_there(tmp_path, name):
+    path = tmp_path / name
+    write(path, 600).close()
+    lines = recording_read.RecordingFile(path).lines()
+    first = next(lines)
+    os.truncate(path, 10)
+    assert first.raw.startswith(b'{"kind":"header"')
+    assert len(list(lines)) < 700
+    os.truncate(path, 0)
+    with pytest.raises(RecordingError, match="is empty"):
+        recording_read.RecordingFile(path)
+
+
 def test_a_line_that_was_cut_off_is_said(tmp_path):
     path = tmp_path / "a.gpumon"
     write(path, 3).close()
