@@ -30,8 +30,13 @@ class Replica:
         self._running: tuple[JobView, ...] = ()
         self._chunks: dict[int, Chunk] = {}
 
-    def take(self, message: dict[str, Any], descriptors: Sequence[int]) -> None:
-        """Take in what changed; takes the descriptors over."""
+    def take(self, message: dict[str, Any], descriptors: Sequence[int]) -> bool:
+        """Take in what changed; takes the descriptors over.
+
+        Returns:
+            Whether stretches of history were let go of, whose memory is free once nobody maps it.
+        """
+        known_before = len(self._chunks) + len(descriptors)
         for shape, descriptor in zip(message["chunks"], descriptors, strict=True):
             known = ChunkShape(*shape)._replace(keys=tuple(shape[_KEYS]))
             self._chunks[known.number] = Chunk.attach(known, descriptor)
@@ -53,6 +58,7 @@ class Replica:
         self._facts.take(message["facts"])
         if message["jobs"] or message["jobs_gone"] or self._facts.layout is not before:
             self._layout = None
+        return len(self._chunks) < known_before
 
     def view(self, message: dict[str, Any]) -> View:
         """The view of the picture that the message asks to judge."""

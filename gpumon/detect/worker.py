@@ -64,7 +64,9 @@ class Worker:
         self._tell(kind="ready")
         while (request := receive(self._sock)) is not None:
             message, descriptors = request
-            self._replica.take(message, descriptors)
+            if self._replica.take(message, descriptors):
+                # Views of earlier looks, which hold cycles, map what is over for everybody else.
+                gc.collect()
             if len(message["jobs"]) + len(message["facts"]["nodes"]) >= _MUCH_NEWS:
                 _keep_for_good()
             self._load(message["muted"])
