@@ -11,7 +11,7 @@ from gpumon.model.ledger import Prices
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from gpumon.fleet.sampler import Books
+    from gpumon.fleet.partners import Books
     from gpumon.model.settings import Settings
 
 

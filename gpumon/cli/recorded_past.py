@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from gpumon.fleet.sampler import Past
+    from gpumon.fleet.partners import Past
     from gpumon.sources.recording import Recording
 
 OPEN_S: Final = 1.0

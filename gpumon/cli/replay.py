@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
-    from gpumon.fleet.sampler import Detection
+    from gpumon.fleet.partners import Detection
     from gpumon.model.settings import Settings
     from gpumon.model.tick import Tick
 

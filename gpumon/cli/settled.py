@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Sequence
 
-    from gpumon.fleet.sampler import Detection, Past
+    from gpumon.fleet.partners import Detection, Past
     from gpumon.sources.target import Target
 
 

@@ -70,6 +70,7 @@ class CatchUpFeed:
         self._clock = clock
         self._period_s = period_s
         self._is_live = False
+        self._zoom = Wish()
 
     @property
     def progress(self) -> float | None:
@@ -88,14 +89,20 @@ class CatchUpFeed:
             if not self._is_live and self._clock.behind_s <= 0:
                 self._is_live = True
                 self._sampler.wish(Wish(period_s=self._period_s))
+                if self._zoom.zoom_nodes:
+                    self._sampler.wish(self._zoom)
             on_tick(tick)
 
         self._sampler.start(take)
 
     def wish(self, wish: Wish) -> None:
-        """Pass a wish on; one for a period waits for the present."""
-        if wish.period_s is not None and not self._is_live:
+        """Pass a wish on; one for a period or a closer look waits for the present."""
+        if self._is_live:
+            self._sampler.wish(wish)
+        elif wish.period_s is not None:
             self._period_s = wish.period_s
+        elif wish.is_about_zoom:
+            self._zoom = wish
         else:
             self._sampler.wish(wish)
 

@@ -17,7 +17,7 @@ from gpumon.sources.source import SystemClock
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gpumon.fleet.sampler import Detection, Past
+    from gpumon.fleet.partners import Detection, Past
     from gpumon.model.finding import DetectionReport
     from gpumon.model.frame import SourceError
     from gpumon.model.tick import Tick, WindowReader

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
+from gpumon.fleet.closer import Closer
 from gpumon.fleet.faults import Faults
 from gpumon.fleet.join import join
 from gpumon.fleet.newest import Newest
@@ -16,9 +17,8 @@ from gpumon.model.tick import TargetState, Tick
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from gpumon.fleet.partners import Books, Detection, Past
     from gpumon.model.finding import DetectionReport
-    from gpumon.model.ledger import LedgerTotals
-    from gpumon.model.tick import WindowReader
     from gpumon.sources.source import Clock, Source, Wish
 
 STALE_PERIODS: Final = 3.0
@@ -30,73 +30,6 @@ GRACE_S: Final = 10.0
 DETECTION_WAIT_S: Final = 10.0
 """A single look waits this long for the detection worker, whose start takes about a second."""
 _UNKEPT_HINT: Final = "ledger.directory in the configuration names another folder"
-
-
-class Past(Protocol):
-    """Where ticks are remembered; `gpumon.fleet.history.History` is one."""
-
-    @property
-    def begins_at(self) -> float | None:
-        """Unix time of the first tick that is remembered; None: there is none yet."""
-        ...
-
-    def append(self, tick: Tick) -> None:
-        """Remember the values of a tick."""
-        ...
-
-    def reader(self) -> WindowReader:
-        """Reader of everything remembered so far."""
-        ...
-
-    def close(self) -> None:
-        """Free the memory."""
-        ...
-
-
-class Books(Protocol):
-    """Where GPU time is accounted for; `gpumon.fleet.ledger.Ledger` is one."""
-
-    def take(self, tick: Tick) -> None:
-        """Book the time since the tick before, and what the findings say of it."""
-        ...
-
-    def summary(self) -> LedgerTotals:
-        """The books as they are now."""
-        ...
-
-    def close(self) -> None:
-        """Write what is not written yet."""
-        ...
-
-
-class Detection(Protocol):
-    """The detection engine as the sampler sees it; handed in, because it is a floor above."""
-
-    def submit(self, tick: Tick) -> bool:
-        """Hand over a picture without waiting; False: one is still being judged."""
-        ...
-
-    def collect(self) -> DetectionReport | None:
-        """The newest answer that has not been collected yet."""
-        ...
-
-    def finish(self, timeout_s: float) -> DetectionReport | None:
-        """The answer to the last picture, waiting for it at most so long."""
-        ...
-
-    def acknowledge(self, identity: tuple[str, str, str], *, is_known: bool = True) -> bool:
-        """Note that somebody knows of a finding; False: it does not stand."""
-        ...
-
-    def mute(
-        self, until: float, finding_class: str | None = None, subject: str | None = None
-    ) -> None:
-        """Tell nothing of a class, a subject, or a class about a subject before a Unix time."""
-        ...
-
-    def close(self) -> None:
-        """End the worker."""
-        ...
 
 
 class Sampler:
@@ -138,6 +71,8 @@ class Sampler:
         self._is_started = arrived is not None
         self._arrived = arrived or threading.Event()
         self._closing = threading.Event()
+        self._stirred = threading.Event()
+        self._closer = Closer()
         self._thread: threading.Thread | None = None
         self._faults = Faults()
         self._shown: Tick | None = None
@@ -180,13 +115,38 @@ class Sampler:
             while not self._closing.is_set():
                 self._take()
                 late_s = max(0.0, self._clock.monotonic() - beat)
-                on_tick(self._told(self._booked(self._judged(self.tick(late_s)))))
+                tick = self._told(self._booked(self._judged(self.tick(late_s))))
+                on_tick(tick)
                 if late_s > self._period_s:
                     beat += late_s  # the beats that were missed are not made up for
                 beat += self._period_s
-                self._clock.wait(self._closing, beat - self._clock.monotonic())
+                self._wait_for(beat, tick, on_tick)
         finally:
             self._free()
+
+    def _wait_for(self, beat: float, last: Tick, on_tick: Callable[[Tick], None]) -> None:
+        """Wait for the beat; on the way publish pictures where somebody looks closer."""
+        clock, closer = self._clock, self._closer
+        while not self._closing.is_set() and (left_s := beat - clock.monotonic()) > 0:
+            self._stirred.clear()
+            step_s = closer.step_s(self._period_s, left_s)
+            is_stirred = clock.wait(self._stirred, left_s if step_s is None else step_s)
+            if step_s is None or is_stirred or self._closing.is_set():
+                continue
+            begin = clock.monotonic()
+            self._take()
+            if closer.has_news(step_s):
+                on_tick(self._between(last))
+                closer.cost(clock.monotonic() - begin, step_s)
+
+    def _between(self, last: Tick) -> Tick:
+        """A picture between two beats: to be looked at, neither remembered, judged nor booked."""
+        self._number += 1
+        tick = self._faults.trying("joining", partial(self._picture, 0.0), None)
+        if tick is None:
+            return last._replace(number=self._number)
+        seen = self._with_findings(tick)
+        return self._told(seen._replace(history=last.history, ledger=last.ledger))
 
     def look(self, seconds: float) -> Tick:
         """One tick after watching for `seconds`; 0: the first report of every node.
@@ -214,8 +174,10 @@ class Sampler:
         """Pass a wish to every source; a new period is also the sampler's."""
         if wish.period_s is not None:
             self._period_s = wish.period_s
+        self._closer.wish(wish)
         for source in self._sources:
             source.wish(wish)
+        self._stirred.set()
 
     def acknowledge(self, identity: tuple[str, str, str], *, is_known: bool = True) -> bool:
         """Note that somebody knows of a finding; False: it does not stand, or nothing is judged."""
@@ -233,6 +195,7 @@ class Sampler:
         """End everything; bounded, because a source or driver may hang."""
         self._closing.set()
         self._arrived.set()
+        self._stirred.set()
         if self._thread is None:
             self._free()
         else:
@@ -277,7 +240,9 @@ class Sampler:
             self._faults.trying(f"reading {source.url}", partial(self._take_from, source), None)
 
     def _take_from(self, source: Source) -> None:
-        self._newest.take(source.poll())
+        frames = source.poll()
+        self._closer.hear(frames)
+        self._newest.take(frames)
 
     def _gather(self, deadline: float, is_enough: Callable[[], bool]) -> None:
         """Take frames as they arrive until enough are there or the deadline passes."""
@@ -346,6 +311,7 @@ class Sampler:
             strays=picture.strays,
             ended=newest.ended,
             running_use=newest.running_use,
+            zoom_period_s=self._closer.period_s,
         )
 
     def _judged(self, tick: Tick) -> Tick:

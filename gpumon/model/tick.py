@@ -101,6 +101,8 @@ class Tick(NamedTuple):
     """What became of GPU time; None: nobody keeps the books."""
     muted: tuple[Finding, ...] = ()
     """Findings, standing or cleared, that nobody wants to be told; the books count them too."""
+    zoom_period_s: float | None = None
+    """Seconds between two pictures of the job that is looked at; None: no more than of all else."""
 
     def job(self, job_id: str) -> JobView | None:
         """The job with this Slurm id, None where it is not listed."""

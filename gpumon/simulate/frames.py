@@ -25,7 +25,7 @@ from gpumon.simulate.records import processes_of
 from gpumon.simulate.timeline import Spans
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Sequence, Set
 
     from gpumon.simulate.around import Look
     from gpumon.simulate.fleet import Fleet
@@ -67,11 +67,18 @@ class FrameMaker:
         self._looked: dict[int, tuple[Look, Block, Block]] = {}
         self._hosted: dict[int, _Hosted] = {}
 
-    def frames(self, now: float, window_s: float) -> list[Frame]:
-        """One frame per node, with means and rates over the window that ends now."""
+    def frames(self, now: float, window_s: float, only: Set[str] | None = None) -> list[Frame]:
+        """One frame per node, with means and rates over the window that ends now.
+
+        Args:
+            now: Unix time.
+            window_s: Seconds.
+            only: Names of the nodes that are wanted; None: all.
+        """
         self._fleet.advance(now)
         spans = Spans(now, window_s)
-        return [self._frame(node, spans) for node in self._fleet.nodes]
+        nodes = self._fleet.nodes
+        return [self._frame(node, spans) for node in nodes if only is None or node.name in only]
 
     def _frame(self, node: SimNode, spans: Spans) -> Frame:
         readings = self._fleet.read(node, spans)

@@ -10,6 +10,7 @@ from gpumon.simulate.ended_records import ended_records
 from gpumon.simulate.fleet import Fleet, Label
 from gpumon.simulate.frames import FrameMaker
 from gpumon.simulate.records import queue_records
+from gpumon.sources.zoom import Zoom
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,6 +61,8 @@ class DemoSource:
         self._fleet: Fleet | None = None
         self._maker: FrameMaker | None = None
         self._polled_at: float | None = None
+        self._zoom = Zoom()
+        self._zoomed_at: float | None = None
         self._queued_at: float | None = None
         self._ended_since: float | None = None
 
@@ -75,13 +78,16 @@ class DemoSource:
         wake()
 
     def poll(self) -> list[Frame]:
-        """One frame per node, and the queue's when due; nothing before the period has passed."""
+        """One frame per node, and the queue's when due.
+
+        Before the period has passed there are only frames of nodes that are looked at closely.
+        """
         now = self._clock.now()
         if not _is_due(self._polled_at, now, self._period_s):
-            return []
+            return self._closer(now)
         if self._maker is None:
             self._maker = FrameMaker(self.fleet, self.url)
-        self._polled_at = now
+        self._polled_at = self._zoomed_at = now
         frames = self._maker.frames(now, self._period_s)
         if _is_due(self._queued_at, now, QUEUE_PERIOD_S):
             self._queued_at = now
@@ -93,12 +99,24 @@ class DemoSource:
             frames.append(Frame(self.url, "", now, 0.0, {}, ended=ended))
         return frames
 
+    def _closer(self, now: float) -> list[Frame]:
+        """Frames of the nodes that are looked at closely, when these are due."""
+        names = frozenset(self._zoom.nodes)
+        period_s = self._zoom.period_s(names, self._period_s)
+        is_closer = bool(names) and period_s < self._period_s
+        if self._maker is None or not is_closer or not _is_due(self._zoomed_at, now, period_s):
+            return []
+        self._zoomed_at = now
+        return self._maker.frames(now, period_s, names)
+
     def pending(self) -> bool:
         """Whether nothing has been polled yet: every poll answers for all nodes."""
         return self._polled_at is None
 
     def wish(self, wish: Wish) -> None:
-        """Take a new period, or tell of ended jobs; a closer look at some nodes changes nothing."""
+        """Take a new period, or nodes to look at more closely, or tell of ended jobs."""
+        if wish.is_about_zoom:
+            self._zoom = Zoom(wish.zoom_nodes, wish.zoom_gpus)
         if wish.ended_since is not None:
             self._ended_since = wish.ended_since
         if wish.period_s is not None and wish.period_s > 0:

@@ -42,16 +42,18 @@ class JobScreen(TableView["RankRow"]):
         self.job_id = job_id
         self.label = label
 
-    def on_mount(self) -> None:
-        """Ask for a closer look at the job's GPUs."""
+    def on_screen_resume(self) -> None:
+        """Ask for a closer look at the job's GPUs; another job may have had it meanwhile."""
         digest = self.gpumon.digest
         view = digest.tick.job(self.job_id) if digest else None
         wish = Wish(zoom_nodes=view.job.nodes, zoom_gpus=view.gpu_uuids) if view else Wish()
         self.gpumon.wish(wish)
+        super().on_screen_resume()
 
     def on_unmount(self) -> None:
-        """The closer look is no longer needed."""
-        self.gpumon.wish(Wish())
+        """The closer look is no longer needed, unless one came back to a job."""
+        if not any(isinstance(screen, JobScreen) for screen in self.app.screen_stack):
+            self.gpumon.wish(Wish())
 
     def trail(self) -> tuple[str, ...]:
         """Where one came from, then this one."""
