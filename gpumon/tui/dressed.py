@@ -9,13 +9,16 @@ from textual.app import App
 
 from gpumon.tui.ascii_filter import AsciiFilter
 from gpumon.tui.habits import NO_HABITS, Habits, written
+from gpumon.tui.lean import lean
 from gpumon.tui.theme import FALLBACKS, Look
 from gpumon.tui.themes import DARK, MONO, SHORT_NAMES, THEMES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rich.console import RenderableType
     from textual.filter import LineFilter
+    from textual.screen import Screen
 
     from gpumon.tui.habits import Shelf
 
@@ -55,6 +58,10 @@ class DressedApp(App[int]):
         """Textual's own, and in the end ASCII only."""
         filters = super().get_line_filters()
         return [*filters, self._ascii_filter] if self.is_ascii else filters
+
+    def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
+        """Send what changed with fewer bytes than textual does."""
+        super()._display(screen, lean(renderable))
 
     def _look(self) -> Look:
         is_mono = self.theme == MONO.name

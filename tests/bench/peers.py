@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 VENV = ROOT / ".cache" / "bench-venv"
 UV = ROOT / ".uv" / "bin" / "uv"
-PINS = ("nvitop==1.7.2", "gpustat==1.1.1")
+PINS = ("nvitop==1.7.2", "gpustat==1.1.1", "turm==0.17.0")
 
 
 def install() -> str:

@@ -1,0 +1,173 @@
+"""Which programs are watched live, which keys are pressed, and what shows that a key worked.
+
+What a look takes in is nothing that a tick changes: the cursor, names, titles.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tests.bench import peers
+from tests.bench.fake_queue import queue_env
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from tests.bench.screen import Screen
+
+GPUMON: Final = str(Path(sys.executable).parent / "gpumon")
+DOWN, UP, PAGE_DOWN, PAGE_UP, TAB = b"j", b"k", b"\x1b[6~", b"\x1b[5~", b"\t"
+ARROW_DOWN, ARROW_UP, BACKSPACE = b"\x1b[B", b"\x1b[A", b"\x7f"
+GPUS_A_NODE: Final = 8
+
+
+class Stroke(NamedTuple):
+    """Keys of one kind, pressed one after the other."""
+
+    name: str
+    keys: tuple[bytes, ...]
+    look: Callable[[Screen], object]
+    before: bytes = b""
+    """Typed beforehand, unmeasured."""
+    after: bytes = b""
+
+
+class Case(NamedTuple):
+    """One program with something to show."""
+
+    name: str
+    words: tuple[str, ...]
+    marker: str
+    """Shown once there are data."""
+    views: tuple[tuple[str, bytes, tuple[Stroke, ...]], ...]
+    """Name of a view, what is typed to get there, and what is pressed in it."""
+    env: Mapping[str, str]
+
+
+def names(screen: Screen) -> object:
+    """The first cells of each line between the bars: names and the cursor."""
+    return tuple(row[1:8] for row in screen.cells()[2:-3])
+
+
+def titles(screen: Screen) -> object:
+    """The first line, and the titles below it."""
+    return tuple(screen.text()[:2])
+
+
+def title(screen: Screen) -> object:
+    """The first line."""
+    return screen.text()[0]
+
+
+def reversed_cells(screen: Screen) -> object:
+    """Where something is drawn reversed."""
+    return tuple(
+        (x, y)
+        for y, row in enumerate(screen.cells())
+        for x, cell in enumerate(row)
+        if "7" in cell.style
+    )
+
+
+def _there_and_back(there: bytes, back: bytes, times: int) -> tuple[bytes, ...]:
+    return (there, back) * times
+
+
+def table_strokes() -> tuple[Stroke, ...]:
+    """What is pressed in a table of gpumon."""
+    typed = (b"1", b"2", b"3", BACKSPACE, BACKSPACE, BACKSPACE)
+    return (
+        Stroke("j, k", _there_and_back(DOWN, UP, 25), names),
+        Stroke("PgDn, PgUp", _there_and_back(PAGE_DOWN, PAGE_UP, 12), names),
+        Stroke("s (sort)", (b"s",) * 12, titles),
+        Stroke("/ (typing)", typed * 4, names, b"/", b"\r"),
+    )
+
+
+def map_strokes() -> tuple[Stroke, ...]:
+    """What is pressed on the map."""
+    return (
+        Stroke("j, k", _there_and_back(DOWN, UP, 25), reversed_cells),
+        Stroke("PgDn, PgUp", _there_and_back(PAGE_DOWN, PAGE_UP, 12), reversed_cells),
+        Stroke("v (field)", (b"v",) * 18, title),
+        Stroke("o (group)", (b"o",) * 12, title),
+    )
+
+
+VIEWS_KEY: Final = Stroke("Tab (view)", (TAB,) * 18, title)
+
+
+def fleet(jobs: int) -> Case:
+    """Gpumon over a fleet of jobs with a node each."""
+    words = (sys.executable, "-m", "tests.bench.live_app", str(jobs), str(GPUS_A_NODE))
+    views = [("jobs", b":jobs\r", (*table_strokes(), VIEWS_KEY))]
+    if jobs >= 10_000:
+        views += [("map", b":fleet\r", map_strokes()), ("gpus", b":gpus\r", table_strokes())]
+    name = f"gpumon, {jobs:,} jobs, {jobs * GPUS_A_NODE:,} GPUs"
+    return Case(name, words, "n000", tuple(views), dict(os.environ))
+
+
+def node(env: Mapping[str, str]) -> tuple[Case, ...]:
+    """The eight GPUs of the stand-in driver, in gpumon and in nvitop where it is installed."""
+    moves = Stroke("j, k", _there_and_back(DOWN, UP, 25), names)
+    own = Case(
+        "gpumon local, 8 GPUs",
+        (GPUMON, "local"),
+        "H100",
+        (("gpus", b"", (moves, Stroke("s (sort)", (b"s",) * 12, titles), VIEWS_KEY)),),
+        env,
+    )
+    arrows = Stroke(
+        "Down, Up",
+        _there_and_back(ARROW_DOWN, ARROW_UP, 25),
+        lambda s: [row[2:6] for row in s.cells()[24:]],
+    )
+    nvitop = (peers.program("nvitop"), "--interval", "1")
+    return own, Case("nvitop, 8 GPUs", nvitop, "H100", (("all", b"", (arrows,)),), env)
+
+
+def lists(rows: int, folder: Path) -> tuple[Case, ...]:
+    """Other lists with as many rows: Textual's own table, and turm with a queue that answers."""
+    table = Case(
+        f"Textual DataTable, {rows:,} rows",
+        (sys.executable, "-m", "tests.bench.table_app", str(rows)),
+        "100003",
+        (
+            (
+                "table",
+                b"",
+                (
+                    Stroke("j, k", _there_and_back(DOWN, UP, 25), names),
+                    Stroke("PgDn, PgUp", _there_and_back(PAGE_DOWN, PAGE_UP, 12), names),
+                    Stroke("s (sort)", (b"s",) * 12, names),
+                ),
+            ),
+        ),
+        dict(os.environ),
+    )
+    turm = Case(
+        f"turm, {rows:,} jobs",
+        (peers.program("turm"), "--slurm-refresh", "1"),
+        "100003",
+        (
+            (
+                "jobs",
+                b"",
+                (
+                    Stroke("j, k", _there_and_back(DOWN, UP, 25), names),
+                    Stroke("PgDn, PgUp", _there_and_back(PAGE_DOWN, PAGE_UP, 12), names),
+                ),
+            ),
+        ),
+        queue_env(folder, rows),
+    )
+    return table, turm
+
+
+def empty() -> Case:
+    """Textual with one line of text."""
+    words: Sequence[str] = (sys.executable, "-m", "tests.bench.empty_app")
+    return Case("empty Textual app", tuple(words), "Textual", (("", b"", ()),), dict(os.environ))
