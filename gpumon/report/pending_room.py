@@ -61,7 +61,8 @@ def _compared(rooms: list[Room], nodes: int, each: int, where: str) -> str:
     able = sum(1 for room in rooms if (room.gpus or 0) >= each)
     if able < nodes:
         has = "no node" if not able else "only 1 node" if able == 1 else f"only {able} nodes"
-        return f"{has} of {where} that may be used has {each} GPUs at all"
+        verb = "has" if able < 2 else "have"
+        return f"{has} of {where} that may be used {verb} {each} GPUs at all"
     fitting = sum(1 for room in rooms if (room.free or 0) >= each)
     if fitting >= nodes:
         has = "1 node has" if fitting == 1 else f"{fitting} nodes have"

@@ -78,8 +78,8 @@ class Look:
             self.tones[Tone.STRONG] = self.tones[Tone.BAD] = Style(bold=True)
             self.cursor = Style(reverse=True)
             self.bar = Style(bgcolor=variables["bar"] if has_greys else None)
-            self.title = Style(bold=True, underline=True)
-            self.sorted_title = Style(bold=True, underline=True)
+            self.title = plain + self.bar + Style(bold=True, underline=True)
+            self.sorted_title = self.title
 
 
 class HasLook(Protocol):

@@ -13,6 +13,8 @@ from gpumon.tui.heat_theme import HEAT_GREY
 from gpumon.tui.theme import VARIABLES, Look
 from gpumon.tui.themes import BLIND, CONTRAST, MONO, THEMES
 from tests.ticks import fleet
+from tests.tui.fleet_scene import whole
+from tests.tui.test_snapshots import WAYS
 
 LEAST_CONTRAST = 4.5
 """WCAG 2.1, success criterion 1.4.3, for text."""
@@ -72,6 +74,43 @@ def test_without_red_and_green_the_tones_of_states_differ_in_lightness():
     of = colours(BLIND.name)
     lights = sorted(luminance(of(key)) for key in ("success", "error", "warning"))
     assert all((high + 0.05) / (low + 0.05) > 1.15 for low, high in pairwise(lights))
+
+
+def segments_of(stage):
+    """What is drawn, without blanks."""
+    for strip in stage.app.screen._compositor.render_strips():
+        yield from (segment for segment in strip if segment.text.strip())
+
+
+async def test_every_word_in_every_view_can_be_read_in_every_theme(stage):
+    async with stage(whole(), (120, 40)) as s:
+        for name, keys in WAYS.items():
+            s.app.go("jobs")
+            await s.press(*keys)
+            for theme in THEMES:
+                s.app.show_theme(theme.name)
+                await s.pilot.pause()
+                marks = Color.parse(s.app.get_css_variables()["cursor"]).get_truecolor()
+                for text, style, _ in segments_of(s):
+                    assert style, (name, theme.name, text)
+                    assert style.color, (name, theme.name, text)
+                    assert style.bgcolor, (name, theme.name, text)
+                    if not any(char.isalnum() for char in text):
+                        continue
+                    is_marked = style.bgcolor.get_truecolor() == marks
+                    least = LEAST_ON_CURSOR if is_marked else LEAST_CONTRAST
+                    assert contrast(style.color, style.bgcolor) >= least, (name, theme.name, text)
+
+
+async def test_no_view_draws_a_colour_where_none_is_wanted(stage, monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+    async with stage(whole(), (80, 24)) as s:
+        for name, keys in WAYS.items():
+            s.app.go("jobs")
+            await s.press(*keys)
+            for text, style, _ in segments_of(s):
+                for colour in (style.color, style.bgcolor) if style else ():
+                    assert colour is None or colour.is_default, (name, text)
 
 
 async def test_the_key_goes_through_all_themes_and_back_to_the_first(stage):
