@@ -77,16 +77,16 @@ VIEWS: Final = (
 
 PAST_VIEWS: Final = (
     ("jobs", ()),
-    ("job", ("j", "j", "Enter")),
+    ("job", ("j", "j", "j", "Enter")),
     ("users", ("6",)),
     ("nodes", ("3",)),
     ("findings", ("f",)),
-    ("finding", ("j", "j", "Enter", "f", "Enter")),
-    ("curves", ("j", "j", "Enter", "v", "w")),
-    ("ranks", ("j", "j", "Enter", "Tab")),
-    ("ranks-map", ("j", "j", "Enter", "Tab", "Tab")),
+    ("finding", ("j", "j", "j", "Enter", "f", "Enter")),
+    ("curves", ("j", "j", "j", "Enter", "v", "w")),
+    ("ranks", ("j", "Enter", "Tab")),
+    ("ranks-map", ("j", "Enter", "Tab", "Tab")),
 )
-"""What is worth seeing with a past: the job of which some GPUs are unused is the third."""
+"""What a past shows: the second job has a slow rank, the fourth leaves GPUs unused."""
 
 LARGE_VIEWS: Final = (("fleet", ()), ("fleet-sm", ("v",)))
 """The same of a larger cluster."""
