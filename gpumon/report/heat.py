@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import chain
 from string import ascii_letters
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -34,15 +35,28 @@ _DEAD_FLAGS: Final = frozenset({"down", "fail", "error", "not_responding", "powe
 
 def column(digest: Digest, node: Node, key: str) -> Sequence[float | int | None]:
     """One field of all GPUs of a node; None where it is missing or stale."""
-    known = digest.tick.gpus
-    gpus = [known.get(uuid) for uuid in node.gpu_uuids]
-    first = gpus[0] if gpus else None
-    if first is None or first.block.keys != node.gpu_uuids:
-        return [None if gpu is None else gpu.value(key) for gpu in gpus]
+    values = _raw_column(digest, node, key)
+    return [None if v is None or v != v or v == MISSING_INTEGER else v for v in values]
+
+
+def known_values(digest: Digest, key: str) -> list[float | int]:
+    """One field of all GPUs of the fleet, without those that it is missing of."""
+    found: list[float | int | None] = []
+    for node in digest.tick.nodes.values():
+        found += _raw_column(digest, node, key)
+    return [v for v in found if v is not None and v == v and v != MISSING_INTEGER]
+
+
+def _raw_column(digest: Digest, node: Node, key: str) -> Sequence[float | int | None]:
+    """One field of all GPUs of a node as it was sampled, with its signs of missing values."""
+    known, uuids = digest.tick.gpus, node.gpu_uuids
+    first = known.get(uuids[0]) if uuids else None
+    if first is None or first.block.keys != uuids:
+        return [None if gpu is None else gpu.value(key) for gpu in map(known.get, uuids)]
     values = first.block.columns.get(key)
     if values is None or first.is_stale:
-        return [None] * len(gpus)
-    return [None if v != v or v == MISSING_INTEGER else v for v in values]
+        return (None,) * len(uuids)
+    return values
 
 
 def shares(digest: Digest, node: Node, field: HeatField) -> Sequence[float | None]:
@@ -109,7 +123,9 @@ def _gpus_of(digest: Digest, subject: str) -> tuple[str, ...]:
         node = digest.tick.nodes.get(name)
         return node.gpu_uuids if node else ()
     job_id, _, rank = name.partition("/rank:")
-    view = digest.tick.job(job_id)
+    # Not `tick.job`, which goes through all jobs: of ten thousand, one in twenty has a finding.
+    jobs = digest.remembered(("jobs", "by id"), lambda: {v.job.job_id: v for v in digest.tick.jobs})
+    view = jobs.get(job_id)
     if view is None:
         return ()
     if not rank:
@@ -161,7 +177,8 @@ class Heat:
 
     def seen(self) -> frozenset[Mark]:
         """Every mark that was drawn so far."""
-        return frozenset().union(*set(self._made.values()))
+        # By identity first: a mark's hash goes through all that it is made of.
+        return frozenset({id(m): m for m in chain.from_iterable(self._made.values())}.values())
 
     def is_held(self, gpu: Gpu) -> bool:
         """Whether a job has the GPU; where no queue tells, whether a process does."""
@@ -185,13 +202,16 @@ class Heat:
     def _marks(self, unit: Unit) -> tuple[Mark, ...]:
         digest, field = self.digest, self.field
         node = digest.tick.nodes[unit.name]
-        closed = _closed_mark(node)
+        closed = _closed_mark(node.state)
         nothing = marks.STALE if node.is_stale else closed or marks.MISSING
         absent = (nothing,) * (unit.size - len(node.gpu_uuids))
         if node.is_stale and closed is marks.DOWN:
             return (marks.DOWN,) * unit.size
         values: Sequence[float | None]
         values = shares(digest, node, field) if field.keys else activities(digest, node)
+        if closed is None and field.key == "verdict" and self._is_plain(node, values):
+            idle = [value is not None and value < LOW_RATIO for value in values]
+            return (*(marks.IDLE if each else marks.WORKING for each in idle), *absent)
         free = closed or marks.FREE
         made = []
         for uuid, value in zip(node.gpu_uuids, values, strict=True):
@@ -207,6 +227,19 @@ class Heat:
             else:
                 made.append(self._state_mark(gpu, value, free))
         return (*made, *absent)
+
+    def _is_plain(self, node: Node, activities_known: Sequence[float | None]) -> bool:
+        """Whether jobs hold all GPUs of a node, which all tell how they fare, and nothing is found.
+
+        Most nodes of a large fleet are, and need no look at each GPU.
+        """
+        uuids = node.gpu_uuids
+        if None in activities_known or not self._findings.keys().isdisjoint(uuids):
+            return False
+        known = [*map(self.digest.tick.gpus.get, uuids)]
+        return all(map(self._jobs.__contains__, uuids)) and not any(
+            gpu is None or gpu.is_stale for gpu in known
+        )
 
     def _value_mark(self, gpu: Gpu, value: float | None, free: Mark) -> Mark:
         """The step of the scale; the lowest is no news where nobody holds the GPU."""
@@ -230,10 +263,11 @@ class Heat:
         return marks.WORKING if activity >= LOW_RATIO else marks.IDLE
 
 
-def _closed_mark(node: Node) -> Mark | None:
+@lru_cache(256)
+def _closed_mark(state: str | None) -> Mark | None:
     """Down or drained as the queue says; None where the node takes jobs or no queue lists it."""
-    if node.state is None or is_open(node.state):
+    if state is None or is_open(state):
         return None
-    words = node.state.lower().rstrip("*~#!%$@^-").split("+")
-    is_away = node.state.endswith("*") or not _DEAD_FLAGS.isdisjoint(words)
+    words = state.lower().rstrip("*~#!%$@^-").split("+")
+    is_away = state.endswith("*") or not _DEAD_FLAGS.isdisjoint(words)
     return marks.DOWN if is_away else marks.DRAINED

@@ -172,6 +172,8 @@ WORST_LEVEL_RANK: Final = 5
 
 def worst(marks: tuple[Mark, ...]) -> Mark:
     """The mark that stands for all of them; free GPUs count only where all are free."""
+    if marks and marks.count(marks[0]) == len(marks):
+        return marks[0]
     return max(marks, key=lambda mark: mark.rank, default=MISSING)
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.model.finding import Severity
 from gpumon.report import units
 from gpumon.report.columns import Cell, Tone, safe, text_width
 from gpumon.report.groups import lost_gpu_s
-from gpumon.report.heat import column
+from gpumon.report.heat import known_values
 from gpumon.report.job_columns import LOW_RATIO
 from gpumon.report.slurm_nodes import is_open
 from gpumon.report.words import SEVERITY_SIGNS, SEVERITY_TONES
@@ -67,30 +68,25 @@ def heat_totals(digest: Digest) -> HeatTotals:
 
 def _totals(digest: Digest) -> HeatTotals:
     tick = digest.tick
-    busy = busy_known = useful = useful_known = 0
-    for node in tick.nodes.values():
-        duties = [v for v in column(digest, node, "gpu_util_ratio") if v is not None]
-        active = [v for v in column(digest, node, "sm_active_ratio") if v is not None]
-        busy_known += len(duties)
-        busy += sum(1 for v in duties if v >= LOW_RATIO)
-        useful_known += len(active)
-        useful += sum(1 for v in active if v >= USEFUL_RATIO)
+    duties = known_values(digest, "gpu_util_ratio")
+    active = known_values(digest, "sm_active_ratio")
+    states = Counter(node.state for node in tick.nodes.values())
     grades = [(s, sum(1 for f in tick.findings if f.severity is s)) for s in reversed(Severity)]
     pending = [view.job.submit_at for view in tick.jobs if view.job.state == "PENDING"]
     submitted = [at for at in pending if at is not None]
     return HeatTotals(
         len(tick.gpus),
         None if tick.queue_at is None else len(digest.job_by_gpu),
-        busy,
-        busy_known,
-        useful,
-        useful_known,
+        sum(1 for value in duties if value >= LOW_RATIO),
+        len(duties),
+        sum(1 for value in active if value >= USEFUL_RATIO),
+        len(active),
         _loss(digest),
         tuple((grade, count) for grade, count in grades if count),
         len(pending),
         max(0.0, tick.at - min(submitted)) if submitted else None,
         len(tick.nodes),
-        sum(1 for n in tick.nodes.values() if n.state is not None and not is_open(n.state)),
+        sum(count for state, count in states.items() if state is not None and not is_open(state)),
         sum(1 for n in tick.nodes.values() if n.is_stale),
     )
 
