@@ -201,6 +201,10 @@ class Accounting:
             is_told = self._report(ENDED, self._schedule, lambda: self._ask_ended(since))
             ended_at = self._clock.monotonic()
             self._retry_at = None if is_told else ended_at + max(RETRY_S, ended_at - now)
+            if not is_told:
+                # What nobody has answered stays wished for: no screen asks twice by itself.
+                with self._lock:
+                    self._wished_since = since if self._wished_since is None else self._wished_since
         if job_id:
             self._report(USE, self._use_schedule, lambda: self._ask_running(job_id))
 

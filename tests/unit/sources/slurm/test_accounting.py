@@ -177,6 +177,21 @@ def test_after_a_failure_a_person_need_not_wait_but_slurmdbd_is_left_in_peace(
     assert accounting.due_in_s() == pytest.approx(PERIOD_S - ledger.took_s)
 
 
+def test_a_wish_that_failed_is_answered_without_another_one(accounting, ledger, clock):
+    ledger.error = SourceError("sacct", "Problem talking to the database: Connection refused")
+    answered(accounting, EPOCH - DAY_S)
+    assert not accounting.pending()
+    ledger.error = None
+    clock.seconds += accounting.due_in_s()
+    accounting.answer()
+    (frame,) = accounting.poll()
+    assert frame.ended.errors == ()
+    assert frame.ended.records.since == EPOCH - DAY_S
+    clock.seconds += DAY_S
+    accounting.answer()
+    assert len(ledger.windows) == 2
+
+
 def test_records_left_out_are_said(accounting, ledger):
     ledger.unreadable = 2
     (error,) = answered(accounting, EPOCH - DAY_S).errors
