@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from gpumon.tui.habits import Habits, Shelf
 
 
+MOST_PAUSES = 100
+"""Rounds of the event loop after which a feed has long begun, also on a machine that is busy."""
+
+
 class HandFeed:
     """A feed that gives what a test hands it."""
 
@@ -129,6 +133,9 @@ def stage():
         feed.app = app
         async with app.run_test(size=size) as pilot:
             await pilot.pause()
+            for _ in range(MOST_PAUSES):
+                if feed.on_tick is None:
+                    await pilot.pause()
             made = Stage(app, feed, pilot, now)
             if tick is not None:
                 await made.give(tick)

@@ -66,17 +66,17 @@ class JobScreen(TableView["RankRow"]):
         return () if view is None else digest.rank_rows(view)
 
     def head_lines(self, digest: Digest, width: int) -> list[Line]:
-        """Facts, staleness, findings, contradictions, GPUs that nobody names."""
+        """What is wrong comes before its output and the books: small terminals cut the end."""
         view = digest.tick.job(self.job_id)
         if view is None:
             return []
-        lines = job_facts(digest, view, width) + output_lines(digest, view, width)
-        lines += job_books(digest, view, width)
+        lines = job_facts(digest, view, width)
         lines += stale_job_lines(digest, view, width)
         for finding in digest.findings_by_job.get(self.job_id, ()):
             lines += finding_lines(finding, width, is_full=False)
         lines += contradiction_lines(view, width)
-        return lines + unknown_gpus(digest, view, width)
+        lines += unknown_gpus(digest, view, width)
+        return lines + output_lines(digest, view, width) + job_books(digest, view, width)
 
     def empty_words(self, digest: Digest) -> tuple[str, ...]:
         """Ended, pending, or without telemetry."""

@@ -91,7 +91,8 @@ class TableView(View, Generic[R]):
         if len(indented) <= most:
             return indented
         more = len(indented) - most + 1
-        return [*indented[: most - 1], (Cell(f" … {more} more lines: f shows all", Tone.DIM),)]
+        text = f" … {more} more lines: f shows the findings, a larger terminal all"
+        return [*indented[: most - 1], (Cell(text, Tone.DIM),)]
 
     def _waiting(self, width: int) -> list[Line]:
         text = "Waiting for the first sample"
