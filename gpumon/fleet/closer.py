@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Final
 
 from gpumon.sources.zoom import Zoom
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from gpumon.model.frame import Frame
     from gpumon.sources.source import Wish
@@ -16,6 +17,9 @@ MOST_SHARE: Final = 0.25
 """Share of the time between two pictures that making one may take: of a large fleet joining jobs
 and GPUs costs too much to be done oftener than the beat."""
 
+DEAR: Final = 3
+"""So many dear pictures in a row are no accident."""
+
 _ROOM: Final = 1.5
 """So many steps must be left to the beat: the picture of the beat itself comes anyway."""
 
@@ -23,11 +27,12 @@ _ROOM: Final = 1.5
 class Closer:
     """Knows what is looked at, and whether its nodes really say more than the others."""
 
-    def __init__(self) -> None:
-        """Nothing is looked at."""
+    def __init__(self, cpu_s: Callable[[], float] = time.thread_time) -> None:
+        """Nothing is looked at; `cpu_s` tells the CPU time that the caller's thread has used."""
+        self.cpu_s = cpu_s
         self._zoom = Zoom()
         self._has_news = False
-        self._is_dear = False
+        self._dear = 0
         self.period_s: float | None = None
         """Seconds between two pictures of what is looked at; None: no more than of all else."""
 
@@ -35,7 +40,7 @@ class Closer:
         """Take what is to be looked at, or that nothing is; may come from any thread."""
         if wish.is_about_zoom:
             self._zoom = Zoom(wish.zoom_nodes, wish.zoom_gpus)
-            self._is_dear = False
+            self._dear = 0
             self.period_s = None
 
     def hear(self, frames: Iterable[Frame]) -> None:
@@ -57,7 +62,7 @@ class Closer:
         self._has_news = False
         zoom = self._zoom
         step_s = zoom.period_s(frozenset(zoom.nodes), beat_s)
-        if not zoom.nodes or self._is_dear or step_s >= beat_s or left_s < _ROOM * step_s:
+        if not zoom.nodes or self._dear >= DEAR or step_s >= beat_s or left_s < _ROOM * step_s:
             return None
         return step_s
 
@@ -68,7 +73,7 @@ class Closer:
         return self._has_news
 
     def cost(self, seconds: float, step_s: float) -> None:
-        """Take what making a picture took; too much of it ends the pictures between beats."""
-        if seconds > MOST_SHARE * step_s:
-            self._is_dear = True
+        """Take the CPU time of a picture; too much of it ends the pictures between beats."""
+        self._dear = self._dear + 1 if seconds > MOST_SHARE * step_s else 0
+        if self._dear >= DEAR:
             self.period_s = None

@@ -133,11 +133,11 @@ class Sampler:
             is_stirred = clock.wait(self._stirred, left_s if step_s is None else step_s)
             if step_s is None or is_stirred or self._closing.is_set():
                 continue
-            begin = clock.monotonic()
+            begin_s = closer.cpu_s()
             self._take()
             if closer.has_news(step_s):
                 on_tick(self._between(last))
-                closer.cost(clock.monotonic() - begin, step_s)
+                closer.cost(closer.cpu_s() - begin_s, step_s)
 
     def _between(self, last: Tick) -> Tick:
         """A picture between two beats: to be looked at, neither remembered, judged nor booked."""

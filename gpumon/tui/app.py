@@ -15,6 +15,7 @@ from gpumon.report.digest import Digest
 from gpumon.sources.source import Wish
 from gpumon.tui.dressed import DressedApp
 from gpumon.tui.habits import NO_HABITS
+from gpumon.tui.first_view import first_view
 from gpumon.tui.screens.jobs import JobsView
 from gpumon.tui.screens.view import View
 from gpumon.tui.status import Mood
@@ -41,10 +42,6 @@ SILENT_GRACE_S: Final = 2.0
 
 FILLING_S: Final = 0.5
 """While a feed still fills in its past, pictures are drawn this far apart, seconds."""
-
-MANY_NODES: Final = 33
-"""Nodes from which on who sees everybody's jobs begins with the map of the fleet: a list of them
-no longer fits on a screen. Who sees only their own begins with these, however large the cluster."""
 
 FOOTPRINT_PERIOD_S: Final = 3.0
 """How often gpumon's own cost is measured: a mean over seconds says more than a spike."""
@@ -207,20 +204,12 @@ class GpumonApp(DressedApp):
         self.show_newest()
 
     def _choose_first_view(self, tick: Tick) -> None:
-        """Of a large cluster's many users, the fleet; the GPUs without a queue or as filtered."""
-        users = {view.job.user for view in tick.jobs}
-        is_large = len(tick.nodes) >= MANY_NODES and len(users) > 1
-        if is_large and self._passes is None and isinstance(self.screen, JobsView):
-            self.go("fleet")
+        """Show what is looked at first, unless somebody has gone elsewhere already."""
+        view = first_view(tick, self.root, self._passes)
+        if view == "jobs" or not isinstance(self.screen, JobsView):
             return
         has_queue = tick.queue_at is not None or any("slurm" in t.url for t in tick.targets)
         passes = self._passes
-        is_of_gpus = passes is not None and passes.jobs is None
-        if not isinstance(self.screen, JobsView) or (
-            not is_of_gpus and (tick.jobs or has_queue or not tick.gpus)
-        ):
-            return
-        self.go("gpus")
         if passes is not None and passes.gpus is not None and isinstance(self.screen, View):
             self.screen.apply_needle(passes.text)
 

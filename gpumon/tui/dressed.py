@@ -42,6 +42,9 @@ class DressedApp(App[int]):
         self.sortings = dict(habits.sortings)
         """Order of a kind of table, where somebody chose one."""
         self.map_field, self.map_grouping = habits.map_field, habits.map_grouping
+        self.map_density = habits.map_density
+        self.root = habits.root
+        """View of the whole fleet that was chosen last."""
         self.is_ascii = bool(habits.is_ascii)
         self._ascii_filter = AsciiFilter()
         for theme in THEMES:
@@ -101,8 +104,16 @@ class DressedApp(App[int]):
             dict(self.sortings),
             self.map_field,
             self.map_grouping,
+            self.map_density,
+            self.root,
         )
         self._shelf.write(written(habits))
+
+    def keep_root(self, view: str) -> None:
+        """Have the next terminal begin with this view of the whole fleet."""
+        if view != self.root:
+            self.root = view
+            self.keep_habits()
 
     def _look_anew(self) -> None:
         self.look = self._look()

@@ -1,4 +1,4 @@
-"""What the user chose in one terminal and finds again in the next: theme, columns, order, map."""
+"""What the user chose and finds again in the next terminal: theme, columns, order, map, view."""
 
 from __future__ import annotations
 
@@ -31,6 +31,10 @@ class Habits(NamedTuple):
     """Order by view."""
     map_field: str | None = None
     map_grouping: str | None = None
+    map_density: str | None = None
+    """Size of the map's cells; None: the closest look that fits."""
+    root: str | None = None
+    """View of the whole fleet that was shown last."""
 
 
 NO_HABITS: Final = Habits()
@@ -65,6 +69,8 @@ def habits_of(found: object) -> Habits:
         _by_view(found.get("sort"), _sorting),
         _text(found.get("map_field")),
         _text(found.get("map_grouping")),
+        _text(found.get("map_density")),
+        _text(found.get("view")),
     )
 
 
@@ -77,6 +83,8 @@ def written(habits: Habits) -> dict[str, object]:
         "sort": {view: list(sorting) for view, sorting in habits.sortings.items()},
         "map_field": habits.map_field,
         "map_grouping": habits.map_grouping,
+        "map_density": habits.map_density,
+        "view": habits.root,
     }
 
 

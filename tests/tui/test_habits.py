@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
+from gpumon.report.filter_tables import understood
 from gpumon.report.heat_marks import FIELDS
+from gpumon.tui.first_view import first_view
 from gpumon.tui.habits import Habits, habits_of
-from tests.ticks import fleet
+from gpumon.tui.screens.fleet import HeatView
+from gpumon.tui.screens.jobs import JobsView
+from tests.ticks import fleet, job_with_gpus, tick
 
 
 class Drawer:
@@ -27,35 +33,90 @@ async def test_theme_columns_order_and_map_come_back(stage):
     async with stage(fleet(), shelf=drawer) as s:
         await s.press("t", "s", "s", "S")
         sorting = s.app.screen.grid.sorting
-        await s.press("c", "j", "enter", "escape", "9", "v", "o")
+        await s.press("c", "j", "enter", "escape", "colon", *"fleet", "enter", "v", "o", "Z")
         drawn = s.app.screen.map
-        field, grouping = drawn.field, drawn.grouping
+        field, grouping, density = drawn.field, drawn.grouping, drawn.density
         await s.press("colon", *"ascii", "enter")
         theme, columns = s.app.theme, dict(s.app.chosen_columns)
     habits = habits_of(drawer.kept)
     assert field is FIELDS[1]
     assert columns
+    assert density is not None
+    assert habits.root == "fleet"
     async with stage(fleet(), habits=habits) as s:
+        assert isinstance(s.app.screen, HeatView)
+        drawn = s.app.screen.map
+        assert (drawn.field, drawn.grouping, drawn.density) == (field, grouping, density)
+        await s.press("0", "escape")
         assert s.app.screen.grid.sorting == sorting
         assert s.app.chosen_columns == columns
         assert s.app.theme == theme
         assert s.text.isascii()
-        await s.press("9")
-        assert (s.app.screen.map.field, s.app.screen.map.grouping) == (field, grouping)
+        await s.press("colon", *"fleet", "enter")
+        assert s.app.screen.map.density is None
 
 
 async def test_columns_and_fields_that_are_no_more_change_nothing(stage):
     habits = habits_of({"columns": {"jobs": ["nope"]}, "sort": {"jobs": ["nope", True]},
-                        "map_field": "nope", "map_grouping": "nope"})  # fmt: skip
+                        "map_field": "nope", "map_grouping": "nope",
+                        "map_density": "nope", "view": "nope"})  # fmt: skip
     async with stage(fleet(), habits=habits) as s:
         assert "4711" in s.text
-        await s.press("9")
+        await s.press("colon", *"fleet", "enter")
         assert s.app.screen.map.field is FIELDS[0]
+        assert s.app.screen.map.density is None
 
 
 async def test_nothing_is_written_before_something_is_chosen(stage):
     drawer = Drawer()
     async with stage(fleet(), shelf=drawer) as s:
-        await s.press("j", "enter", "escape", "9", "question_mark")
+        await s.press("j", "enter", "escape", "question_mark")
     assert drawer.kept is None
     assert habits_of(drawer.kept) == Habits()
+
+
+async def test_the_view_that_was_shown_last_comes_first(stage):
+    drawer = Drawer()
+    async with stage(fleet(), shelf=drawer) as s:
+        await s.press("tab")
+        assert habits_of(drawer.kept).root == "gpus"
+        await s.press("escape")
+        assert habits_of(drawer.kept).root == "jobs"
+        await s.press("colon", *"pending", "enter", "enter")
+    habits = habits_of(drawer.kept)
+    assert habits.root == "pending"
+    async with stage(fleet(), habits=habits) as s:
+        assert "› pending" in s.lines[0]
+        await s.press("escape")
+        assert isinstance(s.app.screen, JobsView)
+
+
+def crowd(nodes, users):
+    """One node each for jobs of so many users."""
+    made = [job_with_gpus(str(n), {f"n{n:03}": 1}, user=f"u{n % users}") for n in range(nodes)]
+    return tick(tuple(view for view, _ in made), [gpus[0] for _, gpus in made])
+
+
+GPUS_ONLY = tick((), job_with_gpus("1", {"n": 2})[1], queue_at=None, targets=())
+
+
+@pytest.mark.parametrize(
+    ("shown", "last", "typed", "expected"),
+    [
+        (crowd(5, 2), None, None, "jobs"),
+        (crowd(40, 2), None, None, "fleet"),
+        (crowd(40, 1), None, None, "jobs"),
+        (crowd(40, 2), "jobs", None, "jobs"),
+        (crowd(5, 2), "users", None, "users"),
+        (crowd(5, 2), "nope", None, "jobs"),
+        (crowd(40, 2), "users", "user==u1", "jobs"),
+        (crowd(5, 2), "users", "uuid~GPU", "gpus"),
+        (GPUS_ONLY, None, None, "gpus"),
+        (GPUS_ONLY, "jobs", None, "gpus"),
+        (GPUS_ONLY, "pending", None, "gpus"),
+        (GPUS_ONLY, "fleet", None, "fleet"),
+        (tick(queue_at=None, targets=()), None, None, "jobs"),
+    ],
+)
+def test_what_a_terminal_begins_with(shown, last, typed, expected):
+    assert first_view(shown, last, understood(typed) if typed else None) == expected

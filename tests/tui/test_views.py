@@ -374,3 +374,24 @@ async def test_resize_keeps_the_cursor_and_redraws(stage):
         await s.pilot.resize_terminal(40, 8)
         await s.pilot.pause()
         assert "partial gpus" in s.text
+
+
+async def test_the_status_says_how_often_the_job_on_screen_is_looked_at(stage):
+    async with stage(fleet(), (100, 24)) as s:
+        await s.press("enter")
+        assert "zoom" not in s.lines[-2]
+        await s.give(fleet()._replace(at=AT + 1, zoom_period_s=0.5))
+        assert "every 1s · zoom 0.5s" in s.lines[-2]
+        await s.press("p")
+        assert "zoom" not in s.lines[-2]
+
+
+async def test_back_from_one_job_to_another_looks_closer_at_that_one_again(stage):
+    async with stage(fleet()) as s:
+        await s.press("enter")
+        await s.press("colon", *"job 4690", "enter")
+        assert s.feed.wishes[-1].zoom_nodes == ("gpu02", "gpu03")
+        await s.press("escape")
+        assert s.feed.wishes[-1].zoom_nodes == ("gpu01",)
+        await s.press("escape")
+        assert s.feed.wishes[-1] == Wish()

@@ -39,13 +39,24 @@ class RootView(View):
         self._go_by(-1)
 
     def _go_by(self, steps: int) -> None:
-        self.gpumon.go(ROOTS[(ROOTS.index(self.root) + steps) % len(ROOTS)])
+        self._choose(ROOTS[(ROOTS.index(self.root) + steps) % len(ROOTS)])
+
+    def _choose(self, view: ViewName) -> None:
+        self.gpumon.go(view)
+        self.gpumon.keep_root(view)
+
+    def action_back(self) -> None:
+        """Clear the filter, else back to the jobs."""
+        is_leaving = not self.needle() and self.root != "jobs"
+        super().action_back()
+        if is_leaving:
+            self.gpumon.keep_root("jobs")
 
     def action_view(self, key: str) -> None:
         """To the view with this number."""
         wanted = ROOTS[int(key) - 1]
         if wanted != self.view or self.trail() != (wanted,):
-            self.gpumon.go(wanted)
+            self._choose(wanted)
 
 
 def stale_queue_lines(digest: Digest, width: int) -> list[Line]:

@@ -11,12 +11,14 @@ from gpumon.report.filter_tree import FilterError
 from gpumon.report.gpu_columns import FLEET_COLUMNS, fleet_search_text
 from gpumon.report.heat import units
 from gpumon.report.heat_groups import GROUPINGS, following
+from gpumon.report.heat_layout import allowed
 from gpumon.report.heat_marks import FIELDS, STATES
 from gpumon.report.heat_totals import heat_totals, total_lines
 from gpumon.report.heat_words import density_words, legend, legend_glyphs, spot_words
 from gpumon.report.passages import all_errors, error_lines, paragraph
 from gpumon.report.subjects import of_scope
 from gpumon.tui.actions import bindings_of
+from gpumon.tui.screens.column_filter import ColumnFiltered
 from gpumon.tui.screens.cycle import RootView, stale_queue_lines
 from gpumon.tui.theme import look_of
 from gpumon.tui.widgets.glyphs import GlyphLines
@@ -28,13 +30,13 @@ if TYPE_CHECKING:
 
     from textual.app import ComposeResult
 
-    from gpumon.report.columns import Line
+    from gpumon.report.columns import Column, Line
     from gpumon.report.commands import Subject
     from gpumon.report.digest import Digest
     from gpumon.report.heat import Unit
 
 
-class HeatView(RootView):
+class HeatView(RootView, ColumnFiltered):
     """Totals, the map, what its signs mean, and what the cursor is on."""
 
     view = "fleet"
@@ -63,14 +65,17 @@ class HeatView(RootView):
         yield self.details
 
     def _draw_as_before(self) -> None:
-        """Take the field and the grouping that were chosen last."""
+        """Take the field, the grouping and the size of cells that were chosen last."""
         app, drawn = self.gpumon, self.map
         drawn.field = next((f for f in FIELDS if f.key == app.map_field), drawn.field)
         drawn.grouping = next((g for g in GROUPINGS if g == app.map_grouping), drawn.grouping)
+        names = allowed(has_colour=app.look.heat.has_areas)
+        drawn.density = next((name for name in names if name == app.map_density), None)
         drawn.redraw()
 
     def _keep_drawing(self) -> None:
         self.gpumon.map_field, self.gpumon.map_grouping = self.map.field.key, self.map.grouping
+        self.gpumon.map_density = self.map.density
         self.gpumon.keep_habits()
 
     def trail(self) -> tuple[str, ...]:
@@ -149,6 +154,10 @@ class HeatView(RootView):
         self.draw_frame()
 
     # Filter
+
+    def filter_columns(self) -> Sequence[Column[GpuRow]]:
+        """Those of the GPUs of all nodes."""
+        return FLEET_COLUMNS
 
     def needle(self) -> str:
         """The filter at work, of which the columns of the GPUs are the words."""
@@ -275,15 +284,18 @@ class HeatView(RootView):
     def action_closer(self) -> None:
         """Larger cells."""
         self.map.zoom(1)
+        self._keep_drawing()
 
     def action_wider(self) -> None:
         """Smaller cells."""
         self.map.zoom(-1)
+        self._keep_drawing()
 
     def action_fit(self) -> None:
         """The closest look that fits."""
         self.map.density = None
         self.map.redraw()
+        self._keep_drawing()
 
 
 def _indented(lines: Sequence[Line]) -> list[Line]:

@@ -27,27 +27,27 @@ from gpumon.report.rank_strips import RankStrips, slot_count, time_row
 from gpumon.report.rank_words import rank_legend, rank_words
 from gpumon.report.subjects import of_row
 from gpumon.tui.actions import bindings_of
+from gpumon.tui.screens.column_filter import ColumnFiltered
 from gpumon.tui.screens.curves import open_rank_curves
-from gpumon.tui.screens.view import View
 from gpumon.tui.theme import look_of
 from gpumon.tui.widgets.glyphs import GlyphLines
 from gpumon.tui.widgets.lines import Lines
 from gpumon.tui.widgets.rank_chart import RankChart
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from textual.app import ComposeResult
 
     from gpumon.model.cluster import JobView
-    from gpumon.report.columns import Line
+    from gpumon.report.columns import Column, Line
     from gpumon.report.commands import Subject
     from gpumon.report.digest import Digest, RankRow
     from gpumon.report.heat_marks import HeatField
     from gpumon.report.rank_groups import RankGroup
 
 
-class RanksScreen(View):
+class RanksScreen(ColumnFiltered):
     """A finding, the picture with its times and signs, and what the cursor is on."""
 
     view = "ranks"
@@ -195,6 +195,10 @@ class RanksScreen(View):
         self.draw_frame()
 
     # Filter
+
+    def filter_columns(self) -> Sequence[Column[RankRow]]:
+        """Those of the job's table."""
+        return RANK_COLUMNS
 
     def needle(self) -> str:
         """The filter at work, of which the columns of the job's table are the words."""

@@ -286,6 +286,7 @@ class View(HandOff):
             self.open_node(name)
         elif kind == "theme":
             self.gpumon.show_theme(name)
+            self.gpumon.keep_root(kind)
         elif kind == "gpu":
             from gpumon.tui.screens.gpu import GpuScreen
 

@@ -1,0 +1,36 @@
+"""A filter whose words are columns, for views that draw no table."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any
+
+from gpumon.report.filter_names import completed
+from gpumon.tui.screens.view import View
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpumon.report.columns import Column
+    from gpumon.tui.widgets.prompt import FilterPrompt
+
+
+class ColumnFiltered(View):
+    """A view with the filter prompt of the tables: Tab writes out the name of a column."""
+
+    @abstractmethod
+    def filter_columns(self) -> Sequence[Column[Any]]:
+        """The columns that a filter may name."""
+
+    async def action_filter(self) -> None:
+        """Ask for a filter."""
+        from gpumon.tui.widgets.prompt import FilterPrompt
+
+        hint = "any text, or user==ada & sm<20: Tab completes, Enter keeps it, Esc drops it"
+        await self.ask(FilterPrompt(self.needle(), hint))
+
+    def on_filter_prompt_completion_wanted(self, message: FilterPrompt.CompletionWanted) -> None:
+        """Write out the name of a column."""
+        prompt = message.prompt
+        prompt.value = completed(prompt.value, self.filter_columns())
+        prompt.cursor_position = len(prompt.value)
