@@ -208,7 +208,7 @@ class GpumonApp(DressedApp):
         view = first_view(tick, self.root, self._passes)
         if view == "jobs" or not isinstance(self.screen, JobsView):
             return
-        has_queue = tick.queue_at is not None or any("slurm" in t.url for t in tick.targets)
+        self.go(view)
         passes = self._passes
         if passes is not None and passes.gpus is not None and isinstance(self.screen, View):
             self.screen.apply_needle(passes.text)
