@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 from gpumon.model.finding_classes import precedence
+from gpumon.model.frame import MISSING_INTEGER
 from gpumon.report.rows import link_states, rows_by_gpu
 
 if TYPE_CHECKING:
@@ -130,9 +131,21 @@ class Digest:
         """Mean of a field over the job's GPUs whose value is known, None where none is."""
         memo = (view.job.job_id, key)
         if memo not in self._means:
-            values = [v for gpu in self.gpus(view) if (v := gpu.value(key)) is not None]
+            values = self._values(view, key)
             self._means[memo] = sum(values) / len(values) if values else None
         return self._means[memo]
+
+    def _values(self, view: JobView, key: str) -> list[float | int]:
+        """The known values of a field of a job's GPUs."""
+        # Without a call for each GPU: sorting ten thousand jobs asks for eighty thousand values.
+        values = [
+            column[gpu.row]
+            for gpu in map(self.tick.gpus.get, view.gpu_uuids)
+            if gpu is not None
+            and not gpu.is_stale
+            and (column := gpu.block.columns.get(key)) is not None
+        ]
+        return [value for value in values if value == value and value != MISSING_INTEGER]
 
     def remembered(self, what: tuple[str, str], make: Callable[[], T]) -> T:
         """What was made once for this picture, under a name that is its kind and its subject."""
@@ -201,10 +214,8 @@ class Digest:
         known = self.tick.gpus
         rows: list[GpuRow] = []
         for node in self.tick.nodes.values():
-            found = [known[uuid] for uuid in node.gpu_uuids if uuid in known]
-            rows.extend(GpuRow(node, gpu) for gpu in found)
-            if not found:
-                rows.append(GpuRow(node, None))
+            gpus = map(known.get, node.gpu_uuids)
+            rows += [GpuRow(node, gpu) for gpu in gpus if gpu is not None] or [GpuRow(node, None)]
         return tuple(rows)
 
 

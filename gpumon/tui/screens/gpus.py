@@ -27,7 +27,7 @@ class GpusView(FleetView["GpuRow"]):
     view = "gpus"
     BINDINGS = bindings_of("gpus")
     noun = "GPUs"
-    plan = Plan(FLEET_COLUMNS, lambda row: row.key, fleet_order, fleet_search_text)
+    plan = Plan(FLEET_COLUMNS, lambda row: row.key, fleet_order, fleet_search_text, is_steady=True)
 
     def rows(self, digest: Digest) -> Sequence[GpuRow]:
         """GPUs and silent nodes."""

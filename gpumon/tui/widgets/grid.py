@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from rich.segment import Segment
 from textual.geometry import Region, Size
@@ -14,6 +14,7 @@ from gpumon.report.columns import GAP, Cell, Line, arranged, fit, place, usual
 from gpumon.report.filter_bind import row_filter
 from gpumon.report.filter_tree import FilterError
 from gpumon.tui.theme import look_of
+from gpumon.tui.widgets.plan import Plan, RowShelf, Sorting
 from gpumon.tui.widgets.strips import line_strip
 
 if TYPE_CHECKING:
@@ -21,25 +22,15 @@ if TYPE_CHECKING:
 
     from textual.events import Click
 
-    from gpumon.report.columns import Column, Placed, SortKey
+    from gpumon.report.columns import Column, Placed
     from gpumon.report.digest import Digest
+
+__all__ = ["MARGIN", "Grid", "Plan", "Sorting", "merged"]
 
 R = TypeVar("R")
 
 MARGIN: Final = 1
 """Blank cells left of the first column, in line with the bars above and below."""
-
-
-class Plan(NamedTuple, Generic[R]):
-    """What a table shows of rows of one kind."""
-
-    columns: Sequence[Column[R]]
-    key: Callable[[R], str]
-    """Names a row over time: the cursor follows it."""
-    order: Callable[[Digest, R], SortKey]
-    """The order at first."""
-    search: Callable[[Digest, R], str]
-    """Lower-case text in which a row filter's bare words are looked for."""
 
 
 def merged(cells: Iterable[Cell]) -> Line:
@@ -56,13 +47,6 @@ def merged(cells: Iterable[Cell]) -> Line:
         else:
             runs.append(cell)
     return tuple(runs)
-
-
-class Sorting(NamedTuple):
-    """By which column, and which way; no key: the order at first."""
-
-    key: str | None = None
-    is_descending: bool = False
 
 
 class Grid(ScrollView, Generic[R], inherit_bindings=False):
@@ -93,6 +77,7 @@ class Grid(ScrollView, Generic[R], inherit_bindings=False):
         self._columns: Sequence[Column[R]] = usual(plan.columns)
         self._digest: Digest | None = None
         self._all: Sequence[R] = ()
+        self._shelf: RowShelf[R] = RowShelf(plan)
         self._rows: Sequence[R] = ()
         self._cursor = 0
         self._cursor_key: str | None = None
@@ -104,7 +89,7 @@ class Grid(ScrollView, Generic[R], inherit_bindings=False):
     def show(self, digest: Digest, rows: Sequence[R]) -> None:
         """Show these rows of this tick."""
         self._digest = digest
-        self._all = sorted(rows, key=lambda row: self.plan.order(digest, row))
+        self._all = self._shelf.in_first_order(digest, rows)
         self._arrange()
 
     def set_needle(self, needle: str) -> None:
@@ -112,12 +97,12 @@ class Grid(ScrollView, Generic[R], inherit_bindings=False):
         self.trouble = None
         keeps: Callable[[Digest, R], bool] | None
         try:
-            keeps = row_filter(needle, self.plan.columns, self.plan.search)
+            keeps = row_filter(needle, self.plan.columns, self._shelf.search)
         except FilterError as error:
             head = needle[: max(needle.rfind(sign, 0, error.at) for sign in "&|") + 1]
             needle = head.rstrip("&| ")
             try:
-                keeps = row_filter(needle, self.plan.columns, self.plan.search)
+                keeps = row_filter(needle, self.plan.columns, self._shelf.search)
             except FilterError:
                 # What stands before it is no whole: the rows stay as they are.
                 keeps, needle = self._keeps, self.needle

@@ -1,0 +1,71 @@
+"""What a table shows of rows of one kind, and what it need not find anew with every picture."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from gpumon.report.columns import Column, SortKey
+    from gpumon.report.digest import Digest
+
+R = TypeVar("R")
+
+STEADY_PICTURES: Final = 30
+"""Pictures after which also a steady order is made anew."""
+
+
+class Plan(NamedTuple, Generic[R]):
+    """What a table shows of rows of one kind."""
+
+    columns: Sequence[Column[R]]
+    key: Callable[[R], str]
+    """Names a row over time: the cursor follows it."""
+    order: Callable[[Digest, R], SortKey]
+    """The order at first."""
+    search: Callable[[Digest, R], str]
+    """Lower-case text in which a row filter's bare words are looked for."""
+    is_steady: bool = False
+    """Whether the order at first hardly ever changes while the keys stay the same, such as that
+    of GPUs by their place: it is looked at again every `STEADY_PICTURES` only."""
+
+
+class Sorting(NamedTuple):
+    """By which column, and which way; no key: the order at first."""
+
+    key: str | None = None
+    is_descending: bool = False
+
+
+class RowShelf(Generic[R]):
+    """Rows in their first order, and the texts in which bare words are looked for."""
+
+    def __init__(self, plan: Plan[R]) -> None:
+        self._plan = plan
+        self._age = 0
+        self._keys: list[str] = []
+        self._places: list[int] = []
+        """Of a steady order, where the rows with these keys went to."""
+        self._texts: dict[str, str] = {}
+
+    def in_first_order(self, digest: Digest, rows: Sequence[R]) -> Sequence[R]:
+        """The rows of another picture; their order is found anew only where it may be another."""
+        self._texts = {}
+        order, key = self._plan.order, self._plan.key
+        if not self._plan.is_steady:
+            return sorted(rows, key=lambda row: order(digest, row))
+        keys = [key(row) for row in rows]
+        self._age += 1
+        if keys != self._keys or self._age >= STEADY_PICTURES:
+            self._keys, self._age = keys, 0
+            self._places = sorted(range(len(rows)), key=lambda at: order(digest, rows[at]))
+        return [rows[at] for at in self._places]
+
+    def search(self, digest: Digest, row: R) -> str:
+        """The text of a row, made once for a picture: each key typed looks through all of them."""
+        key = self._plan.key(row)
+        text = self._texts.get(key)
+        if text is None:
+            text = self._texts[key] = self._plan.search(digest, row)
+        return text
