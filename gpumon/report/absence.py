@@ -46,7 +46,7 @@ def gone_job_words(digest: Digest, label: str, job_id: str) -> tuple[str, ...]:
 
 def silent_s(tick: Tick) -> float | None:
     """Seconds since a node was heard last, once none of them answers any more; else None."""
-    if not all(node.is_stale for node in tick.nodes.values()):
+    if not all(node.is_stale or node.taken_at is None for node in tick.nodes.values()):
         return None
     heard = [node.taken_at for node in tick.nodes.values() if node.taken_at is not None]
     return tick.at - max(heard) if heard else None

@@ -140,13 +140,17 @@ def _host(digest: Digest, node: Node, labels: Mapping[str, str], title: str, wid
         for key, label in labels.items()
         if key in _FIELDS and (reason := host.reason(key)) is not None
     ]
-    if not known and node.is_stale:
+    if not known and _is_silent(node):
         return Section(title, (), (), _silent_words(node), Tone.WARN)
     if not known:
         return collapsed(title, missing, host_reason)
     section = field_table(title, digest, known, width, _HOST_COLUMNS)
     more = line_entries(missing_lines(missing, width, host_reason), "missing")
     return section._replace(entries=section.entries + more)
+
+
+def _is_silent(node: Node) -> bool:
+    return node.is_stale or node.taken_at is None
 
 
 def _silent_words(node: Node) -> str:
@@ -198,7 +202,7 @@ def _block(
     width: int,
 ) -> Section:
     rows = block_rows(node, name)
-    if node.is_stale:
+    if _is_silent(node):
         return Section(title, (), (), _silent_words(node), Tone.WARN)
     if not rows:
         note = "none" if name in node.blocks else "not read on this node"
@@ -217,7 +221,7 @@ def _block(
 
 def _events(digest: Digest, node: Node, width: int) -> Section:
     events = node_events(node)
-    if not events and node.is_stale:
+    if not events and _is_silent(node):
         return Section("Events", (), (), _silent_words(node), Tone.WARN)
     if not events:
         note = "none of late" if "event" in node.blocks else "not read on this node"

@@ -91,7 +91,7 @@ def _nodes(gpus: list[Gpu], step: int) -> dict[str, Node]:
         at = _time(step)
         made[name] = Node(name, uuids, at, False, "mixed", (), 0.01, blocks["node"], blocks)
     refused = SourceError(f"ssh://{SILENT}", "connection refused", "is sshd up there?")
-    made[SILENT] = Node(SILENT, (), None, True, "down*", (refused,))
+    made[SILENT] = Node(SILENT, (), None, False, "down*", (refused,))
     return made
 
 
@@ -212,7 +212,9 @@ def stale() -> Tick:
     """The same cluster long after everything has fallen silent."""
     last = whole()
     old = {uuid: one._replace(is_stale=True) for uuid, one in last.gpus.items()}
-    nodes = {name: node._replace(is_stale=True) for name, node in last.nodes.items()}
+    nodes = {
+        name: node._replace(is_stale=node.taken_at is not None) for name, node in last.nodes.items()
+    }
     unknown = tuple(one._replace(unknown_since=AT + 10) for one in last.findings)
     return last._replace(number=STEPS, at=AT + STALE_AFTER_S, gpus=old, nodes=nodes,
                          findings=unknown,

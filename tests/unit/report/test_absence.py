@@ -66,8 +66,9 @@ def test_all_nodes_are_silent_only_once_the_last_one_is():
 
 def test_nodes_that_were_never_heard_are_not_called_stale():
     picture = silent()
-    never = {name: node._replace(taken_at=None) for name, node in picture.nodes.items()}
-    assert silent_s(picture._replace(nodes=never)) is None
+    never = picture.nodes["n1"]._replace(taken_at=None, is_stale=False)
+    assert silent_s(picture._replace(nodes={"n1": never, "n2": never})) is None
+    assert silent_s(picture._replace(nodes={**picture.nodes, "n3": never})) == pytest.approx(42.0)
 
 
 @pytest.mark.parametrize(
