@@ -1,0 +1,213 @@
+"""Five questions, each answered by six keys at most, in the demo and on a recording of the lab."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+from gpumon.detect.engine import DetectionEngine
+from gpumon.fleet.catch_up import stride_s
+from gpumon.fleet.history import History
+from gpumon.fleet.ledger import Ledger
+from gpumon.fleet.replay import ReplayFeed
+from gpumon.fleet.sampler import Sampler
+from gpumon.fleet.tape import Tape
+from gpumon.sources.recording import Recording
+from gpumon.sources.target import Look, open_source, parse
+from gpumon.tui.app import GpumonApp
+from gpumon.tui.travel import LiveTravel
+from tests.tui.conftest import HandFeed, Stage
+from tools.screenshots import ROOT
+from tools.tasks import DEMO, LAB, LAB_FILE, MOST_KEYS, TASKS, Task
+
+if TYPE_CHECKING:
+    from gpumon.model.tick import Tick
+
+START = 1_760_000_000.0
+PAST_S = 7200.0
+PATIENCE_S = 60.0
+LOOK_EVERY = 8
+"""Of the demo's past one picture in two minutes is judged, and the last ones."""
+LARGE, SMALL = (120, 40), (80, 24)
+
+
+class Answer(NamedTuple):
+    """What is on the screen in the end."""
+
+    texts: tuple[str, ...]
+    """On 80 x 24 as well."""
+    large: tuple[str, ...] = ()
+    """Where there is room."""
+    cursor: str = ""
+    """In the line of the cursor."""
+
+
+ANSWERS = {
+    (DEMO, "waste"): Answer(
+        ("vit-finetune", "partial gpus idle: established", "3 of 8 GPUs unused since"),
+        ("wasted 6.", "some GPUs unused 6."),
+    ),
+    (LAB, "waste"): Answer(
+        ("hpo-sweep", "partial gpus idle: supported", "3 of 4 GPUs unused since"),
+        ("wasted 1.00 GPU-h", "some GPUs unused 1.00 GPU-h"),
+    ),
+    (DEMO, "rank"): Answer(("rank 11 · gpu006:3", "peers 6", "· ‼ throttle"), ("dinov2-giant",)),
+    (LAB, "rank"): Answer(("rank 5 · gpu02:1", "SM active 31 % · peers 52"), ("pretrain-7b",)),
+    (DEMO, "nvlink"): Answer(("pretrain-34b", "NVLink used, ", " GB/s each way, ", "of 450 GB/s")),
+    (LAB, "nvlink"): Answer(("pretrain-7b", "NVLink used, 66 GB/s each way, 15 % of 450 GB/s")),
+    (DEMO, "past"): Answer(("fleet", "80 GPUs", "PAUSED ", "(−10m)")),
+    (LAB, "past"): Answer(("fleet", "24 GPUs · ", "58 %", "PAUSED "), ("14 (58 %) allocated",)),
+    (DEMO, "profile"): Answer(("ssh gpu006 nsys profile",), cursor="ssh gpu006 py-spy dump --pid "),
+    (LAB, "profile"): Answer(("ssh gpu02 nsys profile",), cursor="ssh gpu02 py-spy dump --pid 141"),
+}
+
+
+def pilots(keys: tuple[str, ...]) -> tuple[str, ...]:
+    """Textual's names of keys that tmux calls otherwise."""
+    return tuple(key.lower() if len(key) > 1 else key for key in keys)
+
+
+def answered(stage: Stage, task: Task, command: str) -> None:
+    answer = ANSWERS[command, task.name]
+    large = answer.large if stage.app.size.width >= LARGE[0] else ()
+    missing = [text for text in (*answer.texts, *large) if text not in stage.text]
+    assert not missing, stage.text
+    assert answer.cursor in stage.cursor_line()
+
+
+class Clock:
+    """Time that passes only where somebody waits."""
+
+    def __init__(self):
+        self.time = START
+
+    def now(self):
+        return self.time
+
+    def monotonic(self):
+        return self.time
+
+    def wait(self, event, seconds):
+        self.time += max(0.0, seconds)
+        return event.is_set()
+
+
+class Patient(DetectionEngine):
+    """The detection engine, waited for, and asked for some pictures only."""
+
+    is_asked = False
+
+    def submit(self, tick):
+        is_wanted = tick.number % LOOK_EVERY == 0 or tick.at > START + PAST_S - 60
+        self.is_asked = is_wanted and super().submit(tick)
+        return self.is_asked
+
+    def collect(self):
+        if not self.is_asked:
+            return super().collect()
+        self.is_asked = False
+        return self.finish(PATIENCE_S)
+
+
+class Lived(NamedTuple):
+    """A past that was watched."""
+
+    tape: Tape
+    """All pictures before the newest, as far as they are kept."""
+    newest: Tick
+
+
+@pytest.fixture(scope="module")
+def demo() -> Lived:
+    """Two hours, as `gpumon demo --past 2h` lives through them."""
+    clock = Clock()
+    look = Look(stride_s(PAST_S, 1.0), False, lambda _: True, everyone=True, past_s=PAST_S)
+    sources = [open_source(parse(DEMO.split()[1]), look, clock)]
+    tape, newest = Tape(), []
+    is_over = threading.Event()
+
+    def take(tick: Tick) -> None:
+        if tick.at < START + PAST_S:
+            tape.add(tick)
+        elif not newest:
+            newest.append(tick)
+            is_over.set()
+
+    sampler = Sampler(sources, clock, look.period_s, History, Patient, keep_books=Ledger)
+    sampler.start(take)
+    assert is_over.wait(3 * PATIENCE_S), sampler.failure
+    yield Lived(tape, newest[0])
+    sampler.close()
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
+async def test_a_question_is_answered_in_the_demo(demo, task):
+    feed = HandFeed()
+    app = GpumonApp(feed, "demo", monotonic=lambda: 0.0)
+    async with app.run_test(size=LARGE) as pilot:
+        await pilot.pause()
+        stage = Stage(app, feed, pilot, [0.0])
+        app.travel = LiveTravel(demo.tape)
+        await stage.give(demo.newest)
+        await stage.press(*pilots(task.keys_of(DEMO)))
+        answered(stage, task, DEMO)
+        if task.name == "past":
+            assert app.screen.digest.tick.at == demo.newest.at - 600
+        await pilot.resize_terminal(*SMALL)
+        await pilot.pause()
+        answered(stage, task, DEMO)
+
+
+class Heard(GpumonApp):
+    """The application, which tells when a picture of an instant has come."""
+
+    def __init__(self, feed, title):
+        super().__init__(feed, title)
+        self._changed = threading.Condition()
+        self._at = 0.0
+
+    def take(self, tick):
+        super().take(tick)
+        with self._changed:
+            self._at = tick.at
+            self._changed.notify_all()
+
+    async def until(self, at):
+        """Wait for the picture of this instant."""
+
+        def wait():
+            with self._changed:
+                return self._changed.wait_for(lambda: abs(self._at - at) <= 2.0, PATIENCE_S)
+
+        assert await asyncio.to_thread(wait), self._at
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
+async def test_a_question_is_answered_on_the_recording_of_the_lab(task):
+    recording = Recording(ROOT / LAB_FILE)
+    end = recording.span.end
+    feed = ReplayFeed(recording, History, DetectionEngine, start=end)
+    feed.pause()
+    app = Heard(feed, "replay lab")
+    async with app.run_test(size=LARGE) as pilot:
+        await app.until(end)
+        await pilot.pause()
+        stage = Stage(app, feed, pilot, [0.0])
+        await stage.press(*pilots(task.keys_of(LAB)))
+        if task.name == "past":
+            await app.until(end - 600)
+            await pilot.pause()
+        answered(stage, task, LAB)
+        await pilot.resize_terminal(*SMALL)
+        await pilot.pause()
+        answered(stage, task, LAB)
+    feed.close()
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
+def test_no_question_takes_more_than_six_keys(task):
+    for command in (DEMO, LAB):
+        assert 0 < len(task.keys_of(command)) <= MOST_KEYS
