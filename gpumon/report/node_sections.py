@@ -31,7 +31,7 @@ from gpumon.report.sections import (
     table_section,
 )
 from gpumon.report.slurm_nodes import reason_lines, slurm_facts
-from gpumon.report.topology import topology_columns
+from gpumon.report.topology import rate_words, topology_columns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -190,7 +190,11 @@ def _topology(digest: Digest, node: Node, width: int) -> list[Section]:
         lambda gpu: gpu.uuid,
         lambda gpu: f"gpu:{gpu.uuid}",
     )
-    return [section]
+    words = rate_words(node, gpus)
+    below = line_entries(
+        paragraph(words, max(20, width - INDENT), Tone.DIM) if words else [], "now"
+    )
+    return [section._replace(entries=(*section.entries, *below))]
 
 
 def _block(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpumon.model.fields import CATALOGUE
+from gpumon.model.frame import column_for
 from gpumon.model.missing import Reason
 from gpumon.report.digest import Digest
 from gpumon.report.gpu_layout import BESIDE, COUNTERS, PLACED, SECTIONS
@@ -133,7 +134,42 @@ def test_gpus_at_switches_share_the_fewer_links():
     found = nvlinks(Digest(picture), tuple(picture.gpus.values()))
     assert found == {(one, two): 3, (two, one): 3}
     topology = by_title(node_sections(Digest(picture), picture.nodes["n1"], 78))["Topology"]
-    assert text(topology) == ["0    X  NV3 switch", "1  NV3    X"]
+    assert text(topology)[:2] == ["0 151G  NV3 sw 12G", "1  NV3 151G"]
+
+
+def with_rates(picture, **values):
+    """Both GPUs of the machine with these values."""
+    gpus = {}
+    for uuid, board in picture.gpus.items():
+        columns = {key: column_for(False, [value]) for key, value in values.items()}
+        made = board.block._replace(columns={**board.block.columns, **columns})
+        gpus[uuid] = board._replace(block=made)
+    return picture._replace(gpus=gpus)
+
+
+def test_the_matrix_shows_what_goes_where_now():
+    one, two = uuid_of("n1", 0), uuid_of("n1", 1)
+    rows = {
+        f"{one}/0": {"link_state": 1, "link_tx_bytes_per_s": 4e9},
+        f"{one}/1": {"link_state": 1, "link_tx_bytes_per_s": 2.5e9},
+        f"{two}/0": {"link_state": 1, "link_tx_bytes_per_s": None},
+    }
+    buses = ("0000:02:00.0", "0000:02:00.0", "0000:01:00.0")
+    link = block("link", rows, {"remote_type": ("gpu",) * 3, "remote": buses})
+    ports = {
+        "mlx5_0/1": {"nic_tx_bytes_per_s": 1e9, "nic_rx_bytes_per_s": 3e9},
+        "mlx5_1/1": {"nic_tx_bytes_per_s": None, "nic_rx_bytes_per_s": None},
+    }
+    nic = block("nic", ports, {"nearest_gpus": (one, two), "nearest_by": ("switch", "numa")})
+    picture = with_rates(machine(more={"link": link, "nic": nic}), nvlink_tx_bytes_per_s=6.5e9)
+    topology = by_title(node_sections(Digest(picture), picture.nodes["n1"], 78))["Topology"]
+    lines = [line.split() for line in text(topology)]
+    assert lines[0] == ["0", "6.5G", "NV2", "6.5G", "sw", "3.0G"]
+    assert lines[1] == ["1", "NV1", "6.5G", "numa"]
+    assert text(topology)[2].startswith("diagonal: sent over all NVLinks of the GPU; ports:")
+    quiet = with_rates(machine(more={"link": link}), nvlink_tx_bytes_per_s=None)
+    topology = by_title(node_sections(Digest(quiet), quiet.nodes["n1"], 78))["Topology"]
+    assert not any("diagonal" in line for line in text(topology))
 
 
 def test_a_long_text_runs_on_over_empty_columns_and_no_further():
@@ -159,6 +195,6 @@ def test_what_gpus_share_on_pcie_stands_where_no_nvlink_joins_them():
     for board, other in ((picture.gpus[one], two), (picture.gpus[two], one)):
         labels = {**board.block.labels, "common_ancestors": (f"{other}=PXB,garbage,=x",)}
         gpus[board.uuid] = board._replace(block=board.block._replace(labels=labels))
-    picture = picture._replace(gpus=gpus)
+    picture = with_rates(picture._replace(gpus=gpus), nvlink_tx_bytes_per_s=None)
     topology = by_title(node_sections(Digest(picture), picture.nodes["n1"], 78))["Topology"]
     assert text(topology) == ["0    X  PXB", "1  PXB    X"]
