@@ -93,10 +93,11 @@ class Wall:
             await self._stage.pilot.resize_terminal(*size)
             await self._stage.pilot.pause()
 
-    def verdict(self):
-        """Everything that differs, and how to accept it."""
+    def judge(self):
+        """Fail with everything that differs, and how to accept it."""
         told = [text for text in self.differences if text]
-        return "\n\n".join(("", *told, f"If this is wanted: {REGENERATE}")) if told else ""
+        if told:
+            pytest.fail("\n\n".join((*told, f"If this is wanted: {REGENERATE}")), pytrace=False)
 
 
 @pytest.mark.parametrize("name", WAYS)
@@ -111,7 +112,7 @@ async def test_every_view_in_its_four_states(stage, name):
         for state, made in STATES.items():
             await s.give(made())
             await wall.see(state, SMALL)
-        assert not wall.verdict(), wall.verdict()
+        wall.judge()
 
 
 @pytest.mark.parametrize("name", PLAIN)
@@ -121,7 +122,7 @@ async def test_views_without_colours(stage, name, monkeypatch):
         await s.press(*WAYS[name])
         wall = Wall(s, name)
         await wall.see("no-colour", SMALL)
-        assert not wall.verdict(), wall.verdict()
+        wall.judge()
 
 
 @pytest.mark.parametrize("name", PLAIN)
@@ -132,7 +133,7 @@ async def test_views_in_ascii(stage, name):
         await s.pilot.pause()
         wall = Wall(s, name)
         await wall.see("ascii", SMALL)
-        assert not wall.verdict(), wall.verdict()
+        wall.judge()
 
 
 def _files(name):
