@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from gpumon.report.rows import BlockRow
 
 
+BLOCK_BEATS: Final = 1.5
+"""Beats of history that one block of a process's past stands for at least."""
+
+
 class ProcessRow(NamedTuple):
     """One process on one GPU."""
 
@@ -74,9 +78,12 @@ def _past(digest: Digest, row: ProcessRow) -> Cell:
     """The cores of the last minutes as blocks, from 0 to a round number; the newest right."""
     history: Any = digest.tick.history
     name = f"{row.process.node}/{row.process.pid}"
-    start, end = digest.tick.at - span_s(digest), digest.tick.at
     if not hasattr(history, "slab"):
         return EMPTY_CELL
+    # Processes are remembered less often than GPUs: a block holds a row at least.
+    beat_s = max((span.resolution_s for span in history.spans("process")), default=0.0)
+    start = digest.tick.at - max(span_s(digest), BLOCK_BEATS * beat_s * PAST_WIDTH)
+    end = digest.tick.at
     times, values = history.window(name, "process_cpu_cores_used", start, end, "process")
     known = [value for value in values if not isnan(value)]
     if not known:

@@ -304,3 +304,32 @@ def test_without_the_counter_of_sms_the_duty_cycle_is_drawn():
     assert first_field(Digest(tick((view,), gpus)), view).key == "sm"
     bare = [gpu("a", i, {**BUSY, "sm_active_ratio": None}) for i in range(4)]
     assert first_field(Digest(tick((view,), bare)), view).key == "duty"
+
+
+def test_each_world_of_a_job_is_compared_with_itself_only():
+    """Two launches side by side in one job: the second is slower as a whole, one of its ranks more.
+
+    Both number their ranks from 0, and each has its own band above it.
+    """
+    digest = told(lambda rank, number: 0.85 if rank < 8 else 0.1 if rank == 13 else 0.4)
+    view = digest.tick.job(JOB)
+    ranks = [
+        one if place < 8 else one._replace(world_id="n001:29600", rank=place - 8)
+        for place, one in enumerate(view.ranks)
+    ]
+    ranks = tuple(one._replace(world_size=8) for one in ranks)
+    mine = view._replace(ranks=ranks)
+    digest = Digest(digest.tick._replace(jobs=(mine,)))
+    groups = rank_groups(digest, mine)
+    assert [group.title for group in groups] == [
+        "world n000:29500 · python · 8 ranks",
+        "world n001:29600 · python · 8 ranks",
+    ]
+    assert [[row.rank.rank for row in group.rows] for group in groups] == [list(range(8))] * 2
+    picture = strips(digest, (100, 40))
+    lines = [text_of(picture.line(number, cursor=-1)) for number in range(picture.height)]
+    assert [number for number, line in enumerate(lines) if "world" in line] == [0, 12]
+    assert sum(line.startswith("   p90") for line in lines) == 2
+    marked = [line for line in lines if line.count("▼") > 5]
+    assert len(marked) == 1
+    assert marked[0].split()[:2] == ["5", "n001:5"]
