@@ -5,6 +5,7 @@ Only what Textual, curses and ratatui write is understood; whatever else comes i
 
 from __future__ import annotations
 
+import codecs
 import re
 import unicodedata
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 _TOKENS: Final = re.compile(
     r"\x1b\[(?P<private>[<-?]*)(?P<numbers>[\d;:]*)(?P<middle>[ -/]*)(?P<final>[@-~])"
     r"|\x1b[\]P_^X](?:(?!\x1b\\|\x07).)*(?:\x1b\\|\x07)"
-    r"|\x1b(?P<escape>[ -/]*[0-Z\\^-~])"
+    r"|\x1b(?P<escape>[ -/]*[0-OQ-WYZ\\`-~])"
     r"|(?P<text>[^\x00-\x1f\x7f]+)"
     r"|(?P<control>[\x00-\x1a\x1c-\x1f\x7f])",
     re.DOTALL,
@@ -52,24 +53,11 @@ class Screen:
         self._margins = (0, rows - 1)
         self._rest = ""
         self._last = " "
-        self._bytes = b""
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def feed(self, data: bytes) -> None:
         """Draw what these bytes say; a sequence that is cut off waits for its end."""
-        data = self._bytes + data
-        whole = len(data)
-        # A character of UTF-8 has at most three bytes behind its first one.
-        while whole and len(data) - whole < 4:
-            try:
-                text = data[:whole].decode()
-                break
-            except UnicodeDecodeError:
-                whole -= 1
-        else:
-            whole = len(data)
-            text = data.decode(errors="replace")
-        self._bytes = data[whole:]
-        text = self._rest + text
+        text = self._rest + self._decoder.decode(data)
         at = 0
         while at < len(text):
             found = _TOKENS.match(text, at)
