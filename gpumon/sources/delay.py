@@ -56,4 +56,4 @@ class Delay:
             self._shortest_s = way_s
             self._steady = -1
             return 0.0
-        return excess_s
+        return round(excess_s, 3)
