@@ -147,7 +147,7 @@ def test_a_rank_s_curves_hold_its_process_and_not_what_was_never_known():
         ("rss", "3.0", "–"),
         ("read", "5.0M", "–"),
         ("write", "–", "–"),
-        ("past", "▆" * 15, ""),
+        ("past", "▆" * 10, ""),
     ],
 )
 def test_the_list_of_processes_shows_what_each_uses(key, told, untold):
