@@ -210,6 +210,14 @@ ACTIONS: Final = (
         "Keys, signs and columns of this view; / searches them.",
         EVERYWHERE,
     ),
+    Action(
+        "suspend",
+        ("ctrl+z",),
+        "Ctrl-Z",
+        "",
+        "Stop gpumon until fg, and give the terminal to the shell meanwhile.",
+        EVERYWHERE,
+    ),
     Action("quit", ("q", "ctrl+c"), "q", "quit", "Quit at once.", EVERYWHERE),
 )
 

@@ -6,6 +6,7 @@ import asyncio
 import signal
 import threading
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 from textual.message import Message
@@ -14,16 +15,18 @@ from gpumon.report.columns import fit
 from gpumon.report.digest import Digest
 from gpumon.sources.source import Wish
 from gpumon.tui.dressed import DressedApp
-from gpumon.tui.habits import NO_HABITS
 from gpumon.tui.first_view import first_view
+from gpumon.tui.habits import NO_HABITS
 from gpumon.tui.screens.jobs import JobsView
 from gpumon.tui.screens.view import View
+from gpumon.tui.signals import catch_signals
 from gpumon.tui.status import Mood
 from gpumon.tui.travel import Player, travel_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from rich.console import RenderableType
     from textual.screen import Screen
 
     from gpumon.model.frame import SourceError
@@ -130,6 +133,10 @@ class GpumonApp(DressedApp):
         self.watched = title
         self.name_shown = fit(f"gpumon {title}", min(30, len(title) + 7)).strip()
         self.crash: Exception | None = None
+        self.told_to_go = 0
+        """Exit code with which the process was told to end."""
+        self.is_told_to_go = threading.Event()
+        self._loop_now: asyncio.AbstractEventLoop | None = None
         self._feed = feed
         self.monotonic = monotonic
         self.allows_actions = allows_actions
@@ -168,9 +175,24 @@ class GpumonApp(DressedApp):
         """End in good order, which restores the terminal, when the process is told to go."""
         if threading.current_thread() is not threading.main_thread() or self.is_headless:
             return
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-            loop.add_signal_handler(number, self.exit, 128 + number)
+        self._loop_now = asyncio.get_running_loop()
+        catch_signals(self.leave, lambda: self._soon(self._draw_afresh))
+
+    def leave(self, code: int) -> None:
+        """End with an exit code; from any thread, and from the handler of a signal."""
+        self.told_to_go = code
+        self.is_told_to_go.set()
+        self._soon(self.exit, code)
+
+    def _soon(self, what: Callable[..., object], *given: object) -> None:
+        loop = self._loop_now
+        if loop is not None:
+            # Once the loop is closed there is nothing left to do.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(what, *given)
+
+    def _draw_afresh(self) -> None:
+        self.screen.refresh(repaint=True, layout=True)
 
     # Ticks
 
@@ -342,3 +364,7 @@ class GpumonApp(DressedApp):
     def _fatal_error(self) -> None:
         """Leave without textual's traceback on the screen."""
         self._close_messages_no_wait()
+
+    def panic(self, *_renderables: RenderableType) -> None:
+        """Leave as after a hang-up: the terminal cannot be read any more."""
+        self.leave(128 + signal.SIGHUP)

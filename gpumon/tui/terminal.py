@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import gc
 import os
+import select
+import signal
 import sys
+import termios
 import threading
 import traceback
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -14,6 +18,8 @@ from gpumon.tui.app import GpumonApp
 from gpumon.tui.habits import NO_HABITS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from gpumon.report.filter_tables import RowFilter
     from gpumon.tui.app import Feed
     from gpumon.tui.habits import Habits, Shelf
@@ -23,6 +29,16 @@ CLOSE_WAIT_S: Final = 0.25
 
 What has not closed by then ends with this process: probes end when their input does.
 """
+
+
+LEAVE_S: Final = 1.0
+"""A terminal that takes nothing more, or is gone, holds the screen's own end up no longer."""
+
+_GIVE_BACK: Final = (
+    b"\x1b[?2004l\x1b[?7h\x1b[?1000l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[<u"
+    b"\x1b[?1049l\x1b[?25h\x1b[?1004l"
+)
+"""What the screen's own end writes: paste, wrap, mouse, keyboard, other screen, cursor, focus."""
 
 
 def run_terminal(
@@ -44,6 +60,10 @@ def run_terminal(
         habits: What was chosen before.
         allows_actions: Whether commands that change something may be run when asked for.
     """
+    if not sys.stdin.isatty():
+        _close(feed)
+        _tell("gpumon: standard input is no terminal to read keys from; --once prints a table\n")
+        return 2
     # Ticks are free of cycles: the collector would only walk ten thousand live jobs, a tenth of
     # a second during which no key is heard.
     gc.freeze()
@@ -53,6 +73,8 @@ def run_terminal(
     )
     crash: Exception | None = None
     code: int | None = None
+    has_ended = threading.Event()
+    _guard(app, has_ended, lambda: _close_all(feed, shelf))
     try:
         code = app.run()
     except KeyboardInterrupt:
@@ -60,18 +82,63 @@ def run_terminal(
     except Exception as error:  # noqa: BLE001 - the last door: it ends in one line and a log
         crash = error
     finally:
-        _close(feed)
-        if shelf is not None:
-            shelf.close()
+        has_ended.set()
+        _close_all(feed, shelf)
     failure = feed.failure
     if failure is not None:
-        sys.stderr.write(f"gpumon: {failure.message} ({failure.hint})\n")
+        _tell(f"gpumon: {failure.message} ({failure.hint})\n")
         return 1
     crash = app.crash or crash
     if crash is not None:
-        sys.stderr.write(_crash_line(crash))
+        _tell(_crash_line(crash))
         return 1
     return code or 0
+
+
+def _tell(line: str) -> None:
+    """Say it, where there is still a terminal."""
+    with suppress(OSError):
+        sys.stderr.write(line)
+        sys.stderr.flush()
+
+
+def _guard(app: GpumonApp, has_ended: threading.Event, close: Callable[[], None]) -> None:
+    """End the process where the screen cannot end itself: it waits for its terminal.
+
+    Args:
+        app: Told to leave when the terminal hangs up.
+        has_ended: Set once the screen has ended.
+        close: Closes all that has to be closed.
+    """
+    terminal = sys.stdin.fileno()
+    modes = termios.tcgetattr(terminal)
+
+    def watch() -> None:
+        poller = select.poll()
+        # Asked for nothing, it tells of a hang-up only.
+        poller.register(terminal, 0)
+        poller.poll()
+        app.leave(128 + signal.SIGHUP)
+
+    def end() -> None:
+        app.is_told_to_go.wait()
+        if has_ended.wait(LEAVE_S):
+            return
+        close()
+        with suppress(OSError, termios.error):
+            termios.tcsetattr(terminal, termios.TCSANOW, modes)
+            if select.select([], [terminal], [], 0)[1]:
+                os.write(terminal, _GIVE_BACK)
+        os._exit(app.told_to_go)
+
+    for task in (watch, end):
+        threading.Thread(target=task, name=f"gpumon-{task.__name__}", daemon=True).start()
+
+
+def _close_all(feed: Feed, shelf: Shelf | None) -> None:
+    _close(feed)
+    if shelf is not None:
+        shelf.close()
 
 
 def _close(feed: Feed) -> None:
@@ -81,7 +148,7 @@ def _close(feed: Feed) -> None:
         try:
             feed.close()
         except Exception as error:  # noqa: BLE001 - leaving must not fail; it is told in one line
-            sys.stderr.write(f"gpumon: closing failed: {type(error).__name__}: {error}\n")
+            _tell(f"gpumon: closing failed: {type(error).__name__}: {error}\n")
 
     closer = threading.Thread(target=close, name="gpumon-close", daemon=True)
     closer.start()

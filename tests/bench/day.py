@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from textual.pilot import Pilot
 
-    from gpumon.fleet.sampler import Detection
+    from gpumon.fleet.partners import Detection
 
 START_AT: Final = 1_760_000_000.0
 HOUR: Final = 3600
@@ -121,14 +121,15 @@ class Day:
         gpus_per_node: int,
         folder: Path,
         judge: Callable[[], Detection] | None = DetectionEngine,
+        period_s: float = 1.0,
     ) -> None:
         self.clock = SteppedClock()
-        source = DemoSource("demo", nodes, gpus_per_node, 1, self.clock)
+        source = DemoSource("demo", nodes, gpus_per_node, 1, self.clock, period_s)
         self.history = History()
         self.sampler = Sampler(
             [source],
             self.clock,
-            1.0,
+            period_s,
             lambda: self.history,
             judge,
             keep_books=lambda: Ledger(NO_PRICES, JournalFile(folder)),

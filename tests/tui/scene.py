@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 import threading
+import time
 
+from gpumon.detect.engine import DetectionEngine
+from gpumon.fleet.history import History
+from gpumon.fleet.sampler import Sampler
 from gpumon.model.frame import SourceError
+from gpumon.sources.demo import DemoSource
+from gpumon.sources.source import SystemClock
+from gpumon.tui.screens.jobs import JobsView
 from gpumon.tui.terminal import run_terminal
 from tests.ticks import fleet
 
@@ -24,6 +32,8 @@ class SceneFeed:
         if self.mode == "fail":
             self.failure = SourceError("gpumon", "gpumon itself failed sampling: X", "report")
         on_tick(tick._replace(jobs=(None,)) if self.mode == "crash" else tick)
+        if self.mode == "busy":
+            threading.Thread(target=keep_drawing, args=(tick, on_tick), daemon=True).start()
 
     def wish(self, wish):
         pass
@@ -35,5 +45,36 @@ class SceneFeed:
             raise OSError("cannot close")
 
 
+def keep_drawing(tick, on_tick):
+    """Pictures that differ in every line, faster than any terminal needs them."""
+    for number in itertools.count():
+        jobs = tuple(
+            view._replace(job=view.job._replace(name=f"picture-{number}")) for view in tick.jobs
+        )
+        on_tick(tick._replace(jobs=jobs, at=tick.at + number, number=number))
+        time.sleep(0.01)
+
+
+class BrokenSource(DemoSource):
+    """Ends the sampler's thread, which no source is allowed to."""
+
+    def pending(self):
+        raise RuntimeError("broken")
+
+
+def sampled(source, judge=None):
+    return Sampler([source], SystemClock(), 0.2, History, judge)
+
+
+def feed_of(mode):
+    if mode == "sampler":
+        return sampled(BrokenSource("demo", 1, 2, 1, SystemClock(), 0.2))
+    if mode == "worker":
+        return sampled(DemoSource("demo", 1, 2, 1, SystemClock(), 0.2), DetectionEngine)
+    if mode == "no paint":
+        JobsView.compose = lambda _view: [][0]
+    return SceneFeed(mode)
+
+
 if __name__ == "__main__":
-    sys.exit(run_terminal(SceneFeed(sys.argv[1])))
+    sys.exit(run_terminal(feed_of(sys.argv[1])))

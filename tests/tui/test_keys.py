@@ -199,6 +199,7 @@ EXPECTED: dict[str, Expected | dict[str, Expected]] = {
     "help": {
         view: Expected(again("page") if view == "page" else to("page")) for view in VIEWS
     },
+    "suspend": Expected(says("no shell here could wake gpumon again")),
     "quit": Expected(lambda _before, after, _key: after.exit_code == 0),
 }  # fmt: skip
 """By action; where views differ, by view. A new action or view without a line here fails."""

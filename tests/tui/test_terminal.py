@@ -5,48 +5,96 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
+import select
 import signal
 import stat
 import struct
 import subprocess
 import sys
 import termios
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from gpumon.tui.terminal import write_crash_log
+from tests.probing import PATIENCE_S
 
 SCENE = Path(__file__).with_name("scene.py")
+SHELL = """
+import os, signal, subprocess, sys
+signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+child = subprocess.Popen(sys.argv[1:], process_group=0)
+os.tcsetpgrp(0, child.pid)
+_, status = os.waitpid(child.pid, os.WUNTRACED)
+os.tcsetpgrp(0, os.getpgrp())
+print("[1]+ Stopped" if os.WIFSTOPPED(status) else status, flush=True)
+sys.stdin.readline()
+os.tcsetpgrp(0, child.pid)
+os.killpg(child.pid, signal.SIGCONT)
+_, status = os.waitpid(child.pid, 0)
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+"""What a shell does for a program that stops: it takes the terminal, and at `fg` gives it back."""
+
+
+MODES = (
+    *((b"\x1b[?%dh" % mode, b"\x1b[?%dl" % mode) for mode in (1049, 1000, 1003, 1006, 2004, 1004)),
+    (b"\x1b[?25l", b"\x1b[?25h"),
+    (b"\x1b[?7l", b"\x1b[?7h"),
+    (b"\x1b[>", b"\x1b[<u"),
+)
+"""Screen, mouse, paste, focus, cursor, wrap and keyboard: how each is taken and given back."""
 
 
 class Session:
     """The application on a pseudo-terminal of 80 x 24."""
 
-    def __init__(self, mode, state):
+    def __init__(self, mode, state, before=(), *, is_controlling=False):
         self.master, self.slave = pty.openpty()
         fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
         self.before = termios.tcgetattr(self.slave)
         self.output = b""
         env = {**os.environ, "XDG_STATE_HOME": str(state), "TERM": "xterm-256color"}
         self.process = subprocess.Popen(
-            [sys.executable, str(SCENE), mode],
+            [*before, sys.executable, str(SCENE), mode],
             stdin=self.slave,
             stdout=self.slave,
             stderr=self.slave,
             env=env,
             start_new_session=True,
+            preexec_fn=(lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0)) if is_controlling else None,
         )
 
     def read_until(self, text):
         """Read what is drawn until this text has come."""
         while text not in self.output:
+            ready, _, _ = select.select([self.master], [], [], PATIENCE_S)
+            assert ready, self.output[-500:]
             self.output += os.read(self.master, 65536)
+
+    def read_again(self, text):
+        """Read until this text has come once more."""
+        self.output = b""
+        self.read_until(text)
+
+    def stop(self, number):
+        """Send a signal, and return once the process stands."""
+        self.process.send_signal(number)
+        os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WNOWAIT)
+
+    def hang_up(self):
+        """Take the terminal away."""
+        os.close(self.slave)
+        os.close(self.master)
 
     def end(self):
         """Exit code, once everything that was written has been read."""
         os.set_blocking(self.master, False)
+        deadline = time.monotonic() + PATIENCE_S
         while self.process.poll() is None:
+            assert time.monotonic() < deadline, self.output[-500:]
             self._drain()
         self._drain()
         self.after = termios.tcgetattr(self.slave)
@@ -65,11 +113,19 @@ class Session:
         """What was written after the application left its own screen."""
         return self.output.rpartition(b"\x1b[?1049l")[2].decode()
 
+    def waiting_bytes(self):
+        """How much was written that nobody has read."""
+        return struct.unpack("i", fcntl.ioctl(self.master, termios.FIONREAD, b"\0" * 4))[0]
+
     def assert_restored(self):
         """Modes, screen, mouse and cursor are as before."""
         assert self.after == self.before
-        for left in (b"\x1b[?1049l", b"\x1b[?1000l", b"\x1b[?25h"):
-            assert left in self.output
+        self.assert_restored_modes()
+
+    def assert_restored_modes(self):
+        """What was taken of the terminal by escapes was given back, and no traceback written."""
+        for begun, left in MODES:
+            assert self.output.rfind(begun) < self.output.rfind(left), left
         assert "Traceback" not in self.output.decode()
 
 
@@ -114,7 +170,8 @@ def test_a_feed_that_ends_for_good_ends_the_terminal_with_one_line(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("mode", "kind"), [("crash", "AttributeError"), ("no start", "ValueError")]
+    ("mode", "kind"),
+    [("crash", "AttributeError"), ("no start", "ValueError"), ("no paint", "IndexError")],
 )
 def test_a_crash_is_one_line_and_a_private_log(tmp_path, mode, kind):
     session = Session(mode, tmp_path)
@@ -126,6 +183,101 @@ def test_a_crash_is_one_line_and_a_private_log(tmp_path, mode, kind):
     assert session.last_words.count("\n") == 1
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
     assert "Traceback" in log.read_text()
+
+
+def test_the_end_of_the_samplers_thread_ends_the_terminal_with_one_line(tmp_path):
+    session = Session("sampler", tmp_path)
+    assert session.end() == 1
+    session.assert_restored()
+    assert "gpumon itself failed sampling: RuntimeError: broken" in session.last_words
+    assert session.last_words.count("\n") == 1
+
+
+def test_the_end_of_the_detection_worker_is_not_the_terminals(tmp_path):
+    session = Session("worker", tmp_path)
+    session.read_until(b"demo")
+    workers = []
+    while not workers:
+        session.read_again(b"every")
+        workers = psutil.Process(session.process.pid).children()
+    workers[0].kill()
+    session.read_again(b"every")
+    os.write(session.master, b"q")
+    assert session.end() == 0
+    session.assert_restored()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTSTP, signal.SIGSTOP])
+def test_a_stopped_process_goes_on_with_a_whole_picture(tmp_path, number):
+    session = Session("well", tmp_path)
+    session.read_until(b"4711")
+    session.stop(number)
+    if number == signal.SIGTSTP:
+        assert termios.tcgetattr(session.slave) == session.before
+    session.process.send_signal(signal.SIGCONT)
+    session.read_again(b"4711")
+    os.write(session.master, b"q")
+    assert session.end() == 0
+    session.assert_restored()
+
+
+def test_ctrl_z_gives_the_terminal_to_the_shell_until_fg(tmp_path):
+    shell = (sys.executable, "-c", SHELL)
+    session = Session("well", tmp_path, shell, is_controlling=True)
+    session.read_until(b"4711")
+    os.write(session.master, b"\x1a")
+    session.read_until(b"[1]+ Stopped")
+    assert termios.tcgetattr(session.slave) == session.before
+    session.assert_restored_modes()
+    os.write(session.master, b"fg\n")
+    session.read_again(b"4711")
+    os.write(session.master, b"q")
+    assert session.end() == 0
+    session.assert_restored()
+
+
+def test_ctrl_z_without_a_shell_stops_nothing(tmp_path):
+    session = Session("well", tmp_path)
+    session.read_until(b"4711")
+    os.write(session.master, b"\x1a")
+    session.read_until(b"no shell here")
+    os.write(session.master, b"q")
+    assert session.end() == 0
+    session.assert_restored()
+
+
+@pytest.mark.parametrize("is_controlling", [True, False])
+@pytest.mark.parametrize("mode", ["well", "busy"])
+def test_a_terminal_that_is_gone_ends_the_process(tmp_path, mode, is_controlling):
+    session = Session(mode, tmp_path, is_controlling=is_controlling)
+    session.read_until(b"4711")
+    session.hang_up()
+    assert session.process.wait(PATIENCE_S) == 129
+
+
+@pytest.mark.parametrize("mode", ["busy", "hang"])
+def test_a_terminal_that_takes_nothing_does_not_hold_a_signal_back(tmp_path, mode):
+    session = Session(mode, tmp_path)
+    session.read_until(b"4711")
+    held = -1
+    while held != (held := session.waiting_bytes()) or (mode == "busy" and not held):
+        os.sched_yield()
+    session.process.send_signal(signal.SIGTERM)
+    assert session.process.wait(PATIENCE_S) == 143
+    assert termios.tcgetattr(session.slave) == session.before
+    session.hang_up()
+
+
+def test_keys_cannot_come_from_what_is_no_terminal():
+    done = subprocess.run(
+        [sys.executable, str(SCENE), "well"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=PATIENCE_S,
+    )
+    assert done.returncode == 2
+    assert done.stderr.count(b"\n") == 1
+    assert b"no terminal" in done.stderr
 
 
 def test_the_log_replaces_what_lies_at_its_place(tmp_path, monkeypatch):

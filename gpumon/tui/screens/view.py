@@ -9,6 +9,7 @@ from gpumon.report.columns import Cell, Tone, fit
 from gpumon.tui import palette
 from gpumon.tui.actions import ROOTS, footer_of
 from gpumon.tui.screens.hand_off import HandOff
+from gpumon.tui.signals import has_shell
 from gpumon.tui.status import crumb_line, join_fitting, status_line, trouble_line
 from gpumon.tui.widgets.lines import KeyBar, Lines
 
@@ -148,6 +149,13 @@ class View(HandOff):
         """Leave at once."""
         self.app.exit(0)
 
+    def action_suspend(self) -> None:
+        """Stop until the shell wakes this process again."""
+        if self.app.is_headless or not has_shell():
+            self.say("no shell here could wake gpumon again")
+        else:
+            self.app.action_suspend_process()
+
     def action_refresh(self) -> None:
         """Draw everything afresh."""
         self.gpumon.show_newest()
@@ -278,6 +286,7 @@ class View(HandOff):
         kind, name = destination
         if kind in ROOTS:
             self.gpumon.go(next(root for root in ROOTS if root == kind))
+            self.gpumon.keep_root(kind)
         elif kind in palette.PAGES:
             getattr(self, f"action_{kind}")()
         elif kind == "job":
@@ -286,7 +295,6 @@ class View(HandOff):
             self.open_node(name)
         elif kind == "theme":
             self.gpumon.show_theme(name)
-            self.gpumon.keep_root(kind)
         elif kind == "gpu":
             from gpumon.tui.screens.gpu import GpuScreen
 
