@@ -9,44 +9,23 @@ import argparse
 import json
 import os
 import platform
+import subprocess
 import sys
 import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
-from typing import Any
 
-from tests.bench import oneshot, peers, probe, tree
+from tests.bench import live, oneshot, peers, probe, tree
 from tests.bench.node import GPU_NAME, busy_node
+from tests.bench.shown import Rows, show
 from tests.bench.terminal import Terminal
 from tests.lab.standin.driver import CompilerMissingError
 
 GPUMON = str(Path(sys.executable).parent / "gpumon")
-EMPTY_APP = str(Path(__file__).parent / "empty_app.py")
 SETTLE_S = 4.0
 """Start-up work, such as the detection worker's imports, is over by then."""
 PATIENCE_S = 15.0
-
-Rows = list[dict[str, Any]]
-
-
-def show(title: str, rows: Rows) -> None:
-    """Prints a table; the first row names the columns."""
-    print(f"\n{title}")
-    if not rows:
-        return
-    cells = [list(rows[0]), *([_text(value) for value in row.values()] for row in rows)]
-    widths = [max(len(line[column]) for line in cells) for column in range(len(cells[0]))]
-    for line in cells:
-        padded = [line[0].ljust(widths[0])]
-        padded += [cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True)]
-        print("  " + "  ".join(padded).rstrip(), flush=True)
-
-
-def _text(value: object) -> str:
-    if value is None:
-        return "–"
-    return f"{value:.2f}" if isinstance(value, float) else str(value)
 
 
 def once(env: dict[str, str], runs: int, has_peers: bool) -> Rows:
@@ -172,6 +151,42 @@ def machine() -> str:
     return f"{now}, {os.cpu_count()} cores, load {load:.1f}, Python {python}, {platform.machine()}"
 
 
+NODE_PARTS = ("once", "paint", "watch", "probe")
+"""Measured on the pretend machine."""
+SCRIPTS = {
+    "past": ("past", "1000", "600"),
+    "ledger": ("ledger", "8000", "200"),
+    "detection": ("detection", "1000", "8"),
+    "recording": ("recording", "600"),
+    "queue": ("queue",),
+}
+"""Parts that are commands of their own, small enough for a quarter of an hour."""
+PARTS = (*NODE_PARTS, "live", *SCRIPTS)
+
+
+def on_a_node(
+    wanted: list[str], env: dict[str, str], options: argparse.Namespace, has_peers: bool
+) -> dict[str, Rows]:
+    """The parts that are measured on the pretend machine, printed as they come."""
+    nvitop = {"nvitop --interval 1": [peers.program("nvitop"), "--interval", "1"]}
+    gpumon = {"gpumon local": [GPUMON, "local"]} | (nvitop if has_peers else {})
+    empty = {"empty Textual app": [sys.executable, "-m", "tests.bench.empty_app"]}
+    found: dict[str, Rows] = {}
+    if "once" in wanted:
+        found["once"] = once(env, options.runs, has_peers)
+        show("Cold, one answer (medians; memory of the largest process)", found["once"])
+    if "paint" in wanted:
+        found["paint"] = painting(env, options.paints, gpumon | empty)
+        show("Start in a 200x60 terminal (medians)", found["paint"])
+    if "watch" in wanted:
+        found["watch"] = watching(env, options.seconds, gpumon)
+        show(f"Watching at 1 Hz for {options.seconds:g} s", found["watch"])
+    if "probe" in wanted:
+        found["probe"] = probes(env, options.seconds / 2)
+        show("The probe alone, at 1 Hz", found["probe"])
+    return found
+
+
 def main() -> int:
     """Exit code of the benchmark: 0 unless it could not be run."""
     parser = argparse.ArgumentParser(
@@ -182,39 +197,30 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=15, help="runs of each one-shot")
     parser.add_argument("--paints", type=int, default=5, help="starts in the terminal")
     parser.add_argument("--seconds", type=float, default=20.0, help="length of a watch")
-    parser.add_argument("--only", choices=("once", "watch", "paint", "probe"), action="append")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers there as well")
+    parser.add_argument("--size", default="120x40", help="terminal of the live part")
+    parser.add_argument("--only", choices=PARTS, action="append")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the tables there as well")
     options = parser.parse_args()
-    wanted = options.only or ["once", "watch", "paint", "probe"]
-    trouble = peers.install() if set(wanted) - {"probe"} else ""
+    wanted: list[str] = options.only or list(PARTS)
+    trouble = peers.install() if {"once", "paint", "watch", "live"} & set(wanted) else ""
     if trouble:
         print(trouble)
-    nvitop = (
-        {} if trouble else {"nvitop --interval 1": [peers.program("nvitop"), "--interval", "1"]}
-    )
-    gpumon = {"gpumon local": [GPUMON, "local"]}
-    empty = {"empty Textual app": [sys.executable, EMPTY_APP]}
     about = machine()
     print(f"8 GPUs, 8 processes, stand-in driver; {about}")
     found: dict[str, Rows] = {}
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            with busy_node(Path(folder)) as env:
-                if "once" in wanted:
-                    found["once"] = once(env, options.runs, not trouble)
-                    show("Cold, one answer (medians; memory of the largest process)", found["once"])
-                if "paint" in wanted:
-                    found["paint"] = painting(env, options.paints, gpumon | empty | nvitop)
-                    show("Start in a 200x60 terminal (medians)", found["paint"])
-                if "watch" in wanted:
-                    found["watch"] = watching(env, options.seconds, gpumon | nvitop)
-                    show(f"Watching at 1 Hz for {options.seconds:g} s", found["watch"])
-                if "probe" in wanted:
-                    found["probe"] = probes(env, options.seconds / 2)
-                    show("The probe alone, at 1 Hz", found["probe"])
-        except CompilerMissingError as error:
-            print(error)
-            return 1
+    try:
+        if set(NODE_PARTS) & set(wanted):
+            with tempfile.TemporaryDirectory() as folder, busy_node(Path(folder)) as env:
+                found |= on_a_node(wanted, env, options, not trouble)
+        if "live" in wanted:
+            found |= live.show_live(live.WHICH, options.size, 10, not trouble)
+    except CompilerMissingError as error:
+        print(error)
+        return 1
+    for part in (part for part in SCRIPTS if part in wanted):
+        module, *arguments = SCRIPTS[part]
+        print(f"\n{part}: python -m tests.bench.{' '.join(SCRIPTS[part])}", flush=True)
+        subprocess.run([sys.executable, "-m", f"tests.bench.{module}", *arguments], check=False)
     if options.json:
         options.json.write_text(json.dumps({"machine": about, **found}, indent=2) + "\n")
     return 0

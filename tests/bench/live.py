@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tests.bench import live_cases, peers, tree
 from tests.bench.node import busy_node
 from tests.bench.session import Session
+from tests.bench.shown import Rows, show
 from tests.bench.stats import percentile
 
 if TYPE_CHECKING:
@@ -29,13 +30,13 @@ if TYPE_CHECKING:
 PATIENCE_S: Final = 2.0
 SETTLE_S: Final = 3.0
 START_S: Final = 60.0
-Rows = list[dict[str, Any]]
+WHICH: Final = ("node", "fleets", "peers")
 
 
 def measure(
     case: Case, size: tuple[int, int], seconds: int, chance: random.Random
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Rows for the tables `start`, `watch` and `keys`."""
+    """Rows for the tables `start`, `live` and `keys`."""
     columns, rows = size
     with Session(case.words, case.env, columns, rows) as session:
         begin_s, text_s = _start(session, case)
@@ -55,7 +56,7 @@ def measure(
                 session.press(key[1:])
                 session.pump(SETTLE_S)
             name = f"{case.name}: {view}" if len(case.views) > 1 else case.name
-            yield "watch", {"program": name, **_watch(session, seconds)}
+            yield "live", {"program": name, **_watch(session, seconds)}
             for stroke in strokes:
                 row = {"program": name, **press(session, stroke, chance)}
                 yield "keys", row
@@ -149,35 +150,29 @@ def tables(
                 print(f"  … {case.name}: {took_s:.0f} s, load {load:.1f}", flush=True)
 
 
-def show_live(
-    which: Sequence[str], size: tuple[int, int], seconds: int, has_peers: bool
-) -> dict[str, Rows]:
-    """The three tables."""
-    found: dict[str, Rows] = {"start": [], "watch": [], "keys": []}
-    for name, row in tables(which, size, seconds, has_peers):
+def show_live(which: Sequence[str], size: str, seconds: int, has_peers: bool) -> dict[str, Rows]:
+    """The three tables, printed in the end; `size` as in `120x40`."""
+    columns, _, rows = size.partition("x")
+    found: dict[str, Rows] = {"start": [], "live": [], "keys": []}
+    for name, row in tables(which, (int(columns), int(rows)), seconds, has_peers):
         found[name].append(row)
-        print(f"  … {' '.join(str(value) for value in row.values())}", flush=True)
+    show(f"Start, {size}", found["start"])
+    show(f"Live at 1 Hz without keys, {size}", found["live"])
+    show(f"Key to paint, {size}", found["keys"])
     return found
 
 
 def main() -> None:
     """Measure and print."""
-    from tests.bench.shown import show
-
     parser = argparse.ArgumentParser(prog="python -m tests.bench.live", description=__doc__)
     parser.add_argument("--size", default="120x40")
     parser.add_argument("--seconds", type=int, default=10, help="length of a watch without keys")
-    parser.add_argument("--which", action="append", choices=("node", "fleets", "peers"))
+    parser.add_argument("--which", action="append", choices=WHICH)
     options = parser.parse_args()
-    columns, _, rows = options.size.partition("x")
     trouble = peers.install()
     if trouble:
         print(trouble)
-    which = options.which or ["node", "fleets", "peers"]
-    found = show_live(which, (int(columns), int(rows)), options.seconds, not trouble)
-    show(f"Start, {options.size}", found["start"])
-    show(f"Live at 1 Hz without keys, {options.size}", found["watch"])
-    show(f"Key to paint, {options.size}", found["keys"])
+    show_live(options.which or WHICH, options.size, options.seconds, not trouble)
 
 
 if __name__ == "__main__":

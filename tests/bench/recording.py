@@ -1,7 +1,11 @@
-"""What a recording costs: bytes per GPU and day, time per frame, time to seek."""
+"""What a recording costs: bytes per GPU and day, time per frame, time to seek.
+
+`python -m tests.bench.recording [SECONDS]`: so much of the demo fleet, an hour unless told.
+"""
 
 from __future__ import annotations
 
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -80,5 +84,5 @@ def rows(span_s: int = 3600) -> list[dict[str, Any]]:
 
 
 if __name__ == "__main__":
-    for row in rows():
+    for row in rows(int(sys.argv[1]) if len(sys.argv) > 1 else 3600):
         print(row, flush=True)
