@@ -270,7 +270,7 @@ ENDED_COLUMNS: Final[tuple[Column[EndedJob], ...]] = (
         "NAME",
         8,
         "left",
-        7,
+        3,
         lambda _d, e: Cell(e.job.name),
         lambda _d, e: (e.job.name,),
         "The job's name.",

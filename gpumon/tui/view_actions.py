@@ -119,7 +119,7 @@ RANK_ACTIONS: Final = (
         "rank",
         ("i",),
         "i",
-        "curves",
+        "rank",
         "Curves of everything around the rank on one time axis: GPU, process, each NVLink, ports, "
         "its job's CPUs and memory there, the host, file systems.",
         frozenset({"ranks", "job", "gpu"}),
