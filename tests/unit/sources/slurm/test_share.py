@@ -274,3 +274,19 @@ def test_a_file_system_without_locks_shares_nothing(
 )
 def test_the_folder_is_the_users_own(environ: dict[str, str], folder: str | None) -> None:
     assert folder_of(environ) == (None if folder is None else Path(folder))
+
+
+def test_who_holds_the_text_reads_only_that_it_is_still_the_answer(tmp_path: Path) -> None:
+    shared = SharedAnswers(tmp_path / "gpumon", "lab")
+    clock, stop = PretendClock(1e9), threading.Event()
+
+    def asked(held: float | None, says: str | None) -> tuple[str, float, float]:
+        answer = shared.ask_newer("job", 30.0, held, lambda _: says, clock, stop)
+        return answer.text, answer.at - EPOCH, answer.since - EPOCH
+
+    assert asked(None, "a long list") == ("a long list", 0.0, 0.0)
+    clock.seconds = 31.0
+    assert asked(EPOCH, None) == ("", 31.0, 0.0)
+    clock.seconds = 40.0
+    assert asked(EPOCH, "not asked") == ("", 31.0, 0.0)
+    assert asked(None, "not asked") == ("a long list", 31.0, 0.0)
