@@ -139,6 +139,13 @@ class Queue:
             self._root("scontrol", "delete", f"reservationname={name}")
         self._root("scontrol", "update", "nodename=gpu02", "state=resume")
         self._cluster.wait_idle(["gpu01", "gpu02", "gpu03"])
+        for name in PARTITIONS:
+            self._root("scontrol", "delete", f"partitionname={name}")
+        manage = ("sacctmgr", "-i")
+        self._root(*manage, "modify", "user", "alice", "set", "qos-=one,two_gpus")
+        self._root(*manage, "delete", "qos", "one,two_gpus")
+        self._root(*manage, "delete", "user", "bob", "account=capped")
+        self._root(*manage, "delete", "account", "capped")
 
     def _trouble(self) -> None:
         """What happens to running jobs and to their nodes."""
@@ -148,7 +155,8 @@ class Queue:
         # Its limit is a minute, the shortest that there is: now it has run for most of it.
         root("scontrol", "update", f"jobid={jobs['timed out']}", "endtime=now+1")
         self._cluster.cancel(jobs["cancelled"])
-        root("pkill", "-KILL", "-x", "slurmd", node="gpu03")
+        # The second is what 24.11's calls itself once it has read its configuration again.
+        root("pkill", "-KILL", "-x", "slurmd|slurmd-wlm", node="gpu03")
         root("pkill", "-KILL", "slurmstepd", node="gpu03")
         root("scontrol", "update", "nodename=gpu02", "state=drain", "reason=bad fan [x@y]")
         create = ("scontrol", "create", "reservation")

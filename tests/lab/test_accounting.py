@@ -114,7 +114,7 @@ def of(document, jobs):
     return {
         job["job_id"]: job
         for job in document["ended_jobs"]
-        if job["job_id"] in ours or job["name"] == "array"
+        if job["label"].partition("_")[0] in ours
     }
 
 

@@ -75,7 +75,8 @@ def test_slurm_is_of_the_version_that_was_asked_for(cluster: Cluster) -> None:
 
 
 def test_the_nodes_are_idle_and_named_and_see_eight_gpus_each(cluster: Cluster) -> None:
-    assert cluster.node_states() == dict.fromkeys(NODES, "idle")
+    cluster.wait_idle(NODES)
+    assert set(cluster.node_states()) == set(NODES)
     uuids = [gpu["uuid"] for node in NODES for gpu in gpus_of(cluster, node)]
     assert len(uuids) == len(set(uuids)) == 24
 
@@ -96,7 +97,11 @@ def test_users_log_in_to_nodes_and_see_the_driver_there(cluster: Cluster, user: 
 
 def test_users_have_their_accounts(cluster: Cluster) -> None:
     done = cluster.run_on("head", ["sacctmgr", "-nP", "show", "assoc", "format=user,account,qos"])
-    assert {"alice|ml|high,normal", "bob|bio|normal"} <= set(done.stdout.split())
+    rows = [line.split("|") for line in done.stdout.split()]
+    held = {(user, account): set(qos.split(",")) for user, account, qos in rows if user}
+    # Other tests may have allowed more.
+    assert held["alice", "ml"] >= {"normal", "high"}
+    assert held["bob", "bio"] == {"normal"}
 
 
 def test_ranks_of_a_job_on_two_nodes_are_found_by_the_official_binding(
