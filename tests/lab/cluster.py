@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import time
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -18,10 +19,12 @@ from tests.lab.provision import install_gpumon, provision
 from tests.lab.standin import driver
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 READY_TIMEOUT_S = 90.0
 COMMAND_TIMEOUT_S = 60.0
+PATIENCE_S = 600
+SLURM_CONF = "/etc/slurm/slurm.conf"
 ENDED = frozenset(
     ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL")
 )
@@ -267,6 +270,34 @@ class Cluster:
     def declare_down(self, node: str) -> None:
         """Tells Slurm what it would find out after SlurmdTimeout: its jobs there fail now."""
         self.run_on(HEAD, ["scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=lab"])
+
+    @contextmanager
+    def patient(self) -> Iterator[None]:
+        """Has Slurm keep a silent node and its jobs for PATIENCE_S instead of for SlurmdTimeout.
+
+        SlurmdTimeout is no longer than the lease of a probe, so a cable that is cut for a lease
+        may cost the job. Enter it before anything watches: newer controllers start anew for it.
+        """
+        words = f"s/^SlurmdTimeout=.*/SlurmdTimeout={PATIENCE_S}/"
+        self.run_on(HEAD, ["sed", "-i.kept", words, SLURM_CONF])
+        try:
+            self._reconfigure()
+            yield
+        finally:
+            self.run_on(HEAD, ["mv", f"{SLURM_CONF}.kept", SLURM_CONF])
+            self._reconfigure()
+
+    def _reconfigure(self) -> None:
+        """Has Slurm read its configuration again; returns when it knows all nodes again."""
+        self.run_on(HEAD, ["scontrol", "reconfigure"])
+
+        def knows() -> bool:
+            try:
+                return not any("unk" in state for state in self.node_states().values())
+            except LabError:  # the controller is starting anew
+                return False
+
+        self.wait_until(knows, "the nodes known again")
 
     def cut_cable(self, node: str) -> None:
         """Silently loses all packets of a machine until mend_cable."""

@@ -130,6 +130,13 @@ def gpumon(cluster: Cluster) -> str:
     return str(cluster.layout.venv / "bin/gpumon")
 
 
+@pytest.fixture
+def patient(cluster: Cluster) -> Iterator[None]:
+    """Keeps Slurm from giving up a node whose cable a test cuts for long."""
+    with cluster.patient():
+        yield
+
+
 class Submit(Protocol):
     """Cluster.submit, whose jobs are cancelled after the test."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from contextlib import contextmanager
 
 import pytest
@@ -38,6 +39,17 @@ def steps(cluster, job_id):
     words = ["sacct", "-n", "-P", "-j", str(job_id), "-o", "JobID,JobName,State"]
     lines = cluster.run_as("alice", words).stdout.splitlines()
     return [line.split("|") for line in lines if line.split("|")[1] == "gpumon"]
+
+
+def wait_started(cluster, job_id, count):
+    """Wait for the accounting, which learns of a step a moment after it has begun."""
+    cluster.wait_until(lambda: len(steps(cluster, job_id)) >= count, f"{count} steps of {job_id}")
+    assert len(steps(cluster, job_id)) == count
+
+
+def is_read_once(cluster, *nodes):
+    """Whether one probe runs on each of the nodes."""
+    return all(len(probes(cluster, node)) == 1 for node in nodes)
 
 
 @pytest.fixture
@@ -128,7 +140,7 @@ def test_refused_keys_are_replaced_by_a_step_of_the_job(cluster, gpumon, uneven)
     assert live(document, "gpu01", "gpu03")
     (note,) = document["errors"]
     assert note["where"] == "srun"
-    assert len(steps(cluster, uneven)) == 1
+    wait_started(cluster, uneven, 1)
 
 
 @pytest.mark.every_slurm
@@ -150,7 +162,7 @@ def test_the_step_ends_with_its_job_and_leaves_nothing_to_complain_of(cluster, g
         cluster.cancel(uneven)
         gone(cluster, "gpu01", old, 10)
         next_document(process, lambda d: not d["jobs"] or not d["errors"], 50)
-    assert len(steps(cluster, uneven)) == 1
+    wait_started(cluster, uneven, 1)
 
 
 @pytest.mark.every_slurm
@@ -169,7 +181,7 @@ def test_no_probe_survives_the_kill_of_srun_and_one_other_step_follows(cluster, 
         assert len(job_of(back, uneven)["gpus"]) == 6
         for node in old:
             assert len(probes(cluster, node)) == 1
-    assert len(steps(cluster, uneven)) == 2
+    wait_started(cluster, uneven, 2)
 
 
 @pytest.mark.every_slurm
@@ -186,6 +198,7 @@ def test_no_probe_of_a_step_survives_the_kill_of_gpumon(cluster, gpumon, uneven)
 
 @pytest.mark.every_slurm
 @pytest.mark.lane("loss")
+@pytest.mark.usefixtures("patient")
 def test_no_probe_of_a_step_survives_a_cut_cable_and_the_node_is_read_again(
     cluster, gpumon, uneven
 ):
@@ -194,24 +207,28 @@ def test_no_probe_of_a_step_survives_a_cut_cable_and_the_node_is_read_again(
         old = probes(cluster, "gpu03")
         cluster.cut_cable("gpu03")
         try:
-            cut = next_document(process, lambda d: not live(d, "gpu03"))
-            assert live(cut, "gpu01")
+            next_document(process, lambda d: live(d, "gpu01") and not live(d, "gpu03"))
             gone(cluster, "gpu03", old, LEASE_S + 10)
-            named = next_document(
-                process, lambda d: any(e["where"] == "gpu03" for e in d["errors"])
+            next_document(
+                process,
+                lambda d: live(d, "gpu01") and any(e["where"] == "gpu03" for e in d["errors"]),
             )
-            assert live(named, "gpu01")
         finally:
             cluster.mend_cable("gpu03")
         # What the old probe had sent into the cut cable arrives first.
         cluster.wait_until(lambda: probes(cluster, "gpu03") - old, "another probe", 120)
+        # srun may give up the whole step once the lost node answers: then all is started anew.
         back = next_document(
             process,
-            lambda d: live(d, "gpu01", "gpu03") and not any("gpu03" in str(e) for e in d["errors"]),
+            lambda d: (
+                live(d, "gpu01", "gpu03")
+                and not any("gpu03" in str(e) for e in d["errors"])
+                and is_read_once(cluster, "gpu01", "gpu03")
+            ),
+            120,
+            after=time.time(),
         )
         assert len(job_of(back, uneven)["gpus"]) == 6
-        for node in ("gpu01", "gpu03"):
-            assert len(probes(cluster, node)) == 1
 
 
 @pytest.mark.every_slurm
@@ -273,6 +290,7 @@ def test_a_login_node_that_is_down_is_one_line(cluster, gpumon):
 
 @pytest.mark.every_slurm
 @pytest.mark.lane("loss")
+@pytest.mark.usefixtures("patient")
 def test_a_node_that_the_login_node_cannot_reach_is_named(cluster, gpumon, uneven):
     cluster.cut_cable("gpu03")
     try:

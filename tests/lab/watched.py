@@ -8,6 +8,7 @@ import threading
 import time
 import weakref
 from contextlib import contextmanager
+from datetime import datetime
 from typing import IO, TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -78,9 +79,20 @@ def _read(stream: IO[str], lines: queue.SimpleQueue[str]) -> None:
 
 
 def next_document(
-    process: subprocess.Popen[str], holds: Callable[[Any], bool], seconds: float = 60
+    process: subprocess.Popen[str],
+    holds: Callable[[Any], bool],
+    seconds: float = 60,
+    *,
+    after: float = 0.0,
 ) -> Any:
-    """The first document of a stream for which something holds."""
+    """The first document of a stream for which something holds.
+
+    Args:
+        process: of a gpumon, some of whose documents may have been waiting here for long.
+        holds: what is asked of a document.
+        seconds: until it is given up.
+        after: Unix time; documents that were made before are passed over.
+    """
     deadline = time.monotonic() + seconds
     document = None
     lines = _lines_of(process)
@@ -93,7 +105,8 @@ def next_document(
             lines.put("")
             break
         document = json.loads(line)
-        if holds(document):
+        made_at = datetime.fromisoformat(document["generated_at"]).timestamp()
+        if made_at >= after and holds(document):
             return document
     raise AssertionError(f"no such document; the last errors: {document and document['errors']}")
 
