@@ -65,9 +65,19 @@ ANSWERS = {
 }
 
 
+AFTER = {"W": "WASTE▼", "9": "fleet › ", "s": ", by distance", "x": "Enter copies a command"}
+"""What is on the screen at once after some keys."""
+
+
 def pilots(keys: tuple[str, ...]) -> tuple[str, ...]:
     """Textual's names of keys that tmux calls otherwise."""
     return tuple(key.lower() if len(key) > 1 else key for key in keys)
+
+
+async def pressed(stage: Stage, keys: tuple[str, ...]) -> None:
+    for key in pilots(keys):
+        await stage.press(key)
+        assert AFTER.get(key, "") in stage.text, key
 
 
 def answered(stage: Stage, task: Task, command: str) -> None:
@@ -152,7 +162,7 @@ async def test_a_question_is_answered_in_the_demo(demo, task):
         stage = Stage(app, feed, pilot, [0.0])
         app.travel = LiveTravel(demo.tape)
         await stage.give(demo.newest)
-        await stage.press(*pilots(task.keys_of(DEMO)))
+        await pressed(stage, task.keys_of(DEMO))
         answered(stage, task, DEMO)
         if task.name == "past":
             assert app.screen.digest.tick.at == demo.newest.at - 600
@@ -196,7 +206,7 @@ async def test_a_question_is_answered_on_the_recording_of_the_lab(task):
         await app.until(end)
         await pilot.pause()
         stage = Stage(app, feed, pilot, [0.0])
-        await stage.press(*pilots(task.keys_of(LAB)))
+        await pressed(stage, task.keys_of(LAB))
         if task.name == "past":
             await app.until(end - 600)
             await pilot.pause()
