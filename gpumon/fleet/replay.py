@@ -31,8 +31,8 @@ FINE_S: Final = 600.0
 """How much of it in every picture at least; one of each passage, a minute, will do before."""
 
 FINE_BYTES: Final = 2 * 2**20
-"""So much of a file is read in every picture, which takes two seconds of a core: an hour of some
-dozens of GPUs, so that findings at the instant have the windows that they need."""
+"""So much of a file is read in every picture, for a second of a core: an hour of two dozen GPUs,
+a quarter of one of 48, so that findings at the instant have the windows that they need."""
 
 MIN_SPEED: Final = 0.5
 MAX_SPEED: Final = 60.0
