@@ -94,15 +94,24 @@ class HeatLayout:
         width: int,
         density: DensityName,
         has_gaps: bool = False,
+        like: HeatLayout | None = None,
     ) -> None:
-        """`has_gaps`: blank lines between groups, where there is room for them."""
+        """Place the groups.
+
+        Args:
+            clusters: The groups.
+            width: Cells of a line.
+            density: How close a look.
+            has_gaps: Blank lines between groups, where there is room for them.
+            like: Another layout of the same groups, which knows how large their nodes are.
+        """
         self.has_gaps = has_gaps
         self.clusters = clusters
         self.width = width
         self.density = density
-        units = [unit for cluster in clusters for unit in cluster.units]
-        self.name_width = min(MOST_NAME, max((len(unit.name) for unit in units), default=0))
-        self.most_gpus = max((unit.size for unit in units), default=1)
+        extent = _extent(clusters) if like is None else (like.name_width, like.most_gpus)
+        self.name_width: int = extent[0]
+        self.most_gpus: int = extent[1]
 
     @property
     def is_half(self) -> bool:
@@ -277,6 +286,13 @@ class HeatLayout:
         return line if 0 <= line < len(self.lines) else None
 
 
+def _extent(clusters: tuple[Cluster, ...]) -> tuple[int, int]:
+    """Cells of the nodes' names, and the most GPUs of a node."""
+    units = [unit for cluster in clusters for unit in cluster.units]
+    name_width = min(MOST_NAME, max((len(unit.name) for unit in units), default=0))
+    return name_width, max((unit.size for unit in units), default=1)
+
+
 def allowed(*, has_colour: bool) -> tuple[DensityName, ...]:
     """The densities that can be told apart."""
     return tuple(name for name in DENSITIES if has_colour or name not in HALF)
@@ -287,9 +303,10 @@ def fitting(
 ) -> HeatLayout:
     """The closest look that needs no scrolling, else the widest there is."""
     names = allowed(has_colour=has_colour)
+    layout: HeatLayout | None = None
     for name in names:
-        layout = HeatLayout(clusters, width, name)
+        layout = HeatLayout(clusters, width, name, like=layout)
         if layout.height <= height and layout.left + layout.block_width <= width + 1:
-            airy = HeatLayout(clusters, width, name, has_gaps=True)
+            airy = HeatLayout(clusters, width, name, has_gaps=True, like=layout)
             return airy if airy.height <= height else layout
-    return HeatLayout(clusters, width, names[-1])
+    return layout or HeatLayout(clusters, width, names[-1])

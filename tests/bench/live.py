@@ -51,10 +51,7 @@ def measure(
         session.pump(SETTLE_S)
         for view, key, strokes in case.views:
             if key:
-                session.press(key[:1])
-                session.pump(0.5)
-                session.press(key[1:])
-                session.pump(SETTLE_S)
+                _go(session, view, key)
             name = f"{case.name}: {view}" if len(case.views) > 1 else case.name
             yield "live", {"program": name, **_watch(session, seconds)}
             for stroke in strokes:
@@ -62,6 +59,24 @@ def measure(
                 yield "keys", row
         if session.has_ended:
             yield "start", {"program": f"{case.name} (ended)", "first text ms": 0, "data ms": 0}
+
+
+def _go(session: Session, view: str, command: bytes) -> None:
+    """Type a command; what is typed before the prompt is there goes elsewhere.
+
+    Raises:
+        RuntimeError: the view did not come.
+    """
+    for patience_s in (0.5, 2.0, 5.0):
+        session.press(command[:1])
+        session.pump(patience_s)
+        session.press(command[1:])
+        if session.pump(SETTLE_S, lambda: f"› {view}" in session.screen.text()[0]):
+            session.pump(SETTLE_S)
+            return
+        session.press(b"\x1b")
+        session.pump(1.0)
+    raise RuntimeError(f"the view {view} did not come")
 
 
 def _start(session: Session, case: Case) -> tuple[float, float | None]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 GPUMON: Final = str(Path(sys.executable).parent / "gpumon")
 DOWN, UP, PAGE_DOWN, PAGE_UP, TAB = b"j", b"k", b"\x1b[6~", b"\x1b[5~", b"\t"
-ARROW_DOWN, ARROW_UP, BACKSPACE = b"\x1b[B", b"\x1b[A", b"\x7f"
+ARROW_DOWN, ARROW_UP, BACKSPACE = b"\x1bOB", b"\x1bOA", b"\x7f"
 GPUS_A_NODE: Final = 8
 
 
@@ -41,7 +41,7 @@ class Case(NamedTuple):
     name: str
     words: tuple[str, ...]
     marker: str
-    """Shown once there are data."""
+    """Shown once there are data: the power limit, a name."""
     views: tuple[tuple[str, bytes, tuple[Stroke, ...]], ...]
     """Name of a view, what is typed to get there, and what is pressed in it."""
     env: Mapping[str, str]
@@ -105,7 +105,7 @@ def fleet(jobs: int) -> Case:
     words = (sys.executable, "-m", "tests.bench.live_app", str(jobs), str(GPUS_A_NODE))
     views = [("jobs", b":jobs\r", (*table_strokes(), VIEWS_KEY))]
     if jobs >= 10_000:
-        views += [("map", b":fleet\r", map_strokes()), ("gpus", b":gpus\r", table_strokes())]
+        views += [("fleet", b":fleet\r", map_strokes()), ("gpus", b":gpus\r", table_strokes())]
     name = f"gpumon, {jobs:,} jobs, {jobs * GPUS_A_NODE:,} GPUs"
     return Case(name, words, "n000", tuple(views), dict(os.environ))
 
@@ -116,17 +116,17 @@ def node(env: Mapping[str, str]) -> tuple[Case, ...]:
     own = Case(
         "gpumon local, 8 GPUs",
         (GPUMON, "local"),
-        "H100",
+        "700",
         (("gpus", b"", (moves, Stroke("s (sort)", (b"s",) * 12, titles), VIEWS_KEY)),),
         env,
     )
     arrows = Stroke(
         "Down, Up",
         _there_and_back(ARROW_DOWN, ARROW_UP, 25),
-        lambda s: [row[2:6] for row in s.cells()[24:]],
+        lambda s: [[cell.style for cell in row[6:12]] for row in s.cells()[24:]],
     )
     nvitop = (peers.program("nvitop"), "--interval", "1")
-    return own, Case("nvitop, 8 GPUs", nvitop, "H100", (("all", b"", (arrows,)),), env)
+    return own, Case("nvitop, 8 GPUs", nvitop, "700", (("all", b"", (arrows,)),), env)
 
 
 def lists(rows: int, folder: Path) -> tuple[Case, ...]:

@@ -111,6 +111,9 @@ class HeatMap(ScrollView, inherit_bindings=False):
                 self.refresh()
             return
         width, height = self.size.width, self.size.height
+        if not width or not height:
+            # Before the first layout: placing ten thousand nodes would be for nothing.
+            return
         has_colour = look_of(self).heat.has_areas
         place = (id(self._clusters), width, height, self.density, has_colour)
         if place == self._place:
@@ -121,7 +124,7 @@ class HeatMap(ScrollView, inherit_bindings=False):
         else:
             made = HeatLayout(self._clusters, width, self.density)
         if made.height > height:
-            made = HeatLayout(self._clusters, width - 1, made.density)
+            made = HeatLayout(self._clusters, width - 1, made.density, like=made)
         self.layout_now = made
         self.virtual_size = Size(0, made.height)
         self._images = {}
