@@ -145,8 +145,8 @@ def field_chart(
         bounds = (min(known), max(known) if max(known) > min(known) else min(known) + 1.0)
     else:
         bounds = _bounds(entity, field, _largest((series,)))
-    words = field.title or field.doc.rstrip(".")
-    title = (Cell(words, Tone.INFO), Cell(f" {key}", Tone.DIM))
+    named: Line = (Cell(field.title, Tone.INFO), Cell(f" {key}", Tone.DIM))
+    title: Line = named if field.title else (Cell(key, Tone.INFO),)
     return Panel(title, Chart(*stretch, *bounds, field.unit, (series,), marks, window))
 
 
