@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from typing import TYPE_CHECKING, Any, Final
 
@@ -100,8 +101,13 @@ class WorkerLink:
         if self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
-            with contextlib.suppress(subprocess.TimeoutExpired):
+            try:
                 self._process.wait(_END_S)
+            except subprocess.TimeoutExpired:
+                # It is collected whenever it goes; until then Popen would warn of it.
+                threading.Thread(
+                    target=self._process.wait, name="worker's end", daemon=True
+                ).start()
         # Whoever waits for an answer in another thread wakes up by this.
         with contextlib.suppress(OSError):
             self._sock.shutdown(socket.SHUT_RDWR)
