@@ -62,6 +62,16 @@ class BrokenSource(DemoSource):
         raise RuntimeError("broken")
 
 
+class HangingSource(DemoSource):
+    """Answers once, and then holds the sampler's thread for ever."""
+
+    polls = 0
+
+    def poll(self):
+        self.polls += 1
+        return super().poll() if self.polls < 4 else threading.Event().wait()
+
+
 def sampled(source, judge=None):
     return Sampler([source], SystemClock(), 0.2, History, judge)
 
@@ -69,6 +79,8 @@ def sampled(source, judge=None):
 def feed_of(mode):
     if mode == "sampler":
         return sampled(BrokenSource("demo", 1, 2, 1, SystemClock(), 0.2))
+    if mode == "hung sampler":
+        return sampled(HangingSource("demo", 1, 2, 1, SystemClock(), 0.2))
     if mode == "worker":
         return sampled(DemoSource("demo", 1, 2, 1, SystemClock(), 0.2), DetectionEngine)
     if mode == "no paint":

@@ -155,7 +155,7 @@ EXPECTED: dict[str, Expected | dict[str, Expected]] = {
     "shell": {view: Expected(says("simulated or recorded")) for view in VIEWS}
     | dict.fromkeys((*GROUPS, "pending", "ended"), Expected(says("no node here"))),
     "filter": {view: Expected(asks("Prompt")) for view in VIEWS}
-    | dict.fromkeys(LISTED, Expected(asks("FilterPrompt"))),
+    | dict.fromkeys((*LISTED, "fleet", "ranks"), Expected(asks("FilterPrompt"))),
     "switch": {
         view: Expected(to(ROOTS[(n + 1) % len(ROOTS)])) for n, view in enumerate(ROOTS)
     },

@@ -51,14 +51,15 @@ MODES = (
 class Session:
     """The application on a pseudo-terminal of 80 x 24."""
 
-    def __init__(self, mode, state, before=(), *, is_controlling=False):
+    def __init__(self, mode, state, before=(), *, is_controlling=False, words=None, path=""):
         self.master, self.slave = pty.openpty()
         fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
         self.before = termios.tcgetattr(self.slave)
         self.output = b""
         env = {**os.environ, "XDG_STATE_HOME": str(state), "TERM": "xterm-256color"}
+        env["PATH"] = f"{path}:{env['PATH']}"
         self.process = subprocess.Popen(
-            [*before, sys.executable, str(SCENE), mode],
+            words or [*before, sys.executable, str(SCENE), mode],
             stdin=self.slave,
             stdout=self.slave,
             stderr=self.slave,
@@ -69,9 +70,11 @@ class Session:
 
     def read_until(self, text):
         """Read what is drawn until this text has come."""
+        deadline = time.monotonic() + PATIENCE_S
         while text not in self.output:
-            ready, _, _ = select.select([self.master], [], [], PATIENCE_S)
-            assert ready, self.output[-500:]
+            left_s = max(0.0, deadline - time.monotonic())
+            ready, _, _ = select.select([self.master], [], [], left_s)
+            assert ready, (text, self.output[-500:])
             self.output += os.read(self.master, 65536)
 
     def read_again(self, text):

@@ -231,8 +231,14 @@ class View(HandOff):
             return
         self._prompt = prompt
         await self.mount(prompt, before=self.status)
-        prompt.focus()
+        # At once: whoever sees the prompt may type.
+        self.set_focus(prompt)
         self.draw_frame()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """What is typed before a prompt takes the keys must not act on the view."""
+        is_opening = self._prompt is not None and not self._prompt.has_focus
+        return not is_opening and super().check_action(action, parameters)
 
     def on_input_changed(self, event: Prompt.Changed) -> None:
         """Filter, or show how a command goes on, while the user types."""
