@@ -62,14 +62,9 @@ def title(screen: Screen) -> object:
     return screen.text()[0]
 
 
-def reversed_cells(screen: Screen) -> object:
-    """Where something is drawn reversed."""
-    return tuple(
-        (x, y)
-        for y, row in enumerate(screen.cells())
-        for x, cell in enumerate(row)
-        if "7" in cell.style
-    )
+def spot(screen: Screen) -> object:
+    """What the map says that its cursor is on, whatever it says about it."""
+    return screen.text()[-3].partition(" · ")[0]
 
 
 def _there_and_back(there: bytes, back: bytes, times: int) -> tuple[bytes, ...]:
@@ -78,26 +73,26 @@ def _there_and_back(there: bytes, back: bytes, times: int) -> tuple[bytes, ...]:
 
 def table_strokes() -> tuple[Stroke, ...]:
     """What is pressed in a table of gpumon."""
-    typed = (b"1", b"2", b"3", BACKSPACE, BACKSPACE, BACKSPACE)
+    typed = (b"7", b"3", BACKSPACE, BACKSPACE)
     return (
         Stroke("j, k", _there_and_back(DOWN, UP, 25), names),
         Stroke("PgDn, PgUp", _there_and_back(PAGE_DOWN, PAGE_UP, 12), names),
-        Stroke("s (sort)", (b"s",) * 12, titles),
-        Stroke("/ (typing)", typed * 4, names, b"/", b"\r"),
+        Stroke("s (sort)", (b"s",) * 14, titles),
+        Stroke("/ (typing)", typed * 5, names, b"/", b"\r"),
     )
 
 
 def map_strokes() -> tuple[Stroke, ...]:
     """What is pressed on the map."""
     return (
-        Stroke("j, k", _there_and_back(DOWN, UP, 25), reversed_cells),
-        Stroke("PgDn, PgUp", _there_and_back(PAGE_DOWN, PAGE_UP, 12), reversed_cells),
-        Stroke("v (field)", (b"v",) * 18, title),
-        Stroke("o (group)", (b"o",) * 12, title),
+        Stroke("j, k", _there_and_back(DOWN, UP, 25), spot),
+        Stroke("PgDn, PgUp", _there_and_back(PAGE_DOWN, PAGE_UP, 12), spot),
+        Stroke("v (field)", (b"v",) * 12, title),
+        Stroke("o (group)", (b"o",) * 8, title),
     )
 
 
-VIEWS_KEY: Final = Stroke("Tab (view)", (TAB,) * 18, title)
+VIEWS_KEY: Final = Stroke("Tab (view)", (TAB,) * 20, title)
 
 
 def fleet(jobs: int) -> Case:
@@ -117,7 +112,7 @@ def node(env: Mapping[str, str]) -> tuple[Case, ...]:
         "gpumon local, 8 GPUs",
         (GPUMON, "local"),
         "700",
-        (("gpus", b"", (moves, Stroke("s (sort)", (b"s",) * 12, titles), VIEWS_KEY)),),
+        (("gpus", b"", (moves, Stroke("s (sort)", (b"s",) * 14, titles), VIEWS_KEY)),),
         env,
     )
     arrows = Stroke(
@@ -156,10 +151,7 @@ def lists(rows: int, folder: Path) -> tuple[Case, ...]:
             (
                 "jobs",
                 b"",
-                (
-                    Stroke("j, k", _there_and_back(DOWN, UP, 25), names),
-                    Stroke("PgDn, PgUp", _there_and_back(PAGE_DOWN, PAGE_UP, 12), names),
-                ),
+                (Stroke("j, k", _there_and_back(DOWN, UP, 25), names),),
             ),
         ),
         queue_env(folder, rows),
