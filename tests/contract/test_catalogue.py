@@ -47,9 +47,9 @@ class Reports:
     def take(self, monkeypatch: pytest.MonkeyPatch, wanted: Callable[[Frame], bool]) -> list[Frame]:
         decode = Decoder.frame
 
-        def noted(decoder: Decoder, line: bytes, node: str, now: float) -> Frame:
+        def noted(decoder: Decoder, line: bytes, node: str, now: float, heard_s: float) -> Frame:
             self.raw.append(json.loads(line))
-            return decode(decoder, line, node, now)
+            return decode(decoder, line, node, now, heard_s)
 
         monkeypatch.setattr(Decoder, "frame", noted)
         with Probe(self.endpoint()) as probe:
