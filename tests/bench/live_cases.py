@@ -111,8 +111,8 @@ def node(env: Mapping[str, str]) -> tuple[Case, ...]:
     own = Case(
         "gpumon local, 8 GPUs",
         (GPUMON, "local"),
-        "700",
-        (("gpus", b"", (moves, Stroke("s (sort)", (b"s",) * 14, titles), VIEWS_KEY)),),
+        "every",
+        (("gpus", b":gpus\r", (moves, Stroke("s (sort)", (b"s",) * 14, titles), VIEWS_KEY)),),
         env,
     )
     arrows = Stroke(
