@@ -167,6 +167,8 @@ class Heat:
         self._jobs = digest.job_by_gpu
         self._has_queue = digest.tick.queue_at is not None
         self._made: dict[str, tuple[Mark, ...]] = {}
+        self._seen: tuple[int, frozenset[Mark]] = (0, frozenset())
+        """Of how many nodes the marks are known, and which those are."""
 
     def marks(self, unit: Unit) -> tuple[Mark, ...]:
         """One mark per GPU of a node, in NVML's order."""
@@ -177,8 +179,11 @@ class Heat:
 
     def seen(self) -> frozenset[Mark]:
         """Every mark that was drawn so far."""
-        # By identity first: a mark's hash goes through all that it is made of.
-        return frozenset({id(m): m for m in chain.from_iterable(self._made.values())}.values())
+        if self._seen[0] != len(self._made):
+            # By identity first: a mark's hash goes through all that it is made of.
+            marks_made = {id(m): m for m in chain.from_iterable(self._made.values())}
+            self._seen = (len(self._made), frozenset(marks_made.values()))
+        return self._seen[1]
 
     def is_held(self, gpu: Gpu) -> bool:
         """Whether a job has the GPU; where no queue tells, whether a process does."""
