@@ -9,7 +9,10 @@ from gpumon.report.columns import Cell, Tone
 from gpumon.report.passages import all_errors, error_lines, paragraph
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from gpumon.model.cluster import JobView
+    from gpumon.model.frame import SourceError
     from gpumon.model.tick import Tick
     from gpumon.report.columns import Line
     from gpumon.report.digest import Digest
@@ -18,13 +21,21 @@ MOST_ERRORS: Final = 5
 """Errors that stand below the words; the page of errors has them all."""
 
 
-def nothing_lines(digest: Digest, words: tuple[str, ...], width: int) -> list[Line]:
-    """Why there is nothing, what to try, and whatever failed: it may be the reason."""
+def nothing_lines(
+    digest: Digest,
+    words: tuple[str, ...],
+    width: int,
+    errors: Sequence[SourceError] | None = None,
+) -> list[Line]:
+    """Why there is nothing, what to try, and whatever failed: it may be the reason.
+
+    `errors` are those that may be; None: all of the picture.
+    """
     first, *rest = words
     lines: list[Line] = [(), *_indented(paragraph(first, width, Tone.STRONG))]
     for text in rest:
         lines += _indented(paragraph(text, width, Tone.PLAIN, "→ ", "  "))
-    errors = all_errors(digest.tick)
+    errors = all_errors(digest.tick) if errors is None else errors
     if errors:
         lines += [(), *_indented(error_lines(errors, width, most=MOST_ERRORS))]
     return lines
@@ -42,6 +53,12 @@ def gone_job_words(digest: Digest, label: str, job_id: str) -> tuple[str, ...]:
     text = f"Job {label} is not in the queue at this instant."
     ended = (f"sacct -j {job_id} says how it ended.",) if job_id.isdigit() else ()
     return (text, *ended, "Esc goes back.")
+
+
+def job_errors(digest: Digest, view: JobView) -> tuple[SourceError, ...]:
+    """What could not be read of a job's own nodes, each once."""
+    nodes = map(digest.tick.nodes.get, view.job.nodes)
+    return tuple(dict.fromkeys(error for node in nodes if node for error in node.errors))
 
 
 def silent_s(tick: Tick) -> float | None:

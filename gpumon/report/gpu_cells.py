@@ -47,6 +47,9 @@ SHORT_REASONS: Final = {
 _THERMAL_BITS: Final = sum(bit for bit, name in CLOCK_EVENT_REASONS.items() if "thermal" in name)
 
 
+_NVLINK_WAYS: Final = ("nvlink_tx_bytes_per_s", "nvlink_rx_bytes_per_s")
+
+
 def short_uuid(uuid: str) -> str:
     """The first eight digits of a UUID, without the `GPU-` or `MIG-` in front."""
     return uuid.partition("-")[2][:8] if uuid[:4] in ("GPU-", "MIG-") else uuid[:8]
@@ -141,15 +144,16 @@ def pcie_cell(gpu: Gpu | None) -> Cell:
 
 
 def nvlink_rate(gpu: Gpu | None) -> float | None:
-    """Payload per second over all NVLinks, both directions."""
-    if gpu is None:
-        return None
-    sent, received = gpu.value("nvlink_tx_bytes_per_s"), gpu.value("nvlink_rx_bytes_per_s")
-    return None if sent is None or received is None else sent + received
+    """Payload per second over all NVLinks in the busier direction, None where neither is known.
+
+    One direction, because that is what data sheets promise and what a link is full at.
+    """
+    ways = (gpu.value(key) for key in _NVLINK_WAYS) if gpu else ()
+    return max((rate for rate in ways if rate is not None), default=None)
 
 
 def nvlink_cell(gpu: Gpu | None) -> Cell:
-    """Payload per second over all NVLinks, both directions."""
+    """Payload per second over all NVLinks in the busier direction."""
     value = nvlink_rate(gpu)
     return NO_VALUE if value is None else Cell(units.short_rate(value))
 
@@ -229,7 +233,8 @@ _MEASURED: Final = (
         5,
         5,
         nvlink_cell,
-        "NVLink payload per second, sent and received, bytes with decimal prefix.",
+        "NVLink payload per second of the busier direction, as the job's page counts it, "
+        "bytes with decimal prefix.",
     ),
     _Measured(
         "gpu_util_ratio",

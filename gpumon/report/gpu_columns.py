@@ -15,7 +15,7 @@ from gpumon.report.gpu_cells import (
 )
 from gpumon.report.health import health_cell, health_order, troubles
 from gpumon.report.place_columns import place_columns
-from gpumon.report.words import finding_cell, stale_words
+from gpumon.report.words import finding_cell, old_cell, stale_words
 
 if TYPE_CHECKING:
     from gpumon.report.digest import Digest, GpuRow, RankRow
@@ -67,10 +67,10 @@ def rank_order(_digest: Digest, row: RankRow) -> SortKey:
 def rank_why(digest: Digest, row: RankRow) -> Cell:
     """The worst that is to say of one rank or GPU of a job, in a few words."""
     finding = digest.row_finding(row)
+    if row.gpu is not None and row.gpu.is_stale:
+        return old_cell(stale_words(digest, row.gpu), finding)
     if finding is not None:
         return finding_cell(finding)
-    if row.gpu is not None and row.gpu.is_stale:
-        return Cell(stale_words(digest, row.gpu), Tone.WARN)
     if row.uuid and row.gpu is None:
         return Cell("no telemetry", Tone.DIM)
     if row.gpu is not None and (found := troubles(digest, row.gpu)):
@@ -193,7 +193,7 @@ RANK_COLUMNS: Final[tuple[Column[RankRow], ...]] = (
         0,
         rank_why,
         lambda d, r: _text_order(rank_why(d, r).text),
-        "The worst about this rank: a finding, staleness, what is wrong with its GPU, no process, "
+        "The worst about this rank: staleness, a finding, what is wrong with its GPU, no process, "
         "why the clock is held down, why its rank number is unknown.",
         60,
     ),
@@ -210,11 +210,11 @@ def fleet_why(digest: Digest, row: GpuRow) -> Cell:
     """The worst that is to say of one GPU or of a node that shows none."""
     if row.gpu is None:
         return _silent_node(row)
-    findings = digest.findings_by_gpu.get(row.gpu.uuid)
-    if findings:
-        return finding_cell(findings[0])
+    finding = next(iter(digest.findings_by_gpu.get(row.gpu.uuid, ())), None)
     if row.gpu.is_stale:
-        return Cell(stale_words(digest, row.gpu), Tone.WARN)
+        return old_cell(stale_words(digest, row.gpu), finding)
+    if finding is not None:
+        return finding_cell(finding)
     found = troubles(digest, row.gpu)
     if found:
         return Cell(f"{found[0].sign} {found[0].sentence}", found[0].tone)
@@ -359,7 +359,7 @@ FLEET_COLUMNS: Final[tuple[Column[GpuRow], ...]] = (
         0,
         fleet_why,
         lambda d, r: _text_order(fleet_why(d, r).text),
-        "The worst about this GPU: a finding, staleness, why it cannot be read, what is wrong "
+        "The worst about this GPU: staleness, a finding, why it cannot be read, what is wrong "
         "with it, a job without process, why the clock is held down; for a node without GPUs the "
         "reason.",
         60,

@@ -10,7 +10,7 @@ from gpumon.report.books import hours_cell, wasted_s
 from gpumon.report.columns import NO_VALUE, Cell, Column, SortKey, Tone
 from gpumon.report.gpu_cells import DUTY_DOC, duty_cell
 from gpumon.report.pending import expected_start, start_words
-from gpumon.report.words import has_ended, state_cell, verdict_cell
+from gpumon.report.words import class_words, has_ended, state_cell, verdict_cell
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,7 +48,7 @@ def search_text(digest: Digest, view: JobView) -> str:
         job.partition,
         job.state,
         " ".join(job.nodes),
-        finding.finding_class.replace("_", " ") if finding else "",
+        *((class_words(finding), finding.finding_class) if finding else ()),
     )
     return "\n".join(words).lower()
 
@@ -297,14 +297,14 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
     Column(
         "verdict",
         "VERDICT",
-        20,
+        23,
         "left",
         0,
         verdict_cell,
         default_order,
         "The gravest finding: i info, ! warning, ‼ critical; a trailing ? is a hypothesis. "
         "no finding: detectors looked and found nothing; unknown: they could not see.",
-        26,
+        34,
         value=_verdict,
     ),
     Column(

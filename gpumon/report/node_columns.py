@@ -11,7 +11,7 @@ from gpumon.report.health import is_checked, troubles
 from gpumon.report.place_columns import place_columns
 from gpumon.report.rows import host_row
 from gpumon.report.slurm_nodes import is_open, rooms
-from gpumon.report.words import HOLDING_STATES, SEVERITY_TONES, finding_cell, some_names
+from gpumon.report.words import HOLDING_STATES, finding_cell, old_cell, some_names
 
 if TYPE_CHECKING:
     from gpumon.model.cluster import Gpu, Node
@@ -211,11 +211,11 @@ def _health_order(row: NodeRow) -> SortKey | None:
 def _why(digest: Digest, row: NodeRow) -> Cell:
     """The worst about the node, in a few words."""
     node = row.node
-    if row.finding is not None:
-        cell = finding_cell(row.finding)
-        return Cell(cell.text, SEVERITY_TONES[row.finding.severity])
     if node.is_stale:
-        return Cell(f"stale {units.short_duration(_age_s(digest, row) or 0.0)}", Tone.WARN)
+        age = units.short_duration(_age_s(digest, row) or 0.0)
+        return old_cell(f"stale {age}", row.finding)
+    if row.finding is not None:
+        return finding_cell(row.finding)
     if node.errors:
         return Cell(node.errors[0].message, Tone.WARN)
     if row.troubles:
@@ -299,7 +299,7 @@ NODE_COLUMNS: Final[tuple[Column[NodeRow], ...]] = (
     Column(
         "why", "WHY", 20, "left", 0, _why,
         lambda d, r: (_why(d, r).text,) if _why(d, r).text else None,
-        "The worst about it: a finding, silence, an error, Slurm's reason.", 60,
+        "The worst about it: silence, a finding, an error, Slurm's reason.", 60,
     ),
     *place_columns(_name),
 )  # fmt: skip

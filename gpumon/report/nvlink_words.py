@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from gpumon.report import units
+from gpumon.report.gpu_cells import nvlink_rate
 from gpumon.report.yardsticks import sheet_of
 
 if TYPE_CHECKING:
@@ -13,8 +14,6 @@ if TYPE_CHECKING:
 
 UNUSED_BYTES_PER_S: Final = 1e6
 """Below this a GPU exchanges nothing: an all-reduce of one small model moves more in a second."""
-
-_WAYS: Final = ("nvlink_tx_bytes_per_s", "nvlink_rx_bytes_per_s")
 
 
 def nvlink_words(digest: Digest, view: JobView) -> str:
@@ -27,9 +26,8 @@ def nvlink_words(digest: Digest, view: JobView) -> str:
     rates: list[float] = []
     peaks: set[float | None] = set()
     for gpu in digest.gpus(view):
-        ways = [rate for rate in map(gpu.value, _WAYS) if rate is not None]
-        if ways:
-            rates.append(max(ways))
+        if (rate := nvlink_rate(gpu)) is not None:
+            rates.append(rate)
             sheet = sheet_of(gpu)
             peak = None if sheet is None else sheet.nvlink_bytes_per_s
             peaks.add(None if peak is None else peak.value)

@@ -9,7 +9,6 @@ from gpumon.report import units
 from gpumon.report.columns import Tone
 from gpumon.report.passages import paragraph
 from gpumon.report.rows import block_rows
-from gpumon.report.words import reason_words
 
 if TYPE_CHECKING:
     from gpumon.model.cluster import JobView, Node
@@ -18,19 +17,17 @@ if TYPE_CHECKING:
     from gpumon.report.rows import BlockRow
 
 _UNKNOWN: Final = {
-    Reason.NOT_SUPPORTED: "standard output and error of its processes are no plain files",
     Reason.NO_PERMISSION: "no permission to see where its processes write",
-    Reason.NOT_SAMPLED: "not asked yet, or the server of the files does not answer",
+    Reason.NOT_SHARED: "the node does not share where its processes write",
 }
-"""Why nothing is known of a job's output."""
+"""Why nothing is known of a job's output, as far as somebody could change that."""
 
 
 def output_lines(digest: Digest, view: JobView, width: int) -> list[Line]:
     """When the job last wrote to its standard output or error; nothing while it does not run.
 
     A job that hangs looks busy and writes nothing. The newest write on any of its nodes counts;
-    where no node knows one, the first reason is told. Without a control group of the job there is
-    nothing to tell.
+    where no node knows one, a line says so only if that is for lack of a right.
     """
     if view.job.state != "RUNNING":
         return []
@@ -75,7 +72,6 @@ def _rate(row: BlockRow) -> str:
 
 
 def _why(rows: list[tuple[Node, BlockRow]]) -> str:
-    """The first reason; empty where a silent node is the only one, which is told elsewhere."""
+    """The first reason that somebody could remove, else nothing."""
     reasons = (row.reason("job_output_age_s") for _, row in rows)
-    reason = next((why for why in reasons if why not in (None, Reason.STALE)), None)
-    return _UNKNOWN.get(reason) or reason_words(reason) if reason else ""
+    return next((_UNKNOWN[why] for why in reasons if why in _UNKNOWN), "")

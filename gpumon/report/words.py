@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from gpumon.model.finding import Confidence, Finding, Severity
+from gpumon.model.finding_classes import finding_class
 from gpumon.model.missing import Reason
 from gpumon.report.columns import Cell, Tone
 from gpumon.report.units import short_duration
@@ -86,12 +87,12 @@ def state_cell(state: str) -> Cell:
 
 
 def class_words(finding: Finding) -> str:
-    """A finding's class as words: `partial gpus idle`."""
-    return finding.finding_class.replace("_", " ")
+    """A finding's class as the catalogue calls it: `some GPUs unused`."""
+    return finding_class(finding.finding_class, {finding.finding_class: finding.category}).title
 
 
 def finding_cell(finding: Finding) -> Cell:
-    """Severity sign and class; a claim that is only a hypothesis ends in `?`."""
+    """Severity sign and class by its title; a claim that is only a hypothesis ends in `?`."""
     doubt = "?" if finding.confidence is Confidence.HYPOTHESIS else ""
     sign = SEVERITY_SIGNS[finding.severity]
     return Cell(f"{sign} {class_words(finding)}{doubt}", SEVERITY_TONES[finding.severity])
@@ -134,6 +135,15 @@ def reading_words(digest: Digest, gpu: Gpu, reason: Reason) -> str:
     if reason is Reason.FAILED and node is not None and node.errors:
         return f"read failed: {node.errors[0].message}"
     return REASONS[reason]
+
+
+def old_cell(age_words: str, finding: Finding | None) -> Cell:
+    """How old what is known is, then the finding that still stands, which may be cut."""
+    if finding is None:
+        return Cell(age_words, Tone.WARN)
+    found = finding_cell(finding)
+    tone = found.tone if finding.severity is Severity.CRITICAL else Tone.WARN
+    return Cell(f"{age_words} · {found.text}", tone)
 
 
 def stale_words(digest: Digest, gpu: Gpu) -> str:

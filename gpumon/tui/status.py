@@ -97,11 +97,11 @@ def _place_parts(tick: Tick, place: Place) -> list[Cell]:
     words = f"{day}{units.clock_time(at, with_seconds=True)}"
     if place.is_seeking:
         words = f"going to {words}"
-    elif is_live_feed:
-        ago_s = place.end - tick.at
-        words = f"PAUSED {words}" + (f" (−{units.short_duration(ago_s)})" if ago_s >= 1 else "")
     else:
-        words = f"PAUSED {words}" if place.is_paused else f"REPLAY x{place.speed:g} {words}"
+        ago_s = place.end - (tick.at if is_live_feed else at)
+        words += f" (−{units.short_duration(ago_s)})" if ago_s >= 1 else ""
+        is_standing = is_live_feed or place.is_paused
+        words = f"PAUSED {words}" if is_standing else f"REPLAY x{place.speed:g} {words}"
     tone = Tone.WARN if place.is_paused or place.is_seeking else Tone.INFO
     parts = [Cell(words, tone)]
     if place.end > place.start:

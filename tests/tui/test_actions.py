@@ -248,13 +248,13 @@ async def test_refresh_draws_again(stage, key):
 
 async def test_theme_switches_to_light_and_back(stage):
     async with stage(fleet()) as s:
-        dark = s.style_of("partial gpus idle")
+        dark = s.style_of("some GPUs unused")
         await s.press(*KEYS["theme"])
-        light = s.style_of("partial gpus idle")
+        light = s.style_of("some GPUs unused")
         assert light.color != dark.color
         assert light.bgcolor != dark.bgcolor
         await s.press(*(KEYS["theme"] * (len(THEMES) - 1)))
-        assert s.style_of("partial gpus idle") == dark
+        assert s.style_of("some GPUs unused") == dark
 
 
 @pytest.mark.parametrize(

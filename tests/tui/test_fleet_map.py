@@ -44,7 +44,7 @@ async def test_the_fleet_with_data(stage, size):
         assert "16 GPUs" in s.lines[1]
         assert "1 wait" in s.text
         assert "gpu01  !84" in s.text
-        assert "gpu01:0 · job 4711 grace finetune · SM active 84 % · ! partial gpus idle" in s.text
+        assert "gpu01:0 · job 4711 grace finetune · SM active 84 % · ! some GPUs unused" in s.text
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,8 @@ import pytest
 from rich.cells import cell_len
 
 from gpumon.model.accounting import EndedJob, EndedJobs, StepUsage
-from gpumon.model.cluster import Process
+from gpumon.model.cluster import Node, Process
+from gpumon.model.frame import SourceError
 from gpumon.model.ledger import Account, LedgerTotals
 from gpumon.model.queue import Partition, Reservation
 from gpumon.sources.source import Wish
@@ -158,6 +159,30 @@ async def test_ended_with_nothing_in_the_window(stage):
     async with stage(with_ended()) as s:
         await s.press(*KEYS["ended"])
         assert "No job has ended in the last 1d00h." in s.text
+        assert "0 jobs ended in 1d00h; asked 5s ago, r asks again" in s.text
+
+
+async def test_nodes_that_are_silent_are_named_only_while_others_answer(stage):
+    async with stage(fleet(), (120, 40)) as s:
+        await s.press(*KEYS["nodes"])
+        assert "! silent: gpu04" in s.text
+        nodes = {
+            name: node._replace(is_stale=True, taken_at=AT - 42)
+            for name, node in fleet().nodes.items()
+        }
+        await s.give(fleet()._replace(nodes=nodes))
+        assert "stale 42s: no node answers any more" in s.text
+        assert "silent:" not in s.text
+
+
+async def test_a_waiting_job_names_no_trouble_of_nodes_that_are_not_its_own(stage):
+    error = SourceError("gpu09", "connection refused", "is sshd up there?")
+    node = Node("gpu09", (), None, False, None, (error,))
+    picture = fleet()
+    async with stage(picture._replace(nodes={**picture.nodes, "gpu09": node}), (120, 40)) as s:
+        await s.press("colon", *"job 4730", "enter")
+        assert "The job waits" in s.text
+        assert "connection refused" not in s.text
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ async def test_the_furthest_first_its_value_beside_its_peers_and_its_gpu(stage):
     async with stage(lagging(), (160, 40)) as s:
         await s.press("enter", "tab", "s", "g")
         assert "rank 5 · n000:5 · " in s.text
-        assert "SM active 30 % · peers 85 (85 to 85) · ! partial gpus idle" in s.text
+        assert "SM active 30 % · peers 85 (85 to 85) · ! some GPUs unused" in s.text
         await s.press(*["left"] * 45)
         assert "SM active 85 % · peers 85 (85 to 85)" in s.text
         await s.press("enter")

@@ -214,12 +214,14 @@ async def test_a_recording_has_the_same_keys(replayed):
     assert "at-61" in s.text
     await settled(s, "T", *"-21s", "enter")
     assert "at-40" in s.text
+    assert "(−60s)" in s.lines[-2]
     await settled(s, "comma")
     assert "at-39" in s.text
     await settled(s, "space")
     assert "REPLAY" in s.lines[-2]
     await settled(s, "L")
     assert "at-100" in s.text
+    assert "(−" not in s.lines[-2]
     assert s.feed.told == [("seek", 61.0), ("seek", 40.0), ("seek", 100.0)]
 
 

@@ -26,7 +26,7 @@ async def test_paints_before_the_feed_starts(stage):
 async def test_jobs_with_data(stage, size):
     async with stage(fleet(), size) as s:
         row = s.line_with("4711")
-        for words in ("grace", " 8 ", "2h14m", " R ", " 52 ", "! partial gpus idle", "finetune"):
+        for words in ("grace", " 8 ", "2h14m", " R ", " 52 ", "! some GPUs unused", "finetune"):
             assert words in row
         assert [line.split()[0] for line in s.lines[2:7]] == [
             "4711", "4690", "4702", "4720_3", "4730",
@@ -73,7 +73,7 @@ async def test_job_with_data(stage, size):
         await s.press("enter")
         assert "jobs › 4711 finetune" in s.lines[0]
         assert "2:14:00 of 1-00:00:00" in s.text
-        assert "! partial gpus idle: supported" in s.text
+        assert "! some GPUs unused: supported" in s.text
         assert "3 of 8 GPUs ran nothing" in s.text
         assert "→ Ask for 5 GPUs: sbatch --gpus=5" in s.text
         assert s.text.count("no process") == 3
@@ -337,7 +337,7 @@ async def test_findings_page_has_evidence_and_coverage(stage):
 async def test_findings_of_a_gpu_count_for_its_job(stage):
     view, gpus = job_with_gpus("1", {"gpu01": 1})
     async with stage(tick((view,), gpus, findings=(finding(f"gpu:{gpus[0].uuid}"),))) as s:
-        assert "! partial gpus idle" in s.line_with("train-")
+        assert "! some GPUs unused" in s.line_with("train-")
         await s.press("enter", "enter", "f", "f")
         assert "3 of 8 GPUs ran nothing" in s.text
 
@@ -373,7 +373,7 @@ async def test_resize_keeps_the_cursor_and_redraws(stage):
         assert len(s.lines) == 24
         await s.pilot.resize_terminal(40, 8)
         await s.pilot.pause()
-        assert "partial gpus" in s.text
+        assert "some GPUs" in s.text
 
 
 async def test_the_status_says_how_often_the_job_on_screen_is_looked_at(stage):

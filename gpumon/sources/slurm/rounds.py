@@ -206,7 +206,7 @@ class QueueRounds(ABC):
         except CommandFailedError:
             raise
         except Exception as error:
-            raise CommandFailedError(fault(f"reading Slurm's {kind}s", error)) from error
+            raise CommandFailedError(fault(f"reading Slurm's {_things(kind)}", error)) from error
 
     def _keep_jobs(self, jobs: tuple[Job, ...], at: float) -> None:
         """Report these jobs, as of a Unix time, from the next frame on."""
@@ -255,3 +255,8 @@ def _with_files(node: SlurmNode, conf: GresConf) -> SlurmNode:
     """The node with its device files, where the file here speaks of as many GPUs as Slurm."""
     files = conf.gpu_files(node.name)
     return node._replace(gpu_files=files) if len(files) == node.gpu_count else node
+
+
+def _things(kind: str) -> str:
+    """What a round asks for, in words; there is only one topology."""
+    return kind if kind == "topology" else f"{kind}s"

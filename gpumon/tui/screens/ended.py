@@ -67,7 +67,7 @@ class EndedView(FleetView["EndedJob"]):
         """How many ended, since when, and how old the answer is."""
         lines = super().head_lines(digest, width)
         found = digest.tick.ended
-        if found is None or not found.jobs:
+        if found is None:
             return lines
         age = units.short_duration(digest.tick.at - found.at)
         text = f"{ended_title(found)}; asked {age} ago, r asks again"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from gpumon.model.finding_classes import finding_class
 from gpumon.report import units
 from gpumon.report.absence import nothing_lines
 from gpumon.report.columns import Cell, Tone
@@ -124,7 +125,7 @@ class FindingScreen(Judging, Page):
     BINDINGS = bindings_of("finding")
 
     def __init__(self, identity: tuple[str, str, str], came_from: tuple[str, ...]) -> None:
-        super().__init__(identity[1].replace("_", " "), came_from, self._told)
+        super().__init__(finding_class(identity[1]).title, came_from, self._told)
         self.identity = identity
 
     def current_finding(self) -> Finding | None:

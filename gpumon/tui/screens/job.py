@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumon.report.absence import gone_job_words, stale_job_lines
+from gpumon.report.absence import gone_job_words, job_errors, stale_job_lines
 from gpumon.report.books import job_books
 from gpumon.report.gpu_columns import RANK_COLUMNS, rank_order, rank_search_text, row_node
 from gpumon.report.passages import (
@@ -24,6 +24,7 @@ from gpumon.tui.widgets.grid import Plan
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from gpumon.model.frame import SourceError
     from gpumon.report.columns import Line
     from gpumon.report.digest import Digest, RankRow
 
@@ -91,6 +92,11 @@ class JobScreen(TableView["RankRow"]):
             "No telemetry names the job's GPUs yet, and no process of it was seen.",
             "e shows what its nodes say.",
         )
+
+    def errors_behind(self, digest: Digest) -> Sequence[SourceError]:
+        """Those of its own nodes; of a job that is not in the queue all, they may tell why."""
+        view = digest.tick.job(self.job_id)
+        return super().errors_behind(digest) if view is None else job_errors(digest, view)
 
     def amount(self) -> str:
         """`5 ranks, 8 GPUs`."""

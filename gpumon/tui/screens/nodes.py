@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpumon.report.absence import silent_s
 from gpumon.report.columns import Tone
 from gpumon.report.node_columns import NODE_COLUMNS, node_order, node_rows, node_search
 from gpumon.report.passages import paragraph
@@ -34,10 +35,10 @@ class NodesView(FleetView["NodeRow"]):
         return node_rows(digest)
 
     def head_lines(self, digest: Digest, width: int) -> list[Line]:
-        """Nodes that have gone silent, and those that take no jobs."""
+        """Nodes that have gone silent while others answer, and those that take no jobs."""
         lines = super().head_lines(digest, width)
         silent = tuple(node.name for node in digest.tick.nodes.values() if node.is_stale)
-        if silent:
+        if silent and silent_s(digest.tick) is None:
             text = f"silent: {some_names(silent)}"
             lines += paragraph(text, width, Tone.WARN, "! ", "  ")
         out = tuple(n.name for n in digest.tick.nodes.values() if n.state and not is_open(n.state))

@@ -10,7 +10,7 @@ from gpumon.report.absence import nothing_lines
 from gpumon.report.columns import Cell, Tone
 from gpumon.report.filter import is_word
 from gpumon.report.filter_names import completed
-from gpumon.report.passages import paragraph
+from gpumon.report.passages import all_errors, paragraph
 from gpumon.report.subjects import of_row
 from gpumon.tui.screens.view import View
 from gpumon.tui.widgets.grid import Grid, Plan, Sorting
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from textual.app import ComposeResult
 
+    from gpumon.model.frame import SourceError
     from gpumon.report.columns import Line
     from gpumon.report.commands import Subject
     from gpumon.report.digest import Digest
@@ -66,6 +67,10 @@ class TableView(View, Generic[R]):
     def empty_words(self, digest: Digest) -> tuple[str, ...]:
         """Why there is nothing to show, and what to try."""
 
+    def errors_behind(self, digest: Digest) -> Sequence[SourceError]:
+        """What failed and may be why there is nothing to show."""
+        return all_errors(digest.tick)
+
     def help_columns(self) -> Sequence[tuple[str, str]]:
         """Those of the table."""
         return [(column.title, column.doc) for column in self.plan.columns]
@@ -107,7 +112,7 @@ class TableView(View, Generic[R]):
             verb = "contains" if is_word(self.needle()) else "passes"
             text = f"None of {known} {self.noun} {verb} “{self.needle()}”. Esc clears the filter."
             return [(), *_indented(paragraph(text, width))]
-        return nothing_lines(digest, self.empty_words(digest), width)
+        return nothing_lines(digest, self.empty_words(digest), width, self.errors_behind(digest))
 
     def amount(self) -> str:
         """`12 of 40 jobs`, and how they are sorted."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from gpumon.model.frame import SourceError
 from gpumon.report.absence import (
     gone_job_words,
+    job_errors,
     nothing_lines,
     silent_lines,
     silent_s,
@@ -52,6 +54,15 @@ def test_a_job_is_only_called_gone_where_the_queue_was_read(picture, said, not_s
 def test_accounting_is_named_for_ids_that_it_knows():
     assert "sacct -j 7 says" in " ".join(gone_job_words(Digest(tick()), "6_1", "7"))
     assert "sacct" not in " ".join(gone_job_words(Digest(tick()), "x", "x; reboot"))
+
+
+def test_a_job_answers_for_its_own_nodes_only():
+    own, other = (SourceError(name, "connection refused", "") for name in ("n1", "n3"))
+    view, gpus = job_with_gpus("7", {"n1": 1, "n2": 1})
+    made = tick((view,), gpus)
+    nodes = {**made.nodes, "n1": made.nodes["n1"]._replace(errors=(own, own))}
+    nodes["n3"] = made.nodes["n2"]._replace(name="n3", errors=(other,))
+    assert job_errors(Digest(made._replace(nodes=nodes)), view) == (own,)
 
 
 def test_all_nodes_are_silent_only_once_the_last_one_is():

@@ -161,7 +161,8 @@ EVERY = {"4730", "4690", "4702", "4711", "4720_3"}
         ("GRACE", {"4711"}),
         ("!grace", EVERY - {"4711"}),
         ("ada pretrain", {"4690"}),
-        ('"partial gpus"', {"4711"}),
+        ('"some gpus unused"', {"4711"}),
+        ("partial_gpus", {"4711"}),
         ("user==ada", {"4730", "4690"}),
         ("user==ad", set()),
         ("user==a*", {"4730", "4690"}),
@@ -248,7 +249,7 @@ def test_gpus_are_found_by_what_their_table_shows():
     assert gpus("node==gpu01 & sm<10") == {("gpu01", 5), ("gpu01", 6), ("gpu01", 7)}
     assert gpus("gpu>=7") == {("gpu01", 7), ("gpu02", 7), ("gpu03", 7)}
     assert gpus(f"uuid=={uuid_of('gpu02', 3)}") == {("gpu02", 3)}
-    assert gpus("nvl>250G gpu==0") == {("gpu01", 0), ("gpu02", 0), ("gpu03", 0)}
+    assert gpus("nvl>125G gpu==0") == {("gpu01", 0), ("gpu02", 0), ("gpu03", 0)}
     assert gpus("c>60 & gpu<1") == {("gpu01", 0), ("gpu02", 0), ("gpu03", 0)}
     assert len(gpus("proc?")) == 3 + 4 - 4
 

@@ -377,7 +377,7 @@ def test_the_line_below_tells_gpu_job_value_and_verdict():
     layout = HeatLayout(clusters(digest, units(digest), "partition"), 80, "cells")
     spot = layout.spots(0)[1]
     assert spot_words(heat, layout, spot, is_mean=False) == (
-        "n1:1 · job 1 ada train · SM active 0 % · ! partial gpus idle"
+        "n1:1 · job 1 ada train · SM active 0 % · ! some GPUs unused"
     )
     by_node = HeatLayout(layout.clusters, 80, "nodes")
     words = spot_words(heat, by_node, by_node.spots(0)[0], is_mean=False)

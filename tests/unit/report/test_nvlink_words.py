@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpumon.report.digest import Digest
+from gpumon.report.gpu_cells import nvlink_cell, nvlink_rate
 from gpumon.report.nvlink_words import nvlink_words
 from tests.ticks import BUSY, gpu, job_with_gpus, tick
 
@@ -34,3 +35,15 @@ def test_how_much_of_what_on_how_many(values, expected):
 
 def test_without_a_data_sheet_no_share_is_told():
     assert words(BUSY, name="NVIDIA X1000") == "used, 151 GB/s each way"
+
+
+@pytest.mark.parametrize(
+    ("sent", "received", "rate"),
+    [(66e9, 60e9, 66e9), (60e9, 66e9, 66e9), (None, 60e9, 60e9), (None, None, None)],
+)
+def test_the_column_counts_the_busier_direction_as_the_words_do(sent, received, rate):
+    values = {**BUSY, "nvlink_tx_bytes_per_s": sent, "nvlink_rx_bytes_per_s": received}
+    one = gpu("n0", 0, values, name="NVIDIA H100 80GB HBM3")
+    assert nvlink_rate(one) == rate
+    assert nvlink_cell(one).text == ("–" if rate is None else f"{rate / 1e9:.0f}G")
+    assert words(values).startswith("used, 66 GB/s each way") is (rate == 66e9)

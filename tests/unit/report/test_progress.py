@@ -54,12 +54,11 @@ def test_the_time_since_the_reading_is_added():
 @pytest.mark.parametrize(
     ("reason", "words"),
     [
-        (Reason.NOT_SUPPORTED, "no plain files"),
         (Reason.NO_PERMISSION, "no permission"),
-        (Reason.NOT_SAMPLED, "does not answer"),
+        (Reason.NOT_SHARED, "does not share"),
     ],
 )
-def test_why_nothing_is_known(reason, words):
+def test_why_nothing_is_known_where_somebody_could_change_that(reason, words):
     (line,) = told({"a": (group(reason=reason), False), "b": (None, False)})
     assert line.startswith("output: not known, ")
     assert words in line
@@ -71,6 +70,8 @@ def test_why_nothing_is_known(reason, words):
         pytest.param({"a": (None, False)}, {}, id="no-cgroup"),
         pytest.param({"a": (group(9.0, job_id="8"), False)}, {}, id="another-job"),
         pytest.param({"a": (group(9.0), True)}, {}, id="silent-node"),
+        pytest.param({"a": (group(reason=Reason.NOT_SAMPLED), False)}, {}, id="not-asked-yet"),
+        pytest.param({"a": (group(reason=Reason.NOT_SUPPORTED), False)}, {}, id="no-plain-file"),
         pytest.param({"a": (group(9.0), False)}, {"state": "COMPLETING"}, id="not-running"),
     ],
 )
