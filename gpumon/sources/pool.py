@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, Final
 from gpumon.model.frame import Frame, SourceError
 from gpumon.model.text import plain
 from gpumon.sources.decode import GarbageError
-from gpumon.sources.stream import Endpoint, Stream
+from gpumon.sources.slot import Slot
+from gpumon.sources.stream import Stream
 from gpumon.sources.zoom import OFF, Zoom
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from gpumon.sources.source import Clock, Wish
+    from gpumon.sources.stream import Endpoint
 
 LEASE_BEAT_S: Final = 5.0
 """Leases of 30 s are renewed this often."""
@@ -27,46 +29,12 @@ MAX_STARTING: Final = 16
 """Probes that may be on their way up at once; each costs an ssh handshake."""
 GREETING_LIMIT_S: Final = 20.0
 """A probe that has not said hello by then is given up and tried again."""
-RETRY_S: Final = (1.0, 60.0)
-"""First and longest pause before a failed probe is started again; it doubles in between."""
-STEP_RETRY_S: Final = (30.0, 960.0)
-"""Likewise for a step of a job, of which every start stays in the accounting. Only one that lived
-for the longest pause makes the next one short again."""
 SILENT_S: Final = 30.0
 """A node of a step that is not heard for so long, or three periods, is told to be silent: its probe
 may have ended, which srun says nothing of while the others go on."""
 CLOSE_LIMIT_S: Final = 0.3
 REAP_LIMIT_S: Final = 2.0
 """The thread collects killed children for so long, which `close` does not wait for."""
-
-
-class Slot:
-    """One node's place in the pool."""
-
-    def __init__(self, endpoint: Endpoint) -> None:
-        """Due to be started at once."""
-        self.endpoint = endpoint
-        self.stream: Stream | None = None
-        self.started_at = 0.0
-        self.due_at = 0.0
-        self.pauses_s = STEP_RETRY_S if endpoint.is_step else RETRY_S
-        """First and longest pause before it is started again."""
-        self.pause_s = self.pauses_s[0]
-        self.is_settled = False
-        """Whether it has reported or failed at least once."""
-        self.names: frozenset[str] = frozenset({endpoint.node})
-        """What the node is called, once it has reported."""
-        self.gpus: dict[str, tuple[str, ...]] = {}
-        """GPUs of the newest report, by node."""
-        self.heard_at: dict[str, float] = {}
-        """When each node of a step was last heard, infinite once its silence has been told."""
-        self.zoom_told = OFF
-        """What its running probe was told last about zoom."""
-
-    @property
-    def uuids(self) -> tuple[str, ...]:
-        """GPUs that its probe or probes see."""
-        return tuple(uuid for uuids in self.gpus.values() for uuid in uuids)
 
 
 class ProbePool:
@@ -295,10 +263,9 @@ class ProbePool:
 
     def _meet(self, slot: Slot, stream: Stream, frames: list[Frame]) -> None:
         """Learn the nodes' names and GPUs; one that is looked at is told so at once."""
-        now = self._clock.monotonic()
+        now, wall_now = self._clock.monotonic(), self._clock.now()
         for frame in frames:
-            if frame.node in slot.heard_at:
-                slot.heard_at[frame.node] = now
+            slot.hear(frame.node, now, wall_now - frame.taken_at)
             names = {slot.endpoint.node, frame.node, *frame.host_names}
             slot.names |= (names | {name.partition(".")[0] for name in names}) - {""}
             slot.gpus[frame.node] = frame.block("gpu").keys
@@ -372,9 +339,21 @@ class ProbePool:
         elif silent_s and min(silent_s.values()) < limit_s / 2:
             for node in [node for node, seconds in silent_s.items() if seconds > limit_s]:
                 slot.heard_at[node] = float("inf")
+                if self._is_heard_otherwise(slot, node, now - limit_s):
+                    continue
                 message = f"no report through {slot.endpoint.node} for {limit_s:.0f} s"
                 error = SourceError(plain(node), plain(message), "is the node up?")
                 self._deliver(slot, [Frame(origin, node, taken_at, 0.0, {}, (error,))])
+
+    def _is_heard_otherwise(self, slot: Slot, node: str, since: float) -> bool:
+        """Whether a step of the node's own has brought a report of it since then."""
+        return any(
+            other.stream is not None
+            and other.stream.has_reported
+            and since < other.heard_at.get(node, since) < float("inf")
+            for other in self._slots.values()
+            if other is not slot and other.endpoint.origin == slot.endpoint.origin
+        )
 
     def _next_due(self) -> float:
         now = self._clock.monotonic()

@@ -14,9 +14,9 @@ from gpumon.sources.pool import (
     GREETING_LIMIT_S,
     LEASE_BEAT_S,
     MAX_STARTING,
-    RETRY_S,
     ProbePool,
 )
+from gpumon.sources.slot import RETRY_S
 from gpumon.sources.source import Wish
 from gpumon.sources.stream import Endpoint
 from tests.probing import HELLO, REPORT, children, eventually, is_alive, talker

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpumon.sources.decode import GarbageError
-from gpumon.sources.pool import STEP_RETRY_S
 from gpumon.sources.program import START_SCRIPT, remote_program
+from gpumon.sources.slot import STEP_RETRY_S
 from gpumon.sources.srun import AGAIN, WAYS_OUT, endpoint, explain
 from tests.probing import Probe, eventually, talker
 from tests.unit.sources.pools import Run
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from gpumon.model.frame import Frame
     from gpumon.sources.stream import Endpoint
 
@@ -218,6 +220,57 @@ def test_a_node_of_a_step_that_falls_silent_is_named_once() -> None:
             eventually(lambda many=count: len(run.frames("gpu01")) > many, "the next report")
         run.turn()
         assert run.errors("gpu01") == []
+        assert run.errors("gpu03") == ["no report through job 7 for 30 s"]
+    finally:
+        run.pool.close()
+
+
+TOLD = """told() {
+piece $1 $2 "{\\"at\\":$3,\\"late_s\\":0,\\"errors\\":[],\\"blocks\\":{}}"; };"""
+"""A report that was made at a time of the node's clock."""
+
+
+def timed(script: str, label: str, nodes: tuple[str, ...]) -> Endpoint:
+    """A step of a job whose reports tell when they were made."""
+    spoken = talker(SPEAK + TOLD + script, label)
+    return spoken._replace(nodes=nodes, origin="slurm#job=7", is_step=True)
+
+
+def test_what_a_healed_cable_had_held_back_makes_no_node_silent_that_has_a_step_of_its_own(
+    tmp_path: Path,
+) -> None:
+    clock = tmp_path / "clock"
+    clock.write_text("1000\n")
+    beat = f"n=1; while read wish; do n=$((n+1)); read at <{clock}; "
+    whole = (
+        "hello 0 gpu01; hello 1 gpu03; told 0 1 1000; told 1 1 1000;"
+        f"{beat} told 0 $n $at; [ $at = 1045 ] && told 1 2 1010 && told 1 3 1020; done"
+    )
+    part = f"hello 0 gpu03; told 0 1 1040; {beat} told 0 $n $at; done"
+    run = Run([], False)
+    both = timed(whole, "job 7", TWO)
+    alone = timed(part, "job 7 on gpu03", ("gpu03",))
+    run.pool.replace([both])
+    run.start()
+
+    def pass_by(steps: int) -> None:
+        for _ in range(steps):
+            count = len(run.frames("gpu01"))
+            clock.write_text(f"{run.clock.time + 5.0:.0f}\n")
+            run.clock.time += 5.0
+            run.turn()
+            eventually(lambda many=count: len(run.frames("gpu01")) > many, "the next report")
+        run.turn()
+
+    try:
+        eventually(lambda: run.frames("gpu01"), "the first report")
+        pass_by(8)
+        assert run.errors("gpu03") == ["no report through job 7 for 30 s"]
+        run.pool.replace([both, alone])
+        eventually(lambda: len(run.frames("gpu03")) == 3, "the step of its own")
+        pass_by(12)
+        late_s = [frame.lateness_s for frame in run.frames("gpu03") if frame.lateness_s]
+        assert late_s == [35.0, 25.0]
         assert run.errors("gpu03") == ["no report through job 7 for 30 s"]
     finally:
         run.pool.close()
