@@ -205,8 +205,9 @@ class Accounting:
                 # What nobody has answered stays wished for: no screen asks twice by itself.
                 with self._lock:
                     self._wished_since = since if self._wished_since is None else self._wished_since
-        if job_id:
-            self._report(USE, self._use_schedule, lambda: self._ask_running(job_id))
+        if job_id and not self._report(USE, self._use_schedule, lambda: self._ask_running(job_id)):
+            with self._lock:
+                self._wished_use = self._wished_use or job_id
 
     def _ended_due_at(self) -> float:
         """When ended jobs may be asked for again, which a wish by hand brings nearer."""

@@ -263,6 +263,38 @@ def test_trouble_with_steps_leaves_the_ended_jobs_as_they_are(accounting, ledger
     assert "nobody but its owner" in error.message
 
 
+def test_a_wish_for_steps_that_failed_is_answered_without_another_one(accounting, ledger, clock):
+    ledger.error = SourceError("sstat", "gave no answer within 30 s and was stopped")
+    accounting.wish_use("1")
+    accounting.answer()
+    assert not accounting.pending()
+    (frame,) = accounting.poll()
+    assert frame.ended.running is None
+    assert accounting.due_in_s() == pytest.approx(2 * USE_PERIOD_S - ledger.took_s)
+    clock.seconds += accounting.due_in_s()
+    accounting.answer()
+    assert accounting.due_in_s() == pytest.approx(4 * USE_PERIOD_S - ledger.took_s)
+    ledger.error = None
+    clock.seconds += accounting.due_in_s()
+    accounting.answer()
+    last = accounting.poll()[-1].ended
+    assert (last.errors, list(last.running.steps)) == ((), ["1"])
+    clock.seconds += DAY_S
+    accounting.answer()
+    assert len(ledger.windows) == 3
+
+
+def test_steps_of_another_job_take_the_place_of_those_that_failed(accounting, ledger, clock):
+    ledger.error = SourceError("sstat", "couldn't get steps for job 1")
+    accounting.wish_use("1")
+    accounting.answer()
+    ledger.error = None
+    accounting.wish_use("2")
+    clock.seconds += accounting.due_in_s()
+    accounting.answer()
+    assert ledger.windows == [1.0, 2.0]
+
+
 def test_an_error_of_gpumons_own_is_told_and_later_wishes_are_answered(
     accounting, ledger, clock, monkeypatch
 ):
