@@ -74,6 +74,8 @@ class QueueRecords(NamedTuple):
     nodes_at: float
     partitions: tuple[Partition, ...] = ()
     reservations: tuple[Reservation, ...] = ()
+    is_narrowed: bool = False
+    """Whether jobs that the queue listed were left out, as nobody asked for them."""
 
 
 class Frame(NamedTuple):

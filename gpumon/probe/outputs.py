@@ -41,6 +41,7 @@ def written(root: str, pids: List[int]) -> Written:
     sizes: Dict[Tuple[int, int], int] = {}
     changed_at = 0.0
     reason = ""
+    can_see = False
     for pid in sorted(pids)[:MAX_PROCESSES]:
         for number in DESCRIPTORS:
             try:
@@ -48,12 +49,14 @@ def written(root: str, pids: List[int]) -> Written:
             except OSError as error:
                 reason = reason or kernel_files.why(error)
                 continue
+            can_see = True
             if stat.S_ISREG(found.st_mode):
                 sizes[(found.st_dev, found.st_ino)] = found.st_size
                 changed_at = max(changed_at, found.st_mtime)
     if sizes:
         return Written(sum(sizes.values()), changed_at, "")
-    return Written(0, 0.0, reason or NOT_SUPPORTED)
+    # Root's slurmstepd is among the processes of everybody's jobs: what it hides says nothing.
+    return Written(0, 0.0, NOT_SUPPORTED if can_see or not reason else reason)
 
 
 class Outputs:

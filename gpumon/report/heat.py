@@ -13,7 +13,7 @@ from gpumon.model.missing import Reason
 from gpumon.report import heat_marks as marks
 from gpumon.report.heat_marks import OWNERS, Mark
 from gpumon.report.job_columns import LOW_RATIO
-from gpumon.report.slurm_nodes import is_open
+from gpumon.report.slurm_nodes import has_unseen_holders, is_open
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -200,7 +200,7 @@ class Heat:
         known = [
             value
             for value, mark in zip(shares(self.digest, node, self.field), made, strict=False)
-            if value is not None and mark is not marks.FREE
+            if value is not None and mark not in (marks.FREE, marks.OTHERS)
         ]
         return self.field.level(sum(known) / len(known)) if known else marks.worst(made)
 
@@ -217,7 +217,7 @@ class Heat:
         if closed is None and field.key == "verdict" and self._is_plain(node, values):
             idle = [value is not None and value < LOW_RATIO for value in values]
             return (*(marks.IDLE if each else marks.WORKING for each in idle), *absent)
-        free = closed or marks.FREE
+        free = marks.OTHERS if has_unseen_holders(digest, node) else closed or marks.FREE
         made = []
         for uuid, value in zip(node.gpu_uuids, values, strict=True):
             gpu = digest.tick.gpus.get(uuid)
@@ -261,7 +261,7 @@ class Heat:
         finding = self._findings.get(gpu.uuid)
         if finding is not None:
             return _FINDING_MARKS[finding.severity]
-        if not self.is_held(gpu):
+        if not self.is_held(gpu) and not (free is marks.OTHERS and (activity or 0.0) >= LOW_RATIO):
             return free
         if activity is None:
             return marks.MISSING

@@ -61,9 +61,10 @@ DRAINED: Final = Mark("d", Ink.DIM, 30, "node drained")
 MISSING: Final = Mark("·", Ink.DIM, 25, "not known")
 INFO: Final = Mark("i", Ink.INFO, 20, "notice")
 WORKING: Final = Mark("█", Ink.HEAT_0, 10, "working", is_filled=True)
+OTHERS: Final = Mark("?", Ink.DIM, 0, "another's or free")
 FREE: Final = Mark("-", Ink.DIM, 0, "free")
 
-STATES: Final = (CRITICAL, WARNING, INFO, IDLE, FREE, DRAINED, DOWN, STALE, LOST, MISSING)
+STATES: Final = (CRITICAL, WARNING, INFO, IDLE, FREE, OTHERS, DRAINED, DOWN, STALE, LOST, MISSING)
 """Marks that say a state and no value, in the order of the legend."""
 
 _SHADES: Final = "░▒▓█"
@@ -179,7 +180,7 @@ def worst(marks: tuple[Mark, ...]) -> Mark:
 
 def commonest(marks: tuple[Mark, ...]) -> Mark:
     """The mark that most of them have, the worse of two that are as common."""
-    held = [mark for mark in marks if mark is not FREE] or list(marks)
+    held = [mark for mark in marks if mark not in (FREE, OTHERS)] or list(marks)
     counts: dict[Mark, int] = {}
     for mark in held:
         counts[mark] = counts.get(mark, 0) + 1

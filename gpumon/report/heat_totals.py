@@ -11,7 +11,7 @@ from gpumon.report.columns import Cell, Tone, safe, text_width
 from gpumon.report.groups import lost_gpu_s
 from gpumon.report.heat import known_values
 from gpumon.report.job_columns import LOW_RATIO
-from gpumon.report.slurm_nodes import is_open
+from gpumon.report.slurm_nodes import is_open, used_gpus
 from gpumon.report.words import SEVERITY_SIGNS, SEVERITY_TONES
 
 if TYPE_CHECKING:
@@ -76,7 +76,9 @@ def _totals(digest: Digest) -> HeatTotals:
     submitted = [at for at in pending if at is not None]
     return HeatTotals(
         len(tick.gpus),
-        None if tick.queue_at is None else len(digest.job_by_gpu),
+        None
+        if tick.queue_at is None
+        else sum(used_gpus(digest, node) for node in tick.nodes.values()),
         sum(1 for value in duties if value >= LOW_RATIO),
         len(duties),
         sum(1 for value in active if value >= USEFUL_RATIO),

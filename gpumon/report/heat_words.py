@@ -9,8 +9,8 @@ from gpumon.report.columns import safe, text_width
 from gpumon.report.heat import activities, gravest_by_gpu, owner_marks, shares
 from gpumon.report.heat_layout import WORDS
 from gpumon.report.heat_lines import BLANK, Glyph, area
-from gpumon.report.heat_marks import FREE, STATES, WORKING, Ink, Mark
-from gpumon.report.slurm_nodes import is_open
+from gpumon.report.heat_marks import FREE, OTHERS, STATES, WORKING, Ink, Mark
+from gpumon.report.slurm_nodes import has_unseen_holders, is_open, used_gpus
 from gpumon.report.units import short_duration
 from gpumon.report.words import (
     finding_cell,
@@ -105,6 +105,8 @@ def _gpu_parts(heat: Heat, spot: Spot, node: Node) -> list[str]:
     view = digest.job_by_gpu.get(uuid)
     if view is not None:
         parts.append(f"job {view.job.label} {view.job.user} {view.job.name}")
+    elif has_unseen_holders(digest, node):
+        parts.append(OTHERS.words)
     elif gpu.processes:
         parts.append(f"no job, {len(gpu.processes)} processes")
     else:
@@ -154,7 +156,7 @@ def _node_words(heat: Heat, unit: Unit, is_mean: bool) -> str:
     digest, field = heat.digest, heat.field
     node = digest.tick.nodes[unit.name]
     jobs = {view.job.label: view for u in node.gpu_uuids if (view := digest.job_by_gpu.get(u))}
-    held = sum(1 for uuid in node.gpu_uuids if uuid in digest.job_by_gpu)
+    held = used_gpus(digest, node)
     parts = [unit.name, f"{held} of {unit.size} GPUs held"]
     if len(jobs) == 1:
         ((label, view),) = jobs.items()
@@ -170,6 +172,6 @@ def _node_words(heat: Heat, unit: Unit, is_mean: bool) -> str:
         mean = _number(sum(known) / len(known), unit_sign)
         parts.append(f"{title} {low} to {high}, mean {mean}")
     mark = heat.node_mark(unit, is_mean)
-    if not mark.is_filled and mark is not FREE:
+    if not mark.is_filled and mark not in (FREE, OTHERS):
         parts.append(mark.words)
     return " · ".join([*parts, *_state(digest, node)])

@@ -97,8 +97,9 @@ def _hint(digest: Digest, view: JobView) -> Cell:
 PENDING_COLUMNS: Final[tuple[Column[JobView], ...]] = (
     Column(
         "position", "POS", 4, "right", 1, _place, _by_place,
-        "Place by priority among those that wait in its partition; – for a held job or an unknown "
-        "priority. A smaller job behind may start earlier where it fits in between.",
+        "Place by priority among those that wait in its partition; – for a held job, an unknown "
+        "priority, or where jobs of others are not in view (--all shows them). A smaller job "
+        "behind may start earlier where it fits in between.",
         unit="",
     ),
     Column(

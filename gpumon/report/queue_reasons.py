@@ -25,6 +25,11 @@ UNKNOWN_REASON: Final = "Slurm gives no reason yet"
 
 _LIMITS_COMMAND: Final = "sacctmgr show qos and sacctmgr show assoc list the limits"
 
+_NODES_OUT: Final = Meaning(
+    "nodes down or reserved",
+    "wait for repair, or ask for other nodes",
+)
+
 REASONS: Final = {
     "Resources": Meaning("nothing free that fits"),
     "Priority": Meaning("others come first"),
@@ -50,6 +55,8 @@ REASONS: Final = {
         "its nodes not available",
         "they are in use, reserved or down: a shorter time limit may end before a reservation",
     ),
+    "Nodes_required_for_job_are_DOWN": _NODES_OUT,
+    "Nodes": _NODES_OUT,
     "NodeDown": Meaning("a node it needs is down", "ask for other nodes, or wait for repair"),
     "PartitionDown": Meaning("its partition is down", "ask for another partition"),
     "PartitionInactive": Meaning("its partition is inactive", "ask for another partition"),

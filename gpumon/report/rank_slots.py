@@ -90,7 +90,7 @@ class RankSlots:
         about = (job_id, uuids, sizes, field.key, slot_s, digest.tick.observed_since)
         if about != self._about:
             self._about, self._kept = about, {}
-        last = int(digest.tick.at // slot_s)
+        last = int(_newest(digest) // slot_s)
         wanted = range(last - count + 1, last + 1)
         unread = [slot for slot in wanted if slot not in self._kept]
         found = dict(self._kept)
@@ -103,6 +103,15 @@ class RankSlots:
         if len(self._kept) > 2 * count:
             self._kept = {slot: self._kept[slot] for slot in wanted if slot in self._kept}
         return Slots(wanted[0] * slot_s, slot_s, tuple(found[slot] for slot in wanted))
+
+
+def _newest(digest: Digest) -> float:
+    """Time of the newest row, where it is of this beat: a picture between two beats adds none."""
+    tick = digest.tick
+    # A reader of another kind, such as a test's, does not tell.
+    row_at: float | None = getattr(tick.history, "newest_at", None)
+    is_of_beat = row_at is not None and 0.0 <= tick.at - row_at <= 1.5 * tick.period_s
+    return row_at if is_of_beat and row_at is not None else tick.at
 
 
 def distances(slots: Slots) -> NDArray[np.float64]:

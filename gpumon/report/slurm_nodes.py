@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from gpumon.fleet.strays import is_mig
 from gpumon.report.columns import Tone
 from gpumon.report.passages import paragraph
 from gpumon.report.units import short_duration
@@ -12,7 +13,7 @@ from gpumon.report.words import HOLDING_STATES, some_names
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from gpumon.model.cluster import Job, SlurmNode
+    from gpumon.model.cluster import Job, Node, SlurmNode
     from gpumon.model.queue import Partition, Reservation
     from gpumon.report.columns import Line
     from gpumon.report.digest import Digest
@@ -60,10 +61,36 @@ def _rooms(digest: Digest) -> dict[str, Room]:
                 held[part.node] = held.get(part.node, 0) + part.gpu_count
     found = {}
     for node in queue.nodes:
-        used = node.gpus_used if node.gpus_used is not None else held.get(node.name, 0)
-        free = None if node.gpu_count is None else max(0, node.gpu_count - used)
+        used = node.gpus_used
+        if used is None and not queue.is_narrowed:
+            used = held.get(node.name, 0)
+        is_known = node.gpu_count is not None and used is not None
+        free = max(0, (node.gpu_count or 0) - (used or 0)) if is_known else None
         found[node.name] = Room(node, node.gpu_count, free, is_open(node.state))
     return found
+
+
+def has_unseen_holders(digest: Digest, node: Node) -> bool:
+    """Whether Slurm has given away more GPUs of a node than the jobs in view hold there.
+
+    Then nobody can say of the others which are free. Of a GPU in MIG mode Slurm counts instances.
+    """
+    used = used_gpus(digest, node)
+    return used > sum(uuid in digest.job_by_gpu for uuid in node.gpu_uuids)
+
+
+def used_gpus(digest: Digest, node: Node) -> int:
+    """GPUs of a node with telemetry that anybody's jobs hold.
+
+    Where Slurm does not count them, or counts instances of MIG, those that the jobs in view hold.
+    """
+    held = sum(uuid in digest.job_by_gpu for uuid in node.gpu_uuids)
+    room = rooms(digest).get(node.name)
+    if room is None or room.node.gpus_used is None:
+        return held
+    if any((gpu := digest.tick.gpus.get(uuid)) and is_mig(gpu) for uuid in node.gpu_uuids):
+        return held
+    return max(held, min(room.node.gpus_used, len(node.gpu_uuids)))
 
 
 def slurm_facts(digest: Digest, name: str) -> list[tuple[str, str]]:

@@ -134,7 +134,10 @@ class Decoder:
             self._records[origin, table] = made
             tables[table] = tuple(made.values())
         return QueueRecords(
-            jobs_at=_told_at(raw["jobs_at"]), nodes_at=_told_at(raw["nodes_at"]), **tables
+            jobs_at=_told_at(raw["jobs_at"]),
+            nodes_at=_told_at(raw["nodes_at"]),
+            is_narrowed=raw.get("is_narrowed") is True,
+            **tables,
         )
 
 

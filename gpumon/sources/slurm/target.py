@@ -64,7 +64,8 @@ class SlurmSource:
                 frames.append(frame)
                 continue
             wanted = tuple(job for job in frame.queue.jobs if self._keeps(job))
-            seen = frame.queue._replace(jobs=wanted)
+            is_narrowed = len(wanted) < len(frame.queue.jobs)
+            seen = frame.queue._replace(jobs=wanted, is_narrowed=is_narrowed)
             frames.append(frame._replace(queue=seen))
             self._reach.learn(seen)
         frames += [self._reach.take(frame) for frame in self._pool.poll()]

@@ -70,6 +70,19 @@ def test_processes_of_others_give_the_reason(tmp_path, monkeypatch):
     assert written(str(tmp_path), [10]).reason == "no_permission"
 
 
+def test_what_roots_slurmstepd_hides_says_nothing_of_ones_own_processes(tmp_path, monkeypatch):
+    seen = outputs.os.stat
+
+    def refused(path):
+        if "/9/" in path:
+            raise PermissionError(13, "denied", path)
+        return seen(path)
+
+    give(tmp_path, 10, 1, "/dev/null")
+    monkeypatch.setattr(outputs.os, "stat", refused)
+    assert written(str(tmp_path), [9, 10]).reason == "not_supported"
+
+
 def test_a_server_that_is_gone_holds_up_nobody(tmp_path, monkeypatch):
     answer, asked = threading.Event(), threading.Event()
 

@@ -8,6 +8,7 @@ from gpumon.model.queue import Reservation
 from gpumon.report.digest import Digest
 from gpumon.report.pending import hints, place_of, start_words, wait_words
 from gpumon.report.queue_reasons import REASONS, meaning_of
+from gpumon.report.slurm_nodes import rooms
 from tests.queues import HOUR, cluster, slurm_node, waits
 from tests.ticks import AT
 
@@ -170,3 +171,35 @@ def test_every_reason_fits_its_column():
 def test_a_tick_without_queue_records_says_only_what_the_job_says():
     tick = cluster(waits("1"))._replace(queue=None)
     assert said("1", tick) == ["when it starts is not known: the scheduler has not planned it"]
+
+
+def test_nobody_is_told_a_place_among_jobs_that_are_not_in_view():
+    tick = cluster(waits("1", dependency="afterok:99(unfulfilled)"))
+    whole = Digest(tick)
+    part = Digest(tick._replace(queue=tick.queue._replace(is_narrowed=True)))
+    view = tick.job("1")
+    assert place_of(whole, view) is not None
+    assert place_of(part, view) is None
+    said = " ".join(hint.text for hint in hints(part, view))
+    assert "its place by priority is not known: gpumon --all" in said
+    assert "it is not among the jobs in view" in said
+    assert "the queue no longer lists it" in " ".join(hint.text for hint in hints(whole, view))
+
+
+def test_free_gpus_are_not_counted_from_a_part_of_the_jobs():
+    tick = cluster(waits("1", gpu_count=8, node_count=2))
+    part = tick._replace(queue=tick.queue._replace(is_narrowed=True))
+    # gpu03 says nothing of what it has given away, and others may hold it.
+    assert rooms(Digest(tick))["gpu03"].free == 4
+    assert rooms(Digest(part))["gpu03"].free is None
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "Nodes_required_for_job_are_DOWN,_DRAINED_or_reserved_for_jobs_in_higher_priority",
+        "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority",
+    ],
+)
+def test_the_longest_reason_has_plain_words(reason):
+    assert meaning_of(reason).words == "nodes down or reserved"

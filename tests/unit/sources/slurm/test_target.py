@@ -61,8 +61,8 @@ def site(tmp_path, monkeypatch):
     return tmp_path
 
 
-def frames_of(url: str) -> list[Frame]:
-    source = SlurmSource(parse(url), LOOK, SystemClock())
+def frames_of(url: str, look: Look = LOOK) -> list[Frame]:
+    source = SlurmSource(parse(url), look, SystemClock())
     frames: list[Frame] = []
     source.start(lambda: None)
 
@@ -92,6 +92,14 @@ def test_the_queue_and_gres_conf_are_read_on_the_login_node(site, monkeypatch, s
     assert files["gpu01"] == tuple(f"/dev/nvidia{n}" for n in (4, 5, 6, 7, 0, 1, 2, 3))
     assert queue.jobs
     assert not (site / "log").exists()
+
+
+def test_a_queue_that_was_narrowed_says_so(site):
+    url = "slurm+ssh://ada@login?nodes=none"
+    for keeps, is_narrowed in ((True, False), (False, True)):
+        frames = frames_of(url, LOOK._replace(keeps=lambda _, keeps=keeps: keeps))
+        queue = next(frame.queue for frame in frames if frame.queue)
+        assert (queue.is_narrowed, bool(queue.jobs)) == (is_narrowed, keeps)
 
 
 def test_the_nodes_are_reached_through_the_login_node(site):
