@@ -14,10 +14,12 @@ from gpumon.model.text import plain
 from gpumon.sources.slurm import failures, rest_failures, token
 from gpumon.sources.slurm.failures import CommandFailedError
 from gpumon.sources.slurm.json_values import NotAnObjectError, parse_object, records, whole
+from gpumon.sources.slurm.share import SharedAnswers
 from gpumon.sources.source import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from gpumon.model.frame import SourceError
     from gpumon.sources.slurm.address import RestAddress
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
 
 VERSIONS: Final = tuple(f"v0.0.{number}" for number in range(46, 35, -1))
 """Versions of the interface, newest first; a server has the newest two to four of its time."""
+
+GUESS_LIFE_S: Final = 86400.0
+"""How long a version that another gpumon found is tried first; then the newest is looked for."""
 
 TIMEOUT_S: Final = 30.0
 """For a whole answer: a controller that is down makes slurmrestd give up after about 10 s."""
@@ -46,6 +51,8 @@ _CONNECTED: Final = frozenset(
 
 _NEWER: Final = frozenset({"partitions", "reservations"})
 """Paths that some version lacks (v0.0.36 has no reservations): then there are none to tell."""
+
+_GUESS: Final = "version"
 
 _WRAPS_TIME: Final = 40
 """From v0.0.40 on a time in a question is text, in which `uts` stands before a Unix time."""
@@ -93,10 +100,15 @@ class RestClient:
         timeout_s: float = TIMEOUT_S,
         max_bytes: int = MAX_BYTES,
         service: str = "slurm",
+        folder: Path | None = None,
     ) -> None:
-        """Ask one of slurmrestd's services: `slurm`, the controller's, or `slurmdb`."""
+        """Ask one of slurmrestd's services: `slurm`, the controller's, or `slurmdb`.
+
+        `folder`: where this user's gpumons tell each other the version; None: nowhere.
+        """
         self._address = address
         self._service = service
+        self._folder = folder
         self._params: Mapping[str, str] = {}
         self._clock = clock or SystemClock()
         self._environ = os.environ if environ is None else environ
@@ -181,14 +193,23 @@ class RestClient:
             is_unknown = reply.status == _NOT_FOUND and not reply.is_web_page
             nothing = Listed({what: []}, f'{{"{what}": []}}')
             return nothing if is_unknown else self._judged(what, reply, own, newer_than)
-        for version in (*known, *(other for other in VERSIONS if other not in known)):
+        guess = "" if known else self._shared().left(_GUESS, GUESS_LIFE_S, self._clock)
+        likely = known or tuple(version for version in VERSIONS if version == guess)
+        for version in (*likely, *(other for other in VERSIONS if other not in likely)):
             reply = self._authenticated(what, version, newer_than, own)
             if reply.status == _NOT_FOUND and not reply.is_web_page:
                 continue
             listed = self._judged(what, reply, own, newer_than)
+            if version not in likely:
+                self._shared().leave(_GUESS, version, self._clock)
             self._version = version
             return listed
         raise CommandFailedError(rest_failures.no_version(what, VERSIONS[0], VERSIONS[-1]))
+
+    def _shared(self) -> SharedAnswers:
+        """Where the version is noted for other gpumons that ask the same server."""
+        whose = self.identity()
+        return SharedAnswers(self._folder if whose else None, whose)
 
     def _authenticated(
         self, what: str, version: str, newer_than: int | None, own: Token | None

@@ -17,6 +17,7 @@ from gpumon.sources.slurm.sacct_json import read_ended
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from gpumon.model.accounting import StepUsage
     from gpumon.sources.slurm.address import RestAddress
@@ -42,6 +43,7 @@ class RestAccounting:
         client: RestClient | None = None,
         clock: Clock | None = None,
         environ: Mapping[str, str] | None = None,
+        folder: Path | None = None,
     ) -> None:
         """Ask at this address.
 
@@ -52,13 +54,14 @@ class RestAccounting:
             client: Asks; of no other thread.
             clock: Time, real or injected.
             environ: Where the token may be.
+            folder: Where this user's gpumons tell each other the version; None: nowhere.
         """
         self._environ = os.environ if environ is None else environ
         self._address = address
         self._user = user
         self._everyone = everyone
         self._client = client or RestClient(
-            address, clock=clock, environ=self._environ, service="slurmdb"
+            address, clock=clock, environ=self._environ, service="slurmdb", folder=folder
         )
         self._narrows = True
 

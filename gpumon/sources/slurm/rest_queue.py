@@ -14,7 +14,7 @@ from gpumon.sources.slurm.rest import RestClient
 from gpumon.sources.slurm.rounds import PERIODS_S, QueueRounds, Told
 from gpumon.sources.slurm.schedule import LONGEST_RETRY_S
 from gpumon.sources.slurm.share import SharedAnswers
-from gpumon.sources.slurm.site_json import read_partitions, read_reservations
+from gpumon.sources.slurm.site_json import as_of, read_partitions, read_reservations
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,7 +51,9 @@ class RestQueue(QueueRounds):
         """
         super().__init__(url, clock=clock, environ=environ)
         self._cluster = ""
-        self._client = client or RestClient(address, clock=self._clock, environ=self._environ)
+        self._client = client or RestClient(
+            address, clock=self._clock, environ=self._environ, folder=folder
+        )
         self._folder = folder
         self._whose = ""
         """Whose answers the records at hand are; nothing is newer than somebody else's."""
@@ -113,6 +115,9 @@ class RestQueue(QueueRounds):
             self._keep_jobs(self._jobs or (), at)
         elif kind == "node":
             notes = self._keep_nodes(self._nodes, at, is_local=self._is_local())
+        elif kind == "reservation":
+            # One begins and ends without a change of its record.
+            self._reservations = tuple(as_of(one, at) for one in self._reservations)
         return self._remarked[kind] + notes
 
     def _read(self, kind: str, shared: str) -> dict[str, Any]:

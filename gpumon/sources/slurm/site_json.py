@@ -44,6 +44,13 @@ def read_reservations(found: Sequence[object], now: float) -> ReservationList:
     return ReservationList(tuple(reservations), unreadable)
 
 
+def as_of(reservation: Reservation, now: float) -> Reservation:
+    """The reservation in the state that its times give it at a Unix time, as `scontrol` reckons."""
+    start_at, end_at = reservation.start_at, reservation.end_at
+    is_active = start_at is not None and start_at <= now and (end_at is None or now <= end_at)
+    return reservation._replace(state="ACTIVE" if is_active else "INACTIVE")
+
+
 def _partition(record: object) -> Partition:
     """One partition, of members that v0.0.39 sorted into objects of their own.
 
@@ -79,13 +86,11 @@ def _reservation(record: object, now: float) -> Reservation:
     """
     if not isinstance(record, dict):
         raise ValueError("no object")
-    start_at, end_at = instant(record.get("start_time")), instant(record.get("end_time"))
-    is_active = start_at is not None and start_at <= now and (end_at is None or now <= end_at)
-    return Reservation(
+    found = Reservation(
         name=_name(record),
-        state="ACTIVE" if is_active else "INACTIVE",
-        start_at=start_at,
-        end_at=end_at,
+        state="",
+        start_at=instant(record.get("start_time")),
+        end_at=instant(record.get("end_time")),
         nodes=planned_nodes(text(record.get("node_list"))),
         flags=flags(record.get("flags")),
         users=words(text(record.get("users"))),
@@ -93,6 +98,7 @@ def _reservation(record: object, now: float) -> Reservation:
         partition=harmless(record, "partition"),
         gpu_count=gpus_in_tres(text(record.get("tres"))),
     )
+    return as_of(found, now)
 
 
 def _name(record: Mapping[str, Any]) -> str:

@@ -13,7 +13,8 @@ import pytest
 
 from gpumon.sources.slurm.address import RestAddress
 from gpumon.sources.slurm.failures import UNREACHED_ACCOUNTING, CommandFailedError
-from gpumon.sources.slurm.rest import VERSIONS, RestClient
+from gpumon.sources.slurm.rest import GUESS_LIFE_S, VERSIONS, RestClient
+from gpumon.sources.slurm.share import SharedAnswers
 from gpumon.sources.source import SystemClock
 from tests.unit.sources.slurm.restd import EXPIRES_AT, Restd, Said, jwt, told
 
@@ -101,6 +102,68 @@ def test_an_upgraded_server_is_found_anew(restd: Restd) -> None:
     restd.versions = ("v0.0.41", "v0.0.42")
     asked.get("jobs")
     assert asked.version == "v0.0.42"
+
+
+def asked_for(restd: Restd) -> list[str]:
+    """Versions in the questions since the last look."""
+    found = [one.path.split("/")[2] for one in restd.asked]
+    restd.asked.clear()
+    return found
+
+
+def test_the_version_that_one_gpumon_found_is_the_next_ones_first_guess(
+    restd: Restd, tmp_path: Path
+) -> None:
+    folder = tmp_path / "gpumon"
+    client(restd, folder=folder).get("jobs")
+    assert asked_for(restd)[-2:] == ["v0.0.39", "v0.0.38"]
+    client(restd, folder=folder).get("jobs")
+    assert asked_for(restd) == ["v0.0.38"]
+    # Another service or user finds out by itself.
+    client(restd, folder=folder, service="slurmdb").get("jobs")
+    client(restd, jwt("bob"), folder=folder).get("jobs")
+    assert asked_for(restd).count("v0.0.46") == 2
+
+
+def test_a_guess_that_is_wrong_or_old_costs_no_more_than_a_question(
+    restd: Restd, tmp_path: Path
+) -> None:
+    folder = tmp_path / "gpumon"
+    restd.versions = ("v0.0.41", "v0.0.42")
+    client(restd, folder=folder).get("jobs")
+    restd.versions = ("v0.0.43", "v0.0.44")
+    asked_for(restd)
+    client(restd, folder=folder).get("jobs")
+    assert asked_for(restd) == ["v0.0.42", "v0.0.46", "v0.0.45", "v0.0.44"]
+    restd.versions = ("v0.0.44", "v0.0.45")
+    client(restd, folder=folder).get("jobs")
+    assert asked_for(restd) == ["v0.0.44"]
+    # A new day, a new look for the newest.
+    token = jwt(expires_at=EXPIRES_AT + 100_000)
+    clock = Now(EXPIRES_AT - 60.0 + GUESS_LIFE_S)
+    client(restd, token, clock=clock, folder=folder).get("jobs")
+    assert asked_for(restd) == ["v0.0.46", "v0.0.45"]
+
+
+@pytest.mark.parametrize("left", ["", "v0.0.99", "../../x", "v0.0.38\r\nX: y"])
+def test_a_guess_that_is_no_version_is_not_asked_for(
+    restd: Restd, tmp_path: Path, left: str
+) -> None:
+    folder = tmp_path / "gpumon"
+    asked = client(restd, folder=folder)
+    SharedAnswers(folder, asked.identity()).leave("version", left, Now())
+    asked.get("jobs")
+    assert asked_for(restd)[0] == "v0.0.46"
+
+
+def test_a_guess_does_not_pass_for_knowledge(restd: Restd, tmp_path: Path) -> None:
+    """Only a server that has answered this client is believed that it lacks a kind of record."""
+    folder = tmp_path / "gpumon"
+    client(restd, folder=folder).get("jobs")
+    restd.versions = ("v0.0.42",)
+    restd.answers["reservations"] = told(reservations=[{"name": "a"}])
+    found = client(restd, folder=folder).get("reservations")
+    assert found == {"reservations": [{"name": "a"}]}
 
 
 def test_a_server_without_any_known_version_is_said(restd: Restd) -> None:

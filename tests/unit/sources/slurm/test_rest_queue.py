@@ -129,6 +129,20 @@ def test_unchanged_records_stay_and_are_fresh(clock: PretendClock) -> None:
     assert last.errors == ()
 
 
+def test_an_unchanged_reservation_begins_and_ends_by_the_clock(clock: PretendClock) -> None:
+    client = Scripted(clock)
+    (first, *_) = RESERVATIONS["reservations"]
+    times = {"start_time": int(EPOCH) + 150, "end_time": int(EPOCH) + 390}
+    listed = {**RESERVATIONS, "reservations": [{**first, **times}], "last_update": int(EPOCH)}
+    client.answers |= {"jobs": jobs_of(41, JOBS), "reservations": listed}
+    client.unchanged_from = 1.0
+    frames = run(client, clock)
+    assert client.asked("reservations").count(None) == 1
+    states = [frame.queue.reservations[0].state for frame in frames if frame.queue]
+    changes = [now for now, before in zip(states, ["", *states], strict=False) if now != before]
+    assert changes == ["INACTIVE", "ACTIVE", "INACTIVE"]
+
+
 def test_trouble_is_said_once_records_are_back_it_is_gone(clock: PretendClock) -> None:
     client = Scripted(clock)
     client.answers |= {"jobs": jobs_of(41, JOBS), "nodes": nodes_of(41, NODES)}
