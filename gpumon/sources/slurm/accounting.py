@@ -47,6 +47,8 @@ _CLOSE_S: Final = 0.4
 _IDLE_S: Final = 3600.0
 _MAX_FRAMES: Final = 4
 
+UNREACHED: Final = "Slurm's accounting (slurmdbd) cannot be reached"
+
 _KNOWN: Final = (
     (
         re.compile(r"accounting storage is disabled|accounting_storage/none", re.IGNORECASE),
@@ -65,7 +67,7 @@ _KNOWN: Final = (
     ),
     (
         re.compile(r"database|slurmdbd|persist", re.IGNORECASE),
-        "Slurm's accounting (slurmdbd) cannot be reached",
+        UNREACHED,
         "jobs and nodes need no slurmdbd and stay live; gpumon asks again, ever more seldom",
     ),
 )
@@ -294,3 +296,8 @@ def explained(error: SourceError) -> SourceError:
         if pattern.search(error.message):
             return SourceError(WHERE, meaning, hint)
     return SourceError(WHERE, f"{error.where} {error.message}", error.hint)
+
+
+def is_unreached(error: SourceError) -> bool:
+    """Whether it says that slurmdbd gives no answer."""
+    return error.where == WHERE and error.message.startswith(UNREACHED)

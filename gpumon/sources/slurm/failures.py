@@ -164,6 +164,11 @@ def is_about_accounting(error: SourceError) -> bool:
     return error.message.startswith(UNREACHED_ACCOUNTING)
 
 
+def told_of_accounting(error: SourceError) -> str:
+    """Slurm's own words in an error that is about slurmdbd, from the colon on."""
+    return error.message.removeprefix(UNREACHED_ACCOUNTING)
+
+
 def is_unreadable(error: SourceError) -> bool:
     """Whether it is the answer's form, or the program, that serves us not; Slurm may be well."""
     return _UNLISTED in error.message or error.message.endswith(_UNFOUND)

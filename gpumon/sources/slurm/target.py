@@ -12,6 +12,7 @@ from gpumon.sources.slurm.commands import SlurmCommands
 from gpumon.sources.slurm.queue import SlurmQueue
 from gpumon.sources.slurm.reach import Reach
 from gpumon.sources.slurm.sacct_commands import SacctCommands
+from gpumon.sources.slurm.said_once import SaidOnce
 from gpumon.sources.slurm.share import SharedAnswers, folder_of
 from gpumon.sources.ssh import Hop, login
 
@@ -39,6 +40,7 @@ class SlurmSource:
         hop = Hop(target.hosts[0], target.user, target.port) if target.hosts else None
         self._queue = _queue(target, hop, clock)
         self._accounting = Accounting(target.url, _ledger(target, hop, look, clock), clock)
+        self._said_once = SaidOnce()
         self._reach = Reach(target.url, target.nodes_by.split(","), target.user or _user(), hop)
         self._pool = ProbePool(
             target.url,
@@ -68,10 +70,10 @@ class SlurmSource:
             seen = frame.queue._replace(jobs=wanted, is_narrowed=is_narrowed)
             frames.append(frame._replace(queue=seen))
             self._reach.learn(seen)
+        frames = self._said_once.of([*frames, *map(self._in_view, self._accounting.poll())])
         frames += [self._reach.take(frame) for frame in self._pool.poll()]
         if self._reach.has_news:
             self._pool.replace(self._reach.endpoints())
-        frames += [self._in_view(frame) for frame in self._accounting.poll()]
         return frames + self._reach.remarks(self._clock.now())
 
     def pending(self) -> bool:
@@ -129,4 +131,10 @@ def _ledger(target: Target, hop: Hop | None, look: Look, clock: Clock) -> Ledger
         return SacctCommands(commands, user=look.user, everyone=look.everyone)
     from gpumon.sources.slurm.rest_accounting import RestAccounting
 
-    return RestAccounting(target.rest, user=look.user, everyone=look.everyone, clock=clock)
+    return RestAccounting(
+        target.rest,
+        user=look.user,
+        everyone=look.everyone,
+        clock=clock,
+        folder=folder_of(os.environ),
+    )
