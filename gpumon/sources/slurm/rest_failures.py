@@ -22,7 +22,9 @@ AUTHENTICATION: Final = 1007
 MAX_REMARKS: Final = 3
 """Most errors or warnings of one answer that are passed on."""
 
-_NOTHING_THERE: Final = re.compile(r"zero [a-z]+ to dump", re.IGNORECASE)
+_NOTHING_THERE: Final = re.compile(
+    r"zero [a-z]+ to dump|slurmdb_\w+\([^()]*\) found nothing", re.IGNORECASE
+)
 """What 24.11 warns of beside an empty list, which says so itself."""
 
 _SHOWN: Final = 200

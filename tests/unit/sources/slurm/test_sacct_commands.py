@@ -187,6 +187,12 @@ def test_finding_nothing_is_no_error(restd):
     assert by_rest(restd, everyone=True).ended(3600) == EndedList((), 0)
 
 
+def test_24_11_warns_that_it_found_nothing_which_is_no_trouble_of_slurmdbd(restd):
+    warning = {"description": "slurmdb_jobs_get(0x7f4db4000b80) found nothing", "source": "_dump"}
+    restd.answers["jobs"] = told(jobs=[], errors=[], warnings=[warning])
+    assert by_rest(restd, everyone=True).ended(3600) == EndedList((), 0)
+
+
 def test_a_complaint_beside_the_records_is_passed_on(restd):
     restd.answers["jobs"] = told(jobs=JSON["jobs"], errors=[error("Half of it is missing", 9)])
     (remark,) = by_rest(restd).ended(3600).remarks
