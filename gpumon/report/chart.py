@@ -1,4 +1,4 @@
-"""Curves over time in braille dots: fixed scales, gaps as gaps, bounds behind the line, marks."""
+"""Curves over time in braille dots: fixed scales, gaps as gaps, bounds as dotted lines, marks."""
 
 from __future__ import annotations
 
@@ -74,8 +74,9 @@ def chart_lines(chart: Chart, width: int, height: int) -> list[Line]:
     """The chart with its scale at the left and no time axis: `time_axis` draws one for several."""
     across = max(1, width - AXIS_WIDTH - 1)
     plot = _Plot(chart, across, max(1, height))
-    for series in reversed(chart.series):
+    for series in chart.series:
         plot.band(series)
+    for series in reversed(chart.series):
         plot.curve(series)
     plot.marks()
     return [
@@ -167,7 +168,6 @@ class _Plot:
         self.height = height
         self._dots = [[0] * across for _ in range(height)]
         self._tones = [[Tone.DIM] * across for _ in range(height)]
-        self._shade: set[tuple[int, int]] = set()
         self._marked: dict[int, Tone] = {}
 
     def curve(self, series: Series) -> None:
@@ -183,15 +183,21 @@ class _Plot:
             before = level
 
     def band(self, series: Series) -> None:
-        """The cells between the bounds, shaded, where they lie further apart than the line."""
+        """A dotted line along each bound, where they lie further apart than the line is thick.
+
+        No shade between them: the line would cut it into what looks like two areas.
+        """
         if not series.low:
             return
         lows = self._levels(series.times, series.low, min)
         highs = self._levels(series.times, series.high, max)
-        for x, (low, high) in enumerate(zip(lows, highs, strict=True)):
+        for column in range(self.across):
+            dots = range(column * DOTS_ACROSS, (column + 1) * DOTS_ACROSS)
+            low = min((y for x in dots if (y := lows[x]) is not None), default=None)
+            high = max((y for x in dots if (y := highs[x]) is not None), default=None)
             if low is not None and high is not None and high - low >= DOTS_DOWN:
-                for y in range(low, high + 1):
-                    self._shade.add((self.height - 1 - y // DOTS_DOWN, x // DOTS_ACROSS))
+                self._set(dots[0], low, Tone.PAST)
+                self._set(dots[0], high, Tone.PAST)
 
     def marks(self) -> None:
         """A vertical line at each mark."""
@@ -209,7 +215,7 @@ class _Plot:
             elif column in self._marked:
                 char, tone = "┊", self._marked[column]
             else:
-                char, tone = ("░" if (row, column) in self._shade else " "), Tone.PAST
+                char, tone = " ", Tone.DIM
             if cells and cells[-1].tone is tone:
                 cells[-1] = Cell(cells[-1].text + char, tone)
             else:

@@ -11,7 +11,7 @@ from gpumon.report.digest import Digest
 from gpumon.tui.heat_theme import HEAT_DARK
 from gpumon.tui.theme import Look
 from gpumon.tui.widgets.grid import Grid, Plan
-from tests.ticks import tick
+from tests.ticks import job_with_gpus, tick
 
 
 class Row(NamedTuple):
@@ -167,3 +167,16 @@ async def test_mouse():
         assert "RANK▲" in drawn(app)[0]
         await pilot.click(Grid, offset=(3, 0))
         assert "RANK▼" in drawn(app)[0]
+
+
+async def test_the_scrollbar_cuts_no_cell_of_the_last_column(stage):
+    found = [job_with_gpus(str(4000 + i), {f"n{i}": 1}, name="pretraining") for i in range(30)]
+    views = tuple(view for view, _ in found)
+    gpus = [one for _, some in found for one in some]
+    async with stage(tick(views[:5], gpus[:5])) as s:
+        assert s.line_with("4004").endswith("pretrai…")
+        await s.give(tick(views, gpus))
+        assert s.app.screen.grid.show_vertical_scrollbar
+        assert s.line_with("4004").rstrip().endswith("…")
+        await s.give(tick(views[:5], gpus[:5]))
+        assert s.line_with("4004").endswith("pretrai…")

@@ -22,9 +22,12 @@ if TYPE_CHECKING:
     from gpumon.report.digest import Digest, RankRow
     from gpumon.tui.screens.view import View
 
-MIN_HEIGHT: Final = 2
+MIN_HEIGHT: Final = 5
 MAX_HEIGHT: Final = 10
-"""Rows of one chart."""
+"""Rows of one chart: on less than the least a curve is flat, so that the page scrolls instead."""
+
+_FRAME: Final = 4
+"""Rows that no chart has: the lines above and below the page, and a blank one on top of it."""
 
 
 def open_rank_curves(screen: View, row: RankRow, trail: tuple[str, ...]) -> None:
@@ -97,13 +100,19 @@ class CurvesScreen(Page):
         if not panels:
             text = "Nothing is known of it at this instant: it has ended, or no node answers."
             return [nothing_lines(digest, (text, "Esc goes back."), width)]
-        # One line is blank on top, one is the axis; each chart has a title.
-        room = (self.size.height - 6) // len(panels) - 1
-        height = max(MIN_HEIGHT, min(MAX_HEIGHT, room))
         found = [stale_subject_lines(digest, self.finding_scope() or "", width)]
-        found += [[panel.title, *chart_lines(panel.chart, width, height)] for panel in panels]
-        found.append(time_axis(panels[-1].chart, width))
-        if self.subject.startswith("job:"):
-            text = "line: mean of the job's GPUs; shade: from the least to the most of them"
-            found.append([(Cell(text, Tone.DIM),)])
+        some, height = _shared(self.size.height - _FRAME - len(found[0]), len(panels))
+        for first in range(0, len(panels), some):
+            group = panels[first : first + some]
+            found += [[panel.title, *chart_lines(panel.chart, width, height)] for panel in group]
+            found.append(time_axis(group[-1].chart, width))
+            if not first and self.subject.startswith("job:"):
+                text = "line: mean of the job's GPUs; dots: the least and the most of them"
+                found.append([(Cell(text, Tone.DIM),)])
         return found
+
+
+def _shared(rows: int, panels: int) -> tuple[int, int]:
+    """How many charts share a screen and its time axis, and the rows of each without its title."""
+    some = max(1, min(panels, (rows - 1) // (MIN_HEIGHT + 1)))
+    return some, max(MIN_HEIGHT, min(MAX_HEIGHT, (rows - 1) // some - 1))

@@ -193,6 +193,10 @@ class Grid(ScrollView, Generic[R], inherit_bindings=False):
         """Share the new width among the columns."""
         self._replace()
 
+    def watch_show_vertical_scrollbar(self) -> None:
+        """Give the scrollbar its cell, or take it back."""
+        self._replace()
+
     def _replace(self) -> None:
         room = self.scrollable_content_region.width - MARGIN
         key = self.sorting.key

@@ -77,8 +77,16 @@ def test_a_short_spike_between_two_dots_is_seen_in_the_bounds():
     high = [0.1] * 820
     high[400] = 1.0
     rows = drawn(chart(values, low=values, high=high))
-    assert rows[0][PLOT:].count("░") == 1
-    assert rows[0][PLOT:].index("░") == 20
+    assert rows[0][PLOT:].strip() == "⠁"
+    assert rows[0][PLOT:].index("⠁") == 20
+
+
+def test_bounds_are_dotted_lines_that_the_curve_does_not_cut():
+    made = chart([0.5] * 82, low=[0.0] * 82, high=[1.0] * 82)
+    rows = [row[PLOT:] for row in drawn(made, height=4)]
+    assert rows == ["⠁" * 41, "⣀" * 41, " " * 41, "⡀" * 41]
+    close = drawn(chart([0.5] * 82, low=[0.45] * 82, high=[0.55] * 82), height=4)
+    assert close == drawn(chart([0.5] * 82), height=4)
 
 
 def test_the_onset_and_the_window_are_marked():
