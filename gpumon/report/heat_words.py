@@ -108,7 +108,8 @@ def _gpu_parts(heat: Heat, spot: Spot, node: Node) -> list[str]:
     elif has_unseen_holders(digest, node):
         parts.append(OTHERS.words)
     elif gpu.processes:
-        parts.append(f"no job, {len(gpu.processes)} processes")
+        count = len(gpu.processes)
+        parts.append(f"no job, {count} process{'es' if count > 1 else ''}")
     else:
         parts.append("free")
     parts.append(_value(heat, gpu, node, spot.slot))

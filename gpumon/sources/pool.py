@@ -171,7 +171,7 @@ class ProbePool:
             return
         names = {endpoint.node for endpoint in wanted}
         for node in [node for node in self._slots if node not in names]:
-            self._drop(self._slots.pop(node))
+            self._leave(self._slots.pop(node))
         for endpoint in wanted:
             if endpoint.node not in self._slots:
                 self._slots[endpoint.node] = Slot(endpoint)
@@ -291,6 +291,14 @@ class ProbePool:
         origin, now = slot.endpoint.origin or self.url, self._clock.now()
         nodes = slot.endpoint.reaches
         self._deliver(slot, [Frame(origin, node, now, 0.0, {}, (error,)) for node in nodes])
+
+    def _leave(self, slot: Slot) -> None:
+        """End the probe of a node that nobody asks for any more, and what failed there with it."""
+        has_failed = slot.is_settled and not (slot.stream and slot.stream.has_reported)
+        self._drop(slot)
+        if has_failed:
+            origin, now = slot.endpoint.origin or self.url, self._clock.now()
+            self._frames.extend(Frame(origin, name, now, 0.0, {}) for name in slot.endpoint.reaches)
 
     def _drop(self, slot: Slot) -> None:
         if slot.stream is None:

@@ -152,6 +152,17 @@ def test_replacing_starts_the_new_ends_the_gone_and_leaves_the_rest(run: Open) -
     eventually(lambda: not is_alive(b), "all have ended")
 
 
+def test_the_failure_of_a_node_that_nobody_asks_for_any_more_is_taken_back(run: Open) -> None:
+    one = run(talker("exit 7"), talker(LIVE, "n2"))
+    eventually(one.errors, "the failure is told")
+    one.settle()
+    told = len(one.frames("n1"))
+    one.pool.replace([talker(LIVE, "n2")])
+    eventually(lambda: len(one.frames("n1")) > told, "it is taken back")
+    last = one.frames("n1")[-1]
+    assert (last.errors, dict(last.blocks), last.queue) == ((), {}, None)
+
+
 def test_a_child_that_has_ended_is_collected_while_the_pool_lives(run: Open) -> None:
     before = children()
     one = run(talker(LIVE), talker(LIVE, "n2"))
