@@ -1,9 +1,15 @@
-"""The ranks of a job by peers: only ranks of one world and one role are compared."""
+"""The ranks of a job by peers: only ranks of one world and one role are compared.
+
+Where nobody may read which ranks they are, the processes of another user's job, alike in all that
+can be seen, stand in for one world, and the title says so.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from gpumon.fleet.ranks import WHY
+from gpumon.model.missing import Reason
 from gpumon.report.gpu_cells import index_text
 
 if TYPE_CHECKING:
@@ -20,7 +26,8 @@ class RankGroup(NamedTuple):
     title: str
     rows: tuple[RankRow, ...]
     are_peers: bool
-    """Whether they may be compared: one world, one role, and enough of them."""
+    """Whether they are compared: one world, one role, and enough of them; or alike in all that can
+    be seen where their ranks are closed to this user."""
 
 
 def rank_groups(digest: Digest, view: JobView) -> tuple[RankGroup, ...]:
@@ -46,11 +53,32 @@ def _made(digest: Digest, view: JobView) -> tuple[RankGroup, ...]:
         parts = [f"world {world}", *([role] if role else []), _amount(rows, "rank")]
         groups.append(RankGroup(" · ".join(parts), tuple(rows), len(rows) >= LEAST_PEERS))
     if unnumbered:
-        title = f"ranks not known · {_amount(unnumbered, 'process', 'es')}"
-        groups.append(RankGroup(title, tuple(unnumbered), False))
+        amount = _amount(unnumbered, "process", "es")
+        are_alike = not worlds and _are_alike(unnumbered)
+        if are_alike and unnumbered[0].rank is not None:
+            amount = f"{unnumbered[0].rank.program} · {amount} as if peers; stages may differ"
+        title = f"ranks not known · {amount}"
+        groups.append(RankGroup(title, tuple(unnumbered), are_alike))
     if bare:
         groups.append(RankGroup(f"no process · {_amount(bare, 'GPU')}", tuple(bare), False))
     return tuple(groups)
+
+
+def _are_alike(rows: list[RankRow]) -> bool:
+    """Whether processes whose ranks are closed to this user look like those of one launch.
+
+    One program in one step, and each alone on one GPU. A process whose variables could be read and
+    name no rank is none of a launch. Stages of a pipeline look like this, too, and do differ.
+    """
+    ranks = [row.rank for row in rows if row.rank is not None]
+    programs = {(rank.program, rank.step) for rank in ranks}
+    return (
+        len(rows) >= LEAST_PEERS
+        and len(programs) == 1
+        and all(rank.program and rank.why == WHY[Reason.NO_PERMISSION] for rank in ranks)
+        and len({(rank.node, rank.pid) for rank in ranks}) == len(rows)
+        and len({row.uuid for row in rows} - {None}) == len(rows)
+    )
 
 
 def _number(row: RankRow) -> int:

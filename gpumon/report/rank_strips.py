@@ -195,7 +195,8 @@ class RankStrips:
         first, last = self.rows[members[0]], self.rows[members[-1]]
         if len(members) > 1:
             text = f"{rank_name(first)}–{rank_name(last)}"
-            text = f"{len(members)} ranks" if self._distance is not None else text
+            if self._distance is not None or rank_name(first) == rank_name(last):
+                text = f"{len(members)} ranks"
         else:
             text = rank_name(first).rjust(self._digits)
             if self.width >= _WIDE:

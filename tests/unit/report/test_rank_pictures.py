@@ -7,6 +7,8 @@ from itertools import chain
 import pytest
 
 from gpumon.fleet.history import History
+from gpumon.fleet.ranks import NO_RANK, SEVERAL, WHY
+from gpumon.model.missing import Reason
 from gpumon.report.digest import Digest
 from gpumon.report.heat_marks import FIELDS, Ink
 from gpumon.report.rank_groups import rank_groups
@@ -20,7 +22,7 @@ from gpumon.report.rank_marks import (
 )
 from gpumon.report.rank_slots import ABOVE, BELOW, BLANK, FIRST_LEVEL, MISSING, RankSlots
 from gpumon.report.rank_strips import RankStrips, time_row
-from tests.ticks import AT, BUSY, finding, gpu, job_with_gpus, tick
+from tests.ticks import AT, BUSY, finding, gpu, job_with_gpus, tick, uuid_of
 
 SM = next(field for field in FIELDS if field.key == "sm")
 JOB = "7"
@@ -166,6 +168,66 @@ def test_worlds_roles_and_unknown_ranks_have_groups_of_their_own():
     ]
     assert [row.rank.rank for row in found[0].rows] == [3, 4, 5, 6, 7, 8, 9, 10]
     assert [group.are_peers for group in found] == [True, False, False, False]
+
+
+CLOSED = WHY[Reason.NO_PERMISSION]
+
+
+def closed(view, **changes):
+    """The job as somebody sees it who may not read its environments."""
+    blank = {"world_id": None, "rank": None, "local_rank": None, "world_size": None, "why": CLOSED}
+    ranks = [rank._replace(**blank) for rank in view.ranks]
+    ranks[0] = ranks[0]._replace(**changes)
+    return view._replace(ranks=tuple(ranks))
+
+
+def test_ranks_closed_to_this_user_that_look_alike_are_compared_and_the_title_says_so():
+    view, gpus = job_with_gpus(JOB, {"a": 4, "b": 4}, idle=1)
+    mine = closed(view)
+    alike, bare = rank_groups(Digest(tick((mine,), gpus)), mine)
+    title = "ranks not known · python · 7 processes as if peers; stages may differ"
+    assert (alike.title, alike.are_peers, len(alike.rows)) == (title, True, 7)
+    assert (bare.title, bare.are_peers) == ("no process · 1 GPU", False)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"program": "server"},
+        {"step": "1"},
+        {"program": None},
+        {"why": NO_RANK},
+        {"why": SEVERAL},
+        {"gpu_uuids": (uuid_of("a", 0), uuid_of("a", 5))},
+        {"gpu_uuids": (uuid_of("a", 1),)},
+        {"gpu_uuids": ()},
+        {"world_id": "a:29500", "rank": 0, "why": None},
+    ],
+)
+def test_ranks_not_known_that_are_not_alike_are_not_compared(changes):
+    view, gpus = job_with_gpus(JOB, {"a": 8})
+    mine = closed(view, **changes)
+    groups = rank_groups(Digest(tick((mine,), gpus)), mine)
+    assert not any(group.are_peers for group in groups)
+    assert not any("peers" in group.title for group in groups)
+
+
+def test_few_processes_whose_ranks_are_not_known_are_not_compared():
+    view, gpus = job_with_gpus(JOB, {"a": 3})
+    (group,) = rank_groups(Digest(tick((closed(view),), gpus)), closed(view))
+    assert (group.title, group.are_peers) == ("ranks not known · 3 processes", False)
+
+
+def test_a_straggler_among_ranks_not_known_is_marked_and_shared_lines_are_counted():
+    digest = told(lambda rank, number: 0.4 if rank == 5 else 0.85)
+    mine = closed(digest.tick.job(JOB))
+    digest = Digest(digest.tick._replace(jobs=(mine,)))
+    picture = strips(digest, (100, 30))
+    rows = [text_of(picture.line(number, cursor=-1)) for number in range(picture.height)]
+    assert rows[1].startswith("   p90 ")
+    assert [row.split()[:2] for row in rows if row.count("▼") > 5] == [["?", "n000:5"]]
+    small = strips(digest, (80, 8))
+    assert "   4 ranks " in text_of(small.line(3, cursor=-1))
 
 
 def test_a_line_for_each_rank_with_its_newest_value_and_the_band_on_top():
