@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 
-from gpumon.cli.exits import INTERRUPTED, NOTHING_READ, UNKNOWN_STATUS, USAGE, narrate_error
+from gpumon.sources import early
 
 COMMANDS = ("config", "doctor", "detectors", "record", "replay", "report", "simulate")
 """First words that are commands; everything else is a target of the main command."""
@@ -12,8 +13,25 @@ COMMANDS = ("config", "doctor", "detectors", "record", "replay", "report", "simu
 
 def main(arguments: list[str] | None = None) -> int:
     """Exit code of the command line; stdout carries data, stderr narration."""
-    words = sys.argv[1:] if arguments is None else arguments
+    if arguments is not None:
+        return _run(arguments)
+    # Imports leave no garbage, and looking for it among them costs a single look a millisecond.
+    gc.set_threshold(50_000, 20, 50)
+    try:
+        return _run(sys.argv[1:])
+    finally:
+        # The kernel frees all at once; to look through every object first would take some ms.
+        gc.freeze()
+
+
+def _run(words: list[str]) -> int:
+    """Exit code of the command that the words name."""
     command = words[0] if words and words[0] in COMMANDS else "watch"
+    # Where the main command may look at this machine, its probe starts before anything else.
+    if command == "watch" and "local" in words:
+        early.begin()
+    from gpumon.cli.exits import INTERRUPTED, NOTHING_READ, UNKNOWN_STATUS, USAGE, narrate_error
+
     try:
         if command == "doctor":
             from gpumon.cli.doctor import doctor
@@ -43,7 +61,9 @@ def main(arguments: list[str] | None = None) -> int:
             from gpumon.cli.simulate import simulate
 
             return simulate(words[1:])
-        return _watch(words)
+        from gpumon.cli.watch import watch
+
+        return watch(words)
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
@@ -58,17 +78,5 @@ def main(arguments: list[str] | None = None) -> int:
 
         narrate_error(fault(f"in {command}", error))
         return UNKNOWN_STATUS if "--exit-status" in words else NOTHING_READ
-
-
-def _watch(words: list[str]) -> int:
-    """The main command; where it may look at this machine, its probe starts first."""
-    from gpumon.sources import early
-
-    if "local" in words:
-        early.begin()
-    try:
-        from gpumon.cli.watch import watch
-
-        return watch(words)
     finally:
         early.end()

@@ -187,11 +187,20 @@ class Batch:
         return list(zip(fields, answers))
 
 
+_MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
+"""Parts of the union nvmlValue_t by nvmlValueType (nvml.h)."""
+
+_member = object.__getattribute__
+"""The binding's own way to a structure's member looks for text in it, at five times the cost; of
+links alone a pass reads thousands."""
+
+
 def _answer(value: Any) -> Any:
     """Number of an nvmlFieldValue by its declared type (nvml.h, nvmlValueType), or a reason."""
-    if value.nvmlReturn != pynvml.NVML_SUCCESS:
-        return REASONS.get(value.nvmlReturn, FAILED)
-    members = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
-    if value.valueType >= len(members):
+    code = _member(value, "nvmlReturn")
+    if code != pynvml.NVML_SUCCESS:
+        return REASONS.get(code, FAILED)
+    kind = _member(value, "valueType")
+    if kind >= len(_MEMBERS):
         return FAILED
-    return getattr(value.value, members[value.valueType])
+    return getattr(_member(value, "value"), _MEMBERS[kind])

@@ -6,11 +6,14 @@ then on standard input carries wishes.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from importlib.machinery import PathFinder
-from typing import Final
+
+# Named as mypy knows it: a probe that starts early cannot wait for the import of typing.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
 
 _PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 """Folder of the package gpumon; by os.path, because a single look cannot wait for pathlib."""
@@ -51,7 +54,8 @@ sys.meta_path.insert(0, Shipped())
 
 
 _IMPORT: Final = """
-import sys, types
+import gc, sys, types
+gc.disable()
 def find_library(name):
     from ctypes.util import find_library
     return find_library(name)
@@ -59,9 +63,11 @@ sys.modules["ctypes.util"] = types.ModuleType("ctypes.util")
 sys.modules["ctypes.util"].find_library = find_library
 from gpumon.probe.main import main
 del sys.modules["ctypes.util"]
+gc.enable()
 """
 """The binding imports `find_library` and never calls it. What that would import, subprocess and
-tempfile among it, costs every start of a probe 4 ms of CPU."""
+tempfile among it, costs every start of a probe 4 ms of CPU. Garbage, of which imports make none, is
+not looked for meanwhile."""
 
 
 def _run(options: dict[str, object]) -> str:
@@ -110,6 +116,7 @@ def _shipped_sources() -> str:
     """Probe and NVML binding as one compressed text, made once."""
     if "text" not in _shipped:
         import base64
+        import json
         import zlib
         from pathlib import Path
 

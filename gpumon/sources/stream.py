@@ -18,6 +18,8 @@ from gpumon.sources.tasks import Tasks
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from gpumon.sources.early import Child
+
 PROTOCOL: Final = 1
 HELLO: Final = b'{"gpumon_probe"'
 """Start of the probe's first line; the nonce in it tells it from an echo of somebody else's."""
@@ -49,7 +51,7 @@ class Endpoint(NamedTuple):
     is_step: bool = False
     """A step of a job: started once, because each start stays in the accounting, and ended by the
     end of its input, which the child passes on."""
-    early: Callable[[], subprocess.Popen[bytes] | None] | None = None
+    early: Callable[[], Child | None] | None = None
     """Gives the child that was started already, once; it waits for the program as `argv` would."""
 
     @property

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from signal import SIGKILL
+from subprocess import TimeoutExpired
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,7 +19,6 @@ from tests.probing import Probe, children
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from subprocess import Popen
 
     from tests.lab.standin.driver import Standin
 
@@ -69,16 +73,72 @@ def test_a_child_that_cannot_be_started_is_left_to_who_needs_it(
     assert early.take() is None
 
 
+def test_the_child_has_pipes_and_a_session_of_its_own_and_nothing_else_that_is_open() -> None:
+    code = (
+        "import os; numbers = sorted(map(int, os.listdir('/proc/self/fd')));"
+        "print(os.getsid(0) == os.getpid(), numbers)"
+    )
+    with Path(os.devnull).open() as left_open:
+        os.set_inheritable(left_open.fileno(), True)
+        child = early._start((sys.executable, "-I", "-S", "-c", code))
+        assert child is not None
+        # The last one is the folder's own, while it is read.
+        assert child.stdout.read() == b"True [0, 1, 2, 3]\n"
+        assert child.stderr.read() == b""
+    assert child.wait() == 0
+    child.close()
+
+
+def test_the_end_of_a_child_is_told_as_popen_tells_it() -> None:
+    child = early._start((sys.executable, "-I", "-S", "-c", "input(); raise SystemExit(3)"))
+    assert child is not None
+    assert child.poll() is None
+    with pytest.raises(TimeoutExpired):
+        child.wait(0)
+    child.stdin.write(b"\n")
+    assert child.wait(10.0) == 3
+    assert child.poll() == child.returncode == 3
+    child.kill()
+    child.close()
+
+
+def test_a_child_that_somebody_else_collected_has_ended() -> None:
+    child = early._start((sys.executable, "-I", "-S", "-c", "pass"))
+    assert child is not None
+    os.waitpid(child.pid, 0)
+    assert child.poll() == 0
+    child.close()
+
+
+def test_with_a_standard_stream_closed_the_child_is_started_by_who_needs_it() -> None:
+    code = (
+        "import os, sys; os.close(0)\n"
+        "from gpumon.sources import early\n"
+        "early.begin()\n"
+        "print(early.take(), sorted(map(int, os.listdir('/proc/self/fd'))))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "None [0, 1, 2]\n"
+
+
+def test_nothing_is_imported_before_the_child_is_started() -> None:
+    code = (
+        "import sys; before = set(sys.modules); import gpumon.cli;print(*set(sys.modules) - before)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"typing", "re", "json", "subprocess", "argparse"} & set(done.stdout.split())
+
+
 def test_the_command_line_begins_it_for_this_machine_and_ends_what_was_begun_in_vain(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    spawn, begun = early.spawn, []
+    start, begun = early._start, []
 
-    def noted(argv: tuple[str, ...]) -> Popen[bytes]:
-        begun.append(spawn(argv))
+    def noted(argv: tuple[str, ...]) -> early.Child | None:
+        begun.append(start(argv))
         return begun[-1]
 
-    monkeypatch.setattr(early, "spawn", noted)
+    monkeypatch.setattr(early, "_start", noted)
     assert main(["--json", "--steps", "local"]) == 2
     assert "--steps is about one job" in capsys.readouterr().err
     assert [child.returncode for child in begun] == [-SIGKILL]
