@@ -58,7 +58,11 @@ class GpusView(FleetView["GpuRow"]):
             return ""
         gpus, nodes = len(self.digest.tick.gpus), len(self.digest.tick.nodes)
         shown, known = self.grid.shown
-        count = f"{shown} of {known} lines" if shown != known else f"{gpus} GPUs"
+        count = (
+            f"{shown} of {known} lines"
+            if shown != known
+            else f"{gpus} GPU{'s' if gpus != 1 else ''}"
+        )
         return f"{count} on {nodes} node{'s' if nodes != 1 else ''} "
 
     def open_row(self, row: GpuRow) -> None:

@@ -183,30 +183,6 @@ def test_down_drained_lost_and_promised_gpus_differ():
     assert marks_of(picture) == {"n1": "d", "n2": "-", "n3": "L", "n4": "DDDD"}
 
 
-def others_node(used):
-    """One GPU of the job in view, one that works, one idle; Slurm has given `used` of them away."""
-    mine, a = job_with_gpus("1", {"n1": 1})
-    gpus = [*a, gpu("n1", 1, BUSY), gpu("n1", 2, IDLE)]
-    listed = (slurm_node("n1", gpus=3, gpus_used=used),)
-    return tick((mine,), gpus, queue=QueueRecords((), listed, AT, AT, is_narrowed=True))
-
-
-def test_what_others_may_hold_is_not_called_free():
-    assert marks_of(others_node(used=2)) == {"n1": "██?"}
-    assert marks_of(others_node(used=2), "user")["n1"][1:] == "??"
-    assert marks_of(others_node(used=1)) == {"n1": "█--"}
-    digest = Digest(others_node(used=2))
-    heat = Heat(digest, FIELD["sm"])
-    layout = HeatLayout(clusters(digest, units(digest), "partition"), 80, "cells")
-    words = spot_words(heat, layout, layout.spots(0)[2], is_mean=False)
-    assert words.startswith("n1:2 · another's or free")
-
-
-@pytest.mark.parametrize(("used", "held"), [(2, 2), (3, 3), (None, 1), (0, 1)])
-def test_slurm_counts_what_the_jobs_of_others_hold(used, held):
-    assert heat_totals(Digest(others_node(used))).allocated == held
-
-
 def test_a_zero_is_no_missing_value_and_a_held_idle_gpu_is_no_free_one():
     busy, a = job_with_gpus("1", {"n1": 2}, idle=1)
     free = [gpu("n2", 0, IDLE), gpu("n2", 1, {**IDLE, "sm_active_ratio": None})]
@@ -373,7 +349,7 @@ def test_totals_count_what_is_held_busy_useful_and_lost():
         "11 GPUs · 10 (91 %) allocated · 7 (64 %) busy · 5 (45 %) at useful work (10 tell)"
     )
     assert lines[1].startswith("wasted 2.0 GPU-h since ")
-    assert "1 warning · 1 waiting up to 2h14m · 3 nodes" in lines[1]
+    assert "1 warning · 1 waiting, longest 2h14m · 3 nodes" in lines[1]
     narrow = ["".join(cell.text for cell in line) for line in total_lines(totals, 78)]
     assert len(narrow) == 2
     assert all(len(line) <= 78 for line in narrow)

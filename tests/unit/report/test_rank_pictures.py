@@ -78,15 +78,6 @@ def test_a_slot_is_the_mean_of_its_rows_and_the_last_slot_holds_the_tick():
     assert whole == pytest.approx(sum(inside) / 5, abs=1e-6)
 
 
-def test_a_picture_between_two_beats_ends_with_the_newest_beat():
-    digest = told(lambda rank, number: 0.8)
-    between = Digest(digest.tick._replace(at=AT + 0.6))
-    slots = slots_of(between, slot_s=0.5)
-    assert slots.columns[-1].values[0] == pytest.approx(0.8, abs=1e-6)
-    silent = Digest(digest.tick._replace(at=AT + 5))
-    assert (slots_of(silent, slot_s=0.5).columns[-1].codes == BLANK).all()
-
-
 def test_a_straggler_is_marked_against_its_peers_and_nobody_else_is():
     digest = told(lambda rank, number: 0.4 if rank == 5 and number >= 30 else 0.85)
     column = slots_of(digest).columns[-1]
