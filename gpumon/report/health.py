@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from gpumon.model.fields import clock_event_names
 from gpumon.model.missing import Reason
 from gpumon.model.xid import RECOVERY_ACTIONS, name_of
+from gpumon.report.calm import UNHEALTHY, VITAL, has_calm_node
 from gpumon.report.columns import EMPTY_CELL, NO_VALUE, Cell, Line, SortKey, Tone
 from gpumon.report.events import event_lines, events_of
 from gpumon.report.gpu_cells import HARMLESS_BITS, IDLE_BITS, SHORT_REASONS
@@ -33,9 +34,6 @@ class Trouble(NamedTuple):
         return "‼" if self.tone is Tone.BAD else "!"
 
 
-_VITAL: Final = ("mem_used_bytes", "temp_c", "power_w", "gpu_util_ratio")
-"""Fields that every GPU has: where all of them are missing, the reason is news."""
-
 MOST_EVENTS: Final = 5
 """Most events of one GPU that are spelled out: of a storm the newest say enough."""
 
@@ -51,7 +49,7 @@ _CHECKED: Final = (
 
 def troubles(digest: Digest, gpu: Gpu) -> tuple[Trouble, ...]:
     """Everything that is wrong with a GPU, the worst first; nothing is said of a stale one."""
-    if gpu.is_stale:
+    if gpu.is_stale or has_calm_node(digest, gpu):
         return ()
     return digest.remembered(("troubles", gpu.uuid), lambda: _troubles(digest, gpu))
 
@@ -115,7 +113,7 @@ def gpu_health_lines(digest: Digest, gpu: Gpu, width: int) -> list[Line]:
 
 def _unreadable(digest: Digest, gpu: Gpu) -> list[Trouble]:
     """Why nothing can be read of a GPU that the driver still lists."""
-    reasons = {gpu.reason(key) for key in _VITAL}
+    reasons = {gpu.reason(key) for key in VITAL}
     if Reason.LOST in reasons:
         advice = "drain the node and power-cycle it"
         return [Trouble(Tone.BAD, "lost", "the GPU fell off the bus", advice)]
@@ -186,7 +184,7 @@ def _links(digest: Digest, gpu: Gpu) -> list[Trouble]:
         found.append(
             Trouble(Tone.WARN, f"{down} NVL down", text, "check the other end of the links")
         )
-    if gpu.value("fabric_health") == 2:
+    if gpu.value("fabric_health") == UNHEALTHY:
         text = "the NVLink fabric calls this GPU unhealthy"
         found.append(Trouble(Tone.BAD, "fabric", text, "look at the fabric manager's log"))
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.report import units
+from gpumon.report.calm import has_calm_node
 from gpumon.report.columns import EMPTY_CELL, NO_VALUE, Cell, Column, SortKey, Tone
 from gpumon.report.gpu_cells import duty_cell
 from gpumon.report.health import is_checked, troubles
@@ -75,8 +76,8 @@ def _rows(digest: Digest) -> tuple[NodeRow, ...]:
     listed = rooms(digest)
     found = []
     for node in tick.nodes.values():
-        gpus = tuple(tick.gpus[uuid] for uuid in node.gpu_uuids if uuid in tick.gpus)
-        wrong = [troubles(digest, gpu) for gpu in gpus]
+        gpus = tuple([gpu for gpu in map(tick.gpus.get, node.gpu_uuids) if gpu is not None])
+        wrong = _wrong(digest, gpus)
         worst = sorted((t for told in wrong for t in told), key=lambda t: t.tone is not Tone.BAD)
         room = listed.get(node.name)
         found.append(
@@ -87,10 +88,18 @@ def _rows(digest: Digest) -> tuple[NodeRow, ...]:
                 None if room is None else held.get(node.name, 0),
                 about.get(node.name),
                 tuple(worst),
-                sum(1 for told in wrong if told),
+                len(wrong),
             )
         )
     return tuple(found)
+
+
+def _wrong(digest: Digest, gpus: tuple[Gpu, ...]) -> list[tuple[Trouble, ...]]:
+    """What is wrong with each GPU that has a trouble."""
+    if gpus and has_calm_node(digest, gpus[0]):
+        block = gpus[0].block
+        gpus = tuple(gpu for gpu in gpus if gpu.block is not block)
+    return [told for gpu in gpus if (told := troubles(digest, gpu))]
 
 
 def _findings(digest: Digest) -> dict[str, Finding]:
