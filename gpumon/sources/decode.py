@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gpumon.model.fields import CATALOGUE, LABELS
 from gpumon.model.frame import Block, Frame, SourceError, column_for
 from gpumon.model.missing import Reason
 from gpumon.model.text import plain
 from gpumon.sources.delay import Delay
-from gpumon.sources.rates import Rates
+from gpumon.sources.rates import DERIVED, DERIVED_OF, Rates
 
 if TYPE_CHECKING:
     from array import array
+
+    from gpumon.model.field import Field
 
 MAX_ROWS: Final = 65536
 """Most entities that one block may hold; a line that claims more is refused."""
@@ -29,8 +31,53 @@ REPEATED: Final = ("link", "mig")
 """Blocks that a probe leaves out while they are as it last told them."""
 
 
+_REASONS: Final = {reason.value: reason for reason in Reason}
+
+
 class GarbageError(Exception):
     """A line is not what a probe writes."""
+
+
+class _Column(NamedTuple):
+    """One column as a probe told it, and what was made of it."""
+
+    told: list[Any]
+    checked: list[float | int | None]
+    packed: array[float] | array[int]
+
+
+class _Told:
+    """What was told last of one block, and what was made of it: most of it comes again."""
+
+    def __init__(self, keys: list[Any]) -> None:
+        self.keys = keys
+        self.names = tuple(plain(str(key)) for key in keys)
+        self.columns: dict[str, _Column] = {}
+        self.labels: dict[str, tuple[list[Any], tuple[str | None, ...]]] = {}
+        self.lacking: dict[str, Any] = {}
+        self.missing: dict[tuple[str, int], Reason] = {}
+
+    def reasons(self, told: dict[str, Any]) -> dict[tuple[str, int], Reason]:
+        """Reason by field and row, in a map of its own."""
+        if told != self.lacking:
+            count = len(self.keys)
+            found: dict[tuple[str, int], Reason] = {}
+            for field, reasons in told.items():
+                if isinstance(reasons, str):
+                    reason = _REASONS[reasons]
+                    found.update(((field, row), reason) for row in range(count))
+                else:
+                    found.update(((field, int(row)), _REASONS[r]) for row, r in reasons.items())
+            self.lacking, self.missing = told, found
+        return dict(self.missing)
+
+    def label(self, label: str, texts: list[Any]) -> tuple[str | None, ...]:
+        """Texts made harmless."""
+        known = self.labels.get(label)
+        if known is None or known[0] != texts:
+            safe = tuple(None if t is None else plain(str(t), MAX_LABEL) for t in texts)
+            known = self.labels[label] = texts, safe
+        return known[1]
 
 
 class Decoder:
@@ -42,6 +89,7 @@ class Decoder:
         self._rates = Rates()
         self._delay = Delay()
         self._repeated: dict[str, Block] = {}
+        self._told: dict[str, _Told] = {}
 
     def frame(self, line: bytes, node: str, now: float, heard_s: float) -> Frame:
         """Frame of one line.
@@ -93,50 +141,54 @@ class Decoder:
         )
 
     def _block(self, name: str, raw: dict[str, Any]) -> Block:
-        keys = tuple(plain(str(key)) for key in raw["keys"])
+        keys = raw["keys"]
         if len(keys) > MAX_ROWS:
             message = f"{len(keys)} rows in block {name}"
             raise ValueError(message)
-        missing: dict[tuple[str, int], Reason] = {}
-        for field, reasons in raw["missing"].items():
-            rows = enumerate([reasons] * len(keys)) if isinstance(reasons, str) else reasons.items()
-            for row, reason in rows:
-                missing[str(field), int(row)] = Reason(reason)
-        values = {
-            key: self._checked(key, column, missing)
-            for key, column in raw["columns"].items()
-            if key in CATALOGUE and CATALOGUE[key].block == name and len(column) == len(keys)
-        }
+        told = self._told.get(name)
+        if told is None or told.keys != keys:
+            told = self._told[name] = _Told(keys)
+        missing = told.reasons(raw["missing"])
         at = [_finite(read_at) for read_at in raw["at"]]
         if len(at) != len(keys):
             message = f"{len(at)} times for {len(keys)} rows in block {name}"
             raise ValueError(message)
-        self._rates.add(name, keys, at, values, missing)
-        columns: dict[str, array[float] | array[int]] = {
-            key: column_for(CATALOGUE[key].kind.is_integer, column)
-            for key, column in values.items()
-        }
+        values: dict[str, list[float | int | None]] = {}
+        packed: dict[str, array[float] | array[int]] = {}
+        for key, column in raw["columns"].items():
+            field = CATALOGUE.get(key)
+            if field is None or field.block != name or len(column) != len(keys):
+                continue
+            known = told.columns.get(key)
+            if known is None or known.told != column:
+                known = _column(field, column, missing)
+                # What is made of counters changes with them, and garbage has to be told again.
+                if key not in DERIVED and known.checked is column:
+                    told.columns[key] = known
+            values[key], packed[key] = known.checked, known.packed
+        self._rates.add(name, told.names, at, values, missing)
+        for key in DERIVED_OF.get(name, ()):
+            packed[key] = column_for(False, values[key])
         labels = {
-            label: tuple(None if t is None else plain(str(t), MAX_LABEL) for t in texts)
+            label: told.label(label, texts)
             for label, texts in raw["labels"].items()
             if label in LABELS[name] and len(texts) == len(keys)
         }
-        return Block(keys, columns, labels, missing)
+        return Block(told.names, packed, labels, missing)
 
-    @staticmethod
-    def _checked(
-        key: str, column: list[Any], missing: dict[tuple[str, int], Reason]
-    ) -> list[float | int | None]:
-        """The column with every value outside the catalogue's range dropped as garbage."""
-        field = CATALOGUE[key]
-        high = min(field.high, MAX_INTEGER) if field.kind.is_integer else field.high
-        checked: list[float | int | None] = []
-        for row, value in enumerate(column):
-            if value is not None and not field.low <= value <= high:
-                missing[key, row] = Reason.GARBAGE
-                value = None
-            checked.append(value)
-        return checked
+
+def _column(field: Field, told: list[Any], missing: dict[tuple[str, int], Reason]) -> _Column:
+    """The column with every value outside the catalogue's range dropped as garbage."""
+    is_integer = field.kind.is_integer
+    low, high = field.low, min(field.high, MAX_INTEGER) if is_integer else field.high
+    checked: list[float | int | None] = told
+    wrong = [row for row, v in enumerate(told) if v is not None and not low <= v <= high]
+    if wrong or field.key in DERIVED:
+        checked = list(told)
+    for row in wrong:
+        missing[field.key, row] = Reason.GARBAGE
+        checked[row] = None
+    return _Column(told, checked, column_for(is_integer, checked))
 
 
 def _finite(number: float | str) -> float:

@@ -47,10 +47,20 @@ DERIVED: Final[Mapping[str, Derived]] = {
 }
 """Every field that is made of counters."""
 
-_OF_BLOCK: Final = {
-    block: {field: how for field, how in DERIVED.items() if CATALOGUE[field].block == block}
+DERIVED_OF: Final = {
+    block: tuple(field for field in DERIVED if CATALOGUE[field].block == block)
     for block in {CATALOGUE[field].block for field in DERIVED}
 }
+"""The same by block."""
+
+
+def _limit(field: str) -> float:
+    """Largest result that is not garbage; two clocks may make a little more than all time."""
+    high = CATALOGUE[field].high
+    return high * 1.05 if CATALOGUE[field].unit == "ratio" else high
+
+
+_LIMITS: Final = {field: (_limit(field), CATALOGUE[field].high) for field in DERIVED}
 
 
 class _Reading(NamedTuple):
@@ -65,7 +75,8 @@ class Rates:
 
     def __init__(self) -> None:
         """Nothing has been read."""
-        self._last: dict[str, dict[tuple[str, str], _Reading]] = {}
+        self._last: dict[str, dict[str, dict[str, _Reading]]] = {}
+        """Last reading by block, field and entity."""
 
     def add(
         self,
@@ -84,35 +95,33 @@ class Rates:
             values: Columns of the block, which get those that are made here.
             missing: Reasons; what cannot be made is missing for its counter's reason.
         """
-        before, now = self._last.get(block, {}), {}
+        before = self._last.get(block, {})
+        now: dict[str, dict[str, _Reading]] = {}
+        self._last[block] = now
         nothing: list[float | int | None] = [None] * len(keys)
-        for field, how in _OF_BLOCK.get(block, {}).items():
+        for field in DERIVED_OF.get(block, ()):
+            how, (limit, high) = DERIVED[field], _LIMITS[field]
             counts = values.get(how.counter, nothing)
             pers = values.get(how.per, nothing) if how.per else nothing
             results = values.setdefault(field, list(nothing))
+            known = before.get(field, {})
+            readings = now[field] = {}
             for row, key in enumerate(keys):
                 count, per = counts[row], pers[row]
-                last = before.get((key, field))
+                last = known.get(key)
                 if count is not None and (how.per is None or per is not None):
                     last = _next(
                         last, at[row], int(count), None if per is None else int(per), how.factor
                     )
-                    if last.result is not None and last.result <= _limit(field):
-                        results[row] = min(last.result, CATALOGUE[field].high)
+                    if last.result is not None and last.result <= limit:
+                        results[row] = min(last.result, high)
                 if last is not None:
-                    now[key, field] = last
+                    readings[key] = last
                 if results[row] is None:
                     reason = missing.get((how.counter, row), missing.get((how.per or "", row)))
                     missing.setdefault((field, row), reason or Reason.NOT_SAMPLED)
                 else:
                     missing.pop((field, row), None)
-        self._last[block] = now
-
-
-def _limit(field: str) -> float:
-    """Largest result that is not garbage; two clocks may make a little more than all time."""
-    high = CATALOGUE[field].high
-    return high * 1.05 if CATALOGUE[field].unit == "ratio" else high
 
 
 def _next(last: _Reading | None, at: float, count: int, per: int | None, factor: float) -> _Reading:

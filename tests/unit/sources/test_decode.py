@@ -174,6 +174,28 @@ def test_garbage_in_one_row_leaves_the_others() -> None:
     assert gpus.reason("gpu_util_ratio", 2) is Reason.NOT_SAMPLED
 
 
+def test_what_is_told_again_is_kept_and_what_changes_is_seen() -> None:
+    decoder = Decoder("ssh://n1")
+
+    def told(*temps: Any, keys: tuple[str, ...] = ("a", "b"), **more: Any) -> Any:
+        columns = {"temp_c": list(temps), "power_w": [70.0] * len(keys)}
+        return decoded(line(columns, keys=keys, **more), decoder).block("gpu")
+
+    missing = {"mem_temp_c": "lost"}
+    first = told(40, 999_999, missing=missing, labels={"name": ["H100", "H100"]})
+    again = told(41, 999_999, missing=missing, labels={"name": ["H100", "H200"]})
+    assert again.columns["power_w"] is first.columns["power_w"]
+    assert [first.value("temp_c", 0), again.value("temp_c", 0)] == [40, 41]
+    assert again.labels["name"] == ("H100", "H200")
+    for block in (first, again):
+        assert block.reason("temp_c", 1) is Reason.GARBAGE
+        assert block.reason("mem_temp_c", 0) is Reason.LOST
+    others = told(41, 42, keys=("b", "c"), missing={"mem_temp_c": "failed"})
+    assert others.keys == ("b", "c")
+    assert others.reason("mem_temp_c", 0) is Reason.FAILED
+    assert others.value("temp_c", 1) == 42
+
+
 def test_reasons_are_for_one_row_or_for_all() -> None:
     missing = {"temp_c": "lost", "power_w": {"1": "no_permission"}}
     gpus = decoded(line({"power_w": [1.0, None]}, missing=missing, keys=("a", "b"))).block("gpu")
