@@ -155,7 +155,7 @@ def _trouble(totals: HeatTotals, is_wide: bool) -> list[Cell]:
     if totals.waiting:
         text = f"{totals.waiting:,} wait{'ing' if is_wide else ''}"
         if totals.oldest_wait_s is not None:
-            text += f"{' up to' if is_wide else ''} {units.short_duration(totals.oldest_wait_s)}"
+            text += f", longest {units.short_duration(totals.oldest_wait_s)}"
         parts.append(Cell(text))
     if totals.nodes_down:
         words = "down or drained" if is_wide else "out"

@@ -40,7 +40,8 @@ def legend(digest: Digest, field: HeatField, seen: frozenset[Mark]) -> tuple[Leg
     if field.name_of is not None:
         return (*_owners(digest, field), *states)
     if field.key == "verdict":
-        return (Legend(WORKING, WORKING.words), *states)
+        working = (Legend(WORKING, WORKING.words),) if WORKING in seen else ()
+        return (*working, *states)
     steps = [Legend(mark, mark.words) for mark in field.levels]
     steps[-1] = steps[-1]._replace(words=f"{steps[-1].words} {field.unit}")
     return (*steps, *states)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import nan
 from typing import TYPE_CHECKING, Final
 
 from gpumon.model.finding import Severity
@@ -86,6 +87,26 @@ def rank_marks(digest: Digest, groups: Sequence[RankGroup], field: HeatField) ->
             mark = signs.get(at, marks.WORKING if mark.is_filled else mark)
         found.append(mark)
     return found
+
+
+def rank_value(row: RankRow, field: HeatField) -> tuple[HeatField, float]:
+    """What a rank's GPU shows of a field now, NaN where it is not known.
+
+    Verdicts have no value: SM activity stands in for them, or the duty cycle where it is unknown.
+    """
+    if field.keys:
+        return field, _newest(row, field)
+    active = _newest(row, _BY_KEY["sm"])
+    if active == active:
+        return _BY_KEY["sm"], active
+    duty = _newest(row, _BY_KEY["duty"])
+    return _BY_KEY["sm" if duty != duty else "duty"], duty
+
+
+def _newest(row: RankRow, field: HeatField) -> float:
+    values = [None if row.gpu is None else row.gpu.value(key) for key in field.keys]
+    first, whole = values[0], values[1] if len(values) == 2 else 1.0
+    return nan if first is None or not whole else first / whole
 
 
 def _mark(heat: Heat, row: RankRow) -> Mark:

@@ -292,6 +292,12 @@ def value_text(value: float, field: HeatField) -> str:
     return f"{value:.0f}" if field.unit == "°C" else units.percent(value)
 
 
+def measured_text(value: float, field: HeatField) -> str:
+    """The same with its unit, which nothing that is missing has: `86 %`, `61 °C`, `–`."""
+    text = value_text(value, field)
+    return text if text == units.MISSING else f"{text} {field.unit}"
+
+
 def time_row(strips: RankStrips, onset: tuple[float, Ink] | None) -> tuple[Glyph, ...]:
     """Times of both edges and of the middle above the lines, and where a finding began."""
     slots, left = strips.slots, strips.left

@@ -8,14 +8,18 @@ from gpumon.report import units
 from gpumon.report.heat_marks import MISSING, STATES, WORKING
 from gpumon.report.heat_words import Legend, legend_glyphs
 from gpumon.report.rank_groups import rank_name, rank_place
-from gpumon.report.rank_marks import rank_finding
-from gpumon.report.rank_strips import ABOVE_MARK, BELOW_MARK, RankStrips, value_text
-from gpumon.report.words import finding_cell
+from gpumon.report.rank_marks import rank_finding, rank_value
+from gpumon.report.rank_strips import ABOVE_MARK, BELOW_MARK, RankStrips, measured_text, value_text
+from gpumon.report.words import finding_cell, stale_words
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpumon.model.cluster import Gpu
     from gpumon.report.digest import Digest, RankRow
     from gpumon.report.heat_lines import Glyph
     from gpumon.report.heat_marks import HeatField, Mark
+    from gpumon.report.rank_groups import RankGroup
     from gpumon.report.rank_map import RankMap
 
 
@@ -27,13 +31,24 @@ def rank_legend(
     if field.keys:
         signs[-1] = signs[-1]._replace(words=f"{signs[-1].words} {field.unit}")
     else:
-        signs = [Legend(WORKING, WORKING.words)]
+        signs = [Legend(WORKING, WORKING.words)] if seen is None or WORKING in seen else []
     if seen is not None:
         states = tuple(mark for mark in STATES if mark in seen)
     else:
         states = (BELOW_MARK, ABOVE_MARK, MISSING)
     signs += [Legend(mark, mark.words) for mark in states]
     return legend_glyphs(tuple(signs), width, has_colour=has_colour)
+
+
+def rank_numbers(groups: Sequence[RankGroup], field: HeatField) -> list[str]:
+    """The newest value of each rank in the order of the groups, empty where it is not known."""
+    found = (rank_value(row, field) for group in groups for row in group.rows)
+    return ["" if value != value else value_text(value, shown) for shown, value in found]
+
+
+def number_words(field: HeatField) -> str:
+    """What the numbers in large cells are: `SM active, %`."""
+    return f"{field.title if field.keys else 'SM active'}, {field.unit or '%'}"
 
 
 def rank_words(
@@ -44,18 +59,38 @@ def rank_words(
     parts = [f"rank {name}" if row.rank is not None else "no process", rank_place(row)]
     if isinstance(picture, RankStrips):
         parts += _past(row, field, picture, back)
-    elif field.keys and row.gpu is not None:
-        values = [row.gpu.value(key) for key in field.keys]
-        if None in values or (len(values) == 2 and not values[1]):
-            parts.append(f"{field.title} {units.MISSING}")
-        else:
-            known = [float(value) for value in values if value is not None]
-            value = known[0] / known[1] if len(known) == 2 else known[0]
-            parts.append(f"{field.title} {value_text(value, field)} {field.unit}")
+    elif row.gpu is not None:
+        parts += _now(digest, row, row.gpu, field, picture.groups)
     finding = rank_finding(digest, row)
     if finding is not None:
         parts.append(finding_cell(finding).text)
     return " · ".join(parts)
+
+
+def _now(
+    digest: Digest, row: RankRow, gpu: Gpu, field: HeatField, groups: Sequence[RankGroup]
+) -> list[str]:
+    """The newest value and its time, beside the peers' median and band; or how old it is."""
+    if gpu.is_stale:
+        return [stale_words(digest, gpu)]
+    shown, value = rank_value(row, field)
+    clock = units.clock_time(gpu.taken_at, with_seconds=True)
+    parts = [f"{clock} {shown.title} {measured_text(value, shown)}"]
+    group = next((group for group in groups if row in group.rows), None)
+    known = [] if group is None else [rank_value(peer, shown)[1] for peer in group.rows]
+    known = sorted(each for each in known if each == each)
+    if group is not None and group.are_peers and known and value == value:
+        low, middle, high = (value_text(_share(known, q), shown) for q in (0.1, 0.5, 0.9))
+        parts.append(f"peers {middle} ({low} to {high})")
+    return parts
+
+
+def _share(ordered: Sequence[float], quantile: float) -> float:
+    """A quantile, between two values in proportion, as over time."""
+    place = quantile * (len(ordered) - 1)
+    below = int(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
 
 
 def _past(row: RankRow, field: HeatField, picture: RankStrips, back: int) -> list[str]:
@@ -65,7 +100,7 @@ def _past(row: RankRow, field: HeatField, picture: RankStrips, back: int) -> lis
     column = slots.columns[slot]
     at = picture.rows.index(row)
     clock = units.clock_time(slots.start + slot * slots.slot_s, with_seconds=True)
-    parts = [f"{clock} {field.title} {value_text(float(column.values[at]), field)} {field.unit}"]
+    parts = [f"{clock} {field.title} {measured_text(float(column.values[at]), field)}"]
     first = 0
     for group, band in zip(picture.groups, column.bands, strict=True):
         if first <= at < first + len(group.rows) and not bool((band != band).any()):

@@ -239,3 +239,26 @@ async def test_the_filter_completes_the_names_of_columns(stage):
         assert "No GPU passes" in s.text
         await s.press("escape", "slash", *"nod", "tab", *"==gpu01", "enter")
         assert s.app.screen.needle() == "node==gpu01"
+
+
+@pytest.mark.parametrize("no_colour", [False, True])
+async def test_the_cursor_reverses_the_whole_cell(stage, monkeypatch, no_colour):
+    if no_colour:
+        monkeypatch.setenv("NO_COLOR", "1")
+    async with stage(cluster(waits("1")), (80, 24)) as s:
+        await s.press(FLEET)
+        y = next(y for y, line in enumerate(s.lines) if line.startswith(" gpu01"))
+        strip = s.app.screen.map.render_line(y - s.app.screen.map.region.y)
+        marked = [part.text for part in strip if part.style and part.style.reverse]
+        assert "".join(marked) == "!84"
+
+
+async def test_the_legend_has_only_what_is_seen(stage):
+    async with stage(cluster(waits("1")), (80, 24)) as s:
+        await s.press(FLEET)
+        assert "■ working" in s.lines[-4]
+        picture = cluster(waits("1"))
+        silent = {uuid: gpu._replace(is_stale=True) for uuid, gpu in picture.gpus.items()}
+        await s.give(picture._replace(gpus=silent))
+        assert "stale" in s.lines[-4]
+        assert "working" not in s.lines[-4]

@@ -24,7 +24,7 @@ from gpumon.report.rank_marks import (
 )
 from gpumon.report.rank_slots import SLOTS_S, RankSlots
 from gpumon.report.rank_strips import RankStrips, slot_count, time_row
-from gpumon.report.rank_words import rank_legend, rank_words
+from gpumon.report.rank_words import number_words, rank_legend, rank_numbers, rank_words
 from gpumon.report.subjects import of_row
 from gpumon.tui.actions import bindings_of
 from gpumon.tui.screens.column_filter import ColumnFiltered
@@ -103,6 +103,8 @@ class RanksScreen(ColumnFiltered):
             parts.append(f"{units.short_duration(picture.slots.slot_s)} a character")
             if self.is_by_distance:
                 parts.append("by distance")
+        elif picture.shape.width > 1 and self.field is not None:
+            parts.append(number_words(self.field))
         return ", ".join(parts) + " "
 
     # Drawing
@@ -132,7 +134,8 @@ class RanksScreen(ColumnFiltered):
         if not any(group.rows for group in groups) or (keeps is not None and not keeps):
             return None
         if self.mode == "map":
-            return RankMap(groups, rank_marks(digest, groups, self.field), size, keeps)
+            marks = rank_marks(digest, groups, self.field)
+            return RankMap(groups, marks, size, keeps, rank_numbers(groups, self.field))
         count = slot_count(groups, size[0])
         slot_s = self.slot_s or first_slot_s(digest, view, count)
         return RankStrips(

@@ -26,17 +26,20 @@ move of the terminal's cursor and a change of style cost."""
 
 
 def glyph_strip(
-    row: Sequence[Glyph], width: int, look: HeatLook, base: Style, marked: int = -1
+    row: Sequence[Glyph], width: int, look: HeatLook, base: Style, marked: range = range(0)
 ) -> Strip:
-    """A line cut or filled to `width` cells; the character at `marked` is shown reversed."""
+    """A line cut or filled to `width` cells; those at `marked` are shown reversed.
+
+    All of these in one ink: a cell in its own colours would be hard to find among many.
+    """
     segments: list[Segment] = []
     text = ""
     kind: tuple[Ink, Ink | None] = (Ink.TEXT, None)
     for x, glyph in enumerate(row[:width]):
         key = (glyph.ink, glyph.ground)
-        if x == marked:
+        if x in marked:
             segments.append(Segment(text, look.style(*kind)))
-            segments.append(Segment(glyph.char, look.style(*key) + _MARKED))
+            segments.append(Segment(glyph.char, look.style(Ink.STRONG, None) + _MARKED))
             text = ""
         elif key == kind or (glyph.char == " " and glyph.ground is None and kind[1] is None):
             # A blank takes any ink: every change of style costs forty bytes on the wire.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from textual.geometry import Region, Size
 from textual.message import Message
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from gpumon.report.heat_layout import DensityName, Spot
     from gpumon.report.heat_lines import Glyph
     from gpumon.report.heat_marks import HeatField
+
+
+_MARKED: Final[dict[DensityName, tuple[int, int]]] = {"numbers": (1, 4), "wide": (-1, 2)}
+"""What the cursor reverses, from the start of a cell on: single, its blanks are there for that."""
 
 
 class HeatMap(ScrollView, inherit_bindings=False):
@@ -180,9 +184,10 @@ class HeatMap(ScrollView, inherit_bindings=False):
         if line >= len(self.layout_now.lines):
             return Strip.blank(width, look.base)
         found = self._found()
-        marked = found[1].x if found is not None and found[0] == line else -1
-        if marked >= 0 and self.layout_now.density == "numbers":
-            marked += 1
+        marked = range(0)
+        if found is not None and found[0] == line:
+            before, after = _MARKED.get(self.layout_now.density, (0, 1))
+            marked = range(found[1].x + before, found[1].x + after)
         return glyph_strip(self._image(line), width, look.heat, look.base, marked)
 
     # Cursor

@@ -9,6 +9,7 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from gpumon.report.rank_map import RankMap
 from gpumon.report.rank_strips import RankStrips
 from gpumon.tui.theme import look_of
 from gpumon.tui.widgets.glyphs import changed_stretches, glyph_strip
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from gpumon.report.columns import Line
     from gpumon.report.digest import RankRow
     from gpumon.report.heat_lines import Glyph
-    from gpumon.report.rank_map import RankMap
 
     Maker = Callable[[tuple[int, int]], RankStrips | RankMap | None]
 
@@ -102,6 +102,20 @@ class RankChart(ScrollView, inherit_bindings=False):
             return picture.spot(self.rank, self.back)
         return None if picture is None else picture.spot(self.rank)
 
+    @property
+    def _cell_height(self) -> int:
+        """Lines of one rank."""
+        return self.picture.shape.height if isinstance(self.picture, RankMap) else 1
+
+    @property
+    def _reach(self) -> tuple[int, int]:
+        """What the cursor reverses, from the start of a cell on."""
+        if not isinstance(self.picture, RankMap):
+            return 0, 1
+        shape = self.picture.shape
+        # A single character is seen by the blanks around it.
+        return (-1, 2) if shape.width == 1 and shape.step > 1 else (0, shape.width)
+
     # Drawing
 
     def _image(self, line: int) -> tuple[Glyph, ...]:
@@ -137,8 +151,10 @@ class RankChart(ScrollView, inherit_bindings=False):
         line = self.scroll_offset.y + y
         if line >= self.picture.height:
             return Strip.blank(width, look.base)
-        spot = self._spot()
-        marked = spot[1] if spot is not None and spot[0] == line else -1
+        spot, marked = self._spot(), range(0)
+        if spot is not None and spot[0] <= line < spot[0] + self._cell_height:
+            before, after = self._reach
+            marked = range(spot[1] + before, spot[1] + after)
         return glyph_strip(self._image(line), width, look.heat, look.base, marked)
 
     # Cursor
@@ -172,7 +188,8 @@ class RankChart(ScrollView, inherit_bindings=False):
         for spot in (before, self._spot()):
             if spot is not None:
                 self._images.pop(spot[0], None)
-                self.refresh(Region(0, spot[0] - self.scroll_offset.y, self.size.width, 1))
+                top, height = spot[0] - self.scroll_offset.y, self._cell_height
+                self.refresh(Region(0, top, self.size.width, height))
         self.post_message(self.Moved())
 
     def _scroll_to_cursor(self) -> None:
