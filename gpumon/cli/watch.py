@@ -145,7 +145,9 @@ def _sampler(
             source.wish(Wish(ended_since=options.since.seen_from(clock.now())))
         if options.steps:
             source.wish(Wish(use_of=options.job))
-    early.end()
+    if all(target.scheme != "local" for target in targets):
+        # Where one is, its thread may still be on its way to the child.
+        early.end()
     # The probes come up while the rest is imported.
     from gpumon.fleet.sampler import Sampler
 

@@ -35,6 +35,8 @@ def busy_node(folder: Path) -> Iterator[dict[str, str]]:
     env = standin.env()
     # Counting costs a little in each call, and nobody asks for the counts here.
     del env["NVML_STANDIN_COUNTS"]
+    # An installer compiles what it installs, the peers among it: a checkout is to be no slower.
+    env.pop("PYTHONDONTWRITEBYTECODE", None)
     workloads = [_workload(index, env) for index in range(GPUS)]
     over = threading.Event()
     change = threading.Thread(target=_vary, args=(standin.state, over))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from signal import SIGKILL
 from subprocess import TimeoutExpired
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpumon.cli import main
+from gpumon.fleet.sampler import Sampler
 from gpumon.sources import early
 from gpumon.sources.local import local_endpoint
 from tests.probing import Probe, children
@@ -20,6 +22,7 @@ from tests.probing import Probe, children
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from gpumon.model.tick import Tick
     from tests.lab.standin.driver import Standin
 
     Start = Callable[..., Standin]
@@ -127,6 +130,34 @@ def test_nothing_is_imported_before_the_child_is_started() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"typing", "re", "json", "subprocess", "argparse"} & set(done.stdout.split())
+
+
+def test_a_child_that_its_source_has_not_taken_yet_is_left_to_it(
+    standin: Start, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    standin("h100", gpus=1)
+    take, look, end = early.take, Sampler.look, early.end
+    is_looking, waiting = threading.Event(), []
+
+    def late() -> early.Child | None:
+        assert is_looking.wait(20.0)
+        return take()
+
+    def looking(sampler: Sampler, seconds: float) -> Tick:
+        is_looking.set()
+        return look(sampler, seconds)
+
+    def noted() -> None:
+        waiting.extend(early._begun)
+        is_looking.set()
+        end()
+
+    monkeypatch.setattr(early, "take", late)
+    monkeypatch.setattr(Sampler, "look", looking)
+    monkeypatch.setattr(early, "end", noted)
+    assert main(["--json", "--for", "0", "local"]) == 0
+    assert capsys.readouterr().err == ""
+    assert waiting == []
 
 
 def test_the_command_line_begins_it_for_this_machine_and_ends_what_was_begun_in_vain(
