@@ -42,6 +42,8 @@ class Part(NamedTuple):
 
     def present(self, keys: Sequence[str]) -> list[str]:
         """Keys that at least one block has."""
+        if len(self.blocks) == 1:
+            return [key for key in keys if key in self.blocks[0].columns]
         return [key for key in keys if any(key in block.columns for block in self.blocks)]
 
 
@@ -110,7 +112,7 @@ class Increases:
         self._base = np.empty((len(keys), 0), np.int64)
         self._last = np.empty((len(keys), 0), np.int64)
 
-    def slots(self, names: Sequence[str]) -> NDArray[np.intp]:
+    def slots(self, names: Sequence[str]) -> NDArray[np.intp] | slice:
         """Columns of entities, new ones for those that are new."""
         columns = self._columns
         for name in names:
@@ -121,14 +123,18 @@ class Increases:
             room = ((0, 0), (0, short + len(columns) // 8))
             self._base = np.pad(self._base, room, constant_values=MISSING_INTEGER)
             self._last = np.pad(self._last, room, constant_values=MISSING_INTEGER)
-        return np.fromiter((columns[name] for name in names), np.intp, len(names))
+        return _index([columns[name] for name in names])
 
     def take(
-        self, key: str, slots: NDArray[np.intp], now: NDArray[np.int64]
+        self, key: str, slots: NDArray[np.intp] | slice, now: NDArray[np.int64]
     ) -> NDArray[np.float64]:
         """What the counter has grown by, NaN where it is missing or went back."""
         row = self._rows[key]
         last, base = self._last[row, slots], self._base[row, slots]
+        if (now >= last).all() and (last != MISSING_INTEGER).all():
+            # As nearly always: each was known, and none went back.
+            self._last[row, slots] = now
+            return (now - base).astype(np.float64)
         is_known = now != MISSING_INTEGER
         is_new = last == MISSING_INTEGER
         went_back = is_known & ~is_new & (now < last)
@@ -201,8 +207,11 @@ def _index(rows: Sequence[int]) -> NDArray[np.intp] | slice:
 
 def _joined(
     columns: Sequence[array[float] | array[int] | None], sizes: Sequence[int], code: str
-) -> bytes:
+) -> bytes | array[float] | array[int]:
     """One column of all blocks, end to end; sources may keep whole numbers as floats."""
+    only = columns[0] if len(columns) == 1 else None
+    if only is not None and only.typecode == code:
+        return only
     return b"".join(
         array(code, [_BLANKS[code]]) * size
         if column is None

@@ -71,6 +71,8 @@ class Tier:
 
     def drop_old(self, plan: TierPlan, oldest_at: float) -> bool:
         """Drop chunks that are too old or too much; the newest stays. True: one was dropped."""
+        if len(self.chunks) <= 1:
+            return False
         used = sum(chunk.used_bytes for chunk in self.chunks)
         before = len(self.chunks)
         while len(self.chunks) > 1:
@@ -93,6 +95,8 @@ class Track:
         self._max_bytes = max_bytes
         self._span_s = span_s
         self._plans: tuple[TierPlan, ...] = ()
+        self._planned: tuple[int, Sequence[str], float] = (0, (), 0.0)
+        """What the plans are for."""
         self._depth = 0
         self._buckets: dict[int, Bucket] = {}
         self._gathering: Gathering | None = None
@@ -114,6 +118,9 @@ class Track:
         self._drop_old(tick.at)
 
     def _plan(self, count: int, keys: Sequence[str], period_s: float) -> None:
+        if (count, keys, period_s) == self._planned:
+            return
+        self._planned = count, keys, period_s
         size = RowBytes(
             row_bytes(keys, count, is_coarse=False), row_bytes(keys, count, is_coarse=True)
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from enum import StrEnum
+from functools import lru_cache
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, Generic, Literal, NamedTuple, TypeVar
 
@@ -141,6 +142,12 @@ def text_width(text: str) -> int:
     """Terminal cells of a text whose characters `safe` has let through."""
     if text.isascii():
         return len(text)
+    return _cells(text)
+
+
+@lru_cache(4096)
+def _cells(text: str) -> int:
+    """The same of a text beyond ASCII; most of them, such as `–` and titles, come again."""
     return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
 
 
@@ -148,6 +155,11 @@ def safe(text: str) -> str:
     """The text without controls and without marks on whose width terminals disagree."""
     if text.isascii() and text.isprintable():
         return text
+    return _harmless(text)
+
+
+@lru_cache(4096)
+def _harmless(text: str) -> str:
     composed = unicodedata.normalize("NFC", plain(text, 4096))
     drawn = ((unicodedata.category(char), char) for char in composed)
     return "".join(" " if kind == "Zs" else char for kind, char in drawn if kind[0] != "M")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Final, Generic, TypeVar
 
 from gpumon.report.absence import nothing_lines
 from gpumon.report.columns import Cell, Tone
@@ -17,7 +17,7 @@ from gpumon.tui.widgets.grid import Grid, Plan, Sorting
 from gpumon.tui.widgets.lines import Lines
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from textual.app import ComposeResult
 
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from gpumon.tui.widgets.prompt import FilterPrompt
 
 R = TypeVar("R")
+
+LARGE: Final = 2_000
+"""GPUs and jobs from which on a view is painted before its rows are looked at."""
 
 
 class TableView(View, Generic[R]):
@@ -59,6 +62,10 @@ class TableView(View, Generic[R]):
     def rows(self, digest: Digest) -> Sequence[R]:
         """The rows of the table."""
 
+    def row_steps(self, _digest: Digest) -> Iterable[None]:
+        """Steps that make `rows` quick where it would keep keys waiting."""
+        return ()
+
     @abstractmethod
     def head_lines(self, digest: Digest, width: int) -> list[Line]:
         """Facts above the table."""
@@ -87,7 +94,7 @@ class TableView(View, Generic[R]):
             return
         self.head.show_lines(self._bounded(self.head_lines(digest, width)))
         self.grid.show(digest, self.rows(digest))
-        self.grid.set_notice(self._notice(digest, width))
+        self._note_absence(digest, width)
 
     def _bounded(self, lines: list[Line]) -> list[Line]:
         """At most a third of the screen, so that the table keeps the rest."""
@@ -105,9 +112,16 @@ class TableView(View, Generic[R]):
             text += f" of {self.gpumon.watched}"
         return [(), *_indented(paragraph(f"{text} …", width, Tone.DIM))]
 
+    def _note_absence(self, digest: Digest, width: int) -> None:
+        """Give the table what it says in place of rows, once it has none."""
+        if not self.grid.shown[0]:
+            self.grid.set_notice(self._notice(digest, width))
+
     def _notice(self, digest: Digest, width: int) -> list[Line]:
         """What to say in place of rows: filtered away, failed, or empty."""
         shown, known = self.grid.shown
+        if self.grid.is_counting:
+            return []
         if known and not shown:
             verb = "contains" if is_word(self.needle()) else "passes"
             text = f"None of {known} {self.noun} {verb} “{self.needle()}”. Esc clears the filter."
@@ -118,6 +132,8 @@ class TableView(View, Generic[R]):
         """`12 of 40 jobs`, and how they are sorted."""
         shown, known = self.grid.shown
         count = f"{shown} of {known}" if shown != known else str(known)
+        if self.grid.is_counting:
+            count = f"… of {known}" if known else "…"
         noun = self.noun.removesuffix("s") if known == 1 else self.noun
         return f"{count} {noun} " if self.digest else ""
 
@@ -135,7 +151,7 @@ class TableView(View, Generic[R]):
         """Show only rows that pass this filter; one that is wrong leaves them as they are."""
         self.grid.set_needle(needle)
         if self.digest is not None:
-            self.grid.set_notice(self._notice(self.digest, max(20, self.size.width - 2)))
+            self._note_absence(self.digest, max(20, self.size.width - 2))
 
     def on_screen_resume(self) -> None:
         """Catch up, also with columns that were chosen meanwhile."""
@@ -245,6 +261,10 @@ class TableView(View, Generic[R]):
     def action_default_sort(self) -> None:
         """Sort as at first."""
         self.grid.sort_by(None)
+
+
+def _is_large(digest: Digest) -> bool:
+    return len(digest.tick.gpus) + len(digest.tick.jobs) > LARGE
 
 
 def _indented(lines: list[Line]) -> list[Line]:
