@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from gpumon import __version__
 from gpumon.cli.exits import UNKNOWN_STATUS, USAGE
-from gpumon.cli.quantities import duration
 from gpumon.cli.since import DAY_S, Since, since
 from gpumon.model.text import plain
 from gpumon.sources.target import TIERS
@@ -68,6 +67,13 @@ def seconds(text: str) -> float:
 def period(text: str) -> float:
     """A beat of at least a tenth of a second."""
     return max(0.1, seconds(text))
+
+
+def stretch(text: str) -> float:
+    """Seconds of a length of time as people write it."""
+    from gpumon.cli.quantities import duration
+
+    return duration(text)
 
 
 def tiers(text: str) -> tuple[str, ...]:
@@ -181,7 +187,7 @@ def _add_past(made: argparse.ArgumentParser) -> None:
     made.add_argument(
         "--past",
         dest="past_s",
-        type=duration,
+        type=stretch,
         metavar="TIME",
         help="of a demo: begin with so much of a past, for example 2h",
     )

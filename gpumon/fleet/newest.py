@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from gpumon.model.accounting import RunningUse
 from gpumon.model.tick import TargetState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from gpumon.model.accounting import EndedJobs, EndedReport
+    from gpumon.model.accounting import EndedJobs, EndedReport, RunningUse
     from gpumon.model.frame import Frame, QueueRecords, SourceError
 
 FORGET_AFTER_S: Final = 3600.0
@@ -106,6 +105,8 @@ class Newest:
         answers = [report.running for report in self._ended.values() if report.running]
         if not answers:
             return None
+        from gpumon.model.accounting import RunningUse
+
         steps = {job: steps for answer in answers for job, steps in answer.steps.items()}
         return RunningUse(steps, min(answer.at for answer in answers))
 

@@ -62,6 +62,9 @@ PARTS = (
 
 REMOTES = ["remote_type", "remote"]
 
+EVERY = [key for _, _, fields in PARTS for _, key, _ in fields] + REMOTES
+"""Every field and label of a link."""
+
 REMOTE_TYPES = {
     pynvml.NVML_NVLINK_DEVICE_TYPE_GPU: "gpu",
     pynvml.NVML_NVLINK_DEVICE_TYPE_IBMNPU: "npu",
@@ -95,8 +98,8 @@ class Part:
                 row.values[key] = answer * factor
         for row in rows:
             row.lose(self.keys, NOT_SUPPORTED)
-            for key in row.values:
-                row.missing.pop(key, None)
+            for key in row.missing.keys() & row.values.keys():
+                del row.missing[key]
         # Of two fields that tell the same, only the first that answered is read again.
         first: Dict[Any, Any] = {}
         for field in self.batch.fields:
@@ -124,7 +127,7 @@ class Links:
                     gpu,
                     [(field, link, key, f) for field, key, f in fields for link in self._all()],
                 ),
-                [key for _, key, _ in fields],
+                sorted({key for _, key, _ in fields}),
                 self.count,
             )
             for name, tier, fields in PARTS
@@ -159,7 +162,7 @@ class Links:
         for part in self._parts.values():
             row.add(part.rows[link])
         row.add(self._remotes[link])
-        row.lose(every_key(), NOT_SHARED)
+        row.lose(EVERY, NOT_SHARED)
         return row
 
     def last(self, now: float) -> List[Row]:
@@ -171,7 +174,7 @@ class Links:
         if not self._rows or self._rows[0].missing.get("link_state") != reason:
             self._rows = [Row("%s/%d" % (self._gpu, link), now) for link in self._all()]
             for row in self._rows:
-                row.lose(every_key(), reason)
+                row.lose(EVERY, reason)
             for part in self._parts.values():
                 part.at = float("-inf")
         return self._rows
@@ -210,8 +213,3 @@ class Links:
             except NoValueError as missing:
                 row.missing[label] = missing.reason
         return row
-
-
-def every_key() -> List[str]:
-    """Every field and label of a link."""
-    return [key for _, _, fields in PARTS for _, key, _ in fields] + REMOTES

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
-from gpumon.model.finding_classes import precedence
 from gpumon.model.frame import MISSING_INTEGER
 from gpumon.report.rows import link_states, rows_by_gpu
 
@@ -106,7 +105,11 @@ class Digest:
     def verdict(self, view: JobView) -> Finding | None:
         """The finding of a job that accounts for the others, None where there is none."""
         findings = self.findings_by_job.get(view.job.job_id)
-        return min(findings, key=precedence) if findings else None
+        if not findings:
+            return None
+        from gpumon.model.finding_classes import precedence
+
+        return min(findings, key=precedence)
 
     def explained(self, view: JobView) -> int:
         """How many further findings of a job its verdict accounts for."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from gpumon.model.hostlist import expand, is_host_name
 from gpumon.model.text import plain
 
 if TYPE_CHECKING:
@@ -20,8 +19,8 @@ USER_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.@-]{0,63}\Z")
 
 MAX_PORT: Final = 65535
 
-DEMO: Final = re.compile(r"demo(?::(?P<nodes>\d{1,5})x(?P<gpus>\d{1,3}))?\Z")
-SEED: Final = re.compile(r"[0-9]{1,18}\Z")
+DEMO: Final = r"demo(?::(?P<nodes>\d{1,5})x(?P<gpus>\d{1,3}))?"
+SEED: Final = r"[0-9]{1,18}"
 DEMO_SIZE: Final = (10, 8)
 """Nodes and GPUs per node of a demo fleet that names no size."""
 
@@ -154,9 +153,9 @@ def _slurm_rest(url: str, scheme: str, rest: str, options: dict[str, str]) -> Ta
 
 
 def _demo(url: str, path: str, options: dict[str, str]) -> Target:
-    match = DEMO.match(path)
+    match = re.fullmatch(DEMO, path)
     seed = options.pop("seed", "1")
-    if match is None or options or not SEED.match(seed):
+    if match is None or options or not re.fullmatch(SEED, seed):
         message = f"{url!r}: a demo fleet is written demo, demo:6x8 or demo:6x8?seed=2"
         raise TargetError(message)
     size = DEMO_SIZE
@@ -169,6 +168,8 @@ def _demo(url: str, path: str, options: dict[str, str]) -> Target:
 
 
 def _ssh(url: str, text: str) -> Target:
+    from gpumon.model.hostlist import expand, is_host_name
+
     authority = text.removeprefix("ssh://").rstrip("/")
     user, _, rest = authority.rpartition("@")
     match = re.fullmatch(r"(?P<hosts>.+?)(?::(?P<port>\d{1,5}))?", rest)
