@@ -183,24 +183,25 @@ class Batch:
                 if answer == FAILED:
                     message = "field %d: return code %d" % (field, value.nvmlReturn)
                     self._driver.failures[self._gpu] = message
-        self.fields = [f for f, answer in zip(fields, answers) if answer != NOT_SUPPORTED]
+        if NOT_SUPPORTED in answers:
+            self.fields = [f for f, answer in zip(fields, answers) if answer != NOT_SUPPORTED]
         return list(zip(fields, answers))
 
 
 _MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
 """Parts of the union nvmlValue_t by nvmlValueType (nvml.h)."""
 
-_member = object.__getattribute__
+plain_member = object.__getattribute__
 """The binding's own way to a structure's member looks for text in it, at five times the cost; of
 links alone a pass reads thousands."""
 
 
 def _answer(value: Any) -> Any:
     """Number of an nvmlFieldValue by its declared type (nvml.h, nvmlValueType), or a reason."""
-    code = _member(value, "nvmlReturn")
+    code = plain_member(value, "nvmlReturn")
     if code != pynvml.NVML_SUCCESS:
         return REASONS.get(code, FAILED)
-    kind = _member(value, "valueType")
+    kind = plain_member(value, "valueType")
     if kind >= len(_MEMBERS):
         return FAILED
-    return getattr(_member(value, "value"), _MEMBERS[kind])
+    return getattr(plain_member(value, "value"), _MEMBERS[kind])

@@ -7,7 +7,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import pynvml
 
-from gpumon.probe.driver import REASONS, Driver, NoValueError
+from gpumon.probe.driver import REASONS, Driver, NoValueError, plain_member
 from gpumon.probe.rows import FAILED, NOT_SAMPLED, NOT_SHARED, NOT_SUPPORTED
 
 MIB = 1048576.0
@@ -66,6 +66,8 @@ class Gpm:
         self._samples: List[Tuple[float, Any]] = []
         self._spare: List[Any] = []
         self._request = None
+        self._answers: List[Any] = []
+        """Where the driver writes each metric."""
         self.reason = "" if is_wanted else NOT_SHARED
         if not is_wanted:
             return
@@ -84,8 +86,10 @@ class Gpm:
         request = pynvml.c_nvmlGpmMetricsGet_t()
         request.version = pynvml.NVML_GPM_METRICS_GET_VERSION
         request.numMetrics = len(self._metrics)
+        metrics = request.metrics
         for slot, (metric, _, _) in enumerate(self._metrics):
-            request.metrics[slot].metricId = metric
+            metrics[slot].metricId = metric
+            self._answers.append(metrics[slot])
         return request
 
     def read(self, values: Dict[str, float], missing: Dict[str, str]) -> None:
@@ -132,11 +136,12 @@ class Gpm:
             missing.update(dict.fromkeys(self.keys, error.reason))
             return
         for slot, (_, field, factor) in enumerate(self._metrics):
-            answer = request.metrics[slot]
-            if answer.nvmlReturn == pynvml.NVML_SUCCESS:
-                values[field] = round(answer.value * factor, 6)
+            answer = self._answers[slot]
+            code = plain_member(answer, "nvmlReturn")
+            if code == pynvml.NVML_SUCCESS:
+                values[field] = round(plain_member(answer, "value") * factor, 6)
             else:
-                missing[field] = REASONS.get(answer.nvmlReturn, FAILED)
+                missing[field] = REASONS.get(code, FAILED)
                 if missing[field] == FAILED:
-                    told = "GPM metric %d: return code %d" % (answer.metricId, answer.nvmlReturn)
+                    told = "GPM metric %d: return code %d" % (answer.metricId, code)
                     self._driver.failures[self._gpu] = told

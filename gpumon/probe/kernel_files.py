@@ -9,14 +9,30 @@ from gpumon.probe.rows import FAILED, NO_PERMISSION, NOT_SUPPORTED
 MAX_BYTES = 1 << 20
 """More than any file of /proc or /sys that is read here says."""
 
+PIECE_BYTES = 1 << 16
+"""Read at once; nearly every file of the kernel is shorter."""
+
 ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.EOPNOTSUPP, errno.ENODEV, errno.EINVAL, errno.ENOSYS)
 """Answers of a kernel that has no such file, or of a file that has nothing to say here."""
 
 
 def read(path: str, most: int = MAX_BYTES) -> str:
     """Text of a file, cut after `most` bytes; raises OSError."""
-    with open(path, "rb") as file:
-        return file.read(most).decode("utf-8", "replace")
+    return read_bytes(path, most).decode("utf-8", "replace")
+
+
+def read_bytes(path: str, most: int = MAX_BYTES) -> bytes:
+    """The same without making text of it."""
+    # A Python file would ask for its kind, size and place first, as much as the reading itself.
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        data = part = os.read(descriptor, min(most, PIECE_BYTES))
+        while part and len(data) < most:
+            part = os.read(descriptor, min(most - len(data), PIECE_BYTES))
+            data += part
+        return data
+    finally:
+        os.close(descriptor)
 
 
 def read_or_empty(path: str, most: int = MAX_BYTES) -> str:

@@ -192,11 +192,10 @@ class Processes:
         if known.missing.get(keys[0]) == NO_PERMISSION:
             return row
         try:
-            with open("%s/%d/io" % (self._root, pid), "rb") as file:
-                for line in file.read(4096).splitlines():
-                    name, _, number = line.partition(b" ")
-                    if name in IO:
-                        row.values[IO[name]] = kernel_files.whole(number.decode("ascii"))
+            for line in kernel_files.read_bytes("%s/%d/io" % (self._root, pid), 4096).splitlines():
+                name, _, number = line.partition(b" ")
+                if name in IO:
+                    row.values[IO[name]] = kernel_files.whole(number.decode("ascii"))
         except PermissionError:
             known.lose(keys, NO_PERMISSION)
             row.lose(keys, NO_PERMISSION)
@@ -208,9 +207,9 @@ class Processes:
     def _stat(self, pid: int) -> Stat:
         """Start, parent and use of a process, else why not."""
         try:
-            with open("%s/%d/stat" % (self._root, pid), "rb") as file:
-                # The program's name may hold spaces and brackets, so count from its last bracket.
-                words = file.read(4096).rpartition(b")")[2].split()
+            stat = kernel_files.read_bytes("%s/%d/stat" % (self._root, pid), 4096)
+            # The program's name may hold spaces and brackets, so count from its last bracket.
+            words = stat.rpartition(b")")[2].split()
             start = kernel_files.whole(words[19].decode("ascii")) / float(TICKS_PER_S)
             parent = kernel_files.whole(words[1].decode("ascii"))
         except PermissionError:

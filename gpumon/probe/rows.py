@@ -32,9 +32,10 @@ class Row:
 
     def lose(self, fields: List[str], reason: str) -> None:
         """Give every field that has no value the same reason."""
+        values, labels, missing = self.values, self.labels, self.missing
         for field in fields:
-            if field not in self.values and field not in self.labels:
-                self.missing.setdefault(field, reason)
+            if field not in values and field not in labels and field not in missing:
+                missing[field] = reason
 
 
 def block(rows: List[Row]) -> Dict[str, Any]:
@@ -42,14 +43,16 @@ def block(rows: List[Row]) -> Dict[str, Any]:
 
     A reason that holds for every row is one string, else a map from row number to reason.
     """
-    fields = sorted({field for row in rows for field in row.values})
-    labels = sorted({label for row in rows for label in row.labels})
-    lacking = sorted({field for row in rows for field in row.missing})
+    fields: List[str] = sorted(set().union(*(row.values for row in rows)))
+    labels: List[str] = sorted(set().union(*(row.labels for row in rows)))
+    lacking: List[str] = sorted(set().union(*(row.missing for row in rows)))
     missing: Dict[str, Any] = {}
     for field in lacking:
-        reasons = {str(i): r.missing[field] for i, r in enumerate(rows) if field in r.missing}
-        shared = set(reasons.values())
-        missing[field] = shared.pop() if len(reasons) == len(rows) and len(shared) == 1 else reasons
+        reasons = [row.missing.get(field) for row in rows]
+        if reasons.count(reasons[0]) == len(reasons):
+            missing[field] = reasons[0]
+        else:
+            missing[field] = {str(i): r for i, r in enumerate(reasons) if r is not None}
     return {
         "keys": [row.key for row in rows],
         "at": [round(row.at, 4) for row in rows],
