@@ -10,7 +10,6 @@ from rich.cells import cell_len
 from gpumon.model.cluster import Node, Rank
 from gpumon.model.fields import CATALOGUE
 from gpumon.model.finding import Confidence, Coverage, Severity
-from gpumon.model.finding_classes import CLASSES
 from gpumon.model.frame import SourceError
 from gpumon.report.columns import Cell, Column, Tone, arranged, fit, place, wrap
 from gpumon.report.digest import Digest
@@ -20,11 +19,10 @@ from gpumon.report.gpu_columns import FLEET_COLUMNS, RANK_COLUMNS, fleet_why, ra
 from gpumon.report.host_columns import FILESYSTEM_COLUMNS, JOB_USE_COLUMNS, PORT_COLUMNS
 from gpumon.report.job_columns import JOB_COLUMNS, default_order
 from gpumon.report.link_columns import LINK_COLUMNS, SLICE_COLUMNS
-from gpumon.report.node_columns import NODE_COLUMNS, node_rows
 from gpumon.report.node_sections import NODE_GPU_COLUMNS
 from gpumon.report.process_columns import PROCESS_COLUMNS
-from gpumon.report.words import finding_cell, verdict_cell
-from tests.ticks import AT, BUSY, finding, fleet, gpu, job, job_with_gpus, tick, uuid_of
+from gpumon.report.words import verdict_cell
+from tests.ticks import AT, BUSY, finding, fleet, gpu, job, job_with_gpus, tick
 
 TABLES = {
     "jobs": JOB_COLUMNS,
@@ -294,34 +292,6 @@ def test_a_finding_about_a_rank_stands_at_that_rank():
     digest = Digest(tick((view,), gpus, findings=(finding("job:1/rank:1"),)))
     texts = [rank_why(digest, row).text for row in digest.rank_rows(view)]
     assert texts == ["power cap", "! some GPUs unused"]
-
-
-@pytest.mark.parametrize(
-    ("severity", "words", "tone"),
-    [
-        (None, "stale 12s", Tone.WARN),
-        (Severity.INFO, "stale 12s · i some GPUs unused", Tone.WARN),
-        (Severity.CRITICAL, "stale 12s · ‼ some GPUs unused", Tone.BAD),
-    ],
-)
-def test_what_is_stale_says_so_before_what_was_found(severity, words, tone):
-    view, gpus = job_with_gpus("1", {"n": 1}, stale_s=12.0)
-    about = [f"gpu:{uuid_of('n', 0)}"] if severity else []
-    claims = tuple(finding(subject, severity=severity) for subject in about)
-    digest = Digest(tick((view,), gpus, findings=claims))
-    assert rank_why(digest, digest.rank_rows(view)[0]) == Cell(words, tone)
-    assert fleet_why(digest, digest.gpu_rows[0]) == Cell(words, tone)
-    (row,) = node_rows(digest)
-    why = next(column for column in NODE_COLUMNS if column.key == "why")
-    assert why.cell(digest, row) == Cell(words, tone)
-
-
-def test_every_class_is_called_by_its_title():
-    for key, known in CLASSES.items():
-        cell = finding_cell(finding("job:1", finding_class=key))
-        assert cell.text == f"! {known.title}"
-    own = finding("job:1", finding_class="hot_gpu", category="degraded")
-    assert finding_cell(own).text == "! hot gpu"
 
 
 def test_fewer_lanes_are_a_warning_a_lower_generation_is_not():

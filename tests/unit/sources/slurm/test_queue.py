@@ -380,23 +380,6 @@ def test_a_switch_whose_nodes_cannot_be_read_is_told_and_the_others_count() -> N
     assert places(frame)["gpu03"] == ("s1", "")
 
 
-@pytest.mark.parametrize(
-    ("what", "told"), [("topology", "reading Slurm's topology"), ("job", "reading Slurm's jobs")]
-)
-def test_an_error_of_gpumons_own_says_in_words_what_was_read(monkeypatch, what, told) -> None:
-    clock = PretendClock(10.0)
-    commands = Scripted(clock)
-
-    def stumble(*_words: str) -> str:
-        raise TypeError("unexpected")
-
-    monkeypatch.setattr(commands, "topology" if what == "topology" else "show", stumble)
-    (frame, *_) = run(commands, clock)
-    said = [f"{error.where} {error.message}" for error in frame.errors]
-    assert any(told in text for text in said), said
-    assert not any("topologys" in text for text in said)
-
-
 def test_a_topology_that_fails_leaves_the_nodes_alone() -> None:
     clock = PretendClock(400.0)
     commands = Scripted(clock)
