@@ -1,8 +1,8 @@
 """This machine's probe, started before gpumon has imported anything else.
 
 Python and the driver's binding take longer to come up in the child than all that a single answer
-imports here. Side by side, that answer is there a third sooner; even the import of `subprocess`
-would keep the child waiting for as long as Python itself takes to start.
+imports here, so it is there when the child is; even the import of `subprocess`, with what that
+needs, would make the child begin later by as much as Python itself takes to start.
 """
 
 from __future__ import annotations
