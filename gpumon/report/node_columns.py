@@ -15,11 +15,17 @@ from gpumon.report.slurm_nodes import is_open, rooms
 from gpumon.report.words import HOLDING_STATES, finding_cell, old_cell, some_names
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from gpumon.model.cluster import Gpu, Node
     from gpumon.model.finding import Finding
     from gpumon.report.digest import Digest
     from gpumon.report.health import Trouble
     from gpumon.report.slurm_nodes import Room
+
+
+_STEP: Final = 250
+"""Nodes whose rows are made in one step."""
 
 
 class NodeRow(NamedTuple):
@@ -62,36 +68,60 @@ class NodeRow(NamedTuple):
 
 def node_rows(digest: Digest) -> tuple[NodeRow, ...]:
     """Every node that a target or the queue names."""
-    return digest.remembered(("node rows", ""), lambda: _rows(digest))
+    for _ in node_row_steps(digest):
+        pass
+    return tuple(_made(digest))
 
 
-def _rows(digest: Digest) -> tuple[NodeRow, ...]:
-    tick = digest.tick
+def node_row_steps(digest: Digest) -> Iterator[None]:
+    """Make the rows, those of some hundred nodes in a step; `node_rows` has nothing left to do."""
+    nodes, made = tuple(digest.tick.nodes.values()), _made(digest)
+    if len(made) == len(nodes):
+        return
+    held = digest.remembered(("jobs by node", ""), lambda: _held_jobs(digest))
+    about = digest.remembered(("findings by node", ""), lambda: _findings(digest))
+    listed = rooms(digest)
+    while len(made) < len(nodes):
+        for node in nodes[len(made) : len(made) + _STEP]:
+            made.append(_row(digest, node, listed.get(node.name), held, about))
+        yield
+
+
+def _made(digest: Digest) -> list[NodeRow]:
+    """The rows that were made so far."""
+    return digest.remembered(("node rows", ""), list)
+
+
+def _held_jobs(digest: Digest) -> dict[str, int]:
+    """How many jobs hold something of each node."""
     held: dict[str, int] = {}
-    for view in tick.jobs:
+    for view in digest.tick.jobs:
         if view.job.state in HOLDING_STATES:
             for name in view.job.nodes:
                 held[name] = held.get(name, 0) + 1
-    about = _findings(digest)
-    listed = rooms(digest)
-    found = []
-    for node in tick.nodes.values():
-        gpus = tuple([gpu for gpu in map(tick.gpus.get, node.gpu_uuids) if gpu is not None])
-        wrong = _wrong(digest, gpus)
-        worst = sorted((t for told in wrong for t in told), key=lambda t: t.tone is not Tone.BAD)
-        room = listed.get(node.name)
-        found.append(
-            NodeRow(
-                node,
-                gpus,
-                room,
-                None if room is None else held.get(node.name, 0),
-                about.get(node.name),
-                tuple(worst),
-                len(wrong),
-            )
-        )
-    return tuple(found)
+    return held
+
+
+def _row(
+    digest: Digest,
+    node: Node,
+    room: Room | None,
+    held: Mapping[str, int],
+    about: Mapping[str, Finding],
+) -> NodeRow:
+    known = digest.tick.gpus
+    gpus = tuple([gpu for gpu in map(known.get, node.gpu_uuids) if gpu is not None])
+    wrong = _wrong(digest, gpus)
+    worst = sorted((t for told in wrong for t in told), key=lambda t: t.tone is not Tone.BAD)
+    return NodeRow(
+        node,
+        gpus,
+        room,
+        None if room is None else held.get(node.name, 0),
+        about.get(node.name),
+        tuple(worst),
+        len(wrong),
+    )
 
 
 def _wrong(digest: Digest, gpus: tuple[Gpu, ...]) -> list[tuple[Trouble, ...]]:

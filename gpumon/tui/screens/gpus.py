@@ -63,6 +63,8 @@ class GpusView(FleetView["GpuRow"]):
             if shown != known
             else f"{gpus} GPU{'s' if gpus != 1 else ''}"
         )
+        if self.grid.is_counting:
+            count = "… GPUs"
         return f"{count} on {nodes} node{'s' if nodes != 1 else ''} "
 
     def open_row(self, row: GpuRow) -> None:

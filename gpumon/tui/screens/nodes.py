@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING
 
 from gpumon.report.absence import silent_s
 from gpumon.report.columns import Tone
-from gpumon.report.node_columns import NODE_COLUMNS, node_order, node_rows, node_search
+from gpumon.report.node_columns import (
+    NODE_COLUMNS,
+    node_order,
+    node_row_steps,
+    node_rows,
+    node_search,
+)
 from gpumon.report.passages import paragraph
 from gpumon.report.slurm_nodes import is_open
 from gpumon.report.words import some_names
@@ -15,7 +21,7 @@ from gpumon.tui.screens.fleet_view import FleetView
 from gpumon.tui.widgets.grid import Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from gpumon.report.columns import Line
     from gpumon.report.digest import Digest
@@ -33,6 +39,10 @@ class NodesView(FleetView["NodeRow"]):
     def rows(self, digest: Digest) -> Sequence[NodeRow]:
         """Every node."""
         return node_rows(digest)
+
+    def row_steps(self, digest: Digest) -> Iterable[None]:
+        """A few hundred nodes at a time."""
+        return node_row_steps(digest)
 
     def head_lines(self, digest: Digest, width: int) -> list[Line]:
         """Nodes that have gone silent while others answer, and those that take no jobs."""

@@ -93,7 +93,9 @@ class TableView(View, Generic[R]):
             self.grid.set_notice(self._waiting(width))
             return
         self.head.show_lines(self._bounded(self.head_lines(digest, width)))
-        self.grid.show(digest, self.rows(digest))
+        self.grid.show(
+            digest, lambda: self.rows(digest), self.row_steps, is_large=_is_large(digest)
+        )
         self._note_absence(digest, width)
 
     def _bounded(self, lines: list[Line]) -> list[Line]:
@@ -152,6 +154,12 @@ class TableView(View, Generic[R]):
         self.grid.set_needle(needle)
         if self.digest is not None:
             self._note_absence(self.digest, max(20, self.size.width - 2))
+
+    def on_grid_settled(self) -> None:
+        """Say how many rows there are, now that they are counted."""
+        if self.digest is not None:
+            self._note_absence(self.digest, max(20, self.size.width - 2))
+        self.draw_frame()
 
     def on_screen_resume(self) -> None:
         """Catch up, also with columns that were chosen meanwhile."""

@@ -2,51 +2,34 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-from rich.segment import Segment
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from gpumon.report.columns import GAP, Cell, Line, arranged, fit, place, usual
-from gpumon.report.filter_bind import row_filter
-from gpumon.report.filter_tree import FilterError
+from gpumon.report.columns import GAP, Cell, Line, fit, place, usual
 from gpumon.tui.theme import look_of
-from gpumon.tui.widgets.plan import Plan, RowShelf, Sorting
-from gpumon.tui.widgets.strips import line_strip
+from gpumon.tui.widgets.desk import Asked, Desk
+from gpumon.tui.widgets.needle import row_filter_of
+from gpumon.tui.widgets.plan import Plan, Sorting
+from gpumon.tui.widgets.slices import Slices
+from gpumon.tui.widgets.strips import line_strip, merged
+from gpumon.tui.widgets.titles import MARGIN, title_strip
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from textual.events import Click
 
     from gpumon.report.columns import Column, Placed
     from gpumon.report.digest import Digest
+    from gpumon.report.filter_tree import FilterError
 
 __all__ = ["MARGIN", "Grid", "Plan", "Sorting", "merged"]
 
 R = TypeVar("R")
-
-MARGIN: Final = 1
-"""Blank cells left of the first column, in line with the bars above and below."""
-
-
-def merged(cells: Iterable[Cell]) -> Line:
-    """The cells with neighbours of one tone joined; blanks take any tone.
-
-    Every change of style costs some forty bytes on the wire, ten times what a number does.
-    """
-    runs: list[Cell] = []
-    for cell in cells:
-        if runs and (cell.tone is runs[-1].tone or cell.text.isspace()):
-            runs[-1] = Cell(runs[-1].text + cell.text, runs[-1].tone)
-        elif runs and runs[-1].text.isspace():
-            runs[-1] = Cell(runs[-1].text + cell.text, cell.tone)
-        else:
-            runs.append(cell)
-    return tuple(runs)
 
 
 class Grid(ScrollView, Generic[R], inherit_bindings=False):
@@ -63,6 +46,9 @@ class Grid(ScrollView, Generic[R], inherit_bindings=False):
     class SortChanged(Message):
         """The user sorts by another column."""
 
+    class Settled(Message):
+        """Rows that took longer than a key may wait are there."""
+
     def __init__(self, plan: Plan[R]) -> None:
         super().__init__()
         self.plan = plan
@@ -73,11 +59,20 @@ class Grid(ScrollView, Generic[R], inherit_bindings=False):
         """What is wrong with the filter that was asked for last; then the one before goes on."""
         self.notice: Sequence[Line] = ()
         """Drawn in place of rows while there are none."""
+        self.is_counting = False
+        """Whether the rows that were asked for are not all there yet."""
+        self.slices = Slices(self.set_timer)
         self._keeps: Callable[[Digest, R], bool] | None = None
         self._columns: Sequence[Column[R]] = usual(plan.columns)
         self._digest: Digest | None = None
         self._all: Sequence[R] = ()
-        self._shelf: RowShelf[R] = RowShelf(plan)
+        self._desk: Desk[R] = Desk(plan)
+        self._asked: Asked[R] | None = None
+        self._found: list[R] = []
+        """The first rows that pass, while others are still looked at."""
+        self._under_way: Asked[R] | None = None
+        """What is looked at, as long as none of it is shown."""
+        self._is_late = False
         self._rows: Sequence[R] = ()
         self._cursor = 0
         self._cursor_key: str | None = None
@@ -86,29 +81,46 @@ class Grid(ScrollView, Generic[R], inherit_bindings=False):
 
     # What is shown
 
-    def show(self, digest: Digest, rows: Sequence[R]) -> None:
-        """Show these rows of this tick."""
-        self._digest = digest
-        self._all = self._shelf.in_first_order(digest, rows)
-        self._arrange()
+    def show(
+        self,
+        digest: Digest,
+        rows: Sequence[R] | Callable[[], Sequence[R]],
+        prepare: Callable[[Digest], Iterable[None]] = lambda _digest: (),
+        *,
+        is_large: bool = False,
+    ) -> None:
+        """Show these rows of this tick.
+
+        Args:
+            digest: The tick.
+            rows: Its rows, or what makes them.
+            prepare: Steps that make them cheap to make.
+            is_large: Whether the frame should be painted before anybody looks at them.
+        """
+        self._asked = Asked(digest, rows if callable(rows) else lambda: rows, prepare)
+        # What is under way goes on, else ticks would keep slow work from ever coming to an end.
+        if self.slices.is_busy:
+            return
+        self.is_counting = self._digest is None
+        if is_large and not self.is_running:
+            self._is_late = True
+            self.slices.hold(self._steps(), self._show_part)
+        else:
+            self._arrange()
+
+    def on_mount(self) -> None:
+        """Begin with what was put off until the frame is painted."""
+        if self.slices.is_busy:
+            self.call_after_refresh(self.slices.go_on)
 
     def set_needle(self, needle: str) -> None:
         """Show only rows that pass this filter; of one that is wrong, what stands before that."""
-        self.trouble = None
-        keeps: Callable[[Digest, R], bool] | None
-        try:
-            keeps = row_filter(needle, self.plan.columns, self._shelf.search)
-        except FilterError as error:
-            head = needle[: max(needle.rfind(sign, 0, error.at) for sign in "&|") + 1]
-            needle = head.rstrip("&| ")
-            try:
-                keeps = row_filter(needle, self.plan.columns, self._shelf.search)
-            except FilterError:
-                # What stands before it is no whole: the rows stay as they are.
-                keeps, needle = self._keeps, self.needle
-            self.trouble = error
-        self.needle = needle.strip()
-        self._keeps = keeps if self.needle else None
+        found = row_filter_of(needle, self.plan.columns, self._desk.search)
+        self.trouble = found.trouble
+        # Of what is no whole the rows stay as they are.
+        if found.text is not None:
+            self.needle, self._keeps = found.text, found.keeps
+        self.is_counting = True
         self._arrange()
 
     def choose(self, keys: Collection[str] | None) -> None:
@@ -140,19 +152,44 @@ class Grid(ScrollView, Generic[R], inherit_bindings=False):
     @property
     def table(self) -> tuple[Sequence[Column[R]], Sequence[R]]:
         """The columns that are shown where there is room, and the rows that pass, in order."""
+        self.slices.finish()
         return self._columns, self._rows
 
     def _arrange(self) -> None:
-        """Filter, sort, keep the cursor on its row, and redraw what changed."""
-        digest = self._digest
-        if digest is None:
-            return
-        rows: Sequence[R] = self._all
-        if (keeps := self._keeps) is not None:
-            rows = [row for row in rows if keeps(digest, row)]
+        """Filter and sort, at once where that is quick."""
+        if self._asked is None:
+            self.is_counting = False
+        else:
+            self.slices.run(self._steps(), self._show_part)
+
+    def _steps(self) -> Iterator[None]:
+        """Filter and sort until the newest tick is shown."""
+        shown: Asked[R] | None = None
+        while (asked := self._asked) is not None and asked is not shown:
+            self._under_way, self._found = asked, []
+            rows = yield from self._desk.steps(asked, self.sorting, self._keeps, self._found)
+            shown, self._under_way, self.is_counting = asked, None, False
+            self._take(asked.digest, rows)
+            if self._is_late:
+                self._is_late = False
+                self.post_message(self.Settled())
+
+    def _show_part(self) -> None:
+        """Show a screenful of what a key asked for as soon as there is one."""
+        self._is_late = True
+        asked, found = self._under_way, self._found
+        # Any less would move the cursor or the picture, which go back in the end.
+        needed = max(self.scroll_offset.y + self._page, self._cursor + 1)
+        if self.is_counting and asked is not None and len(found) >= needed:
+            self._under_way = None
+            self._take(asked.digest, list(found))
+
+    def _take(self, digest: Digest, rows: Sequence[R]) -> None:
+        """Show these rows, keep the cursor on its row, and redraw what changed."""
+        self._digest, self._all = digest, self._desk.all
         count = len(self._rows)
         was_in_view, cursor = self._is_in_view, self._cursor
-        self._rows = self._sorted(digest, rows)
+        self._rows = rows
         self._follow()
         if len(self._rows) != count or not self._rows:
             self.virtual_size = Size(0, len(self._rows) + 1)
@@ -165,15 +202,6 @@ class Grid(ScrollView, Generic[R], inherit_bindings=False):
         self._redraw_changed(before)
         if self._cursor != cursor:
             self._redraw_rows(cursor, self._cursor)
-
-    def _sorted(self, digest: Digest, rows: Sequence[R]) -> Sequence[R]:
-        """The rows, which come in their first order, by the column that the user chose."""
-        sorting = self.sorting
-        column = next((c for c in self.plan.columns if c.key == sorting.key), None)
-        if column is None or column.order is None:
-            return rows[::-1] if sorting.is_descending else rows
-        order = column.order
-        return arranged(rows, lambda row: order(digest, row), sorting.is_descending)
 
     def _follow(self) -> None:
         """Keep the cursor on its row; an untouched cursor stays on top."""
@@ -247,9 +275,9 @@ class Grid(ScrollView, Generic[R], inherit_bindings=False):
     def render_line(self, y: int) -> Strip:
         """The titles, a row, or a line of the notice."""
         width = self.size.width
-        if y == 0:
-            return self._titles(width)
         look = look_of(self)
+        if y == 0:
+            return title_strip(self._placed, self.sorting, width, look)
         if not self._rows:
             line = self.notice[y - 1] if y <= len(self.notice) else ()
             return line_strip(line, width, look)
@@ -262,21 +290,6 @@ class Grid(ScrollView, Generic[R], inherit_bindings=False):
             cells.append(Cell(text + " " * GAP, cell.tone))
         mark = look.cursor if index == self._cursor else None
         return line_strip(merged(cells), width, look, mark)
-
-    def _titles(self, width: int) -> Strip:
-        look = look_of(self)
-        segments = [Segment(" " * MARGIN, look.title)]
-        for placed in self._placed:
-            column = placed.column
-            title, style = column.title, look.title
-            if self.sorting.key == column.key:
-                # The sign takes the gap beside the title, so that no title has to be cut.
-                title += "▼" if self.sorting.is_descending else "▲"
-                style = look.sorted_title
-            wide = placed.width + GAP
-            text = fit(title, wide if len(title) > placed.width else placed.width, column.align)
-            segments.append(Segment(text.ljust(wide), style))
-        return Strip(segments).adjust_cell_length(width, look.title)
 
     # Cursor
 
@@ -305,6 +318,7 @@ class Grid(ScrollView, Generic[R], inherit_bindings=False):
 
     def move_to_end(self) -> None:
         """Put the cursor on the last row."""
+        self.slices.finish()
         self.move_to(len(self._rows) - 1)
 
     @property

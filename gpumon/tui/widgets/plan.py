@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
+from gpumon.tui.widgets.arranging import sorted_steps
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Generator, Sequence
 
     from gpumon.report.columns import Column, SortKey
     from gpumon.report.digest import Digest
@@ -49,17 +51,20 @@ class RowShelf(Generic[R]):
         """Of a steady order, where the rows with these keys went to."""
         self._texts: dict[str, str] = {}
 
-    def in_first_order(self, digest: Digest, rows: Sequence[R]) -> Sequence[R]:
+    def in_first_order(
+        self, digest: Digest, rows: Sequence[R]
+    ) -> Generator[None, None, Sequence[R]]:
         """The rows of another picture; their order is found anew only where it may be another."""
         self._texts = {}
         order, key = self._plan.order, self._plan.key
         if not self._plan.is_steady:
-            return sorted(rows, key=lambda row: order(digest, row))
+            return (yield from sorted_steps(rows, lambda row: order(digest, row)))
         keys = [key(row) for row in rows]
         self._age += 1
         if keys != self._keys or self._age >= STEADY_PICTURES:
+            every = range(len(rows))
+            self._places = yield from sorted_steps(every, lambda at: order(digest, rows[at]))
             self._keys, self._age = keys, 0
-            self._places = sorted(range(len(rows)), key=lambda at: order(digest, rows[at]))
         return [rows[at] for at in self._places]
 
     def search(self, digest: Digest, row: R) -> str:
