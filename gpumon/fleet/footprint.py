@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import atexit
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import psutil
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 MEASURED_EVERY_S: Final = 1.0
 """Asked more often, the last answer is given again."""
 CHILDREN_EVERY_S: Final = 10.0
-"""Finding children walks through every process of the machine, so it is done seldom."""
+"""Finding children may walk through every process of the machine, so it is done seldom."""
 REAP_LIMIT_S: Final = 0.04
 """Longest wait for children that are still there at the end: quitting takes half a second at most,
 and closing the sources and the detection worker may have taken 0.45 s of it."""
@@ -64,9 +65,20 @@ class FootprintMeter:
             self._at = now
         return self._last
 
+    def _find_children(self) -> list[psutil.Process]:
+        """Children and theirs: by the kernel's lists, else by a walk through all processes."""
+        pids = [self._own.pid]
+        try:
+            for pid in pids:
+                pids += _below(pid)
+            return [psutil.Process(pid) for pid in pids[1:]]
+        except (OSError, psutil.Error):
+            # One of them ended meanwhile, or this kernel has no such lists.
+            return self._own.children(recursive=True)
+
     def _measure(self, now: float) -> Footprint:
         if self._children_at is None or now - self._children_at >= CHILDREN_EVERY_S:
-            self._children = self._own.children(recursive=True)
+            self._children = self._find_children()
             self._children_at = now
         used_s: dict[psutil.Process, float] = {}
         rss_bytes = 0
@@ -89,6 +101,18 @@ class FootprintMeter:
             spent_s = sum(used - before.get(who, 0.0) for who, used in used_s.items())
             cpu_ratio = max(0.0, spent_s / (now - self._at))
         return Footprint(cpu_ratio, rss_bytes, tuple(names))
+
+
+def _below(pid: int) -> list[int]:
+    """What each thread of a process has started.
+
+    Raises:
+        OSError: The process or a thread is gone, or the kernel keeps no such lists.
+    """
+    found: list[int] = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        found += map(int, (task / "children").read_text("ascii").split())
+    return found
 
 
 def reap(pid: int | None = None, limit_s: float = REAP_LIMIT_S) -> tuple[str, ...]:

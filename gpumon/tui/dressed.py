@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rich.console import RenderableType
+    from textual.driver import Driver
     from textual.filter import LineFilter
     from textual.screen import Screen
 
@@ -61,6 +62,15 @@ class DressedApp(App[int]):
         """Textual's own, and in the end ASCII only."""
         filters = super().get_line_filters()
         return [*filters, self._ascii_filter] if self.is_ascii else filters
+
+    def get_driver_class(self) -> type[Driver]:
+        """Textual's own, and on a terminal the one that sleeps until there is input."""
+        found = super().get_driver_class()
+        if found.__module__ != "textual.drivers.linux_driver":
+            return found
+        from gpumon.tui.patient_driver import PatientDriver
+
+        return PatientDriver
 
     def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
         """Send what changed with fewer bytes than textual does."""

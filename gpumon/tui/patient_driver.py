@@ -1,0 +1,74 @@
+"""Reads the keys: textual's driver, whose thread sleeps until there are some.
+
+Textual's own looks ten times a second for input and for its end. On a monitor that draws once a
+second that is a tenth of all its work, and each end of the input waits for two such looks.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from codecs import getincrementaldecoder
+from typing import TYPE_CHECKING, Final
+
+from textual._xterm_parser import XTermParser
+from textual.constants import ESCAPE_DELAY
+from textual.drivers.linux_driver import LinuxDriver
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_LOOK_S: Final = 0.05
+"""How often it is looked, right after input, whether an escape stays alone and so is the key."""
+_SETTLED_S: Final = ESCAPE_DELAY + 4 * _LOOK_S
+"""So long after the last input nothing of it is waited for any more."""
+_END_S: Final = 1.0
+"""Whoever rings the bell ends the input at once."""
+
+
+class PatientDriver(LinuxDriver):
+    """Textual's driver, woken by input or by its end."""
+
+    _bell: tuple[int, int] | None = None
+    """A pipe that says that the input ends, while there is any."""
+
+    def start_application_mode(self) -> None:
+        """Take the screen and the keys."""
+        self._bell = self._bell or os.pipe()
+        super().start_application_mode()  # type: ignore[no-untyped-call]
+
+    def run_input_thread(self) -> None:
+        """Hand on what is typed, until the input is disabled."""
+        bell = self._bell
+        if bell is None:
+            return
+        parser = XTermParser(self._debug)
+        decode: Callable[[bytes], str] = getincrementaldecoder("utf-8")().decode
+        watched = [self.fileno, bell[0]]
+        typed_at = float("-inf")
+        while not self.exit_event.is_set():
+            is_settled = time.monotonic() - typed_at > _SETTLED_S
+            ready, _, _ = select.select(watched, [], [], None if is_settled else _LOOK_S)
+            if bell[0] in ready:
+                self.exit_event.wait(_END_S)
+            elif ready:
+                data = os.read(self.fileno, 4096)
+                if not data:
+                    # The end of a pipe; a terminal that hangs up is noticed elsewhere.
+                    watched = [bell[0]]
+                    continue
+                typed_at = time.monotonic()
+                for event in parser.feed(decode(data)):
+                    self.process_message(event)
+            for event in parser.tick():
+                self.process_message(event)
+
+    def disable_input(self) -> None:
+        """Take no further input; the thread ends at once."""
+        bell, self._bell = self._bell, None
+        if bell is not None:
+            os.write(bell[1], b"!")
+        super().disable_input()
+        for end in bell or ():
+            os.close(end)
