@@ -12,6 +12,7 @@ import select
 import signal
 import struct
 import subprocess
+import tempfile
 import termios
 import time
 from typing import TYPE_CHECKING, NamedTuple, Self
@@ -50,6 +51,8 @@ class Session:
         """When the newest bytes came, by the performance counter."""
         self.ready_s: float | None = None
         self._has_answered = False
+        # What somebody chose before, such as the first view, belongs to no measurement.
+        self._state = tempfile.TemporaryDirectory()
         self._master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         self.began_s = time.perf_counter()
@@ -60,7 +63,12 @@ class Session:
             stderr=slave,
             start_new_session=True,
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
-            env={**env, "TERM": "xterm-256color", "COLORTERM": "truecolor"},
+            env={
+                **env,
+                "TERM": "xterm-256color",
+                "COLORTERM": "truecolor",
+                "XDG_STATE_HOME": self._state.name,
+            },
         )
         os.close(slave)
 
@@ -153,3 +161,4 @@ class Session:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         os.close(self._master)
+        self._state.cleanup()

@@ -10,6 +10,7 @@ import select
 import signal
 import struct
 import subprocess
+import tempfile
 import termios
 import threading
 import time
@@ -38,6 +39,8 @@ class Terminal:
         self.paint_s: float | None = None
         self.marker_s: float | None = None
         self.quit_s: float | None = None
+        # What somebody chose before, such as the first view, belongs to no measurement.
+        self._state = tempfile.TemporaryDirectory()
         self._master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
         self._begin = time.perf_counter()
@@ -48,7 +51,12 @@ class Terminal:
             stderr=slave,
             start_new_session=True,
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
-            env={**env, "TERM": "xterm-256color", "COLORTERM": "truecolor"},
+            env={
+                **env,
+                "TERM": "xterm-256color",
+                "COLORTERM": "truecolor",
+                "XDG_STATE_HOME": self._state.name,
+            },
         )
         os.close(slave)
         self._closing = threading.Event()
@@ -94,6 +102,7 @@ class Terminal:
         self._closing.set()
         self._thread.join()
         os.close(self._master)
+        self._state.cleanup()
 
     def _drain(self) -> None:
         while not self._closing.is_set():
