@@ -1,0 +1,173 @@
+"""Long work is cut into slices, and comes to the same end as done at once."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from gpumon.report.columns import arranged
+from gpumon.report.digest import Digest
+from gpumon.tui.widgets.arranging import EACH, RUN, kept_steps, sorted_steps
+from gpumon.tui.widgets.slices import SLICE_S, Slices
+from tests.ticks import tick
+from tests.tui.test_grid import GridApp, drawn, rows
+from tests.tui.test_plan import whole
+
+
+class Later:
+    """Keeps what is to be called later; its clock ends a slice after so many looks."""
+
+    def __init__(self, looks=2):
+        self.waiting = []
+        self._looks = looks
+        self._now_s = 0.0
+
+    def __call__(self, _delay_s, call):
+        self.waiting.append(call)
+
+    def clock(self):
+        self._now_s += SLICE_S / self._looks * 1.01
+        return self._now_s
+
+    def turn(self):
+        """What waits is called, which may have something wait again; whether there was any."""
+        waiting, self.waiting = self.waiting, []
+        for call in waiting:
+            call()
+        return bool(waiting)
+
+    def all_turns(self):
+        while self.turn():
+            pass
+
+
+def steps(count, done):
+    for number in range(count):
+        done.append(number)
+        yield
+
+
+def test_a_slice_ends_in_time_and_the_rest_follows_later():
+    later, done, pauses = Later(looks=2), [], []
+    slices = Slices(later, later.clock)
+    slices.run(steps(5, done), lambda: pauses.append(len(done)))
+    assert done == [0, 1]
+    assert slices.is_busy
+    later.all_turns()
+    assert done == [0, 1, 2, 3, 4]
+    assert pauses == [2, 4]
+    assert not slices.is_busy
+
+
+def test_what_is_short_is_done_at_once():
+    later, done = Later(looks=9), []
+    slices = Slices(later, later.clock)
+    slices.run(steps(3, done), lambda: None)
+    assert done == [0, 1, 2]
+    assert not slices.is_busy
+    assert later.waiting == []
+
+
+def test_new_work_takes_the_place_of_what_is_under_way():
+    later, old, new = Later(looks=1), [], []
+    slices = Slices(later, later.clock)
+    slices.run(steps(9, old), lambda: None)
+    slices.run(steps(2, new), lambda: None)
+    later.all_turns()
+    assert (old, new) == ([0], [0, 1])
+
+
+def test_the_rest_can_be_had_at_once():
+    later, done = Later(looks=1), []
+    slices = Slices(later, later.clock)
+    slices.run(steps(4, done), lambda: None)
+    slices.finish()
+    assert done == [0, 1, 2, 3]
+    later.all_turns()
+    assert done == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("is_descending", [False, True])
+@pytest.mark.parametrize("count", [0, 1, EACH, EACH + 1, 2 * RUN + EACH + 7])
+def test_sorting_in_steps_keeps_ties_and_puts_missing_last(count, is_descending):
+    chance = random.Random(3)
+    given = [(chance.choice((1.0, 2.0, 3.0, None)), number) for number in range(count)]
+
+    def order(row):
+        return None if row[0] is None else (row[0],)
+
+    assert whole(sorted_steps(given, order, is_descending)) == arranged(given, order, is_descending)
+
+
+def test_filtering_in_steps_keeps_the_order():
+    found = []
+    whole(kept_steps(range(3 * EACH + 1), lambda row: row % 3 == 0, found))
+    assert found == list(range(0, 3 * EACH + 1, 3))
+
+
+def sliced(app):
+    """Make the table pause after each step, and have it go on only when it is told."""
+    later = Later(looks=1)
+    app.grid.slices = Slices(later, later.clock)
+    return later
+
+
+COUNT = 8 * EACH
+
+
+async def test_a_filter_shows_its_first_screenful_before_it_has_seen_every_row():
+    app = GridApp()
+    async with app.run_test(size=(40, 12)) as pilot:
+        app.grid.show(Digest(tick()), rows(COUNT))
+        app.grid.slices.finish()
+        later = sliced(app)
+        app.grid.set_needle("5")
+        await pilot.pause()
+        assert app.grid.is_counting
+        assert drawn(app)[1:4] == ["r5 5", "r15 15", "r25 25"]
+        later.all_turns()
+        assert not app.grid.is_counting
+        passing = [row for row in rows(COUNT) if "5" in row.key]
+        assert app.grid.shown == (len(passing), COUNT)
+        assert app.grid.table[1] == passing
+
+
+async def test_a_cursor_far_below_comes_out_on_its_row():
+    app = GridApp()
+    async with app.run_test(size=(40, 12)) as pilot:
+        app.grid.show(Digest(tick()), rows(COUNT))
+        app.grid.slices.finish()
+        await pilot.pause()
+        app.grid.move_to(COUNT - 5)
+        later = sliced(app)
+        app.grid.set_needle("5")
+        later.turn()
+        app.grid.move_by(0)
+        later.all_turns()
+        assert app.grid.current.key == f"r{COUNT - 5}"
+
+
+async def test_ticks_do_not_keep_slow_work_from_coming_to_an_end():
+    app = GridApp()
+    async with app.run_test(size=(40, 12)):
+        later = sliced(app)
+        app.grid.show(Digest(tick()), rows(COUNT))
+        for offset in range(1, 30):
+            app.grid.show(Digest(tick()), rows(COUNT, offset))
+            later.turn()
+        assert app.grid.shown == (COUNT, COUNT)
+        later.all_turns()
+        assert app.grid.current.key == f"r{COUNT - 29}"
+
+
+async def test_a_sort_asked_for_while_a_tick_is_arranged_holds_for_the_newest_tick():
+    app = GridApp()
+    async with app.run_test(size=(40, 12)):
+        later = sliced(app)
+        app.grid.show(Digest(tick()), rows(COUNT))
+        app.grid.show(Digest(tick()), rows(COUNT, 1))
+        app.grid.sort_by("rank")
+        app.grid.reverse()
+        later.all_turns()
+        assert app.grid.table[1] == sorted(rows(COUNT, 1), key=lambda row: -row.rank)
