@@ -27,9 +27,14 @@ class Newest:
         self._queues: dict[str, QueueRecords] = {}
         self._ended: dict[str, EndedReport] = {}
         self.first_at: float | None = None
+        self._ahead: set[tuple[str, str]] = set()
+        """Whose frame is from before the clock was set back: its time says nothing any more."""
 
     def take(self, frames: Iterable[Frame]) -> None:
-        """Keep what the frames say; an error stands until its node speaks without one."""
+        """Keep what the frames say; an error stands until its node speaks without one.
+
+        Values that were held back on their way and come behind newer ones are passed over.
+        """
         for frame in frames:
             key = (frame.origin, frame.node)
             if self.first_at is None:
@@ -37,6 +42,8 @@ class Newest:
             if frame.ended is not None:
                 # It speaks of the accounting alone: what the queue has said stands beside it.
                 self._ended[frame.origin] = frame.ended
+                continue
+            if self._is_late(key, frame):
                 continue
             if frame.blocks:
                 self._frames[key] = frame
@@ -53,8 +60,17 @@ class Newest:
                 self._errors.pop((frame.origin, ""), None)
                 self._silent.discard((frame.origin, ""))
 
+    def _is_late(self, key: tuple[str, str], frame: Frame) -> bool:
+        """Whether its values are older than those that are kept."""
+        kept = self._frames.get(key)
+        has_values = bool(frame.blocks) and frame.queue is None
+        if not has_values or kept is None or key in self._ahead:
+            return False
+        return frame.taken_at < kept.taken_at
+
     def forget(self, now: float) -> None:
         """Drop nodes that have been silent for too long."""
+        self._ahead = {key for key, frame in self._frames.items() if frame.taken_at > now}
         for key in [k for k, f in self._frames.items() if now - f.taken_at > FORGET_AFTER_S]:
             del self._frames[key]
             self._errors.pop(key, None)
