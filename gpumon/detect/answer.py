@@ -12,13 +12,21 @@ from gpumon.detect.coverage import coverage_of
 from gpumon.detect.validation import MAX_FINDINGS
 
 if TYPE_CHECKING:
-    from gpumon.detect.contract import Detector
+    from gpumon.detect.contract import Declaration, Detector
     from gpumon.detect.view import View
 
 
-def answer_of(detector: Detector, view: View) -> dict[str, object]:
-    """Findings and coverage of one look; raises whatever the detector raises."""
-    coverage, blind = coverage_of(view, declaration_of(detector))
+def answer_of(
+    detector: Detector, view: View, declared: Declaration | None = None
+) -> dict[str, object]:
+    """Findings and coverage of one look; raises whatever the detector raises.
+
+    Args:
+        detector: Who looks.
+        view: What it sees.
+        declared: What it declares, where that is known already.
+    """
+    coverage, blind = coverage_of(view, declared or declaration_of(detector))
     # A detector computes with missing values all the time; numpy need not warn of each.
     with np.errstate(all="ignore"):
         findings = list(islice(detector.evaluate(view), MAX_FINDINGS + 1))

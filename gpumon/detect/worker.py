@@ -27,7 +27,7 @@ from gpumon.detect.worker_memory import Memory, limit_memory
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpumon.detect.contract import Detector
+    from gpumon.detect.contract import Declaration, Detector
     from gpumon.detect.registry import Entry
     from gpumon.detect.view import View
 
@@ -49,7 +49,8 @@ class Worker:
         self._replica = Replica()
         self._entries: tuple[Entry, ...] = ()
         self._tuning = Tuning()
-        self._detectors: dict[str, Detector] = {}
+        self._detectors: dict[str, tuple[Detector, Declaration]] = {}
+        """By key, with what each declared when it was loaded: it holds as long as the worker."""
         self._turns = Turns()
         self._memory = Memory()
 
@@ -94,29 +95,30 @@ class Worker:
                 where = f"{self._tuning.parameters_origin}: " if is_set else ""
                 self._tell(kind="failed", key=entry.key, message=f"{where}{error}")
             else:
-                self._detectors[entry.key] = detector
+                self._detectors[entry.key] = detector, declared
                 self._tell(kind="loaded", key=entry.key, declaration=declared._asdict())
 
     def _look(self, message: dict[str, Any]) -> None:
         view = self._replica.view(message)
         self._memory.settle()
-        for key, detector in self._detectors.items():
+        for key, (_, declared) in self._detectors.items():
             if key in message["muted"]:
                 continue
-            declared = declaration_of(detector)
             turn = self._turns.take(key, view.now, len(view.running), declared)
             if turn is None:
                 continue
             self._tell(kind="begin", key=key, doing="evaluate")
-            self._evaluate(key, detector, view.part(*turn), turn)
+            self._evaluate(key, view.part(*turn), turn)
             culprit = self._memory.culprit(key)
             if culprit is not None:
                 self._tell(kind="bloated", key=culprit, message=self._memory.reason)
         self._tell(kind="done")
 
-    def _evaluate(self, key: str, detector: Detector, view: View, turn: tuple[int, int]) -> None:
+    def _evaluate(self, key: str, view: View, turn: tuple[int, int]) -> None:
+        detector, declared = self._detectors[key]
         try:
-            answer = {"kind": "result", "key": key, "part": turn, **answer_of(detector, view)}
+            said = answer_of(detector, view, declared)
+            answer = {"kind": "result", "key": key, "part": turn, **said}
             payload = encode(answer)
         except MemoryError:
             # What it holds is lost to the others too: only a new process has all of it again.

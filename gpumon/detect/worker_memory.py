@@ -14,7 +14,8 @@ KEPT_BYTES: Final = 768 * 2**20
 """Memory of its own that the worker may keep between looks: scikit-learn, numpy and the facts of
 80,000 GPUs stay below half of it."""
 
-_STATUS: Final = Path("/proc/self/status")
+_STATM: Final = Path("/proc/self/statm")
+_PAGE_BYTES: Final = resource.getpagesize()
 
 
 def limit_memory() -> None:
@@ -28,11 +29,11 @@ def limit_memory() -> None:
 def own_bytes() -> int | None:
     """Memory of this process that is not mapped from elsewhere; None where Linux says nothing."""
     try:
-        lines = _STATUS.read_text().splitlines()
-    except OSError:
+        # Resident pages, and of them those of files and of shared memory (proc_pid_statm(5)).
+        _, resident, shared, *_ = map(int, _STATM.read_bytes().split())
+    except (OSError, ValueError):
         return None
-    words = next((line.split() for line in lines if line.startswith("RssAnon:")), ["", ""])
-    return int(words[1]) * 1024 if words[1].isdecimal() else None
+    return (resident - shared) * _PAGE_BYTES
 
 
 class Memory:

@@ -86,6 +86,8 @@ class Part:
         self.keys = keys
         self.at = float("-inf")
         self.rows = [Row("", 0.0) for _ in range(count)]
+        self._distinct: List[Any] = []
+        """Fields of which no two tell the same."""
 
     def read(self, now: float) -> None:
         """Read all links; what one lacks is missing with its reason."""
@@ -97,14 +99,17 @@ class Part:
             elif key not in row.values:
                 row.values[key] = answer * factor
         for row in rows:
-            row.lose(self.keys, NOT_SUPPORTED)
-            for key in row.missing.keys() & row.values.keys():
-                del row.missing[key]
-        # Of two fields that tell the same, only the first that answered is read again.
-        first: Dict[Any, Any] = {}
-        for field in self.batch.fields:
-            first.setdefault((field[1], field[2]), field)
-        self.batch.fields = list(first.values())
+            if len(row.values) < len(self.keys):
+                row.lose(self.keys, NOT_SUPPORTED)
+            if row.missing:
+                for key in row.missing.keys() & row.values.keys():
+                    del row.missing[key]
+        if self.batch.fields is not self._distinct:
+            # Of two fields that tell the same, only the first that answered is read again.
+            first: Dict[Any, Any] = {}
+            for field in self.batch.fields:
+                first.setdefault((field[1], field[2]), field)
+            self._distinct = self.batch.fields = list(first.values())
         self.at, self.rows = now, rows
 
 
@@ -162,7 +167,8 @@ class Links:
         for part in self._parts.values():
             row.add(part.rows[link])
         row.add(self._remotes[link])
-        row.lose(EVERY, NOT_SHARED)
+        if len(self._parts) < len(PARTS):
+            row.lose(EVERY, NOT_SHARED)
         return row
 
     def last(self, now: float) -> List[Row]:
