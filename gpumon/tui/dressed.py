@@ -9,12 +9,11 @@ from textual.app import App
 
 from gpumon.tui.ascii_filter import AsciiFilter
 from gpumon.tui.habits import NO_HABITS, Habits, written
-from gpumon.tui.lean import lean
 from gpumon.tui.theme import FALLBACKS, Look
 from gpumon.tui.themes import DARK, MONO, SHORT_NAMES, THEMES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from rich.console import RenderableType
     from textual.driver import Driver
@@ -22,6 +21,15 @@ if TYPE_CHECKING:
     from textual.screen import Screen
 
     from gpumon.tui.habits import Shelf
+
+
+def _lean() -> Callable[[RenderableType | None], RenderableType | None]:
+    """Writes updates with fewer bytes; nothing where this textual's own classes are others."""
+    try:
+        from gpumon.tui.lean import lean
+    except ImportError:
+        return lambda renderable: renderable
+    return lean
 
 
 class DressedApp(App[int]):
@@ -48,6 +56,7 @@ class DressedApp(App[int]):
         """View of the whole fleet that was chosen last."""
         self.is_ascii = bool(habits.is_ascii)
         self._ascii_filter = AsciiFilter()
+        self._lean = _lean()
         for theme in THEMES:
             self.register_theme(theme)
         self.theme = SHORT_NAMES[habits.theme] if habits.theme else DARK.name
@@ -68,13 +77,15 @@ class DressedApp(App[int]):
         found = super().get_driver_class()
         if found.__module__ != "textual.drivers.linux_driver":
             return found
-        from gpumon.tui.patient_driver import PatientDriver
-
+        try:
+            from gpumon.tui.patient_driver import PatientDriver
+        except ImportError:
+            return found
         return PatientDriver
 
     def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
         """Send what changed with fewer bytes than textual does."""
-        super()._display(screen, lean(renderable))
+        super()._display(screen, self._lean(renderable))
 
     def _look(self) -> Look:
         is_mono = self.theme == MONO.name

@@ -3,6 +3,8 @@
 Textual sends a changed stretch from the left edge of its widget on, and every piece of text with
 its whole style and a reset. Here a stretch begins where it begins, and of a style goes out what
 differs from the piece before: over a slow line that decides how long a key takes.
+
+The updates are no part of what textual promises: one of another form is left to textual.
 """
 
 from __future__ import annotations
@@ -80,7 +82,18 @@ class LeanUpdate(CompositorUpdate):
         return self._update.__rich_console__(console, options)
 
     def render_segments(self, console: Console) -> str:
-        """What makes the terminal show it; it ends with the terminal's own style."""
+        """What makes the terminal show it; textual's own writing where the form is not known."""
+        try:
+            return self.lean_segments(console)
+        except (AttributeError, TypeError, ValueError):
+            return self._update.render_segments(console)
+
+    def lean_segments(self, console: Console) -> str:
+        """What makes the terminal show it; it ends with the terminal's own style.
+
+        Raises:
+            AttributeError, TypeError, ValueError: the update has another form than expected.
+        """
         system = COLOR_SYSTEMS.get(console.color_system or "truecolor", ColorSystem.TRUECOLOR)
         out: list[str] = []
         pen = _BARE

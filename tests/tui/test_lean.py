@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import io
+import sys
 
 import pytest
 from rich.console import Console
 from rich.segment import Segment
 from rich.style import Style
+from textual import _compositor
 from textual._compositor import ChopsUpdate, CompositorUpdate, LayoutUpdate
 from textual.geometry import Region
 from textual.strip import Strip
 
+from gpumon.tui.dressed import DressedApp
 from gpumon.tui.lean import LeanUpdate, lean
 from tests.bench.screen import Screen
 
@@ -47,7 +50,9 @@ def console() -> Console:
 
 def shown(update: CompositorUpdate) -> Screen:
     screen = Screen(40, 4)
-    screen.feed(update.render_segments(console()).encode())
+    # Not what falls back to textual's own writing, which would hide that ours fails.
+    write = update.lean_segments if isinstance(update, LeanUpdate) else update.render_segments
+    screen.feed(write(console()).encode())
     return screen
 
 
@@ -105,6 +110,40 @@ def test_other_things_stay_as_they_are() -> None:
     assert lean("text") == "text"
     assert lean(None) is None
     assert isinstance(lean(layout()), LeanUpdate)
+
+
+@pytest.mark.parametrize("missing", ["strips", "region"])
+def test_an_update_of_another_form_is_written_by_textual(missing: str) -> None:
+    class Other(LayoutUpdate):
+        def render_segments(self, console: Console) -> str:
+            return "by textual"
+
+    update = Other([[LINE]], Region(2, 1, WIDTH, 1))
+    assert LeanUpdate(update).render_segments(console()) != "by textual"
+    delattr(update, missing)
+    assert LeanUpdate(update).render_segments(console()) == "by textual"
+
+
+def test_spans_of_another_form_are_written_by_textual() -> None:
+    class Other(ChopsUpdate):
+        def render_segments(self, console: Console) -> str:
+            return "by textual"
+
+    update = Other([{0: LINE}], [(0, 0, 4)], [[WIDTH]])
+    assert LeanUpdate(update).render_segments(console()) != "by textual"
+    update.spans = [(0, 0, 4, 0)]  # type: ignore[list-item]
+    assert LeanUpdate(update).render_segments(console()) == "by textual"
+
+
+@pytest.mark.parametrize("missing", ["ChopsUpdate", "LayoutUpdate", "CompositorUpdate"])
+def test_a_textual_without_these_classes_writes_itself(
+    missing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    update = layout()
+    assert isinstance(DressedApp()._lean(update), LeanUpdate)
+    monkeypatch.delattr(_compositor, missing)
+    monkeypatch.delitem(sys.modules, "gpumon.tui.lean")
+    assert DressedApp()._lean(update) is update
 
 
 @pytest.mark.parametrize("before", STYLES)

@@ -6,6 +6,7 @@ import asyncio
 import os
 import pty
 import queue
+import sys
 import termios
 import tty
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ from gpumon.tui.dressed import DressedApp
 from gpumon.tui.patient_driver import PatientDriver
 
 if TYPE_CHECKING:
+    import pytest
     from textual.message import Message
 
 PATIENCE_S = 20.0
@@ -67,3 +69,11 @@ def test_a_terminal_is_read_by_it() -> None:
     found = DressedApp().get_driver_class()
     assert issubclass(found, LinuxDriver)
     assert found is PatientDriver
+
+
+def test_a_textual_with_another_parser_reads_the_terminal_itself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "textual._xterm_parser", None)
+    monkeypatch.delitem(sys.modules, "gpumon.tui.patient_driver")
+    assert DressedApp().get_driver_class() is LinuxDriver
