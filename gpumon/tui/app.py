@@ -7,8 +7,9 @@ import signal
 import threading
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, ClassVar, Final, Protocol
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol, cast
 
+from textual.events import Event, Key
 from textual.message import Message
 
 from gpumon.report.columns import fit
@@ -193,6 +194,19 @@ class GpumonApp(DressedApp):
 
     def _draw_afresh(self) -> None:
         self.screen.refresh(repaint=True, layout=True)
+
+    async def on_event(self, event: Event) -> None:
+        """Act upon a key before the next is looked at, which may be meant for what this one opens.
+
+        Textual would send it through the widgets first, and let the next one overtake its effect.
+        """
+        is_new_key = isinstance(event, Key) and not event.is_forwarded
+        if is_new_key and not (isinstance(self.screen, View) and self.screen.is_asking):
+            key = cast("Key", event)
+            key._set_forwarded()
+            if await self._check_bindings(key.key, priority=True):
+                return
+        await super().on_event(event)
 
     # Ticks
 

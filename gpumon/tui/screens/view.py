@@ -5,6 +5,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING
 
+from textual._styles_cache import StylesCache
+
 from gpumon.report.columns import Cell, Tone, fit
 from gpumon.tui import palette
 from gpumon.tui.actions import ROOTS, footer_of
@@ -95,6 +97,10 @@ class View(HandOff):
         """Catch up with what happened while another view was open."""
         if self.digest is not self.gpumon.digest:
             self.show(self.gpumon.digest)
+
+    def on_unmount(self) -> None:
+        """Let go of drawn lines: textual's cache of colours holds those of 1,024 dead widgets."""
+        StylesCache.get_inner_outer.cache_clear()
 
     def on_resize(self, _event: Resize) -> None:
         """Write the lines anew for the new width."""
@@ -224,6 +230,11 @@ class View(HandOff):
         from gpumon.tui.widgets.prompt import CommandPrompt
 
         await self.ask(CommandPrompt())
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether a prompt is open, which takes the keys."""
+        return self._prompt is not None
 
     async def ask(self, prompt: Prompt) -> None:
         """Open a prompt unless one is open."""
