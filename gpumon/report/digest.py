@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
+from itertools import chain
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar, cast
 
 from gpumon.model.frame import MISSING_INTEGER
 from gpumon.report.rows import link_states, rows_by_gpu
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from gpumon.model.cluster import Gpu, JobView, Node, Process, Rank
     from gpumon.model.finding import Finding
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
+
+
+_STEP: Final = 250
+"""Nodes whose GPUs are put into rows in one step."""
 
 
 class RankRow(NamedTuple):
@@ -55,6 +60,7 @@ class Digest:
         self.tick = tick
         self._remembered: dict[tuple[str, str], object] = {}
         self._means: dict[tuple[str, str], float | None] = {}
+        self._rows_by_node: list[list[GpuRow]] = []
 
     @cached_property
     def job_by_gpu(self) -> dict[str, JobView]:
@@ -215,12 +221,20 @@ class Digest:
     @cached_property
     def gpu_rows(self) -> tuple[GpuRow, ...]:
         """Every GPU by node, and the nodes whose GPUs are not known."""
-        known = self.tick.gpus
-        rows: list[GpuRow] = []
-        for node in self.tick.nodes.values():
-            gpus = map(known.get, node.gpu_uuids)
-            rows += [GpuRow(node, gpu) for gpu in gpus if gpu is not None] or [GpuRow(node, None)]
-        return tuple(rows)
+        for _ in self.gpu_row_steps():
+            pass
+        return tuple(chain.from_iterable(self._rows_by_node))
+
+    def gpu_row_steps(self) -> Iterator[None]:
+        """Make the rows, those of some hundred nodes in a step; `gpu_rows` then only joins them."""
+        known, made = self.tick.gpus, self._rows_by_node
+        nodes = tuple(self.tick.nodes.values())
+        while len(made) < len(nodes):
+            for node in nodes[len(made) : len(made) + _STEP]:
+                gpus = map(known.get, node.gpu_uuids)
+                rows = [GpuRow(node, gpu) for gpu in gpus if gpu is not None]
+                made.append(rows or [GpuRow(node, None)])
+            yield
 
 
 def _gravest_first(findings: list[Finding]) -> tuple[Finding, ...]:

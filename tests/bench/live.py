@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 PATIENCE_S: Final = 2.0
 SETTLE_S: Final = 3.0
 START_S: Final = 60.0
+FLEETS: Final = (100, 1_000, 10_000)
+"""Jobs of the fleets that are watched."""
 WHICH: Final = ("node", "fleets", "peers")
 
 
@@ -141,9 +143,13 @@ def press(session: Session, stroke: Stroke, chance: random.Random) -> dict[str, 
 
 
 def tables(
-    which: Sequence[str], size: tuple[int, int], seconds: int, has_peers: bool
+    which: Sequence[str],
+    size: tuple[int, int],
+    seconds: int,
+    has_peers: bool,
+    fleets: Sequence[int] = FLEETS,
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """All rows: `node`, `fleets`, `peers` say which programs."""
+    """All rows: `node`, `fleets`, `peers` say which programs, `fleets` how many jobs."""
     chance = random.Random(1)
     with tempfile.TemporaryDirectory() as folder:
         cases: list[Case] = []
@@ -153,7 +159,7 @@ def tables(
                 env = stack.enter_context(busy_node(Path(folder) / "driver"))
                 cases += live_cases.node(env)[: 2 if has_peers else 1]
             if "fleets" in which:
-                cases += [live_cases.fleet(jobs) for jobs in (100, 1_000, 10_000)]
+                cases += [live_cases.fleet(jobs) for jobs in fleets]
             if "peers" in which:
                 others = live_cases.lists(10_000, Path(folder))
                 cases += [live_cases.empty(), *others[: 2 if has_peers else 1]]
@@ -165,11 +171,18 @@ def tables(
                 print(f"  … {case.name}: {took_s:.0f} s, load {load:.1f}", flush=True)
 
 
-def show_live(which: Sequence[str], size: str, seconds: int, has_peers: bool) -> dict[str, Rows]:
+def show_live(
+    which: Sequence[str],
+    size: str,
+    seconds: int,
+    has_peers: bool,
+    fleets: Sequence[int] = FLEETS,
+) -> dict[str, Rows]:
     """The three tables, printed in the end; `size` as in `120x40`."""
     columns, _, rows = size.partition("x")
     found: dict[str, Rows] = {"start": [], "live": [], "keys": []}
-    for name, row in tables(which, (int(columns), int(rows)), seconds, has_peers):
+    wide, high = int(columns), int(rows)
+    for name, row in tables(which, (wide, high), seconds, has_peers, fleets):
         found[name].append(row)
     show(f"Start, {size}", found["start"])
     show(f"Live at 1 Hz without keys, {size}", found["live"])
@@ -183,11 +196,13 @@ def main() -> None:
     parser.add_argument("--size", default="120x40")
     parser.add_argument("--seconds", type=int, default=10, help="length of a watch without keys")
     parser.add_argument("--which", action="append", choices=WHICH)
+    parser.add_argument("--jobs", type=int, action="append", help="sizes of the fleets")
     options = parser.parse_args()
-    trouble = peers.install()
+    which, fleets = options.which or WHICH, options.jobs or FLEETS
+    trouble = peers.install() if set(which) - {"fleets"} else ""
     if trouble:
         print(trouble)
-    show_live(options.which or WHICH, options.size, options.seconds, not trouble)
+    show_live(which, options.size, options.seconds, not trouble, fleets)
 
 
 if __name__ == "__main__":

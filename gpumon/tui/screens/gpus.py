@@ -15,7 +15,7 @@ from gpumon.tui.screens.fleet_view import FleetView
 from gpumon.tui.widgets.grid import Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from gpumon.report.columns import Line
     from gpumon.report.digest import Digest, GpuRow
@@ -32,6 +32,10 @@ class GpusView(FleetView["GpuRow"]):
     def rows(self, digest: Digest) -> Sequence[GpuRow]:
         """GPUs and silent nodes."""
         return digest.gpu_rows
+
+    def row_steps(self, digest: Digest) -> Iterable[None]:
+        """Those of a few hundred nodes at a time."""
+        return digest.gpu_row_steps()
 
     def head_lines(self, digest: Digest, width: int) -> list[Line]:
         """Only when nodes have gone silent, or processes run where no job does."""
