@@ -67,7 +67,7 @@ def run_terminal(
     # Ticks are free of cycles: the collector would only walk ten thousand live jobs, a tenth of
     # a second during which no key is heard.
     gc.freeze()
-    # The middle generation is small, so that it takes a sixtieth of a second and not a twentieth.
+    # A small middle generation is walked more often, but never for longer than a key may wait.
     gc.set_threshold(50_000, 4, 250)
     app = GpumonApp(
         feed, title, passes=passes, shelf=shelf, habits=habits, allows_actions=allows_actions
