@@ -54,9 +54,14 @@ def search_text(digest: Digest, view: JobView) -> str:
 
 
 def age_s(digest: Digest, view: JobView) -> float | None:
-    """Time since the job started, or since it was submitted while it waits."""
-    since = view.job.submit_at if view.job.state == "PENDING" else view.job.start_at
-    return None if since is None else max(0.0, digest.tick.at - since)
+    """Time since the job started, or since it was submitted while it waits.
+
+    Of a job that has ended how long it ran, which grows no more; None where nobody says.
+    """
+    job = view.job
+    since = job.submit_at if job.state == "PENDING" else job.start_at
+    until = job.end_at if has_ended(job.state) else digest.tick.at
+    return None if since is None or until is None else max(0.0, until - since)
 
 
 def _tone(view: JobView) -> Tone:
@@ -214,7 +219,8 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         1,
         _age,
         _by_age,
-        "Time since the start, or since the submission while the job waits.",
+        "Time since the start, or since the submission while the job waits; how long it ran once "
+        "it has ended.",
         0,
         True,
         "s",
