@@ -109,17 +109,20 @@ def time_axis(chart: Chart, width: int) -> list[Line]:
 def _scale_cell(chart: Chart, row: int, height: int) -> Cell:
     """The ends of the scale, at the rows where they are."""
     value = chart.ceiling if row == 0 else chart.floor if row == height - 1 else None
-    text = "" if value is None else scale_text(value, chart.unit)
+    text = "" if value is None else scale_text(value, chart.unit, chart.ceiling)
     return Cell(fit(text, AXIS_WIDTH, "right"), Tone.DIM)
 
 
-def scale_text(value: float, unit: str) -> str:
-    """An end of a scale, as short as it is clear: `100 %`, `80 GiB`, `20G/s`."""
+def scale_text(value: float, unit: str, ceiling: float) -> str:
+    """An end of a scale, as short as it is clear: `100 %`, `80 GiB`, `20G/s`.
+
+    Sizes have the unit that fits the upper end, so that both ends can be compared.
+    """
     if unit == "bytes/s":
         return f"{units.short_rate(value)}/s"
     if unit == "ratio":
         return f"{units.percent(value)} %"
-    text = units.quantity(value, unit)
+    text = units.size(value, ceiling) if unit == "bytes" else units.quantity(value, unit)
     return text if len(text) <= AXIS_WIDTH else text.split(" ")[0]
 
 

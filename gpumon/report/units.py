@@ -9,6 +9,7 @@ MISSING: Final = "–"
 """The sign for a value that is not known; its reason is shown where there is room."""
 
 _GIB: Final = 2**30
+_SIZES: Final = ((_GIB, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 _STEPS: Final = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
@@ -27,6 +28,24 @@ def gib(size_bytes: float | None) -> str:
         return MISSING
     value = size_bytes / _GIB
     return f"{value:.1f}" if value < 9.95 else f"{value:.0f}"
+
+
+def size(size_bytes: float | None, beside: float = 0.0) -> str:
+    """A size with the largest unit of which it is one at least: `61 GiB`, `37 MiB`; 0 in GiB.
+
+    Args:
+        size_bytes: The size.
+        beside: Another one that it is read with, such as the top of its scale: both in one unit.
+    """
+    if size_bytes is None:
+        return MISSING
+    largest = max(abs(size_bytes), beside)
+    step, unit = next((s for s in _SIZES if largest >= 0.9995 * s[0]), (1, "B"))
+    if unit == "GiB" or not largest:
+        return f"{gib(size_bytes)} GiB"
+    value = size_bytes / step
+    text = f"{value:.1f}" if unit != "B" and 0 < abs(value) < 9.95 else f"{value:.0f}"
+    return f"{text} {unit}"
 
 
 def memory(used_bytes: float | None, total_bytes: float | None) -> str:
@@ -128,7 +147,7 @@ def quantity(value: float | None, unit: str) -> str:
     if unit == "ratio":
         return f"{percent(value)} %"
     if unit == "bytes":
-        return f"{gib(value)} GiB"
+        return size(value)
     if unit == "bytes/s":
         return rate(value)
     if unit == "J":

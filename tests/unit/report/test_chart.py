@@ -38,6 +38,21 @@ def test_the_scale_is_fixed_and_named_at_its_ends():
     assert [line[AXIS_WIDTH] for line in lines] == ["│"] * 4
 
 
+@pytest.mark.parametrize(
+    ("ceiling", "ends"),
+    [
+        (80 * 2**30, ["  80 GiB│", " 0.0 GiB│"]),
+        (2e7, ["  19 MiB│", "   0 MiB│"]),
+        (5e8, [" 477 MiB│", "   0 MiB│"]),
+        (5e4, ["  49 KiB│", "   0 KiB│"]),
+    ],
+)
+def test_both_ends_of_a_scale_of_sizes_have_the_unit_that_tells_them_apart(ceiling, ends):
+    made = chart([0.1] * 82)._replace(unit="bytes", ceiling=float(ceiling))
+    rows = drawn(made, height=4)
+    assert [rows[0][: AXIS_WIDTH + 1], rows[-1][: AXIS_WIDTH + 1]] == ends
+
+
 @pytest.mark.parametrize("value", [5.0, -3.0])
 def test_values_beyond_the_scale_are_drawn_at_its_edge(value):
     rows = drawn(chart([value] * 82))

@@ -75,6 +75,7 @@ def test_gpu_time(seconds, text):
         (None, "W", "–"),
         (0.84, "ratio", "84 %"),
         (61 * 2**30, "bytes", "61 GiB"),
+        (37 * 2**20, "bytes", "37 MiB"),
         (3e9, "bytes/s", "3.0 GB/s"),
         (612.0, "W", "612 W"),
         (1_234_567.0, "J", "1,235 kJ"),
@@ -86,3 +87,22 @@ def test_gpu_time(seconds, text):
 )
 def test_catalogue_values_with_their_unit(value, unit, text):
     assert units.quantity(value, unit) == text
+
+
+@pytest.mark.parametrize(
+    ("size", "beside", "text"),
+    [
+        (None, 0.0, "–"),
+        (0.0, 0.0, "0.0 GiB"),
+        (2**30, 0.0, "1.0 GiB"),
+        (2**30 - 1, 0.0, "1.0 GiB"),
+        (2**29, 0.0, "512 MiB"),
+        (1.5 * 2**20, 0.0, "1.5 MiB"),
+        (300 * 2**10, 0.0, "300 KiB"),
+        (800, 0.0, "800 B"),
+        (0.0, 2e7, "0 MiB"),
+        (2e7, 80 * 2**30, "0.0 GiB"),
+    ],
+)
+def test_sizes_have_the_unit_that_fits_them_or_what_they_are_read_with(size, beside, text):
+    assert units.size(size, beside) == text
