@@ -7,6 +7,7 @@ GPUs is IDX, device file, minor number, UUID. A process of the job that is seen 
 from __future__ import annotations
 
 import re
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.fleet.devices import gpus_of
@@ -55,6 +56,7 @@ def join(
     errors: Mapping[str, tuple[SourceError, ...]],
     now: float,
     stale_after_s: float,
+    left: Mapping[tuple[str, str], float] = MappingProxyType({}),
 ) -> Picture:
     """The fleet as the newest frames and the queue's last answer show it.
 
@@ -64,6 +66,7 @@ def join(
         errors: What is wrong now with a node, by the name its source uses.
         now: Unix time of the picture.
         stale_after_s: Age beyond which values are no longer shown as the present.
+        left: Since when a source looks at a node no more, by origin and node: Unix time.
     """
     names = NodeNames(queue.nodes if queue else ())
     named = [(names.canonical(frame.node, frame.host_names), frame) for frame in frames]
@@ -73,7 +76,7 @@ def join(
     for gpu in gpus.values():
         on_node.setdefault(gpu.node, []).append(gpu)
     troubles = {names.canonical(node, ()): trouble for node, trouble in errors.items() if node}
-    nodes = _nodes(named, queue, on_node, troubles, now - stale_after_s)
+    nodes = _nodes(named, queue, on_node, troubles, now - stale_after_s, left)
     if queue is None:
         return Picture(nodes, gpus, ())
     listed = {node.name: node for node in queue.nodes}
@@ -125,6 +128,7 @@ def _nodes(
     on_node: Mapping[str, list[Gpu]],
     errors: Mapping[str, tuple[SourceError, ...]],
     fresh_from: float,
+    left: Mapping[tuple[str, str], float],
 ) -> dict[str, Node]:
     newest: dict[str, Frame] = {}
     blocks: dict[str, dict[str, Block]] = {}
@@ -146,6 +150,7 @@ def _nodes(
             frame_now.lateness_s if frame_now else None,
             frame_now.block("node") if frame_now else None,
             blocks.get(name, {}),
+            left.get((frame_now.origin, frame_now.node)) if frame_now else None,
         )
     return nodes
 

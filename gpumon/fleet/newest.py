@@ -24,6 +24,7 @@ class Newest:
         self._frames: dict[tuple[str, str], Frame] = {}
         self._errors: dict[tuple[str, str], tuple[SourceError, ...]] = {}
         self._silent: set[tuple[str, str]] = set()
+        self._left: dict[tuple[str, str], float] = {}
         self._queues: dict[str, QueueRecords] = {}
         self._ended: dict[str, EndedReport] = {}
         self.first_at: float | None = None
@@ -50,6 +51,10 @@ class Newest:
             if frame.queue is not None:
                 self._queues[frame.origin] = frame.queue
             says_nothing = not frame.blocks and frame.queue is None
+            if frame.is_left:
+                self._left[key] = frame.taken_at
+            elif frame.blocks or frame.errors:
+                self._left.pop(key, None)
             (self._silent.add if says_nothing else self._silent.discard)(key)
             if frame.errors:
                 self._errors[key] = frame.errors
@@ -74,6 +79,12 @@ class Newest:
         for key in [k for k, f in self._frames.items() if now - f.taken_at > FORGET_AFTER_S]:
             del self._frames[key]
             self._errors.pop(key, None)
+            self._left.pop(key, None)
+
+    @property
+    def left(self) -> dict[tuple[str, str], float]:
+        """Since when a source looks at a node no more, by origin and node: Unix time."""
+        return self._left
 
     @property
     def frames(self) -> list[Frame]:

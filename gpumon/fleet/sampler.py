@@ -292,7 +292,7 @@ class Sampler:
         newest.forget(now)
         stale_after_s = max(STALE_FLOOR_S, STALE_PERIODS * self._period_s)
         queue = newest.queue
-        picture = join(newest.frames, queue, newest.node_errors, now, stale_after_s)
+        picture = join(newest.frames, queue, newest.node_errors, now, stale_after_s, newest.left)
         return Tick(
             number=self._number,
             at=now,

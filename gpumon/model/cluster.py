@@ -188,6 +188,13 @@ class Node(NamedTuple):
     """The `node` block of its newest frame."""
     blocks: Mapping[str, Block] = MappingProxyType({})
     """Every block by name, each from the newest frame that has it: links, ports, mounts, …"""
+    left_at: float | None = None
+    """Unix time at which its source stopped to look, as no job in view is there; None: it looks."""
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether it should talk and does not: it is stale, and was not left on purpose."""
+        return self.is_stale and self.left_at is None
 
 
 class Rank(NamedTuple):

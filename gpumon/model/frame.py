@@ -96,6 +96,8 @@ class Frame(NamedTuple):
     """Other names under which the node knows itself, for matching with Slurm's."""
     ended: EndedReport | None = None
     """What the accounting was asked and said; such a frame says nothing else."""
+    is_left: bool = False
+    """Whether the source has ended its look at the node itself, as no job in view is there."""
 
     def block(self, name: str) -> Block:
         """The named block, empty where the frame has none."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from gpumon.report import units
 from gpumon.report.columns import Cell, Tone
-from gpumon.report.passages import all_errors, error_lines, paragraph
+from gpumon.report.passages import all_errors, error_lines, paragraph, silence_lines
+from gpumon.report.words import left_since
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,23 +62,32 @@ def job_errors(digest: Digest, view: JobView) -> tuple[SourceError, ...]:
 
 
 def silent_s(tick: Tick) -> float | None:
-    """Seconds since a node was heard last, once none of them answers any more; else None."""
-    if not all(node.is_stale or node.taken_at is None for node in tick.nodes.values()):
+    """Seconds since a node was heard last, once none of them answers any more; else None.
+
+    Nodes that were left on purpose are not expected to answer.
+    """
+    watched = [node for node in tick.nodes.values() if not node.is_stale or node.is_silent]
+    if not all(node.is_silent or node.taken_at is None for node in watched):
         return None
-    heard = [node.taken_at for node in tick.nodes.values() if node.taken_at is not None]
+    heard = [node.taken_at for node in watched if node.taken_at is not None]
     return tick.at - max(heard) if heard else None
 
 
 def silent_lines(tick: Tick, width: int) -> list[Line]:
     """That no node answers any more; nothing as long as one does."""
     age_s = silent_s(tick)
-    return [] if age_s is None else _stale(age_s, "no node answers any more", width)
+    return [] if age_s is None else silence_lines(age_s, "no node answers any more", None, width)
 
 
 def stale_job_lines(digest: Digest, view: JobView, width: int) -> list[Line]:
     """That none of a job's nodes answers any more; nothing as long as one does."""
     age_s = digest.stale_age_s(view)
-    return [] if age_s is None else _stale(age_s, "none of its nodes answers any more", width)
+    if age_s is None:
+        return []
+    left = [left_since(digest, gpu) for gpu in digest.gpus(view)]
+    known = [left_at for left_at in left if left_at is not None]
+    left_at = max(known) if len(known) == len(left) else None
+    return silence_lines(age_s, "none of its nodes answers any more", left_at, width)
 
 
 def stale_subject_lines(digest: Digest, subject: str, width: int) -> list[Line]:
@@ -88,12 +97,10 @@ def stale_subject_lines(digest: Digest, subject: str, width: int) -> list[Line]:
     if kind == "job":
         view = tick.job(name)
         return [] if view is None else stale_job_lines(digest, view, width)
-    found = tick.gpus.get(name) if kind == "gpu" else tick.nodes.get(name)
+    gpu = tick.gpus.get(name) if kind == "gpu" else None
+    node = tick.nodes.get(gpu.node if gpu else name)
+    found = gpu or node
     if found is None or not found.is_stale or found.taken_at is None:
         return []
-    return _stale(tick.at - found.taken_at, "the node no longer answers", width)
-
-
-def _stale(age_s: float, why: str, width: int) -> list[Line]:
-    text = f"stale {units.short_duration(age_s)}: {why}; values are not shown"
-    return paragraph(text, width, Tone.WARN, "! ", "  ")
+    left_at = node.left_at if node else None
+    return silence_lines(tick.at - found.taken_at, "the node no longer answers", left_at, width)

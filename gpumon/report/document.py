@@ -116,6 +116,7 @@ def _node(digest: Digest, node: Node) -> dict[str, Any]:
         "state": node.state,
         "age_s": None if node.taken_at is None else round(tick.at - node.taken_at, 3),
         "stale": node.is_stale,
+        "left_at": moment(node.left_at),
         "lateness_s": node.lateness_s,
         "slurm": slurm_node(digest, node.name),
         **machine.host(),

@@ -15,7 +15,7 @@ from gpumon.report.gpu_cells import (
 )
 from gpumon.report.health import health_cell, health_order, troubles
 from gpumon.report.place_columns import place_columns
-from gpumon.report.words import finding_cell, old_cell, stale_words
+from gpumon.report.words import finding_cell, old_gpu_cell
 
 if TYPE_CHECKING:
     from gpumon.report.digest import Digest, GpuRow, RankRow
@@ -68,7 +68,7 @@ def rank_why(digest: Digest, row: RankRow) -> Cell:
     """The worst that is to say of one rank or GPU of a job, in a few words."""
     finding = digest.row_finding(row)
     if row.gpu is not None and row.gpu.is_stale:
-        return old_cell(stale_words(digest, row.gpu), finding)
+        return old_gpu_cell(digest, row.gpu, finding)
     if finding is not None:
         return finding_cell(finding)
     if row.uuid and row.gpu is None:
@@ -212,7 +212,7 @@ def fleet_why(digest: Digest, row: GpuRow) -> Cell:
         return _silent_node(row)
     finding = next(iter(digest.findings_by_gpu.get(row.gpu.uuid, ())), None)
     if row.gpu.is_stale:
-        return old_cell(stale_words(digest, row.gpu), finding)
+        return old_gpu_cell(digest, row.gpu, finding)
     if finding is not None:
         return finding_cell(finding)
     found = troubles(digest, row.gpu)

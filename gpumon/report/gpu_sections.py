@@ -22,7 +22,7 @@ from gpumon.report.sections import (
     missing_lines,
     table_section,
 )
-from gpumon.report.words import reading_words
+from gpumon.report.words import left_since, reading_words, stale_words
 from gpumon.report.yardsticks import of_text, sheet_of, sheet_words
 
 if TYPE_CHECKING:
@@ -173,8 +173,10 @@ def _slices(digest: Digest, gpu: Gpu, width: int) -> Section:
 def _processes(digest: Digest, gpu: Gpu, width: int) -> Section:
     rows = process_rows(digest, gpu)
     if not rows:
-        note = "the node no longer answers" if gpu.is_stale else "none holds a context on it"
-        return Section("Processes", (), (), note, Tone.WARN if gpu.is_stale else Tone.DIM)
+        if gpu.is_stale and left_since(digest, gpu) is None:
+            return Section("Processes", (), (), "the node no longer answers", Tone.WARN)
+        note = stale_words(digest, gpu) if gpu.is_stale else "none holds a context on it"
+        return Section("Processes", (), (), note, Tone.DIM)
     return table_section(
         "Processes",
         digest,

@@ -208,7 +208,7 @@ class Heat:
         digest, field = self.digest, self.field
         node = digest.tick.nodes[unit.name]
         closed = _closed_mark(node.state)
-        nothing = marks.STALE if node.is_stale else closed or marks.MISSING
+        nothing = marks.STALE if node.is_silent else closed or marks.MISSING
         absent = (nothing,) * (unit.size - len(node.gpu_uuids))
         if node.is_stale and closed is marks.DOWN:
             return (marks.DOWN,) * unit.size
@@ -224,7 +224,7 @@ class Heat:
             if gpu is None:
                 made.append(nothing)
             elif gpu.is_stale:
-                made.append(marks.STALE)
+                made.append(marks.STALE if node.left_at is None else nothing)
             elif value is None and gpu.reason("power_w") is Reason.LOST:
                 made.append(marks.LOST)
             elif field.keys:

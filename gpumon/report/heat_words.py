@@ -147,7 +147,7 @@ def _number(value: float | None, unit: str) -> str:
 def _state(digest: Digest, node: Node) -> list[str]:
     """What is out of order with the node itself."""
     parts = []
-    if node.is_stale and node.taken_at is not None:
+    if node.is_silent and node.taken_at is not None:
         parts.append(f"node stale {short_duration(digest.tick.at - node.taken_at)}")
     if node.state is not None and not is_open(node.state):
         parts.append(f"node {node.state}")

@@ -12,7 +12,7 @@ from gpumon.report.health import is_checked, troubles
 from gpumon.report.place_columns import place_columns
 from gpumon.report.rows import host_row
 from gpumon.report.slurm_nodes import is_open, rooms
-from gpumon.report.words import HOLDING_STATES, finding_cell, old_cell, some_names
+from gpumon.report.words import HOLDING_STATES, finding_cell, left_words, old_cell, some_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -153,7 +153,7 @@ def node_order(_digest: Digest, row: NodeRow) -> SortKey:
     return (
         gravity,
         0.0 if is_bad else 1.0 if row.troubles else 2.0,
-        0.0 if row.node.is_stale or row.node.errors else 1.0,
+        0.0 if row.node.is_silent or row.node.errors else 1.0,
         1.0 if row.node.state is None or is_open(row.node.state) else 0.0,
         row.node.name,
     )
@@ -229,7 +229,7 @@ def _heard(digest: Digest, row: NodeRow) -> Cell:
     age_s = _age_s(digest, row)
     if age_s is None:
         return Cell("never", Tone.DIM)
-    return Cell(units.short_duration(age_s), Tone.WARN if row.node.is_stale else Tone.DIM)
+    return Cell(units.short_duration(age_s), Tone.WARN if row.node.is_silent else Tone.DIM)
 
 
 def _health(row: NodeRow) -> Cell:
@@ -250,7 +250,7 @@ def _health_order(row: NodeRow) -> SortKey | None:
 def _why(digest: Digest, row: NodeRow) -> Cell:
     """The worst about the node, in a few words."""
     node = row.node
-    if node.is_stale:
+    if node.is_silent:
         age = units.short_duration(_age_s(digest, row) or 0.0)
         return old_cell(f"stale {age}", row.finding)
     if row.finding is not None:
@@ -261,6 +261,8 @@ def _why(digest: Digest, row: NodeRow) -> Cell:
         return Cell(f"{row.troubles[0].sign} {row.troubles[0].sentence}", row.troubles[0].tone)
     if row.room is not None and row.room.node.reason:
         return Cell(f"Slurm: {row.room.node.reason}", Tone.WARN)
+    if node.is_stale and node.left_at is not None:
+        return Cell(left_words(node.left_at), Tone.DIM)
     if node.taken_at is None:
         return Cell("no telemetry", Tone.DIM)
     return EMPTY_CELL

@@ -20,7 +20,7 @@ from gpumon.report.host_columns import (
     host_of,
     host_reason,
 )
-from gpumon.report.passages import error_lines, facts, paragraph
+from gpumon.report.passages import error_lines, facts, paragraph, silence_lines
 from gpumon.report.rows import block_rows, host_row
 from gpumon.report.sections import (
     INDENT,
@@ -32,6 +32,7 @@ from gpumon.report.sections import (
 )
 from gpumon.report.slurm_nodes import reason_lines, slurm_facts
 from gpumon.report.topology import rate_words, topology_columns
+from gpumon.report.words import left_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -79,8 +80,7 @@ def node_facts(digest: Digest, node: Node, width: int) -> list[Line]:
     ]
     lines += reason_lines(digest, node.name, width)
     if node.is_stale and age_s is not None:
-        text = f"stale {units.short_duration(age_s)}: the node no longer answers; "
-        lines += paragraph(text + "values are not shown", width, Tone.WARN, "! ", "  ")
+        lines += silence_lines(age_s, "the node no longer answers", node.left_at, width)
     return [*lines, *error_lines(node.errors, width, most=4)]
 
 
@@ -141,7 +141,7 @@ def _host(digest: Digest, node: Node, labels: Mapping[str, str], title: str, wid
         if key in _FIELDS and (reason := host.reason(key)) is not None
     ]
     if not known and _is_silent(node):
-        return Section(title, (), (), _silent_words(node), Tone.WARN)
+        return _silent_section(title, node)
     if not known:
         return collapsed(title, missing, host_reason)
     section = field_table(title, digest, known, width, _HOST_COLUMNS)
@@ -153,8 +153,11 @@ def _is_silent(node: Node) -> bool:
     return node.is_stale or node.taken_at is None
 
 
-def _silent_words(node: Node) -> str:
-    return f"the node {'has not answered yet' if node.taken_at is None else 'no longer answers'}"
+def _silent_section(title: str, node: Node) -> Section:
+    if node.is_stale and node.left_at is not None:
+        return Section(title, (), (), left_words(node.left_at), Tone.DIM)
+    words = "has not answered yet" if node.taken_at is None else "no longer answers"
+    return Section(title, (), (), f"the node {words}", Tone.WARN)
 
 
 def _gpus(digest: Digest, node: Node, width: int) -> Section:
@@ -207,7 +210,7 @@ def _block(
 ) -> Section:
     rows = block_rows(node, name)
     if _is_silent(node):
-        return Section(title, (), (), _silent_words(node), Tone.WARN)
+        return _silent_section(title, node)
     if not rows:
         note = "none" if name in node.blocks else "not read on this node"
         return Section(title, (), (), note)
@@ -226,7 +229,7 @@ def _block(
 def _events(digest: Digest, node: Node, width: int) -> Section:
     events = node_events(node)
     if not events and _is_silent(node):
-        return Section("Events", (), (), _silent_words(node), Tone.WARN)
+        return _silent_section("Events", node)
     if not events:
         note = "none of late" if "event" in node.blocks else "not read on this node"
         return Section("Events", (), (), note)

@@ -12,8 +12,9 @@ from gpumon.report.words import (
     SEVERITY_SIGNS,
     SEVERITY_TONES,
     class_words,
+    left_since,
+    left_words,
     some_names,
-    stale_words,
     state_cell,
 )
 
@@ -164,13 +165,9 @@ def gpu_facts(
         ),
     ]
     if gpu.is_stale:
-        lines += paragraph(
-            f"{stale_words(digest, gpu)}: the node no longer answers; values are not shown",
-            width,
-            Tone.WARN,
-            "! ",
-            "  ",
-        )
+        age_s = digest.tick.at - gpu.taken_at
+        why = "the node no longer answers"
+        lines += silence_lines(age_s, why, left_since(digest, gpu), width)
     view = digest.job_by_gpu.get(gpu.uuid)
     if view is not None:
         text = f"held by job {view.job.label} of {view.job.user}, {view.job.name} (Enter opens it)"
@@ -178,6 +175,15 @@ def gpu_facts(
         if not gpu.processes and not gpu.is_stale:
             lines += paragraph("no process holds a context on it", width, Tone.WARN, "! ", "  ")
     return lines
+
+
+def silence_lines(age_s: float, why: str, left_at: float | None, width: int) -> list[Line]:
+    """That values are too old to be shown: a warning, unless nobody looks since `left_at`."""
+    if left_at is None:
+        text = f"stale {units.short_duration(age_s)}: {why}; values are not shown"
+        return paragraph(text, width, Tone.WARN, "! ", "  ")
+    text = f"{left_words(left_at)}: no job in view is there; values are not shown"
+    return paragraph(text, width, Tone.DIM)
 
 
 def error_lines(errors: Sequence[SourceError], width: int, most: int | None = None) -> list[Line]:

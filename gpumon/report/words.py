@@ -8,7 +8,7 @@ from gpumon.model.finding import Confidence, Finding, Severity
 from gpumon.model.finding_classes import finding_class
 from gpumon.model.missing import Reason
 from gpumon.report.columns import Cell, Tone
-from gpumon.report.units import short_duration
+from gpumon.report.units import clock_time, short_duration
 
 if TYPE_CHECKING:
     from gpumon.model.cluster import Gpu, JobView
@@ -146,8 +146,30 @@ def old_cell(age_words: str, finding: Finding | None) -> Cell:
     return Cell(f"{age_words} · {found.text}", tone)
 
 
+def left_since(digest: Digest, gpu: Gpu) -> float | None:
+    """Unix time since when nobody looks at a GPU's node, as no job in view is there; else None."""
+    node = digest.tick.nodes.get(gpu.node)
+    return None if node is None else node.left_at
+
+
+def left_words(left_at: float) -> str:
+    """`not watched since 14:03`: its probe was ended on purpose, which is no trouble."""
+    return f"not watched since {clock_time(left_at)}"
+
+
+def old_gpu_cell(digest: Digest, gpu: Gpu, finding: Finding | None) -> Cell:
+    """How old what is known of a GPU is; dim where its node was left on purpose."""
+    words = stale_words(digest, gpu)
+    if left_since(digest, gpu) is not None and finding is None:
+        return Cell(words, Tone.DIM)
+    return old_cell(words, finding)
+
+
 def stale_words(digest: Digest, gpu: Gpu) -> str:
-    """`stale 12s`: how old the GPU's newest values are."""
+    """`stale 12s`: how old the GPU's newest values are, or since when nobody looks at it."""
+    left_at = left_since(digest, gpu)
+    if left_at is not None:
+        return left_words(left_at)
     return f"stale {short_duration(digest.tick.at - gpu.taken_at)}"
 
 

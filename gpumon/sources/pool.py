@@ -293,12 +293,15 @@ class ProbePool:
         self._deliver(slot, [Frame(origin, node, now, 0.0, {}, (error,)) for node in nodes])
 
     def _leave(self, slot: Slot) -> None:
-        """End the probe of a node that nobody asks for any more, and what failed there with it."""
-        has_failed = slot.is_settled and not (slot.stream and slot.stream.has_reported)
+        """End the probe of a node that nobody asks for any more, and what failed there with it.
+
+        That this was on purpose is told, so that nobody takes it for a node in trouble.
+        """
         self._drop(slot)
-        if has_failed:
+        if slot.is_settled:
             origin, now = slot.endpoint.origin or self.url, self._clock.now()
-            self._frames.extend(Frame(origin, name, now, 0.0, {}) for name in slot.endpoint.reaches)
+            for name in slot.endpoint.reaches:
+                self._frames.append(Frame(origin, name, now, 0.0, {}, is_left=True))
 
     def _drop(self, slot: Slot) -> None:
         if slot.stream is None:

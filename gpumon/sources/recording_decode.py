@@ -115,7 +115,8 @@ class Decoder:
         queue = self._queue(origin, message["queue"]) if "queue" in message else None
         names = tuple(text(name) for name in message.get("host_names", ())[:MAX_ITEMS])
         at, late_s = number(message["at"]), number(message["late_s"])
-        return Frame(origin, node, at, late_s, dict(known), errors, queue, names)
+        is_left = message.get("left") is True
+        return Frame(origin, node, at, late_s, dict(known), errors, queue, names, is_left=is_left)
 
     def _retold(self, message: dict[str, Any]) -> Frame:
         origin, node, at = text(message["origin"]), text(message["node"]), number(message["at"])

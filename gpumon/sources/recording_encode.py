@@ -111,6 +111,7 @@ class Encoder:
             "gone": gone,
             "host_names": list(frame.host_names),
             "errors": [error._asdict() for error in frame.errors],
+            "left": frame.is_left,
         }
         message |= {name: value for name, value in optional.items() if value}
         if frame.queue is not None:

@@ -77,12 +77,18 @@ class Reach:
         for key in self._steps.keys() - self._jobs.keys():
             step = self._steps.pop(key).endpoint
             self._parts.pop(key, None)
-            self._remarks += [Frame(step.origin, node, 0.0, 0.0, {}) for node in step.nodes]
+            over = Frame(step.origin, "", 0.0, 0.0, {})
+            self._remarks += [
+                over._replace(node=node, is_left=not self._is_held(node)) for node in step.nodes
+            ]
             for node in step.nodes:
                 self._refused.get(node, set()).discard("srun")
 
     def take(self, frame: Frame) -> Frame:
         """Learn from a probe's frame; its errors go where another way is tried now."""
+        if frame.is_left:
+            # A probe also ends where another way to the node takes its place.
+            return frame._replace(is_left=not self._is_held(frame.node))
         way = "ssh" if frame.origin == self._url else "srun"
         if way == "srun" and frame.errors and not frame.blocks:
             self._mend(frame)
@@ -165,6 +171,10 @@ class Reach:
             if way not in refused and (way != "srun" or self._may_step(node)):
                 return way
         return None
+
+    def _is_held(self, node: str) -> bool:
+        """Whether a running job in view has GPUs there."""
+        return any(node in nodes for _, nodes in self._jobs.values())
 
     def _may_step(self, node: str) -> bool:
         """Whether a job of the user's own there has a step that reaches the node, or none yet."""

@@ -40,7 +40,7 @@ class GpusView(FleetView["GpuRow"]):
     def head_lines(self, digest: Digest, width: int) -> list[Line]:
         """Only when nodes have gone silent, or processes run where no job does."""
         lines = super().head_lines(digest, width)
-        silent = tuple(node.name for node in digest.tick.nodes.values() if node.is_stale)
+        silent = tuple(node.name for node in digest.tick.nodes.values() if node.is_silent)
         if silent and silent_s(digest.tick) is None:
             count = len(silent)
             text = f"stale: {count} node{'s' if count > 1 else ''} no longer answer"

@@ -47,7 +47,7 @@ class NodesView(FleetView["NodeRow"]):
     def head_lines(self, digest: Digest, width: int) -> list[Line]:
         """Nodes that have gone silent while others answer, and those that take no jobs."""
         lines = super().head_lines(digest, width)
-        silent = tuple(node.name for node in digest.tick.nodes.values() if node.is_stale)
+        silent = tuple(node.name for node in digest.tick.nodes.values() if node.is_silent)
         if silent and silent_s(digest.tick) is None:
             text = f"silent: {some_names(silent)}"
             lines += paragraph(text, width, Tone.WARN, "! ", "  ")

@@ -13,7 +13,9 @@ from gpumon.report.absence import (
     silent_s,
     stale_subject_lines,
 )
+from gpumon.report.columns import Tone
 from gpumon.report.digest import Digest
+from gpumon.report.units import clock_time
 from tests.ticks import AT, failed, fleet, job_with_gpus, tick, uuid_of
 
 
@@ -97,3 +99,27 @@ def test_the_age_of_what_is_stale_is_told_of_jobs_gpus_and_nodes(subject, why):
     fresh, gpus = job_with_gpus("7", {"n1": 2, "n2": 2})
     assert stale_subject_lines(Digest(tick((fresh,), gpus, at=AT)), subject, 80) == []
     assert stale_subject_lines(Digest(tick()), subject, 80) == []
+
+
+def left(*names):
+    """A job of the past whose nodes are watched no more since the last minute."""
+    picture = silent()
+    nodes = {
+        name: node._replace(left_at=AT - 41.0) if name in names else node
+        for name, node in picture.nodes.items()
+    }
+    return picture._replace(nodes=nodes)
+
+
+def test_nodes_that_were_left_on_purpose_are_not_called_silent():
+    assert silent_s(left("n1")) == pytest.approx(42.0)
+    assert silent_s(left("n1", "n2")) is None
+    assert silent_lines(left("n1", "n2"), 80) == []
+
+
+@pytest.mark.parametrize("subject", ["job:7", f"gpu:{uuid_of('n1', 0)}", "node:n2"])
+def test_a_node_that_was_left_on_purpose_says_so_without_a_warning(subject):
+    lines = stale_subject_lines(Digest(left("n1", "n2")), subject, 120)
+    words = f"not watched since {clock_time(AT - 41.0)}: no job in view is there"
+    assert plain(lines).startswith(words)
+    assert {cell.tone for line in lines for cell in line} == {Tone.DIM}

@@ -9,6 +9,7 @@ from gpumon.model.frame import SourceError
 from gpumon.report.columns import Tone
 from gpumon.report.digest import Digest
 from gpumon.report.node_columns import NODE_COLUMNS, node_order, node_rows, node_search
+from gpumon.report.units import clock_time
 from tests.machines import host
 from tests.queues import cluster, slurm_node
 from tests.ticks import AT, BUSY, finding, gpu, tick, uuid_of
@@ -131,3 +132,16 @@ def test_searched_by_name_state_partition_switch_and_trouble():
     row = next(row for row in node_rows(digest) if row.node.name == "gpu01")
     words = node_search(digest, row)
     assert all(word in words for word in ("gpu01", "h100", "leaf7"))
+
+
+def test_a_node_that_was_left_on_purpose_is_in_no_trouble():
+    nodes = {
+        "n1": node("n1", 1, is_stale=True, left_at=AT - 60.0),
+        "n2": node("n2", 1, is_stale=True),
+    }
+    picture = tick((), [gpu("n1", 0), gpu("n2", 0)], nodes=nodes)
+    assert shown(picture, "n1")["why"] == f"not watched since {clock_time(AT - 60.0)}"
+    assert {toned(picture, "n1", key) for key in ("why", "heard")} == {Tone.DIM}
+    assert {toned(picture, "n2", key) for key in ("why", "heard")} == {Tone.WARN}
+    digest = Digest(picture)
+    assert min(node_rows(digest), key=lambda row: node_order(digest, row)).node.name == "n2"

@@ -147,6 +147,8 @@ def test_replacing_starts_the_new_ends_the_gone_and_leaves_the_rest(run: Open) -
     eventually(lambda: not is_alive(a), "the gone one ends")
     assert is_alive(b)
     assert sorted(starts) == ["a", "b", "c"]
+    eventually(lambda: one.frames("a")[-1].is_left, "the gone one is said to be left")
+    assert not any(frame.is_left for frame in one.frames("b"))
     one.pool.replace([])
     one.settle()
     eventually(lambda: not is_alive(b), "all have ended")

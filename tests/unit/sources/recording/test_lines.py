@@ -125,6 +125,7 @@ FRAMES = st.builds(
     lateness_s=st.floats(0, 100),
     blocks=st.fixed_dictionaries({}, optional={name: blocks(name) for name in KEYS}),
     errors=st.lists(st.builds(SourceError, WORDS, WORDS, WORDS), max_size=2).map(tuple),
+    is_left=st.booleans(),
     queue=st.none() | QUEUES,
     host_names=st.lists(WORDS, max_size=2).map(tuple),
 )
@@ -330,6 +331,7 @@ def test_a_recording_tells_every_part_of_a_frame():
         "queue",
         "host_names",
         "ended",  # asked for on a screen only, and left out
+        "is_left",
     )
     assert {*QueueRecords._fields} == {*TABLES, "jobs_at", "nodes_at", "is_narrowed"}
 

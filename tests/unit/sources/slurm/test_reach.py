@@ -141,6 +141,15 @@ def test_when_the_job_has_ended_its_step_and_what_it_said_are_forgotten():
         (step.origin, "gpu02"),
     }
     assert all(not frame.errors and frame.taken_at == 5.0 for frame in cleared)
+    assert all(frame.is_left for frame in cleared if frame.node)
+
+
+def test_a_node_is_called_left_only_once_no_job_in_view_is_there():
+    made = reach(job("7", {"gpu01": (0, 1)}))
+    gone = Frame("slurm", "gpu01", 5.0, 0.0, {}, is_left=True)
+    assert not made.take(gone).is_left, "another way to the node took the probe's place"
+    made.learn(queue([], NODES))
+    assert made.take(gone).is_left
 
 
 def test_a_requeued_job_may_have_a_new_step():
