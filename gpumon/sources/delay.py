@@ -24,6 +24,7 @@ class Delay:
     def __init__(self) -> None:
         """Nothing has come."""
         self._shortest_s: float | None = None
+        self._first_heard_s = 0.0
         self._made_s = 0.0
         self._heard_s = 0.0
         self._steady = 0
@@ -36,16 +37,19 @@ class Delay:
             heard_s: The monitor's monotonic clock when it came.
 
         Returns:
-            0 where the difference is ordinary.
+            0 where the difference is ordinary; never more than has passed since the first report,
+            whatever the node says of its clock.
         """
         way_s = heard_s - made_s
         comes_as_made = heard_s - self._heard_s > 0.5 * (made_s - self._made_s)
         self._made_s, self._heard_s = made_s, heard_s
+        if self._shortest_s is None:
+            self._first_heard_s = heard_s
         if self._shortest_s is None or way_s <= self._shortest_s:
             self._shortest_s = way_s
             self._steady = -1
             return 0.0
-        excess_s = way_s - self._shortest_s
+        excess_s = min(way_s - self._shortest_s, heard_s - self._first_heard_s)
         if excess_s <= JITTER_S:
             self._shortest_s += _FOLLOWS * excess_s
             self._steady = -1

@@ -59,3 +59,11 @@ def test_a_little_late_is_not_late() -> None:
     usual(delay, 0, 10)
     assert told(delay, 10.0, 10.1 + JITTER_S - 0.1) == 0.0
     assert told(delay, 20.0, 20.1 + JITTER_S + 1.0) > JITTER_S
+
+
+@pytest.mark.parametrize("made_s", [-1e308, -1e9, 1e308])
+def test_no_report_is_older_than_the_first_one_whatever_the_node_says(made_s: float) -> None:
+    delay = Delay()
+    assert delay.of(1e308, 100.0) == 0.0
+    assert delay.of(made_s, 107.0) in (0.0, 7.0)
+    assert delay.of(-made_s, 108.0) in (0.0, 8.0)
