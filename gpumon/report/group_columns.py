@@ -181,7 +181,7 @@ def _use_columns(pick: Callable[[Any], Group]) -> tuple[Column[Any], ...]:
             "Findings about its jobs.", 0, True, "",
         ),
         _number(pick, "jobs_running", "JOBS", 3, "Jobs that hold something."),
-        _number(pick, "jobs_pending", "WAIT", 1, "Jobs that wait."),
+        _number(pick, "jobs_pending", "WAIT", 1, "Jobs that wait, arrays counted by task."),
         _number(pick, "gpus_pending", "ASKED", 5, "GPUs that these ask for, as far as known."),
         Column(
             "oldest_wait_s", "OLDEST", 7, "right", 4,

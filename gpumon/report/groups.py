@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from gpumon.report.array_tasks import count_tasks, sum_asked
 from gpumon.report.job_columns import LOW_RATIO
 from gpumon.report.reservation_columns import reservation_rows
 from gpumon.report.slurm_nodes import job_partitions, partition_nodes, partitions
@@ -37,6 +38,7 @@ class Group(NamedTuple):
     name: str
     jobs_running: int
     jobs_pending: int
+    """Arrays counted by task."""
     gpus_running: int
     """GPUs that its jobs hold, as Slurm counts them."""
     gpus_pending: int
@@ -106,9 +108,9 @@ def _group(
         kind,
         name,
         jobs_running=len(holding),
-        jobs_pending=len(pending),
+        jobs_pending=count_tasks(pending),
         gpus_running=sum(_held(view) for view in holding),
-        gpus_pending=sum(view.job.gpu_count or 0 for view in pending),
+        gpus_pending=sum_asked(pending),
         gpus_busy=len(known) - low,
         gpus_low=low,
         activity_ratio=sum(known) / len(known) if known else None,

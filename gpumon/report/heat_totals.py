@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.model.finding import Severity
 from gpumon.report import units
+from gpumon.report.array_tasks import task_count
 from gpumon.report.columns import Cell, Tone, safe, text_width
 from gpumon.report.groups import lost_gpu_s
 from gpumon.report.heat import known_values
@@ -72,8 +73,8 @@ def _totals(digest: Digest) -> HeatTotals:
     active = known_values(digest, "sm_active_ratio")
     states = Counter(node.state for node in tick.nodes.values())
     grades = [(s, sum(1 for f in tick.findings if f.severity is s)) for s in reversed(Severity)]
-    pending = [view.job.submit_at for view in tick.jobs if view.job.state == "PENDING"]
-    submitted = [at for at in pending if at is not None]
+    pending = [view.job for view in tick.jobs if view.job.state == "PENDING"]
+    submitted = [job.submit_at for job in pending if job.submit_at is not None]
     return HeatTotals(
         len(tick.gpus),
         None
@@ -85,11 +86,11 @@ def _totals(digest: Digest) -> HeatTotals:
         len(active),
         _loss(digest),
         tuple((grade, count) for grade, count in grades if count),
-        len(pending),
+        sum(task_count(job) for job in pending),
         max(0.0, tick.at - min(submitted)) if submitted else None,
         len(tick.nodes),
         sum(count for state, count in states.items() if state is not None and not is_open(state)),
-        sum(1 for n in tick.nodes.values() if n.is_silent),
+        sum(1 for n in tick.nodes.values() if n.is_stale),
     )
 
 

@@ -9,6 +9,7 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.report import units
+from gpumon.report.array_tasks import asked_gpus, count_tasks, task_count
 from gpumon.report.pending_room import Hint, room_hints, time_hints
 from gpumon.report.queue_reasons import meaning_of
 from gpumon.report.slurm_nodes import job_partitions, partitions
@@ -42,6 +43,7 @@ class Place(NamedTuple):
     of: int
     """Jobs that wait in the partition and have a priority."""
     jobs_before: int
+    """Arrays counted by task, as everywhere here."""
     gpus_before: int
     """GPUs that the jobs before it ask for, as far as Slurm says."""
 
@@ -79,10 +81,11 @@ def _places(digest: Digest) -> Mapping[str, Place]:
     found = {}
     for views in queues.values():
         views.sort(key=lambda v: (-(v.job.priority or 0), v.job.submit_at or 0.0, v.job.job_id))
-        gpus = 0
-        for before, view in enumerate(views):
-            found[view.job.job_id] = Place(before + 1, len(views), before, gpus)
-            gpus += view.job.gpu_count or 0
+        jobs, gpus, everyone = 0, 0, count_tasks(views)
+        for view in views:
+            found[view.job.job_id] = Place(jobs + 1, everyone, jobs, gpus)
+            jobs += task_count(view.job)
+            gpus += asked_gpus(view.job) or 0
     return found
 
 

@@ -7,6 +7,7 @@ from math import inf
 from typing import TYPE_CHECKING, Final
 
 from gpumon.report import units
+from gpumon.report.array_tasks import asked_gpus, count_tasks, sum_asked, task_count
 from gpumon.report.columns import NO_VALUE, Cell, Column, SortKey, Tone
 from gpumon.report.job_columns import search_text
 from gpumon.report.passages import paragraph
@@ -119,8 +120,8 @@ PENDING_COLUMNS: Final[tuple[Column[JobView], ...]] = (
     ),
     Column(
         "gpus", "GPUS", 4, "right", 0,
-        lambda _d, v: _number(v.job.gpu_count), lambda _d, v: _by_number(v.job.gpu_count),
-        "GPUs asked for.", 0, True, "",
+        lambda _d, v: _number(asked_gpus(v.job)), lambda _d, v: _by_number(asked_gpus(v.job)),
+        "GPUs asked for, by all waiting tasks of an array together.", 0, True, "",
     ),
     Column(
         "nodes", "NODES", 5, "right", 4,
@@ -171,9 +172,9 @@ def pending_summary(digest: Digest, width: int) -> list[Line]:
     views = waiting(digest)
     if not views:
         return []
-    asked = sum(view.job.gpu_count or 0 for view in views)
-    count = "1 job waits" if len(views) == 1 else f"{len(views)} jobs wait"
-    parts = [f"{count} for {asked} GPUs"]
+    asked, jobs = sum_asked(views), count_tasks(views)
+    count = "1 job waits" if jobs == 1 else f"{jobs} jobs wait"
+    parts = [f"{count} for {asked} GPU{'s' if asked != 1 else ''}"]
     free = [room.free for room in rooms(digest).values() if room.is_open and room.free]
     if rooms(digest):
         nodes = f" on {len(free)} node{'s' if len(free) != 1 else ''}" if free else ""
@@ -181,8 +182,10 @@ def pending_summary(digest: Digest, width: int) -> list[Line]:
     waits = [wait for view in views if (wait := waits_s(digest, view)) is not None]
     if waits:
         parts.append(f"longest wait {units.short_duration(max(waits))}")
-    reasons = Counter(meaning_of(view.job.reason).words for view in views).most_common()
-    parts += [f"{words} {number}" for words, number in reasons[:MOST_REASONS]]
+    reasons: Counter[str] = Counter()
+    for view in views:
+        reasons[meaning_of(view.job.reason).words] += task_count(view.job)
+    parts += [f"{words} {number}" for words, number in reasons.most_common(MOST_REASONS)]
     text = parts[0]
     for part in parts[1:]:
         if len(text) + len(part) + 3 <= width:
