@@ -35,12 +35,19 @@ if TYPE_CHECKING:
     from textual.pilot import Pilot
 
     from gpumon.fleet.partners import Detection
+    from gpumon.model.finding import DetectionReport
 
 START_AT: Final = 1_760_000_000.0
 HOUR: Final = 3600
 SIZE: Final = (120, 40)
 KEY_EVERY: Final = 5
 """Pictures between two keys."""
+
+JUDGED_S: Final = 600.0
+"""Longer than any look takes before its worker is given up."""
+
+MOST_BEHIND: Final = 10
+"""Pictures that pass while one is judged: ten seconds of a real day."""
 
 TOUR: Final = (
     *("1", "j", "j", "enter", "j", "s", "v", "w", "escape", "x", "j", "escape"),
@@ -91,6 +98,26 @@ class SteppedClock:
         self._turn.release(1_000)
 
 
+class PatientEngine(DetectionEngine):
+    """Is waited for where it falls behind: a picture that is judged keeps its history mapped.
+
+    An hour passes here in less than a minute, in which a busy machine hardly gets to the worker.
+    """
+
+    _behind = 0
+
+    def collect(self) -> DetectionReport | None:
+        """The newest report, waited for where many pictures have passed since."""
+        self._behind += 1
+        if self._behind > MOST_BEHIND:
+            with self._state:
+                self._state.wait_for(lambda: not self._is_busy, JUDGED_S)
+        report = super().collect()
+        if report is not None:
+            self._behind = 0
+        return report
+
+
 class Memory(NamedTuple):
     """What is held at one instant."""
 
@@ -120,10 +147,14 @@ class Day:
         nodes: int,
         gpus_per_node: int,
         folder: Path,
-        judge: Callable[[], Detection] | None = DetectionEngine,
+        judge: Callable[[], Detection] | None = PatientEngine,
         period_s: float = 1.0,
+        key_every: int = KEY_EVERY,
+        tour: tuple[str, ...] = TOUR,
     ) -> None:
         self.clock = SteppedClock()
+        self._key_every = key_every
+        self._tour = tour
         source = DemoSource("demo", nodes, gpus_per_node, 1, self.clock, period_s)
         self.history = History()
         self.sampler = Sampler(
@@ -145,8 +176,8 @@ class Day:
             await asyncio.to_thread(self.clock.begin)
             for number in range(count):
                 await asyncio.to_thread(self.clock.step)
-                if number % KEY_EVERY == KEY_EVERY - 1:
-                    self._press(TOUR[number // KEY_EVERY % len(TOUR)])
+                if number % self._key_every == self._key_every - 1:
+                    self._press(self._tour[number // self._key_every % len(self._tour)])
                 await settle(pilot)
                 self.app.screen._compositor.render_strips()
                 self.seen[type(self.app.screen).__name__] += 1
