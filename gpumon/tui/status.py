@@ -22,6 +22,10 @@ POSITION_WIDTH: Final = 12
 """Cells in which the place between the oldest and the newest picture is marked."""
 
 
+LEAST_CUT: Final = 16
+"""Cells below which a cut message tells nothing: a sign, a target's name, a first word."""
+
+
 class Mood(NamedTuple):
     """What the application adds to what a tick says."""
 
@@ -38,15 +42,18 @@ class Mood(NamedTuple):
 
 
 def join_fitting(parts: list[Cell], width: int, gap: str = " · ") -> Line:
-    """The first parts that fit into `width`, with a sign between them."""
+    """The first parts that fit into `width`, with a sign between them; what is bad is cut to it."""
     line: list[Cell] = []
     taken = 1
     for part in parts:
-        size = text_width(safe(part.text)) + (len(gap) if line else 0)
-        if line and taken + size > width:
-            continue
+        between = len(gap) if line else 0
+        size = text_width(safe(part.text)) + between
         if taken + size > width:
-            part = Cell(fit(part.text, max(1, width - 2)), part.tone)
+            room = width - taken - between - 1
+            if line and (part.tone is not Tone.BAD or room < LEAST_CUT):
+                continue
+            part = Cell(fit(part.text, max(1, room)), part.tone)
+            size = text_width(part.text) + between
         if line:
             line.append(Cell(gap, Tone.DIM))
         line.append(part)
@@ -67,15 +74,14 @@ def status_line(tick: Tick | None, mood: Mood, width: int) -> Line:
         parts.append(Cell(f"filling in the past: {mood.progress_ratio * 100:.0f} %", Tone.INFO))
     if mood.silent_s is not None:
         parts.append(Cell(f"no new sample for {units.short_duration(mood.silent_s)}", Tone.BAD))
-    parts += _target_parts(tick)
+    is_failing = any(not target.is_ok for target in tick.targets)
+    queue = _queue_parts(tick)
+    # A long message of a target that fails would cut away how old the jobs on screen are.
+    parts += queue + _target_parts(tick) if is_failing else _target_parts(tick)
     if (age_s := silent_s(tick)) is not None:
         parts.append(Cell(f"! nodes stale {units.short_duration(age_s)}", Tone.WARN))
-    if tick.queue_at is not None:
-        age_s = tick.at - tick.queue_at
-        is_old = age_s > QUEUE_OLD_S
-        words = f"! queue stale {units.short_duration(age_s)}"
-        fresh = f"queue {units.short_duration(age_s)} old"
-        parts.append(Cell(words, Tone.WARN) if is_old else Cell(fresh, Tone.DIM))
+    if not is_failing:
+        parts += queue
     late = tick.lateness_s > max(0.5, tick.period_s / 2)
     parts.append(Cell(f"every {tick.period_s:g}s", Tone.DIM))
     if tick.zoom_period_s is not None and mood.place is None:
@@ -87,6 +93,16 @@ def status_line(tick: Tick | None, mood: Mood, width: int) -> Line:
         cost = f"gpumon {units.percent(mood.own_cpu_ratio)} % CPU"
         parts.append(Cell(f"{cost} {mood.own_rss_bytes / 2**20:.0f} MiB", Tone.DIM))
     return join_fitting(parts, width)
+
+
+def _queue_parts(tick: Tick) -> list[Cell]:
+    """How old the newest answer of the queue is; nothing without a queue."""
+    if tick.queue_at is None:
+        return []
+    age_s = tick.at - tick.queue_at
+    if age_s > QUEUE_OLD_S:
+        return [Cell(f"! queue stale {units.short_duration(age_s)}", Tone.WARN)]
+    return [Cell(f"queue {units.short_duration(age_s)} old", Tone.DIM)]
 
 
 def _place_parts(tick: Tick, place: Place) -> list[Cell]:

@@ -1,0 +1,43 @@
+"""The line at the bottom: what is wrong and how old it is, on the width that there is."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpumon.model.frame import SourceError
+from gpumon.model.tick import TargetState
+from gpumon.report.columns import text_width
+from gpumon.tui.status import Mood, status_line
+from tests.ticks import AT, tick
+
+LONG = (
+    "squeue: slurm_load_jobs error: Unable to contact slurm controller (connect failure), "
+    "tried slurmctld at login-node-01.cluster.example.org:6817 and the backup"
+)
+
+
+def said(width, *, queue_age_s, message=LONG, queue=True):
+    failing = TargetState("slurm", False, SourceError("slurm", message), queue_age_s)
+    at = AT - queue_age_s if queue else None
+    picture = tick()._replace(targets=(failing,), queue_at=at)
+    text = "".join(cell.text for cell in status_line(picture, Mood(), width))
+    assert text_width(text) <= width
+    return text
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize(("age_s", "words"), [(300.0, "queue stale 5m"), (60.0, "queue 60s old")])
+def test_a_long_message_of_a_target_leaves_the_age_of_the_queue_in_sight(width, age_s, words):
+    text = said(width, queue_age_s=age_s)
+    assert words in text
+    assert "✗ slurm: squeue: slurm_load_jobs" in text
+    assert text.index(words) < text.index("✗ slurm")
+
+
+def test_without_a_queue_the_failing_target_comes_first():
+    assert said(80, queue_age_s=60.0, queue=False).startswith(" ✗ slurm: squeue")
+
+
+def test_a_short_message_leaves_room_for_the_rest():
+    text = said(120, queue_age_s=60.0, message="timed out")
+    assert "✗ slurm: timed out · 1 of 1 targets fail (e) · " in text
