@@ -90,7 +90,7 @@ def _totals(digest: Digest) -> HeatTotals:
         max(0.0, tick.at - min(submitted)) if submitted else None,
         len(tick.nodes),
         sum(count for state, count in states.items() if state is not None and not is_open(state)),
-        sum(1 for n in tick.nodes.values() if n.is_stale),
+        sum(1 for n in tick.nodes.values() if n.is_silent),
     )
 
 
