@@ -87,11 +87,11 @@ def begin() -> None:
 def _start(argv: tuple[str, ...]) -> Child | None:
     """The child, in a session of its own; None: a standard stream is closed, its number in use."""
     theirs, ours = [], []
-    for number in range(3):
-        out, into = os.pipe()
-        theirs.append(into if number else out)
-        ours.append(out if number else into)
     try:
+        for number in range(3):
+            out, into = os.pipe()
+            theirs.append(into if number else out)
+            ours.append(out if number else into)
         if min(theirs + ours) < 3:
             return None
         moves = [(os.POSIX_SPAWN_DUP2, end, number) for number, end in enumerate(theirs)]

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+from errno import EMFILE
 from pathlib import Path
 from signal import SIGKILL
 from subprocess import TimeoutExpired
@@ -122,6 +123,23 @@ def test_with_a_standard_stream_closed_the_child_is_started_by_who_needs_it() ->
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "None [0, 1, 2]\n"
+
+
+def test_where_descriptors_run_out_none_stays_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, opened = os.pipe, []
+
+    def pipe() -> tuple[int, int]:
+        if opened:
+            raise OSError(EMFILE, "too many open files")
+        opened.extend(made())
+        return opened[0], opened[1]
+
+    monkeypatch.setattr(os, "pipe", pipe)
+    early.begin()
+    assert early.take() is None
+    for number in opened:
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(number)
 
 
 def test_nothing_is_imported_before_the_child_is_started() -> None:
