@@ -72,7 +72,8 @@ MAP_ACTIONS: Final = (
         ("o",),
         "o",
         "group",
-        "Put the nodes together by partition, NVLink domain, the front of their names, or state.",
+        "Put the nodes together by partition, leaf switch, block, NVLink domain, the front of "
+        "their names, or state.",
         MAPS,
     ),
     Action("closer", ("z",), "z", "zoom", "Larger cells, in the end one number per GPU.", MAPS),
