@@ -76,7 +76,12 @@ class Look:
             if has_greys:
                 self.tones[Tone.DIM] = Style(color=variables["tone-dim"])
             self.tones[Tone.STRONG] = self.tones[Tone.BAD] = Style(bold=True)
-            self.cursor = Style(reverse=True)
+            # Not the reverse of the greys below it, of which the bar would have several.
+            self.cursor = (
+                Style(color=variables["background"], bgcolor=variables["foreground"])
+                if has_greys
+                else Style(reverse=True)
+            )
             self.bar = Style(bgcolor=variables["bar"] if has_greys else None)
             self.title = plain + self.bar + Style(bold=True, underline=True)
             self.sorted_title = self.title

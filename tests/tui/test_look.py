@@ -7,11 +7,12 @@ from itertools import pairwise
 import pytest
 from rich.color import Color
 
-from gpumon.report.columns import Tone
+from gpumon.report.columns import Cell, Tone
 from gpumon.tui.app import GpumonApp
 from gpumon.tui.heat_theme import HEAT_GREY
 from gpumon.tui.theme import VARIABLES, Look
 from gpumon.tui.themes import BLIND, CONTRAST, MONO, THEMES
+from gpumon.tui.widgets.strips import line_strip
 from tests.ticks import fleet
 from tests.tui.fleet_scene import whole
 from tests.tui.test_snapshots import WAYS
@@ -100,6 +101,17 @@ async def test_every_word_in_every_view_can_be_read_in_every_theme(stage):
                     is_marked = style.bgcolor.get_truecolor() == marks
                     least = LEAST_ON_CURSOR if is_marked else LEAST_CONTRAST
                     assert contrast(style.color, style.bgcolor) >= least, (name, theme.name, text)
+
+
+def test_the_cursors_bar_is_of_one_grey_in_the_theme_of_greys():
+    app = GpumonApp(None)  # type: ignore[arg-type]
+    app.theme = MONO.name
+    look = Look(app.get_css_variables(), has_colour=False, has_greys=True)
+    bar = line_strip(tuple(Cell(tone.name, tone) for tone in Tone), 80, look, look.cursor)
+    looks = [segment.style for segment in bar if segment.style]
+    assert len(looks) > len(Tone)
+    assert len({style.color if style.reverse else style.bgcolor for style in looks}) == 1
+    assert len({style.bgcolor if style.reverse else style.color for style in looks}) == 1
 
 
 async def test_no_view_draws_a_colour_where_none_is_wanted(stage, monkeypatch):
