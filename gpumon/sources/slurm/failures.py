@@ -23,6 +23,10 @@ _SILENT: Final = ("gave no answer within", "gave no whole answer within")
 
 _ENDED: Final = "ended with status"
 
+_PING: Final = (
+    "`scontrol ping` says whether it is up; gpumon asks again by itself, ever more seldom"
+)
+
 _KNOWN: Final = (
     (
         re.compile(
@@ -42,6 +46,8 @@ _KNOWN: Final = (
         "is refused by Slurm",
         "check with your Slurm administrators that this user may ask, and that munge runs here",
     ),
+    # What a login shell says beside it may speak of a database, too.
+    (re.compile(r"unable to contact slurm controller", re.IGNORECASE), UNREACHED, _PING),
     (
         re.compile(r"database|slurmdb|persist|from slurm accounting storage", re.IGNORECASE),
         UNREACHED_ACCOUNTING,
@@ -49,13 +55,13 @@ _KNOWN: Final = (
     ),
     (
         re.compile(
-            r"unable to contact slurm controller|connection refused|connection timed out|"
+            r"connection refused|connection timed out|"
             r"socket timed out|zero bytes|no route to host|network is unreachable|"
             r"unable to connect|communications connection failure",
             re.IGNORECASE,
         ),
         UNREACHED,
-        "`scontrol ping` says whether it is up; gpumon asks again by itself, ever more seldom",
+        _PING,
     ),
 )
 """Words of Slurm's messages (slurm_errno.c), what they mean, and the way out."""

@@ -129,6 +129,11 @@ def test_a_hop_that_fails_is_not_mistaken_for_the_controller(install: Path) -> N
             "cannot reach Slurm's controller",
         ),
         (
+            "Welcome to the database cluster\n"
+            "slurm_load_jobs error: Unable to contact slurm controller (connect failure)",
+            "cannot reach Slurm's controller",
+        ),
+        (
             "slurm_load_jobs error: Socket timed out on send/recv operation",
             "cannot reach Slurm's controller",
         ),
