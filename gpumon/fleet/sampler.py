@@ -127,8 +127,11 @@ class Sampler:
     def _wait_for(self, beat: float, last: Tick, on_tick: Callable[[Tick], None]) -> None:
         """Wait for the beat; on the way publish pictures where somebody looks closer."""
         clock, closer = self._clock, self._closer
-        while not self._closing.is_set() and (left_s := beat - clock.monotonic()) > 0:
+        while (left_s := beat - clock.monotonic()) > 0:
             self._stirred.clear()
+            # Looked at only now: an end between the look and the clearing would be slept over.
+            if self._closing.is_set():
+                return
             step_s = closer.step_s(self._period_s, left_s)
             is_stirred = clock.wait(self._stirred, left_s if step_s is None else step_s)
             if step_s is None or is_stirred or self._closing.is_set():

@@ -152,3 +152,18 @@ def test_the_demo_reads_the_nodes_that_are_looked_at_more_often():
     source.wish(Wish())
     clock.time += 0.5
     assert source.poll() == []
+
+
+def test_an_end_at_the_very_begin_of_a_wait_is_not_slept_over(monkeypatch):
+    clock, waits = Clock(), []
+    sampler = Sampler([Script("slurm", clock, [])], clock, 60.0)
+    clear = sampler._stirred.clear
+
+    def late():
+        sampler.close()
+        clear()
+
+    monkeypatch.setattr(sampler._stirred, "clear", late)
+    clock.on_wait = waits.append
+    sampler._beats(lambda _: None)
+    assert waits == []
