@@ -278,6 +278,10 @@ class HeatView(RootView, ColumnFiltered):
 
     def action_mean(self) -> None:
         """The worst of a node's GPUs, or their mean."""
+        layout = self.map.layout_now
+        if layout is not None and not layout.is_by_node:
+            self.say("a cell is a GPU: Z makes it a node")
+            return
         self.map.is_mean = not self.map.is_mean
         self.map.redraw()
 
