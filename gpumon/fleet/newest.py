@@ -23,7 +23,8 @@ class Newest:
         """Nothing heard yet."""
         self._frames: dict[tuple[str, str], Frame] = {}
         self._errors: dict[tuple[str, str], tuple[SourceError, ...]] = {}
-        self._silent: set[tuple[str, str]] = set()
+        self._silent: set[str] = set()
+        """Origins whose last word of no single node said nothing."""
         self._left: dict[tuple[str, str], float] = {}
         self._queues: dict[str, QueueRecords] = {}
         self._ended: dict[str, EndedReport] = {}
@@ -51,11 +52,12 @@ class Newest:
             if frame.queue is not None:
                 self._queues[frame.origin] = frame.queue
             says_nothing = not frame.blocks and frame.queue is None
-            if frame.is_left:
+            if frame.is_left and key in self._frames:
                 self._left[key] = frame.taken_at
             elif frame.blocks or frame.errors:
                 self._left.pop(key, None)
-            (self._silent.add if says_nothing else self._silent.discard)(key)
+            if not frame.node:
+                (self._silent.add if says_nothing else self._silent.discard)(frame.origin)
             if frame.errors:
                 self._errors[key] = frame.errors
             else:
@@ -63,7 +65,7 @@ class Newest:
             if frame.origin not in self._queues and not says_nothing:
                 # A child whose node was unknown while it failed has told its name.
                 self._errors.pop((frame.origin, ""), None)
-                self._silent.discard((frame.origin, ""))
+                self._silent.discard(frame.origin)
 
     def _is_late(self, key: tuple[str, str], frame: Frame) -> bool:
         """Whether its values are older than those that are kept."""
@@ -161,7 +163,7 @@ class Newest:
         ]
         return TargetState(
             url,
-            bool(ages) and (url, "") not in self._silent,
+            bool(ages) and url not in self._silent,
             standing[0] if standing else None,
             min(ages) if ages else None,
         )

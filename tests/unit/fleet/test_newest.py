@@ -59,3 +59,16 @@ def test_after_the_clock_was_set_back_frames_count_again():
     beat(newest, 3600.0, said(3600.0))
     beat(newest, 3601.0, said(3601.0))
     assert kept(newest) == {("slurm", "n1"): 3601.0}
+
+
+def test_of_steps_that_are_over_nothing_is_kept_but_what_they_said():
+    newest = Newest()
+    for job in range(100):
+        over = Frame(f"slurm#job={job}", "n1", 100.0 + job, 0.0, {}, is_left=True)
+        beat(newest, 100.0 + job, over)
+    assert newest.left == {}
+    beat(newest, 300.0, said(299.0, origin="slurm#job=7"))
+    beat(newest, 301.0, Frame("slurm#job=7", "n1", 300.5, 0.0, {}, is_left=True))
+    assert newest.left == {("slurm#job=7", "n1"): 300.5}
+    beat(newest, 4200.0)
+    assert newest.left == {}

@@ -129,8 +129,7 @@ def test_a_hop_that_fails_is_not_mistaken_for_the_controller(install: Path) -> N
             "cannot reach Slurm's controller",
         ),
         (
-            "Welcome to the database cluster\n"
-            "slurm_load_jobs error: Unable to contact slurm controller (connect failure)",
+            "Welcome to the database cluster\nUnable to contact slurm controller (connect failure)",
             "cannot reach Slurm's controller",
         ),
         (
