@@ -8,6 +8,7 @@ from gpumon.report import units
 from gpumon.report.columns import Cell, Line, Tone, safe, wrap
 from gpumon.report.gpu_cells import index_text, model_name
 from gpumon.report.nvlink_words import nvlink_words
+from gpumon.report.requeues import requeue_words
 from gpumon.report.words import (
     SEVERITY_SIGNS,
     SEVERITY_TONES,
@@ -75,6 +76,7 @@ def job_facts(digest: Digest, view: JobView, width: int) -> list[Line]:
             (
                 ("state", f"{state}, {job.reason}" if job.reason else state),
                 ("waits" if pending else "time", waits if pending else f"{used} of {limit}"),
+                ("requeued", requeue_words(digest, view)),
                 ("user", job.user),
                 ("NVLink", nvlink_words(digest, view)),
                 ("account", job.account),

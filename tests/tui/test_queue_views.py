@@ -16,7 +16,7 @@ from gpumon.tui.screens.job import JobScreen
 from gpumon.tui.screens.jobs import JobsView
 from gpumon.tui.status import QUEUE_OLD_S
 from tests.queues import HOUR, alone, cluster, slurm_node, waits
-from tests.ticks import AT, failed, fleet, job, tick, uuid_of
+from tests.ticks import AT, failed, fleet, job, job_with_gpus, tick, uuid_of
 from tests.tui.test_hostile import NAMES
 
 SIZES = [(80, 24), (160, 50)]
@@ -65,6 +65,19 @@ async def test_pending_opens_a_job_that_tells_all_of_its_wait(stage):
         assert "a limit under 5h30m would end before it" in " ".join(s.text.split())
         await s.press("escape")
         assert "› pending" in s.lines[0]
+
+
+async def test_a_requeued_job_tells_its_wait_above_the_ranks_that_are_left(stage):
+    view, gpus = job_with_gpus(
+        "7", {"gpu01": 2}, state="PENDING", reason="BeginTime", restart_count=1, start_at=None
+    )
+    async with stage(tick((view,), gpus), (100, 30)) as s:
+        s.app.push_screen(JobScreen("7", "7"))
+        await s.pilot.pause()
+        assert "requeued once" in s.text
+        assert "The job waits (BeginTime): begin time to come." in s.text
+        wait = next(i for i, line in enumerate(s.lines) if "The job waits" in line)
+        assert wait < next(i for i, line in enumerate(s.lines) if line.split()[:1] == ["RANK"])
 
 
 def booked(*jobs):

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 from gpumon.report.absence import gone_job_words, job_errors, stale_job_lines
 from gpumon.report.books import job_books
+from gpumon.report.columns import Tone
 from gpumon.report.gpu_columns import RANK_COLUMNS, rank_order, rank_search_text, row_node
 from gpumon.report.passages import (
     contradiction_lines,
     finding_lines,
     job_facts,
+    paragraph,
     unknown_gpus,
 )
 from gpumon.report.pending import wait_words
@@ -24,6 +26,7 @@ from gpumon.tui.widgets.grid import Plan
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from gpumon.model.cluster import JobView
     from gpumon.model.frame import SourceError
     from gpumon.report.columns import Line
     from gpumon.report.digest import Digest, RankRow
@@ -72,6 +75,8 @@ class JobScreen(TableView["RankRow"]):
         if view is None:
             return []
         lines = job_facts(digest, view, width)
+        if view.job.state == "PENDING" and digest.rank_rows(view):
+            lines += _wait_lines(digest, view, width)
         lines += stale_job_lines(digest, view, width)
         for finding in digest.findings_by_job.get(self.job_id, ()):
             lines += finding_lines(finding, width, is_full=False)
@@ -135,3 +140,12 @@ class JobScreen(TableView["RankRow"]):
         row = self.grid.current
         if row is not None and (node := row_node(row)):
             self.open_node(node)
+
+
+def _wait_lines(digest: Digest, view: JobView, width: int) -> list[Line]:
+    """What a requeued job waits for, above the ranks that are left of its run before."""
+    first, *hints = wait_words(digest, view)
+    lines = paragraph(first, width, Tone.STRONG)
+    for hint in hints:
+        lines += paragraph(hint, width, Tone.PLAIN, "→ ", "  ")
+    return lines + paragraph("Below is what is left of its run before.", width, Tone.DIM)
