@@ -167,9 +167,6 @@ FIELDS: Final = (
 
 _LEVELS: Final = {field.key: _marks(field) for field in FIELDS}
 
-WORST_LEVEL_RANK: Final = 5
-"""Every step of a scale that says no state ranks below this."""
-
 
 def worst(marks: tuple[Mark, ...]) -> Mark:
     """The mark that stands for all of them; free GPUs count only where all are free."""

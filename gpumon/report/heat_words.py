@@ -9,7 +9,17 @@ from gpumon.report.columns import safe, text_width
 from gpumon.report.heat import activities, gravest_by_gpu, owner_marks, shares
 from gpumon.report.heat_layout import WORDS
 from gpumon.report.heat_lines import BLANK, Glyph, area
-from gpumon.report.heat_marks import FREE, OTHERS, STATES, WORKING, Ink, Mark
+from gpumon.report.heat_marks import (
+    DOWN,
+    DRAINED,
+    FREE,
+    OTHERS,
+    STALE,
+    STATES,
+    WORKING,
+    Ink,
+    Mark,
+)
 from gpumon.report.slurm_nodes import has_unseen_holders, is_open, used_gpus
 from gpumon.report.units import short_duration
 from gpumon.report.words import (
@@ -117,8 +127,7 @@ def _gpu_parts(heat: Heat, spot: Spot, node: Node) -> list[str]:
     finding = gravest_by_gpu(digest).get(uuid)
     if finding is not None:
         parts.append(finding_cell(finding).text)
-    parts += _state(digest, node)
-    return parts
+    return parts + _closure(node)
 
 
 def _value(heat: Heat, gpu: Gpu, node: Node, slot: int) -> str:
@@ -144,14 +153,16 @@ def _number(value: float | None, unit: str) -> str:
     return f"{value:.0f} °C" if unit == "°C" else f"{units.percent(value)} %"
 
 
-def _state(digest: Digest, node: Node) -> list[str]:
-    """What is out of order with the node itself."""
-    parts = []
-    if node.is_silent and node.taken_at is not None:
-        parts.append(f"node stale {short_duration(digest.tick.at - node.taken_at)}")
-    if node.state is not None and not is_open(node.state):
-        parts.append(f"node {node.state}")
-    return parts
+def _silence(digest: Digest, node: Node) -> list[str]:
+    """How long a node has been silent; nothing while it talks, or is not watched."""
+    if not node.is_silent or node.taken_at is None:
+        return []
+    return [f"node stale {short_duration(digest.tick.at - node.taken_at)}"]
+
+
+def _closure(node: Node) -> list[str]:
+    """Slurm's state of a node that takes no jobs."""
+    return [] if node.state is None or is_open(node.state) else [f"node {node.state}"]
 
 
 def _node_words(heat: Heat, unit: Unit, is_mean: bool) -> str:
@@ -174,6 +185,8 @@ def _node_words(heat: Heat, unit: Unit, is_mean: bool) -> str:
         mean = _number(sum(known) / len(known), unit_sign)
         parts.append(f"{title} {low} to {high}, mean {mean}")
     mark = heat.node_mark(unit, is_mean)
-    if not mark.is_filled and mark not in (FREE, OTHERS):
+    silence, closure = _silence(digest, node), _closure(node)
+    told = (FREE, OTHERS, *([STALE] if silence else []), *([DRAINED, DOWN] if closure else []))
+    if not mark.is_filled and mark not in told:
         parts.append(mark.words)
-    return " · ".join([*parts, *_state(digest, node)])
+    return " · ".join([*parts, *silence, *closure])
