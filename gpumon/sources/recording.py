@@ -76,8 +76,8 @@ class Recording:
     @property
     def bytes_per_s(self) -> float:
         """How much of it a second takes on disk, on average."""
-        size = sum(file.path.stat().st_size for file in self.files)
-        return size / max(1.0, self.span.end - self.span.start)
+        size_bytes = sum(file.passages[-1].end for file in self.files)
+        return size_bytes / max(1.0, self.span.end - self.span.start)
 
 
 class Playback:

@@ -56,6 +56,19 @@ def test_it_never_grows_beyond_its_size(tmp_path):
     assert 16 * 1024 < largest <= 64 * 1024
 
 
+def test_what_a_second_takes_on_disk_is_known_also_of_segments_that_are_gone(tmp_path):
+    path = tmp_path / "r"
+    folder = RecordingFolder(path, START, 60.0, ["local"])
+    run(folder, 0, 300)
+    folder.close()
+    recording = Recording(path)
+    size_bytes = sum(segment.stat().st_size for segment in segments(path))
+    oldest, *others = segments(path)
+    oldest.unlink()
+    assert others
+    assert recording.bytes_per_s == pytest.approx(size_bytes / (299 * 60.0))
+
+
 def test_a_second_recorder_is_refused_and_the_first_seen(tmp_path):
     path = tmp_path / "r"
     assert not is_running(path)
