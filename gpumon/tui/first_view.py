@@ -38,4 +38,4 @@ def first_view(tick: Tick, last: str | None, passes: RowFilter | None) -> ViewNa
     users = {view.job.user for view in tick.jobs}
     if len(tick.nodes) >= MANY_NODES and len(users) > 1:
         return "fleet"
-    return "jobs" if has_jobs or not tick.gpus else "gpus"
+    return "jobs" if has_jobs or not (tick.gpus or tick.targets) else "gpus"

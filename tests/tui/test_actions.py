@@ -93,6 +93,14 @@ async def test_the_footer_fits_and_can_be_clicked(stage):
         assert isinstance(s.app.screen, Page)
 
 
+async def test_what_asks_can_be_clicked_in_the_footer_as_well(stage):
+    async with stage(fleet()) as s:
+        await s.pilot.click(offset=(s.lines[-1].index("/ filter") + 1, 23))
+        await s.pilot.pause()
+        await s.press(*"grace")
+        assert "/grace" in s.lines[0]
+
+
 @pytest.mark.parametrize("key", KEYS["quit"])
 async def test_quit(stage, key):
     async with stage(fleet()) as s:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gpumon.model.tick import TargetState
 from gpumon.report.filter_tables import understood
 from gpumon.report.heat_marks import FIELDS
 from gpumon.tui.first_view import first_view
@@ -97,6 +98,7 @@ def crowd(nodes, users):
     return tick(tuple(view for view, _ in made), [gpus[0] for _, gpus in made])
 
 
+SILENT = tick(queue_at=None, targets=(TargetState("ssh://gpu01", False, None, None),))
 GPUS_ONLY = tick((), job_with_gpus("1", {"n": 2})[1], queue_at=None, targets=())
 
 
@@ -116,6 +118,7 @@ GPUS_ONLY = tick((), job_with_gpus("1", {"n": 2})[1], queue_at=None, targets=())
         (GPUS_ONLY, "pending", None, "gpus"),
         (GPUS_ONLY, "fleet", None, "fleet"),
         (tick(queue_at=None, targets=()), None, None, "jobs"),
+        (SILENT, None, None, "gpus"),
     ],
 )
 def test_what_a_terminal_begins_with(shown, last, typed, expected):

@@ -322,7 +322,7 @@ async def test_gpus_empty_and_failed(stage):
 async def test_without_a_queue_the_gpus_come_first(stage):
     local = (TargetState("local", True, None, 0.3),)
     async with stage(tick((), [gpu("here", 0)], queue_at=None, targets=local)) as s:
-        assert "GPUs" in s.lines[0]
+        assert "› gpus" in s.lines[0]
         assert "here" in s.line_with("612/700")
 
 

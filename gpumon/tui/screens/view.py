@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from gpumon.report.digest import Digest
     from gpumon.report.filter_tree import FilterError
     from gpumon.report.groups import ScopeKind
-    from gpumon.tui.actions import Action
     from gpumon.tui.widgets.prompt import Prompt
 
 
@@ -143,13 +142,9 @@ class View(HandOff):
 
     # Actions that all views share
 
-    def on_key_bar_picked(self, message: KeyBar.Picked) -> None:
+    async def on_key_bar_picked(self, message: KeyBar.Picked) -> None:
         """Do what was clicked in the footer."""
-        self.do(message.action)
-
-    def do(self, action: Action) -> None:
-        """Run the method of an action."""
-        getattr(self, f"action_{action.name}")()
+        await self.run_action(message.action.name)
 
     def action_quit(self) -> None:
         """Leave at once."""
