@@ -1,4 +1,4 @@
-"""A filter whose words are columns, for views that draw no table."""
+"""A filter whose words are columns, for tables and for pictures of the same rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ColumnFiltered(View):
-    """A view with the filter prompt of the tables: Tab writes out the name of a column."""
+    """A view with a filter prompt in which Tab writes out the name of a column."""
 
     @abstractmethod
     def filter_columns(self) -> Sequence[Column[Any]]:

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, ClassVar, Final, Generic, TypeVar
 from gpumon.report.absence import nothing_lines
 from gpumon.report.columns import Cell, Tone
 from gpumon.report.filter import is_word
-from gpumon.report.filter_names import completed
 from gpumon.report.passages import all_errors, paragraph
 from gpumon.report.subjects import of_row
-from gpumon.tui.screens.view import View
+from gpumon.tui.screens.column_filter import ColumnFiltered
 from gpumon.tui.widgets.grid import Grid, Plan, Sorting
 from gpumon.tui.widgets.lines import Lines
 
@@ -22,11 +21,10 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
 
     from gpumon.model.frame import SourceError
-    from gpumon.report.columns import Line
+    from gpumon.report.columns import Column, Line
     from gpumon.report.commands import Subject
     from gpumon.report.digest import Digest
     from gpumon.report.filter_tree import FilterError
-    from gpumon.tui.widgets.prompt import FilterPrompt
 
 R = TypeVar("R")
 
@@ -34,7 +32,7 @@ LARGE: Final = 2_000
 """GPUs and jobs from which on a view is painted before its rows are looked at."""
 
 
-class TableView(View, Generic[R]):
+class TableView(ColumnFiltered, Generic[R]):
     """Facts on top, a table below."""
 
     plan: ClassVar[Plan]  # type: ignore[type-arg]
@@ -149,6 +147,10 @@ class TableView(View, Generic[R]):
         """What is wrong with the filter that was typed last."""
         return self.grid.trouble
 
+    def filter_columns(self) -> Sequence[Column[R]]:
+        """All of the table, also those that are not shown."""
+        return self.plan.columns
+
     def apply_needle(self, needle: str) -> None:
         """Show only rows that pass this filter; one that is wrong leaves them as they are."""
         self.grid.set_needle(needle)
@@ -167,19 +169,6 @@ class TableView(View, Generic[R]):
         super().on_screen_resume()
 
     # Actions
-
-    async def action_filter(self) -> None:
-        """Ask for a row filter."""
-        from gpumon.tui.widgets.prompt import FilterPrompt
-
-        hint = "any text, or user==ada & sm<20: Tab completes, Enter keeps it, Esc drops it"
-        await self.ask(FilterPrompt(self.needle(), hint))
-
-    def on_filter_prompt_completion_wanted(self, message: FilterPrompt.CompletionWanted) -> None:
-        """Write out the name of a column."""
-        prompt = message.prompt
-        prompt.value = completed(prompt.value, self.plan.columns)
-        prompt.cursor_position = len(prompt.value)
 
     def subject_here(self) -> Subject | None:
         """What the row is about, else what the view is."""
