@@ -149,6 +149,7 @@ async def test_ended_asks_once_and_shows_the_answer(stage, size):
         await s.press(*KEYS["ended"])
         assert s.feed.wishes == [Wish(ended_since=AT - 86400)]
         assert "No answer yet" in s.text
+        assert "ended jobs" not in s.lines[0]
         await s.give(with_ended(ended("9"), ended("8", state="FAILED", exit_code="3:0")))
         assert s.feed.wishes == [Wish(ended_since=AT - 86400)]
         assert "2 jobs ended in 1d00h, 16.0 GPU-h; asked 5s ago, r asks again" in s.text

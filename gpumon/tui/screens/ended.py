@@ -73,6 +73,11 @@ class EndedView(FleetView["EndedJob"]):
         text = f"{ended_title(found)}; asked {age} ago, r asks again"
         return [*lines, *paragraph(text, width, Tone.DIM)]
 
+    def amount(self) -> str:
+        """How many ended; nothing before the first answer, as nobody knows yet."""
+        has_answer = self.digest is not None and self.digest.tick.ended is not None
+        return super().amount() if has_answer else ""
+
     def empty_words(self, digest: Digest) -> tuple[str, ...]:
         """No queue, no answer yet, or nothing ended."""
         if words := self.no_queue_words(digest):
