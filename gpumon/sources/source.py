@@ -59,12 +59,14 @@ class Wish(NamedTuple):
     """Job of which the use of its running steps is wanted once; leaves the zoom likewise."""
     is_by_hand: bool = False
     """Whether somebody asked again for what failed, and waits for it."""
+    has_changed_queue: bool = False
+    """Whether the user has just cancelled or requeued a job, and waits to see it listed so."""
 
     @property
     def is_about_zoom(self) -> bool:
         """Whether it says which nodes are looked at; an empty wish says that none is."""
         others = (self.period_s is not None, self.ended_since is not None, bool(self.use_of))
-        return bool(self.zoom_nodes) or not any(others)
+        return bool(self.zoom_nodes) or not (any(others) or self.has_changed_queue)
 
 
 class Source(Protocol):

@@ -9,6 +9,7 @@ import subprocess
 
 import pytest
 
+from gpumon.sources.source import Wish
 from gpumon.tui.files import FileRefusedError, form_of, picture, write_new
 from gpumon.tui.screens.commands import CommandsView
 from tests.ticks import fleet
@@ -74,6 +75,22 @@ async def test_a_change_is_run_after_its_job_was_typed(stage, monkeypatch, tmp_p
         await s.pilot.pause()
         assert log.read_text() == "4711\n"
         assert "ended with 0" in s.text
+        assert s.feed.wishes == [Wish(has_changed_queue=True)]
+
+
+async def test_a_change_that_slurm_refused_asks_nothing_of_the_queue(stage, monkeypatch, tmp_path):
+    fake = tmp_path / "scancel"
+    fake.write_text("#!/bin/sh\necho no >&2; exit 1\n")
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    async with stage(fleet(), size=(120, 40)) as s:
+        s.app.allows_actions = True
+        monkeypatch.setattr(type(s.app), "has_slurm_here", True)
+        await s.press("x", "G", "enter", *"4711", "enter")
+        await s.app.workers.wait_for_complete()
+        await s.pilot.pause()
+        assert ": no" in s.text
+        assert s.feed.wishes == []
 
 
 async def typed(s, path):

@@ -123,7 +123,8 @@ class SlurmQueue(QueueRounds):
     def _answer(self, kind: str) -> Answer:
         """What scontrol prints, asked now or by another gpumon of this user a moment ago."""
         show = self._commands.topology if kind == "topology" else partial(self._commands.show, kind)
-        return self._shared.ask(kind, COMMAND_PERIODS_S[kind], show, self._clock, self._stop)
+        longest_s = self._longest_age_s(kind, COMMAND_PERIODS_S[kind])
+        return self._shared.ask(kind, longest_s, show, self._clock, self._stop)
 
     def _keep_listed(self, nodes: tuple[SlurmNode, ...], at: float) -> tuple[SourceError, ...]:
         """Keep nodes with the files of the gres.conf that is theirs; what is to be remarked."""

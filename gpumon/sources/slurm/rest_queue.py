@@ -91,7 +91,7 @@ class RestQueue(QueueRounds):
             own.append(listed.answer)
             return listed.text
 
-        period_s = PERIODS_S[kind]
+        period_s = self._longest_age_s(kind, PERIODS_S[kind])
         if self._lacks_accounting(kind):
             period_s = min(period_s, LONGEST_RETRY_S)
         shared = SharedAnswers(self._folder if whose else None, whose)

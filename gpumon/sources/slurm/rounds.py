@@ -91,6 +91,12 @@ class QueueRounds(ABC):
         self._errors: dict[str, tuple[SourceError, ...]] = {}
         self._frames: deque[Frame] = deque(maxlen=_MAX_FRAMES)
         self._stop = threading.Event()
+        self._bell = threading.Event()
+        """Ends the wait for the next beat: for a wish, else for good."""
+        self._wishing = threading.Lock()
+        self._has_wish = False
+        self._changed_at = float("-inf")
+        """Unix time of the user's last change: an older list of jobs does not show it."""
         self._thread: threading.Thread | None = None
         self._has_reported = False
 
@@ -124,12 +130,18 @@ class QueueRounds(ABC):
         """Whether the first report is still to come."""
         return not self._has_reported
 
-    def wish(self, wish: Wish) -> None:  # noqa: B027  there is nothing to grant
-        """Ignored: how often Slurm is asked is not for the screens to say."""
+    def wish(self, wish: Wish) -> None:
+        """Ask for the jobs soon once the user has changed one; how often else is not to be said."""
+        if wish.has_changed_queue:
+            with self._wishing:
+                self._has_wish = True
+                self._changed_at = self._clock.now()
+                self._bell.set()
 
     def close(self) -> None:
         """End the thread and its call."""
         self._stop.set()
+        self._bell.set()
         self._break_off()
         if self._thread is not None:
             self._thread.join(_CLOSE_S)
@@ -143,7 +155,28 @@ class QueueRounds(ABC):
             self._frames.append(frame)
             self._has_reported = True
             wake()
-            self._clock.wait(self._stop, self._due_at() - self._clock.monotonic())
+            if not self._wait():
+                return
+
+    def _wait(self) -> bool:
+        """Wait until something is due; False: until the end."""
+        while True:
+            self._clock.wait(self._bell, self._due_at() - self._clock.monotonic())
+            with self._wishing:
+                has_rung, has_wish = self._bell.is_set(), self._has_wish
+                self._has_wish = False
+                self._bell.clear()
+            if not has_rung:
+                return True
+            if not has_wish or self._stop.is_set():
+                return False
+            self._schedules["job"].hurry(self._clock.monotonic())
+
+    def _longest_age_s(self, kind: str, period_s: float) -> float:
+        """How old an answer may be that another gpumon got: no older than the user's change."""
+        if kind != "job":
+            return period_s
+        return min(period_s, max(0.0, self._clock.now() - self._changed_at))
 
     def _due_at(self) -> float:
         return min(schedule.due_at for schedule in self._schedules.values())

@@ -22,6 +22,10 @@ TOPOLOGY_PERIOD_S: Final = 900.0
 REST_FACTOR: Final = 20.0
 """A call of one second is followed by at least 20 seconds without: 5 % of a controller thread."""
 
+HURRY_REST_S: Final = 5.0
+"""Rest that even a call keeps which the user's own change makes urgent: nobody types job ids faster
+than a controller answers."""
+
 LONGEST_RETRY_S: Final = 120.0
 """Longest rest after a call that brought nothing, however long it took.
 
@@ -40,6 +44,8 @@ class Schedule:
         self._backoff_s = period_s
         self.due_at = float("-inf")
         """Time of the next beat; the first call is due at once."""
+        self._rested_at = float("-inf")
+        """Time before which not even an urgent call is made."""
 
     def answered(self, beat_at: float, took_s: float, ended_at: float) -> None:
         """Take note of a call that brought records: back to the normal period.
@@ -48,9 +54,18 @@ class Schedule:
         """
         self._backoff_s = self._period_s
         self.due_at = max(beat_at + self._period_s, ended_at + REST_FACTOR * took_s)
+        self._rested_at = ended_at + max(HURRY_REST_S, REST_FACTOR * took_s)
 
     def failed(self, beat_at: float, took_s: float, ended_at: float) -> None:
         """Take note of a call that brought nothing: twice as long as before, up to the cap."""
         self._backoff_s = min(2.0 * self._backoff_s, LONGEST_RETRY_S)
         rest_s = min(REST_FACTOR * took_s, LONGEST_RETRY_S)
         self.due_at = max(beat_at + self._backoff_s, ended_at + rest_s)
+        self._rested_at = self.due_at
+
+    def hurry(self, now: float) -> None:
+        """Ask before the next beat, once, as soon as the last call has been rested from.
+
+        After a call that brought nothing this changes nothing.
+        """
+        self.due_at = min(self.due_at, max(now, self._rested_at))

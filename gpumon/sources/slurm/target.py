@@ -82,8 +82,9 @@ class SlurmSource:
         return any(part.pending() for part in waited_for)
 
     def wish(self, wish: Wish) -> None:
-        """Pass on what concerns the probes and the accounting; the queue keeps its own beat."""
+        """Pass on what concerns each part; the queue keeps its own beat but for a change made."""
         self._pool.wish(wish)
+        self._queue.wish(wish)
         if wish.ended_since is not None:
             self._accounting.wish(wish.ended_since, by_hand=wish.is_by_hand)
         if wish.use_of:

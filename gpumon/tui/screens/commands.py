@@ -9,6 +9,7 @@ from gpumon.model.text import plain
 from gpumon.report.columns import Cell, Column, Tone
 from gpumon.report.commands import Command, Subject, commands_for
 from gpumon.report.passages import paragraph
+from gpumon.sources.source import Wish
 from gpumon.tui.actions import bindings_of
 from gpumon.tui.screens.table_view import TableView
 from gpumon.tui.widgets.grid import Plan
@@ -132,6 +133,9 @@ class CommandsView(TableView["Command"]):
             process.kill()
             self.say(f"{command.line}: no answer in {RUN_LIMIT_S:.0f} s")
             return
+        if process.returncode == 0:
+            # Else the job would look as before until the queue's next beat.
+            self.gpumon.wish(Wish(has_changed_queue=True))
         why = plain(said.decode("utf-8", "replace"), 200).strip()
         self.say(f"{command.line}: " + (why or f"ended with {process.returncode}"))
 
