@@ -11,7 +11,7 @@ from gpumon.model.cluster import Node, Rank
 from gpumon.model.fields import CATALOGUE
 from gpumon.model.finding import Confidence, Coverage, Severity
 from gpumon.model.frame import SourceError
-from gpumon.report.columns import Cell, Column, Tone, arranged, fit, place, wrap
+from gpumon.report.columns import Cell, Column, Tone, arranged, fit, place, usual, wrap
 from gpumon.report.digest import Digest
 from gpumon.report.field_columns import FIELD_COLUMNS, FieldRow, bars, round_up, scale, value_cell
 from gpumon.report.gpu_cells import activity_cell, pcie_cell, throttle_cell
@@ -79,6 +79,13 @@ def test_every_column_explains_itself_and_holds_its_title(name):
         assert item.doc.endswith(".")
         assert len(item.title) <= max(item.width, item.max_width)
     assert len({item.key for item in TABLES[name]}) == len(TABLES[name])
+
+
+def test_jobs_keep_their_nodes_longer_than_the_sureness_that_the_verdict_tells_as_well():
+    keys = [[p.column.key for p in place(usual(JOB_COLUMNS), width)] for width in (138, 118)]
+    assert {"nodes", "confidence"} <= set(keys[0])
+    assert "nodes" in keys[1]
+    assert "confidence" not in keys[1]
 
 
 def test_the_least_important_column_goes_first_and_the_important_ones_never():
