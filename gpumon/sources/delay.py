@@ -17,6 +17,9 @@ whose clock did, comes late for ever.
 _FOLLOWS: Final = 0.05
 """Share by which the shortest way known follows an ordinary one: clocks drift apart."""
 
+_APART_S: Final = 0.01
+"""Two reports are told at least so far apart, more than wall and monotonic clock differ by then."""
+
 
 class Delay:
     """Compares the node's monotonic clock with the monitor's, report by report of one probe."""
@@ -24,7 +27,7 @@ class Delay:
     def __init__(self) -> None:
         """Nothing has come."""
         self._shortest_s: float | None = None
-        self._first_heard_s = 0.0
+        self._told_s = 0.0
         self._made_s = 0.0
         self._heard_s = 0.0
         self._steady = 0
@@ -37,19 +40,24 @@ class Delay:
             heard_s: The monitor's monotonic clock when it came.
 
         Returns:
-            0 where the difference is ordinary; never more than has passed since the first report,
-            whatever the node says of its clock.
+            0 where the difference is ordinary. Never so much that this report would be older than
+            the one before, whatever the node says of its clock.
         """
+        # Reports of one probe come in the order in which they were made.
+        most_s = max(0.0, heard_s - self._told_s - _APART_S)
+        delay_s = round(min(self._excess_s(made_s, heard_s), most_s), 3)
+        self._told_s = heard_s - delay_s
+        return delay_s
+
+    def _excess_s(self, made_s: float, heard_s: float) -> float:
         way_s = heard_s - made_s
         comes_as_made = heard_s - self._heard_s > 0.5 * (made_s - self._made_s)
         self._made_s, self._heard_s = made_s, heard_s
-        if self._shortest_s is None:
-            self._first_heard_s = heard_s
         if self._shortest_s is None or way_s <= self._shortest_s:
             self._shortest_s = way_s
             self._steady = -1
             return 0.0
-        excess_s = min(way_s - self._shortest_s, heard_s - self._first_heard_s)
+        excess_s = way_s - self._shortest_s
         if excess_s <= JITTER_S:
             self._shortest_s += _FOLLOWS * excess_s
             self._steady = -1
@@ -60,4 +68,4 @@ class Delay:
             self._shortest_s = way_s
             self._steady = -1
             return 0.0
-        return round(excess_s, 3)
+        return excess_s

@@ -65,5 +65,22 @@ def test_a_little_late_is_not_late() -> None:
 def test_no_report_is_older_than_the_first_one_whatever_the_node_says(made_s: float) -> None:
     delay = Delay()
     assert delay.of(1e308, 100.0) == 0.0
-    assert delay.of(made_s, 107.0) in (0.0, 7.0)
-    assert delay.of(-made_s, 108.0) in (0.0, 8.0)
+    assert 0.0 <= delay.of(made_s, 107.0) <= 7.0
+    assert 0.0 <= delay.of(-made_s, 108.0) <= 8.0
+
+
+def test_on_a_slow_way_no_report_is_older_than_the_one_before() -> None:
+    ways, delay = random.Random(3), Delay()
+    heard_s, times = 0.0, []
+    for made_s in range(2_000):
+        way_s = ways.choice([*[0.1] * 20, JITTER_S, 1.1 * JITTER_S, 1.2 * JITTER_S])
+        heard_s = max(heard_s, made_s + way_s)
+        times.append(heard_s - told(delay, made_s, heard_s))
+    assert times == sorted(times)
+
+
+def test_a_way_that_grows_little_by_little_is_told_all_the_same() -> None:
+    delay = Delay()
+    usual(delay, 0, 10)
+    found = [told(delay, made_s, 1.2 * made_s - 1.9) for made_s in range(10, 110)]
+    assert max(found) > JITTER_S
