@@ -58,6 +58,17 @@ async def test_what_changes_the_world_is_shown_only_where_it_was_allowed(stage, 
         assert "not this machine's" in s.lines[-2]
 
 
+async def test_the_footer_says_what_enter_does_with_the_row(stage):
+    async with stage(fleet(), size=(120, 40)) as s:
+        s.app.allows_actions = True
+        await s.press("x")
+        assert " Enter copy " in s.lines[-1]
+        await s.press("G")
+        assert " Enter run … " in s.lines[-1]
+        await s.press("g")
+        assert " Enter copy " in s.lines[-1]
+
+
 async def test_a_change_is_run_after_its_job_was_typed(stage, monkeypatch, tmp_path):
     log = tmp_path / "log"
     fake = tmp_path / "scancel"

@@ -13,6 +13,7 @@ from gpumon.sources.source import Wish
 from gpumon.tui.actions import bindings_of
 from gpumon.tui.screens.table_view import TableView
 from gpumon.tui.widgets.grid import Plan
+from gpumon.tui.widgets.lines import KeyBar
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,19 +79,21 @@ class CommandsView(TableView["Command"]):
         """Nothing is known by a name that a command may contain."""
         return ("No command: what the cursor was on has no name that is safe to type.",)
 
+    def draw_frame(self) -> None:
+        """Also say what Enter does with this row."""
+        super().draw_frame()
+        row = self.grid.current
+        is_run = row is not None and row.is_change
+        for bar in self.query(KeyBar):
+            bar.relabel("copy_command", "run …" if is_run else "copy")
+
     def action_copy(self) -> None:
         """Copy the command."""
         if (row := self.grid.current) is not None:
             self.copy_text(row.line)
 
-    def action_down(self) -> None:
-        """Down one line, and spell it out above."""
-        super().action_down()
-        self.show(self.digest)
-
-    def action_up(self) -> None:
-        """Up one line, likewise."""
-        super().action_up()
+    def on_grid_moved(self) -> None:
+        """Spell the command out above."""
         self.show(self.digest)
 
     async def action_copy_command(self) -> None:

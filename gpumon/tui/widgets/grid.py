@@ -46,6 +46,9 @@ class Grid(ScrollView, Generic[R], inherit_bindings=False):
     class SortChanged(Message):
         """The user sorts by another column."""
 
+    class Moved(Message):
+        """The cursor was moved to another line."""
+
     class Settled(Message):
         """Rows that took longer than a key may wait are there."""
 
@@ -312,6 +315,8 @@ class Grid(ScrollView, Generic[R], inherit_bindings=False):
         last = len(self._rows) - 1
         index = max(0, min(last, index))
         old, self._cursor = self._cursor, index
+        if index != old:
+            self.post_message(self.Moved())
         self._cursor_key = self.plan.key(self._rows[index])
         self._scroll_to_cursor()
         self._redraw_rows(old, index)

@@ -74,6 +74,13 @@ class KeyBar(Lines):
         self._actions = tuple(actions)
         self._ends: tuple[int, ...] = ()
 
+    def relabel(self, name: str, label: str) -> None:
+        """Call an action by another word: what its key does hangs on the row."""
+        actions = tuple(a._replace(label=label) if a.name == name else a for a in self._actions)
+        if actions != self._actions:
+            self._actions = actions
+            self.on_resize()
+
     def on_resize(self) -> None:
         """Name as many keys as fit."""
         cells: list[Cell] = []
