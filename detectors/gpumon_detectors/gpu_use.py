@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from gpumon.detect.series import rows_since
+from gpumon.detect.series import bridged, rows_since
+from gpumon.model.finding import Window
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,8 +28,8 @@ _SIGNS: Final = {
 """Fields that tell of work which utilisation does not count, where they are known, and the most
 that an idle GPU shows: video engines run no kernels, and NVML's own reading moves a few MB/s."""
 
-_PAST_S: Final = 24 * 3600.0
-"""As far back as history reaches."""
+PAST_S: Final = 24 * 3600.0
+"""As far back as history reaches: a shorter look back would end a long rest too late."""
 
 PAUSE_S: Final = 120.0
 """Working GPUs may rest this long: the longest checkpoint pauses reported are about 96 s."""
@@ -42,9 +43,11 @@ class GpuUse(NamedTuple):
 
     table: Table
     is_still: NDArray[np.bool_]
-    """Known, and nothing runs on it: a GPU of which nothing is known is not still."""
+    """Nothing runs on it: a GPU of which nothing is known for longer than a moment is not still."""
     is_empty: NDArray[np.bool_]
     """Still, without process, its memory free."""
+    was_used: bool
+    """Whether a GPU was seen that is not empty, however long ago and beyond gaps."""
 
     def still_row(self) -> int:
         """Row since which all GPUs are still; the number of rows where one is not."""
@@ -57,6 +60,12 @@ class GpuUse(NamedTuple):
     def row_at(self, at: float) -> int:
         """First row that was taken at a Unix time or later."""
         return int(self.table.times.searchsorted(at, "left"))
+
+    def window(self, first: int, quiet_since: float) -> Window:
+        """The stretch from a row to the newest one, from no earlier than a Unix time within it."""
+        times = self.table.times
+        begin = max(float(self.table.begins[first]), min(quiet_since, float(times[first])))
+        return Window(begin, float(times[-1]), len(times) - first)
 
 
 def together_since(flags: NDArray[np.bool_]) -> int:
@@ -114,12 +123,15 @@ def gpu_use(job: JobLook, seconds: float, idle_mem_ratio: float) -> GpuUse | Non
     if not len(table.times):
         return None
     processes, used, total, util = (table.columns[key] for key in NEEDS)
-    is_still = np.isfinite(processes) & np.isfinite(used) & (total > 0) & (util == 0)
+    is_known = np.isfinite(processes) & np.isfinite(used) & (total > 0) & np.isfinite(util)
+    is_still = is_known & (util == 0)
     for key, most in _SIGNS.items():
         # A comparison with NaN is false: a sign that is not known tells of nothing.
         is_still &= ~(table.columns[key] > most)
     is_empty = is_still & (processes == 0) & (used < idle_mem_ratio * total)
-    return GpuUse(table, is_still, is_empty)
+    was_used = bool((is_known & ~is_empty).any())
+    is_still, is_empty = (bridged(table.times, flags, is_known) for flags in (is_still, is_empty))
+    return GpuUse(table, is_still, is_empty, was_used)
 
 
 def was_ever_above(job: JobLook, use: GpuUse, keys: tuple[str, ...]) -> bool:
@@ -135,7 +147,5 @@ def was_ever_above(job: JobLook, use: GpuUse, keys: tuple[str, ...]) -> bool:
     if use.table.times[0] <= job.all_held_since + PAUSE_S:
         return False
     return any(
-        bool((job.window(uuid, key, _PAST_S).values > 0).any())
-        for uuid in job.uuids
-        for key in keys
+        bool((job.window(uuid, key, PAST_S).values > 0).any()) for uuid in job.uuids for key in keys
     )

@@ -55,6 +55,11 @@ class HostUse(NamedTuple):
     is_own: bool
     """Whether `cores` is the job's alone; of whole nodes it is an upper bound."""
 
+    @property
+    def observed_since(self) -> float:
+        """Unix time of the first row of its CPUs; minus infinity unseen."""
+        return float(self.cores.begins[0]) if self.is_seen else float("-inf")
+
     def mean_cores(self, since: float) -> float:
         """CPU cores in use since a Unix time, on average, all nodes together; NaN unseen."""
         rows = self.cores.columns["cores"][self.cores.times >= since] if self.is_seen else ()
@@ -86,28 +91,29 @@ def host_use(view: View, job: JobLook, seconds: float) -> HostUse:
     hosts = job.hosts(_HOST, seconds)
     is_seen = is_own or _is_whole(hosts, "cpu_busy_ratio")
     if is_own:
-        cores = Table(own.times, {"cores": own.columns["job_cpu_cores_used"]})
+        cores = Table(own.times, {"cores": own.columns["job_cpu_cores_used"]}, own.begins)
     else:
         busy = hosts.columns["cpu_busy_ratio"] * hosts.columns["cpu_count"]
-        cores = Table(hosts.times, {"cores": busy})
+        cores = Table(hosts.times, {"cores": busy}, hosts.begins)
     if not is_seen:
         return HostUse(float("-inf"), False, cores, False)
     nodes = max(1, len(job.job.nodes))
     allowed = max(IDLE_CPU_RATIO * (job.cores or 0), _IDLE_CORES * nodes)
-    since = quiet_from(cores.times, _total(cores, ("cores",)), allowed)
-    since = max(since, float(cores.times[0]))
+    since = quiet_from(cores, _total(cores, ("cores",)), allowed)
+    since = max(since, float(cores.begins[0]))
     for table, keys in _traffic(view, job, own, hosts, seconds):
         limit = _IDLE_BYTES_PER_S * nodes
-        since = max(since, quiet_from(table.times, _total(table, keys), limit))
+        since = max(since, quiet_from(table, _total(table, keys), limit))
     return HostUse(since, True, cores, is_own)
 
 
-def quiet_from(times: NDArray[np.float64], values: NDArray[np.float64], limit: float) -> float:
-    """Time of the first row behind the last two minutes whose mean is above a limit.
+def quiet_from(table: Table, values: NDArray[np.float64], limit: float) -> float:
+    """Begin of the row behind the last one above a limit in the last two minutes whose mean is.
 
-    Slices of two minutes are counted back from the newest row. Infinity where the newest one is
-    above, minus infinity where none is.
+    Slices of two minutes are counted back from the newest row, so that their edges wander; the row
+    does not. Infinity where the newest slice is above, minus infinity where none is.
     """
+    times = table.times
     if not len(times):
         return float("-inf")
     slices = ((times[-1] - times) // SLICE_S).astype(np.intp)
@@ -117,7 +123,12 @@ def quiet_from(times: NDArray[np.float64], values: NDArray[np.float64], limit: f
     above = np.flatnonzero(total > limit * np.maximum(count, 1))
     if not len(above):
         return float("-inf")
-    return float("inf") if above[0] == 0 else float(times[slices < above[0]][0])
+    if above[0] == 0:
+        return float("inf")
+    in_slice = slices == above[0]
+    with np.errstate(invalid="ignore"):
+        last = np.flatnonzero(in_slice & (values > limit))[-1]
+    return float(table.begins[last + 1])
 
 
 def _is_whole(table: Table, key: str) -> bool:

@@ -5,25 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from gpumon.detect.contract import Detector
-from gpumon.model.finding import Confidence, Evidence, Severity, Window
-from gpumon_detectors.gpu_use import NEEDS, PAUSE_S, any_since, gpu_use, is_still_now
+from gpumon.model.finding import Confidence, Evidence, Severity
+from gpumon_detectors.gpu_use import NEEDS, PAST_S, PAUSE_S, any_since, gpu_use, is_still_now
 from gpumon_detectors.host_use import host_use
 from gpumon_detectors.job_commands import look_inside
 from gpumon_detectors.job_context import LONGEST_REST_S, SERVING_SPAN_S, context_of
-from gpumon_detectors.phrases import clock_time, counted, gib, span
+from gpumon_detectors.phrases import counted, gib, span
+from gpumon_detectors.stretch import is_open, since_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpumon.detect.job_look import JobLook
     from gpumon.detect.view import View
-    from gpumon.model.finding import Finding
+    from gpumon.model.finding import Finding, Window
     from gpumon_detectors.gpu_use import GpuUse
     from gpumon_detectors.host_use import HostUse
     from gpumon_detectors.job_context import JobContext
-
-_SPAN_S: Final = 6 * 3600.0
-"""How far back the window reaches: beyond the longest rest of a server."""
 
 _INTERACTIVE_S: Final = 7200.0
 """An interactive session may rest for two hours (the taxonomy's window for these)."""
@@ -76,10 +74,10 @@ class IdleHeld(Detector):
         for job in view.jobs:
             if not is_still_now(job):
                 continue
-            use = gpu_use(job, _SPAN_S, self.idle_mem_ratio)
+            use = gpu_use(job, PAST_S, self.idle_mem_ratio)
             if use is None or use.is_empty[-1].all():
                 continue
-            host = host_use(view, job, _SPAN_S)
+            host = host_use(view, job, PAST_S)
             held_row = any_since(use.is_still & ~use.is_empty)
             first = max(use.still_row(), use.row_at(host.quiet_since), held_row)
             if first < len(use.table.times):
@@ -90,8 +88,7 @@ class IdleHeld(Detector):
     def _finding(
         self, view: View, job: JobLook, use: GpuUse, host: HostUse, first: int
     ) -> Finding | None:
-        times = use.table.times[first:]
-        window = Window(float(times[0]), float(times[-1]), len(times))
+        window = use.window(first, host.quiet_since)
         length_s = window.end - window.start
         if length_s < PAUSE_S:
             return None
@@ -105,7 +102,7 @@ class IdleHeld(Detector):
             subject=job.subject,
             severity=Severity.CRITICAL,
             summary=f"{counted(count, 'GPU')} idle with {gib(float(used.sum()))} of memory held "
-            f"since {clock_time(window.start)} ({span(length_s)} observed)",
+            f"{since_words(window, is_open(job, use, host, first))}",
             window=window,
             evidence=_evidence(job, use, host, context, window),
             advice=(*_ADVICE, *look_inside(job)),

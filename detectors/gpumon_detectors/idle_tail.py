@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from gpumon.detect.contract import Detector
-from gpumon.model.finding import Confidence, Evidence, Severity, Window
-from gpumon_detectors.gpu_use import NEEDS, PAUSE_S, gpu_use, is_still_now, was_ever_above
+from gpumon.model.finding import Confidence, Evidence, Severity
+from gpumon_detectors.gpu_use import NEEDS, PAST_S, PAUSE_S, gpu_use, is_still_now, was_ever_above
 from gpumon_detectors.host_use import host_use
 from gpumon_detectors.job_commands import look_inside
 from gpumon_detectors.job_context import LONGEST_REST_S, context_of
-from gpumon_detectors.phrases import clock_time, counted, gib, span
+from gpumon_detectors.phrases import counted, gib
+from gpumon_detectors.stretch import is_open, since_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,9 +23,6 @@ if TYPE_CHECKING:
     from gpumon.model.finding import Finding
     from gpumon_detectors.gpu_use import GpuUse
     from gpumon_detectors.host_use import HostUse
-
-_SPAN_S: Final = 2 * 3600.0
-"""How far back the window reaches: beyond *established*."""
 
 _ADVICE: Final = (
     "Let the batch script end when the work does, also when a step fails: no sleep behind it.",
@@ -67,10 +67,10 @@ class IdleTail(Detector):
         for job in view.jobs:
             if not is_still_now(job) or (job.latest("process_count") > 0).any():
                 continue
-            use = gpu_use(job, _SPAN_S, self.idle_mem_ratio)
+            use = gpu_use(job, PAST_S, self.idle_mem_ratio)
             if use is None or not was_ever_above(job, use, ("gpu_util_ratio", "process_count")):
                 continue
-            host = host_use(view, job, _SPAN_S)
+            host = host_use(view, job, PAST_S)
             first = max(use.empty_row(), use.row_at(host.quiet_since))
             if first < len(use.table.times):
                 finding = self._finding(view, job, use, host, first)
@@ -80,8 +80,7 @@ class IdleTail(Detector):
     def _finding(
         self, view: View, job: JobLook, use: GpuUse, host: HostUse, first: int
     ) -> Finding | None:
-        times = use.table.times[first:]
-        window = Window(float(times[0]), float(times[-1]), len(times))
+        window = use.window(first, host.quiet_since)
         length_s = window.end - window.start
         context = context_of(job)
         is_resting = context.is_serving and length_s < LONGEST_REST_S
@@ -93,15 +92,15 @@ class IdleTail(Detector):
             self,
             subject=job.subject,
             severity=Severity.WARNING,
-            summary=f"{counted(count, 'GPU')} done and not given back since "
-            f"{clock_time(window.start)} ({span(length_s)} observed)",
+            summary=f"{counted(count, 'GPU')} done and not given back "
+            f"{since_words(window, is_open(job, use, host, first))}",
             window=window,
             evidence=(
                 Evidence(
                     "process_count",
                     job.subject,
                     f"{counted(count, 'GPU')}, used before: no process, utilisation 0 %, at most "
-                    f"{gib(float(used.max()))} of memory in use, "
+                    f"{gib(float(np.nanmax(used)))} of memory in use, "
                     f"{counted(window.samples, 'sample')}",
                     0.0,
                 ),

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from gpumon.detect.contract import Detector
 from gpumon.model.finding import Confidence, Evidence, Severity, Window
-from gpumon_detectors.gpu_use import NEEDS, PAUSE_S, gpu_use, is_still_now, was_ever_above
+from gpumon_detectors.gpu_use import NEEDS, PAST_S, PAUSE_S, gpu_use, is_still_now, was_ever_above
 from gpumon_detectors.host_use import host_use
 from gpumon_detectors.job_commands import look_inside
 from gpumon_detectors.job_context import is_interactive
-from gpumon_detectors.phrases import clock_time, counted, gib, span
+from gpumon_detectors.phrases import counted, gib, span
+from gpumon_detectors.stretch import began_with_job, is_open, since_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,11 +23,6 @@ if TYPE_CHECKING:
     from gpumon.model.finding import Finding
     from gpumon_detectors.gpu_use import GpuUse
     from gpumon_detectors.host_use import HostUse
-
-_SPAN_S: Final = 2 * 3600.0
-"""How far back the window reaches: beyond *established*."""
-
-_PAST_S: Final = 24 * 3600.0
 
 
 class NeverStarted(Detector):
@@ -66,13 +64,13 @@ class NeverStarted(Detector):
                 continue
             if is_interactive(job):
                 continue
-            use = gpu_use(job, _SPAN_S, self.idle_mem_ratio)
-            if use is None or use.empty_row() > 0:
+            use = gpu_use(job, PAST_S, self.idle_mem_ratio)
+            if use is None or use.was_used:
                 continue
             if was_ever_above(job, use, ("gpu_util_ratio", "process_count")):
                 continue
-            host = host_use(view, job, _SPAN_S)
-            first = use.row_at(host.quiet_since)
+            host = host_use(view, job, PAST_S)
+            first = max(use.empty_row(), use.row_at(host.quiet_since))
             if first < len(use.table.times):
                 finding = self._finding(view, job, use, host, first)
                 if finding is not None:
@@ -81,21 +79,24 @@ class NeverStarted(Detector):
     def _finding(
         self, view: View, job: JobLook, use: GpuUse, host: HostUse, first: int
     ) -> Finding | None:
-        times = use.table.times[first:]
-        window = Window(float(times[0]), float(times[-1]), len(times))
+        window = use.window(first, host.quiet_since)
         length_s = window.end - window.start
         if length_s < PAUSE_S and (job.age_s or 0.0) < self.supported_after_s:
             return None
         count = len(job.gpus)
         is_watched = _is_watched(job, use)
-        since = "since it began" if is_watched else f"since {clock_time(window.start)} at least"
+        is_from_start = is_watched and began_with_job(job, use.table, window.start)
+        since = (
+            f"since it began ({span(length_s)} observed)"
+            if is_from_start
+            else since_words(window, is_open(job, use, host, first))
+        )
         most = Confidence.ESTABLISHED if is_watched else Confidence.SUPPORTED
         return view.finding(
             self,
             subject=job.subject,
             severity=Severity.CRITICAL,
-            summary=f"{counted(count, 'GPU')} held and not touched {since} "
-            f"({span(length_s)} observed)",
+            summary=f"{counted(count, 'GPU')} held and not touched {since}",
             window=window,
             evidence=_evidence(job, use, host, window),
             advice=(
@@ -110,23 +111,20 @@ class NeverStarted(Detector):
 
 def _is_watched(job: JobLook, use: GpuUse) -> bool:
     """Whether the GPUs were seen from about the job's start on."""
-    start_at = job.job.start_at
-    if start_at is None:
-        return False
-    times = job.window(job.uuids[0], "process_count", _PAST_S).times
-    first = min(float(times[0]), float(use.table.times[0])) if len(times) else float("inf")
-    return first <= start_at + PAUSE_S
+    times = job.window(job.uuids[0], "process_count", PAST_S).times
+    first = min(float(times[0]) if len(times) else float("inf"), float(use.table.begins[0]))
+    return began_with_job(job, use.table, first)
 
 
 def _evidence(job: JobLook, use: GpuUse, host: HostUse, window: Window) -> list[Evidence]:
-    used = use.table.columns["mem_used_bytes"]
+    most = float(np.nanmax(use.table.columns["mem_used_bytes"]))
     age = "" if job.age_s is None else f", the job is {span(job.age_s)} old"
     return [
         Evidence(
             "process_count",
             job.subject,
             f"{counted(len(job.gpus), 'GPU')}: no process, utilisation 0 %, at most "
-            f"{gib(float(used.max()))} of memory in use, {counted(window.samples, 'sample')}{age}",
+            f"{gib(most)} of memory in use, {counted(window.samples, 'sample')}{age}",
             0.0,
         ),
         host.evidence(job, window.start),

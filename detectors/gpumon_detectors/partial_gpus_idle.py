@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from gpumon.detect.contract import Detector
-from gpumon.detect.series import rows_since
+from gpumon.detect.series import bridged, rows_since
 from gpumon.model.finding import Evidence, Severity, Window
+from gpumon_detectors.gpu_use import PAST_S, together_since
 from gpumon_detectors.job_commands import command_id
-from gpumon_detectors.phrases import clock_time, counted, span
+from gpumon_detectors.phrases import counted
+from gpumon_detectors.stretch import began_with_job, since_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from gpumon.model.finding import Finding
 
 _SPAN_S: Final = 3600.0
-"""How far back the claim looks: as far as history reaches."""
+"""How far back the claim looks; since when it holds is followed further back."""
 
 _PAUSE_S: Final = 120.0
 """A working GPU may rest this long: the longest checkpoint pauses reported are about 96 s."""
@@ -92,10 +94,7 @@ class PartialGpusIdle(Detector):
         table = job.table(self.needs, _SPAN_S)
         if not len(table.times):
             return None
-        processes, used, total, util = (table.columns[key] for key in self.needs)
-        is_known = np.isfinite(processes) & np.isfinite(used) & np.isfinite(util) & (total > 0)
-        is_light = used < self.idle_mem_ratio * total
-        is_unused = is_known & (processes == 0) & is_light & (util == 0)
+        is_unused, is_known = self._unused(table)
         staged = _last_launch(is_unused, is_known)
         firsts = np.maximum(rows_since(is_unused), staged)
         ages = table.times[-1] - table.times[np.minimum(firsts, len(table.times) - 1)]
@@ -111,6 +110,26 @@ class PartialGpusIdle(Detector):
                 silent = np.flatnonzero(~is_known[-1])
                 return _Split(_positions(chosen), _positions(working), _positions(silent), part)
         return None
+
+    def _unused(self, table: Table) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Per row and GPU whether it is unused, and whether that is known."""
+        processes, used, total, util = (table.columns[key] for key in self.needs)
+        is_known = np.isfinite(processes) & np.isfinite(used) & np.isfinite(util) & (total > 0)
+        is_light = used < self.idle_mem_ratio * total
+        is_unused = is_known & (processes == 0) & is_light & (util == 0)
+        return bridged(table.times, is_unused, is_known), is_known
+
+    def _stretch(self, job: JobLook, split: _Split) -> tuple[Window, bool]:
+        """Since when the GPUs are unused, also before the window, and whether perhaps longer."""
+        table = split.table
+        if table.length_s >= _SPAN_S - _PAUSE_S:
+            long = job.table(self.needs, PAST_S)
+            row = together_since(self._unused(long)[0][:, split.unused])
+            table = long.since(row) if row < len(long.times) else table
+        begin = float(table.begins[0])
+        is_first = begin <= float(job.table(self.needs[:1], PAST_S).begins[0])
+        is_open = is_first and not began_with_job(job, table, begin)
+        return Window(begin, float(table.times[-1]), len(table.times)), is_open
 
     def _working(self, table: Table) -> NDArray[np.intp]:
         """GPUs never seen without a process, which never rested longer than a pause."""
@@ -130,13 +149,14 @@ class PartialGpusIdle(Detector):
         length_s = window.end - window.start
         total = len(job.gpus) + job.gpus_unknown
         count = len(split.unused)
-        since = clock_time(window.start)
+        stretch, is_open = self._stretch(job, split)
         return view.finding(
             self,
             subject=job.subject,
             severity=(Severity.CRITICAL if count >= _CRITICAL_SHARE * total else Severity.WARNING),
-            summary=f"{count} of {total} GPUs unused since {since} ({span(length_s)} observed)",
+            summary=f"{count} of {total} GPUs unused {since_words(stretch, is_open)}",
             window=window,
+            onset=stretch.start,
             evidence=(*_evidence_of_use(job, split), *_evidence_of_gaps(job, split)),
             advice=tuple(_advice(job, split)),
             gpu_seconds=count * length_s,
@@ -160,7 +180,7 @@ def _evidence_of_use(job: JobLook, split: _Split) -> Iterator[Evidence]:
     samples = len(split.table.times)
     used, total = split.table.columns["mem_used_bytes"], split.table.columns["mem_total_bytes"]
     for position in split.unused[:_LISTED]:
-        most, size = float(used[:, position].max()), float(total[-1, position])
+        most, size = float(np.nanmax(used[:, position])), float(total[-1, position])
         yield Evidence(
             field="process_count",
             subject=f"gpu:{job.gpus[position].uuid}",

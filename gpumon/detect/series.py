@@ -11,10 +11,17 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from gpumon.fleet.history_reader import Slab
+    from gpumon.fleet.history_reader import HistoryReader, Slab
 
 GAP_PERIODS: Final = 3.0
 """Two samples further apart than this many periods leave a gap, and a window ends there."""
+
+LEAST_GAP_S: Final = 30.0
+"""Nor is anything shorter a gap, however often samples are taken: of all but GPUs there is a row
+every ten seconds at best, and a monitor that stood still for a moment has lost no more."""
+
+
+_ANY_KEY: Final = "gpu_util_ratio"
 
 
 class Series(NamedTuple):
@@ -29,9 +36,11 @@ class Table(NamedTuple):
     """Several fields of several entities over time, without gaps, read-only."""
 
     times: NDArray[np.float64]
-    """Unix times, ascending; no two further apart than `GAP_PERIODS` periods."""
+    """Unix times, ascending; no two further apart than `GAP_PERIODS` periods or `LEAST_GAP_S`."""
     columns: Mapping[str, NDArray[np.float32]]
     """By field key, one row per time, one column per entity in the order asked for."""
+    begins: NDArray[np.float64]
+    """Unix time of the first sample of each row: of old rows, which hold many, before `times`."""
 
     @property
     def length_s(self) -> float:
@@ -40,7 +49,8 @@ class Table(NamedTuple):
 
     def since(self, row: int) -> Table:
         """The part from a row on."""
-        return Table(self.times[row:], {key: c[row:] for key, c in self.columns.items()})
+        columns = {key: c[row:] for key, c in self.columns.items()}
+        return Table(self.times[row:], columns, self.begins[row:])
 
 
 def table_of(slab: Slab, keys: Sequence[str], now: float) -> Table:
@@ -48,15 +58,48 @@ def table_of(slab: Slab, keys: Sequence[str], now: float) -> Table:
 
     A row stands until the next one is due: of all but GPUs there is one every ten seconds or more.
     """
-    times, periods, values = slab
+    times, periods, values, begins = slab
     low = 0
     if len(times):
-        is_gap = np.diff(times) > GAP_PERIODS * np.maximum(periods[1:], periods[:-1])
-        low = int(np.flatnonzero(is_gap)[-1]) + 1 if is_gap.any() else 0
+        low = row_after_gap(times, periods)
         if now - times[-1] >= periods[-1]:
             low = len(times)
     columns = {key: values[low:, position] for position, key in enumerate(keys)}
-    return Table(times[low:], columns)
+    return Table(times[low:], columns, begins[low:])
+
+
+def row_after_gap(times: NDArray[np.float64], periods: NDArray[np.float64]) -> int:
+    """First row behind the last gap, 0 where there is none."""
+    longest = np.maximum(GAP_PERIODS * np.maximum(periods[1:], periods[:-1]), LEAST_GAP_S)
+    gaps = np.flatnonzero(np.diff(times) > longest)
+    return int(gaps[-1]) + 1 if len(gaps) else 0
+
+
+def unbroken_since(history: HistoryReader, start: float, end: float) -> float:
+    """End of the last gap between two Unix times, minus infinity where there was none."""
+    slab = history.slab((), (_ANY_KEY,), start, end)
+    row = row_after_gap(slab.times, slab.periods)
+    return float(slab.begins[row]) if row else float("-inf")
+
+
+def bridged(
+    times: NDArray[np.float64], flags: NDArray[np.bool_], is_known: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Flags per row and column that go on where nothing is known for a moment.
+
+    Between two rows of a column that are known, no further apart than `LEAST_GAP_S`, holds what
+    holds in both. Elsewhere, and in the newest row, nothing is said of what is not known.
+    """
+    if is_known.all():
+        return flags
+    rows = np.arange(len(times))[:, None]
+    before = np.maximum.accumulate(np.where(is_known, rows, -1), axis=0)
+    after = np.minimum.accumulate(np.where(is_known, rows, len(times))[::-1], axis=0)[::-1]
+    first, last = np.maximum(before, 0), np.minimum(after, len(times) - 1)
+    is_short = (before >= 0) & (after < len(times)) & (times[last] - times[first] <= LEAST_GAP_S)
+    held = np.take_along_axis(flags, first, axis=0) & np.take_along_axis(flags, last, axis=0)
+    found: NDArray[np.bool_] = np.where(is_known, flags, is_short & held)
+    return found
 
 
 def rows_since(is_true: NDArray[np.bool_]) -> NDArray[np.intp]:

@@ -30,6 +30,8 @@ class Slab(NamedTuple):
     values: NDArray[np.float32]
     """Row, field, entity; NaN where missing. In coarse rows means; of counters, masks and ids the
     last value."""
+    begins: NDArray[np.float64]
+    """Unix time of the first sample of each row."""
 
 
 class Extremes(NamedTuple):
@@ -105,6 +107,7 @@ class HistoryReader:
             _joined([chunk.times[rows] for chunk, rows in cuts], np.empty(0)),
             _joined([chunk.periods[rows] for chunk, rows in cuts], np.empty(0)),
             _joined(values, np.empty((0, len(keys), len(uuids)), np.float32)),
+            _joined([chunk.begins[rows] for chunk, rows in cuts], np.empty(0)),
         )
 
     def extremes(
