@@ -74,6 +74,8 @@ class DetectionEngine:
         """Of every detector at work its last look's, by key: some rest on some looks."""
         self._losses = 0
         self._last_loss = ""
+        self._looked_at = float("inf")
+        """Unix time of the last picture that was judged: none before the first."""
         self._state = threading.Condition()
         self._kept_notes = notes
         if notes is not None:
@@ -233,6 +235,7 @@ class DetectionEngine:
             self._roster.mute(key, str(error), at)
 
     def _look(self, link: WorkerLink, tick: Tick) -> DetectionReport:
+        from gpumon.detect.series import unbroken_since
         from gpumon.fleet.history_reader import HistoryReader
 
         if not isinstance(tick.history, HistoryReader):
@@ -266,14 +269,18 @@ class DetectionEngine:
                 else:
                     looks.append(look)
                     self._coverage[key] = coverage
-        return self._report_of(tick, looks, bounds)
+        seen_from = unbroken_since(tick.history, self._looked_at, tick.at)
+        self._looked_at = tick.at
+        return self._report_of(tick, looks, bounds, seen_from)
 
-    def _report_of(self, tick: Tick, looks: list[Look], bounds: Bounds) -> DetectionReport:
+    def _report_of(
+        self, tick: Tick, looks: list[Look], bounds: Bounds, seen_from: float
+    ) -> DetectionReport:
         in_view = subjects_of(bounds.gpus_of, tick.gpus, tick.nodes)
         out = self._roster.muted
         self._coverage = {key: seen for key, seen in self._coverage.items() if key not in out}
         with self._state:
-            self._lives.take(tick.at, looks, in_view, self._resting(looks))
+            self._lives.take(tick.at, looks, in_view, self._resting(looks), seen_from)
             standing, cleared = self._lives.standing(tick.at), self._lives.cleared(tick.at)
             muted = self._lives.muted(tick.at)
         return DetectionReport(

@@ -5,7 +5,8 @@ of looks delays it. Counting decides what remains. A hypothesis that was claimed
 of three looks vanishes without a trace when it is claimed no more. Anything surer, or claimed
 oftener, is *entered*: it leaves only after three looks in a row, over at least half a minute, that
 saw its subject and did not claim it, and is then kept as cleared for an hour. A look that could not
-see the subject neither clears nor confirms: the finding is unknown since then.
+see the subject neither clears nor confirms: the finding is unknown since then. Nor does a look
+after a gap, until as much is observed again as the claim once needed.
 """
 
 from __future__ import annotations
@@ -33,6 +34,13 @@ LEAVE_LOOKS: Final = 3
 
 LEAVE_S: Final = 30.0
 """Shortest time without the claim after which it is cleared, however fast the looks follow."""
+
+SIGHT_S: Final = 30.0
+"""A subject that was out of sight for no longer was seen all the time, as far as windows go."""
+
+SETTLE_S: Final = 60.0
+"""After a gap so much more than its shortest window is left to a detector to claim again: what
+is no GPU has a row every ten seconds or more, and some detectors rest between looks."""
 
 KEPT_S: Final = 3600.0
 """How long a cleared finding is shown as such: as far as history reaches."""
@@ -85,6 +93,11 @@ class _Case:
         self.looks: deque[bool] = deque(maxlen=ENTER_OF)
         self.misses = 0
         self.is_entered = False
+        self._needs_s = float("inf")
+        """Length of the shortest window in which it was claimed."""
+        self._seen_since = float("-inf")
+        """Unix time since when its subject is seen without a gap, as far as it matters."""
+        self._dark_since: float | None = None
 
     def claim(self, finding: Finding, *, is_instant: bool) -> None:
         """It is claimed again, or for the first time."""
@@ -93,6 +106,9 @@ class _Case:
         self.misses = 0
         is_sure = finding.confidence is not Confidence.HYPOTHESIS
         self.is_entered |= is_instant or is_sure or sum(self.looks) >= ENTER_LOOKS
+        self._needs_s = min(self._needs_s, finding.window.end - finding.window.start)
+        self._seen_since = min(self._seen_since, finding.window.start)
+        self._dark_since = None
         # A window that begins after the last claim tells of a new beginning.
         is_unbroken = finding.window.start <= before.last_seen
         began_at = min(before.began_at, finding.began_at) if is_unbroken else finding.began_at
@@ -101,6 +117,23 @@ class _Case:
             onset=began_at,
             is_acknowledged=before.is_acknowledged,
         )
+
+    def darken(self, since: float) -> None:
+        """Its subject is out of sight."""
+        if self._dark_since is None:
+            self._dark_since = since
+
+    def see(self, at: float) -> bool:
+        """Its subject is in sight; returns whether for long enough that a claim would be made."""
+        if self._dark_since is not None and at - self._dark_since > SIGHT_S:
+            self._seen_since = at
+        self._dark_since = None
+        is_unbroken = self._seen_since == float("-inf")
+        return is_unbroken or at - self._seen_since >= self._needs_s + SETTLE_S
+
+    def interrupt(self, until: float) -> None:
+        """Nothing at all was observed right before this time."""
+        self._seen_since = max(self._seen_since, until)
 
     def miss(self) -> None:
         """Its subject was seen and it was not claimed."""
@@ -125,6 +158,7 @@ class Lives:
         looks: Iterable[Look],
         in_view: Container[str],
         resting: Container[str] = frozenset(),
+        unbroken_since: float = float("-inf"),
     ) -> None:
         """Take in one picture's looks.
 
@@ -133,7 +167,10 @@ class Lives:
             looks: One per detector that answered; of the others nothing new is known.
             in_view: Subjects that exist in the picture; jobs that do not have ended.
             resting: Detectors that were not asked on purpose: what they said still holds.
+            unbroken_since: End of the last gap in which nobody observed anything.
         """
+        for standing in self._open.values():
+            standing.interrupt(unbroken_since)
         answered = {look.detector: look for look in looks}
         claimed: set[Identity] = set()
         for look in answered.values():
@@ -166,13 +203,19 @@ class Lives:
             if subject.startswith("job:"):
                 self._clear(case)
             else:
+                case.darken(self._looked_at)
                 self._lose_sight(at, case)
         elif look is None:
             if finding.detector not in resting:
                 self._lose_sight(at, case)
         elif subject in look.blind:
+            case.darken(self._looked_at)
             self._lose_sight(at, case)
-        elif look.had(subject):
+        elif not look.had(subject):
+            return
+        elif not case.see(at) and not look.is_instant:
+            self._lose_sight(at, case)
+        else:
             case.miss()
             is_over = case.misses >= LEAVE_LOOKS and at - finding.last_seen >= LEAVE_S
             if not case.is_entered:
