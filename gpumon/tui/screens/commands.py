@@ -92,7 +92,7 @@ class CommandsView(TableView["Command"]):
         if (row := self.grid.current) is not None:
             self.copy_text(row.line)
 
-    def on_grid_moved(self) -> None:
+    def on_moved(self) -> None:
         """Spell the command out above."""
         self.show(self.digest)
 

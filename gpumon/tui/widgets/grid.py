@@ -13,7 +13,7 @@ from gpumon.report.columns import GAP, Cell, Line, fit, place, usual
 from gpumon.tui.theme import look_of
 from gpumon.tui.widgets.desk import Asked, Desk
 from gpumon.tui.widgets.needle import row_filter_of
-from gpumon.tui.widgets.plan import Plan, Sorting
+from gpumon.tui.widgets.plan import Moved, Plan, Sorting
 from gpumon.tui.widgets.slices import Slices
 from gpumon.tui.widgets.strips import line_strip, merged
 from gpumon.tui.widgets.titles import MARGIN, title_strip
@@ -45,9 +45,6 @@ class Grid(ScrollView, Generic[R], inherit_bindings=False):
 
     class SortChanged(Message):
         """The user sorts by another column."""
-
-    class Moved(Message):
-        """The cursor was moved to another line."""
 
     class Settled(Message):
         """Rows that took longer than a key may wait are there."""
@@ -315,8 +312,7 @@ class Grid(ScrollView, Generic[R], inherit_bindings=False):
         last = len(self._rows) - 1
         index = max(0, min(last, index))
         old, self._cursor = self._cursor, index
-        if index != old:
-            self.post_message(self.Moved())
+        self.post_message(Moved())
         self._cursor_key = self.plan.key(self._rows[index])
         self._scroll_to_cursor()
         self._redraw_rows(old, index)

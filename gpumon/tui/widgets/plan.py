@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
+from textual.message import Message
+
 from gpumon.tui.widgets.arranging import sorted_steps
 
 if TYPE_CHECKING:
@@ -16,6 +18,10 @@ R = TypeVar("R")
 
 STEADY_PICTURES: Final = 30
 """Pictures after which also a steady order is made anew."""
+
+
+class Moved(Message):
+    """The cursor of a table was moved."""
 
 
 class Plan(NamedTuple, Generic[R]):
