@@ -12,7 +12,7 @@ from gpumon.report.health import is_checked, troubles
 from gpumon.report.place_columns import place_columns
 from gpumon.report.rows import host_row
 from gpumon.report.slurm_nodes import is_open, rooms
-from gpumon.report.words import HOLDING_STATES, finding_cell, left_words, old_cell, some_names
+from gpumon.report.words import HOLDING_STATES, finding_cell, old_cell, some_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -262,7 +262,8 @@ def _why(digest: Digest, row: NodeRow) -> Cell:
     if row.room is not None and row.room.node.reason:
         return Cell(f"Slurm: {row.room.node.reason}", Tone.WARN)
     if node.is_stale and node.left_at is not None:
-        return Cell(left_words(node.left_at), Tone.DIM)
+        # The reason comes first: where the column is narrow HEARD tells the time.
+        return Cell(f"not watched: no job in view since {units.clock_time(node.left_at)}", Tone.DIM)
     if node.taken_at is None:
         return Cell("no telemetry", Tone.DIM)
     return EMPTY_CELL

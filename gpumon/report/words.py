@@ -159,10 +159,12 @@ def left_words(left_at: float) -> str:
 
 def old_gpu_cell(digest: Digest, gpu: Gpu, finding: Finding | None) -> Cell:
     """How old what is known of a GPU is; dim where its node was left on purpose."""
-    words = stale_words(digest, gpu)
-    if left_since(digest, gpu) is not None and finding is None:
-        return Cell(words, Tone.DIM)
-    return old_cell(words, finding)
+    left_at = left_since(digest, gpu)
+    if left_at is None:
+        return old_cell(stale_words(digest, gpu), finding)
+    # Shorter than the time of day, which a table of 120 cells would cut.
+    words = f"not watched for {short_duration(digest.tick.at - left_at)}"
+    return Cell(words, Tone.DIM) if finding is None else old_cell(words, finding)
 
 
 def stale_words(digest: Digest, gpu: Gpu) -> str:

@@ -13,8 +13,9 @@ from gpumon.report.absence import (
     silent_s,
     stale_subject_lines,
 )
-from gpumon.report.columns import Tone
+from gpumon.report.columns import Cell, Tone
 from gpumon.report.digest import Digest
+from gpumon.report.gpu_columns import fleet_why
 from gpumon.report.units import clock_time
 from tests.ticks import AT, failed, fleet, job_with_gpus, tick, uuid_of
 
@@ -123,3 +124,10 @@ def test_a_node_that_was_left_on_purpose_says_so_without_a_warning(subject):
     words = f"not watched since {clock_time(AT - 41.0)}: no job in view is there"
     assert plain(lines).startswith(words)
     assert {cell.tone for line in lines for cell in line} == {Tone.DIM}
+
+
+def test_the_tables_of_gpus_tell_it_dim_and_in_few_cells():
+    digest = Digest(left("n1"))
+    cells = {row.node.name: fleet_why(digest, row) for row in digest.gpu_rows}
+    assert cells["n1"] == Cell("not watched for 41s", Tone.DIM)
+    assert cells["n2"] == Cell("stale 42s", Tone.WARN)

@@ -140,7 +140,8 @@ def test_a_node_that_was_left_on_purpose_is_in_no_trouble():
         "n2": node("n2", 1, is_stale=True),
     }
     picture = tick((), [gpu("n1", 0), gpu("n2", 0)], nodes=nodes)
-    assert shown(picture, "n1")["why"] == f"not watched since {clock_time(AT - 60.0)}"
+    words = f"not watched: no job in view since {clock_time(AT - 60.0)}"
+    assert shown(picture, "n1")["why"] == words
     assert {toned(picture, "n1", key) for key in ("why", "heard")} == {Tone.DIM}
     assert {toned(picture, "n2", key) for key in ("why", "heard")} == {Tone.WARN}
     digest = Digest(picture)
