@@ -47,11 +47,11 @@ class Answer(NamedTuple):
 
 ANSWERS = {
     (DEMO, "waste"): Answer(
-        ("vit-finetune", "some GPUs unused: established", "3 of 8 GPUs unused since"),
+        ("vit-finetune", "some GPUs unused: established", "3 of 8 GPUs unused"),
         ("wasted 6.", "some GPUs unused 6."),
     ),
     (LAB, "waste"): Answer(
-        ("hpo-sweep", "some GPUs unused: supported", "3 of 4 GPUs unused since"),
+        ("hpo-sweep", "some GPUs unused: supported", "3 of 4 GPUs unused"),
         ("wasted 1.00 GPU-h", "some GPUs unused 1.00 GPU-h"),
     ),
     (DEMO, "rank"): Answer(("rank 11 · gpu006:3", "peers 6", "· ‼ throttle"), ("dinov2-giant",)),
