@@ -147,7 +147,10 @@ class Decoder:
             raise ValueError(message)
         told = self._told.get(name)
         if told is None or told.keys != keys:
-            told = self._told[name] = _Told(keys)
+            told = _Told(keys)
+            # Of what is left out while unchanged little would come again.
+            if name not in REPEATED:
+                self._told[name] = told
         missing = told.reasons(raw["missing"])
         at = [_finite(read_at) for read_at in raw["at"]]
         if len(at) != len(keys):

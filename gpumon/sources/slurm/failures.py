@@ -49,7 +49,11 @@ _KNOWN: Final = (
     # What a login shell says beside it may speak of a database, too.
     (re.compile(r"unable to contact slurm controller", re.IGNORECASE), UNREACHED, _PING),
     (
-        re.compile(r"database|slurmdb|persist|from slurm accounting storage", re.IGNORECASE),
+        re.compile(
+            r"talking to the database|slurmdb|persist_conn|persistinit|persistent connection|"
+            r"from slurm accounting storage",
+            re.IGNORECASE,
+        ),
         UNREACHED_ACCOUNTING,
         "jobs and nodes need no slurmdbd and stay live; gpumon asks again, ever more seldom",
     ),
