@@ -57,6 +57,32 @@ def test_a_finding_that_paused_is_seen_anew(engine, honest, scene, look):
     assert finding.first_seen == finding.last_seen
 
 
+def test_a_pause_of_the_monitor_makes_a_finding_unknown_and_clears_nothing(
+    engine, plugin, scene, look
+):
+    path = plugin(
+        "patient",
+        """
+        class Patient(Base):
+            name = "patient"
+            needs = ("power_w",)
+            def evaluate(self, view):
+                job = view.jobs[0]
+                table = job.table(("power_w",), 3600.0)
+                return self.claim(view) if table.length_s >= 100.0 else ()
+        """,
+    )
+    one = engine(path)
+    (before,) = look(one, scene.run(300, {})).findings
+    scene.skip(300)
+    for _ in range(9):
+        report = look(one, scene.run(10, {}))
+        assert [f.unknown_since for f in report.findings] == [before.last_seen]
+        assert report.cleared == ()
+    (after,) = look(one, scene.run(60, {})).findings
+    assert (after.unknown_since, after.first_seen) == (None, before.first_seen)
+
+
 def test_a_second_tick_is_dropped_while_one_is_judged(engine, plugin, scene, tmp_path):
     os.mkfifo(tmp_path / "go")
     path = plugin(
