@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpumon.report.columns import Cell, Tone
 from gpumon.report.passages import all_errors, error_lines, paragraph, silence_lines
-from gpumon.report.words import left_since
+from gpumon.report.words import left_since, some_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,6 +77,16 @@ def silent_lines(tick: Tick, width: int) -> list[Line]:
     """That no node answers any more; nothing as long as one does."""
     age_s = silent_s(tick)
     return [] if age_s is None else silence_lines(age_s, "no node answers any more", None, width)
+
+
+def silent_nodes_lines(tick: Tick, width: int) -> list[Line]:
+    """Which nodes no longer answer while others do; `silent_lines` tells where none does."""
+    silent = tuple(node.name for node in tick.nodes.values() if node.is_silent)
+    if not silent or silent_s(tick) is not None:
+        return []
+    count = len(silent)
+    amount = f"{count} nodes no longer answer" if count > 1 else "1 node no longer answers"
+    return paragraph(f"stale: {amount}: {some_names(silent)}", width, Tone.WARN, "! ", "  ")
 
 
 def stale_job_lines(digest: Digest, view: JobView, width: int) -> list[Line]:

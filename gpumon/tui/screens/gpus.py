@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumon.report.absence import silent_s
-from gpumon.report.columns import Tone
+from gpumon.report.absence import silent_nodes_lines
 from gpumon.report.gpu_columns import FLEET_COLUMNS, fleet_order, fleet_search_text
-from gpumon.report.passages import paragraph
 from gpumon.report.queue_part import stray_lines
-from gpumon.report.words import some_names
 from gpumon.tui.actions import bindings_of
 from gpumon.tui.screens.fleet_view import FleetView
 from gpumon.tui.widgets.grid import Plan
@@ -40,12 +37,7 @@ class GpusView(FleetView["GpuRow"]):
     def head_lines(self, digest: Digest, width: int) -> list[Line]:
         """Only when nodes have gone silent, or processes run where no job does."""
         lines = super().head_lines(digest, width)
-        silent = tuple(node.name for node in digest.tick.nodes.values() if node.is_silent)
-        if silent and silent_s(digest.tick) is None:
-            count = len(silent)
-            text = f"stale: {count} node{'s' if count > 1 else ''} no longer answer"
-            text += f"{'' if count > 1 else 's'}: {some_names(silent)}"
-            lines += paragraph(text, width, Tone.WARN, "! ", "  ")
+        lines += silent_nodes_lines(digest.tick, width)
         return lines + stray_lines(digest, width)
 
     def empty_words(self, _digest: Digest) -> tuple[str, ...]:

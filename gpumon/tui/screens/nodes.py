@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumon.report.absence import silent_s
+from gpumon.report.absence import silent_nodes_lines
 from gpumon.report.columns import Tone
 from gpumon.report.node_columns import (
     NODE_COLUMNS,
@@ -47,10 +47,7 @@ class NodesView(FleetView["NodeRow"]):
     def head_lines(self, digest: Digest, width: int) -> list[Line]:
         """Nodes that have gone silent while others answer, and those that take no jobs."""
         lines = super().head_lines(digest, width)
-        silent = tuple(node.name for node in digest.tick.nodes.values() if node.is_silent)
-        if silent and silent_s(digest.tick) is None:
-            text = f"silent: {some_names(silent)}"
-            lines += paragraph(text, width, Tone.WARN, "! ", "  ")
+        lines += silent_nodes_lines(digest.tick, width)
         out = tuple(n.name for n in digest.tick.nodes.values() if n.state and not is_open(n.state))
         if out:
             text = f"out of service: {some_names(out)}"

@@ -10,6 +10,7 @@ from gpumon.report.absence import (
     job_errors,
     nothing_lines,
     silent_lines,
+    silent_nodes_lines,
     silent_s,
     stale_subject_lines,
 )
@@ -76,6 +77,16 @@ def test_all_nodes_are_silent_only_once_the_last_one_is():
         "! stale 42s: no node answers any more; values are not shown"
     )
     assert silent_lines(fleet(), 80) == []
+
+
+def test_silent_nodes_are_named_as_long_as_others_answer():
+    some = fleet()
+    assert plain(silent_nodes_lines(some, 80)) == "! stale: 1 node no longer answers: gpu04"
+    more = {**some.nodes, "gpu03": some.nodes["gpu03"]._replace(is_stale=True)}
+    words = plain(silent_nodes_lines(some._replace(nodes=more), 80))
+    assert words.startswith("! stale: 2 nodes no longer answer: ")
+    assert silent_nodes_lines(silent(), 80) == []
+    assert silent_nodes_lines(tick(), 80) == []
 
 
 def test_nodes_that_were_never_heard_are_not_called_stale():
