@@ -28,7 +28,7 @@ async def test_a_command_goes_anywhere_and_back_returns(stage):
 async def test_a_command_is_completed_and_its_choices_are_shown(stage):
     async with stage(fleet()) as s:
         await s.press("colon")
-        assert s.lines[-2].split()[:3] == ["jobs", "gpus", "pending"]
+        assert s.lines[-2].split()[:3] == ["jobs", "gpus", "nodes"]
         await s.press(*"us", "tab")
         assert s.lines[-2].split() == ["users", "user"]
         await s.press("space")
