@@ -97,6 +97,10 @@ class Seen(NamedTuple):
     """How often everything was drawn afresh."""
 
 
+MOST_DRAWS = 1000
+"""A key that sets off more of them never comes to rest."""
+
+
 class Board:
     """One terminal, its feed, and keys that are pressed."""
 
@@ -119,13 +123,14 @@ class Board:
         # A key goes from the driver to the application, to the widget, and up to its screen.
         for _ in range(4):
             await self.pilot._wait_for_screen()
-        is_drawn = False
-        while not is_drawn:
+        for _ in range(MOST_DRAWS):
             screen = self.app.screen
             screen._on_timer_update()
             await self.pilot._wait_for_screen()
             waits = screen._layout_required or screen._repaint_required or screen._dirty_widgets
-            is_drawn = screen is self.app.screen and not waits
+            if screen is self.app.screen and not waits:
+                return
+        raise AssertionError("the screen is drawn again and again")
 
     def look(self) -> Seen:
         """What is there now."""
