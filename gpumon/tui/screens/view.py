@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from contextlib import suppress
 from typing import TYPE_CHECKING
-
-from textual._styles_cache import StylesCache
 
 from gpumon.report.columns import Cell, Tone, fit
 from gpumon.tui import palette
@@ -99,7 +98,11 @@ class View(HandOff):
 
     def on_unmount(self) -> None:
         """Let go of drawn lines: textual's cache of colours holds those of 1,024 dead widgets."""
-        StylesCache.get_inner_outer.cache_clear()
+        # Private to textual: another of its versions may have no such cache.
+        with suppress(ImportError, AttributeError):
+            from textual._styles_cache import StylesCache
+
+            StylesCache.get_inner_outer.cache_clear()
 
     def on_resize(self, _event: Resize) -> None:
         """Write the lines anew for the new width."""
