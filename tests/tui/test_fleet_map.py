@@ -262,3 +262,20 @@ async def test_the_legend_has_only_what_is_seen(stage):
         await s.give(picture._replace(gpus=silent))
         assert "stale" in s.lines[-4]
         assert "working" not in s.lines[-4]
+
+
+async def test_the_frame_of_a_large_map_is_painted_before_the_map(stage, monkeypatch):
+    monkeypatch.setattr("gpumon.tui.screens.fleet.LARGE", 30)
+    fill = HeatView._fill
+    monkeypatch.setattr(HeatView, "_fill", lambda _view: None)
+    async with stage(many(40), (120, 40)) as s:
+        await s.press(FLEET)
+        assert "Drawing 40 nodes …" in s.text
+        fill(s.app.screen)
+        await s.pilot.pause()
+        assert "Drawing" not in s.text
+        assert "320 GPUs" in s.lines[1]
+    monkeypatch.setattr(HeatView, "_fill", fill)
+    async with stage(many(40), (120, 40)) as s:
+        await s.press(FLEET)
+        assert "320 GPUs" in s.lines[1]

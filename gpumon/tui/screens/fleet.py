@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from gpumon.report.columns import Cell, Tone
 from gpumon.report.digest import GpuRow
@@ -36,6 +36,10 @@ if TYPE_CHECKING:
     from gpumon.report.heat import Unit
 
 
+LARGE: Final = 2_000
+"""Nodes from which on a map takes longer to draw than a key may: its frame is painted first."""
+
+
 class HeatView(RootView, ColumnFiltered):
     """Totals, the map, what its signs mean, and what the cursor is on."""
 
@@ -48,6 +52,7 @@ class HeatView(RootView, ColumnFiltered):
         self.head = Lines(id="head")
         self.legend = GlyphLines()
         self.details = Lines(is_bar=True, id="details")
+        self._is_framed = False
         self._needle = ""
         self._trouble: FilterError | None = None
         self._passes: Callable[[Digest, GpuRow], bool] = lambda _digest, _row: True
@@ -108,6 +113,10 @@ class HeatView(RootView, ColumnFiltered):
                 text += f" of {self.gpumon.watched}"
             self.map.set_notice([(), *_indented(paragraph(f"{text} …", width, Tone.DIM))])
             return
+        if not self._is_framed and len(digest.tick.nodes) >= LARGE:
+            text = f"Drawing {len(digest.tick.nodes):,} nodes …"
+            self.map.set_notice([(), *_indented(paragraph(text, width, Tone.DIM))])
+            return
         lines = stale_queue_lines(digest, width)
         if digest.tick.nodes:
             lines += total_lines(heat_totals(digest), width)
@@ -115,6 +124,15 @@ class HeatView(RootView, ColumnFiltered):
         self.map.set_notice(self._notice(digest, width))
         self.map.show(digest, self._keeps if self._needle else None)
         self._explain()
+
+    def on_mount(self) -> None:
+        """Draw a large map once its frame is on the screen."""
+        self.call_after_refresh(self._fill)
+
+    def _fill(self) -> None:
+        self._is_framed = True
+        if self.map.heat is None:
+            self.show(self.gpumon.digest)
 
     def _explain(self) -> None:
         """Write the legend and the line about the cell under the mouse or the cursor."""
