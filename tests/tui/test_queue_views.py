@@ -21,7 +21,10 @@ from tests.tui.test_hostile import NAMES
 
 SIZES = [(80, 24), (160, 50)]
 QUEUE_VIEWS = [view for view in ROOTS if view not in ("jobs", "gpus", "nodes", "fleet")]
-KEYS = {view: ("colon", *view, "enter") for view in ROOTS}
+KEYS = {
+    **{view: (str(number + 1),) for number, view in enumerate(ROOTS[:9])},
+    "reservations": ("colon", *"reservations", "enter"),
+}
 
 
 def ended(job_id: str, **changes) -> EndedJob:
