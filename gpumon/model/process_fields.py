@@ -66,7 +66,7 @@ PROCESS_FIELDS: Final = (
     Field(
         "process_cpu_cores_used",
         "process",
-        Kind.RATE,
+        Kind.GAUGE,
         "",
         0,
         ANY_NUMBER,
