@@ -5,18 +5,14 @@ One thread reads, draws and types, so that nothing here keeps a byte waiting but
 
 from __future__ import annotations
 
-import fcntl
 import os
-import pty
 import select
 import signal
-import struct
-import subprocess
 import tempfile
-import termios
 import time
 from typing import TYPE_CHECKING, NamedTuple, Self
 
+from tests.bench.pty_start import started
 from tests.bench.screen import Screen, changed_cells
 
 if TYPE_CHECKING:
@@ -51,26 +47,9 @@ class Session:
         """When the newest bytes came, by the performance counter."""
         self.ready_s: float | None = None
         self._has_answered = False
-        # What somebody chose before, such as the first view, belongs to no measurement.
         self._state = tempfile.TemporaryDirectory()
-        self._master, slave = pty.openpty()
-        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         self.began_s = time.perf_counter()
-        self._process = subprocess.Popen(
-            words,
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-            start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
-            env={
-                **env,
-                "TERM": "xterm-256color",
-                "COLORTERM": "truecolor",
-                "XDG_STATE_HOME": self._state.name,
-            },
-        )
-        os.close(slave)
+        self._process, self._master = started(words, env, columns, rows, self._state.name)
 
     def __enter__(self) -> Self:
         return self

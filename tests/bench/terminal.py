@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-import pty
 import re
 import select
 import signal
-import struct
 import subprocess
 import tempfile
-import termios
 import threading
 import time
 from typing import TYPE_CHECKING, Self
+
+from tests.bench.pty_start import started
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,26 +37,9 @@ class Terminal:
         self.paint_s: float | None = None
         self.marker_s: float | None = None
         self.quit_s: float | None = None
-        # What somebody chose before, such as the first view, belongs to no measurement.
         self._state = tempfile.TemporaryDirectory()
-        self._master, slave = pty.openpty()
-        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
         self._begin = time.perf_counter()
-        self._process = subprocess.Popen(
-            words,
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-            start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
-            env={
-                **env,
-                "TERM": "xterm-256color",
-                "COLORTERM": "truecolor",
-                "XDG_STATE_HOME": self._state.name,
-            },
-        )
-        os.close(slave)
+        self._process, self._master = started(words, env, COLUMNS, ROWS, self._state.name)
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._drain, daemon=True)
         self._thread.start()
