@@ -19,6 +19,7 @@ from gpumon.sources.recording import Recording
 from gpumon.sources.target import Look, open_source, parse
 from gpumon.tui.app import GpumonApp
 from gpumon.tui.travel import LiveTravel
+from tests.clocks import Hasty
 from tests.tui.conftest import HandFeed, Stage
 from tools.screenshots import ROOT
 from tools.tasks import DEMO, LAB, LAB_FILE, MOST_KEYS, TASKS, Task
@@ -88,23 +89,6 @@ def answered(stage: Stage, task: Task, command: str) -> None:
     assert answer.cursor in stage.cursor_line()
 
 
-class Clock:
-    """Time that passes only where somebody waits."""
-
-    def __init__(self):
-        self.time = START
-
-    def now(self):
-        return self.time
-
-    def monotonic(self):
-        return self.time
-
-    def wait(self, event, seconds):
-        self.time += max(0.0, seconds)
-        return event.is_set()
-
-
 class Patient(DetectionEngine):
     """The detection engine, waited for, and asked for some pictures only."""
 
@@ -133,7 +117,7 @@ class Lived(NamedTuple):
 @pytest.fixture(scope="module")
 def demo() -> Lived:
     """Two hours, as `gpumon demo --past 2h` lives through them."""
-    clock = Clock()
+    clock = Hasty(START)
     look = Look(stride_s(PAST_S, 1.0), False, lambda _: True, everyone=True, past_s=PAST_S)
     sources = [open_source(parse(DEMO.split()[1]), look, clock)]
     tape, newest = Tape(), []

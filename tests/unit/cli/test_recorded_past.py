@@ -13,25 +13,11 @@ from gpumon.fleet.history import History
 from gpumon.fleet.sampler import Sampler
 from gpumon.sources.demo import DemoSource
 from gpumon.sources.recording_folder import RecordingFolder, own_folder
+from tests.clocks import Hasty
 
 URLS = ["slurm", "local"]
 START = 1_767_225_600.0
 BEATS = 60
-
-
-class Clock:
-    def __init__(self):
-        self.time = START
-
-    def now(self):
-        return self.time
-
-    def monotonic(self):
-        return self.time
-
-    def wait(self, event, seconds):
-        self.time += max(0.0, seconds)
-        return event.is_set()
 
 
 @pytest.fixture
@@ -40,7 +26,7 @@ def recorder(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.setattr(recorded_past, "OPEN_S", 60.0)
     monkeypatch.setattr(recorded_past, "FILL_S", 60.0)
-    clock = Clock()
+    clock = Hasty(START)
     source = DemoSource("demo:2x2", 2, 2, 1, clock, 1.0)
     folder = RecordingFolder(own_folder(URLS, socket.gethostname()), START, 1.0, URLS)
     for beat in range(BEATS):

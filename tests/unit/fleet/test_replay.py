@@ -19,27 +19,11 @@ from gpumon.report.document import document
 from gpumon.sources.demo import DemoSource
 from gpumon.sources.recording import Playback, Recording
 from gpumon.sources.recording_write import RecordingWriter
+from tests.clocks import Hasty
 from tests.ticks import finding
 
 START = 1_767_225_600.0
 BEATS = 400
-
-
-class Clock:
-    """Time that passes only where somebody waits."""
-
-    def __init__(self):
-        self.time = START
-
-    def now(self):
-        return self.time
-
-    def monotonic(self):
-        return self.time
-
-    def wait(self, event, seconds):
-        self.time += max(0.0, seconds)
-        return event.is_set()
 
 
 def approximately(one, other, path=""):
@@ -62,7 +46,7 @@ def approximately(one, other, path=""):
 def live(tmp_path_factory):
     """A recording of the demo, and the document of the same look."""
     path = tmp_path_factory.mktemp("recording") / "demo.gpumon.zst"
-    clock = Clock()
+    clock = Hasty(START)
     source = DemoSource("demo:2x8", 2, 8, 1, clock, 1.0)
     writer = RecordingWriter(path, START, 1.0, ["demo:2x8"])
     recorder = Recorder(writer, lambda error: None)

@@ -20,6 +20,7 @@ from gpumon_detectors.never_started import NeverStarted
 from gpumon_detectors.overasked import Overasked
 from gpumon_detectors.oversized_gpu import OversizedGpu
 from gpumon_detectors.partial_gpus_idle import PartialGpusIdle
+from tests.clocks import Hasty
 
 AT = 1_760_000_000.0
 HOURS = 4.5
@@ -38,27 +39,10 @@ RULES = (
 )
 
 
-class Hasty:
-    """A clock whose waits take no time."""
-
-    def __init__(self) -> None:
-        self.time = AT
-
-    def now(self) -> float:
-        return self.time
-
-    def monotonic(self) -> float:
-        return self.time - AT
-
-    def wait(self, event: threading.Event, seconds: float) -> bool:
-        self.time += max(0.0, seconds)
-        return event.is_set()
-
-
 @pytest.fixture(scope="module")
 def watched():
     """Findings of looks a quarter of an hour apart, and labels by subject."""
-    clock, end = Hasty(), AT + HOURS * 3600
+    clock, end = Hasty(AT), AT + HOURS * 3600
     source = DemoSource("demo:6x8", 6, 8, 1, clock, PERIOD_S)
     sampler = Sampler([source], clock, PERIOD_S, lambda: History(24 * 3600.0))
     looks, is_over = [], threading.Event()

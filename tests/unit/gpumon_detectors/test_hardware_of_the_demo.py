@@ -18,6 +18,7 @@ from gpumon_detectors.pcie_degraded import PcieDegraded
 from gpumon_detectors.slow_startup import SlowStartup
 from gpumon_detectors.telemetry_lost import TelemetryLost
 from gpumon_detectors.throttled import Throttled
+from tests.clocks import Hasty
 
 DETECTORS = (
     FabricDegraded,
@@ -37,24 +38,9 @@ FOUND_BY = {
 }
 
 
-class Clock:
-    def __init__(self):
-        self.time = 1_760_000_000.0
-
-    def now(self):
-        return self.time
-
-    def monotonic(self):
-        return self.time
-
-    def wait(self, event, seconds):
-        self.time += max(0.0, seconds)
-        return event.is_set()
-
-
 @pytest.mark.parametrize("seed", [1, 2])
 def test_what_is_labelled_is_found_and_nothing_else(seed):
-    clock = Clock()
+    clock = Hasty(1_760_000_000.0)
     source = DemoSource("demo:", 8, 8, seed, clock, 20.0)
     tick = Sampler([source], clock, 20.0, History).look(3000.0)
     view = View.of(tick)

@@ -11,6 +11,7 @@ from gpumon.detect.view import View
 from gpumon.fleet.history import History
 from gpumon.fleet.sampler import Sampler
 from gpumon.sources.demo import DemoSource
+from tests.clocks import Hasty
 
 AT = 1_760_000_000.0
 PAST_S = 3_600.0
@@ -19,27 +20,10 @@ PERIOD_S = 60.0
 LOOK_EVERY = 10
 
 
-class Hasty:
-    """A clock whose waits take no time."""
-
-    def __init__(self) -> None:
-        self.time = AT
-
-    def now(self) -> float:
-        return self.time
-
-    def monotonic(self) -> float:
-        return self.time - AT
-
-    def wait(self, event: threading.Event, seconds: float) -> bool:
-        self.time += max(0.0, seconds)
-        return event.is_set()
-
-
 @pytest.fixture(scope="module")
 def watched():
     """Findings by the time of a look, the labels, and the subjects around both jobs."""
-    clock = Hasty()
+    clock = Hasty(AT)
     source = DemoSource("demo:10x8", 10, 8, 1, clock, PERIOD_S, PAST_S)
     sampler = Sampler([source], clock, PERIOD_S, lambda: History(24 * 3600.0))
     rules = [load(entry) for entry in entries()]
