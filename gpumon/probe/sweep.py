@@ -146,7 +146,8 @@ class Sweeper:
                 look = unread(gpu, self.driver.monotonic())
             elif FAILED in look.row.missing.values():
                 told = self.driver.failures.get(gpu.uuid, "a reading failed")
-                errors.append({"where": "GPU %s" % gpu.uuid, "message": told, "hint": REFUSED})
+                where = "GPU %d %s" % (gpu.index, gpu.uuid)
+                errors.append({"where": where, "message": told, "hint": REFUSED})
             looks[gpu.uuid] = look
             rows.append(look.row)
             contexts.extend(look.contexts)
@@ -167,15 +168,20 @@ class Sweeper:
         found = [call for call in list(self.driver.calling.values()) if self._is_stuck(call)]
         errors = [self._stuck(call) for call in sorted(found, key=lambda call: call.since)]
         if len(found) > MOST_ABANDONED:
-            told = "%d calls do not return: the driver as a whole hangs" % len(found)
+            told = "the driver as a whole hangs: %d calls do not return" % len(found)
             errors.append({"where": "NVML", "message": told, "hint": WEDGED})
         return errors
 
     def _stuck(self, call: Calling) -> Dict[str, str]:
-        where = " (GPU %s)" % call.gpu if call.gpu else ""
         waited = self.driver.monotonic() - call.since
-        told = "the driver has not answered %s%s for %.0f s" % (call.name, where, waited)
-        return {"where": "NVML", "message": told, "hint": WEDGED}
+        told = "%s has not returned for %.0f s" % (call.name, waited)
+        where = "GPU %s" % self._spoken(call.gpu) if call.gpu else "NVML"
+        return {"where": where, "message": told, "hint": WEDGED}
+
+    def _spoken(self, gpu: str) -> str:
+        """What calls note as their GPU; a UUID follows the index that people know it by."""
+        found = [known.index for known in list(self._gpus) if known.uuid == gpu]
+        return "%d %s" % (found[0], gpu) if found else gpu
 
     def _is_stuck(self, call: Calling) -> bool:
         limit_s = INIT_STUCK_AFTER_S if call.name == "nvmlInit" else STUCK_AFTER_S

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 TARGET_OLD_S: Final = 90.0
-"""A target whose newest answer is older is called silent: three periods of the job listing, which
+"""A target whose newest answer is older is called stale: three periods of the job listing, which
 is the rarest answer that a target may consist of."""
 
 
@@ -218,7 +218,7 @@ def target_lines(tick: Tick, width: int) -> list[Line]:
     for target in tick.targets:
         if target.is_ok and target.age_s is not None and target.age_s > TARGET_OLD_S:
             age = units.short_duration(target.age_s)
-            lines += paragraph(f"{target.url}: silent for {age}", width, Tone.WARN, "! ", "  ")
+            lines += paragraph(f"{target.url}: stale {age}", width, Tone.WARN, "! ", "  ")
         elif target.is_ok:
             age = "" if target.age_s is None else f", {units.short_duration(target.age_s)} old"
             lines += paragraph(f"{target.url}: answers{age}", width, Tone.GOOD, "✓ ", "  ")

@@ -11,7 +11,10 @@ from gpumon.report.columns import Cell, Tone
 from gpumon.report.units import clock_time, short_duration
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from gpumon.model.cluster import Gpu, JobView
+    from gpumon.model.frame import SourceError
     from gpumon.report.digest import Digest
 
 REASONS: Final = {
@@ -133,8 +136,17 @@ def reading_words(digest: Digest, gpu: Gpu, reason: Reason) -> str:
         return stale_words(digest, gpu)
     node = digest.tick.nodes.get(gpu.node)
     if reason is Reason.FAILED and node is not None and node.errors:
-        return f"read failed: {node.errors[0].message}"
+        return _failed_words(gpu, node.errors)
     return REASONS[reason]
+
+
+def _failed_words(gpu: Gpu, errors: Sequence[SourceError]) -> str:
+    """What is said of this GPU, else of the whole node: what fails of another one is none of it."""
+    for error in errors:
+        if gpu.uuid in error.where:
+            return error.message
+    common = [error.message for error in errors if "GPU-" not in error.where]
+    return f"read failed: {common[0]}" if common else REASONS[Reason.FAILED]
 
 
 def old_cell(age_words: str, finding: Finding | None) -> Cell:

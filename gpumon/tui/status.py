@@ -136,18 +136,20 @@ def position_bar(place: Place, width: int = POSITION_WIDTH) -> str:
 
 def _target_parts(tick: Tick) -> list[Cell]:
     """How many targets answer; of those that do not, the first with its reason."""
-    failing = [target for target in tick.targets if not target.is_ok]
+    failing = [target for target in tick.targets if not target.is_ok and target.error]
+    awaited = [target for target in tick.targets if not target.is_ok and not target.error]
     parts: list[Cell] = []
     if failing:
         first = failing[0]
-        why = first.error.message if first.error else "no answer yet"
-        tone = Tone.BAD if first.error else Tone.DIM
-        sign = "✗" if first.error else "…"
-        parts.append(Cell(f"{sign} {first.url}: {why}", tone))
-        parts.append(Cell(f"{len(failing)} of {len(tick.targets)} targets fail (e)", tone))
+        why = first.error.message if first.error else ""
+        parts.append(Cell(f"✗ {first.url}: {why}", Tone.BAD))
+        parts.append(Cell(f"{len(failing)} of {len(tick.targets)} targets fail (e)", Tone.BAD))
+    elif awaited:
+        who = awaited[0].url if len(awaited) == 1 else f"{len(awaited)} targets"
+        parts.append(Cell(f"… {who}: no answer yet", Tone.DIM))
     elif old := [target for target in tick.targets if (target.age_s or 0.0) > TARGET_OLD_S]:
         # The ages of nodes and queue stand beside it.
-        what = old[0].url if len(old) == 1 else f"{len(old)} of {len(tick.targets)} targets silent"
+        what = old[0].url if len(old) == 1 else f"{len(old)} of {len(tick.targets)} targets stale"
         parts.append(Cell(f"! {what}", Tone.WARN))
     elif tick.targets:
         count = len(tick.targets)
@@ -160,15 +162,21 @@ def _target_parts(tick: Tick) -> list[Cell]:
 
 
 def crumb_line(title: str, crumbs: tuple[str, ...], right: str, width: int) -> Line:
-    """Where the user is, and at the right end how much is shown."""
+    """Where the user is, and at the right end how much is shown.
+
+    What came first is cut first: the last crumb says what is on the screen.
+    """
     left: list[Cell] = [Cell(f" {title}", Tone.INFO)]
+    texts = [safe(crumb) for crumb in crumbs]
     room = width - text_width(title) - text_width(right) - 3
-    for position, crumb in enumerate(crumbs):
-        text = safe(crumb)
-        is_last = position == len(crumbs) - 1
-        text = text if text_width(text) + 3 <= room else text[: max(0, room - 4)] + "…"
-        room -= text_width(text) + 3
-        left += [Cell(" › ", Tone.DIM), Cell(text, Tone.STRONG if is_last else Tone.PLAIN)]
+    over = sum(text_width(text) + 3 for text in texts) - room
+    for position, text in enumerate(texts):
+        taken = text_width(text)
+        kept = max(1, taken - max(0, over))
+        over -= taken - kept
+        is_last = position == len(texts) - 1
+        crumb = Cell(fit(text, kept), Tone.STRONG if is_last else Tone.PLAIN)
+        left += [Cell(" › ", Tone.DIM), crumb]
     taken = sum(text_width(cell.text) for cell in left)
     blanks = " " * max(1, width - taken - text_width(right) - 1)
     return (*left, Cell(blanks), Cell(right, Tone.DIM))

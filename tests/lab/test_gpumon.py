@@ -203,6 +203,7 @@ def test_a_driver_call_that_never_returns_on_one_node_leaves_the_other_live(
             driver.write()
         (error,) = hung["errors"]
         assert error["where"].startswith("gpu02")
+        assert "GPU 4 GPU-" in error["where"]
         assert "nvmlDeviceGetUtilizationRates" in error["message"]
         values = {node["name"]: [gpu["power_w"] for gpu in node["gpus"]] for node in hung["nodes"]}
         assert None not in values["gpu01"]

@@ -38,6 +38,18 @@ def test_without_a_queue_the_failing_target_comes_first():
     assert said(80, queue_age_s=60.0, queue=False).startswith(" ✗ slurm: squeue")
 
 
+def test_a_target_that_has_not_answered_yet_does_not_fail():
+    awaited = TargetState("local", False, None, None)
+    broken = TargetState("ssh://n1", False, SourceError("n1", "no route"), None)
+    for targets, words in (
+        ((awaited,), " … local: no answer yet · every "),
+        ((awaited, awaited), " … 2 targets: no answer yet · every "),
+        ((awaited, broken), " ✗ ssh://n1: no route · 1 of 2 targets fail (e) · every "),
+    ):
+        line = status_line(tick()._replace(targets=targets, queue_at=None), Mood(), 120)
+        assert "".join(cell.text for cell in line).startswith(words)
+
+
 def test_a_short_message_leaves_room_for_the_rest():
     text = said(120, queue_age_s=60.0, message="timed out")
     assert "✗ slurm: timed out · 1 of 1 targets fail (e) · " in text

@@ -256,15 +256,16 @@ async def test_a_gpu_that_cannot_be_read_says_why(stage):
     board = picture.gpus[uuid]
     missing = {(key, 0): Reason.FAILED for key in WHOLE}
     board = board._replace(block=board.block._replace(missing=missing))
-    error = SourceError("NVML", "the driver has not answered nvmlDeviceGetPower for 9 s")
-    node = picture.nodes["n1"]._replace(errors=(error,))
+    other = SourceError(f"n1 GPU 1 {uuid_of('n1', 1)}", "nvmlOther has not returned for 8 s")
+    error = SourceError(f"n1 GPU 0 {uuid}", "nvmlDeviceGetPower has not returned for 9 s")
+    node = picture.nodes["n1"]._replace(errors=(other, error))
     picture = picture._replace(gpus={**picture.gpus, uuid: board}, nodes={"n1": node})
     async with stage(picture, (160, 40)) as s:
         await s.press("tab")
-        assert "‼ read failed: the" in s.text
+        assert "‼ nvmlDeviceGet" in s.text
         assert "‼ no answer" in s.text
         await s.press("enter")
-        assert "‼ read failed: the driver has not answered nvmlDeviceGetPower" in s.text
+        assert "‼ nvmlDeviceGetPower has not returned for 9 s" in s.text
 
 
 async def test_the_status_line_tells_what_gpumon_costs(stage):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from gpumon.report.absence import silent_nodes_lines
 from gpumon.report.gpu_columns import FLEET_COLUMNS, fleet_order, fleet_search_text
 from gpumon.report.queue_part import stray_lines
+from gpumon.report.words import some_names
 from gpumon.tui.actions import bindings_of
 from gpumon.tui.screens.fleet_view import FleetView
 from gpumon.tui.widgets.grid import Plan
@@ -40,10 +41,13 @@ class GpusView(FleetView["GpuRow"]):
         lines += silent_nodes_lines(digest.tick, width)
         return lines + stray_lines(digest, width)
 
-    def empty_words(self, _digest: Digest) -> tuple[str, ...]:
-        """No GPU anywhere."""
+    def empty_words(self, digest: Digest) -> tuple[str, ...]:
+        """No GPU anywhere, or none yet: opening a driver takes seconds, and may never end."""
+        targets = digest.tick.targets
+        awaited = tuple(t.url for t in targets if not t.is_ok and t.error is None)
+        who = f"{some_names(awaited)} {'has' if len(awaited) == 1 else 'have'} not answered"
         return (
-            "No GPU is known.",
+            f"No GPU is known yet: {who}." if awaited else "No GPU is known.",
             "e shows what the targets say; gpumon doctor checks this machine.",
             "gpumon ssh://NODE reads a node, gpumon demo shows a simulated cluster.",
         )

@@ -61,8 +61,8 @@ def test_a_call_is_stuck_after_a_while_of_which_opening_the_driver_may_take_more
     assert sweeper.stuck() == []
     time.now += 0.02
     (stuck,) = sweeper.stuck()
-    assert name in stuck["message"]
-    assert gpu in stuck["message"]
+    assert stuck["message"].startswith(name)
+    assert stuck["where"] == (f"GPU {gpu}" if gpu else "NVML")
     assert f"{limit_s:.0f} s" in stuck["message"]
     found = sweeper.take()
     assert (found.gpus, found.contexts, found.errors) == ([], [], [stuck])
@@ -90,8 +90,8 @@ def test_the_other_gpus_go_on_beside_a_hung_call_of_each_tier(tier: str, standin
     for seen in (frame, *after):
         assert present(seen) == [True, False, True, True]
         (error,) = seen.errors
-        assert TIERS[tier] in error.message
-        assert seen.block("gpu").keys[1] in error.message
+        assert error.message.startswith(f"{TIERS[tier]} has not returned for ")
+        assert error.where.endswith(f"GPU 1 {seen.block('gpu').keys[1]}")
         links = seen.block("link")
         states = [links.value("link_state", row) for row in range(len(links.keys))]
         assert [states[gpu * 18] for gpu in range(4)] == [1, None, 1, 1]
@@ -107,7 +107,7 @@ def test_a_gpu_that_hangs_before_it_has_a_name_is_left_out_and_named_by_index(
         frame = probe.frame(lambda frame: bool(frame.errors))
         assert list(frame.block("gpu").columns["index"]) == [1, 2]
         assert present(probe.frame()) == [True, True]
-        assert "(GPU 0)" in frame.errors[0].message
+        assert frame.errors[0].where.endswith("GPU 0")
 
 
 def test_two_gpus_that_hang_leave_the_third(standin: Start) -> None:
