@@ -149,6 +149,7 @@ def _sampler(
         # Where one is, its thread may still be on its way to the child.
         early.end()
     # The probes come up while the rest is imported.
+    from gpumon.fleet.pace import JUDGE_S
     from gpumon.fleet.sampler import Sampler
 
     if is_single:
@@ -164,7 +165,7 @@ def _sampler(
         past = recorded(past, [target.url for target in targets])
     is_noted = is_shown and options.watch_s is None and not _is_demo(targets)
     judge = judge_of(settings, is_noted=is_noted)
-    return Sampler(sources, clock, period_s, past, judge, arrived, books)
+    return Sampler(sources, clock, period_s, past, judge, arrived, books, JUDGE_S)
 
 
 def _is_demo(targets: list[Target]) -> bool:

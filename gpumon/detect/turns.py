@@ -10,6 +10,10 @@ if TYPE_CHECKING:
 JOBS_A_LOOK: Final = 1000
 """Jobs of one look where there are more: ten looks see the largest fleets once."""
 
+EARLY_S: Final = 0.5
+"""A look that comes so little too early counts as the turn: the beats of a clock are never exact,
+and the next look may be seconds away."""
+
 
 class Turns:
     """Remembers when each detector was asked last, and about which part of the jobs."""
@@ -30,7 +34,7 @@ class Turns:
         asked = self._count.get(key, 0)
         if not asked:
             parts = 1
-        elif now - self._asked_at[key] < declared.every_s / parts:
+        elif now - self._asked_at[key] + EARLY_S < declared.every_s / parts:
             return None
         self._asked_at[key] = now
         self._count[key] = asked + 1

@@ -10,6 +10,7 @@ from gpumon.fleet.closer import Closer
 from gpumon.fleet.faults import Faults
 from gpumon.fleet.join import join
 from gpumon.fleet.newest import Newest
+from gpumon.fleet.pace import Pace
 from gpumon.model.fault import fault
 from gpumon.model.frame import SourceError
 from gpumon.model.tick import TargetState, Tick
@@ -44,6 +45,7 @@ class Sampler:
         judge: Callable[[], Detection] | None = None,
         arrived: threading.Event | None = None,
         keep_books: Callable[[], Books] | None = None,
+        judge_every_s: float = 0.0,
     ) -> None:
         """Nothing is sampled before `start` or `look`.
 
@@ -55,6 +57,8 @@ class Sampler:
             judge: Makes the detection engine likewise; None: no findings.
             arrived: What sources that run already were given to set when a frame is ready.
             keep_books: Makes the ledger likewise; None: GPU time is not accounted for.
+            judge_every_s: Seconds between two pictures that are judged; 0: all, where the engine
+                is free.
         """
         self._sources = tuple(sources)
         self._clock = clock
@@ -65,6 +69,7 @@ class Sampler:
         self._books: Books | None = None
         self._past: Past | None = None
         self._detection: Detection | None = None
+        self._pace = Pace(judge_every_s)
         self._newest = Newest()
         self._number = 0
         self._report: DetectionReport | None = None
@@ -185,7 +190,9 @@ class Sampler:
     def acknowledge(self, identity: tuple[str, str, str], *, is_known: bool = True) -> bool:
         """Note that somebody knows of a finding; False: it does not stand, or nothing is judged."""
         detection = self._detection
-        return detection is not None and detection.acknowledge(identity, is_known=is_known)
+        is_standing = detection is not None and detection.acknowledge(identity, is_known=is_known)
+        self._pace.hurry()
+        return is_standing
 
     def mute(
         self, until: float, finding_class: str | None = None, subject: str | None = None
@@ -193,6 +200,7 @@ class Sampler:
         """Have a class, a subject, or a class about a subject not told before a Unix time."""
         if self._detection is not None:
             self._detection.mute(until, finding_class, subject)
+        self._pace.hurry()
 
     def close(self) -> None:
         """End everything; bounded, because a source or driver may hang."""
@@ -318,11 +326,14 @@ class Sampler:
         )
 
     def _judged(self, tick: Tick) -> Tick:
-        """The tick with the newest findings; judged itself when the worker is free."""
-        detection = self._detection
+        """The tick with the newest findings; judged itself when it is time and the worker free."""
+        detection, pace = self._detection, self._pace
         if detection is None:
             return tick
-        self._faults.trying("judging", partial(detection.submit, tick), False)
+        if pace.is_due(tick) and self._faults.trying(
+            "judging", partial(detection.submit, tick), False
+        ):
+            pace.judged(tick)
         self._report = self._faults.trying("judging", detection.collect, None) or self._report
         return self._with_findings(tick)
 

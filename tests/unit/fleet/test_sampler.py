@@ -301,6 +301,32 @@ def test_a_source_that_breaks_its_contract_leaves_the_others_live():
     ]
 
 
+def test_pictures_between_two_looks_are_not_judged_and_keep_what_was_found():
+    judge = Judge()
+    ticks, _ = sampled(8, steady, judge=lambda: judge, remember=Past, judge_every_s=5.0)
+    assert [tick.at for tick in judge.submitted] == [100.0, 101.0, 103.0, 106.0]
+    assert messages(ticks) == [["muted"]] * 8
+
+
+def test_what_is_said_of_a_finding_has_the_next_picture_judged():
+    judge, said = Judge(), []
+    judge.mute = lambda *words: said.append(words)
+    clock, ended = Clock(), threading.Event()
+    sampler = Sampler([steady(clock)], clock, 1.0, Past, lambda: judge, judge_every_s=5.0)
+
+    def on_tick(tick):
+        if tick.at == 104.0:
+            sampler.mute(200.0, "idle")
+        if tick.at == 106.0:
+            sampler._closing.set()
+            ended.set()
+
+    sampler.start(on_tick)
+    assert ended.wait(10)
+    assert said == [(200.0, "idle", None)]
+    assert [tick.at for tick in judge.submitted][-2:] == [103.0, 105.0]
+
+
 def test_detection_that_fails_leaves_the_picture():
     judge = Judge()
     judge.submit = Once(judge.submit)
