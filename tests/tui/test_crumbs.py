@@ -1,0 +1,35 @@
+"""The line on top: where one is, on the width that there is."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpumon.report.columns import text_width
+from gpumon.tui.status import crumb_line
+
+TRAIL = ("jobs", "48211 dinov2-giant", "SM active over time")
+
+
+def shown(crumbs, width, right="16 ranks, 60s a cell "):
+    text = "".join(cell.text for cell in crumb_line("gpumon demo", crumbs, right, width))
+    assert text_width(text) <= width
+    return text
+
+
+def test_all_stands_where_there_is_room():
+    assert " › ".join(TRAIL) in shown(TRAIL, 120)
+
+
+@pytest.mark.parametrize("width", [80, 70, 65])
+def test_the_last_crumb_says_what_is_on_the_screen_so_those_before_it_are_cut_first(width):
+    text = shown(TRAIL, width)
+    assert "› SM active over time " in text
+    assert text.endswith("16 ranks, 60s a cell ")
+
+
+def test_the_job_is_told_for_as_long_as_a_view_further_back_can_be_cut():
+    assert "› … › 48211 dinov2-gi… › SM active over time " in shown(TRAIL, 80)
+
+
+def test_the_last_crumb_is_cut_where_nothing_else_is_left_to_cut():
+    assert "› … › … › SM active… " in shown(TRAIL, 56)
