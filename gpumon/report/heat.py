@@ -13,21 +13,24 @@ from gpumon.model.missing import Reason
 from gpumon.report import heat_marks as marks
 from gpumon.report.heat_marks import OWNERS, Mark
 from gpumon.report.job_columns import LOW_RATIO
-from gpumon.report.slurm_nodes import has_unseen_holders, is_open
+from gpumon.report.slurm_nodes import has_unseen_holders, is_open, used_gpus
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpumon.model.cluster import Gpu, Node
+    from gpumon.model.cluster import Gpu, JobView, Node
     from gpumon.model.finding import Finding
     from gpumon.report.digest import Digest
     from gpumon.report.heat_marks import HeatField
 
-_FINDING_MARKS: Final = {
+FINDING_MARKS: Final = {
     Severity.INFO: marks.INFO,
     Severity.WARNING: marks.WARNING,
     Severity.CRITICAL: marks.CRITICAL,
 }
+
+OWNER_RANK: Final = 5
+"""Rank of the mark of any owner: above free GPUs, below all that is no owner."""
 
 _DEAD_FLAGS: Final = frozenset({"down", "fail", "error", "not_responding", "powered_down"})
 """States of sinfo(1) under which a node is away, and not only closed to new jobs."""
@@ -37,14 +40,6 @@ def column(digest: Digest, node: Node, key: str) -> Sequence[float | int | None]
     """One field of all GPUs of a node; None where it is missing or stale."""
     values = _raw_column(digest, node, key)
     return [None if v is None or v != v or v == MISSING_INTEGER else v for v in values]
-
-
-def known_values(digest: Digest, key: str) -> list[float | int]:
-    """One field of all GPUs of the fleet, without those that it is missing of."""
-    found: list[float | int | None] = []
-    for node in digest.tick.nodes.values():
-        found += _raw_column(digest, node, key)
-    return [v for v in found if v is not None and v == v and v != MISSING_INTEGER]
 
 
 def _raw_column(digest: Digest, node: Node, key: str) -> Sequence[float | int | None]:
@@ -143,16 +138,22 @@ def owner_marks(digest: Digest, field: HeatField) -> dict[str, Mark]:
 
 def _owner_marks(digest: Digest, field: HeatField) -> dict[str, Mark]:
     assert field.name_of is not None
-    names = sorted({field.name_of(view) for view in digest.tick.jobs if view.gpu_uuids})
-    free = dict.fromkeys("0123456789" if field.key == "job" else "")
+    names = {field.name_of(view) for view in digest.tick.jobs if view.gpu_uuids}
+    return _marks_of_names(tuple(sorted(names)), field.key == "job")
+
+
+@lru_cache(4)
+def _marks_of_names(names: tuple[str, ...], is_of_jobs: bool) -> dict[str, Mark]:
+    """Kept from picture to picture: ten thousand jobs take a while, and are mostly the same."""
+    free = dict.fromkeys("0123456789" if is_of_jobs else "")
     taken = {mark.sign for mark in marks.STATES}
     free.update(dict.fromkeys(char for char in ascii_letters if char not in taken))
     found = {}
     for number, name in enumerate(names):
-        wanted = reversed(name) if field.key == "job" else name
+        wanted = reversed(name) if is_of_jobs else name
         sign = next((char for char in chain(wanted, free) if char in free), "+")
         free.pop(sign, None)
-        found[name] = Mark(sign, OWNERS[number % len(OWNERS)], 5, name, is_filled=True)
+        found[name] = Mark(sign, OWNERS[number % len(OWNERS)], OWNER_RANK, name, is_filled=True)
     return found
 
 
@@ -164,7 +165,6 @@ class Heat:
         self.field = field
         self._findings = gravest_by_gpu(digest) if field.key == "verdict" else {}
         self._owners = owner_marks(digest, field) if field.name_of else {}
-        self._jobs = digest.job_by_gpu
         self._has_queue = digest.tick.queue_at is not None
         self._made: dict[str, tuple[Mark, ...]] = {}
         self._seen: tuple[int, frozenset[Mark]] = (0, frozenset())
@@ -174,7 +174,7 @@ class Heat:
         """One mark per GPU of a node, in NVML's order."""
         made = self._made.get(unit.name)
         if made is None:
-            made = self._made[unit.name] = self._marks(unit)
+            made = self._made[unit.name] = self.look(unit)
         return made
 
     def seen(self) -> frozenset[Mark]:
@@ -185,9 +185,21 @@ class Heat:
             self._seen = (len(self._made), frozenset(marks_made.values()))
         return self._seen[1]
 
+    def holder(self, uuid: str) -> JobView | None:
+        """The job that holds a GPU."""
+        return self.digest.job_by_gpu.get(uuid)
+
+    def used(self, unit: Unit) -> int:
+        """GPUs of a node that anybody's jobs hold."""
+        return used_gpus(self.digest, self.digest.tick.nodes[unit.name])
+
+    def has_unseen_holders(self, unit: Unit) -> bool:
+        """Whether Slurm has given away more GPUs of a node than the jobs in view hold there."""
+        return has_unseen_holders(self.digest, self.digest.tick.nodes[unit.name])
+
     def is_held(self, gpu: Gpu) -> bool:
         """Whether a job has the GPU; where no queue tells, whether a process does."""
-        return gpu.uuid in self._jobs or (not self._has_queue and bool(gpu.processes))
+        return self.holder(gpu.uuid) is not None or (not self._has_queue and bool(gpu.processes))
 
     def node_mark(self, unit: Unit, is_mean: bool) -> Mark:
         """What stands for a whole node: its worst GPU, or the mean of those that jobs hold."""
@@ -204,20 +216,18 @@ class Heat:
         ]
         return self.field.level(sum(known) / len(known)) if known else marks.worst(made)
 
-    def _marks(self, unit: Unit) -> tuple[Mark, ...]:
+    def look(self, unit: Unit) -> tuple[Mark, ...]:
+        """The marks of a node, found by a look at each of its GPUs."""
         digest, field = self.digest, self.field
         node = digest.tick.nodes[unit.name]
-        closed = _closed_mark(node.state)
+        closed = closed_mark(node.state)
         nothing = marks.STALE if node.is_silent else closed or marks.MISSING
         absent = (nothing,) * (unit.size - len(node.gpu_uuids))
         if node.is_stale and closed is marks.DOWN:
             return (marks.DOWN,) * unit.size
         values: Sequence[float | None]
         values = shares(digest, node, field) if field.keys else activities(digest, node)
-        if closed is None and field.key == "verdict" and self._is_plain(node, values):
-            idle = [value is not None and value < LOW_RATIO for value in values]
-            return (*(marks.IDLE if each else marks.WORKING for each in idle), *absent)
-        free = marks.OTHERS if has_unseen_holders(digest, node) else closed or marks.FREE
+        free = marks.OTHERS if self.has_unseen_holders(unit) else closed or marks.FREE
         made = []
         for uuid, value in zip(node.gpu_uuids, values, strict=True):
             gpu = digest.tick.gpus.get(uuid)
@@ -233,19 +243,6 @@ class Heat:
                 made.append(self._state_mark(gpu, value, free))
         return (*made, *absent)
 
-    def _is_plain(self, node: Node, activities_known: Sequence[float | None]) -> bool:
-        """Whether jobs hold all GPUs of a node, which all tell how they fare, and nothing is found.
-
-        Most nodes of a large fleet are, and need no look at each GPU.
-        """
-        uuids = node.gpu_uuids
-        if None in activities_known or not self._findings.keys().isdisjoint(uuids):
-            return False
-        known = [*map(self.digest.tick.gpus.get, uuids)]
-        return all(map(self._jobs.__contains__, uuids)) and not any(
-            gpu is None or gpu.is_stale for gpu in known
-        )
-
     def _value_mark(self, gpu: Gpu, value: float | None, free: Mark) -> Mark:
         """The step of the scale; the lowest is no news where nobody holds the GPU."""
         if value is None:
@@ -256,11 +253,11 @@ class Heat:
     def _state_mark(self, gpu: Gpu, activity: float | None, free: Mark) -> Mark:
         """Whose the GPU is, or how it fares."""
         if self.field.name_of is not None:
-            view = self._jobs.get(gpu.uuid)
+            view = self.holder(gpu.uuid)
             return free if view is None else self._owners[self.field.name_of(view)]
         finding = self._findings.get(gpu.uuid)
         if finding is not None:
-            return _FINDING_MARKS[finding.severity]
+            return FINDING_MARKS[finding.severity]
         if not self.is_held(gpu) and not (free is marks.OTHERS and (activity or 0.0) >= LOW_RATIO):
             return free
         if activity is None:
@@ -269,7 +266,7 @@ class Heat:
 
 
 @lru_cache(256)
-def _closed_mark(state: str | None) -> Mark | None:
+def closed_mark(state: str | None) -> Mark | None:
     """Down or drained as the queue says; None where the node takes jobs or no queue lists it."""
     if state is None or is_open(state):
         return None

@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from gpumon.report.slurm_nodes import rooms
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from gpumon.model.cluster import SlurmNode
     from gpumon.report.digest import Digest
@@ -46,8 +44,13 @@ def natural(name: str) -> tuple[tuple[int, int | str], ...]:
 
 def clusters(digest: Digest, units: tuple[Unit, ...], grouping: str) -> tuple[Cluster, ...]:
     """The nodes by group, both in the order of their names; those of no group come last."""
+    return grouped(digest, sorted(units, key=lambda unit: natural(unit.name)), grouping)
+
+
+def grouped(digest: Digest, units: Iterable[Unit], grouping: str) -> tuple[Cluster, ...]:
+    """The same of nodes that are in the order of their names already."""
     found: dict[str, list[Unit]] = {}
-    for unit in sorted(units, key=lambda unit: natural(unit.name)):
+    for unit in units:
         found.setdefault(group_of(digest, unit.name, grouping), []).append(unit)
     names = sorted(found, key=lambda name: (name.startswith(_NONE), natural(name)))
     return tuple(Cluster(name, tuple(found[name])) for name in names)
@@ -56,18 +59,27 @@ def clusters(digest: Digest, units: tuple[Unit, ...], grouping: str) -> tuple[Cl
 def following(digest: Digest, units: Iterable[Unit], grouping: str) -> str:
     """The next grouping of which the fleet tells anything; the same one where it tells of none."""
     at = GROUPINGS.index(grouping)
-    names = [unit.name for unit in units]
+    names = {unit.name for unit in units}
     for other in (*GROUPINGS[at + 1 :], *GROUPINGS[:at]):
-        if any(not group_of(digest, name, other).startswith(_NONE) for name in names):
+        if _is_told(digest, names, other):
             return other
     return grouping
+
+
+def _is_told(digest: Digest, names: set[str], grouping: str) -> bool:
+    """Whether anything tells the group of one of these nodes."""
+    of = _OF_SLURM.get(grouping)
+    if of is not None:
+        # Without a look at each of the nodes' names: mostly no node says anything.
+        return any(of(node) and name in names for name, node in _listed(digest).items())
+    return any(not group_of(digest, name, grouping).startswith(_NONE) for name in names)
 
 
 def group_of(digest: Digest, name: str, grouping: str) -> str:
     """The group of a node; begins with `no ` where nothing tells it."""
     if grouping in _OF_SLURM:
-        room = rooms(digest).get(name)
-        return (_OF_SLURM[grouping](room.node) if room else "") or f"{_NONE}{grouping}"
+        node = _listed(digest).get(name)
+        return (_OF_SLURM[grouping](node) if node else "") or f"{_NONE}{grouping}"
     if grouping == "NVLink domain":
         return _domain(digest, name)
     if grouping == "name":
@@ -75,14 +87,27 @@ def group_of(digest: Digest, name: str, grouping: str) -> str:
     return digest.tick.nodes[name].state or "no state"
 
 
+def _listed(digest: Digest) -> Mapping[str, SlurmNode]:
+    """The queue's nodes by name."""
+    queue = digest.tick.queue
+    found = queue.nodes if queue else ()
+    return digest.remembered(("queue nodes", ""), lambda: {node.name: node for node in found})
+
+
 def _domain(digest: Digest, name: str) -> str:
     """Cluster and clique of the NVLink fabric; GPUs that share both reach each other."""
-    node = digest.tick.nodes[name]
-    for uuid in node.gpu_uuids:
-        gpu = digest.tick.gpus.get(uuid)
-        cluster = gpu.label("fabric_cluster") if gpu else None
+    uuids, known = digest.tick.nodes[name].gpu_uuids, digest.tick.gpus
+    first = known.get(uuids[0]) if uuids else None
+    if first is not None and first.block.keys == uuids:
+        # Mostly one report tells of all GPUs of a node, and of no fabric.
+        uuids = uuids if first.block.labels.get("fabric_cluster") else ()
+    for uuid in uuids:
+        gpu = known.get(uuid)
+        if gpu is None:
+            continue
+        cluster = gpu.label("fabric_cluster")
         # All zeros is what a node tells whose links end inside it.
-        if gpu is None or not cluster or not cluster.strip("0-"):
+        if not cluster or not cluster.strip("0-"):
             continue
         clique = gpu.block.value("fabric_clique", gpu.row)
         return f"{cluster[:8]}/{'?' if clique is None else int(clique)}"

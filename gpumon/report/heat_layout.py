@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, overload
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,6 +48,12 @@ _BUNCH: Final = 10
 
 _MARGIN: Final = 1
 
+_KEPT_LINES: Final = 256
+"""Lines of which is kept what lies on them: more than a screen has."""
+
+_HEADING, _GAP = -1, -2
+"""In place of a line's first node where it has none."""
+
 
 class Spot(NamedTuple):
     """One thing that the cursor can be on."""
@@ -55,6 +63,9 @@ class Spot(NamedTuple):
     unit: Unit
     slot: int
     """Position of the GPU on its node; 0 where a cell is a whole node."""
+
+
+_x_of, _is_lower = attrgetter("x"), attrgetter("is_lower")
 
 
 class Block(NamedTuple):
@@ -103,15 +114,20 @@ class HeatLayout:
             width: Cells of a line.
             density: How close a look.
             has_gaps: Blank lines between groups, where there is room for them.
-            like: Another layout of the same groups, which knows how large their nodes are.
+            like: Another layout, which knows how large the nodes are where its groups are the same.
         """
         self.has_gaps = has_gaps
         self.clusters = clusters
         self.width = width
         self.density = density
-        extent = _extent(clusters) if like is None else (like.name_width, like.most_gpus)
+        known = like if like is not None and like.clusters is clusters else None
+        extent = (known.name_width, known.most_gpus) if known else _extent(clusters)
         self.name_width: int = extent[0]
         self.most_gpus: int = extent[1]
+        self._places: dict[str, tuple[int, int]] = known._places if known else {}
+        """Of each node its group, and its place there; made when it is first asked for."""
+        self._made: dict[int, MapLine] = {}
+        self._spots_made: dict[int, tuple[Spot, ...]] = {}
 
     @property
     def is_half(self) -> bool:
@@ -173,19 +189,43 @@ class HeatLayout:
         gaps = len(self.clusters) - 1 if self.has_gaps else 0
         return each + gaps + (len(self.clusters) if self.has_headings else 0)
 
+    @property
+    def lines(self) -> Sequence[MapLine]:
+        """Headings and lines of nodes from top to bottom, each made when it is looked at."""
+        return _Lines(self)
+
     @cached_property
-    def lines(self) -> tuple[MapLine, ...]:
-        """Headings and lines of nodes from top to bottom."""
-        made: list[MapLine] = []
-        for cluster in self.clusters:
+    def _starts(self) -> tuple[tuple[int, int], ...]:
+        """Of every line its group and its first node there; `_HEADING` and `_GAP` have none."""
+        made: list[tuple[int, int]] = []
+        for number, cluster in enumerate(self.clusters):
             if self.has_gaps and made:
-                made.append(MapLine(cluster, "", (), is_gap=True))
+                made.append((number, _GAP))
             if self.has_headings:
-                made.append(MapLine(cluster, "", ()))
-            for start in range(0, len(cluster.units), self.per_line):
-                units = cluster.units[start : start + self.per_line]
-                made.append(MapLine(cluster, units[0].name, tuple(self._blocks(units))))
+                made.append((number, _HEADING))
+            made += [(number, at) for at in range(0, len(cluster.units), self.per_line)]
         return tuple(made)
+
+    @cached_property
+    def _first_lines(self) -> dict[int, int]:
+        """The first line of nodes of each group."""
+        return {number: line for line, (number, at) in enumerate(self._starts) if at == 0}
+
+    def line(self, number: int) -> MapLine:
+        """One line of the map."""
+        made = self._made.get(number)
+        if made is None:
+            if len(self._made) >= _KEPT_LINES:
+                self._made.clear()
+            made = self._made[number] = self._line(*self._starts[number])
+        return made
+
+    def _line(self, number: int, at: int) -> MapLine:
+        cluster = self.clusters[number]
+        if at < 0:
+            return MapLine(cluster, "", (), is_gap=at == _GAP)
+        units = cluster.units[at : at + self.per_line]
+        return MapLine(cluster, units[0].name, tuple(self._blocks(units)))
 
     def _blocks(self, units: tuple[Unit, ...]) -> Iterator[Block]:
         for number, unit in enumerate(units):
@@ -198,8 +238,16 @@ class HeatLayout:
 
     def spots(self, line: int) -> tuple[Spot, ...]:
         """What the cursor can be on in one line, from left to right, the upper half first."""
-        found = [spot for block in self.lines[line].blocks for spot in self._spots(block)]
-        return tuple(sorted(found, key=lambda spot: (spot.is_lower, spot.x)))
+        made = self._spots_made.get(line)
+        if made is None:
+            if len(self._spots_made) >= _KEPT_LINES:
+                self._spots_made.clear()
+            found = [spot for block in self.line(line).blocks for spot in self._spots(block)]
+            # In two steps, each with a key that is no new tuple: a line has hundreds of spots.
+            found.sort(key=_x_of)
+            found.sort(key=_is_lower)
+            made = self._spots_made[line] = tuple(found)
+        return made
 
     def _spots(self, block: Block) -> Iterator[Spot]:
         if self.is_by_node:
@@ -212,25 +260,35 @@ class HeatLayout:
             x = block.x + self.gpus_x + across * self.gpu_step
             yield Spot(x, is_lower, block.unit, slot)
 
-    @cached_property
-    def _line_of(self) -> dict[str, int]:
-        return {
-            block.unit.name: number
-            for number, line in enumerate(self.lines)
-            for block in line.blocks
-        }
-
     def find(self, name: str, slot: int) -> tuple[int, Spot] | None:
         """The line and the spot of a GPU of a node, None where the map does not show the node."""
-        line = self._line_of.get(name)
-        if line is None:
+        line, block = self.line_of(name), self.block(name)
+        if line is None or block is None:
             return None
-        own = [spot for spot in self.spots(line) if spot.unit.name == name]
+        own = tuple(self._spots(block))
         return line, next((spot for spot in own if spot.slot == slot), own[0])
+
+    def _place(self, name: str) -> tuple[int, int] | None:
+        if not self._places:
+            for number, cluster in enumerate(self.clusters):
+                self._places.update({u.name: (number, at) for at, u in enumerate(cluster.units)})
+        return self._places.get(name)
+
+    def line_of(self, name: str) -> int | None:
+        """The line of a node, None where the map does not show it."""
+        place = self._place(name)
+        return None if place is None else self._first_lines[place[0]] + place[1] // self.per_line
+
+    def block(self, name: str) -> Block | None:
+        """The place of a node on its line, None where the map does not show it."""
+        line, place = self.line_of(name), self._place(name)
+        if line is None or place is None:
+            return None
+        return self.line(line).blocks[place[1] % self.per_line]
 
     def at(self, x: int, line: int) -> Spot | None:
         """What lies under the mouse; the upper half where there are two."""
-        if not 0 <= line < len(self.lines):
+        if not 0 <= line < len(self._starts):
             return None
         reach = self.gpu_step
         return next((spot for spot in self.spots(line) if spot.x <= x < spot.x + reach), None)
@@ -281,9 +339,31 @@ class HeatLayout:
 
     def _next_line(self, line: int, way: int) -> int | None:
         line += way
-        while 0 <= line < len(self.lines) and not self.lines[line].blocks:
+        while 0 <= line < len(self._starts) and not self.line(line).blocks:
             line += way
-        return line if 0 <= line < len(self.lines) else None
+        return line if 0 <= line < len(self._starts) else None
+
+
+class _Lines(Sequence[MapLine]):
+    """The lines of a layout as if all of them were there."""
+
+    def __init__(self, layout: HeatLayout) -> None:
+        self._layout = layout
+
+    def __len__(self) -> int:
+        return len(self._layout._starts)
+
+    @overload
+    def __getitem__(self, number: int) -> MapLine: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> tuple[MapLine, ...]: ...
+
+    def __getitem__(self, number: int | slice) -> MapLine | tuple[MapLine, ...]:
+        every = range(len(self))[number]
+        if isinstance(every, int):
+            return self._layout.line(every)
+        return tuple(map(self._layout.line, every))
 
 
 def _extent(clusters: tuple[Cluster, ...]) -> tuple[int, int]:
@@ -299,11 +379,16 @@ def allowed(*, has_colour: bool) -> tuple[DensityName, ...]:
 
 
 def fitting(
-    clusters: tuple[Cluster, ...], width: int, height: int, *, has_colour: bool
+    clusters: tuple[Cluster, ...],
+    width: int,
+    height: int,
+    *,
+    has_colour: bool,
+    like: HeatLayout | None = None,
 ) -> HeatLayout:
     """The closest look that needs no scrolling, else the widest there is."""
     names = allowed(has_colour=has_colour)
-    layout: HeatLayout | None = None
+    layout = like
     for name in names:
         layout = HeatLayout(clusters, width, name, like=layout)
         if layout.height <= height and layout.left + layout.block_width <= width + 1:

@@ -12,7 +12,7 @@ from gpumon.report.heat_marks import FREE, Ink, Mark
 
 if TYPE_CHECKING:
     from gpumon.report.heat import Heat, Unit
-    from gpumon.report.heat_layout import HeatLayout, MapLine
+    from gpumon.report.heat_layout import Block, HeatLayout, MapLine
 
 
 class Glyph(NamedTuple):
@@ -51,6 +51,28 @@ def glyphs(
         for block in line.blocks:
             _draw_gpus(row, heat, layout, block.x, block.unit, has_colour)
     return tuple(row)
+
+
+def redraw_node(
+    row: list[Glyph],
+    heat: Heat,
+    layout: HeatLayout,
+    line: MapLine,
+    block: Block,
+    *,
+    is_mean: bool,
+    has_colour: bool,
+) -> range:
+    """Draw one node of a line anew, and tell where it is; numbers need the whole line.
+
+    What shares its character is drawn with it.
+    """
+    if not layout.is_by_node:
+        _draw_gpus(row, heat, layout, block.x, block.unit, has_colour)
+        return range(block.x, min(len(row), block.x + layout.block_width))
+    near = line._replace(blocks=tuple(each for each in line.blocks if each.x == block.x))
+    _draw_nodes(row, heat, layout, near, is_mean, has_colour)
+    return range(block.x, min(len(row), block.x + 1))
 
 
 def heading(line: MapLine, width: int) -> str:

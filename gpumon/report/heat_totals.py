@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import numpy as np
+
 from gpumon.model.finding import Severity
 from gpumon.report import units
 from gpumon.report.array_tasks import task_count
 from gpumon.report.columns import Cell, Tone, safe, text_width
 from gpumon.report.groups import lost_gpu_s
-from gpumon.report.heat import known_values
 from gpumon.report.job_columns import LOW_RATIO
-from gpumon.report.slurm_nodes import is_open, used_gpus
+from gpumon.report.slurm_nodes import is_open
 from gpumon.report.words import SEVERITY_SIGNS, SEVERITY_TONES
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from gpumon.report.columns import Line
     from gpumon.report.digest import Digest
+    from gpumon.report.heat_columns import FleetColumns
 
 USEFUL_RATIO: Final = 0.50
 """SM activity from which a GPU counts as doing useful work: below it, says NVIDIA's DCGM guide,
@@ -62,36 +66,39 @@ class HeatTotals(NamedTuple):
     nodes_stale: int
 
 
-def heat_totals(digest: Digest) -> HeatTotals:
+def heat_totals(digest: Digest, columns: FleetColumns) -> HeatTotals:
     """Counted once for a picture."""
-    return digest.remembered(("heat totals", ""), lambda: _totals(digest))
+    return digest.remembered(("heat totals", ""), lambda: _totals(digest, columns))
 
 
-def _totals(digest: Digest) -> HeatTotals:
+def _totals(digest: Digest, columns: FleetColumns) -> HeatTotals:
     tick = digest.tick
-    duties = known_values(digest, "gpu_util_ratio")
-    active = known_values(digest, "sm_active_ratio")
+    busy, busy_known = _at_least(columns.column("gpu_util_ratio"), LOW_RATIO)
+    useful, useful_known = _at_least(columns.column("sm_active_ratio"), USEFUL_RATIO)
     states = Counter(node.state for node in tick.nodes.values())
-    grades = [(s, sum(1 for f in tick.findings if f.severity is s)) for s in reversed(Severity)]
+    grades = Counter(finding.severity for finding in tick.findings)
     pending = [view.job for view in tick.jobs if view.job.state == "PENDING"]
     submitted = [job.submit_at for job in pending if job.submit_at is not None]
     return HeatTotals(
         len(tick.gpus),
-        None
-        if tick.queue_at is None
-        else sum(used_gpus(digest, node) for node in tick.nodes.values()),
-        sum(1 for value in duties if value >= LOW_RATIO),
-        len(duties),
-        sum(1 for value in active if value >= USEFUL_RATIO),
-        len(active),
+        None if tick.queue_at is None else int(columns.used.sum()),
+        busy,
+        busy_known,
+        useful,
+        useful_known,
         _loss(digest),
-        tuple((grade, count) for grade, count in grades if count),
+        tuple((grade, grades[grade]) for grade in reversed(Severity) if grades[grade]),
         sum(task_count(job) for job in pending),
         max(0.0, tick.at - min(submitted)) if submitted else None,
         len(tick.nodes),
         sum(count for state, count in states.items() if state is not None and not is_open(state)),
-        sum(1 for n in tick.nodes.values() if n.is_silent),
+        sum(1 for node in tick.nodes.values() if node.is_stale and node.left_at is None),
     )
+
+
+def _at_least(values: NDArray[np.float64], least: float) -> tuple[int, int]:
+    """How many values are that large, and how many are known."""
+    return int((values >= least).sum()), int((~np.isnan(values)).sum())
 
 
 def _loss(digest: Digest) -> Loss | None:
@@ -100,8 +107,12 @@ def _loss(digest: Digest) -> Loss | None:
         whole = books.total()
         cost = None if whole.cost is None else sum(whole.wasted_cost.values())
         return Loss(whole.waste_s, books.since, cost, books.prices.currency)
-    lost = [loss for view in digest.tick.jobs if (loss := lost_gpu_s(digest, view)) is not None]
     began = [f.began_at for f in digest.tick.findings if f.gpu_seconds is not None]
+    if not began:
+        return None
+    found = digest.findings_by_job
+    views = [view for view in digest.tick.jobs if view.job.job_id in found]
+    lost = [loss for view in views if (loss := lost_gpu_s(digest, view)) is not None]
     return Loss(sum(lost), min(began), None, "") if lost else None
 
 

@@ -20,7 +20,7 @@ from gpumon.report.heat_marks import (
     Ink,
     Mark,
 )
-from gpumon.report.slurm_nodes import has_unseen_holders, is_open, used_gpus
+from gpumon.report.slurm_nodes import is_open
 from gpumon.report.units import short_duration
 from gpumon.report.words import (
     finding_cell,
@@ -48,7 +48,8 @@ def legend(digest: Digest, field: HeatField, seen: frozenset[Mark]) -> tuple[Leg
     """The signs of a field, values first, of the states those that were seen."""
     states = tuple(Legend(mark, mark.words) for mark in STATES if mark in seen)
     if field.name_of is not None:
-        return (*_owners(digest, field), *states)
+        # States first: owners are many, and what they leave of the line is nothing.
+        return (*states, *_owners(digest, field))
     if field.key == "verdict":
         working = (Legend(WORKING, WORKING.words),) if WORKING in seen else ()
         return (*working, *states)
@@ -59,6 +60,10 @@ def legend(digest: Digest, field: HeatField, seen: frozenset[Mark]) -> tuple[Leg
 
 def _owners(digest: Digest, field: HeatField) -> list[Legend]:
     """Owners by the number of their GPUs."""
+    return digest.remembered(("heat owners told", field.key), lambda: _counted(digest, field))
+
+
+def _counted(digest: Digest, field: HeatField) -> list[Legend]:
     assert field.name_of is not None
     counts: dict[str, int] = {}
     for view in digest.tick.jobs:
@@ -66,16 +71,20 @@ def _owners(digest: Digest, field: HeatField) -> list[Legend]:
             name = field.name_of(view)
             counts[name] = counts.get(name, 0) + len(view.gpu_uuids)
     owners = owner_marks(digest, field)
-    names = sorted(counts, key=lambda name: (-counts[name], name))
+    # They are in the order of their names already, which sorting by number keeps.
+    names = sorted(owners, key=counts.__getitem__, reverse=True)
     return [Legend(owners[name], f"{name} {counts[name]:,}") for name in names]
 
 
 def legend_glyphs(found: tuple[Legend, ...], width: int, *, has_colour: bool) -> tuple[Glyph, ...]:
-    """As much of a legend as fits into one line."""
+    """As much of a legend as fits into one line, and how much of it does not."""
     row: list[Glyph] = [BLANK]
-    for item in found:
+    for number, item in enumerate(found):
         text = f" {safe(item.words)}  "
-        if len(row) + 1 + text_width(text) > width:
+        left = len(found) - number - 1
+        more = len(f"+{left:,} more") if left else 0
+        if len(row) + 1 + text_width(text) + more > width:
+            row += [Glyph(char, Ink.DIM) for char in f"+{left + 1:,} more"]
             break
         row.append(Glyph(area(item.mark, has_colour=has_colour), item.mark.ink))
         row += [Glyph(char, Ink.DIM) for char in text]
@@ -113,10 +122,10 @@ def _gpu_parts(heat: Heat, spot: Spot, node: Node) -> list[str]:
         return [f"{node.name}:{spot.slot}", "no telemetry"]
     index = spot.slot if gpu.nvml_index is None else gpu.nvml_index
     parts = [f"{node.name}:{index}"]
-    view = digest.job_by_gpu.get(uuid)
+    view = heat.holder(uuid)
     if view is not None:
         parts.append(f"job {view.job.label} {view.job.user} {view.job.name}")
-    elif has_unseen_holders(digest, node):
+    elif heat.has_unseen_holders(spot.unit):
         parts.append(OTHERS.words)
     elif gpu.processes:
         count = len(gpu.processes)
@@ -168,8 +177,8 @@ def _closure(node: Node) -> list[str]:
 def _node_words(heat: Heat, unit: Unit, is_mean: bool) -> str:
     digest, field = heat.digest, heat.field
     node = digest.tick.nodes[unit.name]
-    jobs = {view.job.label: view for u in node.gpu_uuids if (view := digest.job_by_gpu.get(u))}
-    held = used_gpus(digest, node)
+    jobs = {view.job.label: view for u in node.gpu_uuids if (view := heat.holder(u))}
+    held = heat.used(unit)
     parts = [unit.name, f"{held} of {unit.size} GPUs held"]
     if len(jobs) == 1:
         ((label, view),) = jobs.items()

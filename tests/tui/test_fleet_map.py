@@ -272,10 +272,13 @@ async def test_the_frame_of_a_large_map_is_painted_before_the_map(stage, monkeyp
         await s.press(FLEET)
         assert "Drawing 40 nodes …" in s.text
         fill(s.app.screen)
+        s.app.screen.map.slices.finish()
         await s.pilot.pause()
         assert "Drawing" not in s.text
         assert "320 GPUs" in s.lines[1]
     monkeypatch.setattr(HeatView, "_fill", fill)
     async with stage(many(40), (120, 40)) as s:
         await s.press(FLEET)
+        s.app.screen.map.slices.finish()
+        await s.pilot.pause()
         assert "320 GPUs" in s.lines[1]

@@ -13,7 +13,7 @@ from gpumon.report.heat import units
 from gpumon.report.heat_groups import GROUPINGS, following
 from gpumon.report.heat_layout import allowed
 from gpumon.report.heat_marks import FIELDS, STATES
-from gpumon.report.heat_totals import heat_totals, total_lines
+from gpumon.report.heat_totals import total_lines
 from gpumon.report.heat_words import density_words, legend, legend_glyphs, spot_words
 from gpumon.report.passages import all_errors, error_lines, paragraph
 from gpumon.report.subjects import of_scope
@@ -48,13 +48,14 @@ class HeatView(RootView, ColumnFiltered):
 
     def __init__(self) -> None:
         super().__init__()
-        self.map = HeatMap()
+        self.map = HeatMap(self._tell)
         self.head = Lines(id="head")
         self.legend = GlyphLines()
         self.details = Lines(is_bar=True, id="details")
         self._is_framed = False
         self._needle = ""
         self._trouble: FilterError | None = None
+        self._keeping: Callable[[Digest, Unit], bool] | None = None
         self._passes: Callable[[Digest, GpuRow], bool] = lambda _digest, _row: True
 
     def body(self) -> HeatMap:
@@ -117,12 +118,21 @@ class HeatView(RootView, ColumnFiltered):
             text = f"Drawing {len(digest.tick.nodes):,} nodes …"
             self.map.set_notice([(), *_indented(paragraph(text, width, Tone.DIM))])
             return
+        is_large = len(digest.tick.nodes) >= LARGE
+        self.map.show(digest, self._keeping, is_large=is_large)
+
+    def _tell(self) -> None:
+        """Write around the map what goes with the picture that it has drawn."""
+        heat, totals = self.map.heat, self.map.totals
+        if heat is None or totals is None:
+            return
+        digest, width = heat.digest, max(20, self.size.width - 2)
         lines = stale_queue_lines(digest, width)
         if digest.tick.nodes:
-            lines += total_lines(heat_totals(digest), width)
+            lines += total_lines(totals, width)
         self.head.show_lines(_indented(lines[: max(2, self.size.height // 5)]))
-        self.map.set_notice(self._notice(digest, width))
-        self.map.show(digest, self._keeps if self._needle else None)
+        if self.map.layout_now is None:
+            self.map.set_notice(self._notice(digest, width))
         self._explain()
 
     def on_mount(self) -> None:
@@ -136,15 +146,14 @@ class HeatView(RootView, ColumnFiltered):
 
     def _explain(self) -> None:
         """Write the legend and the line about the cell under the mouse or the cursor."""
-        digest, heat = self.digest, self.map.heat
-        layout = self.map.layout_now
+        heat, layout = self.map.heat, self.map.layout_now
         spot = self.map.hovered or self.map.current
-        if digest is None or heat is None or layout is None or spot is None:
+        if heat is None or layout is None or spot is None:
             self.legend.show_row(())
             self.details.show_lines([()])
             return
         width = self.size.width
-        signs = legend(digest, self.map.field, heat.seen())
+        signs = legend(heat.digest, heat.field, heat.seen())
         has_colour = look_of(self.map).heat.has_areas
         self.legend.show_row(legend_glyphs(signs, width, has_colour=has_colour))
         words = spot_words(heat, layout, spot, is_mean=self.map.is_mean)
@@ -193,6 +202,8 @@ class HeatView(RootView, ColumnFiltered):
             self._trouble = error
             return
         self._needle, self._trouble = needle, None
+        # A new function with every filter: that is how the map knows it for another one.
+        self._keeping = (lambda *given: self._keeps(*given)) if needle else None
         self.draw()
 
     def _keeps(self, digest: Digest, unit: Unit) -> bool:
@@ -205,9 +216,10 @@ class HeatView(RootView, ColumnFiltered):
 
     def subject_here(self) -> Subject | None:
         """The GPU of the cell, or its node."""
-        spot, layout, digest = self.map.current, self.map.layout_now, self.digest
-        if spot is None or layout is None or digest is None:
+        spot, layout, heat = self.map.current, self.map.layout_now, self.map.heat
+        if spot is None or layout is None or heat is None:
             return None
+        digest = heat.digest
         uuids = digest.tick.nodes[spot.unit.name].gpu_uuids
         if layout.is_by_node or spot.slot >= len(uuids):
             return of_scope(digest, f"node:{spot.unit.name}")
@@ -215,10 +227,10 @@ class HeatView(RootView, ColumnFiltered):
 
     def action_open_cell(self) -> None:
         """Open the GPU, or the node where a cell is a node or telemetry names no GPU."""
-        spot, layout = self.map.current, self.map.layout_now
-        if spot is None or layout is None or self.digest is None:
+        spot, layout, heat = self.map.current, self.map.layout_now, self.map.heat
+        if spot is None or layout is None or heat is None:
             return
-        node = self.digest.tick.nodes[spot.unit.name]
+        node = heat.digest.tick.nodes[spot.unit.name]
         if layout.is_by_node or spot.slot >= len(node.gpu_uuids):
             self.open_node(node.name)
             return
@@ -301,7 +313,7 @@ class HeatView(RootView, ColumnFiltered):
             self.say("a cell is a GPU: Z makes it a node")
             return
         self.map.is_mean = not self.map.is_mean
-        self.map.redraw()
+        self.map.redraw_closer()
 
     def action_closer(self) -> None:
         """Larger cells."""
@@ -316,7 +328,7 @@ class HeatView(RootView, ColumnFiltered):
     def action_fit(self) -> None:
         """The closest look that fits."""
         self.map.density = None
-        self.map.redraw()
+        self.map.redraw_closer()
         self._keep_drawing()
 
 

@@ -9,27 +9,30 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from gpumon.report.heat import Heat, units
-from gpumon.report.heat_groups import GROUPINGS, clusters
+from gpumon.report.heat_groups import GROUPINGS
 from gpumon.report.heat_layout import HeatLayout, allowed, fitting
-from gpumon.report.heat_lines import glyphs
+from gpumon.report.heat_lines import glyphs, redraw_node
 from gpumon.report.heat_marks import FIELDS
 from gpumon.tui.theme import look_of
 from gpumon.tui.widgets.glyphs import changed_stretches, glyph_strip
+from gpumon.tui.widgets.heat_desk import Arranged, Asked, HeatDesk
+from gpumon.tui.widgets.slices import Slices
 from gpumon.tui.widgets.strips import line_strip
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from textual.events import Click, MouseMove, Resize
 
     from gpumon.report.columns import Line
     from gpumon.report.digest import Digest
     from gpumon.report.heat import Unit
+    from gpumon.report.heat_fleet import FleetHeat
     from gpumon.report.heat_groups import Cluster
     from gpumon.report.heat_layout import DensityName, Spot
     from gpumon.report.heat_lines import Glyph
     from gpumon.report.heat_marks import HeatField
+    from gpumon.report.heat_totals import HeatTotals
 
 
 _MARKED: Final[dict[DensityName, tuple[int, int]]] = {"numbers": (1, 4), "wide": (-1, 2)}
@@ -50,8 +53,11 @@ class HeatMap(ScrollView, inherit_bindings=False):
     class Moved(Message):
         """The cursor or the mouse is on another cell."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_shown: Callable[[], None] = lambda: None) -> None:
+        """Begin with nothing to draw; `on_shown` is called with every picture that is drawn."""
         super().__init__()
+        self._on_shown = on_shown
+        self.slices = Slices(self.set_timer)
         self.field: HeatField = FIELDS[0]
         self.grouping = GROUPINGS[0]
         self.is_mean = False
@@ -59,25 +65,54 @@ class HeatMap(ScrollView, inherit_bindings=False):
         """What the user chose; None: the closest look that fits."""
         self.notice: Sequence[Line] = ()
         """Drawn in place of the map while there is nothing to draw."""
-        self.heat: Heat | None = None
+        self.heat: FleetHeat | None = None
+        self.totals: HeatTotals | None = None
         self.layout_now: HeatLayout | None = None
         self.hovered: Spot | None = None
-        self._keeps: Callable[[Digest, Unit], bool] | None = None
+        self._desk = HeatDesk()
+        self._asked: Asked | None = None
         self._clusters: tuple[Cluster, ...] = ()
-        self._basis: tuple[object, ...] = ()
         self._place: tuple[object, ...] = ()
         self._cursor: tuple[str, int] | None = None
-        self._images: dict[int, tuple[Glyph, ...]] = {}
+        self._images: dict[int, list[Glyph]] = {}
 
     # What is shown
 
-    def show(self, digest: Digest, keeps: Callable[[Digest, Unit], bool] | None) -> None:
-        """Show this picture, of it the nodes that `keeps` lets through."""
-        self._keeps = keeps
-        self.heat = Heat(digest, self.field)
-        self._group(digest)
-        self._arrange()
-        self._redraw_changed()
+    def show(
+        self,
+        digest: Digest,
+        keeps: Callable[[Digest, Unit], bool] | None,
+        *,
+        is_large: bool = False,
+    ) -> None:
+        """Show this picture, of it the nodes that `keeps` lets through; a large one in slices."""
+        old = self._asked
+        is_new_choice = old is None or old.digest is digest or old.keeps is not keeps
+        self._asked = Asked(digest, keeps, is_large)
+        # What is under way goes on, else pictures would keep slow work from ever coming to an end.
+        if is_new_choice or not self.slices.is_busy:
+            self._begin(self._asked)
+
+    def _begin(self, asked: Asked) -> None:
+        self.slices.run(self._steps(), lambda: None)
+        if not asked.is_large:
+            self.slices.finish()
+
+    def _steps(self) -> Iterator[None]:
+        """Make pictures ready until the newest is shown."""
+        shown: Asked | None = None
+        while (asked := self._asked) is not None and asked is not shown:
+            made = yield from self._desk.steps(asked, self.field, self.grouping)
+            shown = asked
+            self._take(made)
+
+    def _take(self, made: Arranged) -> None:
+        """Draw a picture that is ready."""
+        before, self.heat = self.heat, made.heat
+        self._clusters, self.totals = made.clusters, made.totals
+        if not self._arrange():
+            self._redraw_changed(before)
+        self._on_shown()
 
     def set_notice(self, notice: Sequence[Line]) -> None:
         """Show this text while there is nothing to draw."""
@@ -86,47 +121,28 @@ class HeatMap(ScrollView, inherit_bindings=False):
             if not self._clusters:
                 self.refresh()
 
-    def _group(self, digest: Digest) -> None:
-        """Put the nodes into groups, anew only where something about them has changed."""
-        found = units(digest)
-        if self._keeps is not None:
-            found = tuple(
-                unit for unit in found if self._keeps is None or self._keeps(digest, unit)
-            )
-        queue, gpus = digest.tick.queue, len(digest.tick.gpus)
-        states: tuple[str | None, ...] = ()
-        if self.grouping == "state":
-            states = tuple(digest.tick.nodes[unit.name].state for unit in found)
-        basis = (found, self.grouping, queue, gpus, states)
-        old = self._basis
-        is_same = bool(old) and old[2] is queue and (old[0], old[1], *old[3:]) == (
-            found, self.grouping, gpus, states,
-        )  # fmt: skip
-        if not is_same:
-            self._basis = basis
-            self._clusters = clusters(digest, found, self.grouping)
-
-    def _arrange(self) -> None:
-        """Place the groups on the screen, and keep the cursor on its GPU."""
+    def _arrange(self) -> bool:
+        """Place the groups on the screen, and keep the cursor on its GPU; whether all is new."""
         if not self._clusters:
             if self.layout_now is not None:
                 self.layout_now, self._images, self._place = None, {}, ()
                 self.virtual_size = Size(0, 0)
                 self.refresh()
-            return
+            return True
         width, height = self.size.width, self.size.height
         if not width or not height:
             # Before the first layout: placing ten thousand nodes would be for nothing.
-            return
+            return True
         has_colour = look_of(self).heat.has_areas
         place = (id(self._clusters), width, height, self.density, has_colour)
         if place == self._place:
-            return
+            return False
         self._place = place
+        like = self.layout_now
         if self.density is None:
-            made = fitting(self._clusters, width, height, has_colour=has_colour)
+            made = fitting(self._clusters, width, height, has_colour=has_colour, like=like)
         else:
-            made = HeatLayout(self._clusters, width, self.density)
+            made = HeatLayout(self._clusters, width, self.density, like=like)
         if made.height > height:
             made = HeatLayout(self._clusters, width - 1, made.density, like=made)
         self.layout_now = made
@@ -137,43 +153,90 @@ class HeatMap(ScrollView, inherit_bindings=False):
             self._cursor = (self._clusters[0].units[0].name, 0)
         self._scroll_to_cursor()
         self.refresh()
+        return True
 
     def on_resize(self, _event: Resize) -> None:
         """Place everything for the new size."""
         if self.heat is not None:
             self._arrange()
-            self._redraw_changed()
 
     # Drawing
 
-    def _image(self, line: int) -> tuple[Glyph, ...]:
+    def _image(self, line: int) -> list[Glyph]:
         made = self._images.get(line)
         if made is None:
             assert self.heat is not None
             assert self.layout_now is not None
             layout = self.layout_now
-            made = self._images[line] = glyphs(
-                self.heat,
-                layout,
-                layout.lines[line],
-                is_mean=self.is_mean,
-                has_colour=look_of(self).heat.has_areas,
+            made = self._images[line] = list(
+                glyphs(
+                    self.heat,
+                    layout,
+                    layout.line(line),
+                    is_mean=self.is_mean,
+                    has_colour=look_of(self).heat.has_areas,
+                )
             )
         return made
 
-    def _redraw_changed(self) -> None:
-        """Redraw what differs from before in each line that is in sight."""
-        before, self._images = self._images, {}
-        if self.layout_now is None:
-            return
+    def _in_sight(self) -> range:
+        """Numbers of the lines that can be seen."""
+        assert self.layout_now is not None
         top = self.scroll_offset.y
-        for line in range(top, min(len(self.layout_now.lines), top + self.size.height)):
-            new, old = self._image(line), before.get(line)
-            if old is None or len(old) != len(new):
-                self.refresh(Region(0, line - top, self.size.width, 1))
-            elif new != old:
-                for first, last in changed_stretches(old, new):
-                    self.refresh(Region(first, line - top, last - first + 1, 1))
+        return range(top, min(len(self.layout_now.lines), top + self.size.height))
+
+    def _redraw_changed(self, before: FleetHeat | None = None) -> None:
+        """Redraw what differs from before in each line that is in sight.
+
+        Args:
+            before: What was drawn, where nothing but the picture is another.
+        """
+        layout, heat = self.layout_now, self.heat
+        if layout is None or heat is None:
+            self._images = {}
+            return
+        lines = self._in_sight()
+        old = {line: image for line, image in self._images.items() if line in lines}
+        nodes = None
+        if before is not None and len(old) == len(lines) and layout.density != "numbers":
+            nodes = heat.changed_since(before, is_by_node=layout.is_by_node, is_mean=self.is_mean)
+        if nodes is not None:
+            self._images = old
+            self._redraw_nodes(heat.roster.units[node] for node in nodes)
+            return
+        self._images = {}
+        for line in lines:
+            if line in old and len(old[line]) == len(self._image(line)):
+                self._redraw_stretches(line, changed_stretches(old[line], self._image(line)))
+            else:
+                self.refresh(Region(0, line - lines.start, self.size.width, 1))
+
+    def _redraw_nodes(self, changed: Iterable[Unit]) -> None:
+        """Draw these nodes anew, as far as they are in sight: most lines stay as they are."""
+        layout, heat, lines = self.layout_now, self.heat, self._in_sight()
+        assert layout is not None
+        assert heat is not None
+        has_colour = look_of(self).heat.has_areas
+        old: dict[int, list[Glyph]] = {}
+        for unit in changed:
+            number = layout.line_of(unit.name)
+            if number is None or number not in lines:
+                continue
+            row = self._image(number)
+            old.setdefault(number, list(row))
+            block = layout.block(unit.name)
+            assert block is not None
+            redraw_node(
+                row, heat, layout, layout.line(number), block, is_mean=self.is_mean,
+                has_colour=has_colour,
+            )  # fmt: skip
+        for number, was in old.items():
+            self._redraw_stretches(number, changed_stretches(was, self._images[number]))
+
+    def _redraw_stretches(self, line: int, stretches: list[tuple[int, int]]) -> None:
+        for first, last in stretches:
+            y = line - self.scroll_offset.y
+            self.refresh(Region(first, y, last - first + 1, 1))
 
     def render_line(self, y: int) -> Strip:
         """One line of the map, or of the notice."""
@@ -261,10 +324,15 @@ class HeatMap(ScrollView, inherit_bindings=False):
 
     def redraw(self) -> None:
         """Draw what was chosen anew: field, grouping, density."""
-        if self.heat is not None:
-            self._place = ()
-            self.show(self.heat.digest, self._keeps)
+        if self._asked is not None:
+            self._begin(self._asked)
             self.post_message(self.Moved())
+
+    def redraw_closer(self) -> None:
+        """Draw what is shown by another density, or by what stands for a node."""
+        if self.heat is not None and not self._arrange():
+            self._redraw_changed()
+        self.post_message(self.Moved())
 
     def zoom(self, steps: int) -> None:
         """Closer, or wider for negative numbers, and keep it so."""
@@ -273,7 +341,7 @@ class HeatMap(ScrollView, inherit_bindings=False):
         names = allowed(has_colour=look_of(self).heat.has_areas)
         at = names.index(self.layout_now.density) - steps
         self.density = names[max(0, min(len(names) - 1, at))]
-        self.redraw()
+        self.redraw_closer()
 
     # Mouse
 

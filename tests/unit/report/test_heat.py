@@ -18,8 +18,9 @@ from gpumon.report.heat_groups import GROUPINGS, Cluster, clusters, following
 from gpumon.report.heat_layout import DENSITIES, HALF, HeatLayout, allowed, fitting, short_name
 from gpumon.report.heat_lines import glyphs
 from gpumon.report.heat_marks import FIELDS
-from gpumon.report.heat_totals import heat_totals, total_lines
+from gpumon.report.heat_totals import total_lines
 from gpumon.report.heat_words import legend, spot_words
+from tests.heats import totals_of
 from tests.queues import alone, slurm_node, waits
 from tests.ticks import AT, BUSY, IDLE, finding, gpu, job, job_with_gpus, tick
 
@@ -341,7 +342,7 @@ def test_totals_count_what_is_held_busy_useful_and_lost():
         [*a, *b, gpu("n3", 0, {**IDLE, "sm_active_ratio": None})],
         findings=(finding("job:1", gpu_seconds=7200.0),),
     )
-    totals = heat_totals(Digest(picture))
+    totals = totals_of(Digest(picture))
     assert (totals.gpus, totals.allocated, totals.busy, totals.useful) == (11, 10, 7, 5)
     assert totals.useful_known == 10
     lines = ["".join(cell.text for cell in line) for line in total_lines(totals, 150)]
@@ -359,12 +360,12 @@ def test_the_books_say_what_was_wasted_and_what_that_cost():
     account = Account("1", "ada", "ml", "h100", "H100", AT - 7200, AT - 7200, {"idle": 36_000.0})
     books = LedgerTotals(AT, AT - 7200, (account,), (account,), Prices({"default": 2.5}, 0.0, "€"))
     picture = tick((), [gpu("n1", 0)], ledger=books)
-    lines = total_lines(heat_totals(Digest(picture)), 150)
+    lines = total_lines(totals_of(Digest(picture)), 150)
     assert "wasted 10.0 GPU-h, 25 € since " in "".join(cell.text for cell in lines[1])
 
 
 def test_without_a_queue_nothing_is_called_allocated():
-    totals = heat_totals(Digest(tick((), [gpu("n1", 0)], queue_at=None)))
+    totals = totals_of(Digest(tick((), [gpu("n1", 0)], queue_at=None)))
     text_now = "".join(cell.text for line in total_lines(totals, 80) for cell in line)
     assert "allocated" not in text_now
     assert "100 % busy" in text_now

@@ -10,8 +10,8 @@ from gpumon.report.heat import Heat, units
 from gpumon.report.heat_groups import clusters
 from gpumon.report.heat_layout import HeatLayout
 from gpumon.report.heat_marks import FIELDS
-from gpumon.report.heat_totals import heat_totals
 from gpumon.report.heat_words import spot_words
+from tests.heats import totals_of
 from tests.queues import slurm_node
 from tests.ticks import AT, BUSY, IDLE, gpu, job_with_gpus, tick
 
@@ -45,4 +45,4 @@ def test_what_others_may_hold_is_not_called_free():
 
 @pytest.mark.parametrize(("used", "held"), [(2, 2), (3, 3), (None, 1), (0, 1)])
 def test_slurm_counts_what_the_jobs_of_others_hold(used, held):
-    assert heat_totals(Digest(others_node(used))).allocated == held
+    assert totals_of(Digest(others_node(used))).allocated == held
