@@ -4,6 +4,8 @@ The note is what a watcher on another thread reads when a call never returns. A 
 hardware or the driver does not know is asked once and then left alone.
 """
 
+import ctypes
+import struct
 import threading
 import time
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set, Tuple
@@ -103,12 +105,16 @@ class Driver:
 
     def ask(self, name: str, gpu: str, *arguments: Any) -> Any:
         """The same, and asked again next time whatever it answers."""
+        return self.make(name, gpu, getattr(pynvml, name), *arguments)
+
+    def make(self, name: str, gpu: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        """The same by a function that makes the call which is named."""
         thread = threading.get_ident()
         since = self.monotonic()
         self.calling[thread] = Calling(name, gpu, since)
         self.calls[name] = self.calls.get(name, 0) + 1
         try:
-            return getattr(pynvml, name)(*arguments)
+            return function(*arguments)
         except pynvml.NVMLError as error:
             reason = REASONS.get(error.value, FAILED)
             message = "%s: %s" % (name, error)
@@ -152,6 +158,51 @@ class Driver:
 Field = Tuple[int, int, str, float]
 """NVML field id, scope, catalogue key, factor to the key's unit."""
 
+FIELD_VALUES = "nvmlDeviceGetFieldValues"
+
+_VALUE = struct.Struct("=IIqqII8s")
+"""Of nvmlFieldValue_t: field, scope, time, latency, type, return code and value (nvml.h). A member
+at a time through ctypes would cost as much as the call."""
+
+_NUMBERS = tuple(struct.Struct("=" + code) for code in "dIQQqiH")
+"""The value by nvmlValueType (nvml.h)."""
+
+
+class Request:
+    """Fields as the driver takes them, made once: the binding would make them at every call."""
+
+    def __init__(self, fields: List[Field]) -> None:
+        """Room for the answers lies in the request (nvml.h, nvmlFieldValue_t)."""
+        self._values = (pynvml.c_nvmlFieldValue_t * len(fields))()
+        self._count = ctypes.c_int32(len(fields))
+        for value, (field, scope, _, _) in zip(self._values, fields):
+            value.fieldId, value.scopeId = field, scope
+
+    def fill(self, handle: Any) -> None:
+        """Ask the driver for all of them, as the binding's nvmlDeviceGetFieldValues does."""
+        function = pynvml._nvmlGetFunctionPointer(FIELD_VALUES)
+        pynvml._nvmlCheckReturn(function(handle, self._count, ctypes.byref(self._values)))
+
+    def answers(self) -> List[Any]:
+        """Of each field its number by its declared type, or why it has none."""
+        return [
+            REASONS.get(code, FAILED)
+            if code != pynvml.NVML_SUCCESS
+            else _NUMBERS[kind].unpack_from(value)[0]
+            if kind < len(_NUMBERS)
+            else FAILED
+            for _, _, _, _, kind, code, value in _VALUE.iter_unpack(self._values)
+        ]
+
+    def failure(self) -> str:
+        """What the last field said that failed for another reason than the known ones."""
+        failed = [
+            (field, code)
+            for field, _, _, _, _, code, _ in _VALUE.iter_unpack(self._values)
+            if code != pynvml.NVML_SUCCESS and code not in REASONS
+        ]
+        return "field %d: return code %d" % failed[-1] if failed else "a field of unknown type"
+
 
 class Batch:
     """Fields of one GPU that are read together; those that it does not have drop out."""
@@ -162,6 +213,9 @@ class Batch:
         self._handle = handle
         self._gpu = gpu
         self.fields: List[Field] = list(fields)
+        self._asked: List[Field] = []
+        """The fields of the request."""
+        self._request = Request([])
 
     def read(self) -> List[Tuple[Field, Any]]:
         """Each field with its number, or with the reason why it has none.
@@ -171,37 +225,22 @@ class Batch:
         fields = self.fields
         if not fields:
             return []
-        ids = [(field, scope) for field, scope, _, _ in fields]
+        if fields is not self._asked:
+            self._asked, self._request = fields, Request(fields)
+        request = self._request
         try:
-            found = self._driver.ask("nvmlDeviceGetFieldValues", self._gpu, self._handle, ids)
+            self._driver.make(FIELD_VALUES, self._gpu, request.fill, self._handle)
         except NoValueError as missing:
             # The call fails as a whole also where none of its fields has a value.
             answers: List[Any] = [missing.reason] * len(fields)
         else:
-            answers = [_answer(value) for value in found]
-            for (field, _, _, _), answer, value in zip(fields, answers, found):
-                if answer == FAILED:
-                    message = "field %d: return code %d" % (field, value.nvmlReturn)
-                    self._driver.failures[self._gpu] = message
+            answers = request.answers()
+            if FAILED in answers:
+                self._driver.failures[self._gpu] = request.failure()
         if NOT_SUPPORTED in answers:
             self.fields = [f for f, answer in zip(fields, answers) if answer != NOT_SUPPORTED]
         return list(zip(fields, answers))
 
 
-_MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
-"""Parts of the union nvmlValue_t by nvmlValueType (nvml.h)."""
-
 plain_member = object.__getattribute__
-"""The binding's own way to a structure's member looks for text in it, at five times the cost; of
-links alone a pass reads thousands."""
-
-
-def _answer(value: Any) -> Any:
-    """Number of an nvmlFieldValue by its declared type (nvml.h, nvmlValueType), or a reason."""
-    code = plain_member(value, "nvmlReturn")
-    if code != pynvml.NVML_SUCCESS:
-        return REASONS.get(code, FAILED)
-    kind = plain_member(value, "valueType")
-    if kind >= len(_MEMBERS):
-        return FAILED
-    return getattr(plain_member(value, "value"), _MEMBERS[kind])
+"""The binding's own way to a structure's member looks for text in it, at five times the cost."""

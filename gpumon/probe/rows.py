@@ -1,5 +1,6 @@
 """Rows of measured values and the compact blocks that they become on the wire."""
 
+from operator import itemgetter
 from typing import Any, Dict, List
 
 NOT_SUPPORTED = "not_supported"
@@ -43,12 +44,8 @@ def block(rows: List[Row]) -> Dict[str, Any]:
 
     A reason that holds for every row is one string, else a map from row number to reason.
     """
-    fields: List[str] = sorted(set().union(*(row.values for row in rows)))
-    labels: List[str] = sorted(set().union(*(row.labels for row in rows)))
-    lacking: List[str] = sorted(set().union(*(row.missing for row in rows)))
     missing: Dict[str, Any] = {}
-    for field in lacking:
-        reasons = [row.missing.get(field) for row in rows]
+    for field, reasons in columns([row.missing for row in rows]).items():
         if reasons.count(reasons[0]) == len(reasons):
             missing[field] = reasons[0]
         else:
@@ -56,7 +53,19 @@ def block(rows: List[Row]) -> Dict[str, Any]:
     return {
         "keys": [row.key for row in rows],
         "at": [round(row.at, 4) for row in rows],
-        "columns": {field: [row.values.get(field) for row in rows] for field in fields},
-        "labels": {label: [row.labels.get(label) for row in rows] for label in labels},
+        "columns": columns([row.values for row in rows]),
+        "labels": columns([row.labels for row in rows]),
         "missing": missing,
     }
+
+
+def columns(rows: List[Dict[str, Any]]) -> Dict[str, List[Any]]:
+    """What the rows hold by name, in order; None where a row lacks it."""
+    names = sorted(set().union(*rows))
+    if len(names) > 1:
+        # Mostly all rows hold the same, and then one call takes all of a row.
+        try:
+            return dict(zip(names, map(list, zip(*map(itemgetter(*names), rows)))))
+        except KeyError:
+            pass
+    return {name: [row.get(name) for row in rows] for name in names}
