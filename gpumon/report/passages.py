@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from gpumon.report import units
-from gpumon.report.columns import Cell, Line, Tone, safe, wrap
+from gpumon.report.columns import Cell, Line, Tone, fit, safe, wrap
 from gpumon.report.gpu_cells import index_text, model_name
 from gpumon.report.nvlink_words import nvlink_words
 from gpumon.report.requeues import requeue_words
@@ -112,14 +112,20 @@ def unknown_gpus(digest: Digest, view: JobView, width: int) -> list[Line]:
     return paragraph(text, width, Tone.WARN, "? ", "  ")
 
 
-def finding_lines(finding: Finding, width: int, is_full: bool = True) -> list[Line]:
-    """A finding with its evidence and advice; in short only what it says and the first advice."""
+def finding_lines(
+    finding: Finding, width: int, is_full: bool = True, whom: str = ""
+) -> list[Line]:
+    """A finding with its evidence and advice; in short only what it says and the first advice.
+
+    `whom` names its subject where the view shows others beside it, as `rank 11`.
+    """
     sign = SEVERITY_SIGNS[finding.severity]
     tone = SEVERITY_TONES[finding.severity]
     window = finding.window
     seen = f"{units.short_duration(window.end - window.start)} until {units.clock_time(window.end)}"
     lost = "" if finding.gpu_seconds is None else f", {units.gpu_time(finding.gpu_seconds)} lost"
-    title = f"{class_words(finding)}: {finding.confidence.value}, seen for {seen}{lost}"
+    about = f"{whom}, " if whom else ""
+    title = f"{class_words(finding)}: {about}{finding.confidence.value}, seen for {seen}{lost}"
     lines = paragraph(title, width, tone, f"{sign} ", "  ")
     lines += paragraph(finding.summary, width, Tone.PLAIN, "  ", "  ")
     advice = finding.advice
@@ -133,6 +139,15 @@ def finding_lines(finding: Finding, width: int, is_full: bool = True) -> list[Li
     for step in advice if is_full else advice[:1]:
         lines += paragraph(step, width, Tone.INFO, "  → ", "    ")
     return lines
+
+
+def first_lines(lines: Sequence[Line], most: int, width: int) -> list[Line]:
+    """At most so many lines; the last one says with `…` that there are more."""
+    if len(lines) <= most:
+        return list(lines)
+    *kept, last = lines[:most]
+    text = "".join(cell.text for cell in last)
+    return [*kept, (Cell(fit(f"{text} …", min(width, len(text) + 2)), last[0].tone),)]
 
 
 def contradiction_lines(view: JobView, width: int) -> list[Line]:

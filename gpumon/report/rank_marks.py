@@ -51,6 +51,17 @@ def rank_finding(digest: Digest, row: RankRow) -> Finding | None:
     return _of_some(digest, row.job).get(row.uuid or "") if found is None else found
 
 
+def faulty_rank(digest: Digest, view: JobView, finding: Finding) -> RankRow | None:
+    """The one rank or GPU of a job that a finding is about; None: it is about more, or none."""
+    kind, _, name = finding.subject.partition(":")
+    number = name.partition("/rank:")[2] if kind == "job" else ""
+    for row in digest.rank_rows(view):
+        is_named = row.rank is not None and str(row.rank.rank) == number if number else False
+        if is_named or (kind == "gpu" and row.uuid == name):
+            return row
+    return None
+
+
 def _of_some(digest: Digest, view: JobView) -> dict[str, Finding]:
     """Findings about some of a job's GPUs and not all of them, by UUID, the gravest."""
 

@@ -8,14 +8,15 @@ from gpumon.report import units
 from gpumon.report.heat_marks import MISSING, STATES, WORKING
 from gpumon.report.heat_words import Legend, legend_glyphs
 from gpumon.report.rank_groups import rank_name, rank_place
-from gpumon.report.rank_marks import rank_finding, rank_value
+from gpumon.report.rank_marks import faulty_rank, rank_finding, rank_value
 from gpumon.report.rank_strips import ABOVE_MARK, BELOW_MARK, RankStrips, measured_text, value_text
 from gpumon.report.words import finding_cell, stale_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpumon.model.cluster import Gpu
+    from gpumon.model.cluster import Gpu, JobView
+    from gpumon.model.finding import Finding
     from gpumon.report.digest import Digest, RankRow
     from gpumon.report.heat_lines import Glyph
     from gpumon.report.heat_marks import HeatField, Mark
@@ -49,6 +50,15 @@ def rank_numbers(groups: Sequence[RankGroup], field: HeatField) -> list[str]:
 def number_words(field: HeatField) -> str:
     """What the numbers in large cells are: `SM active, %`."""
     return f"{field.title if field.keys else 'SM active'}, {field.unit or '%'}"
+
+
+def faulty_words(digest: Digest, view: JobView, finding: Finding) -> str:
+    """The one rank that a finding is about, `rank 11`, or its GPU; empty: more than one, or none."""
+    row = faulty_rank(digest, view, finding)
+    if row is None:
+        return ""
+    is_numbered = row.rank is not None and row.rank.rank is not None
+    return f"rank {rank_name(row)}" if is_numbered else rank_place(row)
 
 
 def rank_words(

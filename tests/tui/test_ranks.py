@@ -81,17 +81,46 @@ async def test_the_furthest_first_its_value_beside_its_peers_and_its_gpu(stage):
         assert isinstance(s.app.screen, NodeScreen)
 
 
+@pytest.mark.parametrize("keys", [(), ("tab",), ("tab", "tab")])
+async def test_a_job_opens_with_the_rank_at_fault_under_the_cursor_and_named(stage, keys):
+    async with stage(lagging(ranks=64), (80, 24)) as s:
+        await s.press("enter", *keys)
+        screen = s.app.screen
+        row = screen.chart.current if isinstance(screen, RanksScreen) else screen.grid.current
+        assert row.rank.rank == 5
+        assert "! some GPUs unused: rank 5, supported" in s.text
+        await s.press("g")
+        await s.give(lagging(ranks=64)._replace(number=STEPS + 1, at=AT + 1))
+        row = screen.chart.current if isinstance(screen, RanksScreen) else screen.grid.current
+        assert row.rank.rank == 0
+
+
+async def test_a_filter_that_hides_the_rank_under_the_cursor_puts_it_on_the_first_that_passes(stage):
+    async with stage(lagging(), (100, 30)) as s:
+        await s.press("enter", "tab", "slash", *"node==n001", "enter")
+        assert s.app.screen.chart.current.rank.rank == 8
+        await s.press("escape")
+        assert s.app.screen.chart.current.rank.rank == 5
+
+
+async def test_a_finding_that_is_cut_says_so(stage):
+    async with stage(lagging(), (80, 24)) as s:
+        await s.press("enter", "tab")
+        assert len(s.app.screen.head.text.splitlines()) == 2
+        assert s.app.screen.head.text.endswith(" …")
+
+
 async def test_tab_goes_from_the_table_to_time_to_the_map_and_back(stage):
     async with stage(lagging(), (100, 30)) as s:
         await s.press("enter")
         assert isinstance(s.app.screen, JobScreen)
         await s.press("tab")
-        assert "SM active of ranks over time" in s.lines[0]
+        assert "SM active over time" in s.lines[0]
         await s.press("tab")
         assert "verdict of ranks" in s.lines[0]
-        assert "rank 0 · n000:0" in s.text
+        assert "rank 5 · n000:5" in s.text
         await s.press("l", "j")
-        assert "rank 9 · n001:1" in s.text or "rank 1 · n000:1" in s.text
+        assert "rank 14 · n001:6" in s.text or "rank 6 · n000:6" in s.text
         await s.press("tab")
         assert isinstance(s.app.screen, JobScreen)
 
@@ -99,16 +128,16 @@ async def test_tab_goes_from_the_table_to_time_to_the_map_and_back(stage):
 async def test_fields_spans_filter_and_every_key(stage):
     async with stage(lagging(), (100, 30)) as s:
         await s.press("enter", "tab", "v")
-        assert "duty cycle of ranks over time" in s.lines[0]
+        assert "duty cycle over time" in s.lines[0]
         await s.press("V", "w")
-        assert "2s a character" in s.lines[0]
+        assert "2s a cell" in s.lines[0]
         await s.press("slash", *"n001", "enter")
         assert "n001:0" in s.text
         assert "n000:0" not in s.text
         await s.press("slash", *"zz", "enter")
         assert "No rank passes “n001zz”" in s.text or "No rank passes" in s.text
         await s.press("escape")
-        assert "n000:0" in s.text
+        assert "n000:5" in s.text
         await s.press("G", "pagedown", "pageup", "g", "down", "up", "h", "l", "z", "s", "0")
         assert isinstance(s.app.screen, RanksScreen)
 
@@ -161,10 +190,10 @@ async def test_the_newest_slot_follows_the_ticks_and_the_cursor_keeps_its_rank(s
     made = [at(number, history) for number in range(STEPS)]
     async with stage(made[-2], (160, 40)) as s:
         await s.press("enter", "tab", "j", "j")
-        assert "rank 2 · n000:2" in s.text
+        assert "rank 7 · n000:7" in s.text
         before = s.text
         await s.give(made[-1])
-        assert "rank 2 · n000:2" in s.text
+        assert "rank 7 · n000:7" in s.text
         assert s.text != before
 
 
@@ -201,7 +230,7 @@ async def test_everything_around_a_rank_is_on_one_time_axis(stage):
         shown = made._replace(nodes=nodes, at=AT + number, number=STEPS + number)
         history.append(shown)
     async with stage(shown._replace(history=history.reader()), (120, 60)) as s:
-        await s.press("enter", "tab", "i")
+        await s.press("enter", "tab", "g", "i")
         assert isinstance(s.app.screen, CurvesScreen)
         assert "rank 0 › curves" in s.lines[0]
         assert "SM active" in s.text
@@ -215,7 +244,7 @@ async def test_everything_around_a_rank_is_on_one_time_axis(stage):
 
 async def test_i_draws_what_is_around_a_rank_from_the_table_and_from_its_gpu_too(stage):
     async with stage(lagging(), (120, 40)) as s:
-        await s.press("enter", "j", "j", "i")
+        await s.press("enter", "g", "j", "j", "i")
         assert isinstance(s.app.screen, CurvesScreen)
         assert "7 pretrain › rank 2 › curves" in s.lines[0]
         assert s.app.screen.subject.endswith("/4002")

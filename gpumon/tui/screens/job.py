@@ -17,6 +17,8 @@ from gpumon.report.passages import (
 )
 from gpumon.report.pending import wait_words
 from gpumon.report.progress import output_lines
+from gpumon.report.rank_marks import faulty_rank
+from gpumon.report.rank_words import faulty_words
 from gpumon.sources.source import Wish
 from gpumon.tui.actions import bindings_of
 from gpumon.tui.screens.curves import open_rank_curves
@@ -45,6 +47,7 @@ class JobScreen(TableView["RankRow"]):
         self._came_from = came_from
         self.job_id = job_id
         self.label = label
+        self._has_begun = False
 
     def on_screen_resume(self) -> None:
         """Ask for a closer look at the job's GPUs; another job may have had it meanwhile."""
@@ -79,7 +82,8 @@ class JobScreen(TableView["RankRow"]):
             lines += _wait_lines(digest, view, width)
         lines += stale_job_lines(digest, view, width)
         for finding in digest.findings_by_job.get(self.job_id, ()):
-            lines += finding_lines(finding, width, is_full=False)
+            whom = faulty_words(digest, view, finding)
+            lines += finding_lines(finding, width, is_full=False, whom=whom)
         lines += contradiction_lines(view, width)
         lines += unknown_gpus(digest, view, width)
         return lines + output_lines(digest, view, width) + job_books(digest, view, width)
@@ -97,6 +101,21 @@ class JobScreen(TableView["RankRow"]):
             "No telemetry names the job's GPUs yet, and no process of it was seen.",
             "e shows what its nodes say.",
         )
+
+    def draw(self) -> None:
+        """Also put the cursor on the rank at fault, once there are rows: it may be out of sight."""
+        super().draw()
+        view = self.digest.tick.job(self.job_id) if self.digest else None
+        if self.digest is None or view is None or self._has_begun:
+            return
+        rows = self.grid.table[1]
+        self._has_begun = bool(rows)
+        verdict = self.digest.verdict(view)
+        if verdict is not None:
+            faulty = faulty_rank(self.digest, view, verdict)
+            for index, row in enumerate(rows):
+                if faulty is not None and row.key == faulty.key:
+                    self.grid.move_to(index)
 
     def errors_behind(self, digest: Digest) -> Sequence[SourceError]:
         """Those of its own nodes; of a job that is not in the queue all, they may tell why."""

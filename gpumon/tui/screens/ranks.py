@@ -10,12 +10,13 @@ from gpumon.report.columns import Cell, Tone
 from gpumon.report.filter_bind import row_filter
 from gpumon.report.filter_tree import FilterError
 from gpumon.report.gpu_columns import RANK_COLUMNS, rank_search_text, row_node
-from gpumon.report.passages import finding_lines, paragraph
+from gpumon.report.passages import finding_lines, first_lines, paragraph
 from gpumon.report.rank_groups import rank_groups
 from gpumon.report.rank_map import RankMap
 from gpumon.report.rank_marks import (
     MAP_FIELDS,
     STRIP_FIELDS,
+    faulty_rank,
     finding_signs,
     first_field,
     first_slot_s,
@@ -24,7 +25,13 @@ from gpumon.report.rank_marks import (
 )
 from gpumon.report.rank_slots import SLOTS_S, RankSlots
 from gpumon.report.rank_strips import RankStrips, slot_count, time_row
-from gpumon.report.rank_words import number_words, rank_legend, rank_numbers, rank_words
+from gpumon.report.rank_words import (
+    faulty_words,
+    number_words,
+    rank_legend,
+    rank_numbers,
+    rank_words,
+)
 from gpumon.report.subjects import of_row
 from gpumon.tui.actions import bindings_of
 from gpumon.tui.screens.column_filter import ColumnFiltered
@@ -91,7 +98,7 @@ class RanksScreen(ColumnFiltered):
     def trail(self) -> tuple[str, ...]:
         """Where one came from, then what is drawn."""
         title = self.field.title if self.field else "ranks"
-        return (*self._trail, f"{title} of ranks" + ("" if self.mode == "map" else " over time"))
+        return (*self._trail, f"{title} of ranks" if self.mode == "map" else f"{title} over time")
 
     def amount(self) -> str:
         """How many ranks, what a character and a line stand for, and the order."""
@@ -100,7 +107,7 @@ class RanksScreen(ColumnFiltered):
             return ""
         parts = [f"{len(picture.rows):,} ranks"]
         if isinstance(picture, RankStrips):
-            parts.append(f"{units.short_duration(picture.slots.slot_s)} a character")
+            parts.append(f"{units.short_duration(picture.slots.slot_s)} a cell")
             if self.is_by_distance:
                 parts.append("by distance")
         elif picture.shape.width > 1 and self.field is not None:
@@ -118,9 +125,11 @@ class RanksScreen(ColumnFiltered):
             self.field = self.field or first_field(self.digest, view)
             verdict = self.digest.verdict(view)
             if verdict is not None:
-                lines = finding_lines(verdict, width, is_full=False)
+                whom = faulty_words(self.digest, view, verdict)
+                lines = finding_lines(verdict, width, is_full=False, whom=whom)
+                self.chart.begin_at(faulty_rank(self.digest, view, verdict))
             lines = stale_job_lines(self.digest, view, width) + lines
-        self.head.show_lines(_indented(lines[: max(1, self.size.height // 12)]))
+        self.head.show_lines(_indented(first_lines(lines, max(1, self.size.height // 12), width)))
         self.chart.update_picture(self._notice(width))
         self._explain()
 

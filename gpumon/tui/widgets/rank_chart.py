@@ -77,14 +77,13 @@ class RankChart(ScrollView, inherit_bindings=False):
 
     @property
     def rank(self) -> int:
-        """Position of the rank that the cursor is on."""
+        """Position of the rank that the cursor is on; the first where a filter hides its own."""
         if self.picture is None:
             return 0
-        ranks = self.picture.ranks
-        if self._key is None:
-            return ranks[0] if ranks else 0
-        rows = self.picture.rows
-        return next((i for i, row in enumerate(rows) if row.key == self._key), 0)
+        ranks, rows = self.picture.ranks, self.picture.rows
+        own = (at for at, row in enumerate(rows) if row.key == self._key)
+        at = None if self._key is None else next(own, None)
+        return at if at is not None and at in ranks else next(iter(ranks), 0)
 
     @property
     def current(self) -> RankRow | None:
@@ -158,6 +157,11 @@ class RankChart(ScrollView, inherit_bindings=False):
         return glyph_strip(self._image(line), width, look.heat, look.base, marked)
 
     # Cursor
+
+    def begin_at(self, row: RankRow | None) -> None:
+        """Put the cursor on this rank unless it is on one already."""
+        if self._key is None and row is not None:
+            self._key = row.key
 
     @property
     def page(self) -> int:
