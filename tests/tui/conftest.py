@@ -9,6 +9,7 @@ import pytest
 
 from gpumon.tui.app import GpumonApp
 from gpumon.tui.habits import NO_HABITS
+from tests.tui.keyboard import press, resize, settle
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -20,10 +21,6 @@ if TYPE_CHECKING:
     from gpumon.model.tick import Tick
     from gpumon.sources.source import Wish
     from gpumon.tui.habits import Habits, Shelf
-
-
-MOST_PAUSES = 100
-"""Rounds of the event loop after which a feed has long begun, also on a machine that is busy."""
 
 
 class HandFeed:
@@ -75,13 +72,15 @@ class Stage:
         """Post a tick and let it be drawn."""
         assert self.feed.on_tick is not None
         self.feed.on_tick(tick)
-        await self.pilot.pause()
+        await settle(self.pilot)
 
     async def press(self, *keys: str) -> None:
         """Press keys one by one, each drawn before the next."""
-        for key in keys:
-            await self.pilot.press(key)
-            await self.pilot.pause()
+        await press(self.pilot, *keys)
+
+    async def resize(self, width: int, height: int) -> None:
+        """Another size of the terminal, everything drawn into it."""
+        await resize(self.pilot, width, height)
 
     @property
     def text(self) -> str:
@@ -132,10 +131,8 @@ def stage():
         app = GpumonApp(feed, monotonic=lambda: now[0], shelf=shelf, habits=habits)
         feed.app = app
         async with app.run_test(size=size) as pilot:
-            await pilot.pause()
-            for _ in range(MOST_PAUSES):
-                if feed.on_tick is None:
-                    await pilot.pause()
+            await settle(pilot)
+            assert feed.on_tick is not None
             made = Stage(app, feed, pilot, now)
             if tick is not None:
                 await made.give(tick)

@@ -167,8 +167,7 @@ async def test_it_can_be_drawn_in_any_size(stage):
     async with stage(lagging(), (200, 60)) as s:
         await s.press("enter", "tab")
         for size in ((20, 5), (1, 1), (12, 3), (200, 60), (80, 24)):
-            await s.pilot.resize_terminal(*size)
-            await s.pilot.pause()
+            await s.resize(*size)
         assert "▼▼▼▼" in s.text
 
 

@@ -41,10 +41,9 @@ async def test_a_storm_of_resizes_ends_in_a_whole_picture(stage, view):
         here = s.app.screen
         for _ in range(50):
             width, height = storm.randint(1, 250), storm.randint(1, 70)
-            await s.pilot.resize_terminal(width, height)
+            await s.resize(width, height)
             assert drawn_into(s, width, height), (width, height)
-        await s.pilot.resize_terminal(80, 24)
-        await s.pilot.pause()
+        await s.resize(80, 24)
         assert s.app.screen is here
         assert drawn_into(s, 80, 24)
         assert s.lines[0].strip()

@@ -90,8 +90,7 @@ class Wall:
 
     async def _resize(self, size):
         if self._stage.app.size != size:
-            await self._stage.pilot.resize_terminal(*size)
-            await self._stage.pilot.pause()
+            await self._stage.resize(*size)
 
     def judge(self):
         """Fail with everything that differs, and how to accept it."""

@@ -150,8 +150,7 @@ async def test_a_question_is_answered_in_the_demo(demo, task):
         answered(stage, task, DEMO)
         if task.name == "past":
             assert app.screen.digest.tick.at == demo.newest.at - 600
-        await pilot.resize_terminal(*SMALL)
-        await pilot.pause()
+        await stage.resize(*SMALL)
         answered(stage, task, DEMO)
 
 
@@ -195,8 +194,7 @@ async def test_a_question_is_answered_on_the_recording_of_the_lab(task):
             await app.until(end - 600)
             await pilot.pause()
         answered(stage, task, LAB)
-        await pilot.resize_terminal(*SMALL)
-        await pilot.pause()
+        await stage.resize(*SMALL)
         answered(stage, task, LAB)
     feed.close()
 

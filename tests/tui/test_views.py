@@ -367,13 +367,11 @@ async def test_late_sampler_and_errors_are_told(stage):
 async def test_resize_keeps_the_cursor_and_redraws(stage):
     async with stage(fleet(), (200, 60)) as s:
         await s.press("j", "j")
-        await s.pilot.resize_terminal(80, 24)
-        await s.pilot.pause()
+        await s.resize(80, 24)
         assert s.cursor_line().startswith(" 4702")
         assert "DRAM%" not in s.lines[1]
         assert len(s.lines) == 24
-        await s.pilot.resize_terminal(40, 8)
-        await s.pilot.pause()
+        await s.resize(40, 8)
         assert "some GPUs" in s.text
 
 
