@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, cast
 
 from textual.screen import Screen
@@ -21,6 +22,11 @@ class TimeScreen(Screen[None]):
     def __init__(self) -> None:
         super().__init__()
         self.digest: Digest | None = None
+        # Private to textual: another of its versions draws as it likes.
+        with suppress(ImportError, AttributeError):
+            from gpumon.tui.thrifty import thrifty
+
+            self._compositor = thrifty(self._compositor)
 
     @property
     def gpumon(self) -> GpumonApp:
