@@ -11,7 +11,7 @@ import subprocess
 import threading
 from typing import IO, TYPE_CHECKING, Final
 
-from gpumon.sources.slurm import cluster_name, failures, gres_conf
+from gpumon.sources.slurm import cluster_name, failures, gres_conf, token
 from gpumon.sources.slurm.failures import CommandFailedError
 from gpumon.sources.source import SystemClock
 
@@ -104,11 +104,11 @@ class SlurmCommands:
 
     @property
     def identity(self) -> str:
-        """What tells the cluster that is asked, and who asks, from others; holds a secret."""
-        conf, token = self._environ.get("SLURM_CONF", ""), self._environ.get("SLURM_JWT", "")
+        """What tells the cluster that is asked, and who asks, from others; may hold a secret."""
+        conf, asker = self._environ.get("SLURM_CONF", ""), token.asker(self._environ)
         program = shutil.which(self._prefix[0] if self._prefix else "scontrol", path=self._path)
         name = cluster_name.of_this_machine(self._environ) if self.is_local else ""
-        here = (socket.gethostname(), program or "", conf, name, token)
+        here = (socket.gethostname(), program or "", conf, name, asker)
         return "\0".join((*here, *self._prefix))
 
     def available(self) -> bool:
@@ -146,7 +146,8 @@ class SlurmCommands:
     def topology(self) -> str:
         """What scontrol prints about switches or blocks, empty where it knows of none.
 
-        A controller that is silent lets this command end well, only with a complaint.
+        A controller that is silent lets this command end well, only with a complaint. What it
+        complains of else is a failure, too, since a topology that is there must not seem gone.
 
         Raises:
             CommandFailedError: the controller could not be asked.
@@ -155,13 +156,12 @@ class SlurmCommands:
         try:
             text, said = self.ask(("scontrol", "show", "topology"), name)
         except CommandFailedError as failed:
-            if failures.is_unexplained(failed.error):
+            if failures.says_no_topology(failed.error.message):
                 return ""
             raise
-        trouble = None if text.strip() else failures.recognised(name, said)
-        if trouble is not None:
-            raise CommandFailedError(trouble)
-        return text
+        if text.strip() or not said.strip() or failures.says_no_topology(said):
+            return text
+        raise CommandFailedError(failures.complained(name, said))
 
     def show_json(self, words: tuple[str, ...]) -> str:
         """What one of `command_json.COMMANDS` prints.

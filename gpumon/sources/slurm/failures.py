@@ -70,6 +70,9 @@ _KNOWN: Final = (
 )
 """Words of Slurm's messages (slurm_errno.c), what they mean, and the way out."""
 
+_NO_TOPOLOGY: Final = re.compile(r"No topology information available|invalid entity: ?topology")
+"""Words of libslurm's topology plugins and of scontrol, the same in 22.05 and 24.11."""
+
 _TAG: Final = re.compile(r"^[a-z_]+: (?:error|fatal): ")
 
 
@@ -164,6 +167,13 @@ def refused(command: str, status: int, stderr: str) -> SourceError:
     )
 
 
+def complained(command: str, said: str) -> SourceError:
+    """The command ended well, and printed nothing but a complaint."""
+    return recognised(command, said) or SourceError(
+        command, f"printed nothing but: {_last_line(said)}", "run it by hand to see more"
+    )
+
+
 def is_silence(error: SourceError) -> bool:
     """Whether the controller gives no answer, to whomever: not what is wrong with one caller."""
     return error.message.startswith((UNREACHED, *_SILENT))
@@ -184,12 +194,9 @@ def is_unreadable(error: SourceError) -> bool:
     return _UNLISTED in error.message or error.message.endswith(_UNFOUND)
 
 
-def is_unexplained(error: SourceError) -> bool:
-    """Whether a command ended badly without one of Slurm's well-known words: it may not know how.
-
-    So ends a scontrol that has no such thing to show.
-    """
-    return error.message.startswith(_ENDED)
+def says_no_topology(said: str) -> bool:
+    """Whether scontrol says that this cluster has no topology, or does not know the word."""
+    return _NO_TOPOLOGY.search(said) is not None
 
 
 def read_otherwise(error: SourceError, command: str) -> SourceError:

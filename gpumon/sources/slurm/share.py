@@ -20,6 +20,7 @@ from gpumon.model.frame import SourceError
 from gpumon.sources.slurm import failures
 from gpumon.sources.slurm.commands import MAX_OUTPUT_BYTES, TIMEOUT_S
 from gpumon.sources.slurm.failures import CommandFailedError
+from gpumon.sources.slurm.leftovers import remove_leftovers
 from gpumon.sources.slurm.schedule import REST_FACTOR
 
 if TYPE_CHECKING:
@@ -347,6 +348,7 @@ def _write(folder: int, name: str, kept: _Kept) -> None:
             stream.write(_encode(kept, len(body)))
             stream.write(body)
         os.replace(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
+        remove_leftovers(folder, name)
     except OSError:
         # A full disk, for example.
         with suppress(OSError):

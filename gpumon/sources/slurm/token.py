@@ -62,6 +62,16 @@ def read_token(token_file: str, environ: Mapping[str, str]) -> Token | None:
     return _token(found, VARIABLE) if found.strip() else None
 
 
+def asker(environ: Mapping[str, str]) -> str:
+    """Whom the token of the environment speaks for, the same for one that is renewed.
+
+    The token itself where it does not say; empty without one.
+    """
+    found = environ.get(VARIABLE, "").strip()
+    user = _claims(found).get("sun") if found else None
+    return user if isinstance(user, str) and _LOGIN.fullmatch(user) else found
+
+
 def missing() -> SourceError:
     """No token is there where one is needed."""
     return SourceError(

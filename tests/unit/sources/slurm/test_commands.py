@@ -257,6 +257,24 @@ def test_a_silent_controller_is_no_empty_topology_although_the_command_ends_well
     assert caught.value.error.message.startswith("cannot reach Slurm's controller")
 
 
+@pytest.mark.parametrize(
+    "script",
+    [
+        "echo 'slurm_load_topo error: Unexpected message received' >&2",
+        "echo 'scontrol: fatal: out of memory' >&2; exit 1",
+        "exit 139",
+    ],
+)
+def test_a_topology_that_could_not_be_told_is_not_taken_for_none(
+    install: Path, script: str
+) -> None:
+    program(install / "scontrol", script)
+    with pytest.raises(CommandFailedError) as caught:
+        SlurmCommands().topology()
+    assert caught.value.error.where == "scontrol show topology"
+    assert caught.value.error.hint
+
+
 def test_the_topology_is_asked_for_whole(install: Path) -> None:
     program(install / "scontrol", 'echo "$* $SLURM_TOPO_LEN"')
     environ = {"PATH": os.environ["PATH"], "SLURM_TOPO_LEN": "20"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import fcntl
 import json
 import os
@@ -15,6 +16,7 @@ from gpumon.model.frame import SourceError
 from gpumon.sources.slurm import failures
 from gpumon.sources.slurm.commands import SlurmCommands
 from gpumon.sources.slurm.failures import CommandFailedError
+from gpumon.sources.slurm.leftovers import MOST_ANSWERS
 from gpumon.sources.slurm.queue import SlurmQueue
 from gpumon.sources.slurm.share import SharedAnswers, folder_of
 from tests.unit.sources.slurm.test_queue import DOWN, EPOCH, PretendClock, Scripted
@@ -129,6 +131,43 @@ def test_another_cluster_or_another_token_is_another_answer(tmp_path: Path) -> N
     identities = {SlurmCommands(environ=environ).identity for environ in environs}
     identities |= {SlurmCommands(("ssh", "--", host), environ={}).identity for host in "ab"}
     assert len(identities) == 5
+
+
+def jwt(**claims: object) -> str:
+    """A token as Slurm's, without its signature."""
+    parts = [base64.urlsafe_b64encode(json.dumps(part).encode()) for part in ({}, claims)]
+    return b".".join([*(part.rstrip(b"=") for part in parts), b"c2ln"]).decode()
+
+
+def test_a_renewed_token_asks_as_the_one_before_did() -> None:
+    tokens = (jwt(sun="ada", exp=1), jwt(sun="ada", exp=2), jwt(sun="bob", exp=1), "opaque", "")
+    seen = [SlurmCommands(environ={"SLURM_JWT": token}).identity for token in tokens]
+    assert seen[0] == seen[1]
+    assert len(set(seen)) == 4
+    assert not any(token in identity for token in tokens[:3] for identity in seen)
+
+
+def test_what_nobody_renews_is_removed_some_day(tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)
+    old, held, young = (SharedAnswers(tmp_path, name) for name in ("old", "held", "young"))
+    for shared in (old, held, young):
+        ask(shared, lambda: "jobs")
+    (tmp_path / "notes").write_text("not ours")
+    (tmp_path / f"{old._key}-job.4711").write_text("a draft")
+    for file in tmp_path.iterdir():
+        if young._key not in file.name:
+            os.utime(file, (0.0, 0.0))
+    with (tmp_path / f"{held._key}-job.lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        ask(SharedAnswers(tmp_path, "new"), lambda: "jobs")
+    left = {file.name.partition("-")[0] for file in tmp_path.iterdir()}
+    assert left == {"notes", held._key, young._key, SharedAnswers(None, "new")._key}
+
+
+def test_no_more_answers_are_kept_than_there_is_room_for(tmp_path: Path) -> None:
+    for number in range(MOST_ANSWERS + 20):
+        ask(SharedAnswers(tmp_path / "gpumon", f"token {number}"), lambda: "jobs")
+    assert len(list((tmp_path / "gpumon").iterdir())) == 2 * MOST_ANSWERS
 
 
 def test_files_are_for_this_user_alone_and_tell_no_secret(tmp_path: Path) -> None:
