@@ -30,6 +30,10 @@ PERIOD_S: Final = 60.0
 USE_PERIOD_S: Final = 30.0
 """Likewise after running steps: each question goes to every node of the job."""
 
+LONGEST_USE_RETRY_S: Final = 960.0
+"""Longest rest after a question about steps that brought nothing: it disturbs a job's nodes, and no
+slurmdbd that comes back would answer it."""
+
 ENDED: Final = "ended jobs"
 USE: Final = "running steps"
 
@@ -47,6 +51,8 @@ _CLOSE_S: Final = 0.4
 _IDLE_S: Final = 3600.0
 _MAX_FRAMES: Final = 4
 
+OWNERS_ONLY: Final = "Slurm tells nobody but its owner what a running job uses (sstat)"
+
 UNREACHED: Final = "Slurm's accounting (slurmdbd) cannot be reached"
 
 _KNOWN: Final = (
@@ -57,13 +63,13 @@ _KNOWN: Final = (
     ),
     (
         re.compile(r"step.*invalid user id", re.IGNORECASE),
-        "Slurm tells nobody but its owner what a running job uses (sstat)",
+        OWNERS_ONLY,
         "ask as the owner of the job",
     ),
     (
         re.compile(r"couldn't get steps", re.IGNORECASE),
         "the job has no running step that sstat could ask",
-        "`squeue --steps` lists those that run",
+        "`squeue --steps` lists those that run; gpumon asks again, ever more seldom",
     ),
     (
         re.compile(r"database|slurmdbd|persist", re.IGNORECASE),
@@ -103,7 +109,7 @@ class Accounting:
         self._ledger = ledger
         self._clock = clock
         self._schedule = Schedule(PERIOD_S)
-        self._use_schedule = Schedule(USE_PERIOD_S)
+        self._use_schedule = Schedule(USE_PERIOD_S, LONGEST_USE_RETRY_S)
         self._records: EndedJobs | None = None
         self._running: RunningUse | None = None
         self._errors: dict[str, tuple[SourceError, ...]] = {}
@@ -208,8 +214,10 @@ class Accounting:
                 with self._lock:
                     self._wished_since = since if self._wished_since is None else self._wished_since
         if job_id and not self._report(USE, self._use_schedule, lambda: self._ask_running(job_id)):
+            # Who is refused today is refused for as long as the job runs.
+            is_refused = any(error.message == OWNERS_ONLY for error in self._errors[USE])
             with self._lock:
-                self._wished_use = self._wished_use or job_id
+                self._wished_use = self._wished_use or ("" if is_refused else job_id)
 
     def _ended_due_at(self) -> float:
         """When ended jobs may be asked for again, which a wish by hand brings nearer."""

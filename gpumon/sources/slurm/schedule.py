@@ -39,8 +39,9 @@ of it is held once our side has hung up.
 class Schedule:
     """Beats of one kind of call, on a clock that never jumps."""
 
-    def __init__(self, period_s: float) -> None:
+    def __init__(self, period_s: float, longest_retry_s: float = LONGEST_RETRY_S) -> None:
         self._period_s = period_s
+        self._longest_retry_s = longest_retry_s
         self._backoff_s = period_s
         self.due_at = float("-inf")
         """Time of the next beat; the first call is due at once."""
@@ -58,7 +59,7 @@ class Schedule:
 
     def failed(self, beat_at: float, took_s: float, ended_at: float) -> None:
         """Take note of a call that brought nothing: twice as long as before, up to the cap."""
-        self._backoff_s = min(2.0 * self._backoff_s, LONGEST_RETRY_S)
+        self._backoff_s = min(2.0 * self._backoff_s, self._longest_retry_s)
         rest_s = min(REST_FACTOR * took_s, LONGEST_RETRY_S)
         self.due_at = max(beat_at + self._backoff_s, ended_at + rest_s)
         self._rested_at = self.due_at

@@ -9,6 +9,7 @@ import pytest
 
 from gpumon.model.frame import SourceError
 from gpumon.sources.slurm.accounting import (
+    LONGEST_USE_RETRY_S,
     MAX_WINDOW_S,
     PERIOD_S,
     RETRY_S,
@@ -251,7 +252,7 @@ def test_running_steps_have_a_beat_of_their_own(accounting, ledger):
     assert len(ledger.windows) == 2
 
 
-def test_trouble_with_steps_leaves_the_ended_jobs_as_they_are(accounting, ledger):
+def test_trouble_with_steps_leaves_the_ended_jobs_as_they_are(accounting, ledger, clock):
     answered(accounting, EPOCH - DAY_S)
     ledger.error = SourceError("sstat", "is refused: getting StepId=1.0: Invalid user id")
     accounting.wish_use("1")
@@ -261,6 +262,19 @@ def test_trouble_with_steps_leaves_the_ended_jobs_as_they_are(accounting, ledger
     assert frame.ended.running is None
     (error,) = frame.ended.errors
     assert "nobody but its owner" in error.message
+    clock.seconds += DAY_S
+    accounting.answer()
+    assert ledger.windows == [DAY_S, 1.0]
+
+
+def test_steps_that_nobody_tells_of_are_asked_for_ever_more_seldom(accounting, ledger, clock):
+    ledger.error = SourceError("sstat", "couldn't get steps for job 1")
+    accounting.wish_use("1")
+    while clock.seconds < DAY_S:
+        clock.seconds += max(0.0, accounting.due_in_s())
+        accounting.answer()
+    assert len(ledger.windows) == pytest.approx(DAY_S / LONGEST_USE_RETRY_S, abs=6)
+    assert "ever more seldom" in accounting.poll()[-1].ended.errors[0].hint
 
 
 def test_a_wish_for_steps_that_failed_is_answered_without_another_one(accounting, ledger, clock):
