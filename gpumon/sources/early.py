@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 _POLL_S = 0.001
 """How often a child that is about to end is looked at."""
 
+_END_LIMIT_S = 0.2
+"""How long a killed child is waited for: the kernel may hold it, and then it is left behind."""
+
 _begun: list[Child] = []
 
 
@@ -129,4 +132,6 @@ def end() -> None:
     while (child := take()) is not None:
         child.kill()
         child.close()
-        child.wait()
+        deadline = time.monotonic() + _END_LIMIT_S
+        while child.poll() is None and time.monotonic() < deadline:
+            time.sleep(_POLL_S)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
@@ -64,6 +65,20 @@ def test_a_child_that_nobody_takes_is_ended() -> None:
     early.end()
     assert children() <= before
     assert early.take() is None
+
+
+def test_a_child_that_the_kernel_holds_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = children()
+    early.begin()
+    (held,) = children() - before
+    looks = itertools.repeat((0, 0), 10_000)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "kill", lambda *_: None)
+        patch.setattr(os, "waitpid", lambda *_: next(looks))
+        early.end()
+    assert early.take() is None
+    os.kill(held, SIGKILL)
+    os.waitpid(held, 0)
 
 
 def test_a_child_that_cannot_be_started_is_left_to_who_needs_it(
