@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from gpumon.report.array_tasks import count_tasks, sum_asked
+from gpumon.report.group_sums import GroupSum
 from gpumon.report.job_columns import LOW_RATIO
 from gpumon.report.reservation_columns import reservation_rows
-from gpumon.report.slurm_nodes import job_partitions, partition_nodes, partitions
-from gpumon.report.words import HOLDING_STATES
+from gpumon.report.slurm_nodes import job_partitions, partition_nodes, partitions, rooms
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from gpumon.model.cluster import JobView
     from gpumon.model.ledger import Total
     from gpumon.model.queue import Partition
     from gpumon.report.digest import Digest
+
+_STEP: Final = 250
+"""Jobs that are summed up in one step."""
 
 GroupKind = Literal["user", "account", "partition"]
 
@@ -76,66 +78,66 @@ def jobs_of(digest: Digest, scope: Scope) -> tuple[JobView, ...]:
 
 def groups(digest: Digest, kind: GroupKind) -> tuple[Group, ...]:
     """Every group of one kind that has a job or GPU time in the books; every partition."""
+    for _ in group_steps(digest, kind):
+        pass
     return digest.remembered(("groups", kind), lambda: _groups(digest, kind))
 
 
+def group_steps(digest: Digest, kind: GroupKind) -> Iterator[None]:
+    """Sum up, some hundred jobs in a step; `groups` then only reads off the sums."""
+    rolled, jobs = _rolled(digest, kind), digest.tick.jobs
+    while rolled.done < len(jobs):
+        for view in jobs[rolled.done : rolled.done + _STEP]:
+            for name in name_in(kind, view):
+                found = rolled.sums.get(name)
+                if found is None:
+                    found = rolled.sums[name] = GroupSum()
+                found.add(digest, view)
+        rolled.done += _STEP
+        yield
+
+
+class _Rolled:
+    """How far the jobs of a picture are summed up."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.done = 0
+        """Jobs that are in the sums."""
+        self.sums = {name: GroupSum() for name in names}
+
+
+def _rolled(digest: Digest, kind: GroupKind) -> _Rolled:
+    listed = partitions(digest) if kind == "partition" else ()
+    return digest.remembered(("sums", kind), lambda: _Rolled(listed))
+
+
 def _groups(digest: Digest, kind: GroupKind) -> tuple[Group, ...]:
-    members: dict[str, list[JobView]] = {}
-    if kind == "partition":
-        members = {name: [] for name in partitions(digest)}
-    for view in digest.tick.jobs:
-        for name in name_in(kind, view):
-            members.setdefault(name, []).append(view)
+    sums = dict(_rolled(digest, kind).sums)
     books = digest.tick.ledger
     booked = books.by(kind) if books else {}
     for name in booked:
-        members.setdefault(name, [])
-    return tuple(
-        _group(digest, kind, name, views, booked.get(name)) for name, views in members.items()
-    )
-
-
-def _group(
-    digest: Digest, kind: GroupKind, name: str, views: list[JobView], booked: Total | None
-) -> Group:
+        sums.setdefault(name, GroupSum())
     at = digest.tick.at
-    holding = [view for view in views if view.job.state in HOLDING_STATES]
-    pending = [view for view in views if view.job.state == "PENDING"]
-    known = _activities(digest, holding)
-    waits = [at - view.job.submit_at for view in pending if view.job.submit_at is not None]
+    return tuple(_group(at, kind, name, found, booked.get(name)) for name, found in sums.items())
+
+
+def _group(at: float, kind: GroupKind, name: str, found: GroupSum, booked: Total | None) -> Group:
+    known, since = found.activities.values(), found.oldest_submit_at
     low = sum(1 for value in known if value < LOW_RATIO)
     return Group(
         kind,
         name,
-        jobs_running=len(holding),
-        jobs_pending=count_tasks(pending),
-        gpus_running=sum(_held(view) for view in holding),
-        gpus_pending=sum_asked(pending),
+        jobs_running=found.jobs_running,
+        jobs_pending=found.jobs_pending,
+        gpus_running=found.gpus_running,
+        gpus_pending=found.gpus_pending,
         gpus_busy=len(known) - low,
         gpus_low=low,
         activity_ratio=sum(known) / len(known) if known else None,
         booked=booked,
-        findings=sum(len(digest.findings_by_job.get(view.job.job_id, ())) for view in views),
-        oldest_wait_s=max(waits) if waits else None,
+        findings=found.findings,
+        oldest_wait_s=None if since is None else at - since,
     )
-
-
-def _held(view: JobView) -> int:
-    count = view.job.gpu_count
-    return len(view.gpu_uuids) if count is None else count
-
-
-def _activities(digest: Digest, views: list[JobView]) -> list[float]:
-    """The known activity of each GPU of these jobs, a shared one once."""
-    found: dict[str, float] = {}
-    for view in views:
-        for gpu in digest.gpus(view):
-            value = gpu.value("sm_active_ratio")
-            if value is None:
-                value = gpu.value("gpu_util_ratio")
-            if value is not None:
-                found[gpu.uuid] = value
-    return list(found.values())
 
 
 def lost_gpu_s(digest: Digest, view: JobView) -> float | None:
@@ -175,7 +177,20 @@ class PartitionRow(NamedTuple):
 
 def partition_rows(digest: Digest) -> tuple[PartitionRow, ...]:
     """Every partition that is listed or named by a job."""
-    return tuple(_partition_row(digest, group) for group in groups(digest, "partition"))
+    return digest.remembered(
+        ("partition rows", ""),
+        lambda: tuple(_partition_row(digest, group) for group in groups(digest, "partition")),
+    )
+
+
+def partition_row_steps(digest: Digest) -> Iterator[None]:
+    """Sum up jobs, then nodes; `partition_rows` then only reads off the sums."""
+    yield from group_steps(digest, "partition")
+    rooms(digest)
+    yield
+    for group in groups(digest, "partition"):
+        partition_nodes(digest, (group.name,))
+        yield
 
 
 def _partition_row(digest: Digest, group: Group) -> PartitionRow:

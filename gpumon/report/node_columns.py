@@ -79,8 +79,10 @@ def node_row_steps(digest: Digest) -> Iterator[None]:
     if len(made) == len(nodes):
         return
     held = digest.remembered(("jobs by node", ""), lambda: _held_jobs(digest))
+    yield
     about = digest.remembered(("findings by node", ""), lambda: _findings(digest))
     listed = rooms(digest)
+    yield
     while len(made) < len(nodes):
         for node in nodes[len(made) : len(made) + _STEP]:
             made.append(_row(digest, node, listed.get(node.name), held, about))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.fleet.strays import is_mig
@@ -39,6 +40,7 @@ class Room(NamedTuple):
     """Whether its state lets jobs start."""
 
 
+@lru_cache(256)
 def is_open(state: str) -> bool:
     """Whether a node in this state takes jobs: nothing in it says that it is out of service."""
     words = state.lower().rstrip("*~#!%$@^-").split("+")

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from gpumon.report.group_columns import ACCOUNT_COLUMNS, USER_COLUMNS, group_order, group_search
-from gpumon.report.groups import groups
+from gpumon.report.groups import group_steps, groups
 from gpumon.tui.actions import bindings_of
 from gpumon.tui.screens.fleet_view import FleetView
 from gpumon.tui.widgets.grid import Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from gpumon.report.digest import Digest
     from gpumon.report.groups import Group, GroupKind
@@ -25,6 +25,10 @@ class GroupsView(FleetView["Group"]):
     def rows(self, digest: Digest) -> Sequence[Group]:
         """Every group that has a job."""
         return groups(digest, self.kind)
+
+    def row_steps(self, digest: Digest) -> Iterable[None]:
+        """A few hundred jobs at a time."""
+        return group_steps(digest, self.kind)
 
     def empty_words(self, digest: Digest) -> tuple[str, ...]:
         """No queue, or an empty one."""

@@ -33,7 +33,13 @@ class JobsView(FleetView["JobView"]):
     view = "jobs"
     BINDINGS = bindings_of("jobs")
     noun = "jobs"
-    plan = Plan(JOB_COLUMNS, lambda view: view.job.job_id, default_order, search_text)
+    plan = Plan(
+        JOB_COLUMNS,
+        lambda view: view.job.job_id,
+        default_order,
+        search_text,
+        stamp=lambda digest, view: (view.job, digest.verdict(view)),
+    )
 
     def __init__(self, scope: Scope | None = None) -> None:
         """A scope names the group whose jobs are listed."""

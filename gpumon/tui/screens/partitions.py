@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumon.report.group_columns import PARTITION_COLUMNS, partition_order, partition_search
-from gpumon.report.groups import partition_rows
+from gpumon.report.groups import partition_row_steps, partition_rows
 from gpumon.tui.actions import bindings_of
 from gpumon.tui.screens.fleet_view import FleetView
 from gpumon.tui.widgets.grid import Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from gpumon.report.digest import Digest
     from gpumon.report.groups import PartitionRow
@@ -28,6 +28,10 @@ class PartitionsView(FleetView["PartitionRow"]):
     def rows(self, digest: Digest) -> Sequence[PartitionRow]:
         """Every partition that is listed or that a job names."""
         return partition_rows(digest)
+
+    def row_steps(self, digest: Digest) -> Iterable[None]:
+        """A few hundred jobs at a time."""
+        return partition_row_steps(digest)
 
     def empty_words(self, digest: Digest) -> tuple[str, ...]:
         """No queue, or one that tells of no partition."""

@@ -166,7 +166,9 @@ class TableView(ColumnFiltered, Generic[R]):
     def on_screen_resume(self) -> None:
         """Catch up, also with columns that were chosen meanwhile."""
         self.grid.choose(self.gpumon.chosen_columns.get(self.view))
+        self.grid.is_back = True
         super().on_screen_resume()
+        self.grid.is_back = False
 
     # Actions
 

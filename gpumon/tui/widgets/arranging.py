@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-EACH: Final = 500
+EACH: Final = 250
 """Rows that are looked at in one step: a few milliseconds where each needs some thought."""
 
-RUN: Final = 8_000
+RUN: Final = 4_000
 """Rows that are sorted in one step: sorting the whole then only merges these runs."""
 
 
@@ -33,7 +33,7 @@ def sorted_steps(
                 unknown.append(row)
             else:
                 run.append((key, row))
-        if start + EACH < len(rows):
+        if len(rows) > EACH:
             yield
         if len(run) >= RUN:
             run.sort(key=itemgetter(0), reverse=is_descending)

@@ -28,10 +28,11 @@ class Desk(Generic[R]):
     """Arranges rows, and keeps what the next key may need again of the same picture."""
 
     def __init__(self, plan: Plan[R]) -> None:
-        self._asked: Asked[R] | None = None
+        self.ready: Asked[R] | None = None
+        """The newest picture whose rows are in their first order."""
         self._given: Sequence[R] = ()
         self.all: Sequence[R] = ()
-        """Every row of the newest picture that was ordered, in its first order."""
+        """Every row of that picture, in its first order."""
         self._sorted: tuple[Sorting, Sequence[R]] | None = None
         self._shelf: RowShelf[R] = RowShelf(plan)
         self.search = self._shelf.search
@@ -52,7 +53,7 @@ class Desk(Generic[R]):
             keeps: Whether a row passes; None: all do.
             found: Takes those at the top as soon as they are known to be there.
         """
-        if asked is not self._asked:
+        if asked is not self.ready:
             yield from self._take(asked)
         digest = asked.digest
         whole = self._whole(sorting)
@@ -76,12 +77,11 @@ class Desk(Generic[R]):
         """Put the rows of another picture in their first order."""
         yield from asked.prepare(asked.digest)
         rows = asked.rows()
-        before = self._asked
+        before = self.ready
         if before is None or before.digest is not asked.digest or rows is not self._given:
-            self._asked = None
             self.all = yield from self._shelf.in_first_order(asked.digest, rows)
             self._given, self._sorted = rows, None
-        self._asked = asked
+        self.ready = asked
 
     def _whole(self, sorting: Sorting) -> Sequence[R] | None:
         """All rows in an order that need not be found any more."""

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from textual.geometry import Region, Size
 from textual.message import Message
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from gpumon.report.columns import GAP, Cell, Line, fit, place, usual
 from gpumon.tui.theme import look_of
 from gpumon.tui.widgets.desk import Asked, Desk
 from gpumon.tui.widgets.needle import row_filter_of
+from gpumon.tui.widgets.painting import LongList, announce
 from gpumon.tui.widgets.plan import Moved, Plan, Sorting
 from gpumon.tui.widgets.slices import Slices
 from gpumon.tui.widgets.strips import line_strip, merged
@@ -32,12 +32,9 @@ __all__ = ["MARGIN", "Grid", "Plan", "Sorting", "merged"]
 R = TypeVar("R")
 
 
-class Grid(ScrollView, Generic[R], inherit_bindings=False):
+class Grid(LongList, Generic[R], inherit_bindings=False):
     """Rows and columns with a cursor that keeps to its row while the order changes."""
 
-    DEFAULT_CSS = """
-    Grid { height: 1fr; width: 1fr; overflow-x: hidden; scrollbar-size-vertical: 1; }
-    """
     can_focus = True
 
     class Opened(Message):
@@ -61,6 +58,8 @@ class Grid(ScrollView, Generic[R], inherit_bindings=False):
         """Drawn in place of rows while there are none."""
         self.is_counting = False
         """Whether the rows that were asked for are not all there yet."""
+        self.is_back = False
+        """Whether the table was covered, and should be painted as it was before anything else."""
         self.slices = Slices(self.set_timer)
         self._keeps: Callable[[Digest, R], bool] | None = None
         self._columns: Sequence[Column[R]] = usual(plan.columns)
@@ -102,16 +101,17 @@ class Grid(ScrollView, Generic[R], inherit_bindings=False):
         if self.slices.is_busy:
             return
         self.is_counting = self._digest is None
-        if is_large and not self.is_running:
+        if is_large and (self.is_back or not self.is_running):
             self._is_late = True
             self.slices.hold(self._steps(), self._show_part)
+            self.call_after_refresh(self._begin)
         else:
             self._arrange()
 
-    def on_mount(self) -> None:
-        """Begin with what was put off until the frame is painted."""
-        if self.slices.is_busy:
-            self.call_after_refresh(self.slices.go_on)
+    def _begin(self) -> None:
+        """Look at the rows, unless the first frame is still to come: its layout begins with them."""
+        if self.size:
+            self.slices.begin()
 
     def set_needle(self, needle: str) -> None:
         """Show only rows that pass this filter; of one that is wrong, what stands before that."""
@@ -162,27 +162,48 @@ class Grid(ScrollView, Generic[R], inherit_bindings=False):
         else:
             self.slices.run(self._steps(), self._show_part)
 
-    def _steps(self) -> Iterator[None]:
-        """Filter and sort until the newest tick is shown."""
+    def _steps(self) -> Iterator[bool]:
+        """Filter and sort until the newest tick is shown; true where there is a part to show."""
+        ready = self._desk.ready
+        if self.is_counting and ready is not None and ready is not self._asked:
+            # A key is answered with the picture at hand, before a newer one is put in order.
+            yield from self._arranged(ready)
         shown: Asked[R] | None = None
         while (asked := self._asked) is not None and asked is not shown:
-            self._under_way, self._found = asked, []
-            rows = yield from self._desk.steps(asked, self.sorting, self._keeps, self._found)
-            shown, self._under_way, self.is_counting = asked, None, False
-            self._take(asked.digest, rows)
-            if self._is_late:
-                self._is_late = False
-                self.post_message(self.Settled())
+            yield from self._arranged(asked)
+            shown = asked
+
+    def _arranged(self, asked: Asked[R]) -> Iterator[bool]:
+        """Filter, sort and show one tick."""
+        self._under_way, self._found = asked, []
+        work = self._desk.steps(asked, self.sorting, self._keeps, self._found)
+        rows: Sequence[R] | None = None
+        while rows is None:
+            try:
+                next(work)
+            except StopIteration as end:
+                rows = end.value
+            yield rows is None and self._has_part
+        self._under_way, self.is_counting = None, False
+        self._take(asked.digest, rows)
+        if self._is_late:
+            self._is_late = False
+            self.post_message(self.Settled())
+
+    @property
+    def _has_part(self) -> bool:
+        """Whether a screenful of what a key asked for is there, none of which is shown yet."""
+        # Any less would move the cursor or the picture, which go back in the end.
+        needed = max(self.scroll_offset.y + self._page, self._cursor + 1)
+        return self.is_counting and self._under_way is not None and len(self._found) >= needed
 
     def _show_part(self) -> None:
         """Show a screenful of what a key asked for as soon as there is one."""
         self._is_late = True
-        asked, found = self._under_way, self._found
-        # Any less would move the cursor or the picture, which go back in the end.
-        needed = max(self.scroll_offset.y + self._page, self._cursor + 1)
-        if self.is_counting and asked is not None and len(found) >= needed:
+        asked = self._under_way
+        if self._has_part and asked is not None:
             self._under_way = None
-            self._take(asked.digest, list(found))
+            self._take(asked.digest, list(self._found))
 
     def _take(self, digest: Digest, rows: Sequence[R]) -> None:
         """Show these rows, keep the cursor on its row, and redraw what changed."""
@@ -191,17 +212,20 @@ class Grid(ScrollView, Generic[R], inherit_bindings=False):
         was_in_view, cursor = self._is_in_view, self._cursor
         self._rows = rows
         self._follow()
-        if len(self._rows) != count or not self._rows:
-            self.virtual_size = Size(0, len(self._rows) + 1)
+        if len(rows) != count:
+            self.virtual_size = Size(0, len(rows) + 1)
+            self._redraw_rows(*range(len(rows), min(count, self.scroll_offset.y + self._page)))
+        if not rows or not count:
             self.refresh()
         before, self._images = self._images, {}
         # Who has scrolled away from the cursor with the wheel is not pulled back.
         if was_in_view and self._scroll_to_cursor():
             self.refresh()
-            return
-        self._redraw_changed(before)
-        if self._cursor != cursor:
-            self._redraw_rows(cursor, self._cursor)
+        else:
+            self._redraw_changed(before)
+            if self._cursor != cursor:
+                self._redraw_rows(cursor, self._cursor)
+        announce(self)
 
     def _follow(self) -> None:
         """Keep the cursor on its row; an untouched cursor stays on top."""
@@ -218,8 +242,9 @@ class Grid(ScrollView, Generic[R], inherit_bindings=False):
     # Drawing
 
     def on_resize(self) -> None:
-        """Share the new width among the columns."""
+        """Share the new width among the columns; by the first layout the frame is painted."""
         self._replace()
+        self.call_later(self.slices.begin)
 
     def watch_show_vertical_scrollbar(self) -> None:
         """Give the scrollbar its cell, or take it back."""
@@ -234,6 +259,7 @@ class Grid(ScrollView, Generic[R], inherit_bindings=False):
         self._images = {}
         self._scroll_to_cursor()
         self.refresh()
+        announce(self)
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         """Forget the pictures of rows that were scrolled away."""

@@ -10,6 +10,7 @@ from textual.widget import Widget
 
 from gpumon.report.columns import Cell, Line, Tone, text_width
 from gpumon.tui.theme import look_of
+from gpumon.tui.widgets.painting import announce
 from gpumon.tui.widgets.strips import line_strip
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ class Lines(Widget):
         for y, (before, now) in enumerate(zip(old, self._lines, strict=True)):
             if before != now:
                 self.refresh(Region(0, y, self.size.width, 1))
+        announce(self)
 
     @property
     def text(self) -> str:
@@ -79,17 +81,21 @@ class KeyBar(Lines):
         actions = tuple(a._replace(label=label) if a.name == name else a for a in self._actions)
         if actions != self._actions:
             self._actions = actions
-            self.on_resize()
+            self.fill(self.size.width)
 
     def on_resize(self) -> None:
-        """Name as many keys as fit."""
+        """Name the keys that fit into the new width."""
+        self.fill(self.size.width)
+
+    def fill(self, width: int) -> None:
+        """Name as many keys as fit; before the first layout, so that they are painted with it."""
         cells: list[Cell] = []
         ends: list[int] = []
         x = 0
         for action in self._actions:
             key, label = f" {action.shown} ", f"{action.label} "
             taken = text_width(key) + text_width(label)
-            if x + taken > self.size.width:
+            if x + taken > width:
                 break
             x += taken
             ends.append(x)

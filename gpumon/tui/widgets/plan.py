@@ -37,6 +37,9 @@ class Plan(NamedTuple, Generic[R]):
     is_steady: bool = False
     """Whether the order at first hardly ever changes while the keys stay the same, such as that
     of GPUs by their place: it is looked at again every `STEADY_PICTURES` only."""
+    stamp: Callable[[Digest, R], object] | None = None
+    """What the text to search is made of: while it is the same, so is the text of a row, also in
+    another picture. None: every picture has texts of its own."""
 
 
 class Sorting(NamedTuple):
@@ -55,13 +58,15 @@ class RowShelf(Generic[R]):
         self._keys: list[str] = []
         self._places: list[int] = []
         """Of a steady order, where the rows with these keys went to."""
-        self._texts: dict[str, str] = {}
+        self._texts: dict[str, tuple[object, str]] = {}
+        """By key: what a text was made of, and the text."""
 
     def in_first_order(
         self, digest: Digest, rows: Sequence[R]
     ) -> Generator[None, None, Sequence[R]]:
         """The rows of another picture; their order is found anew only where it may be another."""
-        self._texts = {}
+        if len(self._texts) > 2 * len(rows):
+            self._texts = {}
         order, key = self._plan.order, self._plan.key
         if not self._plan.is_steady:
             return (yield from sorted_steps(rows, lambda row: order(digest, row)))
@@ -74,9 +79,11 @@ class RowShelf(Generic[R]):
         return [rows[at] for at in self._places]
 
     def search(self, digest: Digest, row: R) -> str:
-        """The text of a row, made once for a picture: each key typed looks through all of them."""
-        key = self._plan.key(row)
-        text = self._texts.get(key)
-        if text is None:
-            text = self._texts[key] = self._plan.search(digest, row)
-        return text
+        """The text of a row, made once: each key typed looks through those of all rows."""
+        plan = self._plan
+        key, stamp = plan.key(row), plan.stamp
+        made_of = (digest, row) if stamp is None else stamp(digest, row)
+        found = self._texts.get(key)
+        if found is None or found[0] != made_of:
+            found = self._texts[key] = (made_of, plan.search(digest, row))
+        return found[1]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+from textual.geometry import Size
 from textual.message import Message
+from textual.reactive import Reactive
 from textual.widgets import Input
 
 if TYPE_CHECKING:
@@ -22,6 +24,9 @@ class Prompt(Input):
     """
     BINDINGS: ClassVar[list[BindingType]] = [("escape", "drop", "drop the filter")]
 
+    # Each character makes the text longer, for which textual would lay out the whole screen.
+    virtual_size: Reactive[Size] = Reactive(Size(0, 0), layout=False)
+
     class Left(Message):
         """The user is done typing."""
 
@@ -31,6 +36,10 @@ class Prompt(Input):
 
     def __init__(self, value: str, what: str) -> None:
         super().__init__(value, placeholder=what, select_on_focus=False)
+
+    def watch_virtual_size(self) -> None:
+        """Show no blanks beyond the end of a text that was scrolled and has become shorter."""
+        self.scroll_x = self.validate_scroll_x(self.scroll_x)
 
     def action_drop(self) -> None:
         """Leave without a filter."""

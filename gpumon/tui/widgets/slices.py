@@ -31,36 +31,44 @@ class Slices:
         """
         self._later = later
         self.clock = clock
-        self._steps: Iterator[None] | None = None
+        self._steps: Iterator[object] | None = None
         self._on_pause: Callable[[], None] | None = None
         self._number = 0
+        self._is_held = False
 
     @property
     def is_busy(self) -> bool:
         """Whether work is under way."""
         return self._steps is not None
 
-    def run(self, steps: Iterator[None], on_pause: Callable[[], None]) -> None:
+    def run(self, steps: Iterator[object], on_pause: Callable[[], None]) -> None:
         """Work for one slice at once, for the others later; `on_pause` follows each but the last.
 
-        What is short is so done when this returns.
+        What is short is so done when this returns. A step that comes to something true ends its
+        slice: there is something to show.
         """
         self.hold(steps, on_pause)
         self.go_on()
 
-    def hold(self, steps: Iterator[None], on_pause: Callable[[], None]) -> None:
-        """Take up work, and leave it until `go_on`."""
+    def hold(self, steps: Iterator[object], on_pause: Callable[[], None]) -> None:
+        """Take up work, and leave it until `begin`."""
         self._steps, self._on_pause = steps, on_pause
         self._number += 1
+        self._is_held = True
+
+    def begin(self) -> None:
+        """Do the first slice of what was held."""
+        if self._is_held:
+            self.go_on()
 
     def go_on(self) -> None:
         """Do the next slice."""
-        steps, number = self._steps, self._number
+        steps, number, self._is_held = self._steps, self._number, False
         if steps is None:
             return
         end_s = self.clock() + SLICE_S
-        for _ in steps:
-            if self.clock() >= end_s:
+        for has_news in steps:
+            if has_news or self.clock() >= end_s:
                 if self._on_pause is not None:
                     self._on_pause()
                 self._later(GAP_S, lambda: self._resume(number))
@@ -77,4 +85,4 @@ class Slices:
         if self._steps is not None:
             for _ in self._steps:
                 pass
-            self._steps = None
+            self._steps, self._is_held = None, False
