@@ -14,6 +14,8 @@ MAX_PIDS: Final = 8
 """Processes of one GPU for which commands are listed."""
 
 _UUID: Final = re.compile(r"(?:GPU|MIG)-[0-9A-Za-z-]{4,72}")
+_NAME: Final = re.compile(r"[0-9A-Za-z_][0-9A-Za-z_.@+-]{0,63}")
+"""Names of users, accounts, partitions and reservations that need no quotes."""
 
 
 class Subject(NamedTuple):
@@ -25,6 +27,8 @@ class Subject(NamedTuple):
     uuid: str | None = None
     pids: tuple[int, ...] = ()
     """Processes on the node that compute on the GPU or are the rank."""
+    group: tuple[str, str] | None = None
+    """Kind and name of what holds jobs: a user, an account, a partition, a reservation."""
 
     def checked(self) -> Subject:
         """The same without names that a shell or a command could take for something else."""
@@ -33,12 +37,13 @@ class Subject(NamedTuple):
             self.node if self.node and is_host_name(self.node) else None,
             self.uuid if self.uuid and _UUID.fullmatch(self.uuid) else None,
             tuple(pid for pid in self.pids if 0 < pid < 2**22)[:MAX_PIDS],
+            self.group if self.group and _NAME.fullmatch(self.group[1]) else None,
         )
 
     @property
     def name(self) -> str | None:
         """What `copy` copies: the closest name that there is."""
-        return self.uuid or self.job_id or self.node
+        return self.uuid or self.job_id or self.node or (self.group[1] if self.group else None)
 
 
 class Command(NamedTuple):
@@ -46,7 +51,7 @@ class Command(NamedTuple):
 
     words: tuple[str, ...]
     about: str
-    """job, rank, GPU or node."""
+    """job, rank, GPU, node or what holds jobs."""
     doc: str
     is_change: bool = False
     """Whether it changes something in the world."""
@@ -64,7 +69,7 @@ def commands_for(subject: Subject, *, with_changes: bool = False) -> tuple[Comma
         subject: What they are about; names that are not valid count as unknown.
         with_changes: Whether commands that change something are wanted, too.
     """
-    job_id, node, uuid, pids = subject.checked()
+    job_id, node, uuid, pids, group = subject.checked()
     found: list[Command] = []
     if node is not None:
         for pid in pids:
@@ -79,6 +84,8 @@ def commands_for(subject: Subject, *, with_changes: bool = False) -> tuple[Comma
         found += _of_job(job_id, node)
     if node is not None:
         found += _of_node(node, is_in_slurm=job_id is not None)
+    if group is not None:
+        found += _of_group(*group)
     if job_id is not None and with_changes:
         found += _changes(job_id)
     return tuple(found)
@@ -142,6 +149,36 @@ def _of_node(node: str, *, is_in_slurm: bool) -> list[Command]:
     ]
     if is_in_slurm:
         found.append(Command(("scontrol", "show", "node", node), "node", "What Slurm knows of it."))
+    return found
+
+
+def _of_group(kind: str, name: str) -> list[Command]:
+    if kind in ("user", "account"):
+        option = "-u" if kind == "user" else "-A"
+        fields = "jobid,user,state,exitcode,elapsed,alloctres%60"
+        everyone = () if kind == "user" else ("-a",)
+        return [
+            Command(("squeue", option, name), kind, "Its jobs, running and waiting."),
+            Command(
+                ("sacct", "-X", *everyone, option, name, "-S", "now-1days", "-o", fields),
+                kind,
+                "How its jobs of the last day ended, and what they held.",
+            ),
+            Command(
+                ("sshare", *everyone, option, name),
+                kind,
+                "Its fair share, which decides who waits.",
+            ),
+        ]
+    option = "-p" if kind == "partition" else "-R"
+    found = [
+        Command(("scontrol", "show", kind, name), kind, "All that Slurm knows of it."),
+        Command(("squeue", option, name), kind, "Its jobs, running and waiting."),
+    ]
+    if kind == "partition":
+        found.append(
+            Command(("sinfo", "-N", "-l", "-p", name), kind, "Its nodes and their states.")
+        )
     return found
 
 

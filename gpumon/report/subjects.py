@@ -9,7 +9,9 @@ from gpumon.model.cluster import JobView
 from gpumon.model.finding import Finding
 from gpumon.report.commands import Subject
 from gpumon.report.digest import GpuRow, RankRow
+from gpumon.report.groups import Group, PartitionRow
 from gpumon.report.node_columns import NodeRow
+from gpumon.report.reservation_columns import ReservationRow
 
 if TYPE_CHECKING:
     from gpumon.model.cluster import Gpu
@@ -29,6 +31,12 @@ def of_row(digest: Digest, row: object) -> Subject | None:
             return of_gpu(digest, row.gpu) if row.gpu else Subject(node=row.node.name)
         case NodeRow():
             return Subject(node=row.node.name)
+        case Group():
+            return Subject(group=(row.kind, row.name))
+        case PartitionRow():
+            return Subject(group=(row.group.kind, row.group.name))
+        case ReservationRow():
+            return Subject(group=("reservation", row.reservation.name))
         case Finding():
             return of_scope(digest, row.subject)
     return None

@@ -34,7 +34,8 @@ HAND_ACTIONS: Final = (
         ("y",),
         "y",
         "",
-        "Copy what the cursor is on: a GPU's UUID, a job's id, a node's name, a command.",
+        "Copy what the cursor is on: a GPU's UUID, a job's id, the name of a node, a user, an "
+        "account, a partition or a reservation, a command.",
         _ABOUT | {"commands"},
     ),
     Action(

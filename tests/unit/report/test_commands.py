@@ -84,3 +84,25 @@ def test_the_closest_name_is_copied():
     assert WHOLE._replace(uuid=None).name == "4711"
     assert Subject(node="gpu01").name == "gpu01"
     assert Subject().name is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "wanted"),
+    [
+        ("user", ["squeue -u n", "sacct -X -u n ", "sshare -u n"]),
+        ("account", ["squeue -A n", "sacct -X -a -A n ", "sshare -a -A n"]),
+        ("partition", ["scontrol show partition n", "squeue -p n", "sinfo -N -l -p n"]),
+        ("reservation", ["scontrol show reservation n", "squeue -R n"]),
+    ],
+)
+def test_who_and_what_holds_jobs_has_the_commands_that_slurm_has_for_it(kind, wanted):
+    subject = Subject(group=(kind, "n"))
+    found = lines(subject, with_changes=True)
+    assert len(found) == len(wanted)
+    assert all(line.startswith(words) for line, words in zip(found, wanted, strict=True))
+    assert subject.name == "n"
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_group_with_a_name_that_a_shell_could_read_has_no_command(name):
+    assert lines(Subject(group=("user", name))) == []
