@@ -26,13 +26,17 @@ MIN_HEIGHT: Final = 5
 MAX_HEIGHT: Final = 10
 """Rows of one chart: on less than the least a curve is flat, so that the page scrolls instead."""
 
+NO_GPU: Final = "no telemetry names a GPU of this rank"
+
 _FRAME: Final = 4
 """Rows that no chart has: the lines above and below the page, and a blank one on top of it."""
 
 
 def open_rank_curves(screen: View, row: RankRow, trail: tuple[str, ...]) -> None:
-    """Show everything around a rank; nothing where no telemetry names a GPU of it."""
-    if row.gpu is not None:
+    """Show everything around a rank, where telemetry names a GPU of it."""
+    if row.gpu is None:
+        screen.say(NO_GPU)
+    else:
         name = f"rank {rank_name(row)}" if row.rank is not None else rank_place(row)
         subject = f"rank:{row.gpu.uuid}" + (f"/{row.rank.pid}" if row.rank else "")
         screen.app.push_screen(CurvesScreen(subject, (*trail, name)))
@@ -71,7 +75,9 @@ class CurvesScreen(Page):
             longest = span_of(self.digest)
             now_s = self._chosen(self.digest)
             longer = [span for span in SPANS_S if now_s < span <= longest]
-            self._span_s = longer[0] if longer else SPANS_S[0]
+            before, self._span_s = self._span_s, longer[0] if longer else SPANS_S[0]
+            if self._span_s in (before, now_s):
+                self.say(f"the past reaches back {units.short_duration(longest)} only")
             self.show(self.digest)
 
     def _chosen(self, digest: Digest) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from gpumon.report.absence import gone_job_words, job_errors, stale_job_lines
 from gpumon.report.books import job_books
@@ -21,7 +21,7 @@ from gpumon.report.rank_marks import faulty_rank
 from gpumon.report.rank_words import faulty_words
 from gpumon.sources.source import Wish
 from gpumon.tui.actions import bindings_of
-from gpumon.tui.screens.curves import open_rank_curves
+from gpumon.tui.screens.curves import NO_GPU, open_rank_curves
 from gpumon.tui.screens.table_view import TableView
 from gpumon.tui.widgets.grid import Plan
 
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from gpumon.model.frame import SourceError
     from gpumon.report.columns import Line
     from gpumon.report.digest import Digest, RankRow
+
+
+_NO_RANK: Final = "no rank and no GPU here"
 
 
 class JobScreen(TableView["RankRow"]):
@@ -129,15 +132,25 @@ class JobScreen(TableView["RankRow"]):
             return super().amount()
         gpus = view.job.gpu_count if view.job.gpu_count is not None else len(view.gpu_uuids)
         ranks = len(view.ranks)
+        if view.job.state == "PENDING" and not ranks:
+            return f"asks for {gpus} GPU{'s' * (gpus != 1)} "
         return f"{ranks} rank{'s' * (ranks != 1)}, {gpus} GPU{'s' * (gpus != 1)} "
 
     def finding_scope(self) -> str | None:
         """This job."""
         return f"job:{self.job_id}"
 
+    def action_open(self) -> None:
+        """Open the GPU under the cursor."""
+        if self.grid.current is None:
+            self.say(_NO_RANK)
+        super().action_open()
+
     def open_row(self, row: RankRow) -> None:
         """Open the GPU."""
-        if row.gpu is not None:
+        if row.gpu is None:
+            self.say(NO_GPU)
+        else:
             from gpumon.tui.screens.gpu import GpuScreen
 
             self.app.push_screen(GpuScreen(row.gpu.uuid, self.trail()))
@@ -151,7 +164,9 @@ class JobScreen(TableView["RankRow"]):
     def action_rank(self) -> None:
         """Curves of everything around the rank or GPU."""
         row = self.grid.current
-        if row is not None:
+        if row is None:
+            self.say(_NO_RANK)
+        else:
             open_rank_curves(self, row, self.trail())
 
     def action_node(self) -> None:
@@ -159,6 +174,8 @@ class JobScreen(TableView["RankRow"]):
         row = self.grid.current
         if row is not None and (node := row_node(row)):
             self.open_node(node)
+        else:
+            self.say(_NO_RANK)
 
 
 def _wait_lines(digest: Digest, view: JobView, width: int) -> list[Line]:

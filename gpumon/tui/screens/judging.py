@@ -24,6 +24,8 @@ _SECONDS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 MAX_MUTE_S: Final = 31 * 86400.0
 """A longer silence would be forgotten, and hide what matters."""
 
+_NO_FINDING: Final = "no finding here"
+
 
 class Muted(NamedTuple):
     """What is not told for a while."""
@@ -78,6 +80,7 @@ class Judging(View):
         """Say that one knows of the finding, or take that back."""
         finding = self.current_finding()
         if finding is None:
+            self.say(_NO_FINDING)
             return
         is_known = not finding.is_acknowledged
         words = f"{class_of(finding).title} is " + ("acknowledged" if is_known else "open again")
@@ -92,6 +95,8 @@ class Judging(View):
 
         if self.current_finding() is not None or self.gpumon.muted:
             await self.ask(AnswerPrompt(f"mute for: {MUTE_EXAMPLES}", self._mute))
+        else:
+            self.say(_NO_FINDING)
 
     def _mute(self, text: str) -> str:
         """Mute what was typed; returns why it cannot be understood."""

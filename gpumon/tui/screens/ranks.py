@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from gpumon.report import units
 from gpumon.report.absence import gone_job_words, nothing_lines, stale_job_lines
@@ -35,7 +35,7 @@ from gpumon.report.rank_words import (
 from gpumon.report.subjects import of_row
 from gpumon.tui.actions import bindings_of
 from gpumon.tui.screens.column_filter import ColumnFiltered
-from gpumon.tui.screens.curves import open_rank_curves
+from gpumon.tui.screens.curves import NO_GPU, open_rank_curves
 from gpumon.tui.theme import look_of
 from gpumon.tui.widgets.glyphs import GlyphLines
 from gpumon.tui.widgets.lines import Lines
@@ -52,6 +52,9 @@ if TYPE_CHECKING:
     from gpumon.report.digest import Digest, RankRow
     from gpumon.report.heat_marks import HeatField
     from gpumon.report.rank_groups import RankGroup
+
+
+_NO_RANK: Final = "no rank here"
 
 
 class RanksScreen(ColumnFiltered):
@@ -258,7 +261,11 @@ class RanksScreen(ColumnFiltered):
     def action_open_cell(self) -> None:
         """Open the rank's GPU."""
         row = self.chart.current
-        if row is not None and row.gpu is not None:
+        if row is None:
+            self.say(_NO_RANK)
+        elif row.gpu is None:
+            self.say(NO_GPU)
+        else:
             from gpumon.tui.screens.gpu import GpuScreen
 
             self.app.push_screen(GpuScreen(row.gpu.uuid, self.trail()))
@@ -266,7 +273,9 @@ class RanksScreen(ColumnFiltered):
     def action_rank(self) -> None:
         """Curves of everything around the rank."""
         row = self.chart.current
-        if row is not None:
+        if row is None:
+            self.say(_NO_RANK)
+        else:
             open_rank_curves(self, row, self._trail)
 
     def on_rank_chart_opened(self) -> None:
@@ -278,6 +287,8 @@ class RanksScreen(ColumnFiltered):
         row = self.chart.current
         if row is not None and (node := row_node(row)):
             self.open_node(node)
+        else:
+            self.say(_NO_RANK)
 
     def action_leave(self) -> None:
         """Clear the filter, else go back one level."""
@@ -297,18 +308,33 @@ class RanksScreen(ColumnFiltered):
             self.field = fields[(fields.index(self.field) + steps) % len(fields)]
             self._redraw()
 
+    def _is_map(self) -> bool:
+        """Whether a map is shown, which has no lines and no past; says so."""
+        if self.mode == "map":
+            self.say("the map shows this instant, by number: Tab goes on to the table")
+        return self.mode == "map"
+
     def action_order(self) -> None:
         """By number, or by distance from the peers."""
+        if self._is_map():
+            return
         self.is_by_distance = not self.is_by_distance
         self._redraw()
 
     def action_every_rank(self) -> None:
         """A line for every rank, or all in sight."""
+        if self._is_map():
+            return
+        height = self.chart.virtual_size.height
         self.is_whole = not self.is_whole
         self._redraw()
+        if self.chart.picture is not None and self.chart.virtual_size.height == height:
+            self.say("every rank has a line of its own already")
 
     def action_span(self) -> None:
         """More of the past; after the most, the least."""
+        if self._is_map():
+            return
         picture = self.chart.picture
         if isinstance(picture, RankStrips) and self.digest is not None:
             longer = [slot for slot in SLOTS_S if slot > picture.slots.slot_s]

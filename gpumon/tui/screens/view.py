@@ -83,7 +83,9 @@ class View(HandOff):
         yield self.crumbs
         yield from self.parts()
         yield self.status
-        yield KeyBar(footer_of(self.view))
+        keys = KeyBar(footer_of(self.view))
+        keys.fill(self.size.width)
+        yield keys
 
     def parts(self) -> ComposeResult:
         """What lies between the crumbs and the status."""

@@ -1,0 +1,55 @@
+"""A key that can do nothing here says so, and why."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.tui.board import board
+
+NO_GPU = "no rank and no GPU here"
+MAP = "the map shows this instant"
+
+
+@pytest.mark.parametrize(
+    ("way", "key", "words"),
+    [
+        (("4", "enter"), "enter", NO_GPU),
+        (("4", "enter"), "i", NO_GPU),
+        (("4", "enter"), "N", NO_GPU),
+        (("4", "enter", "tab"), "enter", "no rank here"),
+        (("4", "enter", "tab"), "i", "no rank here"),
+        (("4", "enter", "tab"), "N", "no rank here"),
+        (("enter", "tab"), "z", "every rank has a line of its own already"),
+        (("enter", "tab", "tab"), "s", MAP),
+        (("enter", "tab", "tab"), "z", MAP),
+        (("enter", "tab", "tab"), "w", MAP),
+        (("4", "enter", "f"), "a", "no finding here"),
+        (("4", "enter", "f"), "m", "no finding here"),
+    ],
+)
+async def test_a_key_without_anything_to_do_says_why(way, key, words):
+    async with board(*way, size=(120, 40)) as b:
+        await b.press(key)
+        status = b.look().lines[-2]
+        assert words in status
+
+
+async def test_a_waiting_job_is_not_said_to_have_no_ranks():
+    async with board("4", "enter", size=(80, 24)) as b:
+        assert " asks for " in b.look().lines[0]
+        assert "0 ranks" not in b.look().lines[0]
+
+
+@pytest.mark.parametrize(
+    ("keys", "copied"),
+    [(("6",), "you"), (("7",), "vision"), (("8",), "h100"), (("shift+tab",), "maintenance")],
+)
+async def test_who_and_what_holds_jobs_is_copied_by_name_and_has_commands(keys, copied):
+    async with board(*keys, size=(120, 40)) as b:
+        await b.press("g", "y")
+        name = b.app.clipboard
+        assert name
+        assert name in b.app.screen.grid.plan.key(b.app.screen.grid.current)
+        await b.press("x")
+        assert b.app.screen.view == "commands"
+        assert all(line.line.split().count(name) for line in b.app.screen.grid.table[1])
