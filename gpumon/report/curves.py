@@ -10,6 +10,7 @@ from gpumon.model.fields import CATALOGUE
 from gpumon.report.chart import Chart, Mark, Series
 from gpumon.report.columns import Cell, Tone
 from gpumon.report.field_columns import bound_of, field_text, round_up, scale
+from gpumon.report.field_names import spoken
 from gpumon.report.rows import BlockRow
 
 if TYPE_CHECKING:
@@ -145,8 +146,7 @@ def field_chart(
         bounds = (min(known), max(known) if max(known) > min(known) else min(known) + 1.0)
     else:
         bounds = _bounds(entity, field, _largest((series,)))
-    named: Line = (Cell(field.title, Tone.INFO), Cell(f" {key}", Tone.DIM))
-    title: Line = named if field.title else (Cell(key, Tone.INFO),)
+    title: Line = (Cell(spoken(key), Tone.INFO),)
     return Panel(title, Chart(*stretch, *bounds, field.unit, (series,), marks, window))
 
 

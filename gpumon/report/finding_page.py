@@ -40,18 +40,20 @@ def find(digest: Digest, identity: tuple[str, str, str]) -> Finding | None:
 
 
 def finding_entries(digest: Digest, finding: Finding, width: int) -> list[list[Line]]:
-    """The page's paragraphs from the claim to the advice."""
+    """The page's paragraphs: the claim with the first thing to do, its life, evidence, the rest."""
     known = class_of(finding)
     tone = SEVERITY_TONES[finding.severity]
     head = f"{SEVERITY_SIGNS[finding.severity]} {known.title}: {subject_words(digest, finding)}"
     found: list[list[Line]] = [[(Cell(head, tone),), *paragraph(finding.summary, width)]]
     if known.meaning:
         found[0] += paragraph(known.meaning, width, Tone.DIM)
+    for step in finding.advice[:1]:
+        found[0] += paragraph(step, width, Tone.INFO, "→ ", "  ")
     found.append([*_life(digest, finding, width), ()])
     found += _evidence(digest, finding, width)
-    if finding.advice:
-        found.append([(), (Cell("What to do", Tone.STRONG),)])
-        found += [paragraph(step, width, Tone.INFO, "→ ", "  ") for step in finding.advice]
+    if finding.advice[1:]:
+        found.append([(), (Cell("What else to do", Tone.STRONG),)])
+        found += [paragraph(step, width, Tone.INFO, "→ ", "  ") for step in finding.advice[1:]]
     found += _others(digest, finding, width)
     return found
 

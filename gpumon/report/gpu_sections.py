@@ -8,6 +8,7 @@ from gpumon.model.fields import LABELS, clock_event_names
 from gpumon.model.gpu_fields import GPU_FIELDS
 from gpumon.report.columns import Cell, Line, Tone
 from gpumon.report.field_columns import FieldRow, field_table
+from gpumon.report.field_names import spoken
 from gpumon.report.gpu_cells import HARMLESS_BITS, IDLE_BITS
 from gpumon.report.gpu_layout import COUNTERS, PLACED, SECTIONS
 from gpumon.report.health import gpu_health_lines
@@ -47,7 +48,7 @@ def gpu_sections(digest: Digest, gpu: Gpu, width: int) -> list[Section]:
     }
     made["NVLink"] = _with_links(digest, gpu, made["NVLink"], width)
     made["Health"] = _with_events(digest, gpu, made["Health"], width)
-    rest = {f.key: f.key for f in GPU_FIELDS if f.key not in PLACED and f.unit != "bytes"}
+    rest = {f.key: spoken(f.key) for f in GPU_FIELDS if f.key not in PLACED and f.unit != "bytes"}
     return [
         *(made[title] for title in ("Use", "Memory", _POWER, "PCIe", "NVLink")),
         _slices(digest, gpu, width),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpumon.report import units
 from gpumon.report.columns import Cell, Line, Tone, fit, safe, wrap
+from gpumon.report.field_names import spoken
 from gpumon.report.gpu_cells import index_text, model_name
 from gpumon.report.nvlink_words import nvlink_words
 from gpumon.report.requeues import requeue_words
@@ -112,9 +113,7 @@ def unknown_gpus(digest: Digest, view: JobView, width: int) -> list[Line]:
     return paragraph(text, width, Tone.WARN, "? ", "  ")
 
 
-def finding_lines(
-    finding: Finding, width: int, is_full: bool = True, whom: str = ""
-) -> list[Line]:
+def finding_lines(finding: Finding, width: int, is_full: bool = True, whom: str = "") -> list[Line]:
     """A finding with its evidence and advice; in short only what it says and the first advice.
 
     `whom` names its subject where the view shows others beside it, as `rank 11`.
@@ -251,7 +250,7 @@ def coverage_lines(tick: Tick, width: int) -> list[Line]:
         if coverage.subjects_blind:
             text += f", blind for {coverage.subjects_blind}"
         if coverage.missing_fields:
-            text += f" (missing {', '.join(coverage.missing_fields)})"
+            text += f" (missing {', '.join(spoken(key) for key in coverage.missing_fields)})"
         if coverage.note:
             text += f"; {coverage.note}"
         is_muted = coverage.state == "muted"

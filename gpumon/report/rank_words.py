@@ -53,7 +53,7 @@ def number_words(field: HeatField) -> str:
 
 
 def faulty_words(digest: Digest, view: JobView, finding: Finding) -> str:
-    """The one rank that a finding is about, `rank 11`, or its GPU; empty: more than one, or none."""
+    """The one rank that a finding is about, `rank 11`, or its GPU; empty: there is no such one."""
     row = faulty_rank(digest, view, finding)
     if row is None:
         return ""

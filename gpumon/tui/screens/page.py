@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 from gpumon.report.absence import nothing_lines, silent_lines
 from gpumon.report.columns import Cell, Line, Tone
 from gpumon.report.filter_help import FILTER_HELP
+from gpumon.report.finding_columns import subject_words
 from gpumon.report.passages import (
     all_errors,
     coverage_lines,
@@ -176,7 +177,7 @@ def findings_page(view: View) -> Page:
         found.append([(Cell("Detectors", Tone.STRONG),), *coverage_lines(digest.tick, width)])
         return found
 
-    return Page("findings", view.trail(), entries)
+    return Page("in full", view.trail(), entries)
 
 
 def _about(digest: Digest, finding: Finding) -> list[Line]:
@@ -186,7 +187,7 @@ def _about(digest: Digest, finding: Finding) -> list[Line]:
     if kind == "gpu":
         view = digest.job_by_gpu.get(name)
     if view is None:
-        return [(Cell(finding.subject, Tone.STRONG),)]
+        return [(Cell(subject_words(digest, finding), Tone.STRONG),)]
     job = view.job
     return [(Cell(f"{job.label} ", Tone.STRONG), Cell(f"{job.user} {job.name}", Tone.DIM))]
 
