@@ -60,6 +60,7 @@ def _parser() -> Parser:
         action="store_true",
         help="roll in your state folder, where the terminal finds the past; takes no FILE",
     )
+    made.add_argument("--job", metavar="ID", help="only nodes of this job")
     made.add_argument("--user", metavar="NAME", help="only nodes of this user's jobs")
     made.add_argument("--all", action="store_true", help="every job, not only mine")
     return made
@@ -69,7 +70,6 @@ def record(words: list[str]) -> int:
     """Exit code of the command."""
     made = _parser()
     options = made.parse_intermixed_args(words)
-    options.job = None
     is_rolling = options.rolling or options.keep is not None or options.max_size is not None
     if not options.rolling and not options.words:
         made.error("record needs a FILE, or --rolling")

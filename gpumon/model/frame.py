@@ -88,7 +88,8 @@ class Frame(NamedTuple):
     taken_at: float
     """Unix time of the report on the monitor's clock."""
     lateness_s: float
-    """How long after its period's beat the report was taken."""
+    """How long after its period's beat the report was ready, and how much longer than others of
+    its probe it was on the way."""
     blocks: Mapping[str, Block]
     errors: tuple[SourceError, ...] = ()
     queue: QueueRecords | None = None

@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,8 @@ from gpumon.cli import main
 from gpumon.cli.simulate import BEGIN
 from gpumon.sources.recording import Recording
 from gpumon.sources.recording_labels import read_labels
+
+SLURM_DATA = Path(__file__).parents[1] / "sources" / "slurm" / "data"
 
 
 @pytest.fixture(scope="module")
@@ -99,6 +102,22 @@ def test_recording_ends_well_when_it_is_told_to(tmp_path, number, code):
     assert child.returncode == code
     assert f"in {path}" in rest
     assert Recording(path).span.end >= Recording(path).span.start
+
+
+def test_only_one_job_is_recorded_where_only_that_is_asked_for(tmp_path, monkeypatch):
+    jobs, nodes = SLURM_DATA / "jobs-22.05.txt", SLURM_DATA / "nodes-22.05.txt"
+    scontrol = tmp_path / "scontrol"
+    scontrol.write_text(
+        f'#!/bin/sh\ncase "$*" in *job) exec cat {jobs};; *node) exec cat {nodes};; esac\n'
+        'echo "No ${7}s in the system"\n'
+    )
+    scontrol.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    path = tmp_path / "one.gpumon"
+    assert main(["record", "--for", "1", "--job", "13", str(path), "slurm?nodes=none"]) == 0
+    lines = map(json.loads, path.read_text().splitlines())
+    queues = [line["queue"] for line in lines if line["kind"] == "frame"]
+    assert [(list(queue["jobs"]), queue["is_narrowed"]) for queue in queues] == [(["13"], True)]
 
 
 def test_a_full_disk_ends_recording_with_one_line(tmp_path):
