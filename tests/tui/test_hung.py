@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
 import sys
 
 import pytest
 
+from tests.probing import PATIENCE_S, children, eventually, is_alive
 from tests.tui.test_terminal import Session
+
+GPUMON = (sys.executable, "-m", "gpumon")
 
 WALK = (
     (b"?", b"help"),
@@ -24,14 +29,48 @@ BEHIND = {
     "a target of one endless line": "exec tr '\\0' x < /dev/zero",
 }
 
+VIEWS = (
+    (b"N", b"does not list it"),
+    (b"\x1b", b"PWR W/cap"),
+    (b":nodes\r", b"HELD"),
+    (b":gpus\r", b"PWR W/cap"),
+    (b"\x1b[B\x1b[B\r", b"00000000:"),
+    (b"\x1b", b"PWR W/cap"),
+    (b"/zz\r", b"0 of 8 lines"),
+    (b"e", b"Targets"),
+    (b"\x1b", b"0 of 8 lines"),
+    (b"\x1b", b"8 GPUs on 1 node"),
+)
+"""A walk over a machine of eight GPUs, whatever is known of them."""
 
-def walk(session):
-    for keys, shown in WALK:
+
+def press(session, walk):
+    """Each key once the picture of the one before has come."""
+    for keys, shown in walk:
         os.write(session.master, keys)
         session.read_again(shown)
+
+
+def leave(session):
+    """Quit: the terminal is as before, and no process is left behind."""
+    left = children(session.process.pid)
+    assert left
+    os.write(session.master, b"\x03")
+    assert session.end() == 0
+    session.assert_restored()
+    eventually(lambda: not any(map(is_alive, left)), "all children gone")
+
+
+def walk(session):
+    press(session, WALK)
     os.write(session.master, b"\x03")
     assert session.end() == 0
     assert session.after == session.before
+
+
+def machine(tmp_path):
+    """This machine, which is a pretend node, in the terminal."""
+    return Session("", tmp_path, words=[*GPUMON, "local"])
 
 
 def test_a_sampler_that_hangs_does_not_delay_a_key(tmp_path):
@@ -45,7 +84,78 @@ def test_a_dead_target_does_not_delay_a_key(tmp_path, what):
     ssh = tmp_path / "ssh"
     ssh.write_text(f"#!/bin/sh\n{BEHIND[what]}\n")
     ssh.chmod(0o755)
-    words = [sys.executable, "-m", "gpumon", "ssh://192.0.2.1"]
-    session = Session("", tmp_path, words=words, path=tmp_path)
+    session = Session("", tmp_path, words=[*GPUMON, "ssh://192.0.2.1"], path=tmp_path)
     session.read_until(b"192.0.2.1")
     walk(session)
+
+
+def test_a_driver_that_never_opens_does_not_delay_a_key(tmp_path, standin):
+    node = standin("h100")
+    node.state.hang("nvmlInitWithFlags")
+    node.state.write()
+    session = machine(tmp_path)
+    session.read_until(b"No GPU is known yet: local has not answered.")
+    press(session, WALK)
+    os.write(session.master, b"\x1b\x1b\x1b")
+    session.read_again(b"nvmlInit has not")
+    press(session, ((b"e", b"nvmlInit has not returned for"), (b"\x1b", b"PWR W/cap")))
+    leave(session)
+
+
+def test_a_driver_that_hangs_as_a_whole_does_not_delay_a_key(tmp_path, standin):
+    node = standin("h100")
+    session = machine(tmp_path)
+    session.read_until(b"70/700")
+    node.state.set(hang_holds_driver=1)
+    node.state.hang("nvmlDeviceGetTemperature")
+    node.state.write()
+    press(session, VIEWS)
+    session.read_until(b"nvml")
+    press(session, VIEWS)
+    os.write(session.master, b"e")
+    session.read_again(b"the driver as a whole hangs: 3 calls do not return")
+    assert b"nvmlDeviceGetTemperature" in session.output
+    leave(session)
+
+
+def test_one_gpu_whose_call_hangs_is_named_and_the_others_stay_live(tmp_path, standin):
+    node = standin("h100")
+    session = machine(tmp_path)
+    session.read_until(b"70/700")
+    node.state.hang("nvmlDeviceGetTemperature", gpu=3)
+    node.state.write()
+    press(session, VIEWS)
+    session.read_until("‼ nvmlDeviceGetTem".encode())
+    for gpu in range(8):
+        node.state.gpu(gpu, power_mw=123_000)
+    node.state.write()
+    session.read_again(b"123/700")
+    press(session, VIEWS)
+    os.write(session.master, b"e")
+    session.read_again(b"GPU 3 GPU-")
+    session.read_until(b"nvmlDeviceGetTemperature")
+    leave(session)
+
+
+@pytest.mark.parametrize(
+    ("function", "gpu", "where", "code"),
+    [
+        ("nvmlInitWithFlags", None, "NVML", 1),
+        ("nvmlDeviceGetTemperature", 3, "GPU 3 GPU-", 0),
+        ("nvmlDeviceGetUUID", 0, "GPU 0", 0),
+    ],
+)
+def test_a_script_gets_its_answer_beside_a_hung_call(standin, function, gpu, where, code):
+    node = standin("h100")
+    node.state.hang(function, gpu=gpu)
+    node.state.write()
+    words = [*GPUMON, "--json", "--for", "1", "local"]
+    done = subprocess.run(words, capture_output=True, timeout=2 * PATIENCE_S, check=False)
+    document = json.loads(done.stdout)
+    (error,) = document["errors"]
+    assert where in error["where"]
+    assert error["message"].startswith(function.removesuffix("WithFlags") + " has not returned")
+    known = {gpu["index"]: gpu["power_w"] for node in document["nodes"] for gpu in node["gpus"]}
+    assert sum(power is not None for power in known.values()) == (0 if gpu is None else 7)
+    assert done.returncode == code
+    assert done.stderr.count(b"\n") == code
