@@ -48,6 +48,9 @@ _BUNCH: Final = 10
 
 _MARGIN: Final = 1
 
+_FEW_GROUPS: Final = 3
+"""Groups from which on headings take too many lines, where a name before a line can do."""
+
 _KEPT_LINES: Final = 256
 """Lines of which is kept what lies on them: more than a screen has."""
 
@@ -81,7 +84,7 @@ class MapLine(NamedTuple):
 
     cluster: Cluster
     label: str
-    """Name of its first node, where nodes do not carry their own."""
+    """Name of its group or its first node, for nodes that do not carry their own."""
     blocks: tuple[Block, ...]
     """Empty: the heading of its group."""
     is_gap: bool = False
@@ -116,7 +119,6 @@ class HeatLayout:
             has_gaps: Blank lines between groups, where there is room for them.
             like: Another layout, which knows how large the nodes are where its groups are the same.
         """
-        self.has_gaps = has_gaps
         self.clusters = clusters
         self.width = width
         self.density = density
@@ -128,6 +130,7 @@ class HeatLayout:
         """Of each node its group, and its place there; made when it is first asked for."""
         self._made: dict[int, MapLine] = {}
         self._spots_made: dict[int, tuple[Spot, ...]] = {}
+        self.has_gaps = has_gaps and self.has_headings
 
     @property
     def is_half(self) -> bool:
@@ -161,12 +164,33 @@ class HeatLayout:
     @property
     def left(self) -> int:
         """Where the first block of a line begins."""
-        return _MARGIN + (0 if self.density in _NAMED else self.name_width + 1)
+        return _MARGIN + (0 if self.density in _NAMED else self.label_width + 1)
+
+    @property
+    def label_width(self) -> int:
+        """Cells of what stands before a line of nodes that do not carry their names."""
+        return self._group_width if self.is_group_a_line else self.name_width
+
+    @cached_property
+    def _group_width(self) -> int:
+        return min(MOST_NAME, max((len(cluster.name) for cluster in self.clusters), default=0))
+
+    @cached_property
+    def is_group_a_line(self) -> bool:
+        """Whether every group fits on one line, before which its name can stand."""
+        if self.density in _NAMED or len(self.clusters) < _FEW_GROUPS:
+            return False
+        per_line = self._columns_from(_MARGIN + self._group_width + 1)
+        per_line *= 2 if self.density == "half nodes" else 1
+        return max(len(cluster.units) for cluster in self.clusters) <= per_line
 
     @cached_property
     def columns(self) -> int:
         """Nodes side by side on one line."""
-        room = self.width - self.left - _MARGIN
+        return self._columns_from(self.left)
+
+    def _columns_from(self, left: int) -> int:
+        room = self.width - left - _MARGIN
         if self.is_by_node:
             bunches, rest = divmod(room + 1, _BUNCH + 1)
             return max(1, bunches * _BUNCH + min(rest, _BUNCH))
@@ -179,8 +203,8 @@ class HeatLayout:
 
     @property
     def has_headings(self) -> bool:
-        """Whether groups are named: one alone needs no name."""
-        return len(self.clusters) > 1
+        """Whether groups are named on lines of their own: one alone needs no name."""
+        return len(self.clusters) > 1 and not self.is_group_a_line
 
     @property
     def height(self) -> int:
@@ -225,7 +249,8 @@ class HeatLayout:
         if at < 0:
             return MapLine(cluster, "", (), is_gap=at == _GAP)
         units = cluster.units[at : at + self.per_line]
-        return MapLine(cluster, units[0].name, tuple(self._blocks(units)))
+        label = cluster.name if self.is_group_a_line else units[0].name
+        return MapLine(cluster, label, tuple(self._blocks(units)))
 
     def _blocks(self, units: tuple[Unit, ...]) -> Iterator[Block]:
         for number, unit in enumerate(units):

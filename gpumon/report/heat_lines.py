@@ -43,8 +43,11 @@ def glyphs(
         _write(row, 1, text.partition(" · ")[0], Ink.STRONG)
         return tuple(row)
     if line.label and layout.left > 1:
-        name = short_name(line.label, layout.name_width).rjust(layout.name_width)
-        _write(row, 1, name, Ink.DIM)
+        name = short_name(line.label, layout.label_width)
+        if layout.is_group_a_line:
+            _write(row, 1, name, Ink.STRONG)
+        else:
+            _write(row, 1, name.rjust(layout.label_width), Ink.DIM)
     if layout.is_by_node:
         _draw_nodes(row, heat, layout, line, is_mean, has_colour)
     else:

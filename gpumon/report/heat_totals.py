@@ -119,7 +119,10 @@ def _loss(digest: Digest) -> Loss | None:
 def total_lines(totals: HeatTotals, width: int) -> list[Line]:
     """What the GPUs do, then what is lost and what waits; on narrow terminals in fewer words."""
     is_wide = width >= _WIDE
-    return _packed(_use(totals, is_wide), width) + _packed(_trouble(totals, is_wide), width)
+    trouble = _packed(_trouble(totals, is_wide), width)
+    if len(trouble) > 1:
+        trouble = _packed(_trouble(totals, is_wide, has_since=False), width)
+    return _packed(_use(totals, is_wide), width) + trouble
 
 
 _WIDE: Final = 110
@@ -150,14 +153,15 @@ def _of(count: int, whole: int, is_wide: bool) -> str:
     return f"{count:,} ({share})" if is_wide else share
 
 
-def _trouble(totals: HeatTotals, is_wide: bool) -> list[Cell]:
+def _trouble(totals: HeatTotals, is_wide: bool, has_since: bool = True) -> list[Cell]:
     parts = []
     loss = totals.loss
     if loss is not None:
         text = f"wasted {units.gpu_time(loss.gpu_seconds)}"
         if loss.cost is not None:
             text += f", {loss.cost:,.0f} {loss.currency}".rstrip()
-        text += f" since {units.clock_time(loss.since)}"
+        if has_since:
+            text += f" since {units.clock_time(loss.since)}"
         parts.append(Cell(text, Tone.WARN if loss.gpu_seconds >= 1 else Tone.DIM))
     for grade, count in totals.findings:
         words = f" {_GRADES[grade]}" if is_wide else ""

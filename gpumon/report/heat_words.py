@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.report import units
 from gpumon.report.columns import safe, text_width
@@ -10,12 +10,18 @@ from gpumon.report.heat import activities, gravest_by_gpu, owner_marks, shares
 from gpumon.report.heat_layout import WORDS
 from gpumon.report.heat_lines import BLANK, Glyph, area
 from gpumon.report.heat_marks import (
+    CRITICAL,
     DOWN,
     DRAINED,
     FREE,
+    IDLE,
+    INFO,
+    LOST,
+    MISSING,
     OTHERS,
     STALE,
     STATES,
+    WARNING,
     WORKING,
     Ink,
     Mark,
@@ -76,14 +82,23 @@ def _counted(digest: Digest, field: HeatField) -> list[Legend]:
     return [Legend(owners[name], f"{name} {counts[name]:,}") for name in names]
 
 
+_BRIEF: Final = {
+    CRITICAL: "critical", IDLE: "hardly used", DRAINED: "drained", DOWN: "down", LOST: "lost",
+    OTHERS: "others' or free", MISSING: "unknown",
+}  # fmt: skip
+"""Fewer words for signs, where the line does not hold all of them."""
+
+
 def legend_glyphs(found: tuple[Legend, ...], width: int, *, has_colour: bool) -> tuple[Glyph, ...]:
-    """As much of a legend as fits into one line, and how much of it does not."""
+    """As much of a legend as fits into one line, in few words if need be, and what is left out."""
+    if sum(3 + text_width(safe(item.words)) for item in found) + 2 > width:
+        found = tuple(item._replace(words=_BRIEF.get(item.mark, item.words)) for item in found)
     row: list[Glyph] = [BLANK]
     for number, item in enumerate(found):
         text = f" {safe(item.words)}  "
         left = len(found) - number - 1
         more = len(f"+{left:,} more") if left else 0
-        if len(row) + 1 + text_width(text) + more > width:
+        if len(row) + 1 + text_width(text.rstrip() if not left else text) + more > width:
             row += [Glyph(char, Ink.DIM) for char in f"+{left + 1:,} more"]
             break
         row.append(Glyph(area(item.mark, has_colour=has_colour), item.mark.ink))
@@ -179,7 +194,16 @@ def _node_words(heat: Heat, unit: Unit, is_mean: bool) -> str:
     node = digest.tick.nodes[unit.name]
     jobs = {view.job.label: view for u in node.gpu_uuids if (view := heat.holder(u))}
     held = heat.used(unit)
-    parts = [unit.name, f"{held} of {unit.size} GPUs held"]
+    mark = heat.node_mark(unit, is_mean)
+    silence, closure = _silence(digest, node), _closure(node)
+    told = (FREE, OTHERS, *([STALE] if silence else []), *([DRAINED, DOWN] if closure else []))
+    # What is wrong comes before what it is about: on narrow terminals the end is cut off.
+    parts = [unit.name, *silence, *closure]
+    if mark in (CRITICAL, WARNING, INFO):
+        parts.append(_gravest_words(digest, node))
+    elif not mark.is_filled and mark not in told:
+        parts.append(mark.words)
+    parts.append(f"{held} of {unit.size} GPUs held")
     if len(jobs) == 1:
         ((label, view),) = jobs.items()
         parts.append(f"job {label} {view.job.user} {view.job.name}")
@@ -190,12 +214,15 @@ def _node_words(heat: Heat, unit: Unit, is_mean: bool) -> str:
     title = field.title if field.keys else "SM active"
     unit_sign = field.unit if field.keys else "%"
     if known:
-        low, high = _number(min(known), unit_sign), _number(max(known), unit_sign)
+        low = _number(min(known), unit_sign).partition(" ")[0]
+        high = _number(max(known), unit_sign)
         mean = _number(sum(known) / len(known), unit_sign)
         parts.append(f"{title} {low} to {high}, mean {mean}")
-    mark = heat.node_mark(unit, is_mean)
-    silence, closure = _silence(digest, node), _closure(node)
-    told = (FREE, OTHERS, *([STALE] if silence else []), *([DRAINED, DOWN] if closure else []))
-    if not mark.is_filled and mark not in told:
-        parts.append(mark.words)
-    return " · ".join([*parts, *silence, *closure])
+    return " · ".join(parts)
+
+
+def _gravest_words(digest: Digest, node: Node) -> str:
+    """The gravest finding about a GPU of the node."""
+    by_gpu = gravest_by_gpu(digest)
+    found = [by_gpu[uuid] for uuid in node.gpu_uuids if uuid in by_gpu]
+    return finding_cell(max(found, key=lambda finding: finding.severity.rank)).text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from gpumon.report.columns import Cell, Tone
+from gpumon.report.columns import Cell, Tone, fit
 from gpumon.report.digest import GpuRow
 from gpumon.report.filter_bind import row_filter
 from gpumon.report.filter_tree import FilterError
@@ -157,7 +157,7 @@ class HeatView(RootView, ColumnFiltered):
         has_colour = look_of(self.map).heat.has_areas
         self.legend.show_row(legend_glyphs(signs, width, has_colour=has_colour))
         words = spot_words(heat, layout, spot, is_mean=self.map.is_mean)
-        self.details.show_lines([(Cell(f" {words}", Tone.PLAIN),)])
+        self.details.show_lines([(Cell(fit(f" {words}", width), Tone.PLAIN),)])
 
     def _notice(self, digest: Digest, width: int) -> list[Line]:
         """Why there is no map."""

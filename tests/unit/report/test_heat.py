@@ -382,7 +382,9 @@ def test_the_line_below_tells_gpu_job_value_and_verdict():
     )
     by_node = HeatLayout(layout.clusters, 80, "nodes")
     words = spot_words(heat, by_node, by_node.spots(0)[0], is_mean=False)
-    assert words.startswith("n1 · 2 of 2 GPUs held · job 1 ada train · SM active 0 % to 84 %")
+    assert words.startswith(
+        "n1 · held, <10 % · 2 of 2 GPUs held · job 1 ada train · SM active 0 to 84 %"
+    )
 
 
 def test_the_legend_names_what_is_on_the_map():
@@ -394,3 +396,40 @@ def test_the_legend_names_what_is_on_the_map():
         "working",
         "held, hardly used",
     ]
+
+
+def leaves(groups, nodes):
+    return tuple(
+        Cluster(f"leaf{g:02}", tuple(Unit(f"gpu{g * nodes + n:05}", 8) for n in range(nodes)))
+        for g in range(groups)
+    )
+
+
+def test_groups_that_fit_on_a_line_have_their_names_before_it_and_no_headings():
+    grouped = leaves(60, 16)
+    layout = HeatLayout(grouped, 80, "nodes")
+    assert layout.height == len(layout.lines) == 60
+    assert layout.lines[1].label == "leaf01"
+    for name in ("gpu00000", "gpu00015", "gpu00016", "gpu00959"):
+        line, spot = layout.find(name, 0)
+        assert line == int(name[3:]) // 16
+        assert layout.at(spot.x, line) == spot
+    # Two groups keep their headings, which say how large they are; so do longer ones.
+    assert HeatLayout(grouped[:2], 80, "nodes").height == 4
+    assert HeatLayout(leaves(3, 80), 80, "nodes").height == 9
+
+
+def test_totals_take_two_lines_of_a_narrow_terminal():
+    view, gpus = job_with_gpus("1", {f"n{n}": 8 for n in range(99)}, idle=1)
+    found = (finding("job:1", gpu_seconds=7200.0), finding("job:1", severity=Severity.CRITICAL))
+    waiting = tuple(JobView(waits(str(n)), (), 0, (), ()) for n in range(34))
+    picture = tick((view, *waiting), gpus, findings=found)
+    nodes = {
+        name: node._replace(state="down" if name == "n1" else "mixed")
+        for name, node in picture.nodes.items()
+    }
+    digest = Digest(picture._replace(nodes=nodes))
+    lines = total_lines(totals_of(digest), 78)
+    assert len(lines) == 2
+    assert "since" not in "".join(cell.text for cell in lines[1])
+    assert "since" in "".join(cell.text for cell in total_lines(totals_of(digest), 160)[1])

@@ -8,11 +8,13 @@ from gpumon.report.digest import Digest
 from gpumon.report.heat import Heat, units
 from gpumon.report.heat_groups import clusters
 from gpumon.report.heat_layout import HeatLayout
-from gpumon.report.heat_marks import FIELDS
-from gpumon.report.heat_words import spot_words
-from tests.ticks import IDLE, gpu, job_with_gpus, tick
+from gpumon.report.heat_marks import CRITICAL, DOWN, DRAINED, FIELDS
+from gpumon.report.heat_marks import IDLE as HARDLY_USED
+from gpumon.report.heat_words import Legend, legend, legend_glyphs, spot_words
+from tests.ticks import IDLE, finding, gpu, job_with_gpus, tick
 
 VERDICT = next(field for field in FIELDS if field.key == "verdict")
+USER = next(field for field in FIELDS if field.key == "user")
 
 
 def below(picture, density):
@@ -31,7 +33,7 @@ def silent(**changes):
 
 def test_a_silent_node_is_called_stale_once():
     assert below(silent(), "cells") == "n1:0 · job 1 ada train · stale 42s"
-    assert below(silent(), "nodes") == "n1 · 2 of 2 GPUs held · job 1 ada train · node stale 42s"
+    assert below(silent(), "nodes") == "n1 · node stale 42s · 2 of 2 GPUs held · job 1 ada train"
 
 
 def test_a_node_that_is_not_watched_is_not_called_stale():
@@ -45,5 +47,36 @@ def test_slurms_state_of_a_node_stands_there_once(state, density):
     picture = tick((), [gpu("n1", 0, IDLE)])
     node = picture.nodes["n1"]._replace(state=state)
     words = below(picture._replace(nodes={"n1": node}), density)
-    assert words.endswith(f" · node {state}")
+    assert f" · node {state}" in words
     assert words.count("node ") == 1
+
+
+def test_a_node_tells_its_gravest_finding_first():
+    view, gpus = job_with_gpus("1", {"n1": 2}, user="ada", name="train")
+    picture = tick((view,), gpus, findings=(finding("job:1"),))
+    assert below(picture, "nodes").startswith("n1 · ! some GPUs unused · 2 of 2 GPUs held · job 1")
+
+
+def shown(row):
+    return "".join(glyph.char for glyph in row).rstrip()
+
+
+def test_a_legend_that_is_too_long_takes_fewer_words_and_counts_what_is_left_out():
+    signs = tuple(Legend(mark, mark.words) for mark in (CRITICAL, HARDLY_USED, DRAINED, DOWN))
+    whole = shown(legend_glyphs(signs, 80, has_colour=True))
+    assert whole == " ‼ critical finding  □ held, hardly used  d node drained  D node down"
+    brief = " ‼ critical  □ hardly used  d drained  D down"
+    assert shown(legend_glyphs(signs, 60, has_colour=True)) == brief
+    assert shown(legend_glyphs(signs, 46, has_colour=True)) == brief
+    assert shown(legend_glyphs(signs, 40, has_colour=True)).endswith("+2 more")
+    for width in range(1, 90):
+        assert len(shown(legend_glyphs(signs, width, has_colour=True))) <= max(width, 8)
+
+
+def test_states_are_told_before_owners_who_would_take_the_whole_line():
+    view, gpus = job_with_gpus("1", {"n1": 2}, user="ada")
+    digest = Digest(tick((view,), [*gpus, gpu("n1", 2, IDLE)]))
+    heat = Heat(digest, USER)
+    for unit in units(digest):
+        heat.marks(unit)
+    assert [item.words for item in legend(digest, USER, heat.seen())] == ["free", "ada 2"]
