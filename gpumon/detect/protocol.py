@@ -34,12 +34,16 @@ def encode(message: Mapping[str, object]) -> bytes:
     return json.dumps(message, allow_nan=False, separators=(",", ":")).encode()
 
 
+def framed(payload: bytes, descriptors: int = 0) -> bytes:
+    """An encoded message with its head, in one piece: whoever waits for it wakes up once."""
+    return _HEADER.pack(len(payload), descriptors) + payload
+
+
 def send(sock: socket.socket, payload: bytes, descriptors: Sequence[int] = ()) -> None:
     """Send an encoded message, with copies of open descriptors."""
-    header = _HEADER.pack(len(payload), len(descriptors))
-    sent = socket.send_fds(sock, [header], descriptors) if descriptors else sock.send(header)
-    sock.sendall(header[sent:])
-    sock.sendall(payload)
+    message = framed(payload, len(descriptors))
+    sent = socket.send_fds(sock, [message], descriptors) if descriptors else 0
+    sock.sendall(message[sent:] if sent else message)
 
 
 def receive(

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpumon.detect.answer import answer_of
 from gpumon.detect.contract import DetectorError, declaration_of
-from gpumon.detect.protocol import encode, receive, send
+from gpumon.detect.protocol import encode, framed, receive
 from gpumon.detect.registry import entries, load
 from gpumon.detect.replica import Replica
 from gpumon.detect.tuning import ParameterError, Tuning
@@ -53,6 +53,8 @@ class Worker:
         """By key, with what each declared when it was loaded: it holds as long as the worker."""
         self._turns = Turns()
         self._memory = Memory()
+        self._kept = b""
+        """An answer that goes out with what is said next."""
 
     def run(self) -> None:
         """Load what the first message names, then judge one picture per message."""
@@ -127,10 +129,12 @@ class Worker:
         except Exception as error:  # noqa: BLE001
             self._tell(kind="failed", key=key, message=f"{type(error).__name__}: {error}")
         else:
-            send(self._sock, payload)
+            self._kept += framed(payload)
 
     def _tell(self, **message: object) -> None:
-        send(self._sock, encode(message))
+        """Say something, and before it what was kept: the monitor wakes up once for both."""
+        kept, self._kept = self._kept, b""
+        self._sock.sendall(kept + framed(encode(message)))
 
 
 def _keep_for_good() -> None:
