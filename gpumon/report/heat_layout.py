@@ -5,48 +5,35 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, overload
+from typing import TYPE_CHECKING, Final, overload
+
+from gpumon.report.heat_density import (
+    BY_NODE,
+    HALF,
+    MOST_NAME,
+    NAMED,
+    STEPS,
+    Block,
+    MapLine,
+    Spot,
+    allowed,
+    extent_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpumon.report.heat import Unit
+    from gpumon.report.heat_density import DensityName
     from gpumon.report.heat_groups import Cluster
-
-DensityName = Literal["numbers", "wide", "cells", "rows", "halves", "nodes", "half nodes"]
-
-DENSITIES: Final[tuple[DensityName, ...]] = (
-    "numbers", "wide", "cells", "rows", "halves", "nodes", "half nodes",
-)  # fmt: skip
-"""From the closest look to the widest."""
-
-WORDS: Final[dict[DensityName, str]] = {
-    "numbers": "a number per GPU",
-    "wide": "a cell per GPU",
-    "cells": "a cell per GPU",
-    "rows": "a cell per GPU",
-    "halves": "2 GPUs per cell",
-    "nodes": "a cell per node",
-    "half nodes": "2 nodes per cell",
-}
-
-HALF: Final[frozenset[DensityName]] = frozenset({"halves", "half nodes"})
-"""Two things in one character, one above the other: colours only can tell them apart."""
-
-_NAMED: Final[frozenset[DensityName]] = frozenset({"numbers", "wide", "cells"})
-"""Each node carries its name; in the others only the first of each line."""
-
-BY_NODE: Final[frozenset[DensityName]] = frozenset({"nodes", "half nodes"})
-
-MOST_NAME: Final = 14
-"""Cells of a node's name: longer ones lose their middle."""
-
-_STEPS: Final[dict[DensityName, int]] = {"numbers": 4, "wide": 2}
 
 _BUNCH: Final = 10
 """Nodes between two gaps, where each is one character: they can be counted."""
 
 _MARGIN: Final = 1
+
+_FEW_BUNCHES: Final = 4
+"""Bunches up to which a line takes in also a small part of another."""
 
 _FEW_GROUPS: Final = 3
 """Groups from which on headings take too many lines, where a name before a line can do."""
@@ -58,45 +45,7 @@ _HEADING, _GAP = -1, -2
 """In place of a line's first node where it has none."""
 
 
-class Spot(NamedTuple):
-    """One thing that the cursor can be on."""
-
-    x: int
-    is_lower: bool
-    unit: Unit
-    slot: int
-    """Position of the GPU on its node; 0 where a cell is a whole node."""
-
-
 _x_of, _is_lower = attrgetter("x"), attrgetter("is_lower")
-
-
-class Block(NamedTuple):
-    """One node on a line."""
-
-    x: int
-    unit: Unit
-    is_lower: bool = False
-
-
-class MapLine(NamedTuple):
-    """One line of the map: a heading, or nodes."""
-
-    cluster: Cluster
-    label: str
-    """Name of its group or its first node, for nodes that do not carry their own."""
-    blocks: tuple[Block, ...]
-    """Empty: the heading of its group."""
-    is_gap: bool = False
-    """Whether it is the blank line above a heading."""
-
-
-def short_name(name: str, width: int) -> str:
-    """The name, its middle cut where it is too long: what tells nodes apart is at the end."""
-    if len(name) <= width:
-        return name
-    tail = (width - 1) * 2 // 3
-    return name[: width - 1 - tail] + "…" + name[len(name) - tail :]
 
 
 class HeatLayout:
@@ -123,7 +72,7 @@ class HeatLayout:
         self.width = width
         self.density = density
         known = like if like is not None and like.clusters is clusters else None
-        extent = (known.name_width, known.most_gpus) if known else _extent(clusters)
+        extent = (known.name_width, known.most_gpus) if known else extent_of(clusters)
         self.name_width: int = extent[0]
         self.most_gpus: int = extent[1]
         self._places: dict[str, tuple[int, int]] = known._places if known else {}
@@ -145,12 +94,12 @@ class HeatLayout:
     @property
     def gpus_x(self) -> int:
         """Where the GPUs of a block begin, from the block's left edge."""
-        return self.name_width + 1 if self.density in _NAMED else 0
+        return self.name_width + 1 if self.density in NAMED else 0
 
     @property
     def gpu_step(self) -> int:
         """Characters from one GPU to the next."""
-        return _STEPS.get(self.density, 1)
+        return STEPS.get(self.density, 1)
 
     @property
     def block_width(self) -> int:
@@ -158,13 +107,13 @@ class HeatLayout:
         if self.is_by_node:
             return 1
         across = (self.most_gpus + 1) // 2 if self.is_half else self.most_gpus
-        gap = 2 if self.density in _NAMED else 1
+        gap = 2 if self.density in NAMED else 1
         return self.gpus_x + across * self.gpu_step + gap
 
     @property
     def left(self) -> int:
         """Where the first block of a line begins."""
-        return _MARGIN + (0 if self.density in _NAMED else self.label_width + 1)
+        return _MARGIN + (0 if self.density in NAMED else self.label_width + 1)
 
     @property
     def label_width(self) -> int:
@@ -178,11 +127,25 @@ class HeatLayout:
     @cached_property
     def is_group_a_line(self) -> bool:
         """Whether every group fits on one line, before which its name can stand."""
-        if self.density in _NAMED or len(self.clusters) < _FEW_GROUPS:
+        if self.density in NAMED or len(self.clusters) < _FEW_GROUPS:
             return False
         per_line = self._columns_from(_MARGIN + self._group_width + 1)
         per_line *= 2 if self.density == "half nodes" else 1
         return max(len(cluster.units) for cluster in self.clusters) <= per_line
+
+    @cached_property
+    def _group_step(self) -> int:
+        """Characters from one group to the next where several stand side by side."""
+        most = max(len(cluster.units) for cluster in self.clusters)
+        cells = self._place_x(most - 1) + self.block_width - (0 if self.is_by_node else 1)
+        return self._group_width + 1 + cells + 2
+
+    @cached_property
+    def groups_a_line(self) -> int:
+        """Groups side by side; 0 where one takes a line or more with its heading."""
+        if not self.is_group_a_line:
+            return 0
+        return max(1, (self.width - 2 * _MARGIN + 2) // self._group_step)
 
     @cached_property
     def columns(self) -> int:
@@ -193,7 +156,9 @@ class HeatLayout:
         room = self.width - left - _MARGIN
         if self.is_by_node:
             bunches, rest = divmod(room + 1, _BUNCH + 1)
-            return max(1, bunches * _BUNCH + min(rest, _BUNCH))
+            # Lines of a hundred or of two hundred can be counted; one more node cannot be seen.
+            rest = 0 if bunches > _FEW_BUNCHES and rest < _BUNCH // 2 else min(rest, _BUNCH)
+            return max(1, bunches * _BUNCH + rest)
         return max(1, (room + 1) // self.block_width)
 
     @property
@@ -209,6 +174,8 @@ class HeatLayout:
     @property
     def height(self) -> int:
         """Lines of the whole map."""
+        if self.groups_a_line:
+            return -(-len(self.clusters) // self.groups_a_line)
         each = sum(-(-len(cluster.units) // self.per_line) for cluster in self.clusters)
         gaps = len(self.clusters) - 1 if self.has_gaps else 0
         return each + gaps + (len(self.clusters) if self.has_headings else 0)
@@ -221,6 +188,8 @@ class HeatLayout:
     @cached_property
     def _starts(self) -> tuple[tuple[int, int], ...]:
         """Of every line its group and its first node there; `_HEADING` and `_GAP` have none."""
+        if self.groups_a_line:
+            return tuple((first, 0) for first in range(0, len(self.clusters), self.groups_a_line))
         made: list[tuple[int, int]] = []
         for number, cluster in enumerate(self.clusters):
             if self.has_gaps and made:
@@ -233,6 +202,8 @@ class HeatLayout:
     @cached_property
     def _first_lines(self) -> dict[int, int]:
         """The first line of nodes of each group."""
+        if self.groups_a_line:
+            return {number: number // self.groups_a_line for number in range(len(self.clusters))}
         return {number: line for line, (number, at) in enumerate(self._starts) if at == 0}
 
     def line(self, number: int) -> MapLine:
@@ -248,16 +219,28 @@ class HeatLayout:
         cluster = self.clusters[number]
         if at < 0:
             return MapLine(cluster, "", (), is_gap=at == _GAP)
+        if self.groups_a_line:
+            return self._line_of_groups(self.clusters[number : number + self.groups_a_line])
         units = cluster.units[at : at + self.per_line]
-        label = cluster.name if self.is_group_a_line else units[0].name
-        return MapLine(cluster, label, tuple(self._blocks(units)))
+        return MapLine(cluster, units[0].name, tuple(self._blocks(units, self.left)))
 
-    def _blocks(self, units: tuple[Unit, ...]) -> Iterator[Block]:
+    def _line_of_groups(self, groups: tuple[Cluster, ...]) -> MapLine:
+        blocks: list[Block] = []
+        for number, cluster in enumerate(groups):
+            blocks += self._blocks(cluster.units, self.left + number * self._group_step)
+        step = self._group_step
+        beside = tuple((_MARGIN + n * step, group.name) for n, group in enumerate(groups) if n)
+        return MapLine(groups[0], groups[0].name, tuple(blocks), beside=beside)
+
+    def _blocks(self, units: tuple[Unit, ...], left: int) -> Iterator[Block]:
         for number, unit in enumerate(units):
             is_lower = self.density == "half nodes" and number % 2 == 1
-            place = number // 2 if self.density == "half nodes" else number
-            gaps = place // _BUNCH if self.is_by_node else 0
-            yield Block(self.left + place * self.block_width + gaps, unit, is_lower)
+            yield Block(left + self._place_x(number), unit, is_lower)
+
+    def _place_x(self, number: int) -> int:
+        """Where a node of a line stands, from its first one on."""
+        place = number // 2 if self.density == "half nodes" else number
+        return place * self.block_width + (place // _BUNCH if self.is_by_node else 0)
 
     # The cursor's ways
 
@@ -309,7 +292,12 @@ class HeatLayout:
         line, place = self.line_of(name), self._place(name)
         if line is None or place is None:
             return None
-        return self.line(line).blocks[place[1] % self.per_line]
+        number, at = place
+        if self.groups_a_line:
+            before = self.clusters[number - number % self.groups_a_line : number]
+            at += sum(len(cluster.units) for cluster in before)
+            return self.line(line).blocks[at]
+        return self.line(line).blocks[at % self.per_line]
 
     def at(self, x: int, line: int) -> Spot | None:
         """What lies under the mouse; the upper half where there are two."""
@@ -389,18 +377,6 @@ class _Lines(Sequence[MapLine]):
         if isinstance(every, int):
             return self._layout.line(every)
         return tuple(map(self._layout.line, every))
-
-
-def _extent(clusters: tuple[Cluster, ...]) -> tuple[int, int]:
-    """Cells of the nodes' names, and the most GPUs of a node."""
-    units = [unit for cluster in clusters for unit in cluster.units]
-    name_width = min(MOST_NAME, max((len(unit.name) for unit in units), default=0))
-    return name_width, max((unit.size for unit in units), default=1)
-
-
-def allowed(*, has_colour: bool) -> tuple[DensityName, ...]:
-    """The densities that can be told apart."""
-    return tuple(name for name in DENSITIES if has_colour or name not in HALF)
 
 
 def fitting(

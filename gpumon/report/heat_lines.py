@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from gpumon.report import units as words
 from gpumon.report.columns import fit
 from gpumon.report.heat import activities, shares
-from gpumon.report.heat_layout import short_name
-from gpumon.report.heat_marks import FREE, Ink, Mark
+from gpumon.report.heat_density import short_name
+from gpumon.report.heat_marks import FREE, WORKING, Ink, Mark
 
 if TYPE_CHECKING:
     from gpumon.report.heat import Heat, Unit
-    from gpumon.report.heat_layout import Block, HeatLayout, MapLine
+    from gpumon.report.heat_density import Block, MapLine
+    from gpumon.report.heat_layout import HeatLayout
 
 
 class Glyph(NamedTuple):
@@ -45,7 +46,8 @@ def glyphs(
     if line.label and layout.left > 1:
         name = short_name(line.label, layout.label_width)
         if layout.is_group_a_line:
-            _write(row, 1, name, Ink.STRONG)
+            for x, each in ((1, line.label), *line.beside):
+                _write(row, x, short_name(each, layout.label_width), Ink.STRONG)
         else:
             _write(row, 1, name.rjust(layout.label_width), Ink.DIM)
     if layout.is_by_node:
@@ -154,7 +156,8 @@ def _draw_numbers(
 
 def area(mark: Mark, *, has_colour: bool) -> str:
     """The character of one mark: an area where colours tell its step, else its sign."""
-    is_area = mark.is_filled and has_colour and mark.sign in "░▒▓█"
+    # Working is no step of a scale: full blocks would hide the cursor where there are no colours.
+    is_area = mark is WORKING or (mark.is_filled and has_colour and mark.sign in "░▒▓█")
     return _CELL if is_area else mark.sign
 
 

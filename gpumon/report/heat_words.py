@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from gpumon.report import units
 from gpumon.report.columns import safe, text_width
 from gpumon.report.heat import activities, gravest_by_gpu, owner_marks, shares
-from gpumon.report.heat_layout import WORDS
+from gpumon.report.heat_density import WORDS
 from gpumon.report.heat_lines import BLANK, Glyph, area
 from gpumon.report.heat_marks import (
     CRITICAL,
@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from gpumon.model.cluster import Gpu, Node
     from gpumon.report.digest import Digest
     from gpumon.report.heat import Heat, Unit
-    from gpumon.report.heat_layout import HeatLayout, Spot
+    from gpumon.report.heat_density import Spot
+    from gpumon.report.heat_layout import HeatLayout
     from gpumon.report.heat_marks import HeatField
 
 
@@ -217,7 +218,8 @@ def _node_words(heat: Heat, unit: Unit, is_mean: bool) -> str:
         low = _number(min(known), unit_sign).partition(" ")[0]
         high = _number(max(known), unit_sign)
         mean = _number(sum(known) / len(known), unit_sign)
-        parts.append(f"{title} {low} to {high}, mean {mean}")
+        is_one = high.partition(" ")[0] == low
+        parts.append(f"{title} {high if is_one else f'{low} to {high}, mean {mean}'}")
     return " · ".join(parts)
 
 

@@ -10,8 +10,8 @@ from gpumon.report.filter_bind import row_filter
 from gpumon.report.filter_tree import FilterError
 from gpumon.report.gpu_columns import FLEET_COLUMNS, fleet_search_text
 from gpumon.report.heat import units
+from gpumon.report.heat_density import allowed
 from gpumon.report.heat_groups import GROUPINGS, following
-from gpumon.report.heat_layout import allowed
 from gpumon.report.heat_marks import FIELDS, STATES
 from gpumon.report.heat_totals import total_lines
 from gpumon.report.heat_words import density_words, legend, legend_glyphs, spot_words

@@ -9,8 +9,9 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from gpumon.report.heat_density import allowed
 from gpumon.report.heat_groups import GROUPINGS
-from gpumon.report.heat_layout import HeatLayout, allowed, fitting
+from gpumon.report.heat_layout import HeatLayout, fitting
 from gpumon.report.heat_lines import glyphs, redraw_node
 from gpumon.report.heat_marks import FIELDS
 from gpumon.tui.theme import look_of
@@ -27,9 +28,9 @@ if TYPE_CHECKING:
     from gpumon.report.columns import Line
     from gpumon.report.digest import Digest
     from gpumon.report.heat import Unit
+    from gpumon.report.heat_density import DensityName, Spot
     from gpumon.report.heat_fleet import FleetHeat
     from gpumon.report.heat_groups import Cluster
-    from gpumon.report.heat_layout import DensityName, Spot
     from gpumon.report.heat_lines import Glyph
     from gpumon.report.heat_marks import HeatField
     from gpumon.report.heat_totals import HeatTotals

@@ -14,8 +14,9 @@ from gpumon.model.missing import Reason
 from gpumon.report import heat_marks as marks
 from gpumon.report.digest import Digest
 from gpumon.report.heat import Heat, Unit, owner_marks, units
+from gpumon.report.heat_density import DENSITIES, HALF, allowed, short_name
 from gpumon.report.heat_groups import GROUPINGS, Cluster, clusters, following
-from gpumon.report.heat_layout import DENSITIES, HALF, HeatLayout, allowed, fitting, short_name
+from gpumon.report.heat_layout import HeatLayout, fitting
 from gpumon.report.heat_lines import glyphs
 from gpumon.report.heat_marks import FIELDS
 from gpumon.report.heat_totals import total_lines
@@ -408,12 +409,22 @@ def leaves(groups, nodes):
 def test_groups_that_fit_on_a_line_have_their_names_before_it_and_no_headings():
     grouped = leaves(60, 16)
     layout = HeatLayout(grouped, 80, "nodes")
-    assert layout.height == len(layout.lines) == 60
-    assert layout.lines[1].label == "leaf01"
-    for name in ("gpu00000", "gpu00015", "gpu00016", "gpu00959"):
-        line, spot = layout.find(name, 0)
-        assert line == int(name[3:]) // 16
-        assert layout.at(spot.x, line) == spot
+    # Each takes 6 + 1 + 17 cells, and two up to the next: three stand side by side.
+    assert layout.height == len(layout.lines) == 20
+    assert layout.lines[1].label == "leaf03"
+    assert layout.lines[1].beside == ((27, "leaf04"), (53, "leaf05"))
+    for density in ("nodes", "half nodes", "halves", "rows"):
+        for width in (40, 80, 120, 200):
+            layout = HeatLayout(grouped, width, density)
+            assert layout.height == len(layout.lines)
+            seen = [block for line in layout.lines for block in line.blocks]
+            assert [block.unit.name for block in seen] == [f"gpu{n:05}" for n in range(960)]
+            for name in ("gpu00000", "gpu00015", "gpu00016", "gpu00959"):
+                line, spot = layout.find(name, 0)
+                assert spot in layout.spots(line)
+                assert layout.at(spot.x, line).unit.name in {name, f"gpu{int(name[3:]) - 1:05}"}
+            if layout.is_group_a_line:
+                assert max(block.x + layout.block_width for block in seen) <= width
     # Two groups keep their headings, which say how large they are; so do longer ones.
     assert HeatLayout(grouped[:2], 80, "nodes").height == 4
     assert HeatLayout(leaves(3, 80), 80, "nodes").height == 9
