@@ -6,6 +6,8 @@ from contextlib import asynccontextmanager
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from textual.events import Key
+
 from gpumon.fleet.history import History
 from gpumon.fleet.sampler import Sampler
 from gpumon.model.finding import Severity
@@ -13,12 +15,11 @@ from gpumon.sources.demo import DemoSource
 from gpumon.sources.source import Wish
 from gpumon.tui.app import GpumonApp
 from gpumon.tui.screens.view import View
+from tests.clocks import Hasty
 from tests.ticks import finding
 from tests.tui.conftest import HandFeed
-from tests.tui.keyboard import press, settle
 
 if TYPE_CHECKING:
-    import threading
     from collections.abc import AsyncIterator
 
     from textual.pilot import Pilot
@@ -32,27 +33,10 @@ WASTING = "48209"
 """A job of the demo's with a rank on each of its sixteen GPUs."""
 
 
-class Hasty:
-    """A clock whose waits take no time."""
-
-    def __init__(self) -> None:
-        self.elapsed_s = 0.0
-
-    def now(self) -> float:
-        return START_AT + self.elapsed_s
-
-    def monotonic(self) -> float:
-        return self.elapsed_s
-
-    def wait(self, event: threading.Event, seconds: float) -> bool:
-        self.elapsed_s += max(0.0, seconds)
-        return event.is_set()
-
-
 @cache
 def pictures() -> tuple[Tick, ...]:
     """The last few pictures of half an hour of the demo's fleet, with findings and a history."""
-    clock = Hasty()
+    clock = Hasty(START_AT)
     made: list[Tick] = []
     source = DemoSource("demo:4x8", 4, 8, 1, clock, STEP_S)
     source.wish(Wish(ended_since=0.0))
@@ -96,6 +80,10 @@ class Seen(NamedTuple):
     """How often everything was drawn afresh."""
 
 
+MOST_DRAWS = 1000
+"""A key that sets off more of them never comes to rest."""
+
+
 class Board:
     """One terminal, its feed, and keys that are pressed."""
 
@@ -105,11 +93,27 @@ class Board:
 
     async def press(self, *keys: str) -> None:
         """One key after the other, each done before the next."""
-        await press(self.pilot, *keys)
+        driver = self.app._driver
+        assert driver is not None
+        for key in keys:
+            event = Key(key, key if len(key) == 1 else None)
+            event.set_sender(self.app)
+            driver.send_message(event)
+            await self.settle()
 
     async def settle(self) -> None:
         """Until what has come is drawn, and what that sets off, too."""
-        await settle(self.pilot)
+        # A key goes from the driver to the application, to the widget, and up to its screen.
+        for _ in range(4):
+            await self.pilot._wait_for_screen()
+        for _ in range(MOST_DRAWS):
+            screen = self.app.screen
+            screen._on_timer_update()
+            await self.pilot._wait_for_screen()
+            waits = screen._layout_required or screen._repaint_required or screen._dirty_widgets
+            if screen is self.app.screen and not waits:
+                return
+        raise AssertionError("the screen is drawn again and again")
 
     def look(self) -> Seen:
         """What is there now."""

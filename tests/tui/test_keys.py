@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import string
-from typing import TYPE_CHECKING, NamedTuple, get_args
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, NamedTuple, Self, get_args
 
 import pytest
 
+from gpumon.sources.source import Wish
 from gpumon.tui.action import LISTED, ROOTS, ViewName
 from gpumon.tui.actions import ACTIONS, actions_of
 from tests.tui.board import board
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gpumon.tui.action import Action
-    from tests.tui.board import Seen
+    from tests.tui.board import Board, Seen
 
     Check = Callable[[Seen, Seen, str], bool]
     """Whether what is seen after a key follows from what was seen before it."""
@@ -214,21 +216,83 @@ def expected(view: ViewName, action: Action) -> Expected:
 NOTHING_THERE = {("node", "9"): "a node has eight sections"}
 """Keys of an action that mean nothing in a view, and why."""
 
-PAIRS = [(view, action) for view in VIEWS for action in actions_of(view)]
+MOST_ESCAPES = 5
+"""No key leads further away from a view than so many."""
 
 
-@pytest.mark.parametrize(("view", "action"), PAIRS, ids=[f"{v}-{a.name}" for v, a in PAIRS])
-async def test_each_key_of_an_action_has_its_effect(view, action):
-    wanted = expected(view, action)
-    for key in action.keys:
-        if (view, key) in NOTHING_THERE:
-            continue
-        async with board(*WAYS[view], *wanted.before, size=SIZES.get(view, (120, 24))) as b:
-            before = b.look()
-            assert before.views[-1] == view
-            await b.press(key)
-            after = b.look()
-            assert wanted.check(before, after, key), f"{key}\n" + "\n".join(after.lines)
+TAKES_BACK = ("home", "0", "L")
+"""Keys that undo what others do to a view: the cursor's place, the order and the time."""
+
+
+class Desk:
+    """One terminal for all keys of a view, begun afresh wherever a key cannot be taken back."""
+
+    def __init__(self, view: ViewName) -> None:
+        self._view = view
+        self._terminal = AsyncExitStack()
+        self._board: Board | None = None
+        self._first: Seen | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        await self._terminal.aclose()
+
+    async def fresh(self) -> Board:
+        """The view as it is when one has just come to it, to the last character and style."""
+        if self._board is not None and await self._comes_back(self._board):
+            return self._board
+        await self._terminal.aclose()
+        ready = board(*WAYS[self._view], size=SIZES.get(self._view, (120, 24)))
+        made = self._board = await self._terminal.enter_async_context(ready)
+        self._first = lasting(made.look())
+        return made
+
+    async def _comes_back(self, made: Board) -> bool:
+        """Whether what the last key did can be left, and nothing is other than at first."""
+        first = self._first
+        assert first is not None
+        for _ in range(MOST_ESCAPES):
+            now = made.look()
+            if now.exit_code is not None:
+                return False
+            if now.prompt is None and len(now.views) <= len(first.views):
+                break
+            await made.press("escape")
+        if made.look().views != first.views:
+            await made.press(*("escape",) * (len(made.look().views) - 1), *WAYS[self._view])
+        for key in TAKES_BACK:
+            if lasting(made.look()) == first:
+                return True
+            await made.press(key)
+        return lasting(made.look()) == first
+
+
+def lasting(seen: Seen) -> Seen:
+    """What stays; how often it was drawn and what was looked at closer is of the way only."""
+    left = tuple(one for one in seen.handed if not isinstance(one, Wish))
+    return seen._replace(handed=left, repaints=0)
+
+
+@pytest.mark.parametrize("view", VIEWS)
+async def test_each_key_of_a_view_has_the_effect_of_its_action(view):
+    wrong = []
+    async with Desk(view) as desk:
+        for action in actions_of(view):
+            wanted = expected(view, action)
+            for key in action.keys:
+                if (view, key) in NOTHING_THERE:
+                    continue
+                b = await desk.fresh()
+                await b.press(*wanted.before)
+                before = b.look()
+                assert before.views[-1] == view, action.name
+                await b.press(key)
+                after = b.look()
+                if not wanted.check(before, after, key):
+                    wrong.append("\n".join((f"{action.name}: {key}", *after.lines)))
+    assert not wrong, "\n\n".join(wrong)
 
 
 def test_nothing_is_expected_of_what_is_no_action():
