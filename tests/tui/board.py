@@ -6,8 +6,6 @@ from contextlib import asynccontextmanager
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from textual.events import Key
-
 from gpumon.fleet.history import History
 from gpumon.fleet.sampler import Sampler
 from gpumon.model.finding import Severity
@@ -18,6 +16,7 @@ from gpumon.tui.screens.view import View
 from tests.clocks import Hasty
 from tests.ticks import finding
 from tests.tui.conftest import HandFeed
+from tests.tui.keyboard import press, settle
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -80,10 +79,6 @@ class Seen(NamedTuple):
     """How often everything was drawn afresh."""
 
 
-MOST_DRAWS = 1000
-"""A key that sets off more of them never comes to rest."""
-
-
 class Board:
     """One terminal, its feed, and keys that are pressed."""
 
@@ -93,27 +88,11 @@ class Board:
 
     async def press(self, *keys: str) -> None:
         """One key after the other, each done before the next."""
-        driver = self.app._driver
-        assert driver is not None
-        for key in keys:
-            event = Key(key, key if len(key) == 1 else None)
-            event.set_sender(self.app)
-            driver.send_message(event)
-            await self.settle()
+        await press(self.pilot, *keys)
 
     async def settle(self) -> None:
         """Until what has come is drawn, and what that sets off, too."""
-        # A key goes from the driver to the application, to the widget, and up to its screen.
-        for _ in range(4):
-            await self.pilot._wait_for_screen()
-        for _ in range(MOST_DRAWS):
-            screen = self.app.screen
-            screen._on_timer_update()
-            await self.pilot._wait_for_screen()
-            waits = screen._layout_required or screen._repaint_required or screen._dirty_widgets
-            if screen is self.app.screen and not waits:
-                return
-        raise AssertionError("the screen is drawn again and again")
+        await settle(self.pilot)
 
     def look(self) -> Seen:
         """What is there now."""
