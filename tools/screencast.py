@@ -91,6 +91,10 @@ def main() -> int:
         print("tmux is not installed", file=sys.stderr)
         return 1
     only = {name for name in options.only.split(",") if name}
+    if unknown := only - {task.name for task in TASKS}:
+        known = ", ".join(task.name for task in TASKS)
+        print(f"no such task: {', '.join(sorted(unknown))}; there are {known}", file=sys.stderr)
+        return 2
     for task in TASKS:
         if only and task.name not in only:
             continue

@@ -261,6 +261,11 @@ def main() -> int:
     keys = tuple(key for key in options.keys.split(",") if key)
     alone = Shot(options.out.stem, (width, height), keys, command) if options.out else None
     only = {name for name in options.only.split(",") if name}
+    known = dict.fromkeys(shot.name.removesuffix("-80x24") for shot in SHOTS)
+    if unknown := only - known.keys():
+        wrong = f"no such view: {', '.join(sorted(unknown))}; there are {', '.join(known)}"
+        print(wrong, file=sys.stderr)
+        return 2
     docs = [shot for shot in SHOTS if not only or shot.name.removesuffix("-80x24") in only]
     shots = docs if alone is None else [alone]
     for shot in shots:

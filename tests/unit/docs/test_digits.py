@@ -17,8 +17,8 @@ from tools.screenshots import ROOT
         ("docs/index.md", "| which job wastes most; which user ", "users"),
         ("docs/index.md", "| the whole fleet, ten minutes ago ", "fleet"),
         ("docs/index.md", "| your jobs that compute on many GPUs ", "jobs"),
-        ("docs/screens.md", "Every node that a target or the queue names", "nodes"),
-        ("docs/screens.md", "The whole cluster on one screen", "fleet"),
+        ("docs/screens-machines.md", "Every node that a target or the queue names", "nodes"),
+        ("docs/screens-machines.md", "The whole cluster on one screen", "fleet"),
     ],
 )
 def test_a_page_names_the_digit_of_the_view(page: str, line: str, view: str) -> None:
