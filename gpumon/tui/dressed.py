@@ -52,7 +52,7 @@ class DressedApp(App[int]):
         """Order of a kind of table, where somebody chose one."""
         self.map_field, self.map_grouping = habits.map_field, habits.map_grouping
         self.map_density = habits.map_density
-        self.root = habits.root
+        self.root = habits.view
         """View of the whole fleet that was chosen last."""
         self.is_ascii = bool(habits.is_ascii)
         self._ascii_filter = AsciiFilter()

@@ -33,7 +33,7 @@ class Habits(NamedTuple):
     map_grouping: str | None = None
     map_density: str | None = None
     """Size of the map's cells; None: the closest look that fits."""
-    root: str | None = None
+    view: str | None = None
     """View of the whole fleet that was shown last."""
 
 
@@ -84,7 +84,7 @@ def written(habits: Habits) -> dict[str, object]:
         "map_field": habits.map_field,
         "map_grouping": habits.map_grouping,
         "map_density": habits.map_density,
-        "view": habits.root,
+        "view": habits.view,
     }
 
 

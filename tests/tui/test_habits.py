@@ -43,7 +43,7 @@ async def test_theme_columns_order_and_map_come_back(stage):
     assert field is FIELDS[1]
     assert columns
     assert density is not None
-    assert habits.root == "fleet"
+    assert habits.view == "fleet"
     async with stage(fleet(), habits=habits) as s:
         assert isinstance(s.app.screen, HeatView)
         drawn = s.app.screen.map
@@ -80,12 +80,12 @@ async def test_the_view_that_was_shown_last_comes_first(stage):
     drawer = Drawer()
     async with stage(fleet(), shelf=drawer) as s:
         await s.press("tab")
-        assert habits_of(drawer.kept).root == "gpus"
+        assert habits_of(drawer.kept).view == "gpus"
         await s.press("escape")
-        assert habits_of(drawer.kept).root == "jobs"
+        assert habits_of(drawer.kept).view == "jobs"
         await s.press("colon", *"pending", "enter", "enter")
     habits = habits_of(drawer.kept)
-    assert habits.root == "pending"
+    assert habits.view == "pending"
     async with stage(fleet(), habits=habits) as s:
         assert "› pending" in s.lines[0]
         await s.press("escape")
