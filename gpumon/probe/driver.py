@@ -69,6 +69,8 @@ class Driver:
         self.failures: Dict[str, str] = {}
         """By GPU, what failed last for another reason than the known ones."""
         self._unsupported: Set[Tuple[Any, ...]] = set()
+        self._refused: Set[str] = set()
+        """Functions of which anything is not supported."""
 
     def call(self, name: str, gpu: str, *arguments: Any) -> Any:
         """What the named function of the binding answers; what is not supported is remembered.
@@ -82,14 +84,15 @@ class Driver:
             NoValueError: The driver gave no value.
             AbandonedError: This thread was given up meanwhile.
         """
-        question = (name, gpu) + tuple(a for a in arguments if isinstance(a, int))
-        if question in self._unsupported:
+        # Most functions are never refused; for them no question has to be put together.
+        if name in self._refused and _question(name, gpu, arguments) in self._unsupported:
             raise NoValueError(NOT_SUPPORTED, name)
         try:
             return self.ask(name, gpu, *arguments)
         except NoValueError as missing:
             if missing.reason == NOT_SUPPORTED:
-                self._unsupported.add(question)
+                self._unsupported.add(_question(name, gpu, arguments))
+                self._refused.add(name)
             raise
 
     def call_since(self, name: str, gpu: str, handle: Any, since: int) -> Any:
@@ -153,6 +156,11 @@ class Driver:
             row.values["probe_slowest_call_s"] = round(took, 6)
             row.labels["slowest_call"] = ("%s %s" % (name, gpu)).strip()
         return row
+
+
+def _question(name: str, gpu: str, arguments: Tuple[Any, ...]) -> Tuple[Any, ...]:
+    """What is asked of a GPU, without its handle."""
+    return (name, gpu) + tuple(a for a in arguments if isinstance(a, int))
 
 
 Field = Tuple[int, int, str, float]
@@ -240,7 +248,3 @@ class Batch:
         if NOT_SUPPORTED in answers:
             self.fields = [f for f, answer in zip(fields, answers) if answer != NOT_SUPPORTED]
         return list(zip(fields, answers))
-
-
-plain_member = object.__getattribute__
-"""The binding's own way to a structure's member looks for text in it, at five times the cost."""

@@ -3,11 +3,12 @@
 A metric is the difference of two samples that lie more than 100 ms apart (nvml.h).
 """
 
+import struct
 from typing import Any, Dict, List, Optional, Tuple
 
 import pynvml
 
-from gpumon.probe.driver import REASONS, Driver, NoValueError, plain_member
+from gpumon.probe.driver import REASONS, Driver, NoValueError
 from gpumon.probe.rows import FAILED, NOT_SAMPLED, NOT_SHARED, NOT_SUPPORTED
 
 MIB = 1048576.0
@@ -41,6 +42,9 @@ INSTANCE_METRICS = tuple((metric, "mig_" + field, factor) for metric, field, fac
 
 MIN_GAP_S = 0.1
 
+_ANSWER = struct.Struct("=IId24s")
+"""Of nvmlGpmMetric_t: metric, return code, value, and three texts that nobody needs (nvml.h)."""
+
 
 class Gpm:
     """The two latest samples of one GPU, or of one of its MIG instances."""
@@ -66,8 +70,8 @@ class Gpm:
         self._samples: List[Tuple[float, Any]] = []
         self._spare: List[Any] = []
         self._request = None
-        self._answers: List[Any] = []
-        """Where the driver writes each metric."""
+        self._answers: Any = b""
+        """Where the driver writes the metrics."""
         self.reason = "" if is_wanted else NOT_SHARED
         if not is_wanted:
             return
@@ -89,7 +93,9 @@ class Gpm:
         metrics = request.metrics
         for slot, (metric, _, _) in enumerate(self._metrics):
             metrics[slot].metricId = metric
-            self._answers.append(metrics[slot])
+        first = pynvml.c_nvmlGpmMetricsGet_t.metrics.offset
+        end = first + len(self._metrics) * _ANSWER.size
+        self._answers = memoryview(request).cast("B")[first:end]
         return request
 
     def read(self, values: Dict[str, float], missing: Dict[str, str]) -> None:
@@ -135,13 +141,12 @@ class Gpm:
         except NoValueError as error:
             missing.update(dict.fromkeys(self.keys, error.reason))
             return
-        for slot, (_, field, factor) in enumerate(self._metrics):
-            answer = self._answers[slot]
-            code = plain_member(answer, "nvmlReturn")
+        answers = _ANSWER.iter_unpack(self._answers)
+        for (metric, field, factor), (_, code, value, _) in zip(self._metrics, answers):
             if code == pynvml.NVML_SUCCESS:
-                values[field] = round(plain_member(answer, "value") * factor, 6)
+                values[field] = round(value * factor, 6)
             else:
                 missing[field] = REASONS.get(code, FAILED)
                 if missing[field] == FAILED:
-                    told = "GPM metric %d: return code %d" % (answer.metricId, code)
+                    told = "GPM metric %d: return code %d" % (metric, code)
                     self._driver.failures[self._gpu] = told

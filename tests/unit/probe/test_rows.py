@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import pytest
+
+from gpumon.probe.rows import Row, block
+
+
+def row(key, values=(), labels=(), missing=()):
+    made = Row(key, 1.0)
+    made.values, made.labels, made.missing = dict(values), dict(labels), dict(missing)
+    return made
+
+
+@pytest.mark.parametrize("extra", [{}, {"z": 9}])
+def test_columns_hold_what_each_row_has_in_order(extra):
+    found = block([row("a", {"y": 2, "x": 1}), row("b", {"x": 3, "y": 4, **extra})])
+    lacking = {key: [None, value] for key, value in extra.items()}
+    assert found["columns"] == {"x": [1, 3], "y": [2, 4], **lacking}
+    assert list(found["columns"]) == sorted(found["columns"])
+
+
+def test_one_column_and_no_row_at_all():
+    assert block([row("a", {"x": 1}), row("b")])["columns"] == {"x": [1, None]}
+    empty = {"keys": [], "at": [], "columns": {}, "labels": {}, "missing": {}}
+    assert block([]) == empty
+
+
+def test_a_reason_of_all_rows_is_told_once():
+    first = row("a", labels={"n": "one"}, missing={"x": "lost", "y": "lost"})
+    second = row("b", labels={"n": "two"}, missing={"x": "lost"})
+    found = block([first, second])
+    assert found["missing"] == {"x": "lost", "y": {"0": "lost"}}
+    assert found["labels"] == {"n": ["one", "two"]}
