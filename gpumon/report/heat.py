@@ -151,7 +151,8 @@ def _marks_of_names(names: tuple[str, ...], is_of_jobs: bool) -> dict[str, Mark]
     found = {}
     for number, name in enumerate(names):
         wanted = reversed(name) if is_of_jobs else name
-        sign = next((char for char in chain(wanted, free) if char in free), "+")
+        # Of ten thousand jobs most find no sign left.
+        sign = next((char for char in chain(wanted, free) if char in free), "+") if free else "+"
         free.pop(sign, None)
         found[name] = Mark(sign, OWNERS[number % len(OWNERS)], OWNER_RANK, name, is_filled=True)
     return found

@@ -281,3 +281,26 @@ async def test_the_frame_of_a_large_map_is_painted_before_the_map(stage, monkeyp
         s.app.screen.map.slices.finish()
         await s.pilot.pause()
         assert "320 GPUs" in s.lines[1]
+
+
+async def test_keys_act_on_the_map_in_sight_while_another_is_made_ready(stage, monkeypatch):
+    monkeypatch.setattr("gpumon.tui.screens.fleet.LARGE", 30)
+    async with stage(many(40), (120, 40)) as s:
+        await s.press(FLEET)
+        drawn = s.app.screen.map
+        drawn.slices.finish()
+        await s.pilot.pause()
+        with monkeypatch.context() as held:
+            held.setattr(type(drawn.slices), "go_on", lambda _slices: None)
+            await s.give(many(35))
+            await s.press("G")
+            assert "n0039" in s.lines[-3]
+            assert s.app.screen.subject_here() is not None
+            await s.press("v")
+            assert "SM active by partition" in s.lines[0]
+            assert "n0039" in s.lines[-3]
+        drawn.slices.finish()
+        await s.pilot.pause()
+        assert len(drawn.heat.roster.units) == 35
+        assert drawn.heat.field.key == "sm"
+        assert "n0039" not in s.text

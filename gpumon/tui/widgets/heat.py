@@ -325,9 +325,16 @@ class HeatMap(ScrollView, inherit_bindings=False):
 
     def redraw(self) -> None:
         """Draw what was chosen anew: field, grouping, density."""
-        if self._asked is not None:
-            self._begin(self._asked)
-            self.post_message(self.Moved())
+        asked = self._asked
+        if asked is None:
+            return
+        if asked.is_large:
+            # The line on top says at once what was chosen.
+            self.slices.hold(self._steps(), lambda: None)
+            self.call_after_refresh(self.slices.begin)
+        else:
+            self._begin(asked)
+        self.post_message(self.Moved())
 
     def redraw_closer(self) -> None:
         """Draw what is shown by another density, or by what stands for a node."""
