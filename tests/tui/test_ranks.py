@@ -95,7 +95,16 @@ async def test_a_job_opens_with_the_rank_at_fault_under_the_cursor_and_named(sta
         assert row.rank.rank == 0
 
 
-async def test_a_filter_that_hides_the_rank_under_the_cursor_puts_it_on_the_first_that_passes(stage):
+async def test_a_rank_at_fault_that_is_in_sight_anyway_does_not_scroll_the_table(stage):
+    async with stage(lagging(), (80, 24)) as s:
+        await s.press("enter")
+        assert s.app.screen.grid.current.rank.rank == 5
+        assert s.app.screen.grid.scroll_offset.y == 0
+
+
+async def test_a_filter_that_hides_the_rank_under_the_cursor_puts_it_on_the_first_that_passes(
+    stage,
+):
     async with stage(lagging(), (100, 30)) as s:
         await s.press("enter", "tab", "slash", *"node==n001", "enter")
         assert s.app.screen.chart.current.rank.rank == 8

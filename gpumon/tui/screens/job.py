@@ -106,19 +106,31 @@ class JobScreen(TableView["RankRow"]):
         )
 
     def draw(self) -> None:
-        """Also put the cursor on the rank at fault, once there are rows: it may be out of sight."""
+        """Also begin on the rank at fault."""
         super().draw()
+        self._begin()
+
+    def on_grid_settled(self) -> None:
+        """Begin on the rank at fault where rows took longer than a key may wait."""
+        self._begin()
+
+    def _begin(self) -> None:
+        """Put the cursor on the rank at fault, once there are rows: it may be out of sight."""
         view = self.digest.tick.job(self.job_id) if self.digest else None
-        if self.digest is None or view is None or self._has_begun:
-            return
         rows = self.grid.table[1]
-        self._has_begun = bool(rows)
+        if self.digest is None or view is None or self._has_begun or not rows:
+            return
+        self._has_begun = True
         verdict = self.digest.verdict(view)
-        if verdict is not None:
-            faulty = faulty_rank(self.digest, view, verdict)
-            for index, row in enumerate(rows):
-                if faulty is not None and row.key == faulty.key:
-                    self.grid.move_to(index)
+        faulty = None if verdict is None else faulty_rank(self.digest, view, verdict)
+        if faulty is None:
+            return
+        for index, row in enumerate(rows):
+            if row.key == faulty.key:
+                self.grid.move_to(index)
+        if not self.grid.size:
+            # Before the layout a table has no height: its layout scrolls as far as it takes.
+            self.grid.scroll_to(y=0, animate=False, force=True)
 
     def errors_behind(self, digest: Digest) -> Sequence[SourceError]:
         """Those of its own nodes; of a job that is not in the queue all, they may tell why."""
