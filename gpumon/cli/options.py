@@ -69,11 +69,11 @@ def period(text: str) -> float:
     return max(0.1, seconds(text))
 
 
-def stretch(text: str) -> float:
+def duration(text: str) -> float:
     """Seconds of a length of time as people write it."""
-    from gpumon.cli.quantities import duration
+    from gpumon.cli import quantities
 
-    return duration(text)
+    return quantities.duration(text)
 
 
 def tiers(text: str) -> tuple[str, ...]:
@@ -187,7 +187,7 @@ def _add_past(made: argparse.ArgumentParser) -> None:
     made.add_argument(
         "--past",
         dest="past_s",
-        type=stretch,
+        type=duration,
         metavar="TIME",
         help="of a demo: begin with so much of a past, for example 2h",
     )
