@@ -180,3 +180,45 @@ async def test_the_scrollbar_cuts_no_cell_of_the_last_column(stage):
         assert s.line_with("4004").rstrip().endswith("…")
         await s.give(tick(views[:5], gpus[:5]))
         assert s.line_with("4004").endswith("pretrai…")
+
+
+async def test_fewer_or_more_rows_do_not_lay_the_screen_out_while_the_scrollbar_stays(monkeypatch):
+    app = GridApp()
+    async with app.run_test(size=(40, 12)) as pilot:
+        app.grid.show(Digest(tick()), rows(100))
+        await pilot.pause()
+        laid_out = []
+        monkeypatch.setattr(app.screen, "_refresh_layout", lambda *_a, **_k: laid_out.append(1))
+        app.grid.show(Digest(tick()), rows(50))
+        await pilot.pause()
+        assert laid_out == []
+        assert app.grid.vertical_scrollbar.window_virtual_size == 51
+        assert app.grid.max_scroll_y == 51 - 12
+        app.grid.show(Digest(tick()), rows(5))
+        await pilot.pause()
+        assert laid_out
+        assert drawn(app)[5:7] == ["r4 4", ""]
+
+
+async def test_another_order_draws_the_titles_again_and_rows_that_moved(monkeypatch):
+    app = GridApp()
+    async with app.run_test(size=(40, 12)) as pilot:
+        app.grid.show(Digest(tick()), rows(3))
+        await pilot.pause()
+        regions = []
+        monkeypatch.setattr(app.grid, "refresh", lambda *r, **_k: regions.extend(r) or app.grid)
+        app.grid.sort_by("rank")
+        app.grid.reverse()
+        assert {region.y for region in regions} == {0, 1, 3}
+
+
+async def test_the_screen_knows_of_new_rows_before_the_next_frame():
+    app = GridApp()
+    async with app.run_test(size=(40, 12)) as pilot:
+        app.grid.show(Digest(tick()), rows(3))
+        await pilot.pause()
+        told = []
+        post = app.screen.post_message
+        app.screen.post_message = lambda message: told.append(message) or post(message)
+        app.grid.show(Digest(tick()), rows(3, offset=1))
+        assert [type(message).__name__ for message in told] == ["Update"]

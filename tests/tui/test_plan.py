@@ -84,3 +84,18 @@ def test_texts_are_those_of_the_picture() -> None:
     assert shelf.search(DIGEST, "a 2") == "a 2"
     first_order(shelf, ["a 3"])
     assert shelf.search(DIGEST, "a 3") == "a 3"
+
+
+def test_a_text_is_made_again_only_when_what_it_is_made_of_changes() -> None:
+    made: list[str] = []
+
+    def text(_digest: Digest, row: str) -> str:
+        made.append(row)
+        return row.split()[1]
+
+    plan = Plan((), _name, lambda _d, row: (row,), text, stamp=lambda _d, row: row.split()[1])
+    shelf = RowShelf(plan)
+    for row, digest in (("a 2 x", DIGEST), ("a 2 y", Digest(tick())), ("a 3 y", DIGEST)):
+        first_order(shelf, [row])
+        assert shelf.search(digest, row) == row.split()[1]
+    assert made == ["a 2 x", "a 3 y"]

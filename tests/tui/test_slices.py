@@ -88,6 +88,30 @@ def test_the_rest_can_be_had_at_once():
     assert done == [0, 1, 2, 3]
 
 
+def test_news_end_a_slice_before_its_time():
+    later, pauses = Later(looks=99), []
+    slices = Slices(later, later.clock)
+    slices.run(iter([False, True, False, False]), lambda: pauses.append(len(later.waiting)))
+    assert pauses == [0]
+    assert slices.is_busy
+    later.all_turns()
+    assert not slices.is_busy
+
+
+def test_paused_work_waits_until_it_is_told_to_begin():
+    later, done = Later(looks=1), []
+    slices = Slices(later, later.clock)
+    slices.run(steps(4, done), lambda: None)
+    slices.pause()
+    later.all_turns()
+    assert done == [0]
+    slices.begin()
+    slices.begin()
+    assert done == [0, 1]
+    later.all_turns()
+    assert done == [0, 1, 2, 3]
+
+
 @pytest.mark.parametrize("is_descending", [False, True])
 @pytest.mark.parametrize("count", [0, 1, EACH, EACH + 1, 2 * RUN + EACH + 7])
 def test_sorting_in_steps_keeps_ties_and_puts_missing_last(count, is_descending):
@@ -171,3 +195,35 @@ async def test_a_sort_asked_for_while_a_tick_is_arranged_holds_for_the_newest_ti
         app.grid.reverse()
         later.all_turns()
         assert app.grid.table[1] == sorted(rows(COUNT, 1), key=lambda row: -row.rank)
+
+
+async def test_a_key_is_answered_with_the_picture_at_hand_while_a_newer_one_is_put_in_order():
+    app = GridApp()
+    async with app.run_test(size=(40, 12)) as pilot:
+        app.grid.show(Digest(tick()), rows(COUNT))
+        app.grid.slices.finish()
+        await pilot.pause()
+        later = sliced(app)
+        app.grid.show(Digest(tick()), rows(COUNT, 1))
+        app.grid.set_needle("r5")
+        # A step of the newer picture, whose order would take many, and one that finds a screenful.
+        assert later.turn()
+        await pilot.pause()
+        assert drawn(app)[1:3] == ["r5 5", "r50 50"]
+        later.all_turns()
+        assert app.grid.current.key == "r5"
+        assert drawn(app)[1:3] == ["r5 6", "r50 51"]
+
+
+async def test_a_covered_table_rests_and_goes_on_once_it_is_painted_again():
+    app = GridApp()
+    async with app.run_test(size=(40, 12)) as pilot:
+        later = sliced(app)
+        app.grid.show(Digest(tick()), rows(COUNT))
+        app.grid.cover()
+        later.all_turns()
+        assert app.grid.shown == (0, 0)
+        app.grid.uncover()
+        await pilot.pause()
+        later.all_turns()
+        assert app.grid.shown == (COUNT, COUNT)

@@ -166,9 +166,12 @@ class TableView(ColumnFiltered, Generic[R]):
     def on_screen_resume(self) -> None:
         """Catch up, also with columns that were chosen meanwhile."""
         self.grid.choose(self.gpumon.chosen_columns.get(self.view))
-        self.grid.is_back = True
         super().on_screen_resume()
-        self.grid.is_back = False
+        self.grid.uncover()
+
+    def on_screen_suspend(self) -> None:
+        """Leave the time to what lies above."""
+        self.grid.cover()
 
     # Actions
 

@@ -8,15 +8,16 @@ from textual.geometry import Region, Size
 from textual.message import Message
 from textual.strip import Strip
 
-from gpumon.report.columns import GAP, Cell, Line, fit, place, usual
+from gpumon.report.columns import Cell, Line, place, usual
 from gpumon.tui.theme import look_of
 from gpumon.tui.widgets.desk import Asked, Desk
 from gpumon.tui.widgets.needle import row_filter_of
 from gpumon.tui.widgets.painting import LongList, announce
+from gpumon.tui.widgets.places import column_at, followed, key_after, key_aside, shape_of, stretch
 from gpumon.tui.widgets.plan import Moved, Plan, Sorting
 from gpumon.tui.widgets.slices import Slices
-from gpumon.tui.widgets.strips import line_strip, merged
-from gpumon.tui.widgets.titles import MARGIN, title_strip
+from gpumon.tui.widgets.strips import line_strip
+from gpumon.tui.widgets.titles import MARGIN, row_strip, title_strip
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from gpumon.report.digest import Digest
     from gpumon.report.filter_tree import FilterError
 
-__all__ = ["MARGIN", "Grid", "Plan", "Sorting", "merged"]
+__all__ = ["MARGIN", "Grid", "Plan", "Sorting"]
 
 R = TypeVar("R")
 
@@ -59,7 +60,7 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
         self.is_counting = False
         """Whether the rows that were asked for are not all there yet."""
         self.is_back = False
-        """Whether the table was covered, and should be painted as it was before anything else."""
+        """Whether the table was covered and is not painted yet, which comes before all else."""
         self.slices = Slices(self.set_timer)
         self._keeps: Callable[[Digest, R], bool] | None = None
         self._columns: Sequence[Column[R]] = usual(plan.columns)
@@ -104,14 +105,19 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
         if is_large and (self.is_back or not self.is_running):
             self._is_late = True
             self.slices.hold(self._steps(), self._show_part)
-            self.call_after_refresh(self._begin)
         else:
             self._arrange()
 
-    def _begin(self) -> None:
-        """Look at the rows, unless the first frame is still to come: its layout begins with them."""
+    def uncover(self) -> None:
+        """Go on with what was put off, once the table is painted as it was."""
+        self.is_back = False
         if self.size:
-            self.slices.begin()
+            self.call_after_refresh(self.slices.begin)
+
+    def cover(self) -> None:
+        """Put off what is under way: what lies above is opened sooner."""
+        self.is_back = True
+        self.slices.pause()
 
     def set_needle(self, needle: str) -> None:
         """Show only rows that pass this filter; of one that is wrong, what stands before that."""
@@ -211,7 +217,7 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
         count = len(self._rows)
         was_in_view, cursor = self._is_in_view, self._cursor
         self._rows = rows
-        self._follow()
+        self._cursor = followed(rows, self.plan.key, self._cursor, self._cursor_key)
         if len(rows) != count:
             self.virtual_size = Size(0, len(rows) + 1)
             self._redraw_rows(*range(len(rows), min(count, self.scroll_offset.y + self._page)))
@@ -226,18 +232,6 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
             if self._cursor != cursor:
                 self._redraw_rows(cursor, self._cursor)
         announce(self)
-
-    def _follow(self) -> None:
-        """Keep the cursor on its row; an untouched cursor stays on top."""
-        last = max(0, len(self._rows) - 1)
-        if self._cursor_key is not None:
-            key = self.plan.key
-            at = min(self._cursor, last)
-            if not self._rows or key(self._rows[at]) != self._cursor_key:
-                found = (i for i, row in enumerate(self._rows) if key(row) == self._cursor_key)
-                at = next(found, at)
-            self._cursor = at
-        self._cursor = min(self._cursor, last)
 
     # Drawing
 
@@ -255,10 +249,13 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
         key = self.sorting.key
         # The column that the rows are sorted by is never dropped.
         kept = [c._replace(priority=0) if c.key == key else c for c in self._columns]
-        self._placed = place(kept, room)
-        self._images = {}
+        before, self._placed = self._placed, place(kept, room)
+        if shape_of(before) == shape_of(self._placed):
+            self.refresh(Region(0, 0, self.size.width, 1))
+        else:
+            self._images = {}
+            self.refresh()
         self._scroll_to_cursor()
-        self.refresh()
         announce(self)
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
@@ -283,16 +280,11 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
             return
         top = self.scroll_offset.y
         for index in range(top, min(len(self._rows), top + self._page)):
-            old = before.get(index)
-            new = self._image(index)
-            y = index - top + 1
-            if old is None or len(old) != len(new):
-                self.refresh(Region(0, y, self.size.width, 1))
-                continue
-            changed = [i for i, (a, b) in enumerate(zip(old, new, strict=True)) if a != b]
-            if changed:
-                first, last = self._placed[changed[0]], self._placed[changed[-1]]
-                self.refresh(Region(first.x + MARGIN, y, last.x + last.width - first.x, 1))
+            changed = stretch(self._placed, before.get(index), self._image(index))
+            if changed is None:
+                self._redraw_rows(index)
+            elif changed[1]:
+                self.refresh(Region(changed[0] + MARGIN, index - top + 1, changed[1], 1))
 
     def _redraw_rows(self, *indices: int) -> None:
         for index in indices:
@@ -310,12 +302,8 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
         index = self.scroll_offset.y + y - 1
         if index >= len(self._rows):
             return Strip.blank(width, look.base)
-        cells = [Cell(" " * MARGIN)]
-        for placed, cell in zip(self._placed, self._image(index), strict=True):
-            text = fit(cell.text, placed.width, placed.column.align)
-            cells.append(Cell(text + " " * GAP, cell.tone))
         mark = look.cursor if index == self._cursor else None
-        return line_strip(merged(cells), width, look, mark)
+        return row_strip(self._placed, self._image(index), width, look, mark)
 
     # Cursor
 
@@ -354,13 +342,7 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
 
     def _scroll_to_cursor(self) -> bool:
         """Whether the picture had to be scrolled to keep the cursor in it."""
-        top = self.scroll_offset.y
-        wanted = min(self._cursor, max(top, self._cursor - self._page + 1))
-        if wanted == top:
-            return False
-        # Forced: right after the rows grew the scrollbar that would allow it is not there yet.
-        self.scroll_to(y=wanted, animate=False, force=True)
-        return True
+        return self.bring_into_view(self._cursor, self._page)
 
     # Sorting
 
@@ -373,19 +355,13 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
 
     def sort_next(self) -> None:
         """Sort by the next column that is on screen and has an order, in the end as at first."""
-        keys = [placed.column.key for placed in self._placed if placed.column.order is not None]
-        position = keys.index(self.sorting.key) + 1 if self.sorting.key in keys else 0
-        self.sort_by(keys[position] if position < len(keys) else None)
+        self.sort_by(key_after(self._placed, self.sorting.key))
 
     def sort_aside(self, steps: int) -> None:
         """Sort by the column so many to the right on screen, the last followed by the first."""
-        keys = [placed.column.key for placed in self._placed if placed.column.order is not None]
-        if not keys:
-            return
-        if self.sorting.key in keys:
-            self.sort_by(keys[(keys.index(self.sorting.key) + steps) % len(keys)])
-        else:
-            self.sort_by(keys[0 if steps > 0 else -1])
+        key = key_aside(self._placed, self.sorting.key, steps)
+        if key is not None:
+            self.sort_by(key)
 
     def sort_by(self, key: str | None) -> None:
         """Sort by a column, the second time the other way; None: as at first."""
@@ -410,12 +386,9 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
     def on_click(self, event: Click) -> None:
         """A title sorts, a row takes the cursor, the row with the cursor opens."""
         if event.y == 0:
-            x = event.x - MARGIN
-            for placed in self._placed:
-                if placed.x <= x < placed.x + placed.width + GAP:
-                    if placed.column.order is not None:
-                        self.sort_by(placed.column.key)
-                    return
+            column = column_at(self._placed, event.x - MARGIN)
+            if column is not None and column.order is not None:
+                self.sort_by(column.key)
             return
         index = self.scroll_offset.y + event.y - 1
         if index >= len(self._rows):

@@ -37,3 +37,13 @@ class LongList(ScrollView, inherit_bindings=False):
         """Have the scrollbar follow; where it comes or goes, the screen is laid out."""
         if self.container_size:
             self._scroll_update(size)
+
+    def bring_into_view(self, line: int, page: int) -> bool:
+        """Scroll as little as it takes to show a line among `page` others; whether it took any."""
+        top = self.scroll_offset.y
+        wanted = min(line, max(top, line - page + 1))
+        if wanted == top:
+            return False
+        # Forced: right after the rows grew the scrollbar that would allow it is not there yet.
+        self.scroll_to(y=wanted, animate=False, force=True)
+        return True

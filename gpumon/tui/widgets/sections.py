@@ -11,8 +11,7 @@ from textual.strip import Strip
 
 from gpumon.report.columns import Cell, Line, Tone
 from gpumon.tui.theme import look_of
-from gpumon.tui.widgets.grid import merged
-from gpumon.tui.widgets.strips import line_strip
+from gpumon.tui.widgets.strips import line_strip, merged
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-SLICE_S: Final = 0.012
-"""How long one slice may take: below this nobody notices that a key waits."""
+SLICE_S: Final = 0.008
+"""How long one slice may take: with the step that ends it, what a key waits stays unnoticed."""
 
 GAP_S: Final = 0.003
 """Pause between slices: a key needs several turns of the event loop, which all fit in here."""
@@ -56,8 +56,14 @@ class Slices:
         self._number += 1
         self._is_held = True
 
+    def pause(self) -> None:
+        """Leave what is under way until `begin`."""
+        if self._steps is not None:
+            self._number += 1
+            self._is_held = True
+
     def begin(self) -> None:
-        """Do the first slice of what was held."""
+        """Do the next slice of what was held or paused."""
         if self._is_held:
             self.go_on()
 

@@ -1,4 +1,4 @@
-"""The line of titles above a table."""
+"""The lines of a table: titles above, rows below."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 from rich.segment import Segment
 from textual.strip import Strip
 
-from gpumon.report.columns import GAP, fit
+from gpumon.report.columns import GAP, Cell, fit
+from gpumon.tui.widgets.strips import line_strip, merged
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from rich.style import Style
 
     from gpumon.report.columns import Placed
     from gpumon.tui.theme import Look
@@ -34,3 +37,18 @@ def title_strip(places: Iterable[Placed[Any]], sorting: Sorting, width: int, loo
         text = fit(title, wide if len(title) > placed.width else placed.width, column.align)
         segments.append(Segment(text.ljust(wide), style))
     return Strip(segments).adjust_cell_length(width, look.title)
+
+
+def row_strip(
+    places: Iterable[Placed[Any]],
+    image: Iterable[Cell],
+    width: int,
+    look: Look,
+    mark: Style | None,
+) -> Strip:
+    """The cells of a row in their places; `mark` lies over the row with the cursor."""
+    cells = [Cell(" " * MARGIN)]
+    for placed, cell in zip(places, image, strict=True):
+        text = fit(cell.text, placed.width, placed.column.align)
+        cells.append(Cell(text + " " * GAP, cell.tone))
+    return line_strip(merged(cells), width, look, mark)

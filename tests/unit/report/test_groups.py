@@ -6,7 +6,15 @@ from gpumon.model.cluster import Process
 from gpumon.model.queue import Reservation
 from gpumon.report.digest import Digest
 from gpumon.report.document import document
-from gpumon.report.groups import Scope, groups, jobs_of, lost_gpu_s, partition_rows
+from gpumon.report.groups import (
+    Scope,
+    group_steps,
+    groups,
+    jobs_of,
+    lost_gpu_s,
+    partition_row_steps,
+    partition_rows,
+)
 from gpumon.report.queue_part import stray_lines
 from gpumon.report.reservation_columns import reservation_rows, when_words, who_words
 from gpumon.report.slurm_nodes import is_open
@@ -143,3 +151,22 @@ def test_processes_of_no_job_are_named():
     (told,) = checked(document(tick_))["stray_processes"]
     assert told["pid"] == 77
     assert told["gpu_uuids"] == ["GPU-1"]
+
+
+def test_groups_are_summed_up_in_steps_that_may_begin_anew():
+    jobs = [job_with_gpus(str(number), {f"n{number}": 1}) for number in range(600)]
+    digest = Digest(tick(tuple(view for view, _ in jobs), tuple(g for _, gs in jobs for g in gs)))
+    next(group_steps(digest, "user"))
+    assert len(list(group_steps(digest, "user"))) == 2
+    assert list(group_steps(digest, "user")) == []
+    assert sum(group.gpus_running for group in groups(digest, "user")) == 600
+    for _ in partition_row_steps(digest):
+        pass
+    assert sum(row.group.jobs_running for row in partition_rows(digest)) == 600
+
+
+def test_a_gpu_that_two_jobs_share_counts_once_among_those_in_use():
+    view, gpus = job_with_gpus("1", {"n": 2})
+    other = view._replace(job=view.job._replace(job_id="2"))
+    (group,) = groups(Digest(tick((view, other), gpus)), "user")
+    assert (group.jobs_running, group.gpus_busy + group.gpus_low) == (2, 2)
