@@ -24,7 +24,7 @@ class Library:
         self.answers: dict[int, tuple[int, int, str, Any]] = {}
         """Return code, type, member and number by field id."""
         self.asked: list[list[tuple[int, int]]] = []
-        self.code = pynvml.NVML_SUCCESS
+        self.code: int = pynvml.NVML_SUCCESS
         monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer", lambda _name: self.call)
 
     def call(self, _handle: object, count: ctypes.c_int32, found: Any) -> int:
