@@ -32,7 +32,7 @@ def recorded(
     """
 
     def remember() -> Past:
-        from gpumon.fleet.replay import backfill
+        from gpumon.fleet.backfill import backfill
 
         past = make()
         recording = _opened(own_folder(urls, socket.gethostname()))

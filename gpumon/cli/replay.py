@@ -94,7 +94,7 @@ def replay(words: list[str]) -> int:
 
 def _instant(options: argparse.Namespace, settings: Settings, recording: Recording) -> int:
     """One answer: what was known then, with findings that know the hour before."""
-    from gpumon.fleet.replay import LOOK_BACK_S, play
+    from gpumon.fleet.playing import LOOK_BACK_S, play
 
     at = recording.span.end if options.at is None else options.at
     if at < recording.span.start:
@@ -134,7 +134,7 @@ def _instant(options: argparse.Namespace, settings: Settings, recording: Recordi
 
 def _stream(options: argparse.Namespace, settings: Settings, recording: Recording) -> int:
     """NDJSON, on the recorded clock."""
-    from gpumon.fleet.replay import play
+    from gpumon.fleet.playing import play
 
     ended = threading.Event()
     watch_s = options.watch_s or 0.0

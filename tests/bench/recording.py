@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpumon.fleet.replay import playback_at
+from gpumon.fleet.playing import playback_at
 from gpumon.sources.demo import DemoSource
 from gpumon.sources.recording import Recording
 from gpumon.sources.recording_write import RecordingWriter

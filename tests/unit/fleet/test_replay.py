@@ -8,10 +8,12 @@ from math import inf
 import pytest
 
 from gpumon.detect.engine import DetectionEngine
+from gpumon.fleet.backfill import backfill
 from gpumon.fleet.history import History
 from gpumon.fleet.ledger import Ledger
+from gpumon.fleet.playing import play
 from gpumon.fleet.recorder import Recorder
-from gpumon.fleet.replay import ReplayFeed, backfill, play
+from gpumon.fleet.replay import ReplayFeed
 from gpumon.fleet.replay_clock import ReplayClock
 from gpumon.fleet.sampler import Sampler
 from gpumon.model.finding import DetectionReport
