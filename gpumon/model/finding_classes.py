@@ -102,7 +102,7 @@ _LISTED: Final = (
         "Some of the job's GPUs are unused while the others work.", _W, Loss.WHOLE,
     ),
     FindingClass(
-        "interactive_idle", "interactive session idle", _IDLE,
+        "interactive_idle", "idle session", _IDLE,
         "A shell or notebook holds GPUs and hardly uses them.", _W, Loss.WHOLE,
     ),
     FindingClass(
@@ -143,7 +143,7 @@ _LISTED: Final = (
         "straggler", "straggler", _COM, "One rank is slower and all others wait.", _C, Loss.PART,
     ),
     FindingClass(
-        "stage_imbalance", "stages out of balance", _COM,
+        "stage_imbalance", "stages unbalanced", _COM,
         "Some pipeline stages have more to do than others.", _W, Loss.PART,
     ),
     FindingClass(
@@ -155,7 +155,7 @@ _LISTED: Final = (
         "All ranks spend their time exchanging data.", _W, Loss.PART,
     ),
     FindingClass(
-        "fragmented", "spread over too many nodes", _COM,
+        "fragmented", "too many nodes", _COM,
         "The job's GPUs would fit into fewer nodes.", _W, Loss.PART,
     ),
     FindingClass(

@@ -53,3 +53,8 @@ async def test_who_and_what_holds_jobs_is_copied_by_name_and_has_commands(keys, 
         await b.press("x")
         assert b.app.screen.view == "commands"
         assert all(line.line.split().count(name) for line in b.app.screen.grid.table[1])
+
+
+async def test_what_can_be_typed_for_a_time_stands_whole_in_80_columns():
+    async with board("T", size=(80, 24)) as b:
+        assert any(line.rstrip().endswith("Esc leaves") for line in b.look().lines)

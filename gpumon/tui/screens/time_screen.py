@@ -84,7 +84,7 @@ class TimeScreen(Screen[None]):
         from gpumon.report.instants import EXAMPLES
         from gpumon.tui.widgets.prompt import AnswerPrompt
 
-        what = f"time: {EXAMPLES}; Enter goes there, Esc leaves"
+        what = f"{EXAMPLES}: Enter goes, Esc leaves"
         await self.ask(AnswerPrompt(what, self._go_to_time))
 
     def _go_to_time(self, text: str) -> str:
