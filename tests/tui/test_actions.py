@@ -4,84 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from gpumon.tui.actions import ACTIONS, ROOTS, actions_of, bindings_of, footer_of, keys_markdown
-from gpumon.tui.screens.commands import CommandsView
-from gpumon.tui.screens.curves import CurvesScreen
-from gpumon.tui.screens.ended import EndedView
-from gpumon.tui.screens.findings import FindingScreen, FindingsView
-from gpumon.tui.screens.fleet import HeatView
+from gpumon.tui.actions import ACTIONS, ROOTS, actions_of
 from gpumon.tui.screens.gpu import GpuScreen
-from gpumon.tui.screens.gpus import GpusView
-from gpumon.tui.screens.groups import AccountsView, UsersView
 from gpumon.tui.screens.job import JobScreen
 from gpumon.tui.screens.jobs import JobsView
-from gpumon.tui.screens.node import NodeScreen
-from gpumon.tui.screens.nodes import NodesView
 from gpumon.tui.screens.page import Page
-from gpumon.tui.screens.partitions import PartitionsView
-from gpumon.tui.screens.pending import PendingView
-from gpumon.tui.screens.ranks import RanksScreen
-from gpumon.tui.screens.reservations import ReservationsView
 from gpumon.tui.themes import THEMES
-from tests.machines import machine
 from tests.ticks import fleet, job_with_gpus, tick
+from tests.tui.test_registry import VIEWS
 
-VIEWS = {
-    "jobs": JobsView,
-    "gpus": GpusView,
-    "nodes": NodesView,
-    "pending": PendingView,
-    "ended": EndedView,
-    "users": UsersView,
-    "accounts": AccountsView,
-    "partitions": PartitionsView,
-    "reservations": ReservationsView,
-    "fleet": HeatView,
-    "job": JobScreen,
-    "gpu": GpuScreen,
-    "node": NodeScreen,
-    "page": Page,
-    "findings": FindingsView,
-    "finding": FindingScreen,
-    "curves": CurvesScreen,
-    "commands": CommandsView,
-    "ranks": RanksScreen,
-}
 KEYS = {name: keys for name, keys, *_ in ACTIONS}
-
-
-def test_names_and_keys_are_unique_in_every_view():
-    assert len({action.name for action in ACTIONS}) == len(ACTIONS)
-    for view in VIEWS:
-        keys = [key for action in actions_of(view) for key in action.keys]
-        assert len(set(keys)) == len(keys)
-
-
-@pytest.mark.parametrize("view", VIEWS)
-def test_every_action_of_a_view_has_its_method_and_its_bindings(view):
-    for action in actions_of(view):
-        assert hasattr(VIEWS[view], f"action_{action.name}"), action.name
-    bound = {(b.key, b.action) for b in bindings_of(view)}
-    assert bound == {
-        (key, f"{a.name}({key!r})" if a.is_told_key else a.name)
-        for a in actions_of(view)
-        for key in a.keys
-    }
-    assert bindings_of(view) == VIEWS[view].BINDINGS
-
-
-@pytest.mark.parametrize("view", VIEWS)
-def test_the_footer_names_every_labelled_action_and_begins_with_the_way_out(view):
-    named = footer_of(view)
-    assert [action.name for action in named[:2]] == ["quit", "help"]
-    assert set(named) == {action for action in actions_of(view) if action.label}
-
-
-def test_the_table_of_keys_has_every_action():
-    text = keys_markdown()
-    assert text.count("\n") == len(ACTIONS) + 2
-    for action in ACTIONS:
-        assert action.doc in text
 
 
 async def test_the_footer_fits_and_can_be_clicked(stage):
@@ -315,86 +247,3 @@ async def test_help_explains_this_view_and_can_be_searched(stage):
         assert "Freeze the picture" in s.text
         await s.press("escape", "enter", "question_mark")
         assert "LRANK" in s.text
-
-
-@pytest.mark.parametrize("view", ["gpus", "job", "gpu"])
-async def test_the_node_of_the_cursor_opens_and_closes(stage, view):
-    keys = {"gpus": ["tab"], "job": ["enter"], "gpu": ["enter", "enter"]}[view]
-    async with stage(machine()) as s:
-        await s.press(*keys)
-        before = s.text
-        await s.press(*KEYS["node"])
-        assert isinstance(s.app.screen, NodeScreen)
-        assert "node n1" in s.lines[0]
-        await s.press("escape")
-        assert s.text == before
-
-
-async def test_a_gpu_and_its_node_do_not_pile_up(stage):
-    async with stage(machine()) as s:
-        await s.press("tab", "N", "1", "enter")
-        assert isinstance(s.app.screen, GpuScreen)
-        await s.press("N")
-        assert isinstance(s.app.screen, NodeScreen)
-        assert len(s.app.screen_stack) == 3
-
-
-async def test_sections_are_gone_to_by_number_and_one_by_one(stage):
-    async with stage(machine()) as s:
-        await s.press("enter", "enter")
-        assert "1 Use" in s.text
-        await s.press("5")
-        assert s.lines[1].startswith(" 5 NVLink")
-        await s.press("right_square_bracket")
-        assert " 6 MIG instances" in s.text
-        assert "1 Use" not in s.text
-        await s.press("left_square_bracket", "left_square_bracket")
-        assert s.lines[1].startswith(" 4 PCIe")
-        await s.press("g")
-        assert "H100 80GB HBM3" in s.lines[1]
-        await s.press("G")
-        assert "9 Other" in s.text
-
-
-async def test_the_cursor_walks_through_sections_and_pages(stage):
-    async with stage(machine()) as s:
-        await s.press("enter", "enter")
-        assert s.cursor_line().startswith("  SM active")
-        await s.press("j", "down", "k")
-        assert s.cursor_line().startswith("  SM occupancy")
-        await s.press("pagedown")
-        assert "SM active" not in s.text
-        await s.press("pageup", "pageup")
-        assert s.cursor_line().startswith("  SM active")
-
-
-async def test_lines_are_found_by_label_key_and_section(stage):
-    async with stage(machine()) as s:
-        await s.press("enter", "enter", "slash", *"power_limit_w")
-        assert "power limit" in s.text
-        assert "SM occupancy" not in s.text
-        await s.press("escape", "slash", *"NVLink", "enter")
-        assert "got by all links" in s.text
-        assert "1 Use" not in s.text
-        await s.press("escape", "slash", *"zzz")
-        assert "No line contains “zzz”" in s.text
-
-
-async def test_a_process_opens_its_job(stage):
-    async with stage(machine()) as s:
-        await s.press("tab", "enter", "7", "enter")
-        assert isinstance(s.app.screen, JobScreen)
-        assert "7 train" in s.lines[0]
-
-
-async def test_a_click_moves_the_cursor_and_a_second_opens(stage):
-    async with stage(machine()) as s:
-        await s.press("tab", "N", "1")
-        y = next(i for i, line in enumerate(s.lines) if line.startswith("    1  "))
-        await s.pilot.click(offset=(5, y))
-        await s.pilot.pause()
-        assert isinstance(s.app.screen, NodeScreen)
-        await s.pilot.click(offset=(5, y))
-        await s.pilot.pause()
-        assert isinstance(s.app.screen, GpuScreen)
-        assert "n1:1" in s.lines[0]

@@ -1,0 +1,80 @@
+"""The registry of actions: every view has methods, bindings and a footer for its own."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpumon.tui.actions import ACTIONS, actions_of, bindings_of, footer_of, keys_markdown
+from gpumon.tui.screens.commands import CommandsView
+from gpumon.tui.screens.curves import CurvesScreen
+from gpumon.tui.screens.ended import EndedView
+from gpumon.tui.screens.findings import FindingScreen, FindingsView
+from gpumon.tui.screens.fleet import HeatView
+from gpumon.tui.screens.gpu import GpuScreen
+from gpumon.tui.screens.gpus import GpusView
+from gpumon.tui.screens.groups import AccountsView, UsersView
+from gpumon.tui.screens.job import JobScreen
+from gpumon.tui.screens.jobs import JobsView
+from gpumon.tui.screens.node import NodeScreen
+from gpumon.tui.screens.nodes import NodesView
+from gpumon.tui.screens.page import Page
+from gpumon.tui.screens.partitions import PartitionsView
+from gpumon.tui.screens.pending import PendingView
+from gpumon.tui.screens.ranks import RanksScreen
+from gpumon.tui.screens.reservations import ReservationsView
+
+VIEWS = {
+    "jobs": JobsView,
+    "gpus": GpusView,
+    "nodes": NodesView,
+    "pending": PendingView,
+    "ended": EndedView,
+    "users": UsersView,
+    "accounts": AccountsView,
+    "partitions": PartitionsView,
+    "reservations": ReservationsView,
+    "fleet": HeatView,
+    "job": JobScreen,
+    "gpu": GpuScreen,
+    "node": NodeScreen,
+    "page": Page,
+    "findings": FindingsView,
+    "finding": FindingScreen,
+    "curves": CurvesScreen,
+    "commands": CommandsView,
+    "ranks": RanksScreen,
+}
+
+
+def test_names_and_keys_are_unique_in_every_view():
+    assert len({action.name for action in ACTIONS}) == len(ACTIONS)
+    for view in VIEWS:
+        keys = [key for action in actions_of(view) for key in action.keys]
+        assert len(set(keys)) == len(keys)
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_every_action_of_a_view_has_its_method_and_its_bindings(view):
+    for action in actions_of(view):
+        assert hasattr(VIEWS[view], f"action_{action.name}"), action.name
+    bound = {(b.key, b.action) for b in bindings_of(view)}
+    assert bound == {
+        (key, f"{a.name}({key!r})" if a.is_told_key else a.name)
+        for a in actions_of(view)
+        for key in a.keys
+    }
+    assert bindings_of(view) == VIEWS[view].BINDINGS
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_the_footer_names_every_labelled_action_and_begins_with_the_way_out(view):
+    named = footer_of(view)
+    assert [action.name for action in named[:2]] == ["quit", "help"]
+    assert set(named) == {action for action in actions_of(view) if action.label}
+
+
+def test_the_table_of_keys_has_every_action():
+    text = keys_markdown()
+    assert text.count("\n") == len(ACTIONS) + 2
+    for action in ACTIONS:
+        assert action.doc in text
