@@ -76,7 +76,7 @@ async def test_one_finding_draws_its_evidence_with_onset_and_window(stage):
         await s.press("f", "enter")
         assert isinstance(s.app.screen, FindingScreen)
         assert "stood still" in s.text
-        assert "sm_active_ratio" in s.text
+        assert "SM active gpu" in s.text
         assert "▲ onset" in s.text
         assert "▔" in s.text
         assert "100 %│" in s.text
