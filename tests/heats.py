@@ -4,19 +4,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
+from gpumon.report.digest import Digest
+from gpumon.report.heat import Heat, units
 from gpumon.report.heat_columns import FleetColumns
 from gpumon.report.heat_fleet import FleetHeat
+from gpumon.report.heat_groups import clusters
+from gpumon.report.heat_layout import fitting
+from gpumon.report.heat_lines import glyphs
+from gpumon.report.heat_marks import FIELDS
 from gpumon.report.heat_roster import roster_of
 from gpumon.report.heat_totals import heat_totals
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Sequence
 
-    from gpumon.report.digest import Digest
+    from gpumon.model.tick import Tick
+    from gpumon.report.heat_lines import Glyph
     from gpumon.report.heat_marks import HeatField
     from gpumon.report.heat_totals import HeatTotals
 
 T = TypeVar("T")
+
+FIELD = {field.key: field for field in FIELDS}
 
 
 def outcome(steps: Generator[None, None, T]) -> T:
@@ -40,3 +49,28 @@ def fleet_heat(digest: Digest, field: HeatField, before: FleetHeat | None = None
 
 def totals_of(digest: Digest) -> HeatTotals:
     return heat_totals(digest, columns_of(digest))
+
+
+def text(row: Sequence[Glyph]) -> str:
+    """A line of the map as it reads without colours."""
+    return "".join(glyph.char for glyph in row).rstrip()
+
+
+def drawn(
+    picture: Tick,
+    field: str = "verdict",
+    width: int = 80,
+    height: int = 15,
+    *,
+    is_mean: bool = False,
+    has_colour: bool = True,
+) -> list[str]:
+    """The lines of the map of a picture by partition, as they read without colours."""
+    digest = Digest(picture)
+    heat = Heat(digest, FIELD[field])
+    grouped = clusters(digest, units(digest), "partition")
+    layout = fitting(grouped, width, height, has_colour=has_colour)
+    return [
+        text(glyphs(heat, layout, line, is_mean=is_mean, has_colour=has_colour))
+        for line in layout.lines
+    ]
