@@ -8,6 +8,7 @@ from gpumon.model.fields import CATALOGUE
 from gpumon.model.frame import column_for
 from gpumon.model.missing import Reason
 from gpumon.report.digest import Digest
+from gpumon.report.field_names import spoken
 from gpumon.report.gpu_layout import BESIDE, COUNTERS, PLACED, SECTIONS
 from gpumon.report.gpu_sections import gpu_sections
 from gpumon.report.host_columns import HOST, HOST_BESIDE
@@ -51,7 +52,7 @@ def test_every_field_of_a_gpu_is_shown_or_named_as_missing():
         is_raw = field.unit == "bytes" and key.endswith("x_bytes")
         is_time = f"{key.removesuffix('_us')}_ratio" in CATALOGUE and key.endswith("_us")
         if field.block == "gpu" and key not in beside and not is_raw and not is_time:
-            assert labels.get(key, key) in shown, key
+            assert labels.get(key, spoken(key)) in shown, key
 
 
 def test_a_stale_gpu_shows_reasons_and_no_values():
