@@ -125,7 +125,7 @@ class WorkerLink:
         return WorkerLostError(plain(reason), self._culprit)
 
     def _last_words(self) -> str:
-        """Exit status, and the last line that the worker wrote before it was ready.
+        """Exit status, and the last line that the worker wrote: at its start, or why it ends.
 
         The process is not reaped: until then nobody else can have its group's number.
         """
@@ -140,9 +140,9 @@ class WorkerLink:
             return ""
         os.set_blocking(self._process.stderr.fileno(), False)
         lines = (self._process.stderr.read() or b"").decode(errors="replace").split("\n")
-        said = next((line for line in reversed(lines) if line.strip()), "")
+        said = next((line.strip() for line in reversed(lines) if line.strip()), "")
         kind = "exit status" if status.si_code == os.CLD_EXITED else "signal"
-        return f"{kind} {status.si_status} {said}".strip()
+        return f"{kind} {status.si_status}" + (f": {said}" if said else "")
 
 
 def _spawn(descriptor: int) -> subprocess.Popen[bytes]:

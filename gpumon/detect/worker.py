@@ -13,6 +13,7 @@ import os
 import signal
 import socket
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from gpumon.detect.answer import answer_of
@@ -37,6 +38,9 @@ _PR_SET_PDEATHSIG: Final = 1
 _NICENESS: Final = 5
 """Detection can wait; the screen and the sampler cannot."""
 
+_MOST_WORDS: Final = 160
+"""Characters of an error that ends the worker: a line of the terminal takes no more."""
+
 _MUCH_NEWS: Final = 1000
 """Nodes and jobs told anew at once from which the picture is worth keeping off the collector."""
 
@@ -44,8 +48,10 @@ _MUCH_NEWS: Final = 1000
 class Worker:
     """Answers the monitor until it hangs up."""
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket.socket, last_words: int | None = None) -> None:
+        """`last_words` is the descriptor that takes why this process ends; None: nobody reads."""
         self._sock = sock
+        self._last_words = last_words
         self._replica = Replica()
         self._entries: tuple[Entry, ...] = ()
         self._tuning = Tuning()
@@ -124,6 +130,8 @@ class Worker:
             payload = encode(answer)
         except MemoryError:
             # What it holds is lost to the others too: only a new process has all of it again.
+            if self._last_words is not None:
+                os.write(self._last_words, b"MemoryError\n")
             os._exit(1)
         # Foreign code may raise anything; the monitor mutes it and says so.
         except Exception as error:  # noqa: BLE001
@@ -156,12 +164,28 @@ def _die_with(parent: int) -> None:
         sys.exit(0)
 
 
-def _be_quiet() -> None:
-    """Plugins may print; nobody reads it, and the terminal is not theirs."""
+def _be_quiet() -> int:
+    """Plugins may print; nobody reads it, and the terminal is not theirs.
+
+    Returns:
+        A descriptor that the monitor reads once this process has ended, and plugins do not know.
+    """
+    last_words = os.dup(2)
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)
     os.dup2(null, 2)
     os.close(null)
+    return last_words
+
+
+def _words(error: Exception) -> bytes:
+    """What ended the worker and where in it, on one line."""
+    at = error.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    place = "" if at is None else f" ({Path(at.tb_frame.f_code.co_filename).name}:{at.tb_lineno})"
+    said = " ".join(f"{type(error).__name__}: {error}".split())
+    return f"{said[:_MOST_WORDS]}{place}\n".encode(errors="replace")
 
 
 def main() -> None:
@@ -170,11 +194,18 @@ def main() -> None:
     _die_with(int(sys.argv[2]))
     os.nice(_NICENESS)
     limit_memory()
-    _be_quiet()
+    last_words = _be_quiet()
     with socket.socket(fileno=int(sys.argv[1])) as sock, contextlib.suppress(BrokenPipeError):
         # A plugin's child that kept the stream open would hide the end of this process.
         os.register_at_fork(after_in_child=sock.close)
-        Worker(sock).run()
+        try:
+            Worker(sock, last_words).run()
+        except BrokenPipeError:
+            raise
+        # Whatever it is, the monitor can only tell it if it is said before the end.
+        except Exception as error:  # noqa: BLE001
+            os.write(last_words, _words(error))
+            sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -100,6 +100,51 @@ def test_a_worker_that_never_starts_is_told(engine, honest, scene, monkeypatch, 
     assert "exit status 1" in report.errors[0].message
 
 
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (
+            "RuntimeError('no' + chr(27) + '[31m' + chr(10) + 'room')",
+            "RuntimeError: no\ufffd[31m room",
+        ),
+        ("RuntimeError('x' * 9999)", "RuntimeError: xxx"),
+    ],
+)
+def test_why_a_worker_ended_is_told_on_one_line(engine, plugin, scene, look, error, words):
+    path = plugin(
+        "saboteur",
+        f"""
+        from gpumon.detect.replica import Replica
+        def fail(*_given):
+            raise {error}
+        Replica.take = fail
+        class Saboteur(Base):
+            name = "saboteur"
+            def evaluate(self, view):
+                return ()
+        """,
+    )
+    message = look(engine(path), scene.run(30, {})).errors[0].message
+    assert message.startswith(f"the worker ended: exit status 1: {words}")
+    assert message.endswith(")")
+    assert "(saboteur.py:" in message
+    assert len(message) < 256
+
+
+def test_a_detector_without_memory_left_is_told_as_that(engine, plugin, scene, look):
+    path = plugin(
+        "greedy",
+        """
+        class Greedy(Base):
+            name = "greedy"
+            def evaluate(self, view):
+                raise MemoryError
+        """,
+    )
+    report = look(engine(path), scene.run(30, {}))
+    assert report.errors[0].message.endswith("ended: exit status 1: MemoryError")
+
+
 def test_what_plugins_print_goes_nowhere(engine, plugin, scene, capfd, look):
     path = plugin(
         "chatty",
