@@ -145,8 +145,6 @@ class GpumonApp(DressedApp):
         self._passes = passes
         self.muted: list[Muted] = []
         """What this terminal has muted."""
-        self.said = ""
-        """What was said last of a finding."""
         self._zoom = Wish()
         """What the view on top wants to see closer."""
         self._newest: Tick | None = None

@@ -108,9 +108,19 @@ async def test_acknowledge_tells_the_feed_and_can_be_taken_back(stage):
     async with stage(told(), (120, 30)) as s:
         await s.press("f", "a")
         assert s.feed.noted == [(("hang", "hang", "job:4711"), True)]
-        assert "hang is acknowledged" in s.text
+        assert "hang is acknowledged" in s.lines[-2]
+        assert s.text.count("the next look") == 1
         await s.press("G", "k", "a")
         assert s.feed.noted[-1] == (("a", "partial_gpus_idle", "job:4690"), False)
+
+
+async def test_what_was_done_to_a_finding_is_told_for_a_while_and_no_longer(stage):
+    async with stage(told(), (80, 24)) as s:
+        await s.press("f", "a")
+        assert "the next look of the detectors shows it" in s.text
+        s.now[0] += 60.0
+        await s.give(told()._replace(at=AT + 60))
+        assert "the next look" not in s.text
 
 
 @pytest.mark.parametrize(

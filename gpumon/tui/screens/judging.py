@@ -25,6 +25,7 @@ MAX_MUTE_S: Final = 31 * 86400.0
 """A longer silence would be forgotten, and hide what matters."""
 
 _NO_FINDING: Final = "no finding here"
+_SOON: Final = "; the next look of the detectors shows it"
 
 
 class Muted(NamedTuple):
@@ -65,15 +66,13 @@ class Judging(View):
         """The finding that the keys are about."""
 
     def mute_lines(self, digest: Digest, width: int) -> list[Line]:
-        """What this terminal has muted, and what it has just said."""
+        """What this terminal has muted."""
         lines: list[Line] = []
         for muted in self.gpumon.muted:
             if muted.until > digest.tick.at:
                 until = units.clock_time(muted.until)
                 text = f"muted until {until}: {muted.words} (m, off tells it again)"
                 lines += paragraph(text, width, Tone.DIM, "· ", "  ")
-        if self.gpumon.said:
-            lines += paragraph(self.gpumon.said, width, Tone.INFO, "→ ", "  ")
         return lines
 
     def action_acknowledge(self) -> None:
@@ -83,11 +82,11 @@ class Judging(View):
             self.say(_NO_FINDING)
             return
         is_known = not finding.is_acknowledged
-        words = f"{class_of(finding).title} is " + ("acknowledged" if is_known else "open again")
-        if not self.gpumon.acknowledge(finding.identity, is_known):
-            words = f"{class_of(finding).title} does not stand: there is nothing to acknowledge"
-        self.gpumon.said = f"{words}; the next look of the detectors shows it"
-        self.show(self.digest)
+        title = class_of(finding).title
+        if self.gpumon.acknowledge(finding.identity, is_known):
+            self.say(f"{title} is {'acknowledged' if is_known else 'open again'}{_SOON}")
+        else:
+            self.say(f"{title} does not stand: there is nothing to acknowledge")
 
     async def action_mute(self) -> None:
         """Ask how long not to be told."""
@@ -102,7 +101,7 @@ class Judging(View):
         """Mute what was typed; returns why it cannot be understood."""
         if text.strip().lower() == "off":
             self.gpumon.unmute()
-            self.gpumon.said = "nothing is muted; the next look of the detectors shows it"
+            self.say(f"nothing is muted{_SOON}")
             self.show(self.digest)
             return ""
         finding, digest = self.current_finding(), self.digest
@@ -113,6 +112,5 @@ class Judging(View):
         except ValueError as error:
             return str(error)
         self.gpumon.mute(muted)
-        self.gpumon.said = ""
         self.show(digest)
         return ""
