@@ -22,6 +22,12 @@ POSITION_WIDTH: Final = 12
 """Cells in which the place between the oldest and the newest picture is marked."""
 
 
+LEAST_TITLE: Final = 6
+"""Cells that stay of what is watched where the last crumb needs the others: its first word."""
+
+LEAST_CRUMB: Final = 12
+"""Cells of the last crumb that nothing else on its line takes: most views' whole name."""
+
 LEAST_CUT: Final = 16
 """Cells below which a cut message tells nothing: a sign, a target's name, a first word."""
 
@@ -82,17 +88,36 @@ def status_line(tick: Tick | None, mood: Mood, width: int) -> Line:
         parts.append(Cell(f"! nodes stale {units.short_duration(age_s)}", Tone.WARN))
     if not is_failing:
         parts += queue
-    late = tick.lateness_s > max(0.5, tick.period_s / 2)
+    late = Cell(f"late {tick.lateness_s:.1f}s", Tone.DIM)
+    if tick.lateness_s > max(0.5, tick.period_s / 2):
+        late = late._replace(tone=Tone.WARN)
+    since = Cell(f"since {units.clock_time(tick.observed_since)}", Tone.DIM)
     parts.append(Cell(f"every {tick.period_s:g}s", Tone.DIM))
     if tick.zoom_period_s is not None and mood.place is None:
         parts.append(Cell(f"zoom {tick.zoom_period_s:g}s", Tone.INFO))
-    parts.append(Cell(f"late {tick.lateness_s:.1f}s", Tone.WARN if late else Tone.DIM))
-    parts.append(Cell(f"since {units.clock_time(tick.observed_since)}", Tone.DIM))
-    parts.append(Cell(units.clock_time(tick.at, with_seconds=True), Tone.DIM))
-    if mood.own_cpu_ratio is not None and mood.own_rss_bytes is not None:
-        cost = f"gpumon {units.percent(mood.own_cpu_ratio)} % CPU"
-        parts.append(Cell(f"{cost} {mood.own_rss_bytes / 2**20:.0f} MiB", Tone.DIM))
-    return join_fitting(parts, width)
+    parts += [late, since, Cell(units.clock_time(tick.at, with_seconds=True), Tone.DIM)]
+    cost = _cost_parts(mood)
+    parts += cost
+    spare = [*cost, *([late] if late.tone is Tone.DIM else []), since]
+    return join_fitting(without_spare(parts, spare, width), width)
+
+
+def without_spare(parts: list[Cell], spare: list[Cell], width: int, gap: str = " · ") -> list[Cell]:
+    """The parts without the first of `spare`, as many as it takes for the others to fit."""
+    kept = list(parts)
+    for part in spare:
+        if 1 + sum(text_width(safe(one.text)) + len(gap) for one in kept) - len(gap) <= width:
+            break
+        kept.remove(part)
+    return kept
+
+
+def _cost_parts(mood: Mood) -> list[Cell]:
+    """What gpumon itself takes, once that was measured."""
+    if mood.own_cpu_ratio is None or mood.own_rss_bytes is None:
+        return []
+    cost = f"gpumon {units.percent(mood.own_cpu_ratio)} % CPU"
+    return [Cell(f"{cost} {mood.own_rss_bytes / 2**20:.0f} MiB", Tone.DIM)]
 
 
 def _queue_parts(tick: Tick) -> list[Cell]:
@@ -154,7 +179,8 @@ def _target_parts(tick: Tick) -> list[Cell]:
     elif tick.targets:
         count = len(tick.targets)
         what = tick.targets[0].url if count == 1 else f"{count} targets"
-        parts.append(Cell(f"✓ {what}", Tone.GOOD))
+        # Whoever answers with errors is not well: the sign stays for answers without any.
+        parts.append(Cell(what, Tone.DIM) if tick.errors else Cell(f"✓ {what}", Tone.GOOD))
     if not failing and tick.errors:
         count = len(tick.errors)
         parts.append(Cell(f"! {count} error{'s' if count > 1 else ''} (e)", Tone.WARN))
@@ -164,10 +190,18 @@ def _target_parts(tick: Tick) -> list[Cell]:
 def crumb_line(title: str, crumbs: tuple[str, ...], right: str, width: int) -> Line:
     """Where the user is, and at the right end how much is shown.
 
-    What came first is cut first: the last crumb says what is on the screen.
+    What came first is cut first: the last crumb says what is on the screen. For its beginning
+    the title and then the right end give way.
     """
-    left: list[Cell] = [Cell(f" {title}", Tone.INFO)]
     texts = [safe(crumb) for crumb in crumbs]
+    least = 4 * len(texts[:-1]) + sum(3 + min(LEAST_CRUMB, text_width(text)) for text in texts[-1:])
+    lacking = least + 3 - (width - text_width(title) - text_width(right))
+    if lacking > 0:
+        kept = max(min(LEAST_TITLE, text_width(title)), text_width(title) - lacking)
+        lacking -= text_width(title) - kept
+        title = fit(title, kept)
+        right = fit(right, max(0, text_width(right) - max(0, lacking)))
+    left: list[Cell] = [Cell(f" {title}", Tone.INFO)]
     room = width - text_width(title) - text_width(right) - 3
     over = sum(text_width(text) + 3 for text in texts) - room
     for position, text in enumerate(texts):

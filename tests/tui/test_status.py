@@ -53,3 +53,37 @@ def test_a_target_that_has_not_answered_yet_does_not_fail():
 def test_a_short_message_leaves_room_for_the_rest():
     text = said(120, queue_age_s=60.0, message="timed out")
     assert "✗ slurm: timed out · 1 of 1 targets fail (e) · " in text
+
+
+def line_of(width, picture, mood=None):
+    text = "".join(cell.text for cell in status_line(picture, mood or Mood(), width))
+    assert text_width(text) <= width
+    return text
+
+
+def test_what_tells_least_is_left_out_first():
+    picture = tick()._replace(zoom_period_s=0.5, queue_at=AT - 12.0)
+    mood = Mood(own_cpu_ratio=0.03, own_rss_bytes=120 * 2**20)
+    whole = line_of(200, picture, mood)
+    clock = whole.split(" · ")[-2]
+    gone = []
+    for width in range(len(whole), 40, -1):
+        text = line_of(width, picture, mood)
+        gone += [w for w in ("gpumon ", "late ", "since ", clock) if w not in text + "".join(gone)]
+    assert gone[:4] == ["gpumon ", "late ", "since ", clock]
+
+
+def test_a_late_picture_stays_said():
+    picture = tick()._replace(zoom_period_s=0.5, queue_at=AT - 12.0, lateness_s=9.0)
+    whole = line_of(200, picture)
+    text = line_of(len(whole) - 3, picture)
+    assert "late 9.0s" in text
+    assert "since " not in text
+
+
+def test_a_target_that_answers_with_errors_has_no_sign_of_health():
+    well = TargetState("local", True, None, 0.0)
+    picture = tick()._replace(targets=(well,), queue_at=None)
+    assert line_of(120, picture).startswith(" ✓ local · every ")
+    picture = picture._replace(errors=(SourceError("local", "GPU 0 hangs"),))
+    assert line_of(120, picture).startswith(" local · ! 1 error (e) · every ")
