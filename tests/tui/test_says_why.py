@@ -25,6 +25,10 @@ MAP = "the map shows this instant"
         (("enter", "tab", "tab"), "w", MAP),
         (("4", "enter", "f"), "a", "no finding here"),
         (("4", "enter", "f"), "m", "no finding here"),
+        (("1",), "0", "sorted as at first already"),
+        (("9",), "0", "the largest with which all is in sight already"),
+        (("9", *"zzzzzzz"), "z", "as large as they get"),
+        (("9", *"ZZZZZZZ"), "Z", "as small as they get"),
     ],
 )
 async def test_a_key_without_anything_to_do_says_why(way, key, words):
@@ -32,6 +36,24 @@ async def test_a_key_without_anything_to_do_says_why(way, key, words):
         await b.press(key)
         status = b.look().lines[-2]
         assert words in status
+
+
+@pytest.mark.parametrize(("way", "key"), [(("s",), "0"), (("9", "Z"), "0"), (("9",), "Z")])
+async def test_a_key_that_does_something_needs_no_words(way, key):
+    async with board(*way, size=(120, 40)) as b:
+        await b.press(key)
+        assert "→" not in b.look().lines[-2]
+
+
+async def test_the_footer_of_a_map_of_ranks_names_only_what_a_map_has():
+    async with board("enter", "tab", size=(120, 40)) as b:
+        keys = b.look().lines[-1]
+        assert " s sort " in keys
+        assert " z zoom " in keys
+        await b.press("tab")
+        keys = b.look().lines[-1]
+        assert " v field " in keys
+        assert not any(words in keys for words in (" s sort ", " z zoom ", " w wider "))
 
 
 async def test_a_waiting_job_is_not_said_to_have_no_ranks():

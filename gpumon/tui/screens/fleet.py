@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from gpumon.report.commands import Subject
     from gpumon.report.digest import Digest
     from gpumon.report.heat import Unit
+    from gpumon.report.heat_density import DensityName
 
 
 LARGE: Final = 2_000
@@ -317,16 +318,27 @@ class HeatView(RootView, ColumnFiltered):
 
     def action_closer(self) -> None:
         """Larger cells."""
-        self.map.zoom(1)
-        self._keep_drawing()
+        self._zoom(1, "the cells are as large as they get")
 
     def action_wider(self) -> None:
         """Smaller cells."""
-        self.map.zoom(-1)
+        self._zoom(-1, "the cells are as small as they get")
+
+    def _zoom(self, steps: int, why_not: str) -> None:
+        before = self._density()
+        self.map.zoom(steps)
+        if before is not None and self._density() == before:
+            self.say(why_not)
         self._keep_drawing()
+
+    def _density(self) -> DensityName | None:
+        layout = self.map.layout_now
+        return None if layout is None else layout.density
 
     def action_fit(self) -> None:
         """The closest look that fits."""
+        if self.map.density is None:
+            self.say("the cells are the largest with which all is in sight already")
         self.map.density = None
         self.map.redraw_closer()
         self._keep_drawing()

@@ -33,12 +33,12 @@ from gpumon.report.rank_words import (
     rank_words,
 )
 from gpumon.report.subjects import of_row
-from gpumon.tui.actions import bindings_of
+from gpumon.tui.actions import bindings_of, footer_of
 from gpumon.tui.screens.column_filter import ColumnFiltered
 from gpumon.tui.screens.curves import NO_GPU, open_rank_curves
 from gpumon.tui.theme import look_of
 from gpumon.tui.widgets.glyphs import GlyphLines
-from gpumon.tui.widgets.lines import Lines
+from gpumon.tui.widgets.lines import KeyBar, Lines
 from gpumon.tui.widgets.rank_chart import RankChart
 
 if TYPE_CHECKING:
@@ -55,6 +55,9 @@ if TYPE_CHECKING:
 
 
 _NO_RANK: Final = "no rank here"
+
+_OVER_TIME: Final = frozenset({"order", "every_rank", "span"})
+"""Actions of the picture over time alone."""
 
 
 class RanksScreen(ColumnFiltered):
@@ -256,6 +259,8 @@ class RanksScreen(ColumnFiltered):
             return
         self.mode = "map"
         self.field = MAP_FIELDS[0]
+        actions = footer_of(self.view)
+        self.query_one(KeyBar).offer(a for a in actions if a.name not in _OVER_TIME)
         self._redraw()
 
     def action_open_cell(self) -> None:

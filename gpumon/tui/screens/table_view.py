@@ -262,6 +262,8 @@ class TableView(ColumnFiltered, Generic[R]):
 
     def action_default_sort(self) -> None:
         """Sort as at first."""
+        if self.grid.sorting == Sorting():
+            self.say("sorted as at first already")
         self.grid.sort_by(None)
 
 

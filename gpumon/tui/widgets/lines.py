@@ -14,7 +14,7 @@ from gpumon.tui.widgets.painting import announce
 from gpumon.tui.widgets.strips import line_strip
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from textual.events import Click
     from textual.strip import Strip
@@ -78,9 +78,13 @@ class KeyBar(Lines):
 
     def relabel(self, name: str, label: str) -> None:
         """Call an action by another word: what its key does hangs on the row."""
-        actions = tuple(a._replace(label=label) if a.name == name else a for a in self._actions)
-        if actions != self._actions:
-            self._actions = actions
+        self.offer(a._replace(label=label) if a.name == name else a for a in self._actions)
+
+    def offer(self, actions: Iterable[Action]) -> None:
+        """Name these from now on."""
+        offered = tuple(actions)
+        if offered != self._actions:
+            self._actions = offered
             self.fill(self.size.width)
 
     def on_resize(self) -> None:
