@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import TYPE_CHECKING, TypeVar
 
 from gpumon.report.digest import Digest
@@ -82,8 +83,17 @@ def test_texts_are_those_of_the_picture() -> None:
     shelf = Rows().shelf(is_steady=True)
     first_order(shelf, ["a 2"])
     assert shelf.search(DIGEST, "a 2") == "a 2"
-    first_order(shelf, ["a 3"])
-    assert shelf.search(DIGEST, "a 3") == "a 3"
+    assert shelf.search(Digest(tick()), "a 3") == "a 3"
+
+
+def test_no_text_keeps_a_picture_that_is_gone() -> None:
+    shelf = Rows().shelf(is_steady=True)
+    gone = Digest(tick())
+    still = weakref.ref(gone)
+    shelf.search(gone, "a 2")
+    del gone
+    shelf.keep_only(DIGEST)
+    assert still() is None
 
 
 def test_a_text_is_made_again_only_when_what_it_is_made_of_changes() -> None:

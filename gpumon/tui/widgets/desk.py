@@ -34,6 +34,8 @@ class Desk(Generic[R]):
         self.all: Sequence[R] = ()
         """Every row of that picture, in its first order."""
         self._sorted: tuple[Sorting, Sequence[R]] | None = None
+        self._passing: tuple[Callable[[Digest, R], bool] | None, Sequence[R]] = (None, ())
+        """A filter, and which of `all` pass it."""
         self._shelf: RowShelf[R] = RowShelf(plan)
         self.search = self._shelf.search
         self._orders = {c.key: c.order for c in plan.columns if c.order is not None}
@@ -54,34 +56,54 @@ class Desk(Generic[R]):
             found: Takes those at the top as soon as they are known to be there.
         """
         if asked is not self.ready:
-            yield from self._take(asked)
-        digest = asked.digest
+            yield from self._take(asked, sorting)
         whole = self._whole(sorting)
-        if whole is not None:
-            if keeps is None:
-                return whole
-            yield from kept_steps(whole, lambda row: keeps(digest, row), found)
-            return found
-        rows = self.all
-        if keeps is not None:
-            passing: list[R] = []
-            yield from kept_steps(rows, lambda row: keeps(digest, row), passing)
-            rows = passing
-        order = self._orders[sorting.key or ""]
-        rows = yield from sorted_steps(rows, lambda row: order(digest, row), sorting.is_descending)
+        if whole is None:
+            if keeps is not None and keeps is self._passing[0]:
+                return (yield from self._sorted_anew(sorting))
+            whole = yield from self._in_order(asked.digest, self.all, sorting)
+            self._sorted = (sorting, whole)
         if keeps is None:
-            self._sorted = (sorting, rows)
-        return rows
+            return whole
+        digest = asked.digest
+        # In order first: what is on top is known to be there long before all rows are looked at.
+        yield from kept_steps(whole, lambda row: keeps(digest, row), found)
+        self._passing = (keeps, found)
+        return found
 
-    def _take(self, asked: Asked[R]) -> Generator[None, None, None]:
-        """Put the rows of another picture in their first order."""
+    def _take(self, asked: Asked[R], sorting: Sorting) -> Generator[None, None, None]:
+        """Put the rows of another picture in order.
+
+        Until they all are, what was ready stays: keys that come meanwhile are answered with it.
+        """
         yield from asked.prepare(asked.digest)
-        rows = asked.rows()
-        before = self.ready
+        rows, before = asked.rows(), self.ready
         if before is None or before.digest is not asked.digest or rows is not self._given:
-            self.all = yield from self._shelf.in_first_order(asked.digest, rows)
-            self._given, self._sorted = rows, None
+            every = yield from self._shelf.in_first_order(asked.digest, rows)
+            in_order: tuple[Sorting, Sequence[R]] | None = None
+            if sorting.key in self._orders:
+                in_order = (sorting, (yield from self._in_order(asked.digest, every, sorting)))
+            self.all, self._given, self._sorted = every, rows, in_order
+            self._passing = (None, ())
         self.ready = asked
+        self._shelf.keep_only(asked.digest)
+
+    def _in_order(
+        self, digest: Digest, rows: Sequence[R], sorting: Sorting
+    ) -> Generator[None, None, list[R]]:
+        order = self._orders[sorting.key or ""]
+        return (
+            yield from sorted_steps(rows, lambda row: order(digest, row), sorting.is_descending)
+        )
+
+    def _sorted_anew(self, sorting: Sorting) -> Generator[None, None, list[R]]:
+        """The rows that passed already, by another column: mostly these are few."""
+        assert self.ready is not None
+        passing = set(map(id, self._passing[1]))
+        # Rows that are alike in that column keep their first order.
+        rows = [row for row in self.all if id(row) in passing]
+        yield
+        return (yield from self._in_order(self.ready.digest, rows, sorting))
 
     def _whole(self, sorting: Sorting) -> Sequence[R] | None:
         """All rows in an order that need not be found any more."""

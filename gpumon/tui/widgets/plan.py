@@ -59,7 +59,10 @@ class RowShelf(Generic[R]):
         self._places: list[int] = []
         """Of a steady order, where the rows with these keys went to."""
         self._texts: dict[str, tuple[object, str]] = {}
-        """By key: what a text was made of, and the text."""
+        """By key: the stamp of a text, and the text."""
+        self._searched: Digest | None = None
+        self._read: dict[str, str] = {}
+        """By key: the texts of the picture that was searched last."""
 
     def in_first_order(
         self, digest: Digest, rows: Sequence[R]
@@ -80,10 +83,25 @@ class RowShelf(Generic[R]):
 
     def search(self, digest: Digest, row: R) -> str:
         """The text of a row, made once: each key typed looks through those of all rows."""
+        if digest is not self._searched:
+            self._searched, self._read = digest, {}
+        key = self._plan.key(row)
+        text = self._read.get(key)
+        if text is None:
+            text = self._read[key] = self._text(key, digest, row)
+        return text
+
+    def _text(self, key: str, digest: Digest, row: R) -> str:
         plan = self._plan
-        key, stamp = plan.key(row), plan.stamp
-        made_of = (digest, row) if stamp is None else stamp(digest, row)
+        if plan.stamp is None:
+            return plan.search(digest, row)
+        made_of = plan.stamp(digest, row)
         found = self._texts.get(key)
         if found is None or found[0] != made_of:
             found = self._texts[key] = (made_of, plan.search(digest, row))
         return found[1]
+
+    def keep_only(self, digest: Digest) -> None:
+        """Let go of any other picture: whole fleets hang on it."""
+        if self._searched is not digest:
+            self._searched, self._read = None, {}
