@@ -22,8 +22,8 @@ POSITION_WIDTH: Final = 12
 """Cells in which the place between the oldest and the newest picture is marked."""
 
 
-LEAST_TITLE: Final = 6
-"""Cells that stay of what is watched where the last crumb needs the others: its first word."""
+LEAST_TITLE: Final = 7
+"""Cells that stay of what is watched where the last crumb needs the others: `gpumon…`."""
 
 LEAST_CRUMB: Final = 12
 """Cells of the last crumb that nothing else on its line takes: most views' whole name."""
