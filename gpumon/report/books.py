@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from gpumon.report.digest import Digest
 
 
-def hours_cell(gpu_seconds: float | None, tone: Tone = Tone.PLAIN) -> Cell:
-    """GPU-hours without the unit; what is nothing stands back."""
+def hours_cell(gpu_seconds: float | None, tone: Tone = Tone.PLAIN, unit: str = "") -> Cell:
+    """GPU-hours, with a unit where the title names none; what is nothing stands back."""
     if gpu_seconds is None:
         return NO_VALUE
-    text = units.gpu_hours(gpu_seconds)
+    text = f"{units.gpu_hours(gpu_seconds)}{unit}"
     return Cell(text, tone if gpu_seconds >= 1 else Tone.DIM)
 
 

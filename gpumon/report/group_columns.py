@@ -127,7 +127,7 @@ def _booked_columns(pick: Callable[[Any], Group]) -> tuple[Column[Any], ...]:
         ),
         Column(
             "wasted_gpu_s", "WASTE", 7, "right", 0,
-            lambda _d, r: hours_cell(_wasted_s(pick(r)), Tone.WARN),
+            lambda _d, r: hours_cell(_wasted_s(pick(r)), Tone.WARN, "h"),
             lambda _d, r: _key(_wasted_s(pick(r))),
             "Of these, GPU-hours that supported findings claim; no second counts twice.",
             0, True, "GPU-s",

@@ -341,7 +341,7 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         7,
         "right",
         8,
-        lambda d, v: hours_cell(wasted_s(d, v), Tone.WARN),
+        lambda d, v: hours_cell(wasted_s(d, v), Tone.WARN, "h"),
         lambda d, v: None if (wasted := wasted_s(d, v)) is None else (wasted,),
         "GPU-hours that supported findings claim of the job's time since it was booked.",
         0,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import Final
 
+from gpumon.model.ledger import KWH_J
+
 MISSING: Final = "–"
 """The sign for a value that is not known; its reason is shown where there is room."""
 
@@ -151,7 +153,7 @@ def quantity(value: float | None, unit: str) -> str:
     if unit == "bytes/s":
         return rate(value)
     if unit == "J":
-        return f"{value / 1000:,.0f} kJ"
+        return f"{value / KWH_J:,.1f} kWh" if value >= KWH_J else f"{value / 1000:,.0f} kJ"
     if unit == "C":
         return f"{value:.0f} °C"
     text = f"{value:.0f}" if float(value).is_integer() or abs(value) >= 100 else f"{value:.2f}"

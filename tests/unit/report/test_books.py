@@ -73,7 +73,7 @@ def test_users_are_told_by_what_they_wasted_also_those_whose_jobs_are_over():
     assert [group.name for group in rows] == ["ada", "bob", "eve"]
     shown = cells(digest, USER_COLUMNS, rows[0])
     assert [shown[title] for title in ("GPU-H", "WASTE", "WASTE%", "COST")] == [
-        "2.00", "1.00", "50", "2.00",
+        "2.00", "1.00h", "50", "2.00",
     ]  # fmt: skip
     assert cells(digest, USER_COLUMNS, rows[2])["JOBS"] == "0"
 
@@ -91,7 +91,7 @@ def test_without_books_or_prices_nothing_is_made_up():
 def test_partitions_have_them_too():
     digest = booked()
     (row,) = partition_rows(digest)
-    assert cells(digest, PARTITION_COLUMNS, row)["WASTE"] == "1.00"
+    assert cells(digest, PARTITION_COLUMNS, row)["WASTE"] == "1.00h"
 
 
 def test_jobs_sort_by_what_they_wasted_and_keep_their_order_otherwise():
@@ -99,7 +99,7 @@ def test_jobs_sort_by_what_they_wasted_and_keep_their_order_otherwise():
     (waste,) = [column for column in JOB_COLUMNS if column.title == "WASTE"]
     rows = arranged(digest.tick.jobs, lambda row: waste.order(digest, row), waste.is_descending)
     assert [row.job.job_id for row in rows] == ["1", "2"]
-    assert cells(digest, JOB_COLUMNS, rows[0])["WASTE"] == "1.00"
+    assert cells(digest, JOB_COLUMNS, rows[0])["WASTE"] == "1.00h"
     bare = Digest(digest.tick._replace(ledger=None))
     for row in digest.tick.jobs:
         assert default_order(digest, row) == default_order(bare, row)
