@@ -6,32 +6,15 @@ from typing import Final
 
 from textual.binding import Binding
 
-from gpumon.tui.action import (
-    BOOKED,
-    CELLS,
-    EVERYWHERE,
-    FLEET,
-    LISTED,
-    MAIN,
-    MAPS,
-    ROOTS,
-    SECTIONED,
-    TABLES,
-    Action,
-    ViewName,
-)
+from gpumon.tui.action import EVERYWHERE, FLEET, LISTED, MAPS, ROOTS, Action, ViewName
+from gpumon.tui.go_actions import GO_ACTIONS, MOVE_ACTIONS
 from gpumon.tui.hand_actions import HAND_ACTIONS
-from gpumon.tui.view_actions import (
-    CHART_ACTIONS,
-    FINDING_ACTIONS,
-    MAP_ACTIONS,
-    RANK_ACTIONS,
-    TIME_ACTIONS,
-)
+from gpumon.tui.view_actions import FINDING_ACTIONS, SHOW_ACTIONS, TIME_ACTIONS
 
 __all__ = [
     "ACTIONS",
     "LISTED",
+    "PURPOSES",
     "ROOTS",
     "Action",
     "ViewName",
@@ -41,167 +24,7 @@ __all__ = [
     "keys_markdown",
 ]
 
-ACTIONS: Final = (
-    Action(
-        "open",
-        ("enter", "right", "l"),
-        "Enter",
-        "open",
-        "Open what the cursor is on: a job, a GPU, a silent node, the jobs of a user, an account, "
-        "a partition or a reservation; on a GPU, the job that holds it.",
-        (MAIN - CELLS) | {"finding"},
-    ),
-    Action(
-        "back",
-        ("escape", "left", "h"),
-        "Esc",
-        "back",
-        "Clear the row filter, else go back one level.",
-        EVERYWHERE - CELLS,
-    ),
-    *MAP_ACTIONS,
-    *RANK_ACTIONS,
-    *CHART_ACTIONS,
-    *FINDING_ACTIONS,
-    *HAND_ACTIONS,
-    Action(
-        "filter",
-        ("slash",),
-        "/",
-        "filter",
-        "Show only what contains a text; in a table, what passes a filter: user==ada & sm<20.",
-        EVERYWHERE,
-    ),
-    Action(
-        "switch",
-        ("tab", "n"),
-        "Tab",
-        "view",
-        f"To the next view: {', '.join(ROOTS)}.",
-        FLEET,
-    ),
-    Action("switch_back", ("shift+tab",), "Shift-Tab", "", "To the view before.", FLEET),
-    Action(
-        "view",
-        tuple("123456789"),
-        "1 … 9",
-        "",
-        "To the view with this number, in the order of Tab.",
-        FLEET,
-        is_told_key=True,
-    ),
-    Action(
-        "command",
-        ("colon",),
-        ":",
-        "go to",
-        "Go to anything by name, Tab completes: :pending, :node gpu01, :job 123, :user ada.",
-        EVERYWHERE,
-    ),
-    Action(
-        "node",
-        ("N",),
-        "N",
-        "node",
-        "Open the node of what the cursor is on: host, GPUs, ports, file systems, jobs.",
-        frozenset({"fleet", "gpus", "job", "gpu", "ranks"}),
-    ),
-    Action(
-        "next_section",
-        ("right_square_bracket",),
-        "]",
-        "section",
-        "To the next section.",
-        SECTIONED,
-    ),
-    Action(
-        "previous_section", ("left_square_bracket",), "[", "", "To the section above.", SECTIONED
-    ),
-    Action(
-        "section",
-        tuple("123456789"),
-        "1 … 9",
-        "",
-        "To the section with this number.",
-        SECTIONED,
-        is_told_key=True,
-    ),
-    Action("sort", ("s",), "s", "sort", "Sort by the next column.", TABLES),
-    Action("reverse", ("S",), "S", "", "Sort the other way round.", TABLES),
-    Action(
-        "sort_left",
-        ("less_than_sign",),
-        "<",
-        "",
-        "Sort by the column to the left.",
-        TABLES,
-    ),
-    Action(
-        "sort_right",
-        ("greater_than_sign",),
-        ">",
-        "",
-        "Sort by the column to the right.",
-        TABLES,
-    ),
-    Action(
-        "sort_waste",
-        ("W",),
-        "W",
-        "by waste",
-        "Sort by the GPU time that was wasted, the most on top.",
-        BOOKED,
-    ),
-    Action("columns", ("c",), "c", "", "Choose the columns of the table.", TABLES),
-    Action(
-        "toggle_column",
-        ("enter", "x"),
-        "Enter",
-        "on/off",
-        "Show the column, or do not.",
-        frozenset({"columns"}),
-    ),
-    Action(
-        "usual_columns",
-        ("0",),
-        "0",
-        "as at first",
-        "Show the columns of the beginning again.",
-        frozenset({"columns"}),
-    ),
-    Action("default_sort", ("0",), "0", "", "Sort as at first: what needs a look on top.", TABLES),
-    Action(
-        "findings",
-        ("f",),
-        "f",
-        "findings",
-        "All findings in view; there, all in full, and what detectors could not see.",
-        MAIN | {"finding", "curves"},
-    ),
-    Action(
-        "errors",
-        ("e",),
-        "e",
-        "errors",
-        "Targets, and everything that could not be read, with the way out.",
-        MAIN,
-    ),
-    *TIME_ACTIONS,
-    Action("refresh", ("r", "ctrl+l"), "r", "", "Draw the newest picture afresh.", EVERYWHERE),
-    Action(
-        "theme",
-        ("t",),
-        "t",
-        "",
-        "The next theme: dark, light, high contrast, colour-blind, greys; :theme names one.",
-        EVERYWHERE,
-    ),
-    Action("down", ("j", "down"), "j ↓", "", "Down one line.", EVERYWHERE),
-    Action("up", ("k", "up"), "k ↑", "", "Up one line.", EVERYWHERE),
-    Action("page_down", ("pagedown", "ctrl+f"), "PgDn", "", "Down one page.", EVERYWHERE),
-    Action("page_up", ("pageup", "ctrl+b"), "PgUp", "", "Up one page.", EVERYWHERE),
-    Action("top", ("g", "home"), "g", "", "To the first line.", EVERYWHERE),
-    Action("bottom", ("G", "end"), "G", "", "To the last line.", EVERYWHERE),
+SELF_ACTIONS: Final = (
     Action(
         "help",
         ("question_mark", "f1"),
@@ -220,6 +43,20 @@ ACTIONS: Final = (
     ),
     Action("quit", ("q", "ctrl+c"), "q", "quit", "Quit at once.", EVERYWHERE),
 )
+"""What is about gpumon itself."""
+
+PURPOSES: Final[tuple[tuple[str, tuple[Action, ...]], ...]] = (
+    ("Move", MOVE_ACTIONS),
+    ("Go to another view", GO_ACTIONS),
+    ("Choose what is shown", SHOW_ACTIONS),
+    ("Time", TIME_ACTIONS),
+    ("Judge findings", FINDING_ACTIONS),
+    ("Hand over", HAND_ACTIONS),
+    ("gpumon itself", SELF_ACTIONS),
+)
+"""What people want, each with the actions for it."""
+
+ACTIONS: Final = tuple(action for _, actions in PURPOSES for action in actions)
 
 
 def actions_of(view: ViewName) -> tuple[Action, ...]:
@@ -318,10 +155,12 @@ def _places(views: frozenset[ViewName]) -> list[str]:
 
 
 def keys_markdown() -> str:
-    """The table of keys for the documentation, GitHub-flavoured Markdown."""
-    lines = ["| key | does | where |", "|---|---|---|"]
-    for action in ACTIONS:
-        where = "everywhere" if action.views == EVERYWHERE else ", ".join(_places(action.views))
-        keys = " ".join(f"`{key}`" for key in action.shown.split())
-        lines.append(f"| {keys} | {action.doc} | {where} |")
-    return "\n".join(lines) + "\n"
+    """The keys for the documentation, a table for each purpose, GitHub-flavoured Markdown."""
+    lines: list[str] = []
+    for purpose, actions in PURPOSES:
+        lines += ["", f"## {purpose}", "", "| key | does | where |", "|---|---|---|"]
+        for action in actions:
+            where = "everywhere" if action.views == EVERYWHERE else ", ".join(_places(action.views))
+            keys = " ".join(f"`{key}`" for key in action.shown.split())
+            lines.append(f"| {keys} | {action.doc} | {where} |")
+    return "\n".join(lines[1:]) + "\n"

@@ -1,14 +1,127 @@
-"""Actions of some views only: the instant that is shown, the map, curves, findings."""
+"""Actions that change what a view shows: rows and cells, the instant, which findings."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
 from gpumon.report.instants import EXAMPLES
-from gpumon.tui.action import CELLS, EVERYWHERE, MAPS, Action
+from gpumon.tui.action import BOOKED, CELLS, EVERYWHERE, MAPS, TABLES, Action
 
 if TYPE_CHECKING:
     from gpumon.tui.action import ViewName
+
+SHOW_ACTIONS: Final = (
+    Action(
+        "filter",
+        ("slash",),
+        "/",
+        "filter",
+        "Show only what contains a text; in a table, what passes a filter: user==ada & sm<20.",
+        EVERYWHERE,
+    ),
+    Action("sort", ("s",), "s", "sort", "Sort by the next column.", TABLES),
+    Action("reverse", ("S",), "S", "", "Sort the other way round.", TABLES),
+    Action(
+        "sort_left",
+        ("less_than_sign",),
+        "<",
+        "",
+        "Sort by the column to the left.",
+        TABLES,
+    ),
+    Action(
+        "sort_right",
+        ("greater_than_sign",),
+        ">",
+        "",
+        "Sort by the column to the right.",
+        TABLES,
+    ),
+    Action(
+        "sort_waste",
+        ("W",),
+        "W",
+        "by waste",
+        "Sort by the GPU time that was wasted, the most on top.",
+        BOOKED,
+    ),
+    Action("default_sort", ("0",), "0", "", "Sort as at first: what needs a look on top.", TABLES),
+    Action("columns", ("c",), "c", "", "Choose the columns of the table.", TABLES),
+    Action(
+        "toggle_column",
+        ("enter", "x"),
+        "Enter",
+        "on/off",
+        "Show the column, or do not.",
+        frozenset({"columns"}),
+    ),
+    Action(
+        "usual_columns",
+        ("0",),
+        "0",
+        "as at first",
+        "Show the columns of the beginning again.",
+        frozenset({"columns"}),
+    ),
+    Action(
+        "field",
+        ("v",),
+        "v",
+        "field",
+        "Draw the next field: verdict, SM activity, duty cycle, tensor activity, memory, power, "
+        "temperature, user, job; of ranks those that they have.",
+        CELLS,
+    ),
+    Action("field_back", ("V",), "V", "", "Draw the field before.", CELLS),
+    Action(
+        "grouping",
+        ("o",),
+        "o",
+        "group",
+        "Put the nodes together by partition, leaf switch, block, NVLink domain, the front of "
+        "their names, or state.",
+        MAPS,
+    ),
+    Action("closer", ("z",), "z", "zoom", "Larger cells, in the end one number per GPU.", MAPS),
+    Action("wider", ("Z",), "Z", "", "Smaller cells, in the end two nodes in one.", MAPS),
+    Action("fit", ("0",), "0", "", "The largest cells with which all is in sight.", MAPS),
+    Action(
+        "mean",
+        ("m",),
+        "m",
+        "",
+        "Where a cell is a node: its worst GPU, or the mean of those that jobs hold.",
+        MAPS,
+    ),
+    Action(
+        "order",
+        ("s",),
+        "s",
+        "sort",
+        "Sort ranks over time by their number, or by how far they are from their peers' median.",
+        frozenset({"ranks"}),
+    ),
+    Action(
+        "every_rank",
+        ("z",),
+        "z",
+        "zoom",
+        "A line for every rank, or as many on a line as it takes to have all in sight.",
+        frozenset({"ranks"}),
+    ),
+    Action("span", ("w",), "w", "wider", "More of the past.", frozenset({"curves", "ranks"})),
+    Action(
+        "theme",
+        ("t",),
+        "t",
+        "",
+        "The next theme: dark, light, high contrast, colour-blind, greys; :theme names one.",
+        EVERYWHERE,
+    ),
+    Action("refresh", ("r", "ctrl+l"), "r", "", "Draw the newest picture afresh.", EVERYWHERE),
+)
+"""Which rows, columns and cells, in which order, size and colours."""
+
 
 TIME_ACTIONS: Final = (
     Action(
@@ -43,104 +156,6 @@ TIME_ACTIONS: Final = (
     Action("slower", ("minus",), "-", "", "Play a recording slower.", EVERYWHERE),
 )
 """Which instant is shown: the same keys for what is live, its past, and recordings."""
-
-
-MAP_ACTIONS: Final = (
-    Action(
-        "open_cell",
-        ("enter",),
-        "Enter",
-        "open",
-        "Open what the cell is: the GPU, or the node.",
-        CELLS,
-    ),
-    Action("leave", ("escape",), "Esc", "back", "Clear the filter, else go back one level.", CELLS),
-    Action("cell_left", ("left", "h"), "h ←", "", "To the cell on the left.", CELLS),
-    Action("cell_right", ("right", "l"), "l →", "", "To the cell on the right.", CELLS),
-    Action(
-        "field",
-        ("v",),
-        "v",
-        "field",
-        "Draw the next field: verdict, SM activity, duty cycle, tensor activity, memory, power, "
-        "temperature, user, job; of ranks those that they have.",
-        CELLS,
-    ),
-    Action("field_back", ("V",), "V", "", "Draw the field before.", CELLS),
-    Action(
-        "grouping",
-        ("o",),
-        "o",
-        "group",
-        "Put the nodes together by partition, leaf switch, block, NVLink domain, the front of "
-        "their names, or state.",
-        MAPS,
-    ),
-    Action("closer", ("z",), "z", "zoom", "Larger cells, in the end one number per GPU.", MAPS),
-    Action("wider", ("Z",), "Z", "", "Smaller cells, in the end two nodes in one.", MAPS),
-    Action("fit", ("0",), "0", "", "The largest cells with which all is in sight.", MAPS),
-    Action(
-        "mean",
-        ("m",),
-        "m",
-        "",
-        "Where a cell is a node: its worst GPU, or the mean of those that jobs hold.",
-        MAPS,
-    ),
-)
-"""What only the map of the fleet can do, where arrows go from cell to cell."""
-
-
-RANK_ACTIONS: Final = (
-    Action(
-        "ranks",
-        ("tab",),
-        "Tab",
-        "ranks",
-        "The job's ranks over time, then as a map, then as a table again.",
-        frozenset({"job", "ranks"}),
-    ),
-    Action(
-        "order",
-        ("s",),
-        "s",
-        "sort",
-        "Sort ranks over time by their number, or by how far they are from their peers' median.",
-        frozenset({"ranks"}),
-    ),
-    Action(
-        "every_rank",
-        ("z",),
-        "z",
-        "zoom",
-        "A line for every rank, or as many on a line as it takes to have all in sight.",
-        frozenset({"ranks"}),
-    ),
-    Action(
-        "rank",
-        ("i",),
-        "i",
-        "rank",
-        "Curves of everything around the rank on one time axis: GPU, process, each NVLink, ports, "
-        "its job's CPUs and memory there, the host, file systems.",
-        frozenset({"ranks", "job", "gpu"}),
-    ),
-)
-"""What is about the ranks of a job."""
-
-
-CHART_ACTIONS: Final = (
-    Action(
-        "curves",
-        ("v",),
-        "v",
-        "curves",
-        "Curves of the main fields on one time axis, over the whole screen.",
-        frozenset({"job", "gpu", "node"}),
-    ),
-    Action("span", ("w",), "w", "wider", "More of the past.", frozenset({"curves", "ranks"})),
-)
-"""Curves over time."""
 
 
 JUDGING: Final[frozenset[ViewName]] = frozenset({"findings", "finding"})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpumon.tui.actions import ACTIONS, actions_of, bindings_of, footer_of, keys_markdown
+from gpumon.tui.actions import ACTIONS, PURPOSES, actions_of, bindings_of, footer_of, keys_markdown
 from gpumon.tui.screens.commands import CommandsView
 from gpumon.tui.screens.curves import CurvesScreen
 from gpumon.tui.screens.ended import EndedView
@@ -17,7 +17,7 @@ from gpumon.tui.screens.job import JobScreen
 from gpumon.tui.screens.jobs import JobsView
 from gpumon.tui.screens.node import NodeScreen
 from gpumon.tui.screens.nodes import NodesView
-from gpumon.tui.screens.page import Page
+from gpumon.tui.screens.page import Page, _key_entries
 from gpumon.tui.screens.partitions import PartitionsView
 from gpumon.tui.screens.pending import PendingView
 from gpumon.tui.screens.ranks import RanksScreen
@@ -75,6 +75,33 @@ def test_the_footer_names_every_labelled_action_and_begins_with_the_way_out(view
 
 def test_the_table_of_keys_has_every_action():
     text = keys_markdown()
-    assert text.count("\n") == len(ACTIONS) + 2
+    rows = [line for line in text.split("\n") if line.startswith("| `")]
+    assert len(rows) == len(ACTIONS)
     for action in ACTIONS:
         assert action.doc in text
+
+
+def test_the_tables_of_keys_stand_below_what_they_are_for():
+    _, *parts = keys_markdown().split("## ")
+    assert [part.split("\n")[0] for part in parts] == [purpose for purpose, _ in PURPOSES]
+    for part, (_, actions) in zip(parts, PURPOSES, strict=True):
+        assert all(action.doc in part for action in actions)
+        assert part.count("| `") == len(actions)
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_the_help_of_a_view_names_its_keys_below_what_they_are_for(view):
+    lines = [
+        "".join(cell.text for cell in line) for entry in _key_entries(view, 76) for line in entry
+    ]
+    headings = [line for line in lines if line in dict(PURPOSES)]
+    keys = [line for line in lines if line and line[0] != " " and line not in headings]
+    assert len(keys) == len(actions_of(view))
+    at = [lines.index(heading) for heading in headings]
+    assert at == sorted(at)
+    for purpose, actions in PURPOSES:
+        here = [action for action in actions if view in action.views]
+        assert (purpose in headings) == bool(here)
+        if here:
+            below = lines[lines.index(purpose) + 1 :]
+            assert below[0].startswith(here[0].shown)

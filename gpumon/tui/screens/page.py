@@ -16,7 +16,7 @@ from gpumon.report.passages import (
     paragraph,
     target_lines,
 )
-from gpumon.tui.actions import LISTED, actions_of, bindings_of
+from gpumon.tui.actions import LISTED, PURPOSES, bindings_of
 from gpumon.tui.screens.view import View
 from gpumon.tui.widgets.reader import Reader
 
@@ -117,11 +117,7 @@ def help_page(view: View) -> Page:
     """Keys, signs and columns of a view."""
 
     def entries(_digest: Digest | None, width: int) -> list[list[Line]]:
-        found: list[list[Line]] = [[(Cell("Keys", Tone.STRONG),)]]
-        found += [
-            _entry(action.shown, 10, action.doc, width, Tone.INFO)
-            for action in actions_of(view.view)
-        ]
+        found = _key_entries(view.view, width)
         if view.view in LISTED:
             found += [[()], [(Cell("Filter (/)", Tone.STRONG),)]]
             found += [_entry(typed, 12, doc, width, Tone.INFO) for typed, doc in FILTER_HELP]
@@ -136,6 +132,19 @@ def help_page(view: View) -> Page:
         return found
 
     return Page("help", view.trail(), entries)
+
+
+def _key_entries(view: ViewName, width: int) -> list[list[Line]]:
+    """The keys of a view by what they are for."""
+    found: list[list[Line]] = []
+    for purpose, actions in PURPOSES:
+        here = [action for action in actions if view in action.views]
+        if here and found:
+            found.append([()])
+        if here:
+            found.append([(Cell(purpose, Tone.STRONG),)])
+            found += [_entry(one.shown, 10, one.doc, width, Tone.INFO) for one in here]
+    return found
 
 
 def _entry(name: str, room: int, doc: str, width: int, tone: Tone) -> list[Line]:
