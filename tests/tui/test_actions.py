@@ -222,7 +222,7 @@ async def test_keys_scroll_a_page_of_text(stage):
     view, gpus = job_with_gpus("1", {"n": 1})
     async with stage(tick((view,), gpus), (60, 12)) as s:
         await s.press("question_mark")
-        assert s.lines[2].startswith("  Keys")
+        assert s.lines[2].startswith("  Move")
         await s.press("j")
         assert s.lines[1].startswith("  Keys")
         await s.press("k", "G")
