@@ -81,6 +81,19 @@ def test_rows_that_are_missing_leave_a_gap():
     assert row[30:] == "⣀" * 11
 
 
+def test_each_column_shows_the_mean_of_its_rows_and_bounds_their_least_and_most():
+    # Two rows a dot, of which the second is at the top.
+    values = [0.0, 1.0] * 40
+    made = chart(values, low=[value * 0.5 for value in values], high=values)
+    rows = [row[PLOT:] for row in drawn(made, width=PLOT + 20, height=5)]
+    assert rows == ["⠁" * 20, " " * 20, "⠒" * 20, " " * 20, "⡀" * 20]
+
+
+def test_a_stretch_of_no_length_draws_what_is_at_it():
+    made = Chart(START, START, 0.0, 1.0, "ratio", (Series([START], [1.0]),))
+    assert drawn(made)[0][PLOT:].strip() == "⠁"
+
+
 def test_coarse_rows_are_joined_beside_fine_ones():
     times = [*(START + 10 * i for i in range(5)), *(START + 41 + i for i in range(41))]
     made = Chart(START, START + 82, 0.0, 1.0, "ratio", (Series(times, [0.0] * len(times)),))
