@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from gpumon.report import units
@@ -14,6 +15,7 @@ from gpumon.report.rank_curves import rank_panels
 from gpumon.report.rank_groups import rank_name, rank_place
 from gpumon.tui.actions import bindings_of
 from gpumon.tui.screens.page import Page
+from gpumon.tui.widgets.blocks import Block, Blocks
 
 if TYPE_CHECKING:
     from gpumon.report.columns import Line
@@ -99,23 +101,45 @@ class CurvesScreen(Page):
         view = digest.tick.job(name)
         return job_panels(digest, view, span_s) if view else []
 
-    def _charts(self, digest: Digest | None, width: int) -> list[list[Line]]:
+    def _blocks(self, digest: Digest | None, width: int) -> list[Block]:
+        """The page in blocks: their heights are known before a chart is drawn."""
         if digest is None:
-            return [paragraph("Waiting for the first sample …", width, Tone.DIM)]
+            return [_written(paragraph("Waiting for the first sample …", width, Tone.DIM))]
         panels = self._panels(digest)
         if not panels:
             text = "Nothing is known of it at this instant: it has ended, or no node answers."
-            return [nothing_lines(digest, (text, "Esc goes back."), width)]
-        found = [stale_subject_lines(digest, self.finding_scope() or "", width)]
-        some, height = _shared(self.size.height - _FRAME - len(found[0]), len(panels))
+            return [_written(nothing_lines(digest, (text, "Esc goes back."), width))]
+        stale = stale_subject_lines(digest, self.finding_scope() or "", width)
+        found = [_written(stale)]
+        some, height = _shared(self.size.height - _FRAME - len(stale), len(panels))
         for first in range(0, len(panels), some):
             group = panels[first : first + some]
-            found += [[panel.title, *chart_lines(panel.chart, width, height)] for panel in group]
-            found.append(time_axis(group[-1].chart, width))
+            found += [Block(1 + height, partial(_drawn, panel, width, height)) for panel in group]
+            found.append(_written(time_axis(group[-1].chart, width)))
             if not first and self.subject.startswith("job:"):
                 text = "line: mean of the job's GPUs; dots: the least and the most of them"
-                found.append([(Cell(text, Tone.DIM),)])
+                found.append(_written([(Cell(text, Tone.DIM),)]))
         return found
+
+    def _charts(self, digest: Digest | None, width: int) -> list[list[Line]]:
+        return [block.make() for block in self._blocks(digest, width)]
+
+    def draw(self) -> None:
+        """Only what is in sight, unless a text is searched for: a rank has dozens of charts."""
+        if self.needle():
+            super().draw()
+        else:
+            blank = Block(1, lambda: [()])
+            blocks = self._blocks(self.digest, max(20, self.size.width - 4))
+            self.reader.show_lines(Blocks([blank, *blocks]))
+
+
+def _written(lines: list[Line]) -> Block:
+    return Block(len(lines), lambda: lines)
+
+
+def _drawn(panel: Panel, width: int, height: int) -> list[Line]:
+    return [panel.title, *chart_lines(panel.chart, width, height)]
 
 
 def _shared(rows: int, panels: int) -> tuple[int, int]:
