@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from textual.screen import Screen
 
     from gpumon.tui.habits import Shelf
+    from gpumon.tui.quiet_collector import QuietCollector
 
 
 def _lean() -> Callable[[RenderableType | None], RenderableType | None]:
@@ -57,6 +58,8 @@ class DressedApp(App[int]):
         self.is_ascii = bool(habits.is_ascii)
         self._ascii_filter = AsciiFilter()
         self._lean = _lean()
+        self.collector: QuietCollector | None = None
+        """Looks for dead objects where Python itself is told not to."""
         for theme in THEMES:
             self.register_theme(theme)
         self.theme = SHORT_NAMES[habits.theme] if habits.theme else DARK.name
@@ -86,6 +89,8 @@ class DressedApp(App[int]):
     def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
         """Send what changed with fewer bytes than textual does."""
         super()._display(screen, self._lean(renderable))
+        if self.collector is not None:
+            self.collector.note_frame()
 
     def _look(self) -> Look:
         is_mono = self.theme == MONO.name

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpumon.tui.app import GpumonApp
 from gpumon.tui.habits import NO_HABITS
+from gpumon.tui.quiet_collector import FALLBACK, QuietCollector
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,14 +65,13 @@ def run_terminal(
         _close(feed)
         _tell("gpumon: standard input is no terminal to read keys from; --once prints a table\n")
         return 2
-    # Ticks are free of cycles: the collector would only walk ten thousand live jobs, a tenth of
-    # a second during which no key is heard.
+    # What is there by now stays; what comes is looked through at quiet moments.
     gc.freeze()
-    # A small middle generation is walked more often, but never for longer than a key may wait.
-    gc.set_threshold(50_000, 4, 250)
+    gc.set_threshold(*FALLBACK)
     app = GpumonApp(
         feed, title, passes=passes, shelf=shelf, habits=habits, allows_actions=allows_actions
     )
+    app.collector = QuietCollector(app.set_timer)
     crash: Exception | None = None
     code: int | None = None
     has_ended = threading.Event()

@@ -28,6 +28,10 @@ class TimeScreen(Screen[None]):
 
             self._compositor = thrifty(self._compositor)
 
+    def on_unmount(self) -> None:
+        """Let go of the picture, on which a whole fleet hangs: a dead screen stays for a while."""
+        self.digest = None
+
     @property
     def gpumon(self) -> GpumonApp:
         """The application."""

@@ -86,6 +86,10 @@ class Slices:
         if number == self._number:
             self.go_on()
 
+    def drop(self) -> None:
+        """Leave what is under way for good."""
+        self._steps, self._on_pause, self._is_held = None, None, False
+
     def finish(self) -> None:
         """Do the rest at once, for whoever needs the whole."""
         if self._steps is not None:

@@ -1,0 +1,86 @@
+"""Looks for dead cycles of objects while nobody types.
+
+Ticks and their rows are free of cycles; views that were closed are not. Python begins to look
+wherever many objects were made, which is in the middle of a key's work, and goes through all of a
+large fleet's rows, for a tenth of a second in which no key is heard.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+QUIET_S: Final = 0.25
+"""So long nothing was painted: no key is being held, and none has just been pressed."""
+
+PERIOD_S: Final = 10.0
+"""Between two looks at the objects made since the one before."""
+
+LATEST_S: Final = 60.0
+"""So long a look waits for a quiet moment."""
+
+WHOLE_S: Final = 300.0
+"""Between two looks at every object."""
+
+FEW: Final = 5_000
+"""New objects that are not worth a look."""
+
+FALLBACK: Final = (1_000_000, 4, 10)
+"""Thresholds at which Python looks by itself, while nothing is painted for long."""
+
+
+def _new_objects() -> int:
+    return gc.get_count()[0]
+
+
+class QuietCollector:
+    """Told of each frame, it looks a while after the last one."""
+
+    def __init__(
+        self,
+        later: Callable[[float, Callable[[], None]], object],
+        clock: Callable[[], float] = time.monotonic,
+        collect: Callable[[int], object] = gc.collect,
+        new_objects: Callable[[], int] = _new_objects,
+    ) -> None:
+        """Look for the first time once a period has passed.
+
+        Args:
+            later: Calls a function after so many seconds, on the thread that paints.
+            clock: Seconds.
+            collect: Looks through a generation and those that are younger; 2 are all.
+            new_objects: How many were made, and are not gone, since the last look.
+        """
+        self._later = later
+        self._clock = clock
+        self._collect = collect
+        self._new_objects = new_objects
+        self._painted_s = self._looked_s = self._whole_s = clock()
+        self._is_waiting = False
+
+    def note_frame(self) -> None:
+        """Something is painted now."""
+        self._painted_s = self._clock()
+        if not self._is_waiting and self._painted_s - self._looked_s >= PERIOD_S:
+            self._wait()
+
+    def _wait(self) -> None:
+        self._is_waiting = True
+        self._later(QUIET_S, self._look)
+
+    def _look(self) -> None:
+        now_s = self._clock()
+        is_quiet = now_s - self._painted_s >= QUIET_S
+        if not is_quiet and now_s - self._looked_s < LATEST_S:
+            self._wait()
+            return
+        self._is_waiting, self._looked_s = False, now_s
+        if is_quiet and now_s - self._whole_s >= WHOLE_S:
+            self._whole_s = now_s
+            self._collect(2)
+        elif self._new_objects() >= FEW:
+            self._collect(1)

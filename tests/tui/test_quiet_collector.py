@@ -1,0 +1,77 @@
+"""Dead objects are looked for while nobody types, and neither too often nor never."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpumon.tui.quiet_collector import (
+    FEW,
+    LATEST_S,
+    PERIOD_S,
+    QUIET_S,
+    WHOLE_S,
+    QuietCollector,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Terminal:
+    """Paints when told to, on an invented clock."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+        self.new_objects = FEW
+        self.looks: list[tuple[float, int]] = []
+        """When it was looked, and through which generation."""
+        self._due: list[tuple[float, Callable[[], None]]] = []
+        self.collector = QuietCollector(
+            lambda seconds, what: self._due.append((self.now_s + seconds, what)),
+            lambda: self.now_s,
+            lambda generation: self.looks.append((self.now_s, generation)),
+            lambda: self.new_objects,
+        )
+
+    def paint(self, every_s: float, seconds: float) -> None:
+        """Paint at an even pace for so long."""
+        end_s = self.now_s + seconds
+        while self.now_s < end_s:
+            self.collector.note_frame()
+            self._pass_to(self.now_s + every_s)
+
+    def _pass_to(self, end_s: float) -> None:
+        while ready := [one for one in self._due if one[0] <= end_s]:
+            self._due.remove(ready[0])
+            self.now_s = ready[0][0]
+            ready[0][1]()
+        self.now_s = end_s
+
+
+def test_it_is_looked_between_two_pictures_every_period():
+    terminal = Terminal()
+    terminal.paint(1.0, 3 * PERIOD_S + 5.0)
+    assert [generation for _, generation in terminal.looks] == [1, 1, 1]
+    assert all((at - 100.0) % 1.0 == QUIET_S for at, _ in terminal.looks)
+
+
+def test_while_keys_are_held_it_waits_but_not_for_ever():
+    terminal = Terminal()
+    terminal.paint(0.03, LATEST_S - 1.0)
+    assert terminal.looks == []
+    terminal.paint(0.03, 2.0)
+    assert len(terminal.looks) == 1
+
+
+def test_few_objects_are_not_worth_a_look():
+    terminal = Terminal()
+    terminal.new_objects = FEW - 1
+    terminal.paint(1.0, 5 * PERIOD_S)
+    assert terminal.looks == []
+
+
+def test_everything_is_looked_at_now_and_then_however_little_is_new():
+    terminal = Terminal()
+    terminal.new_objects = 0
+    terminal.paint(1.0, 2 * (WHOLE_S + PERIOD_S))
+    assert [generation for _, generation in terminal.looks] == [2, 2]
