@@ -85,6 +85,15 @@ class Look:
             self.bar = Style(bgcolor=variables["bar"] if has_greys else None)
             self.title = plain + self.bar + Style(bold=True, underline=True)
             self.sorted_title = self.title
+        self._mixed: dict[tuple[Tone, Style | None], Style] = {}
+
+    def over_ground(self, tone: Tone, extra: Style | None = None) -> Style:
+        """A tone on the ground of the terminal; `extra` lies over both."""
+        found = self._mixed.get((tone, extra))
+        if found is None:
+            found = self.base + self.tones[tone]
+            found = self._mixed[tone, extra] = found if extra is None else found + extra
+        return found
 
 
 class HasLook(Protocol):

@@ -11,6 +11,7 @@ from textual.widget import Widget
 
 from gpumon.report.heat_marks import Ink
 from gpumon.tui.theme import look_of
+from gpumon.tui.widgets.painting import PlainLines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,7 +64,7 @@ def changed_stretches(old: Sequence[Glyph], new: Sequence[Glyph]) -> list[tuple[
     return found
 
 
-class GlyphLines(Widget):
+class GlyphLines(PlainLines, Widget):
     """One line of characters with inks."""
 
     DEFAULT_CSS = """

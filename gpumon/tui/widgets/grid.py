@@ -8,16 +8,17 @@ from textual.geometry import Region, Size
 from textual.message import Message
 from textual.strip import Strip
 
-from gpumon.report.columns import Cell, Line, place, usual
+from gpumon.report.columns import Cell, Line, usual
 from gpumon.tui.theme import look_of
+from gpumon.tui.widgets import places
 from gpumon.tui.widgets.desk import Asked, Desk
 from gpumon.tui.widgets.needle import row_filter_of
 from gpumon.tui.widgets.painting import LongList, announce
-from gpumon.tui.widgets.places import column_at, followed, key_after, key_aside, shape_of, stretch
 from gpumon.tui.widgets.plan import Moved, Plan, Sorting
+from gpumon.tui.widgets.row_pictures import RowPictures
 from gpumon.tui.widgets.slices import Slices
 from gpumon.tui.widgets.strips import line_strip
-from gpumon.tui.widgets.titles import MARGIN, row_strip, title_strip
+from gpumon.tui.widgets.titles import MARGIN, title_strip
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -77,7 +78,14 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
         self._cursor = 0
         self._cursor_key: str | None = None
         self._placed: tuple[Placed[R], ...] = ()
-        self._images: dict[int, tuple[Cell, ...]] = {}
+        self._pictures: RowPictures[R] = RowPictures()
+
+    def on_unmount(self) -> None:
+        """Let go of the fleet: a dead widget stays for a while."""
+        self.slices.drop()
+        self._digest = self._asked = self._under_way = self._keeps = None
+        self._desk, self._all, self._rows, self._found = Desk(self.plan), (), (), []
+        self._pictures.clear()
 
     # What is shown
 
@@ -131,9 +139,7 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
 
     def choose(self, keys: Collection[str] | None) -> None:
         """Show only columns with these keys, as far as they fit; None: those shown at first."""
-        columns = self.plan.columns
-        chosen = [c for c in columns if c.key in keys] if keys is not None else []
-        chosen = chosen or usual(columns)
+        chosen = places.chosen_of(self.plan.columns, keys)
         if chosen != self._columns:
             self._columns = chosen
             self._replace()
@@ -217,13 +223,13 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
         count = len(self._rows)
         was_in_view, cursor = self._is_in_view, self._cursor
         self._rows = rows
-        self._cursor = followed(rows, self.plan.key, self._cursor, self._cursor_key)
+        self._cursor = places.followed(rows, self.plan.key, self._cursor, self._cursor_key)
         if len(rows) != count:
             self.virtual_size = Size(0, len(rows) + 1)
             self._redraw_rows(*range(len(rows), min(count, self.scroll_offset.y + self._page)))
         if not rows or not count:
             self.refresh()
-        before, self._images = self._images, {}
+        before = self._pictures.renew()
         # Who has scrolled away from the cursor with the wheel is not pulled back.
         if was_in_view and self._scroll_to_cursor():
             self.refresh()
@@ -246,33 +252,24 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
 
     def _replace(self) -> None:
         room = self.scrollable_content_region.width - MARGIN
-        key = self.sorting.key
-        # The column that the rows are sorted by is never dropped.
-        kept = [c._replace(priority=0) if c.key == key else c for c in self._columns]
-        before, self._placed = self._placed, place(kept, room)
-        if shape_of(before) == shape_of(self._placed):
+        before, self._placed = self._placed, places.placed(self._columns, self.sorting.key, room)
+        if places.shape_of(before) == places.shape_of(self._placed):
             self.refresh(Region(0, 0, self.size.width, 1))
         else:
-            self._images = {}
+            self._pictures.clear()
             self.refresh()
         self._scroll_to_cursor()
         announce(self)
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         """Forget the pictures of rows that were scrolled away."""
-        self._images = {}
+        self._pictures.clear()
         super().watch_scroll_y(old_value, new_value)
 
     def _image(self, index: int) -> tuple[Cell, ...]:
         """The cells of one row, made once per tick."""
-        image = self._images.get(index)
-        if image is None:
-            digest = self._digest
-            assert digest is not None
-            row = self._rows[index]
-            image = tuple(placed.column.cell(digest, row) for placed in self._placed)
-            self._images[index] = image
-        return image
+        assert self._digest is not None
+        return self._pictures.cells(index, self._placed, self._digest, self._rows[index])
 
     def _redraw_changed(self, before: dict[int, tuple[Cell, ...]]) -> None:
         """Redraw, of each visible row, the stretch of columns that differs from `before`."""
@@ -280,11 +277,14 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
             return
         top = self.scroll_offset.y
         for index in range(top, min(len(self._rows), top + self._page)):
-            changed = stretch(self._placed, before.get(index), self._image(index))
+            cells, old = self._image(index), before.get(index)
+            changed = places.stretch(self._placed, old, cells)
             if changed is None:
                 self._redraw_rows(index)
             elif changed[1]:
                 self.refresh(Region(changed[0] + MARGIN, index - top + 1, changed[1], 1))
+            else:
+                self._pictures.keep(index, old or cells)
 
     def _redraw_rows(self, *indices: int) -> None:
         for index in indices:
@@ -303,7 +303,8 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
         if index >= len(self._rows):
             return Strip.blank(width, look.base)
         mark = look.cursor if index == self._cursor else None
-        return row_strip(self._placed, self._image(index), width, look, mark)
+        self._image(index)
+        return self._pictures.line(index, self._placed, width, look, mark)
 
     # Cursor
 
@@ -355,11 +356,11 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
 
     def sort_next(self) -> None:
         """Sort by the next column that is on screen and has an order, in the end as at first."""
-        self.sort_by(key_after(self._placed, self.sorting.key))
+        self.sort_by(places.key_after(self._placed, self.sorting.key))
 
     def sort_aside(self, steps: int) -> None:
         """Sort by the column so many to the right on screen, the last followed by the first."""
-        key = key_aside(self._placed, self.sorting.key, steps)
+        key = places.key_aside(self._placed, self.sorting.key, steps)
         if key is not None:
             self.sort_by(key)
 
@@ -386,7 +387,7 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
     def on_click(self, event: Click) -> None:
         """A title sorts, a row takes the cursor, the row with the cursor opens."""
         if event.y == 0:
-            column = column_at(self._placed, event.x - MARGIN)
+            column = places.column_at(self._placed, event.x - MARGIN)
             if column is not None and column.order is not None:
                 self.sort_by(column.key)
             return

@@ -17,6 +17,7 @@ from gpumon.report.heat_marks import FIELDS
 from gpumon.tui.theme import look_of
 from gpumon.tui.widgets.glyphs import changed_stretches, glyph_strip
 from gpumon.tui.widgets.heat_desk import Arranged, Asked, HeatDesk
+from gpumon.tui.widgets.painting import PlainLines
 from gpumon.tui.widgets.slices import Slices
 from gpumon.tui.widgets.strips import line_strip
 
@@ -40,7 +41,7 @@ _MARKED: Final[dict[DensityName, tuple[int, int]]] = {"numbers": (1, 4), "wide":
 """What the cursor reverses, from the start of a cell on: single, its blanks are there for that."""
 
 
-class HeatMap(ScrollView, inherit_bindings=False):
+class HeatMap(PlainLines, ScrollView, inherit_bindings=False):
     """Every GPU of the fleet, with a cursor that keeps to its GPU."""
 
     DEFAULT_CSS = """
@@ -76,6 +77,12 @@ class HeatMap(ScrollView, inherit_bindings=False):
         self._place: tuple[object, ...] = ()
         self._cursor: tuple[str, int] | None = None
         self._images: dict[int, list[Glyph]] = {}
+
+    def on_unmount(self) -> None:
+        """Let go of the fleet: a dead widget stays for a while."""
+        self.slices.drop()
+        self.heat, self.layout_now, self._asked = None, None, None
+        self._desk, self._clusters = HeatDesk(), ()
 
     # What is shown
 

@@ -10,7 +10,7 @@ from textual.widget import Widget
 
 from gpumon.report.columns import Cell, Line, Tone, text_width
 from gpumon.tui.theme import look_of
-from gpumon.tui.widgets.painting import announce
+from gpumon.tui.widgets.painting import PlainLines, announce
 from gpumon.tui.widgets.strips import line_strip
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gpumon.tui.actions import Action
 
 
-class Lines(Widget):
+class Lines(PlainLines, Widget):
     """Fixed lines; as high as it has lines."""
 
     DEFAULT_CSS = """

@@ -9,7 +9,14 @@ from textual.reactive import Reactive
 from textual.scroll_view import ScrollView
 
 if TYPE_CHECKING:
+    from textual.geometry import Region
+    from textual.strip import Strip
     from textual.widget import Widget
+
+    _Mixin = Widget
+else:
+    # Textual takes over the style rules of the first base only that is a widget.
+    _Mixin = object
 
 
 def announce(widget: Widget) -> None:
@@ -21,7 +28,27 @@ def announce(widget: Widget) -> None:
     widget._check_refresh()
 
 
-class LongList(ScrollView, inherit_bindings=False):
+class PlainLines(_Mixin):
+    """Its lines are finished as `render_line` gives them: no border, no padding, no opacity.
+
+    Textual's own asks for some forty rules of style with every line, to find none of these.
+    """
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """These lines, or a stretch of each."""
+        filters, ground = self.get_line_filters(), self.background_colors[1]
+        first, end = crop.column_span
+        is_whole = first == 0 and end >= self.size.width
+        lines: list[Strip] = []
+        for y in crop.line_range:
+            line = self.render_line(y)
+            for one in filters:
+                line = line.apply_filter(one, ground)
+            lines.append(line if is_whole else line.crop(first, end))
+        return lines
+
+
+class LongList(PlainLines, ScrollView, inherit_bindings=False):
     """Draws its own lines; that there are more or fewer concerns nothing but its scrollbar.
 
     Textual's own lays out the whole screen for that, which takes longer than to paint the lines.

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from gpumon.report.columns import GAP
+from gpumon.report.columns import GAP, place, usual
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from gpumon.report.columns import Cell, Column, Placed
 
 R = TypeVar("R")
+
+
+def chosen_of(columns: Sequence[Column[R]], keys: Collection[str] | None) -> list[Column[R]]:
+    """The columns with these keys; those shown at first where it is None, or no key is known."""
+    return [c for c in columns if keys is not None and c.key in keys] or usual(columns)
+
+
+def placed(columns: Sequence[Column[R]], sorted_by: str | None, room: int) -> tuple[Placed[R], ...]:
+    """Those that fit; the column that rows are sorted by is never dropped."""
+    return place([c._replace(priority=0) if c.key == sorted_by else c for c in columns], room)
 
 
 def shape_of(places: Iterable[Placed[Any]]) -> list[tuple[str, int, int]]:

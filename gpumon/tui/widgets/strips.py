@@ -21,10 +21,7 @@ if TYPE_CHECKING:
 def line_strip(line: Line, width: int, look: Look, extra: Style | None = None) -> Strip:
     """A line cut or filled to `width` cells; `extra` lies over every tone."""
     base = look.base if extra is None else look.base + extra
-    segments = []
-    for cell in line:
-        style = look.base + look.tones[cell.tone]
-        segments.append(Segment(safe(cell.text), style if extra is None else style + extra))
+    segments = [Segment(safe(cell.text), look.over_ground(cell.tone, extra)) for cell in line]
     return Strip(segments).adjust_cell_length(width, base)
 
 
