@@ -18,7 +18,7 @@ WALK = (
     (b"?", b"help"),
     (b"/", b"text to look for"),
     (b"tensor\r", b"/tensor"),
-    (b"\x1b", b"Keys"),
+    (b"\x1b", b"Move"),
     (b":", b"where to"),
 )
 """Keys, and what each has on the screen; a source that answers again is not among them."""

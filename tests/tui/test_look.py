@@ -163,4 +163,4 @@ async def test_without_colours_cursor_and_titles_are_marked_by_other_means(stage
                 assert style is None or style.color is None or style.color.is_default
                 assert style is None or style.bgcolor is None or style.bgcolor.is_default
         await s.press("slash", "x", "escape", "enter", "question_mark", "t")
-        assert "Keys" in s.text
+        assert "  Move" in s.text
