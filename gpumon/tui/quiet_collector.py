@@ -14,8 +14,11 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-QUIET_S: Final = 0.25
-"""So long nothing was painted: no key is being held, and none has just been pressed."""
+QUIET_S: Final = 2.0
+"""So long no key came: whoever goes through views presses several a second."""
+
+PAUSE_S: Final = 0.1
+"""Between a frame and a look: what follows from the picture is done by then."""
 
 PERIOD_S: Final = 10.0
 """Between two looks at the objects made since the one before."""
@@ -38,7 +41,7 @@ def _new_objects() -> int:
 
 
 class QuietCollector:
-    """Told of each frame, it looks a while after the last one."""
+    """Told of keys and frames, it looks after the frame of a tick."""
 
     def __init__(
         self,
@@ -59,26 +62,26 @@ class QuietCollector:
         self._clock = clock
         self._collect = collect
         self._new_objects = new_objects
-        self._painted_s = self._looked_s = self._whole_s = clock()
+        self._typed_s = self._looked_s = self._whole_s = clock()
         self._is_waiting = False
+
+    def note_key(self) -> None:
+        """A key was pressed now."""
+        self._typed_s = self._clock()
 
     def note_frame(self) -> None:
         """Something is painted now."""
-        self._painted_s = self._clock()
-        if not self._is_waiting and self._painted_s - self._looked_s >= PERIOD_S:
-            self._wait()
-
-    def _wait(self) -> None:
-        self._is_waiting = True
-        self._later(QUIET_S, self._look)
+        if not self._is_waiting and self._clock() - self._looked_s >= PERIOD_S:
+            self._is_waiting = True
+            self._later(PAUSE_S, self._look)
 
     def _look(self) -> None:
+        self._is_waiting = False
         now_s = self._clock()
-        is_quiet = now_s - self._painted_s >= QUIET_S
+        is_quiet = now_s - self._typed_s >= QUIET_S
         if not is_quiet and now_s - self._looked_s < LATEST_S:
-            self._wait()
             return
-        self._is_waiting, self._looked_s = False, now_s
+        self._looked_s = now_s
         if is_quiet and now_s - self._whole_s >= WHOLE_S:
             self._whole_s = now_s
             self._collect(2)

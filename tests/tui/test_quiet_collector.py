@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from gpumon.tui.quiet_collector import (
     FEW,
     LATEST_S,
+    PAUSE_S,
     PERIOD_S,
     QUIET_S,
     WHOLE_S,
@@ -33,10 +36,12 @@ class Terminal:
             lambda: self.new_objects,
         )
 
-    def paint(self, every_s: float, seconds: float) -> None:
-        """Paint at an even pace for so long."""
+    def paint(self, every_s: float, seconds: float, *, is_typing: bool = False) -> None:
+        """Paint at an even pace for so long, each frame for a key where somebody types."""
         end_s = self.now_s + seconds
         while self.now_s < end_s:
+            if is_typing:
+                self.collector.note_key()
             self.collector.note_frame()
             self._pass_to(self.now_s + every_s)
 
@@ -52,15 +57,23 @@ def test_it_is_looked_between_two_pictures_every_period():
     terminal = Terminal()
     terminal.paint(1.0, 3 * PERIOD_S + 5.0)
     assert [generation for _, generation in terminal.looks] == [1, 1, 1]
-    assert all((at - 100.0) % 1.0 == QUIET_S for at, _ in terminal.looks)
+    assert all((at - 100.0) % 1.0 == pytest.approx(PAUSE_S) for at, _ in terminal.looks)
 
 
-def test_while_keys_are_held_it_waits_but_not_for_ever():
+def test_while_keys_are_typed_it_waits_but_not_for_ever():
     terminal = Terminal()
-    terminal.paint(0.03, LATEST_S - 1.0)
+    terminal.paint(0.3, LATEST_S - 1.0, is_typing=True)
     assert terminal.looks == []
-    terminal.paint(0.03, 2.0)
+    terminal.paint(0.3, 2.0, is_typing=True)
     assert len(terminal.looks) == 1
+
+
+def test_a_look_that_is_due_waits_until_the_last_key_is_a_while_ago():
+    terminal = Terminal()
+    terminal.paint(0.3, PERIOD_S + 5.0, is_typing=True)
+    typed_s = terminal.now_s
+    terminal.paint(0.3, QUIET_S + 1.0)
+    assert [at >= typed_s - 0.3 + QUIET_S for at, _ in terminal.looks] == [True]
 
 
 def test_few_objects_are_not_worth_a_look():

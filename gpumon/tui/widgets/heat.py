@@ -82,7 +82,7 @@ class HeatMap(PlainLines, ScrollView, inherit_bindings=False):
         """Let go of the fleet: a dead widget stays for a while."""
         self.slices.drop()
         self.heat, self.layout_now, self._asked = None, None, None
-        self._desk, self._clusters = HeatDesk(), ()
+        self._desk, self._clusters, self._images = HeatDesk(), (), {}
 
     # What is shown
 
