@@ -11,7 +11,7 @@ from gpumon.model.missing import Reason
 from gpumon.report import heat_marks as marks
 from gpumon.report.heat import FINDING_MARKS, OWNER_RANK, Heat
 from gpumon.report.heat_columns import DOWN_NODE, FleetColumns
-from gpumon.report.heat_roster import NOBODY
+from gpumon.report.heat_roster import NOBODY, STEP
 from gpumon.report.job_columns import LOW_RATIO
 
 if TYPE_CHECKING:
@@ -43,6 +43,8 @@ class FleetHeat(Heat):
         )  # fmt: skip
         # By identity: a mark's hash goes through all that it is made of.
         self._numbers = {id(mark): number for number, mark in enumerate(self.palette)}
+        self._of_job: NDArray[np.int64] = np.zeros(1, np.int64)
+        """Number of the mark of each job, which owners' GPUs have."""
         self.slots: NDArray[np.int64] = np.zeros(0, np.int64)
         """Number of the mark of each slot of the roster."""
 
@@ -52,7 +54,10 @@ class FleetHeat(Heat):
         yield
         nothing, free = self._of_nodes()
         slots = nothing[roster.node_of_slot]
+        yield
+        yield from self._number_jobs()
         rows = self._of_rows(free[roster.node_of_row])
+        yield
         stale = np.flatnonzero(columns.is_stale)
         if stale.size:
             left = {n for n in stale.tolist() if columns.nodes[n].left_at is not None}
@@ -105,14 +110,25 @@ class FleetHeat(Heat):
             self._mark_lost(made, is_missing)
         return made
 
+    def _number_jobs(self) -> Generator[None, None, None]:
+        """Find the mark of each job that holds anything, where GPUs are marked by owner."""
+        name_of, jobs, holders = self.field.name_of, self.digest.tick.jobs, self._holders
+        if name_of is None:
+            return
+        # Not `unique`, for which numpy first reads a library of its own.
+        held = np.flatnonzero(np.bincount(holders[holders != NOBODY], minlength=1)).tolist()
+        self._of_job = np.zeros(len(jobs) + 1, np.int64)
+        for start in range(0, len(held), STEP):
+            some = held[start : start + STEP]
+            self._of_job[some] = [self._number(self._owners[name_of(jobs[job])]) for job in some]
+            yield
+
+    @property
+    def _holders(self) -> NDArray[np.int64]:
+        return self.columns.holders.of_row
+
     def _of_owners(self, free: NDArray[np.int64]) -> NDArray[np.int64]:
-        name_of = self.field.name_of
-        assert name_of is not None
-        jobs, holders = self.digest.tick.jobs, self.columns.holders.of_row
-        of_job = np.zeros(len(jobs) + 1, np.int64)
-        for job in np.unique(holders[holders != NOBODY]).tolist():
-            of_job[job] = self._number(self._owners[name_of(jobs[job])])
-        return np.where(holders == NOBODY, free, of_job[holders])
+        return np.where(self._holders == NOBODY, free, self._of_job[self._holders])
 
     def _of_verdicts(
         self, values: NDArray[np.float64], free: NDArray[np.int64]
@@ -215,9 +231,8 @@ class FleetHeat(Heat):
                 before.of_nodes(is_mean=is_mean), self.of_nodes(is_mean=is_mean), strict=True
             )
             return [node for node, (was, now) in enumerate(pairs) if was != now]
-        changed: list[int] = np.unique(
-            self.roster.node_of_slot[self.slots != before.slots]
-        ).tolist()
+        slots = np.bincount(self.roster.node_of_slot[self.slots != before.slots], minlength=1)
+        changed: list[int] = np.flatnonzero(slots).tolist()
         return changed
 
     # Who holds what

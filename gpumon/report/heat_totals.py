@@ -28,6 +28,10 @@ USEFUL_RATIO: Final = 0.50
 the GPU is likely used ineffectively."""
 
 
+TOTALLED: Final = ("gpu_util_ratio", "sm_active_ratio")
+"""Fields of every GPU that are counted."""
+
+
 class Loss(NamedTuple):
     """GPU time that was wasted."""
 
@@ -73,8 +77,9 @@ def heat_totals(digest: Digest, columns: FleetColumns) -> HeatTotals:
 
 def _totals(digest: Digest, columns: FleetColumns) -> HeatTotals:
     tick = digest.tick
-    busy, busy_known = _at_least(columns.column("gpu_util_ratio"), LOW_RATIO)
-    useful, useful_known = _at_least(columns.column("sm_active_ratio"), USEFUL_RATIO)
+    duty, active = map(columns.column, TOTALLED)
+    busy, busy_known = _at_least(duty, LOW_RATIO)
+    useful, useful_known = _at_least(active, USEFUL_RATIO)
     states = Counter(node.state for node in tick.nodes.values())
     grades = Counter(finding.severity for finding in tick.findings)
     pending = [view.job for view in tick.jobs if view.job.state == "PENDING"]

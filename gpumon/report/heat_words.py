@@ -51,6 +51,15 @@ class Legend(NamedTuple):
     words: str
 
 
+MOST_TOLD: Final = 200
+"""Owners that a legend tells of: no line has room for more, and ten thousand take a while."""
+
+
+def untold(digest: Digest, field: HeatField) -> int:
+    """Owners of which the legend of a field does not tell."""
+    return 0 if field.name_of is None else max(0, len(owner_marks(digest, field)) - MOST_TOLD)
+
+
 def legend(digest: Digest, field: HeatField, seen: frozenset[Mark]) -> tuple[Legend, ...]:
     """The signs of a field, values first, of the states those that were seen."""
     states = tuple(Legend(mark, mark.words) for mark in STATES if mark in seen)
@@ -79,7 +88,7 @@ def _counted(digest: Digest, field: HeatField) -> list[Legend]:
             counts[name] = counts.get(name, 0) + len(view.gpu_uuids)
     owners = owner_marks(digest, field)
     # They are in the order of their names already, which sorting by number keeps.
-    names = sorted(owners, key=counts.__getitem__, reverse=True)
+    names = sorted(owners, key=counts.__getitem__, reverse=True)[:MOST_TOLD]
     return [Legend(owners[name], f"{name} {counts[name]:,}") for name in names]
 
 
@@ -90,14 +99,23 @@ _BRIEF: Final = {
 """Fewer words for signs, where the line does not hold all of them."""
 
 
-def legend_glyphs(found: tuple[Legend, ...], width: int, *, has_colour: bool) -> tuple[Glyph, ...]:
-    """As much of a legend as fits into one line, in few words if need be, and what is left out."""
+def legend_glyphs(
+    found: tuple[Legend, ...], width: int, *, has_colour: bool, untold: int = 0
+) -> tuple[Glyph, ...]:
+    """As much of a legend as fits into one line, in few words if need be, and what is left out.
+
+    Args:
+        found: Signs and words.
+        width: Cells of the line.
+        has_colour: Whether areas are drawn in colours.
+        untold: How many more there are that nobody has put into words.
+    """
     if sum(3 + text_width(safe(item.words)) for item in found) + 2 > width:
         found = tuple(item._replace(words=_BRIEF.get(item.mark, item.words)) for item in found)
     row: list[Glyph] = [BLANK]
     for number, item in enumerate(found):
         text = f" {safe(item.words)}  "
-        left = len(found) - number - 1
+        left = len(found) - number - 1 + untold
         more = len(f"+{left:,} more") if left else 0
         if len(row) + 1 + text_width(text.rstrip() if not left else text) + more > width:
             row += [Glyph(char, Ink.DIM) for char in f"+{left + 1:,} more"]

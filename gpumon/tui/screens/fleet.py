@@ -14,7 +14,7 @@ from gpumon.report.heat_density import allowed
 from gpumon.report.heat_groups import GROUPINGS, following
 from gpumon.report.heat_marks import FIELDS, STATES
 from gpumon.report.heat_totals import total_lines
-from gpumon.report.heat_words import density_words, legend, legend_glyphs, spot_words
+from gpumon.report.heat_words import density_words, legend, legend_glyphs, spot_words, untold
 from gpumon.report.passages import all_errors, error_lines, paragraph
 from gpumon.report.subjects import of_scope
 from gpumon.tui.actions import bindings_of
@@ -156,7 +156,8 @@ class HeatView(RootView, ColumnFiltered):
         width = self.size.width
         signs = legend(heat.digest, heat.field, heat.seen())
         has_colour = look_of(self.map).heat.has_areas
-        self.legend.show_row(legend_glyphs(signs, width, has_colour=has_colour))
+        more = untold(heat.digest, heat.field)
+        self.legend.show_row(legend_glyphs(signs, width, has_colour=has_colour, untold=more))
         words = spot_words(heat, layout, spot, is_mean=self.map.is_mean)
         self.details.show_lines([(Cell(fit(f" {words}", width), Tone.PLAIN),)])
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from gpumon.report.heat import owner_marks
 from gpumon.report.heat_columns import FleetColumns
 from gpumon.report.heat_fleet import FleetHeat
 from gpumon.report.heat_groups import grouped
 from gpumon.report.heat_roster import roster_of
-from gpumon.report.heat_totals import HeatTotals, heat_totals
+from gpumon.report.heat_totals import TOTALLED, HeatTotals, heat_totals
+from gpumon.report.heat_words import legend
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -61,12 +63,22 @@ class HeatDesk:
             yield
             columns = self._columns = FleetColumns(digest, self._roster, columns)
             yield
+        for key in (*TOTALLED, *field.keys):
+            columns.column(key)
+            yield
         totals = heat_totals(digest, columns)
         yield
         passing = yield from self._filtered(asked, columns.roster)
         self._group(columns, passing, grouping)
         yield
+        if field.name_of is not None:
+            owner_marks(digest, field)
+            yield
         heat = yield from FleetHeat(columns, field).complete()
+        yield
+        # Told below the map with every cell that the cursor comes to.
+        legend(digest, field, heat.seen())
+        yield
         return Arranged(heat, self._clusters, totals)
 
     def _filtered(self, asked: Asked, roster: Roster) -> Generator[None, None, Sequence[Unit]]:

@@ -10,7 +10,14 @@ from gpumon.report.heat_groups import clusters
 from gpumon.report.heat_layout import HeatLayout
 from gpumon.report.heat_marks import CRITICAL, DOWN, DRAINED, FIELDS
 from gpumon.report.heat_marks import IDLE as HARDLY_USED
-from gpumon.report.heat_words import Legend, legend, legend_glyphs, spot_words
+from gpumon.report.heat_words import (
+    MOST_TOLD,
+    Legend,
+    legend,
+    legend_glyphs,
+    spot_words,
+    untold,
+)
 from tests.ticks import IDLE, finding, gpu, job_with_gpus, tick
 
 VERDICT = next(field for field in FIELDS if field.key == "verdict")
@@ -71,6 +78,21 @@ def test_a_legend_that_is_too_long_takes_fewer_words_and_counts_what_is_left_out
     assert shown(legend_glyphs(signs, 40, has_colour=True)).endswith("+2 more")
     for width in range(1, 90):
         assert len(shown(legend_glyphs(signs, width, has_colour=True))) <= max(width, 8)
+
+
+def test_of_many_owners_only_those_with_most_gpus_are_put_into_words():
+    views, gpus = [], []
+    for number in range(MOST_TOLD + 5):
+        job = job_with_gpus(str(number), {f"n{number}": 1}, user=f"user{number:03d}")
+        views.append(job[0])
+        gpus += job[1]
+    digest = Digest(tick(tuple(views), gpus))
+    signs = legend(digest, USER, frozenset())
+    more = untold(digest, USER)
+    assert (len(signs), more) == (MOST_TOLD, 5)
+    row = shown(legend_glyphs(signs, 60, has_colour=True, untold=more))
+    told = row.count("user")
+    assert row.endswith(f"+{MOST_TOLD + 5 - told} more")
 
 
 def test_states_are_told_before_owners_who_would_take_the_whole_line():
