@@ -7,9 +7,9 @@ import pytest
 from gpumon.report.array_tasks import asked_gpus, task_count
 from gpumon.report.digest import Digest
 from gpumon.report.groups import groups
-from gpumon.report.heat_totals import heat_totals
 from gpumon.report.pending import place_of
 from gpumon.report.pending_columns import PENDING_COLUMNS, pending_summary
+from tests.heats import totals_of
 from tests.queues import cluster, waits
 from tests.ticks import AT
 
@@ -60,7 +60,7 @@ def test_summary_column_head_groups_and_places_follow_one_rule():
     assert line.endswith(" 6")
     shown = next(column for column in PENDING_COLUMNS if column.key == "gpus")
     assert shown.cell(digest, digest.tick.job("4")).text == "4"
-    assert heat_totals(digest).waiting == 6
+    assert totals_of(digest).waiting == 6
     for kind, name in (("user", "ada"), ("partition", "h100")):
         group = next(g for g in groups(digest, kind) if g.name == name)
         assert (group.jobs_pending, group.gpus_pending) == (6, 20)
