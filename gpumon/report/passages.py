@@ -214,6 +214,9 @@ def error_lines(errors: Sequence[SourceError], width: int, most: int | None = No
     return lines
 
 
+_errors_of: Final = attrgetter("errors")
+
+
 def all_errors(tick: Tick) -> tuple[SourceError, ...]:
     """Errors of targets, nodes and the tick itself, each once."""
     found: dict[SourceError, None] = {}
@@ -221,8 +224,8 @@ def all_errors(tick: Tick) -> tuple[SourceError, ...]:
         if target.error is not None and not target.is_ok:
             found[target.error] = None
     found.update(dict.fromkeys(tick.errors))
-    for node in tick.nodes.values():
-        found.update(dict.fromkeys(node.errors))
+    # Without a step for each of ten thousand nodes, of which hardly any has one.
+    found.update(dict.fromkeys(chain.from_iterable(map(_errors_of, tick.nodes.values()))))
     return tuple(found)
 
 
@@ -240,6 +243,20 @@ def target_lines(tick: Tick, width: int) -> list[Line]:
             why = target.error.message if target.error else "no answer yet"
             lines += paragraph(f"{target.url}: {why}", width, Tone.BAD, "✗ ", "  ")
     return lines
+
+
+def unjudged_lines(tick: Tick, width: int) -> list[Line]:
+    """What nobody looks for, as its detectors are at fault: no finding of it says nothing."""
+    names = ", ".join(one.detector for one in tick.coverage if one.state == "muted")
+    text = f"not looked for: {names}; detectors at fault (f says why)"
+    return paragraph(text, width, Tone.BAD, "✗ ", "  ") if names else []
+
+
+def watching_lines(tick: Tick, width: int) -> list[Line]:
+    """That some detectors have not watched for long enough, so that no finding is no praise."""
+    count = sum(one.state == "waiting" for one in tick.coverage)
+    text = f"no finding yet: {count} of {len(tick.coverage)} detectors still watch (f says which)"
+    return paragraph(text, width, Tone.DIM, "· ", "  ") if count else []
 
 
 def coverage_lines(tick: Tick, width: int) -> list[Line]:

@@ -18,7 +18,7 @@ from gpumon.report.finding_columns import (
     subject_words,
 )
 from gpumon.report.finding_page import find, finding_entries
-from gpumon.report.passages import paragraph
+from gpumon.report.passages import paragraph, unjudged_lines
 from gpumon.report.words import SEVERITY_SIGNS, SEVERITY_TONES
 from gpumon.tui.actions import bindings_of
 from gpumon.tui.screens.judging import Judging
@@ -89,10 +89,7 @@ class FindingsView(Judging, TableView["Finding"]):
         if lost_s:
             cells.append(Cell(f"{units.gpu_time(lost_s)} lost in their windows  ", Tone.DIM))
         lines: list[Line] = [tuple(cells)] if cells else []
-        silent = [c for c in digest.tick.coverage if c.state == "muted"]
-        if silent:
-            names = ", ".join(coverage.detector for coverage in silent)
-            lines += paragraph(f"detectors at fault: {names} (f says why)", width, Tone.BAD, "✗ ")
+        lines += unjudged_lines(digest.tick, width)
         return [*lines, *self.mute_lines(digest, width)]
 
     def empty_words(self, digest: Digest) -> tuple[str, ...]:

@@ -13,7 +13,9 @@ from gpumon.report.passages import (
     finding_lines,
     job_facts,
     paragraph,
+    unjudged_lines,
     unknown_gpus,
+    watching_lines,
 )
 from gpumon.report.pending import wait_words
 from gpumon.report.progress import output_lines
@@ -87,6 +89,11 @@ class JobScreen(TableView["RankRow"]):
         for finding in digest.findings_by_job.get(self.job_id, ()):
             whom = faulty_words(digest, view, finding)
             lines += finding_lines(finding, width, is_full=False, whom=whom)
+        if view.job.state == "RUNNING" and view.job.gpu_count != 0:
+            lines += unjudged_lines(digest.tick, width)
+            is_seen = bool(digest.gpus(view)) and digest.stale_age_s(view) is None
+            if is_seen and digest.verdict(view) is None:
+                lines += watching_lines(digest.tick, width)
         lines += contradiction_lines(view, width)
         lines += unknown_gpus(digest, view, width)
         return lines + output_lines(digest, view, width) + job_books(digest, view, width)
@@ -145,8 +152,8 @@ class JobScreen(TableView["RankRow"]):
         gpus = view.job.gpu_count if view.job.gpu_count is not None else len(view.gpu_uuids)
         ranks = len(view.ranks)
         if view.job.state == "PENDING" and not ranks:
-            return f"asks for {gpus} GPU{'s' * (gpus != 1)} "
-        return f"{ranks} rank{'s' * (ranks != 1)}, {gpus} GPU{'s' * (gpus != 1)} "
+            return f"asks for {gpus:,} GPU{'s' * (gpus != 1)} "
+        return f"{ranks:,} rank{'s' * (ranks != 1)}, {gpus:,} GPU{'s' * (gpus != 1)} "
 
     def finding_scope(self) -> str | None:
         """This job."""

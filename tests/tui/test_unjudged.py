@@ -1,0 +1,58 @@
+"""A job without a finding says what nobody could look for: silence is no praise."""
+
+from __future__ import annotations
+
+from gpumon.model.finding import Coverage
+from tests.ticks import finding, fleet, job_with_gpus, tick
+
+OK = Coverage("partial_gpus_idle", 3, 0, (), "ok")
+WAITING = Coverage("memory_leak", 0, 0, (), "waiting", "observed for 60 s of 1800 s")
+MUTED = Coverage("hang", 0, 0, (), "muted", "raised ValueError")
+WATCHING = "no finding yet: 1 of 2 detectors still watch (f says which)"
+FAULTY = "✗ not looked for: hang; detectors at fault (f says why)"
+
+
+def quiet(*coverage):
+    return fleet(findings=(), coverage=coverage)
+
+
+async def test_a_detector_at_fault_is_named_on_the_page_of_a_job(stage):
+    async with stage(quiet(OK, MUTED), (80, 24)) as s:
+        await s.press("enter")
+        assert FAULTY in s.text
+        await s.press("f")
+        assert FAULTY in s.text
+
+
+async def test_detectors_that_still_watch_are_counted_where_there_is_no_finding(stage):
+    async with stage(quiet(OK, WAITING), (80, 24)) as s:
+        await s.press("enter")
+        assert WATCHING in s.text
+
+
+async def test_a_finding_needs_no_such_words(stage):
+    made = fleet(findings=(finding("job:4711"),), coverage=(OK, WAITING))
+    async with stage(made, (80, 24)) as s:
+        await s.press("enter")
+        assert "4711" in s.lines[0]
+        assert "still watch" not in s.text
+
+
+async def test_a_job_that_all_looked_at_says_nothing_of_detectors(stage):
+    async with stage(quiet(OK), (80, 24)) as s:
+        await s.press("enter")
+        assert "detectors" not in s.text
+
+
+async def test_a_job_that_nobody_sees_is_not_said_to_be_watched(stage):
+    async with stage(quiet(OK, WAITING), (80, 24)) as s:
+        await s.press("slash", *"4702", "enter", "enter")
+        assert "4702" in s.lines[0]
+        assert "still watch" not in s.text
+
+
+async def test_many_ranks_are_counted_in_thousands(stage):
+    view, gpus = job_with_gpus("1", {f"n{number}": 8 for number in range(128)})
+    async with stage(tick((view,), gpus), (80, 24)) as s:
+        await s.press("enter")
+        assert s.lines[0].endswith("1,024 ranks, 1,024 GPUs")
