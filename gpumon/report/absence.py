@@ -66,6 +66,9 @@ def silent_s(tick: Tick) -> float | None:
 
     Nodes that were left on purpose are not expected to answer.
     """
+    if any(not node.is_stale and node.taken_at is not None for node in tick.nodes.values()):
+        # Mostly the first one answers, and ten thousand need no look.
+        return None
     watched = [node for node in tick.nodes.values() if not node.is_stale or node.is_silent]
     if not all(node.is_silent or node.taken_at is None for node in watched):
         return None
