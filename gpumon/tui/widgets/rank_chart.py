@@ -52,6 +52,8 @@ class RankChart(ScrollView, inherit_bindings=False):
         self._make = make
         self._key: str | None = None
         self._images: dict[int, tuple[Glyph, ...]] = {}
+        self._placed: tuple[int, str | None, int] | None = None
+        """Of which picture and key the position is known, and what it is."""
 
     # What is shown
 
@@ -60,6 +62,7 @@ class RankChart(ScrollView, inherit_bindings=False):
         self.notice = notice
         size = (max(1, self.size.width - 1), max(1, self.size.height))
         had, self.picture = self.picture, self._make(size)
+        self._placed = None
         if self.picture is None or had is None:
             self._images = {}
             self.refresh()
@@ -78,12 +81,11 @@ class RankChart(ScrollView, inherit_bindings=False):
     @property
     def rank(self) -> int:
         """Position of the rank that the cursor is on; the first where a filter hides its own."""
-        if self.picture is None:
-            return 0
-        ranks, rows = self.picture.ranks, self.picture.rows
-        own = (at for at, row in enumerate(rows) if row.key == self._key)
-        at = None if self._key is None else next(own, None)
-        return at if at is not None and at in ranks else next(iter(ranks), 0)
+        picture, key = self.picture, self._key
+        if self._placed is None or self._placed[:2] != (id(picture), key):
+            # Every line in sight asks, and thousands of ranks are gone through for the answer.
+            self._placed = (id(picture), key, _place(picture, key))
+        return self._placed[2]
 
     @property
     def current(self) -> RankRow | None:
@@ -220,7 +222,29 @@ class RankChart(ScrollView, inherit_bindings=False):
             found = None if rank is None else (rank, self.back)
         if found is None:
             return
-        if found == (self.rank, self.back):
+        # A click means the line, of which the cursor's rank need not be the first.
+        if isinstance(picture, RankStrips):
+            is_here = picture.spot(*found) == self._spot()
+        else:
+            is_here = found[0] == self.rank
+        if is_here:
             self.post_message(self.Opened())
         else:
             self._put(*found)
+
+
+def _place(picture: RankStrips | RankMap | None, key: str | None) -> int:
+    """Position of the rank with this key; the first one where it is not shown."""
+    if picture is None:
+        return 0
+    own = (at for at, row in enumerate(picture.rows) if row.key == key)
+    at = None if key is None else next(own, None)
+    if at is not None:
+        # Of ranks that share a line each is on it.
+        if isinstance(picture, RankStrips):
+            is_shown = picture.spot(at, 0) is not None
+        else:
+            is_shown = at in picture.ranks
+        if is_shown:
+            return at
+    return next(iter(picture.ranks), 0)
