@@ -6,6 +6,7 @@ import weakref
 from typing import TYPE_CHECKING, TypeVar
 
 from gpumon.report.digest import Digest
+from gpumon.tui.widgets.arranging import RUN
 from gpumon.tui.widgets.plan import STEADY_PICTURES, Plan, RowShelf
 from tests.ticks import tick
 
@@ -58,6 +59,14 @@ def test_a_steady_order_is_not_made_again_while_the_keys_stay() -> None:
     assert first_order(shelf, ["a 2", "b 1"]) == ["b 1", "a 2"]
     assert first_order(shelf, ["a 2 new", "b 1 new"]) == ["b 1 new", "a 2 new"]
     assert rows.asked == 2
+
+
+def test_the_keys_of_many_rows_are_looked_at_step_by_step() -> None:
+    shelf = Rows().shelf(is_steady=True)
+    rows = [f"{number} {number:05d}" for number in range(3 * RUN)]
+    first_order(shelf, rows)
+    asked = sum(1 for _ in shelf.in_first_order(DIGEST, rows))
+    assert asked == 2
 
 
 def test_another_key_makes_the_order_anew() -> None:

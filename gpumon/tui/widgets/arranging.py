@@ -42,6 +42,8 @@ def sorted_steps(
             yield
     known += run
     known.sort(key=itemgetter(0), reverse=is_descending)
+    if len(rows) > RUN:
+        yield
     return [row for _, row in known] + unknown
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
 from textual.message import Message
 
-from gpumon.tui.widgets.arranging import sorted_steps
+from gpumon.tui.widgets.arranging import RUN, sorted_steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -73,7 +73,11 @@ class RowShelf(Generic[R]):
         order, key = self._plan.order, self._plan.key
         if not self._plan.is_steady:
             return (yield from sorted_steps(rows, lambda row: order(digest, row)))
-        keys = [key(row) for row in rows]
+        keys: list[str] = []
+        for start in range(0, len(rows), RUN):
+            keys += map(key, rows[start : start + RUN])
+            if start + RUN < len(rows):
+                yield
         self._age += 1
         if keys != self._keys or self._age >= STEADY_PICTURES:
             every = range(len(rows))
