@@ -97,7 +97,7 @@ async def test_groups_with_data_open_their_jobs(stage, view, size):
     async with stage(booked(waits("1")), size) as s:
         await s.press(*KEYS[view])
         row = s.line_with(name)
-        assert " 0.45 " in row
+        assert " 0.45h " in row
         assert s.lines[2].split()[0].startswith(name)
         await s.press("enter")
         assert isinstance(s.app.screen, JobsView)
