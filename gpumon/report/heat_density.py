@@ -38,6 +38,8 @@ MOST_NAME: Final = 14
 
 STEPS: Final[dict[DensityName, int]] = {"numbers": 4, "wide": 2}
 
+_MARKED: Final[dict[DensityName, tuple[int, int]]] = {"numbers": (1, 4), "wide": (-1, 2)}
+
 
 class Spot(NamedTuple):
     """One thing that the cursor can be on."""
@@ -82,6 +84,12 @@ def short_name(name: str, width: int) -> str:
 def allowed(*, has_colour: bool) -> tuple[DensityName, ...]:
     """The densities that can be told apart."""
     return tuple(name for name in DENSITIES if has_colour or name not in HALF)
+
+
+def marked_cells(density: DensityName, x: int) -> range:
+    """What the cursor reverses of a cell at x: the blanks beside it too where there are any."""
+    before, after = _MARKED.get(density, (0, 1))
+    return range(x + before, x + after)
 
 
 def extent_of(clusters: tuple[Cluster, ...]) -> tuple[int, int]:

@@ -304,3 +304,54 @@ async def test_keys_act_on_the_map_in_sight_while_another_is_made_ready(stage, m
         assert len(drawn.heat.roster.units) == 35
         assert drawn.heat.field.key == "sm"
         assert "n0039" not in s.text
+
+
+async def test_a_large_map_comes_line_by_line_and_keys_are_answered_between(stage, monkeypatch):
+    monkeypatch.setattr("gpumon.tui.screens.fleet.LARGE", 30)
+    async with stage(many(60), (80, 24)) as s:
+        await s.press(FLEET, "Z")
+        drawn = s.app.screen.map
+        drawn.slices.finish()
+        before = s.text
+        with monkeypatch.context() as held:
+            held.setattr(type(drawn.slices), "go_on", lambda _slices: None)
+            await s.press("v")
+        steps = drawn.slices._steps
+        lines = drawn._in_sight()
+        while len(drawn._coming) != len(lines) // 2:
+            next(steps)
+        await s.press("right")
+        assert s.text != before
+        drawn.slices.finish()
+        await s.pilot.pause()
+        done = s.text
+        s.app.screen.refresh(repaint=True, layout=True)
+        await s.pilot.pause()
+        assert s.text == done
+    async with stage(many(60), (80, 24)) as s:
+        await s.press(FLEET, "Z", "v", "right")
+        s.app.screen.map.slices.finish()
+        await s.pilot.pause()
+        assert s.text == done
+
+
+async def test_lines_that_were_not_drawn_to_the_end_are_drawn_of_the_next_picture(
+    stage, monkeypatch
+):
+    monkeypatch.setattr("gpumon.tui.screens.fleet.LARGE", 30)
+    async with stage(many(60), (80, 24)) as s:
+        await s.press(FLEET)
+        drawn = s.app.screen.map
+        drawn.slices.finish()
+        await s.pilot.pause()
+        done = s.text
+        with monkeypatch.context() as held:
+            held.setattr(type(drawn.slices), "go_on", lambda _slices: None)
+            await s.press("v")
+            while not drawn._coming:
+                next(drawn.slices._steps)
+            await s.press("V")
+        drawn.slices.finish()
+        await s.pilot.pause()
+        assert drawn._coming == set()
+        assert s.text == done

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections import deque
+from typing import TYPE_CHECKING
 
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from gpumon.report.heat_density import allowed
+from gpumon.report.heat_density import allowed, marked_cells
 from gpumon.report.heat_groups import GROUPINGS
 from gpumon.report.heat_layout import HeatLayout, fitting
 from gpumon.report.heat_lines import glyphs, redraw_node
@@ -35,10 +36,6 @@ if TYPE_CHECKING:
     from gpumon.report.heat_lines import Glyph
     from gpumon.report.heat_marks import HeatField
     from gpumon.report.heat_totals import HeatTotals
-
-
-_MARKED: Final[dict[DensityName, tuple[int, int]]] = {"numbers": (1, 4), "wide": (-1, 2)}
-"""What the cursor reverses, from the start of a cell on: single, its blanks are there for that."""
 
 
 class HeatMap(PlainLines, ScrollView, inherit_bindings=False):
@@ -77,6 +74,8 @@ class HeatMap(PlainLines, ScrollView, inherit_bindings=False):
         self._place: tuple[object, ...] = ()
         self._cursor: tuple[str, int] | None = None
         self._images: dict[int, list[Glyph]] = {}
+        self._coming: set[int] = set()
+        """Lines that are made anew, but not yet."""
 
     def on_unmount(self) -> None:
         """Let go of the fleet: a dead widget stays for a while."""
@@ -112,15 +111,18 @@ class HeatMap(PlainLines, ScrollView, inherit_bindings=False):
         while (asked := self._asked) is not None and asked is not shown:
             made = yield from self._desk.steps(asked, self.field, self.grouping)
             shown = asked
-            self._take(made)
+            yield from self._take(made)
 
-    def _take(self, made: Arranged) -> None:
-        """Draw a picture that is ready."""
+    def _take(self, made: Arranged) -> Iterator[None]:
+        """Draw a picture that is ready, line by line where much of it is new."""
         before, self.heat = self.heat, made.heat
         self._clusters, self.totals = made.clusters, made.totals
-        if not self._arrange():
-            self._redraw_changed(before)
+        is_new = self._arrange()
         self._on_shown()
+        if not is_new:
+            yield from self._redraw_changed(before)
+        elif self.layout_now is not None:
+            yield from self._redraw_lines(self._in_sight())
 
     def set_notice(self, notice: Sequence[Line]) -> None:
         """Show this text while there is nothing to draw."""
@@ -193,31 +195,41 @@ class HeatMap(PlainLines, ScrollView, inherit_bindings=False):
         top = self.scroll_offset.y
         return range(top, min(len(self.layout_now.lines), top + self.size.height))
 
-    def _redraw_changed(self, before: FleetHeat | None = None) -> None:
-        """Redraw what differs from before in each line that is in sight.
-
-        Args:
-            before: What was drawn, where nothing but the picture is another.
-        """
+    def _redraw_changed(self, before: FleetHeat | None = None) -> Iterator[None]:
+        """Redraw what differs in sight, a line a step; only the picture differs from `before`."""
         layout, heat = self.layout_now, self.heat
         if layout is None or heat is None:
             self._images = {}
             return
         lines = self._in_sight()
         old = {line: image for line, image in self._images.items() if line in lines}
+        self._images = old
         nodes = None
         if before is not None and len(old) == len(lines) and layout.density != "numbers":
             nodes = heat.changed_since(before, is_by_node=layout.is_by_node, is_mean=self.is_mean)
         if nodes is not None:
-            self._images = old
             self._redraw_nodes(heat.roster.units[node] for node in nodes)
-            return
-        self._images = {}
-        for line in lines:
-            if line in old and len(old[line]) == len(self._image(line)):
-                self._redraw_stretches(line, changed_stretches(old[line], self._image(line)))
-            else:
-                self.refresh(Region(0, line - lines.start, self.size.width, 1))
+        else:
+            yield from self._redraw_lines(lines)
+
+    def _redraw_lines(self, lines: range) -> Iterator[None]:
+        """Make these lines anew, one a step; until then each stays as it was, or empty."""
+        self._coming = set(lines)
+        try:
+            for line in lines:
+                was = self._images.pop(line, None)
+                self._coming.discard(line)
+                now = self._image(line)
+                if was is not None and len(was) == len(now):
+                    self._redraw_stretches(line, changed_stretches(was, now))
+                elif line in (in_sight := self._in_sight()):
+                    self.refresh(Region(0, line - in_sight.start, self.size.width, 1))
+                yield
+        finally:
+            # Who leaves off here has drawn these of another picture.
+            for line in self._coming:
+                self._images.pop(line, None)
+            self._coming = set()
 
     def _redraw_nodes(self, changed: Iterable[Unit]) -> None:
         """Draw these nodes anew, as far as they are in sight: most lines stay as they are."""
@@ -252,13 +264,13 @@ class HeatMap(PlainLines, ScrollView, inherit_bindings=False):
         if self.layout_now is None or self.heat is None:
             return line_strip(self.notice[y] if y < len(self.notice) else (), width, look)
         line = self.scroll_offset.y + y
-        if line >= len(self.layout_now.lines):
+        is_coming = line in self._coming and line not in self._images
+        if is_coming or line >= len(self.layout_now.lines):
             return Strip.blank(width, look.base)
         found = self._found()
         marked = range(0)
         if found is not None and found[0] == line:
-            before, after = _MARKED.get(self.layout_now.density, (0, 1))
-            marked = range(found[1].x + before, found[1].x + after)
+            marked = marked_cells(self.layout_now.density, found[1].x)
         return glyph_strip(self._image(line), width, look.heat, look.base, marked)
 
     # Cursor
@@ -332,8 +344,7 @@ class HeatMap(PlainLines, ScrollView, inherit_bindings=False):
 
     def redraw(self) -> None:
         """Draw what was chosen anew: field, grouping, density."""
-        asked = self._asked
-        if asked is None:
+        if (asked := self._asked) is None:
             return
         if asked.is_large:
             # The line on top says at once what was chosen.
@@ -346,7 +357,7 @@ class HeatMap(PlainLines, ScrollView, inherit_bindings=False):
     def redraw_closer(self) -> None:
         """Draw what is shown by another density, or by what stands for a node."""
         if self.heat is not None and not self._arrange():
-            self._redraw_changed()
+            deque(self._redraw_changed(), 0)
         self.post_message(self.Moved())
 
     def zoom(self, steps: int) -> None:
