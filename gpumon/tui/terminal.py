@@ -35,6 +35,10 @@ What has not closed by then ends with this process: probes end when their input 
 LEAVE_S: Final = 1.0
 """A terminal that takes nothing more, or is gone, holds the screen's own end up no longer."""
 
+GIVE_WAY_S: Final = 0.001
+"""A thread that computes lets another one run after so long, where Python has 5 ms: keys are read
+and frames written by threads of their own, and a frame waits several times on its way."""
+
 _GIVE_BACK: Final = (
     b"\x1b[?2004l\x1b[?7h\x1b[?1000l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[<u"
     b"\x1b[?1049l\x1b[?25h\x1b[?1004l"
@@ -68,6 +72,7 @@ def run_terminal(
     # What is there by now stays; what comes is looked through at quiet moments.
     gc.freeze()
     gc.set_threshold(*FALLBACK)
+    sys.setswitchinterval(GIVE_WAY_S)
     app = GpumonApp(
         feed, title, passes=passes, shelf=shelf, habits=habits, allows_actions=allows_actions
     )
