@@ -199,8 +199,8 @@ class GpumonApp(DressedApp):
         Textual would send it through the widgets first, and let the next one overtake its effect.
         """
         is_new_key = isinstance(event, Key) and not event.is_forwarded
-        if is_new_key and self.collector is not None:
-            self.collector.note_key()
+        if is_new_key:
+            self.note_key()
         if is_new_key and not (isinstance(self.screen, View) and self.screen.is_asking):
             key = cast("Key", event)
             key._set_forwarded()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import time
+from math import inf
 from typing import TYPE_CHECKING
 
 from textual.app import App
@@ -60,6 +62,8 @@ class DressedApp(App[int]):
         self._lean = _lean()
         self.collector: QuietCollector | None = None
         """Looks for dead objects where Python itself is told not to."""
+        self.typed_s = -inf
+        """When the last key came, by `time.perf_counter`."""
         for theme in THEMES:
             self.register_theme(theme)
         self.theme = SHORT_NAMES[habits.theme] if habits.theme else DARK.name
@@ -85,6 +89,12 @@ class DressedApp(App[int]):
         except ImportError:
             return found
         return PatientDriver
+
+    def note_key(self) -> None:
+        """A key has come: what takes long waits until it is answered."""
+        self.typed_s = time.perf_counter()
+        if self.collector is not None:
+            self.collector.note_key()
 
     def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
         """Send what changed with fewer bytes than textual does."""

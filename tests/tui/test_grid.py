@@ -30,6 +30,7 @@ class GridApp(App[None]):
              "tone-past": "#777777", "cursor": "#333333", "bar": "#222222"},
             has_colour=True,
         )  # fmt: skip
+        self.typed_s = 0.0
         self.computed: list[str] = []
         self.sort_keys: list[str] = []
 

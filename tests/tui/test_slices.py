@@ -9,7 +9,7 @@ import pytest
 from gpumon.report.columns import arranged
 from gpumon.report.digest import Digest
 from gpumon.tui.widgets.arranging import EACH, RUN, kept_steps, sorted_steps
-from gpumon.tui.widgets.slices import SLICE_S, Slices
+from gpumon.tui.widgets.slices import GAP_S, HUSH_S, SLICE_S, STARVED_S, Slices
 from tests.ticks import tick
 from tests.tui.test_grid import GridApp, drawn, rows
 from tests.tui.test_plan import whole
@@ -46,6 +46,28 @@ def steps(count, done):
     for number in range(count):
         done.append(number)
         yield
+
+
+def test_no_slice_begins_while_a_key_is_being_answered_unless_keys_never_end():
+    delays, waiting, now, done = [], [], [1.0], []
+
+    def later(delay_s, call):
+        delays.append(delay_s)
+        waiting.append(call)
+
+    typed = [0.0]
+    slices = Slices(later, lambda: now[0], lambda: typed[0])
+    slices.run(((done.append(n), True)[1] for n in range(4)), lambda: None)
+    assert (done, delays) == ([0], [GAP_S])
+    now[0] = typed[0] = 1.01
+    waiting.pop()()
+    assert (done, delays) == ([0], [GAP_S, HUSH_S])
+    now[0] += 2 * HUSH_S
+    waiting.pop()()
+    assert done == [0, 1]
+    now[0] = typed[0] = now[0] + STARVED_S
+    waiting.pop()()
+    assert done == [0, 1, 2]
 
 
 def test_a_slice_ends_in_time_and_the_rest_follows_later():

@@ -16,7 +16,7 @@ from gpumon.tui.widgets.needle import row_filter_of
 from gpumon.tui.widgets.painting import LongList, announce
 from gpumon.tui.widgets.plan import Moved, Plan, Sorting
 from gpumon.tui.widgets.row_pictures import RowPictures
-from gpumon.tui.widgets.slices import Slices
+from gpumon.tui.widgets.slices import Slices, last_key
 from gpumon.tui.widgets.strips import line_strip
 from gpumon.tui.widgets.titles import MARGIN, title_strip
 
@@ -62,7 +62,7 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
         """Whether the rows that were asked for are not all there yet."""
         self.is_back = False
         """Whether the table was covered and is not painted yet, which comes before all else."""
-        self.slices = Slices(self.set_timer)
+        self.slices = Slices(self.set_timer, typed_s=last_key(self))
         self._keeps: Callable[[Digest, R], bool] | None = None
         self._columns: Sequence[Column[R]] = usual(plan.columns)
         self._digest: Digest | None = None

@@ -19,7 +19,7 @@ from gpumon.tui.theme import look_of
 from gpumon.tui.widgets.glyphs import changed_stretches, glyph_strip
 from gpumon.tui.widgets.heat_desk import Arranged, Asked, HeatDesk
 from gpumon.tui.widgets.painting import PlainLines
-from gpumon.tui.widgets.slices import Slices
+from gpumon.tui.widgets.slices import Slices, last_key
 from gpumon.tui.widgets.strips import line_strip
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class HeatMap(PlainLines, ScrollView, inherit_bindings=False):
         """Begin with nothing to draw; `on_shown` is called with every picture that is drawn."""
         super().__init__()
         self._on_shown = on_shown
-        self.slices = Slices(self.set_timer)
+        self.slices = Slices(self.set_timer, typed_s=last_key(self))
         self.field: HeatField = FIELDS[0]
         self.grouping = GROUPINGS[0]
         self.is_mean = False

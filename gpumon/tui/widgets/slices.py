@@ -3,16 +3,38 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final
+from math import inf
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from textual.widget import Widget
 
 SLICE_S: Final = 0.008
 """How long one slice may take: with the step that ends it, what a key waits stays unnoticed."""
 
 GAP_S: Final = 0.003
 """Pause between slices: a key needs several turns of the event loop, which all fit in here."""
+
+HUSH_S: Final = 0.03
+"""After a key no slice begins for so long: on a slow machine its work takes more turns than fit
+into a pause, and each of them would wait for a slice."""
+
+STARVED_S: Final = 0.2
+"""So long after the last slice the next one begins all the same: a key may be held down."""
+
+
+class HasKeys(Protocol):
+    """An application that notes keys."""
+
+    typed_s: float
+    """When the last one came, by `time.perf_counter`."""
+
+
+def last_key(widget: Widget) -> Callable[[], float]:
+    """Tells when the last key came to a widget's application."""
+    return lambda: cast("HasKeys", widget.app).typed_s
 
 
 class Slices:
@@ -22,15 +44,19 @@ class Slices:
         self,
         later: Callable[[float, Callable[[], None]], object],
         clock: Callable[[], float] = time.perf_counter,
+        typed_s: Callable[[], float] = lambda: -inf,
     ) -> None:
         """Make it ready.
 
         Args:
             later: Calls a function after so many seconds, once keys were answered.
             clock: Seconds, for the length of a slice.
+            typed_s: When the last key came, by that clock.
         """
         self._later = later
         self.clock = clock
+        self._typed_s = typed_s
+        self._ended_s = -inf
         self._steps: Iterator[object] | None = None
         self._on_pause: Callable[[], None] | None = None
         self._number = 0
@@ -77,13 +103,20 @@ class Slices:
             if has_news or self.clock() >= end_s:
                 if self._on_pause is not None:
                     self._on_pause()
+                self._ended_s = self.clock()
                 self._later(GAP_S, lambda: self._resume(number))
                 return
         self._steps = None
 
     def _resume(self, number: int) -> None:
-        """Go on, unless other work has come meanwhile."""
-        if number == self._number:
+        """Go on, unless other work has come meanwhile, or a key that is not answered yet."""
+        if number != self._number:
+            return
+        now_s = self.clock()
+        hush_s = self._typed_s() + HUSH_S - now_s
+        if hush_s > 0 and now_s - self._ended_s < STARVED_S:
+            self._later(hush_s, lambda: self._resume(number))
+        else:
             self.go_on()
 
     def drop(self) -> None:
