@@ -65,7 +65,7 @@ def test_no_slice_begins_while_a_key_is_being_answered_unless_keys_never_end():
     now[0] += 2 * HUSH_S
     waiting.pop()()
     assert done == [0, 1]
-    now[0] = typed[0] = now[0] + STARVED_S
+    now[0] = typed[0] = now[0] + 2 * STARVED_S
     waiting.pop()()
     assert done == [0, 1, 2]
 
