@@ -263,7 +263,7 @@ def test_what_a_healed_cable_had_held_back_makes_no_node_silent_that_has_a_step_
         run.turn()
 
     try:
-        eventually(lambda: run.frames("gpu01"), "the first report")
+        eventually(lambda: run.frames("gpu01") and run.frames("gpu03"), "both first reports")
         pass_by(8)
         assert run.errors("gpu03") == ["no report through job 7 for 30 s"]
         run.pool.replace([both, alone])
