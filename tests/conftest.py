@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
 from typing import TYPE_CHECKING
 
@@ -28,8 +27,6 @@ def standin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., St
     """Makes this process's children see a pretend node; skips where it cannot be built."""
     if shutil.which("cc") is None:
         pytest.skip("no C compiler (cc) to build the stand-in driver")
-    if importlib.util.find_spec("pynvml") is None:
-        pytest.skip("no nvidia-ml-py")
 
     def start(profile: str = "h100", **options: object) -> Standin:
         node = driver.start(tmp_path / "node", profile, **options)

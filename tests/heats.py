@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from gpumon.report.digest import Digest
 from gpumon.report.heat import Heat, units
@@ -14,27 +14,17 @@ from gpumon.report.heat_lines import glyphs
 from gpumon.report.heat_marks import FIELDS
 from gpumon.report.heat_roster import roster_of
 from gpumon.report.heat_totals import heat_totals
+from tests.steps import outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Sequence
 
     from gpumon.model.tick import Tick
     from gpumon.report.heat_lines import Glyph
     from gpumon.report.heat_marks import HeatField
     from gpumon.report.heat_totals import HeatTotals
 
-T = TypeVar("T")
-
 FIELD = {field.key: field for field in FIELDS}
-
-
-def outcome(steps: Generator[None, None, T]) -> T:
-    """What work in steps comes to."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return end.value
 
 
 def columns_of(digest: Digest, before: FleetColumns | None = None) -> FleetColumns:

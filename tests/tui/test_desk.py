@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from gpumon.report.columns import Cell, Column
 from gpumon.report.digest import Digest
 from gpumon.tui.widgets.arranging import EACH
 from gpumon.tui.widgets.desk import Asked, Desk
 from gpumon.tui.widgets.plan import Plan, Sorting
+from tests.steps import outcome
 from tests.ticks import tick
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable
 
     from gpumon.report.columns import SortKey
-
-T = TypeVar("T")
 
 MANY = 20 * EACH
 DOWN, LAST_DIGIT = Sorting("number", True), Sorting("digit")
@@ -43,15 +42,7 @@ class Numbers:
         self, asked: Asked[int], sorting: Sorting, keeps: Callable[[Digest, int], bool] | None
     ) -> list[int]:
         """All steps at once."""
-        return list(whole(self.desk.steps(asked, sorting, keeps, [])))
-
-
-def whole(steps: Generator[None, None, T]) -> T:
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return end.value
+        return list(outcome(self.desk.steps(asked, sorting, keeps, [])))
 
 
 def picture() -> Asked[int]:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from gpumon.report.digest import Digest
 from gpumon.tui.widgets.arranging import RUN
 from gpumon.tui.widgets.plan import STEADY_PICTURES, Plan, RowShelf
+from tests.steps import outcome
 from tests.ticks import tick
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Sequence
 
     from gpumon.report.columns import SortKey
-
-T = TypeVar("T")
 
 
 class Rows:
@@ -33,17 +32,8 @@ class Rows:
         return RowShelf(plan)
 
 
-def whole(steps: Generator[None, None, T]) -> T:
-    """What work comes to when it is done to the end."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return end.value
-
-
 def first_order(shelf: RowShelf[str], rows: Sequence[str]) -> Sequence[str]:
-    return whole(shelf.in_first_order(DIGEST, rows))
+    return outcome(shelf.in_first_order(DIGEST, rows))
 
 
 def _name(row: str) -> str:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 
+import pynvml
 import pytest
 
 from gpumon.model.field import Field, Kind
 from gpumon.model.fields import CATALOGUE, LABELS, clock_event_names
+from gpumon.probe.gpm import METRICS
 
 UNITS = {
     "_bytes_per_s": "bytes/s",
@@ -78,7 +80,6 @@ def test_keys_titles_and_metric_names_are_unique() -> None:
 
 @every_field
 def test_an_origin_names_what_the_official_binding_knows(field: Field) -> None:
-    pynvml = pytest.importorskip("pynvml")
     for function in re.findall(r"\bnvml[A-Z]\w+", field.origin):
         assert hasattr(pynvml, function)
     for name, number in re.findall(r"(NVML_FI_\w+) \((\d+)", field.origin):
@@ -86,9 +87,6 @@ def test_an_origin_names_what_the_official_binding_knows(field: Field) -> None:
 
 
 def test_gpm_metrics_are_those_of_the_probe() -> None:
-    pytest.importorskip("pynvml")
-    from gpumon.probe.gpm import METRICS
-
     for metric, key, _ in METRICS:
         assert re.search(rf"GPM metric {metric}\b", CATALOGUE[key].origin), key
 
@@ -131,7 +129,6 @@ def test_clock_event_names(mask: int, names: tuple[str, ...]) -> None:
 
 
 def test_clock_event_bits_are_the_driver_s() -> None:
-    pynvml = pytest.importorskip("pynvml")
     assert clock_event_names(pynvml.nvmlClocksEventReasonGpuIdle) == ("idle",)
     assert clock_event_names(pynvml.nvmlClocksEventReasonSwPowerCap) == ("software power cap",)
     thermal = pynvml.nvmlClocksThrottleReasonHwThermalSlowdown

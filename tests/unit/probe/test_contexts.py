@@ -5,13 +5,12 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import pynvml
 import pytest
 
-pynvml = pytest.importorskip("pynvml")
-
-from gpumon.probe.contexts import Contexts  # noqa: E402
-from gpumon.probe.driver import Driver  # noqa: E402
-from gpumon.probe.rows import Row  # noqa: E402
+from gpumon.probe.contexts import Contexts
+from gpumon.probe.driver import Driver
+from gpumon.probe.rows import Row
 
 SM = "context_sm_util_ratio"
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+import pynvml
 import pytest
 
-pynvml = pytest.importorskip("pynvml")
-
-from gpumon.probe.driver import Batch, Driver, NoValueError  # noqa: E402
+from gpumon.probe.driver import Batch, Driver, NoValueError
 
 if TYPE_CHECKING:
     import ctypes

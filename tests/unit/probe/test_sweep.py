@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
+import pynvml
 import pytest
 
 from gpumon.model.missing import Reason
@@ -162,7 +163,6 @@ class Late:
     """A driver of which one call waits until the test lets it return."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, time: Time) -> None:
-        pynvml = pytest.importorskip("pynvml")
         self.entered, self.returns = threading.Event(), threading.Event()
         self.reads: list[str] = []
         self.driver = Driver(time.monotonic)
