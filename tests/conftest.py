@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpumon.sources import pool, stream
 from tests.lab.standin import driver
+from tests.probing import PATIENCE_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,6 +22,13 @@ if TYPE_CHECKING:
 def nothing_shared(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps the answers of one test's queue from the next one, and from this user's gpumons."""
     monkeypatch.setenv("GPUMON_SHARE", "no")
+
+
+@pytest.fixture(autouse=True)
+def ends_take_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gives children that end as long for it as a busy machine takes."""
+    monkeypatch.setattr(stream, "END_LIMIT_S", PATIENCE_S)
+    monkeypatch.setattr(pool, "REAP_LIMIT_S", PATIENCE_S)
 
 
 @pytest.fixture

@@ -31,5 +31,5 @@ def run() -> Iterator[Open]:
 
     yield start
     for one in made:
-        one.pool.close()
+        one.close()
     eventually(lambda: children() <= before, "no child is left")

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING
 
 from gpumon.sources.pool import ProbePool
 from tests.probing import HELLO, REPORT, eventually
 
 if TYPE_CHECKING:
-    import threading
     from collections.abc import Sequence
 
     from gpumon.model.frame import Frame
     from gpumon.sources.stream import Endpoint
 
 LIVE = f"{HELLO} {REPORT} 1; exec sleep 600"
+
+
+def others_have_ended() -> None:
+    """Wait for the threads of earlier tests' pools, which close what they have open."""
+    left = threading.enumerate
+    eventually(lambda: not any(one.name.startswith("probes ") for one in left()), "they end")
 
 
 class Clock:
@@ -47,6 +53,11 @@ class Run:
             self.wakes += 1
 
         self.pool.start(wake)
+
+    def close(self) -> None:
+        """End every probe, and wait until nothing of the pool is left for the next test."""
+        self.pool.close()
+        eventually(lambda: not self.pool._thread.is_alive(), "the pool's thread has ended")
 
     def frames(self, node: str = "n1") -> list[Frame]:
         self.seen += self.pool.poll()

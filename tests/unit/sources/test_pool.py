@@ -20,7 +20,7 @@ from gpumon.sources.slot import RETRY_S
 from gpumon.sources.source import Wish
 from gpumon.sources.stream import Endpoint
 from tests.probing import HELLO, REPORT, children, eventually, is_alive, talker
-from tests.unit.sources.pools import LIVE, Clock, Run
+from tests.unit.sources.pools import LIVE, Clock, Run, others_have_ended
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +36,7 @@ def test_frames_name_target_and_node_and_wake_the_reader(run: Open) -> None:
     (frame,) = one.frames("n2")
     assert (frame.origin, frame.taken_at) == ("ssh://n", one.clock.now())
     assert len(one.frames("n1")) == 1
-    assert one.wakes >= 2
+    eventually(lambda: one.wakes >= 2, "the reader is woken for each")
     assert one.pool.poll() == []
 
 
@@ -302,8 +302,7 @@ def test_closing_ends_every_child_even_those_that_do_not_listen() -> None:
     eventually(lambda: one.frames("d5"), "they run")
     started = children() - before
     assert started
-    one.pool.close()
-    eventually(lambda: not one.pool._thread.is_alive(), "the thread ends")
+    one.close()
     assert children() <= before
     assert not any(is_alive(pid) for pid in started)
 
@@ -321,6 +320,7 @@ def open_descriptors() -> set[int]:
 
 @pytest.mark.parametrize("is_started", [True, False])
 def test_closing_gives_every_descriptor_back_and_may_be_repeated(is_started: bool) -> None:
+    others_have_ended()
     before = open_descriptors()
     one = Run([talker(LIVE)], once=False)
     assert one.pool.poll() == []

@@ -37,6 +37,7 @@ def test_zoom_reaches_only_the_nodes_of_the_job_with_their_own_gpus(
 
     eventually(lambda: told("n1") and told("n2") and told("n3"), "the first period")
     one.settle()
+    one.turn()
     one.pool.wish(Wish(zoom_nodes=("n1", "n2"), zoom_gpus=("GPU-n1b", "GPU-n2a", "GPU-n2b")))
     eventually(lambda: told("n2")[-1] == "period 0.5", "the wish arrives")
     eventually(lambda: told("n1")[-1] == "period 0.5", "the wish arrives")

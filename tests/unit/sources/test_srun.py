@@ -130,7 +130,7 @@ def test_a_pool_waits_for_every_node_of_a_step() -> None:
         assert run.frames("gpu01")
         assert run.frames("gpu03")
     finally:
-        run.pool.close()
+        run.close()
 
 
 def test_a_step_that_ended_is_told_for_each_node_and_seldom_started_again() -> None:
@@ -150,7 +150,7 @@ def test_a_step_that_ended_is_told_for_each_node_and_seldom_started_again() -> N
             run.clock.time += 0.6 * pause_s
         eventually(lambda: len(starts) == 4, "a fourth start")
     finally:
-        run.pool.close()
+        run.close()
 
 
 def test_one_look_starts_one_step() -> None:
@@ -164,7 +164,7 @@ def test_one_look_starts_one_step() -> None:
         run.turn()
         assert len(starts) == 1
     finally:
-        run.pool.close()
+        run.close()
 
 
 def test_a_step_that_lived_for_long_is_soon_started_again() -> None:
@@ -186,7 +186,7 @@ def test_a_step_that_lived_for_long_is_soon_started_again() -> None:
                 eventually(lambda many=count: len(run.frames("gpu03")) > many, "a report or an end")
             run.clock.time += 1.3 * STEP_RETRY_S[0]
     finally:
-        run.pool.close()
+        run.close()
 
 
 def test_a_step_none_of_whose_nodes_is_heard_is_lost_as_a_whole() -> None:
@@ -196,7 +196,8 @@ def test_a_step_none_of_whose_nodes_is_heard_is_lost_as_a_whole() -> None:
     run = Run([spoken._replace(nodes=TWO, is_step=True)], False)
     run.start()
     try:
-        eventually(lambda: run.frames("gpu01") and run.frames("gpu03"), "the first report")
+        run.settle()
+        run.turn()
         run.clock.time += 31.0
         run.turn()
         message = "no report through job 7 for 30 s"
@@ -205,7 +206,7 @@ def test_a_step_none_of_whose_nodes_is_heard_is_lost_as_a_whole() -> None:
         run.clock.time += 40.0
         eventually(lambda: len(starts) == 2, "another step")
     finally:
-        run.pool.close()
+        run.close()
 
 
 def test_a_node_of_a_step_that_falls_silent_is_named_once() -> None:
@@ -213,7 +214,7 @@ def test_a_node_of_a_step_that_falls_silent_is_named_once() -> None:
                     "while read wish; do n=$((n+1)); report 0 $n 5; done")], False)  # fmt: skip
     run.start()
     try:
-        eventually(lambda: run.frames("gpu01"), "the first report")
+        eventually(lambda: len(run.frames("gpu01")) == 2, "what the first wish brings, too")
         for _ in range(10):
             count = len(run.frames("gpu01"))
             run.clock.time += 5.0
@@ -222,7 +223,7 @@ def test_a_node_of_a_step_that_falls_silent_is_named_once() -> None:
         assert run.errors("gpu01") == []
         assert run.errors("gpu03") == ["no report through job 7 for 30 s"]
     finally:
-        run.pool.close()
+        run.close()
 
 
 TOLD = """told() {
@@ -244,7 +245,7 @@ def test_what_a_healed_cable_had_held_back_makes_no_node_silent_that_has_a_step_
     beat = f"n=1; while read wish; do n=$((n+1)); read at <{clock}; "
     whole = (
         "hello 0 gpu01; hello 1 gpu03; told 0 1 1000; told 1 1 1000;"
-        f"{beat} told 0 $n $at; [ $at = 1045 ] && told 1 2 1010 && told 1 3 1020; done"
+        f"{beat} [ $at = 1045 ] && told 1 2 1010 && told 1 3 1020; told 0 $n $at; done"
     )
     part = f"hello 0 gpu03; told 0 1 1040; {beat} told 0 $n $at; done"
     run = Run([], False)
@@ -253,27 +254,31 @@ def test_what_a_healed_cable_had_held_back_makes_no_node_silent_that_has_a_step_
     run.pool.replace([both])
     run.start()
 
-    def pass_by(steps: int) -> None:
+    def is_told_of_now(node: str) -> bool:
+        return any(frame.taken_at == run.clock.now() for frame in run.frames(node))
+
+    def pass_by(steps: int, *beating: str) -> None:
         for _ in range(steps):
-            count = len(run.frames("gpu01"))
             clock.write_text(f"{run.clock.time + 5.0:.0f}\n")
             run.clock.time += 5.0
             run.turn()
-            eventually(lambda many=count: len(run.frames("gpu01")) > many, "the next report")
+            for node in beating:
+                eventually(lambda node=node: is_told_of_now(node), "the next report")
         run.turn()
 
     try:
-        eventually(lambda: run.frames("gpu01") and run.frames("gpu03"), "both first reports")
-        pass_by(8)
+        eventually(lambda: len(run.frames("gpu01")) == 2, "what the first wish brings, too")
+        assert run.frames("gpu03")
+        pass_by(8, "gpu01")
         assert run.errors("gpu03") == ["no report through job 7 for 30 s"]
         run.pool.replace([both, alone])
         eventually(lambda: len(run.frames("gpu03")) == 3, "the step of its own")
-        pass_by(12)
+        pass_by(12, "gpu01", "gpu03")
         late_s = [frame.lateness_s for frame in run.frames("gpu03") if frame.lateness_s]
         assert late_s == [35.0, 25.0]
         assert run.errors("gpu03") == ["no report through job 7 for 30 s"]
     finally:
-        run.pool.close()
+        run.close()
 
 
 def test_closing_leaves_the_step_the_time_to_pass_the_end_of_input_on(tmp_path) -> None:
@@ -282,7 +287,7 @@ def test_closing_leaves_the_step_the_time_to_pass_the_end_of_input_on(tmp_path) 
     run = Run([step(script)], False)
     run.start()
     eventually(lambda: run.frames("gpu01"), "the first report")
-    run.pool.close()
+    run.close()
     eventually(told.exists, "the end of input")
 
 

@@ -117,17 +117,17 @@ def test_no_sign_hides_behind_an_earlier_one() -> None:
 def test_a_refused_connection_is_told_through_the_real_client() -> None:
     if shutil.which("ssh") is None:
         pytest.skip("no ssh client")
+    # Held, so that nobody else can listen there.
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
-        port = unused.getsockname()[1]
-    where = endpoint("127.0.0.1", port=port, node="gpu01")
-    pool = ProbePool("ssh://127.0.0.1", [where], 1.0, SystemClock(), once=True)
-    pool.start(lambda: None)
-    try:
-        eventually(lambda: not pool.pending(), "ssh gives up")
-        (frame,) = pool.poll()
-    finally:
-        pool.close()
+        where = endpoint("127.0.0.1", port=unused.getsockname()[1], node="gpu01")
+        pool = ProbePool("ssh://127.0.0.1", [where], 1.0, SystemClock(), once=True)
+        pool.start(lambda: None)
+        try:
+            eventually(lambda: not pool.pending(), "ssh gives up")
+            (frame,) = pool.poll()
+        finally:
+            pool.close()
     (error,) = frame.errors
     assert error.where == "gpu01"
     assert error.message == "ssh: nothing listens on its ssh port"

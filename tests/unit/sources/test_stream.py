@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpumon.sources import stream
 from gpumon.sources.decode import GarbageError
 from gpumon.sources.local import local_endpoint
 from gpumon.sources.stream import MAX_GREETING, MAX_LINE, Endpoint
 from tests.probing import HELLO, REPORT, Probe, eventually, is_alive, talker
+from tests.unit.sources.pools import others_have_ended
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -132,7 +134,6 @@ def test_a_large_report_is_read() -> None:
         ("yes 2>&- | head -c 300000 >&2; echo the end >&2; exit 1", "ended (1): the end"),
         # What is said after standard output is closed belongs to it too.
         ("exec >&-; sleep 0.05; echo late words >&2; exit 4", "ended (4): late words"),
-        ("exec >&-; exec sleep 600", "ended (None):"),
     ],
 )
 def test_an_end_is_explained_by_exit_code_and_last_words(script: str, message: str) -> None:
@@ -144,6 +145,15 @@ def test_an_end_is_explained_by_exit_code_and_last_words(script: str, message: s
     assert trouble.hint == "look"
     assert trouble.message.isprintable()
     assert len(trouble.message) <= 256
+
+
+def test_a_child_that_only_closes_its_output_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(stream, "END_LIMIT_S", 0.01)
+    with Probe(talker("exec >&-; exec sleep 600")) as probe:
+        probe.until_end()
+        assert probe.stream.trouble().message.strip() == "ended (None):"
 
 
 def test_trouble_is_one_harmless_line() -> None:
@@ -197,6 +207,7 @@ def test_descriptors_are_given_back() -> None:
     def descriptors() -> set[Path]:
         return set(Path("/proc/self/fd").iterdir())
 
+    others_have_ended()
     before = descriptors()
     with Probe(talker(f"{HELLO} {REPORT} 1; cat")) as probe:
         probe.frame()

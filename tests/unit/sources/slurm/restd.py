@@ -64,13 +64,13 @@ class Restd:
         restd = self
 
         class Handler(BaseHTTPRequestHandler):
-            timeout = 10
+            timeout = 60
 
             def do_GET(self) -> None:
                 headers = {key.lower(): value for key, value in self.headers.items()}
                 restd.asked.append(Asked(self.path, headers))
                 if restd.is_mute:
-                    restd.may_go_on.wait(10)
+                    restd.may_go_on.wait(60)
                     return
                 if restd.raw is not None:
                     self.wfile.write(restd.raw)

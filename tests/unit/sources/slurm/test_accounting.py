@@ -21,7 +21,7 @@ from gpumon.sources.slurm.failures import CommandFailedError
 from gpumon.sources.slurm.sacct_usage import EndedList
 from gpumon.sources.slurm.sstat_text import parse_use
 from gpumon.sources.source import SystemClock
-from tests.probing import eventually
+from tests.probing import PATIENCE_S, eventually
 from tests.unit.sources.slurm.test_sacct_commands import USE
 
 if TYPE_CHECKING:
@@ -220,7 +220,7 @@ def test_the_thread_answers_wishes_and_ends(ledger):
     woken = threading.Event()
     accounting.start(woken.set)
     accounting.wish(EPOCH)
-    assert woken.wait(10)
+    assert woken.wait(PATIENCE_S)
     accounting.close()
     assert ledger.is_closed
     names = [thread.name for thread in threading.enumerate()]

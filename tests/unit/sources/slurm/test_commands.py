@@ -10,6 +10,7 @@ import pytest
 from gpumon.sources.slurm.commands import SlurmCommands, neutral_environment
 from gpumon.sources.slurm.failures import CommandFailedError
 from gpumon.sources.source import SystemClock
+from tests.probing import PATIENCE_S
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -223,7 +224,7 @@ def test_close_ends_a_running_command_and_refuses_new_ones(install: Path, tmp_pa
     thread.start()
     (tmp_path / "up").read_text()
     commands.close()
-    thread.join(30.0)
+    thread.join(PATIENCE_S)
     assert [error.message for error in errors] == ["was stopped because gpumon ends"]
     assert failure(commands).message == "was stopped because gpumon ends"
 

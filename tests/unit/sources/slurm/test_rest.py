@@ -15,6 +15,7 @@ from gpumon.sources.slurm.address import RestAddress
 from gpumon.sources.slurm.failures import UNREACHED_ACCOUNTING, CommandFailedError
 from gpumon.sources.slurm.rest import RestClient
 from gpumon.sources.source import SystemClock
+from tests.probing import PATIENCE_S, eventually
 from tests.unit.sources.slurm.restd import EXPIRES_AT, Restd, Said, jwt, told
 
 if TYPE_CHECKING:
@@ -232,10 +233,12 @@ def test_a_server_that_never_answers_is_given_up(restd: Restd) -> None:
 
 
 def test_a_closed_port_is_one_line(restd: Restd) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    asked = RestClient(RestAddress(f"http://127.0.0.1:{port}"), environ={"SLURM_JWT": TOKEN})
-    error = failure(asked)
+    # Held, so that nobody else can listen there.
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+        address = RestAddress(f"http://127.0.0.1:{port}")
+        error = failure(RestClient(address, environ={"SLURM_JWT": TOKEN}))
     assert f"http://127.0.0.1:{port} cannot be reached" in error.message
     assert "check that slurmrestd runs there" in error.hint
 
@@ -246,10 +249,9 @@ def test_closing_breaks_off_a_running_call(restd: Restd) -> None:
     said: list[str] = []
     thread = threading.Thread(target=lambda: said.append(_message(asked)))
     thread.start()
-    while not restd.asked:
-        thread.join(0.01)
+    eventually(lambda: restd.asked, "the question arrives")
     asked.close()
-    thread.join(10)
+    thread.join(PATIENCE_S)
     assert said == ["was stopped because gpumon ends"]
     assert _message(asked) == "was stopped because gpumon ends"
 
