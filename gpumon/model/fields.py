@@ -162,6 +162,7 @@ LABELS: Final = {
         "host_name",
         "kernel_log",
         "slowest_call",
+        "awaited_call",
     ),
     "nic": (
         "state",

@@ -28,6 +28,10 @@ answer field ids and metrics that are newer than they are."""
 NOTHING = (pynvml.NVML_ERROR_NOT_FOUND, pynvml.NVML_ERROR_TIMEOUT)
 """How calls say that there is no such thing or nothing new: no failure that anybody should see."""
 
+OPENING = ("nvmlInit", "nvmlDeviceGetHandleByIndex")
+"""Calls that open the driver and a GPU: where no persistence daemon runs, the driver sets the GPU
+up in them, which takes seconds (nvml.h)."""
+
 MISMATCH = -1
 """Code of a call of which the binding knows only a newer form than the installed driver."""
 
@@ -130,8 +134,8 @@ class Driver:
             del self.calling[thread]
             took = self.monotonic() - since
             self.spent_s += took
-            # Opening the driver takes longer than any reading, and happens once.
-            if name != "nvmlInit" and (self.slowest is None or took > self.slowest[2]):
+            # Opening takes longer than any reading, and happens once.
+            if name not in OPENING and (self.slowest is None or took > self.slowest[2]):
                 self.slowest = (name, gpu, took)
             if thread in self.abandoned:
                 raise AbandonedError(name)

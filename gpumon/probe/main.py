@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, Callable, Dict, FrozenSet
 from gpumon.probe import pieces, tiers
 from gpumon.probe.gpu import Wanted
 from gpumon.probe.kernel_log import untold
-from gpumon.probe.rows import block
+from gpumon.probe.rows import NOT_SAMPLED, block
 from gpumon.probe.surroundings import Surroundings
 from gpumon.probe.sweep import Sweeper
 
@@ -120,7 +120,7 @@ def main(stdin: BinaryIO, options: Dict[str, Any]) -> None:
     surroundings.start()
     beat = time.monotonic()
     while True:
-        sweeper.wait()
+        sweeper.wait(is_patient=bool(options["once"]))
         say(report(sweeper, surroundings, time.monotonic() - beat))
         if options["once"]:
             os._exit(0)
@@ -151,6 +151,9 @@ def report(sweeper: Sweeper, surroundings: Surroundings, late_s: float) -> Dict[
     surroundings.wait()
     told = sweeper.driver.cost()
     told.labels.update(sweeper.labels)
+    if sweeper.awaited:
+        told.labels["awaited_call"] = sweeper.awaited
+    told.lose(["awaited_call", "driver_version", "nvml_version"], NOT_SAMPLED)
     around, logged, troubles = surroundings.take(told)
     blocks["event"] = block(found.events + untold(logged, found.events))
     return {

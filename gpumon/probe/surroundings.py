@@ -85,11 +85,14 @@ class Surroundings:
         """
         with self._lock:
             rows, events = self._rows, self._events
-        node = rows["node"][0]
+        # A reading that hangs is told again, but what else is known of the node is of now.
+        node = Row(rows["node"][0].key, rows["node"][0].at)
+        node.add(rows["node"][0])
         node.add(told)
         for key in list(told.values) + list(told.labels):
             node.missing.pop(key, None)
-        return {name: block(rows[name]) for name in NAMES}, events, self._errors()
+        shown = {**rows, "node": [node]}
+        return {name: block(shown[name]) for name in NAMES}, events, self._errors()
 
     def _errors(self) -> List[Dict[str, str]]:
         what, since = self._reading

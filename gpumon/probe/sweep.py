@@ -12,7 +12,7 @@ import pynvml
 
 from gpumon.probe import topology
 from gpumon.probe.contexts import Held
-from gpumon.probe.driver import AbandonedError, Calling, Driver, NoValueError
+from gpumon.probe.driver import OPENING, AbandonedError, Calling, Driver, NoValueError
 from gpumon.probe.events import Events
 from gpumon.probe.gpu import Gpu, Look, Wanted, every_key
 from gpumon.probe.rows import FAILED, Row
@@ -20,8 +20,11 @@ from gpumon.probe.rows import FAILED, Row
 STUCK_AFTER_S = 1.0
 """A call is reported when it has not returned for this long; documented ones take up to 20 ms."""
 
-INIT_STUCK_AFTER_S = 8.0
-"""The same for opening the driver, which takes seconds where no persistence daemon runs."""
+OPENING_STUCK_AFTER_S = 8.0
+"""The same for calls of `OPENING`."""
+
+OPENING_PATIENCE_S = 1.0
+"""So long a report waits for one of those; then it says so and goes without the GPUs."""
 
 MOST_ABANDONED = 2
 """Threads that are given up. When the next one is stuck too, it is the driver and not a GPU."""
@@ -72,6 +75,8 @@ class Sweeper:
         self.labels: Dict[str, str] = {}
         self.zoom: Any = frozenset()
         """UUIDs of the GPUs that somebody looks at."""
+        self.awaited = ""
+        """Call for which the last wait did not go on, and since when: `nvmlInit for 3 s`."""
         self._wanted = wanted or Wanted()
         self._lock = threading.Lock()
         self._events = Events(self.driver)
@@ -103,14 +108,29 @@ class Sweeper:
         self._done.clear()
         self._go.set()
 
-    def wait(self) -> None:
+    def wait(self, is_patient: bool = False) -> None:
         """Wait until the pass that was asked for is complete, or the driver as a whole hangs.
 
-        A slow driver makes reports late, but they stay whole.
+        A slow driver makes reports late, but they stay whole. Opening it takes longer than anybody
+        waits for the rest of the node, so only who is patient waits for that to its end.
         """
+        self.awaited = ""
         while not self._done.wait(POLL_S):
             if self.supervise():
                 return
+            if not is_patient:
+                self.awaited = self._slow_opening()
+                if self.awaited:
+                    return
+
+    def _slow_opening(self) -> str:
+        """The call that opens the driver or a GPU, once it has taken a while, and for how long."""
+        call = self.driver.calling.get(self._lane.ident)
+        waited = 0.0 if call is None else self.driver.monotonic() - call.since
+        if call is None or call.name not in OPENING or waited < OPENING_PATIENCE_S:
+            return ""
+        of = " of GPU %s" % call.gpu if call.gpu else ""
+        return "%s%s for %.0f s" % (call.name, of, waited)
 
     def supervise(self) -> bool:
         """Abandon the thread when it is stuck with a GPU; True: nothing more can be expected."""
@@ -142,6 +162,9 @@ class Sweeper:
         looks: Dict[str, Look] = {}
         for gpu in gpus:
             look = fresh.get(gpu.uuid)
+            if look is None and self.awaited:
+                # It is read as soon as all are open.
+                continue
             if look is None:
                 look = unread(gpu, self.driver.monotonic())
             elif FAILED in look.row.missing.values():
@@ -184,7 +207,7 @@ class Sweeper:
         return "%d %s" % (found[0], gpu) if found else gpu
 
     def _is_stuck(self, call: Calling) -> bool:
-        limit_s = INIT_STUCK_AFTER_S if call.name == "nvmlInit" else STUCK_AFTER_S
+        limit_s = OPENING_STUCK_AFTER_S if call.name in OPENING else STUCK_AFTER_S
         return self.driver.monotonic() - call.since >= limit_s
 
     def _run(self, lane: Lane) -> None:

@@ -15,6 +15,7 @@ from gpumon.report.gpu_cells import (
 )
 from gpumon.report.health import health_cell, health_order, troubles
 from gpumon.report.place_columns import place_columns
+from gpumon.report.rows import awaited_call
 from gpumon.report.words import finding_cell, old_gpu_cell
 
 if TYPE_CHECKING:
@@ -231,7 +232,8 @@ def _silent_node(row: GpuRow) -> Cell:
         return Cell(f"{state} in Slurm", Tone.BAD)
     if row.node.taken_at is None:
         return Cell("no telemetry yet", Tone.DIM)
-    return Cell("shows no GPU", Tone.DIM)
+    awaited = awaited_call(row.node)
+    return Cell(f"waits for {awaited}" if awaited else "shows no GPU", Tone.DIM)
 
 
 def fleet_search_text(digest: Digest, row: GpuRow) -> str:

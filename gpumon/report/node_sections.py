@@ -21,7 +21,7 @@ from gpumon.report.host_columns import (
     host_reason,
 )
 from gpumon.report.passages import error_lines, facts, paragraph, silence_lines
-from gpumon.report.rows import block_rows, host_row
+from gpumon.report.rows import awaited_call, block_rows, host_row
 from gpumon.report.sections import (
     INDENT,
     Section,
@@ -163,7 +163,9 @@ def _silent_section(title: str, node: Node) -> Section:
 def _gpus(digest: Digest, node: Node, width: int) -> Section:
     rows = [row for row in digest.gpu_rows if row.node.name == node.name and row.gpu is not None]
     if not rows:
-        why = node.errors[0].message if node.errors else "the node shows none"
+        awaited = awaited_call(node)
+        why = f"the node waits for {awaited}" if awaited else "the node shows none"
+        why = node.errors[0].message if node.errors else why
         return Section("GPUs", (), (), why, Tone.WARN if node.errors else Tone.DIM)
     return table_section(
         "GPUs",

@@ -97,4 +97,9 @@ def host_row(node: Node) -> BlockRow:
     return BlockRow(node.name, block if block.keys else _NOTHING, 0, node.is_stale)
 
 
+def awaited_call(node: Node) -> str:
+    """The call that opens the node's driver and has not returned: `nvmlInit for 3 s`; or empty."""
+    return "" if node.is_stale else host_row(node).label("awaited_call") or ""
+
+
 _NOTHING = EMPTY_BLOCK._replace(keys=("",))

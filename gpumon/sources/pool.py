@@ -298,7 +298,7 @@ class ProbePool:
         That this was on purpose is told, so that nobody takes it for a node in trouble.
         """
         self._drop(slot)
-        if slot.is_settled:
+        if slot.is_settled or slot.gpus:
             origin, now = slot.endpoint.origin or self.url, self._clock.now()
             for name in slot.endpoint.reaches:
                 self._frames.append(Frame(origin, name, now, 0.0, {}, is_left=True))

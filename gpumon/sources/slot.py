@@ -30,7 +30,7 @@ class Slot:
         """First and longest pause before it is started again."""
         self.pause_s = self.pauses_s[0]
         self.is_settled = False
-        """Whether it has reported or failed at least once."""
+        """Whether it has reported with its GPUs, or failed, at least once."""
         self.names: frozenset[str] = frozenset({endpoint.node})
         """What the node is called, once it has reported."""
         self.gpus: dict[str, tuple[str, ...]] = {}

@@ -91,7 +91,7 @@ class Stream:
 
     @property
     def has_reported(self) -> bool:
-        """Whether every probe has reported."""
+        """Whether every probe has reported, its GPUs included."""
         return len(self._reported) == len(self.endpoint.reaches)
 
     @property
@@ -169,7 +169,9 @@ class Stream:
             # Torn in a way that its pieces did not show: the next report is whole again.
             self._discard(text)
             return []
-        self._reported.add(task)
+        # A driver that is being opened is reported beside the node; its GPUs are still to come.
+        if frame.block("node").label("awaited_call", 0) is None:
+            self._reported.add(task)
         self._discarded = 0
         return [frame]
 

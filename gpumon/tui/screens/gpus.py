@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from gpumon.report.absence import silent_nodes_lines
 from gpumon.report.gpu_columns import FLEET_COLUMNS, fleet_order, fleet_search_text
 from gpumon.report.queue_part import stray_lines
+from gpumon.report.rows import awaited_call
 from gpumon.report.words import some_names
 from gpumon.tui.actions import bindings_of
 from gpumon.tui.screens.fleet_view import FleetView
@@ -56,13 +57,16 @@ class GpusView(FleetView["GpuRow"]):
         """`32 GPUs on 4 nodes`."""
         if self.digest is None:
             return ""
-        gpus, nodes = len(self.digest.tick.gpus), len(self.digest.tick.nodes)
+        tick = self.digest.tick
+        gpus, nodes = len(tick.gpus), len(tick.nodes)
         shown, known = self.grid.shown
         count = (
             f"{shown} of {known} lines"
             if shown != known
             else f"{gpus} GPU{'s' if gpus != 1 else ''}"
         )
+        if not gpus and any(node.errors or awaited_call(node) for node in tick.nodes.values()):
+            count = "– GPUs"
         if self.grid.is_counting:
             count = "… GPUs"
         return f"{count} on {nodes} node{'s' if nodes != 1 else ''} "

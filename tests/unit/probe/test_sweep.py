@@ -11,7 +11,7 @@ import pytest
 from gpumon.model.missing import Reason
 from gpumon.probe.driver import Calling, Driver
 from gpumon.probe.events import MOST_SHOWN
-from gpumon.probe.sweep import INIT_STUCK_AFTER_S, MOST_ABANDONED, STUCK_AFTER_S, Sweeper
+from gpumon.probe.sweep import MOST_ABANDONED, OPENING_STUCK_AFTER_S, STUCK_AFTER_S, Sweeper
 from tests.probing import Probe, eventually
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def present(frame: Frame) -> list[bool]:
 @pytest.mark.parametrize(
     ("name", "gpu", "limit_s"),
     [
-        ("nvmlInit", "", INIT_STUCK_AFTER_S),
+        ("nvmlInit", "", OPENING_STUCK_AFTER_S),
         ("nvmlDeviceGetTemperature", "GPU-7", STUCK_AFTER_S),
     ],
 )

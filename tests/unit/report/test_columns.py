@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from gpumon.model.cluster import Node, Rank
 from gpumon.model.fields import CATALOGUE
 from gpumon.model.finding import Confidence, Coverage, Severity
-from gpumon.model.frame import SourceError
+from gpumon.model.frame import Block, SourceError
 from gpumon.report.columns import Cell, Column, Tone, arranged, fit, place, usual, wrap
 from gpumon.report.digest import Digest
 from gpumon.report.field_columns import FIELD_COLUMNS, FieldRow, bars, round_up, scale, value_cell
@@ -19,7 +19,7 @@ from gpumon.report.gpu_columns import FLEET_COLUMNS, RANK_COLUMNS, fleet_why, ra
 from gpumon.report.host_columns import FILESYSTEM_COLUMNS, JOB_USE_COLUMNS, PORT_COLUMNS
 from gpumon.report.job_columns import JOB_COLUMNS, default_order
 from gpumon.report.link_columns import LINK_COLUMNS, SLICE_COLUMNS
-from gpumon.report.node_sections import NODE_GPU_COLUMNS
+from gpumon.report.node_sections import NODE_GPU_COLUMNS, node_sections
 from gpumon.report.process_columns import PROCESS_COLUMNS
 from gpumon.report.words import verdict_cell
 from tests.ticks import AT, BUSY, finding, fleet, gpu, job, job_with_gpus, tick
@@ -345,6 +345,20 @@ def test_a_node_without_gpus_says_why(state, errors, cell):
     node = Node("n", (), None, False, state, errors)
     digest = Digest(tick((), [], nodes={"n": node}))
     assert fleet_why(digest, digest.gpu_rows[0]) == cell
+
+
+@pytest.mark.parametrize(
+    ("awaited", "text"),
+    [("nvmlInit for 3 s", "waits for nvmlInit for 3 s"), (None, "shows no GPU")],
+)
+def test_a_node_whose_driver_is_being_opened_says_so_in_place_of_its_gpus(awaited, text):
+    block = Block(("n",), {}, {"awaited_call": (awaited,)}, {})
+    node = Node("n", (), AT, False, None, (), block=block, blocks={"node": block})
+    digest = Digest(tick((), [], nodes={"n": node}))
+    assert fleet_why(digest, digest.gpu_rows[0]) == Cell(text, Tone.DIM)
+    (section,) = [part for part in node_sections(digest, node, 80) if part.title == "GPUs"]
+    assert section.note == f"the node {text.replace('shows no GPU', 'shows none')}"
+    assert section.note_tone is Tone.DIM
 
 
 # Fields
