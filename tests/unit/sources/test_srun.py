@@ -167,24 +167,48 @@ def test_one_look_starts_one_step() -> None:
         run.close()
 
 
-def test_a_step_that_lived_for_long_is_soon_started_again() -> None:
+TOLD = """told() {
+piece $1 $2 "{\\"at\\":$3,\\"late_s\\":0,\\"errors\\":[],\\"blocks\\":{}}"; };"""
+"""A report that was made at a time of the node's clock."""
+
+
+def timed(script: str, label: str, nodes: tuple[str, ...]) -> Endpoint:
+    """A step of a job whose reports tell when they were made."""
+    spoken = talker(SPEAK + TOLD + script, label)
+    return spoken._replace(nodes=nodes, origin="slurm#job=7", is_step=True)
+
+
+def pass_on(run: Run, clock: Path, seconds: float) -> None:
+    """Let time pass for the pool, and for the steps that read what the file says of it."""
+    clock.write_text(f"{run.clock.time + seconds:.0f}\n")
+    run.clock.time += seconds
+    run.turn()
+
+
+def is_told_of_now(run: Run, node: str) -> bool:
+    return any(frame.taken_at == run.clock.now() for frame in run.frames(node))
+
+
+def test_a_step_that_lived_for_long_is_soon_started_again(tmp_path: Path) -> None:
     starts: list[int] = []
+    clock = tmp_path / "clock"
+    clock.write_text("1000\n")
     script = (
-        "hello 0 gpu01; hello 1 gpu03; n=0; while [ $n -lt 50 ]; do "
-        "read wish; n=$((n+1)); report 0 $n 5; report 1 $n 5; done; exit 9"
+        "hello 0 gpu01; hello 1 gpu03; n=0; while [ $n -lt 50 ]; do read wish; "
+        f"n=$((n+1)); read at <{clock}; told 0 $n $at; told 1 $n $at; done; read wish; exit 9"
     )
-    spoken = talker(SPEAK + script, "job 7", lambda: starts.append(1))
+    spoken = talker(SPEAK + TOLD + script, "job 7", lambda: starts.append(1))
     run = Run([spoken._replace(nodes=TWO, is_step=True)], False)
     run.start()
     try:
-        for number in (1, 2):
+        for number in (1, 2, 3):
             eventually(lambda many=number: len(starts) == many, "a start after a short pause")
+            eventually(lambda: is_told_of_now(run, "gpu03"), "a report")
             while len(run.errors("gpu03")) < number:
-                count = len(run.frames("gpu03"))
-                run.clock.time += STEP_RETRY_S[1] / 40
-                run.turn()
-                eventually(lambda many=count: len(run.frames("gpu03")) > many, "a report or an end")
-            run.clock.time += 1.3 * STEP_RETRY_S[0]
+                pass_on(run, clock, STEP_RETRY_S[1] / 40)
+                eventually(lambda: is_told_of_now(run, "gpu03"), "a report or the end")
+            assert run.errors("gpu03")[-1] == "ended (9): "
+            pass_on(run, clock, 1.3 * STEP_RETRY_S[0])
     finally:
         run.close()
 
@@ -226,17 +250,6 @@ def test_a_node_of_a_step_that_falls_silent_is_named_once() -> None:
         run.close()
 
 
-TOLD = """told() {
-piece $1 $2 "{\\"at\\":$3,\\"late_s\\":0,\\"errors\\":[],\\"blocks\\":{}}"; };"""
-"""A report that was made at a time of the node's clock."""
-
-
-def timed(script: str, label: str, nodes: tuple[str, ...]) -> Endpoint:
-    """A step of a job whose reports tell when they were made."""
-    spoken = talker(SPEAK + TOLD + script, label)
-    return spoken._replace(nodes=nodes, origin="slurm#job=7", is_step=True)
-
-
 def test_what_a_healed_cable_had_held_back_makes_no_node_silent_that_has_a_step_of_its_own(
     tmp_path: Path,
 ) -> None:
@@ -254,16 +267,11 @@ def test_what_a_healed_cable_had_held_back_makes_no_node_silent_that_has_a_step_
     run.pool.replace([both])
     run.start()
 
-    def is_told_of_now(node: str) -> bool:
-        return any(frame.taken_at == run.clock.now() for frame in run.frames(node))
-
     def pass_by(steps: int, *beating: str) -> None:
         for _ in range(steps):
-            clock.write_text(f"{run.clock.time + 5.0:.0f}\n")
-            run.clock.time += 5.0
-            run.turn()
+            pass_on(run, clock, 5.0)
             for node in beating:
-                eventually(lambda node=node: is_told_of_now(node), "the next report")
+                eventually(lambda node=node: is_told_of_now(run, node), "the next report")
         run.turn()
 
     try:
