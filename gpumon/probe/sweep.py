@@ -20,8 +20,8 @@ from gpumon.probe.rows import FAILED, Row
 STUCK_AFTER_S = 1.0
 """A call is reported when it has not returned for this long; documented ones take up to 20 ms."""
 
-OPENING_STUCK_AFTER_S = 8.0
-"""The same for calls of `OPENING`."""
+OPENING_STUCK_AFTER_S = {"nvmlInit": 8.0, "nvmlDeviceGetHandleByIndex": 5.0}
+"""The same for calls that open: the driver and a GPU."""
 
 OPENING_PATIENCE_S = 1.0
 """So long a report waits for one of those; then it says so and goes without the GPUs."""
@@ -207,7 +207,10 @@ class Sweeper:
         return "%d %s" % (found[0], gpu) if found else gpu
 
     def _is_stuck(self, call: Calling) -> bool:
-        limit_s = OPENING_STUCK_AFTER_S if call.name in OPENING else STUCK_AFTER_S
+        limit_s = STUCK_AFTER_S
+        if not self._held:
+            # Beside a GPU that hangs, another one waits for it, and not for its own start.
+            limit_s = OPENING_STUCK_AFTER_S.get(call.name, limit_s)
         return self.driver.monotonic() - call.since >= limit_s
 
     def _run(self, lane: Lane) -> None:

@@ -11,7 +11,13 @@ from gpumon.model.missing import Reason
 from gpumon.probe.driver import Calling, Driver
 from gpumon.probe.rows import Row
 from gpumon.probe.surroundings import Surroundings
-from gpumon.probe.sweep import OPENING_PATIENCE_S, OPENING_STUCK_AFTER_S, Sweeper
+from gpumon.probe.sweep import (
+    MOST_ABANDONED,
+    OPENING_PATIENCE_S,
+    OPENING_STUCK_AFTER_S,
+    STUCK_AFTER_S,
+    Sweeper,
+)
 from tests.probing import Probe
 
 if TYPE_CHECKING:
@@ -68,10 +74,9 @@ def waiting(name: str, gpu: str, seconds: float) -> Sweeper:
     [
         ("nvmlInit", "", OPENING_PATIENCE_S - 0.1, ""),
         ("nvmlInit", "", OPENING_PATIENCE_S, "nvmlInit for 1 s"),
-        ("nvmlInit", "", OPENING_STUCK_AFTER_S - 1, "nvmlInit for 7 s"),
-        ("nvmlInit", "", OPENING_STUCK_AFTER_S, ""),
+        ("nvmlInit", "", 7.0, "nvmlInit for 7 s"),
+        ("nvmlInit", "", OPENING_STUCK_AFTER_S["nvmlInit"], ""),
         ("nvmlDeviceGetHandleByIndex", "3", 2.0, "nvmlDeviceGetHandleByIndex of GPU 3 for 2 s"),
-        ("nvmlDeviceGetTemperature", "GPU-3", 0.9, ""),
     ],
 )
 def test_what_opens_the_driver_is_named_from_patience_to_trouble(
@@ -79,7 +84,24 @@ def test_what_opens_the_driver_is_named_from_patience_to_trouble(
 ) -> None:
     sweeper = waiting(name, gpu, seconds)
     assert sweeper.awaited == told
-    assert bool(sweeper.stuck()) == (seconds >= OPENING_STUCK_AFTER_S)
+    assert bool(sweeper.stuck()) == (seconds >= OPENING_STUCK_AFTER_S[name])
+
+
+def test_once_a_gpu_hangs_as_it_is_opened_the_next_is_given_up_as_soon_as_any_other_call() -> None:
+    """All of them together have to fit into the time that a single look waits."""
+    time = Time()
+    sweeper: Any = Sweeper(driver=Driver(time.monotonic))
+    sweeper._start = lambda _: None
+    for number, limit_s in enumerate((5.0, STUCK_AFTER_S, STUCK_AFTER_S)):
+        sweeper._lane.ident, sweeper._lane.on = number, f"index {number}"
+        call = Calling("nvmlDeviceGetHandleByIndex", str(number), time.now)
+        sweeper.driver.calling[number] = call
+        time.now += limit_s - 0.1
+        assert (sweeper.supervise(), len(sweeper._held)) == (False, number)
+        time.now += 0.2
+        is_whole = number == MOST_ABANDONED
+        assert sweeper.supervise() is is_whole
+        assert len(sweeper._held) == min(number + 1, MOST_ABANDONED)
 
 
 def test_a_driver_that_never_opens_leaves_the_first_report_of_the_node(standin: Start) -> None:

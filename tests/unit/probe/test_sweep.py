@@ -47,7 +47,7 @@ def present(frame: Frame) -> list[bool]:
 @pytest.mark.parametrize(
     ("name", "gpu", "limit_s"),
     [
-        ("nvmlInit", "", OPENING_STUCK_AFTER_S),
+        ("nvmlInit", "", OPENING_STUCK_AFTER_S["nvmlInit"]),
         ("nvmlDeviceGetTemperature", "GPU-7", STUCK_AFTER_S),
     ],
 )
