@@ -10,9 +10,9 @@ from gpumon.report.columns import arranged
 from gpumon.report.digest import Digest
 from gpumon.tui.widgets.arranging import EACH, RUN, kept_steps, sorted_steps
 from gpumon.tui.widgets.slices import GAP_S, HUSH_S, SLICE_S, STARVED_S, Slices
+from tests.steps import outcome
 from tests.ticks import tick
 from tests.tui.test_grid import GridApp, drawn, rows
-from tests.tui.test_plan import whole
 
 
 class Later:
@@ -143,12 +143,14 @@ def test_sorting_in_steps_keeps_ties_and_puts_missing_last(count, is_descending)
     def order(row):
         return None if row[0] is None else (row[0],)
 
-    assert whole(sorted_steps(given, order, is_descending)) == arranged(given, order, is_descending)
+    assert outcome(sorted_steps(given, order, is_descending)) == arranged(
+        given, order, is_descending
+    )
 
 
 def test_filtering_in_steps_keeps_the_order():
     found = []
-    whole(kept_steps(range(3 * EACH + 1), lambda row: row % 3 == 0, found))
+    outcome(kept_steps(range(3 * EACH + 1), lambda row: row % 3 == 0, found))
     assert found == list(range(0, 3 * EACH + 1, 3))
 
 
