@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _FORMULA: Final = ("=", "+", "-", "@")
 """A text that begins so is a formula to a spreadsheet."""
 
-Value = float | str | None
+Value = float | int | str | None
 
 
 def values(digest: Digest, columns: Sequence[Column[Any]], row: object) -> dict[str, Value]:
@@ -29,11 +29,16 @@ def values(digest: Digest, columns: Sequence[Column[Any]], row: object) -> dict[
     found: dict[str, Value] = {}
     for column in columns:
         if unit_of(column) is not None and (column.value or column.order):
-            found[column.key] = numeric(column)(digest, row)
+            found[column.key] = _whole(numeric(column)(digest, row))
         else:
             text = safe(column.cell(digest, row).text).strip()
             found[column.key] = None if text in ("", MISSING) else text
     return found
+
+
+def _whole(value: Value) -> Value:
+    """A whole number without a fraction: 8 GPUs are no `8.0`."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def as_csv(digest: Digest, columns: Sequence[Column[Any]], rows: Sequence[object]) -> str:
