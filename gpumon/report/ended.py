@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from gpumon.report import units
 from gpumon.report.entities import moment, number
@@ -10,6 +10,8 @@ from gpumon.report.entities import moment, number
 if TYPE_CHECKING:
     from gpumon.model.accounting import EndedJob, EndedJobs, StepUsage
     from gpumon.model.tick import Tick
+
+_DAY_MIN: Final = 1440.0
 
 
 def ended_part(tick: Tick) -> dict[str, Any]:
@@ -34,7 +36,18 @@ def ended_title(found: EndedJobs) -> str:
     known = [ended.gpu_seconds for ended in found.jobs if ended.gpu_seconds is not None]
     held = f", {units.gpu_time(sum(known))}" if any(known) else ""
     unread = f", {found.unreadable} unreadable" if found.unreadable else ""
-    return f"{jobs} ended in {units.short_duration(found.at - found.since)}{held}{unread}"
+    return f"{jobs} ended {window_words(found)}{held}{unread}"
+
+
+def window_words(found: EndedJobs) -> str:
+    """`in the last 24 h`, `in the last 31 days`; since the beginning of time: what is kept."""
+    if found.since <= 0.0:
+        return "as far back as the accounting goes"
+    minutes = (found.at - found.since) / 60.0
+    for size, name in ((_DAY_MIN, "days"), (60.0, "h")):
+        if minutes >= 2 * size:
+            return f"in the last {minutes / size:.3g} {name}"
+    return f"in the last {minutes:.0f} min"
 
 
 def _job(ended: EndedJob) -> dict[str, Any]:

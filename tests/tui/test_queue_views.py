@@ -155,7 +155,7 @@ async def test_ended_asks_once_and_shows_the_answer(stage, size):
         assert "ended jobs" not in s.lines[0]
         await s.give(with_ended(ended("9"), ended("8", state="FAILED", exit_code="3:0")))
         assert s.feed.wishes == [Wish(ended_since=AT - 86400)]
-        assert "2 jobs ended in 1d00h, 16.0 GPU-h; asked 5s ago, r asks again" in s.text
+        assert "2 jobs ended in the last 24 h, 16.0 GPU-h; asked 5s ago, r asks again" in s.text
         assert " F " in s.line_with(" 8 ")
         await s.press("r")
         assert [wish.is_by_hand for wish in s.feed.wishes] == [False, True]
@@ -175,8 +175,8 @@ async def test_an_ended_job_opens_with_its_steps(stage):
 async def test_ended_with_nothing_in_the_window(stage):
     async with stage(with_ended()) as s:
         await s.press(*KEYS["ended"])
-        assert "No job has ended in the last 1d00h." in s.text
-        assert "0 jobs ended in 1d00h; asked 5s ago, r asks again" in s.text
+        assert "No job has ended in the last 24 h." in s.text
+        assert "0 jobs ended in the last 24 h; asked 5s ago, r asks again" in s.text
 
 
 async def test_nodes_that_are_silent_are_named_only_while_others_answer(stage):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpumon.report import units
 from gpumon.report.columns import Tone
-from gpumon.report.ended import ended_title
+from gpumon.report.ended import ended_title, window_words
 from gpumon.report.ended_columns import ENDED_COLUMNS, ended_order, ended_search_text
 from gpumon.report.ended_passages import ended_lines
 from gpumon.report.passages import paragraph
@@ -84,13 +84,12 @@ class EndedView(FleetView["EndedJob"]):
             return words
         found = digest.tick.ended
         if found is None:
-            window = units.short_duration(WINDOW_S)
+            window = f"{WINDOW_S / 3600:.0f} h"
             return (
                 f"No answer yet: the accounting is asked for the jobs of the last {window}.",
                 "e shows what it says where it cannot be read.",
             )
-        window = units.short_duration(found.at - found.since)
-        return (f"No job has ended in the last {window}.", "r asks again.")
+        return (f"No job has ended {window_words(found)}.", "r asks again.")
 
     def action_refresh(self) -> None:
         """Ask the accounting again."""

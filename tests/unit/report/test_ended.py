@@ -12,6 +12,7 @@ from gpumon.model.accounting import EndedJob, EndedJobs, RunningUse, StepUsage
 from gpumon.report.columns import arranged
 from gpumon.report.digest import Digest
 from gpumon.report.document import document
+from gpumon.report.ended import ended_title
 from gpumon.report.ended_columns import ENDED_COLUMNS, ended_order, ended_search_text, gpu_hours
 from gpumon.report.table import table
 from tests.ticks import AT, fleet, job
@@ -55,7 +56,7 @@ def cells(one):
 def test_the_table_tells_state_exit_gpu_hours_and_waste():
     text = table(asked(ended()), 160)
     (line,) = [line for line in text.split("\n") if line.startswith("9 ")]
-    assert "1 job ended in 1d00h, 4.0 GPU-h" in text
+    assert "1 job ended in the last 24 h, 4.0 GPU-h" in text
     assert line.split()[3:] == ["F", "3", "10m", "2:00:00", "2", "4.00", "25", "3.00", "<1", "1.0",
                                 "train"]  # fmt: skip
 
@@ -121,12 +122,27 @@ def test_no_escape_of_a_name_reaches_the_terminal():
 def test_nothing_is_said_where_nobody_asked():
     said = document(fleet())
     assert (said["ended_jobs"], said["ended_window"]) == (None, None)
-    assert "ended in" not in table(fleet())
+    assert " ended " not in table(fleet())
 
 
 def test_no_job_ended_is_an_answer():
-    assert "0 jobs ended in 1d00h" in table(asked())
+    assert "0 jobs ended in the last 24 h" in table(asked())
     assert document(asked())["ended_jobs"] == []
+
+
+@pytest.mark.parametrize(
+    ("since", "words"),
+    [
+        (AT - 1800.0, "in the last 30 min"),
+        (AT - 5400.0, "in the last 90 min"),
+        (AT - 90000.0, "in the last 25 h"),
+        (AT - 31 * 86400.0, "in the last 31 days"),
+        (0.0, "as far back as the accounting goes"),
+    ],
+)
+def test_the_window_is_told_as_people_tell_it(since, words):
+    found = EndedJobs((), since, AT, 0)
+    assert ended_title(found) == f"0 jobs ended {words}"
 
 
 def test_running_steps_stand_at_their_job_and_nowhere_else():
