@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from gpumon.report.slurm_nodes import Room
 
 
+_SILENT: Final = "+not_responding"
+"""Slurm's flag of a node that does not answer it; sinfo says `*` as well."""
+
 _STEP: Final = 250
 """Nodes whose rows are made in one step."""
 
@@ -179,7 +182,7 @@ def _state(row: NodeRow) -> Cell:
     state = row.node.state
     if state is None:
         return NO_VALUE
-    return Cell(state, Tone.PLAIN if is_open(state) else Tone.WARN)
+    return Cell(state.replace(_SILENT, "*"), Tone.PLAIN if is_open(state) else Tone.WARN)
 
 
 def _held(row: NodeRow) -> Cell:
@@ -285,9 +288,10 @@ NODE_COLUMNS: Final[tuple[Column[NodeRow], ...]] = (
         lambda _d, r: (r.node.name,), "Node name.", 20, value=lambda _d, r: r.node.name,
     ),
     Column(
-        "state", "STATE", 8, "left", 1, lambda _d, r: _state(r),
+        "state", "STATE", 10, "left", 1, lambda _d, r: _state(r),
         lambda _d, r: (r.node.state,) if r.node.state else None,
-        "Slurm's state with its flags; – where no queue lists the node.", 18,
+        "Slurm's state with its flags, * where it does not answer Slurm; – where no queue lists "
+        "the node.", 18, value=lambda _d, r: r.node.state,
     ),
     Column(
         "partition", "PART", 6, "left", 6, lambda _d, r: Cell(_partitions(r), Tone.DIM),
@@ -341,7 +345,7 @@ NODE_COLUMNS: Final[tuple[Column[NodeRow], ...]] = (
         "The worst that is wrong with its GPUs themselves, and with how many of them.", 18,
     ),
     Column(
-        "why", "WHY", 20, "left", 0, _why,
+        "why", "WHY", 18, "left", 0, _why,
         lambda d, r: (_why(d, r).text,) if _why(d, r).text else None,
         "The worst about it: silence, a finding, an error, Slurm's reason.", 60,
     ),

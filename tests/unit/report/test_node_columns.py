@@ -146,3 +146,15 @@ def test_a_node_that_was_left_on_purpose_is_in_no_trouble():
     assert {toned(picture, "n2", key) for key in ("why", "heard")} == {Tone.WARN}
     digest = Digest(picture)
     assert min(node_rows(digest), key=lambda row: node_order(digest, row)).node.name == "n2"
+
+
+def test_a_node_that_does_not_answer_slurm_has_the_sign_of_sinfo():
+    picture = cluster()
+    away = node("gpu01", state="down+not_responding")
+    picture = picture._replace(nodes={**picture.nodes, "gpu01": away})
+    assert shown(picture, "gpu01")["state"] == "down*"
+    digest = Digest(picture)
+    row = next(row for row in node_rows(digest) if row.node.name == "gpu01")
+    value = COLUMNS["state"].value
+    assert value is not None
+    assert value(digest, row) == "down+not_responding"
