@@ -48,6 +48,9 @@ class HeatTotals(NamedTuple):
     """The whole fleet in numbers."""
 
     gpus: int
+    """GPUs that telemetry names, of which everything else is a part."""
+    unseen: int
+    """GPUs that the queue lists beside them, on nodes that have told nothing."""
     allocated: int | None
     """GPUs that jobs hold; None: no queue tells."""
     busy: int
@@ -86,6 +89,7 @@ def _totals(digest: Digest, columns: FleetColumns) -> HeatTotals:
     submitted = [job.submit_at for job in pending if job.submit_at is not None]
     return HeatTotals(
         len(tick.gpus),
+        _unseen(digest, columns),
         None if tick.queue_at is None else int(columns.used.sum()),
         busy,
         busy_known,
@@ -98,6 +102,20 @@ def _totals(digest: Digest, columns: FleetColumns) -> HeatTotals:
         len(tick.nodes),
         sum(count for state, count in states.items() if state is not None and not is_open(state)),
         sum(1 for node in tick.nodes.values() if node.is_stale and node.left_at is None),
+    )
+
+
+def _unseen(digest: Digest, columns: FleetColumns) -> int:
+    """GPUs of the queue's nodes that no telemetry names."""
+    roster, queue = columns.roster, digest.tick.queue
+    if queue is None or roster.first_slot[-1] == roster.first_row[-1]:
+        return 0
+    counts = roster.row_counts.tolist()
+    named = {unit.name: count for unit, count in zip(roster.units, counts, strict=True)}
+    return sum(
+        max(0, (node.gpu_count or 0) - named[node.name])
+        for node in queue.nodes
+        if node.name in named
     )
 
 
@@ -137,14 +155,16 @@ _WIDE: Final = 110
 def _use(totals: HeatTotals, is_wide: bool) -> list[Cell]:
     gpus = totals.gpus
     parts = [Cell(f"{gpus:,} GPUs", Tone.STRONG)]
+    if totals.unseen:
+        parts[0] = Cell(f"{gpus:,} GPUs, {totals.unseen:,} unseen", Tone.STRONG)
     if totals.allocated is not None:
         parts.append(Cell(f"{_of(totals.allocated, gpus, is_wide)} allocated"))
     if totals.busy_known:
         parts.append(Cell(f"{_of(totals.busy, gpus, is_wide)} busy"))
     if totals.useful_known:
-        text = f"{_of(totals.useful, gpus, is_wide)} at useful work"
+        text = f"{_of(totals.useful, gpus, is_wide)} {'at ' * is_wide}useful work"
         if totals.useful_known < gpus:
-            text += f" ({totals.useful_known:,} tell)"
+            text += f", {gpus - totals.useful_known:,} unknown"
         parts.append(Cell(text))
     elif gpus:
         words = "useful work –" + (" (no GPU tells SM activity)" if is_wide else "")

@@ -153,13 +153,25 @@ def test_totals_count_what_is_held_busy_useful_and_lost():
     assert totals.useful_known == 10
     lines = ["".join(cell.text for cell in line) for line in total_lines(totals, 150)]
     assert lines[0] == (
-        "11 GPUs · 10 (91 %) allocated · 7 (64 %) busy · 5 (45 %) at useful work (10 tell)"
+        "11 GPUs · 10 (91 %) allocated · 7 (64 %) busy · 5 (45 %) at useful work, 1 unknown"
     )
     assert lines[1].startswith("wasted 2.0 GPU-h since ")
     assert "1 warning · 1 waiting, longest 2h14m · 3 nodes" in lines[1]
     narrow = ["".join(cell.text for cell in line) for line in total_lines(totals, 78)]
     assert len(narrow) == 2
     assert all(len(line) <= 78 for line in narrow)
+
+
+def test_gpus_of_nodes_that_told_nothing_are_counted_apart():
+    listed = (slurm_node("n1", gpus=2), slurm_node("n2", "down", gpus=8))
+    view, gpus = job_with_gpus("1", {"n1": 2})
+    picture = tick((view,), gpus, queue=QueueRecords((), listed, AT, AT))
+    silent = Node("n2", (), None, False, "down", ())
+    totals = totals_of(Digest(picture._replace(nodes={**picture.nodes, "n2": silent})))
+    assert (totals.gpus, totals.unseen) == (2, 8)
+    for width in (150, 78):
+        line = "".join(cell.text for cell in total_lines(totals, width)[0])
+        assert line.startswith("2 GPUs, 8 unseen · ")
 
 
 def test_the_books_say_what_was_wasted_and_what_that_cost():
