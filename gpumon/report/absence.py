@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 MOST_ERRORS: Final = 5
 """Errors that stand below the words; the page of errors has them all."""
 
+MOST_ABOVE: Final = 2
+"""Errors that stand above a table."""
+
 
 def nothing_lines(
     digest: Digest,
@@ -83,7 +86,12 @@ def silent_lines(tick: Tick, width: int) -> list[Line]:
 
 
 def silent_nodes_lines(tick: Tick, width: int) -> list[Line]:
-    """Which nodes no longer answer while others do; `silent_lines` tells where none does."""
+    """Which nodes no longer answer while others do; `silent_lines` tells where none does.
+
+    Where nodes are all there is, what failed with the way out: a column clips it.
+    """
+    if tick.nodes and not tick.gpus:
+        return error_lines(all_errors(tick), width, most=MOST_ABOVE)
     silent = tuple(node.name for node in tick.nodes.values() if node.is_silent)
     if not silent or silent_s(tick) is not None:
         return []

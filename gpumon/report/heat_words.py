@@ -143,6 +143,8 @@ def spot_words(heat: Heat, layout: HeatLayout, spot: Spot, *, is_mean: bool) -> 
         return _node_words(heat, spot.unit, is_mean)
     node = heat.digest.tick.nodes[spot.unit.name]
     if spot.slot >= len(node.gpu_uuids):
+        if not node.gpu_uuids and node.errors:
+            return f"{spot.unit.name}: {node.errors[0].message}"
         state = f", {node.state}" if node.state else ""
         return f"{spot.unit.name}: no telemetry names this GPU{state}"
     return " · ".join(_gpu_parts(heat, spot, node))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gpumon.model.cluster import Node
 from gpumon.model.frame import SourceError
 from gpumon.report.absence import (
     gone_job_words,
@@ -87,6 +88,16 @@ def test_silent_nodes_are_named_as_long_as_others_answer():
     assert words.startswith("! stale: 2 nodes no longer answer: ")
     assert silent_nodes_lines(silent(), 80) == []
     assert silent_nodes_lines(tick(), 80) == []
+
+
+def test_where_no_gpu_is_known_a_table_of_nodes_says_what_failed_and_the_way_out():
+    error = SourceError("NVML", "nvmlInit: NVML Shared Library Not Found", "install the driver")
+    node = Node("vm", (), AT, False, None, (error,))
+    picture = tick()._replace(nodes={"vm": node})
+    words = plain(silent_nodes_lines(picture, 80))
+    assert "nvmlInit: NVML Shared Library Not Found" in words
+    assert "→ install the driver" in words
+    assert silent_nodes_lines(picture._replace(nodes={}), 80) == []
 
 
 def test_nodes_that_were_never_heard_are_not_called_stale():
