@@ -62,6 +62,7 @@ def _life(digest: Digest, finding: Finding, width: int) -> list[Line]:
     """Since when, how sure, what became of it."""
     window = finding.window
     seen = f"{units.short_duration(window.end - window.start)}, {window.samples} samples"
+    lost = finding.gpu_seconds
     return facts(
         (
             ("state", state_words(digest, finding)),
@@ -70,10 +71,7 @@ def _life(digest: Digest, finding: Finding, width: int) -> list[Line]:
             ("last seen", units.clock_time(finding.last_seen)),
             ("confidence", finding.confidence.value),
             ("window", seen),
-            (
-                "lost",
-                "" if finding.gpu_seconds is None else units.gpu_time(finding.gpu_seconds),
-            ),
+            ("lost", "" if lost is None else f"{units.gpu_time(lost)} in the window"),
             ("kind", class_of(finding).category.value),
             ("detector", finding.detector),
             ("subject", finding.subject),

@@ -124,9 +124,11 @@ def finding_lines(finding: Finding, width: int, is_full: bool = True, whom: str 
     tone = SEVERITY_TONES[finding.severity]
     window = finding.window
     seen = f"{units.short_duration(window.end - window.start)} until {units.clock_time(window.end)}"
-    lost = "" if finding.gpu_seconds is None else f", {units.gpu_time(finding.gpu_seconds)} lost"
+    lost = finding.gpu_seconds
+    # The books count on where a window ends: what is lost is said with the time that it is of.
+    claim = f"seen for {seen}" if lost is None else f"{units.gpu_time(lost)} lost in the {seen}"
     about = f"{whom}, " if whom else ""
-    title = f"{class_words(finding)}: {about}{finding.confidence.value}, seen for {seen}{lost}"
+    title = f"{class_words(finding)}: {about}{finding.confidence.value}, {claim}"
     lines = paragraph(title, width, tone, f"{sign} ", "  ")
     lines += paragraph(finding.summary, width, Tone.PLAIN, "  ", "  ")
     advice = finding.advice

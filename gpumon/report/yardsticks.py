@@ -136,7 +136,7 @@ def sheet_words(gpu: Gpu, sheet: Sheet | None) -> str:
             if ratio is not None:
                 part += f", now at most {ratio * tflops / reached * 100:.0f} % of that"
         parts.append(part)
-    parts.append(f"memory {units.rate(sheet.memory_bytes_per_s.value)}")
+    parts.append(f"memory {sheet.memory_bytes_per_s.value / 1e12:.2f} TB/s")
     return f"{sheet.product} data sheet: {'; '.join(parts)}"
 
 

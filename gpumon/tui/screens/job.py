@@ -36,6 +36,12 @@ if TYPE_CHECKING:
     from gpumon.report.digest import Digest, RankRow
 
 
+_FEW: Final = 128
+"""GPUs and ranks up to which they are counted for the room that they take."""
+
+_NOTICE: Final = 8
+"""Lines that are left for why there is no rank."""
+
 _NO_RANK: Final = "no rank and no GPU here"
 
 
@@ -76,6 +82,13 @@ class JobScreen(TableView["RankRow"]):
         """The job's ranks and GPUs; nothing once it has left the queue."""
         view = digest.tick.job(self.job_id)
         return () if view is None else digest.rank_rows(view)
+
+    def rows_below(self, digest: Digest) -> int | None:
+        """A line for each rank and GPU, or room to say why there is none."""
+        view = digest.tick.job(self.job_id)
+        if view is None or len(view.gpu_uuids) + len(view.ranks) > _FEW:
+            return None
+        return max(_NOTICE, len(digest.rank_rows(view)))
 
     def head_lines(self, digest: Digest, width: int) -> list[Line]:
         """What is wrong comes before its output and the books: small terminals cut the end."""

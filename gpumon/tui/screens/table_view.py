@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
+_FRAME: Final = 4
+"""Lines that neither facts nor rows have: the bars above and below, and the titles of columns."""
+
 LARGE: Final = 2_000
 """GPUs and jobs from which on a view is painted before its rows are looked at."""
 
@@ -90,15 +93,22 @@ class TableView(ColumnFiltered, Generic[R]):
             self.head.show_lines([])
             self.grid.set_notice(self._waiting(width))
             return
-        self.head.show_lines(self._bounded(self.head_lines(digest, width)))
+        self.head.show_lines(self._bounded(self.head_lines(digest, width), digest))
         self.grid.show(
             digest, lambda: self.rows(digest), self.row_steps, is_large=_is_large(digest)
         )
         self._note_absence(digest, width)
 
-    def _bounded(self, lines: list[Line]) -> list[Line]:
-        """At most a third of the screen, so that the table keeps the rest."""
+    def rows_below(self, _digest: Digest) -> int | None:
+        """Lines of a table that is known to be short; None: it takes what it gets."""
+        return None
+
+    def _bounded(self, lines: list[Line], digest: Digest) -> list[Line]:
+        """At most two fifths of the screen, or what a short table leaves, for the facts."""
         most = max(4, self.size.height * 2 // 5)
+        below = self.rows_below(digest)
+        if below is not None:
+            most = max(most, self.size.height - _FRAME - below)
         indented = [(Cell(" "), *line) for line in lines]
         if len(indented) <= most:
             return indented
