@@ -105,12 +105,12 @@ def _scale_cell(chart: Chart, row: int, height: int) -> Cell:
 
 
 def scale_text(value: float, unit: str, ceiling: float) -> str:
-    """An end of a scale, as short as it is clear: `100 %`, `80 GiB`, `20G/s`.
+    """An end of a scale, as short as it is clear: `100 %`, `80 GiB`, `20 GB/s`.
 
     Sizes have the unit that fits the upper end, so that both ends can be compared.
     """
     if unit == "bytes/s":
-        return f"{units.short_rate(value)}/s"
+        return units.rate(value)
     if unit == "ratio":
         return f"{units.percent(value)} %"
     text = units.size(value, ceiling) if unit == "bytes" else units.quantity(value, unit)

@@ -58,7 +58,7 @@ class CurvesScreen(Page):
 
     def amount(self) -> str:
         """How much time is shown."""
-        return f"{units.short_duration(self._chosen(self.digest))} " if self.digest else ""
+        return f"last {units.short_duration(self._chosen(self.digest))} " if self.digest else ""
 
     def finding_scope(self) -> str | None:
         """What the curves are of; of a rank its GPU."""
@@ -110,15 +110,13 @@ class CurvesScreen(Page):
             text = "Nothing is known of it at this instant: it has ended, or no node answers."
             return [_written(nothing_lines(digest, (text, "Esc goes back."), width))]
         stale = stale_subject_lines(digest, self.finding_scope() or "", width)
-        found = [_written(stale)]
-        some, height = _shared(self.size.height - _FRAME - len(stale), len(panels))
+        above = stale + _key_of_dots(self.subject)
+        found = [_written(above)]
+        some, height = _shared(self.size.height - _FRAME - len(above), len(panels))
         for first in range(0, len(panels), some):
             group = panels[first : first + some]
             found += [Block(1 + height, partial(_drawn, panel, width, height)) for panel in group]
             found.append(_written(time_axis(group[-1].chart, width)))
-            if not first and self.subject.startswith("job:"):
-                text = "line: mean of the job's GPUs; dots: the least and the most of them"
-                found.append(_written([(Cell(text, Tone.DIM),)]))
         return found
 
     def _charts(self, digest: Digest | None, width: int) -> list[list[Line]]:
@@ -132,6 +130,12 @@ class CurvesScreen(Page):
             blank = Block(1, lambda: [()])
             blocks = self._blocks(self.digest, max(20, self.size.width - 4))
             self.reader.show_lines(Blocks([blank, *blocks]))
+
+
+def _key_of_dots(subject: str) -> list[Line]:
+    """What lines and dots of a job's charts are, above them: below, a small screen cuts it off."""
+    text = "line: mean of the job's GPUs; dots: the least and the most of them"
+    return [(Cell(text, Tone.DIM),)] if subject.startswith("job:") else []
 
 
 def _written(lines: list[Line]) -> Block:
