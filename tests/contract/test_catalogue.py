@@ -134,7 +134,7 @@ def test_nothing_that_a_stuck_or_lost_gpu_has_is_left_without_a_reason(
         node.state.lose(0)
         node.state.hang("nvmlDeviceGetTemperature", gpu=1)
         node.state.write()
-        frame = probe.frame(lambda frame: bool(frame.errors))
+        frame = probe.next_frame(lambda frame: bool(frame.errors))
     gpus = frame.block("gpu")
     identity = {"index", "minor_number", "sm_clock_max_mhz", "pcie_gen_max", "pcie_width_max"}
     for row, why in ((0, Reason.LOST), (1, Reason.FAILED)):

@@ -355,7 +355,8 @@ def test_what_takes_two_readings_says_so_and_a_silent_mount_says_why(
 def test_watching_says_what_it_costs_the_driver(standin: Start) -> None:
     """Calls, the time in them, and the slowest one by name."""
     node = standin("h100", gpus=2)
-    node.state.latency("nvmlDeviceGetTemperature", 25, gpu=1)
+    # Far more than a busy machine adds to any other call, and less than looks stuck.
+    node.state.latency("nvmlDeviceGetTemperature", 400, gpu=1)
     node.state.write()
     with Probe() as probe:
         first = probe.frame().block("node")
@@ -363,8 +364,8 @@ def test_watching_says_what_it_costs_the_driver(standin: Start) -> None:
     rows = last.block("node")
     uuid = last.block("gpu").keys[1]
     assert rows.label("slowest_call", 0) == f"nvmlDeviceGetTemperature {uuid}"
-    assert 0.025 <= rows.value("probe_slowest_call_s", 0) < 5
-    assert rows.value("probe_driver_us", 0) >= first.value("probe_driver_us", 0) + 25_000
+    assert 0.4 <= rows.value("probe_slowest_call_s", 0) < 5
+    assert rows.value("probe_driver_us", 0) >= first.value("probe_driver_us", 0) + 400_000
     assert rows.value("probe_driver_ratio", 0) > 0.01
     asked = sum(calls.total for calls in node.counts().values())
     assert first.value("probe_calls", 0) < rows.value("probe_calls", 0) <= asked

@@ -332,7 +332,7 @@ def test_before_the_start_nothing_runs_and_closing_is_enough(workshop: Workshop,
     source.wish(Wish(period_s=3.0, zoom_nodes=("gpu1",)))
     source.close()
     source.close()
-    assert children() == before
+    assert children() <= before
 
 
 @pytest.mark.parametrize("kind", ["local", "ssh", "demo"])
@@ -341,8 +341,10 @@ def test_frames_go_on_and_a_wish_changes_their_beat(workshop: Workshop, kind: st
     with started(source) as look:
         source.wish(Wish(period_s=0.1))
         eventually(lambda: len(look()) >= 6, "six frames arrive")
-        times = [frame.taken_at for frame in look()]
-    assert times == sorted(times)
+        frames = look()
+    for node in {frame.node for frame in frames}:
+        times = [frame.taken_at for frame in frames if frame.node == node]
+        assert times == sorted(times)
 
 
 HUNG = {

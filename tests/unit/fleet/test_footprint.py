@@ -34,6 +34,10 @@ def name_of(pid):
     return Path(f"/proc/{pid}/comm").read_text().strip()
 
 
+def cpu_s():
+    return sum(os.times()[:2])
+
+
 def rss_of(pid):
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
@@ -57,12 +61,18 @@ def test_the_first_answer_has_no_rate_and_the_next_one_does():
 def test_work_that_was_done_is_counted_over_the_time_between():
     clock = Clock()
     meter = FootprintMeter(monotonic=clock)
+    used_s = [cpu_s()]
     meter.footprint()
-    before = sum(os.times()[:2])
-    while (used := sum(os.times()[:2]) - before) < 0.2:
+    used_s.append(cpu_s())
+    while cpu_s() - used_s[1] < 0.2:
         sum(range(10000))
+    used_s.append(cpu_s())
     clock.time += 2.0
-    assert meter.footprint().cpu_ratio == pytest.approx(used / 2.0, abs=0.03)
+    found_s = (meter.footprint().cpu_ratio or 0.0) * 2.0
+    used_s.append(cpu_s())
+    # Looking costs time, too, and the kernel counts in hundredths of a second.
+    least_s, most_s = used_s[2] - used_s[1], used_s[3] - used_s[0]
+    assert least_s - 0.05 <= found_s <= most_s + 0.05
 
 
 def test_children_count_with_their_memory_and_by_name(child):
@@ -73,7 +83,7 @@ def test_children_count_with_their_memory_and_by_name(child):
     assert len(found.children) >= len(children())
 
 
-def test_a_child_that_ended_is_dropped_and_new_ones_are_found_in_time(child):
+def test_a_child_that_ended_is_dropped(child):
     clock = Clock()
     meter = FootprintMeter(child.pid, clock)
     assert meter.footprint().children == ()
@@ -91,16 +101,26 @@ def test_a_child_that_ended_is_dropped_and_new_ones_are_found_in_time(child):
         assert gone.children == ()
         assert gone.cpu_ratio is not None
         assert gone.cpu_ratio >= 0
-    with subprocess.Popen(["sleep", "600"]) as late:
-        meter = FootprintMeter(monotonic=clock)
-        count = len(meter.footprint().children)
-        with subprocess.Popen(["sleep", "601"]) as later:
+
+
+def test_a_new_child_is_found_in_time():
+    clock = Clock()
+    script = "sleep 600 & read go; sleep 601 & read go"
+    command = ["sh", "-c", script]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True) as shell:
+        try:
+            eventually(lambda: len(children(shell.pid)) == 1, "it has a child")
+            meter = FootprintMeter(shell.pid, clock)
+            assert len(meter.footprint().children) == 1
+            shell.stdin.write(b"go\n")
+            shell.stdin.flush()
+            eventually(lambda: len(children(shell.pid)) == 2, "it has another")
             clock.time += 1.0
-            assert len(meter.footprint().children) == count
+            assert len(meter.footprint().children) == 1
             clock.time += CHILDREN_EVERY_S
-            assert len(meter.footprint().children) == count + 1
-            later.kill()
-        late.kill()
+            assert len(meter.footprint().children) == 2
+        finally:
+            os.killpg(shell.pid, signal.SIGKILL)
 
 
 def test_everybody_asks_one_meter(monkeypatch):
@@ -160,4 +180,4 @@ def test_a_program_that_asked_for_its_footprint_leaves_no_child():
         "print(subprocess.Popen(['sleep', '60'], stdout=devnull, stderr=devnull).pid)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
-    assert not is_alive(int(done.stdout))
+    eventually(lambda: not is_alive(int(done.stdout)), "it has ended")

@@ -14,7 +14,7 @@ from gpumon.fleet.ledger_pages import Pages
 from gpumon.fleet.ledger_writer import LOCK_NAME, SLOW_S, PageWriter
 from tests.unit.fleet.ledger_world import START, gpu, tick, view
 
-WAIT_S = 20.0
+WAIT_S = 60.0
 """Longest that a disk that answers is waited for."""
 
 

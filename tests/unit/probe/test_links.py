@@ -158,7 +158,9 @@ def test_a_lost_gpu_s_links_have_no_values(standin: Start) -> None:
         probe.frame()
         node.state.lose(0)
         node.state.write()
-        frame = probe.frame(lambda frame: frame.block("gpu").reason("temp_c", 0) is Reason.LOST)
+        frame = probe.next_frame(
+            lambda frame: frame.block("gpu").reason("temp_c", 0) is Reason.LOST
+        )
         assert links(frame).reason("link_state", 0) is Reason.LOST
         assert links(frame).value("link_state", row_of(frame, 1, 0)) == 1
         node.state.heal()

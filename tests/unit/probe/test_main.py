@@ -14,7 +14,7 @@ import pytest
 
 from gpumon.probe.main import LEASE_S, Wishes
 from gpumon.sources.program import LOCAL_START, local_program
-from tests.probing import Probe, children, eventually, is_alive
+from tests.probing import PATIENCE_S, Probe, children, eventually, is_alive
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -124,7 +124,7 @@ def hello(child: subprocess.Popen[bytes]) -> dict[str, object]:
 
 def finish(child: subprocess.Popen[bytes]) -> bytes:
     """What it still says, and its exit status is collected."""
-    out, _ = child.communicate(timeout=30)
+    out, _ = child.communicate(timeout=PATIENCE_S)
     return out
 
 
@@ -167,7 +167,7 @@ def test_a_monitor_that_stops_reading_and_goes_leaves_no_probe(standin: Start) -
     for pipe in (child.stdin, child.stdout, child.stderr):
         assert pipe
         pipe.close()
-    assert child.wait(timeout=30) == 0
+    assert child.wait(timeout=PATIENCE_S) == 0
 
 
 PARENT = """

@@ -77,7 +77,9 @@ def test_instances_of_a_lost_gpu_have_no_values_but_a_name(standin: Start) -> No
         probe.frame()
         node.state.lose(0)
         node.state.write()
-        frame = probe.frame(lambda frame: frame.block("gpu").reason("temp_c", 0) is Reason.LOST)
+        frame = probe.next_frame(
+            lambda frame: frame.block("gpu").reason("temp_c", 0) is Reason.LOST
+        )
     migs = instances(frame)
     assert migs.reason("mig_mem_used_bytes", 0) is Reason.LOST
     assert migs.label("profile", 0) == "3g.40gb"

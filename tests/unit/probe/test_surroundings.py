@@ -38,7 +38,8 @@ def gpu(uuid: str, bus_id: str) -> Row:
     return row
 
 
-def test_a_reading_has_every_block(tmp_path: Path) -> None:
+def test_a_reading_has_every_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(surroundings, "PATIENCE_S", 60.0)
     around = Surroundings(str(tmp_path), Time().monotonic)
     around.start()
     around.ask([gpu("GPU-a", "00000000:05:00.0")], [77])
@@ -108,7 +109,7 @@ def test_a_read_that_never_returns_is_named_and_the_last_values_stay(
 
     around = replaced(monkeypatch, tmp_path, time, hang)
     around.ask([], [])
-    assert begun.wait(30)
+    assert begun.wait(60)
     assert around.take(Row("", 0.0))[2] == []
     time.now += PATIENCE_S + 6
     around.wait()
@@ -135,6 +136,7 @@ def test_a_file_that_is_too_strange_ends_neither_thread_nor_report(
             raise answer
         return answer
 
+    monkeypatch.setattr(surroundings, "PATIENCE_S", 60.0)
     around = replaced(monkeypatch, tmp_path, Time(), read)
     around.ask([], [])
     around.wait()
