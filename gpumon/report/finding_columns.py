@@ -11,6 +11,7 @@ from gpumon.report.gpu_cells import index_text
 from gpumon.report.words import SEVERITY_SIGNS, SEVERITY_TONES
 
 if TYPE_CHECKING:
+    from gpumon.model.cluster import JobView
     from gpumon.model.finding import Finding
     from gpumon.model.finding_classes import FindingClass
     from gpumon.report.digest import Digest
@@ -76,10 +77,7 @@ def subject_words(digest: Digest, finding: Finding) -> str:
 
 def finding_search(digest: Digest, finding: Finding) -> str:
     """What bare words are looked for in, lower case."""
-    kind, _, name = finding.subject.partition(":")
-    view = digest.tick.job(name.partition("/")[0]) if kind == "job" else None
-    if kind == "gpu":
-        view = digest.job_by_gpu.get(name)
+    view = _holder(digest, finding)
     job = (view.job.user, view.job.name, view.job.account) if view else ()
     known = class_of(finding)
     words = (
@@ -107,13 +105,22 @@ def _state(digest: Digest, finding: Finding) -> Cell:
     return Cell(state_words(digest, finding), _tone(finding, tone))
 
 
-def _user(digest: Digest, finding: Finding) -> Cell:
+def _holder(digest: Digest, finding: Finding) -> JobView | None:
+    """The job that it is about, or that holds the GPU that it is about."""
     kind, _, name = finding.subject.partition(":")
     if kind == "gpu":
-        view = digest.job_by_gpu.get(name)
-    else:
-        view = digest.tick.job(name.partition("/")[0]) if kind == "job" else None
+        return digest.job_by_gpu.get(name)
+    return digest.tick.job(name.partition("/")[0]) if kind == "job" else None
+
+
+def _user(digest: Digest, finding: Finding) -> Cell:
+    view = _holder(digest, finding)
     return Cell(view.job.user, _tone(finding)) if view else NO_VALUE
+
+
+def _job(digest: Digest, finding: Finding) -> Cell:
+    view = _holder(digest, finding)
+    return Cell(view.job.label, _tone(finding)) if view else NO_VALUE
 
 
 FINDING_COLUMNS: Final[tuple[Column[Finding], ...]] = (
@@ -159,6 +166,17 @@ FINDING_COLUMNS: Final[tuple[Column[Finding], ...]] = (
         _user,
         lambda d, f: (_user(d, f).text,),
         "Who holds the job or the GPU.",
+        12,
+    ),
+    Column(
+        "job",
+        "JOB",
+        8,
+        "left",
+        4,
+        _job,
+        lambda d, f: (_job(d, f).text,),
+        "The job that it is about, or that holds the GPU.",
         12,
     ),
     Column(
