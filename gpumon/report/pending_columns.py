@@ -185,7 +185,7 @@ def pending_summary(digest: Digest, width: int) -> list[Line]:
     reasons: Counter[str] = Counter()
     for view in views:
         reasons[meaning_of(view.job.reason).words] += task_count(view.job)
-    parts += [f"{words} {number}" for words, number in reasons.most_common(MOST_REASONS)]
+    parts += [f"{words}: {number}" for words, number in reasons.most_common(MOST_REASONS)]
     text = parts[0]
     for part in parts[1:]:
         if len(text) + len(part) + 3 <= width:

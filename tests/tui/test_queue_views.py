@@ -39,6 +39,14 @@ def with_ended(*jobs: EndedJob):
     return fleet(ended=EndedJobs(jobs, AT - 86405, AT - 5, 0))
 
 
+async def test_an_array_is_one_line_and_as_many_jobs_as_it_has_tasks(stage):
+    array = waits("4", label="4_[4-7%2]", gpu_count=1)
+    async with stage(cluster(waits("1"), array)) as s:
+        await s.press(*KEYS["pending"])
+        assert "5 waiting jobs on 2 lines" in s.lines[0]
+        assert "5 jobs wait for 12 GPUs" in s.lines[1]
+
+
 @pytest.mark.parametrize("size", SIZES)
 async def test_pending_with_data(stage, size):
     picture = cluster(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpumon.report.array_tasks import count_tasks
 from gpumon.report.pending import waiting
 from gpumon.report.pending_columns import (
     PENDING_COLUMNS,
@@ -38,6 +39,14 @@ class PendingView(FleetView["JobView"]):
     def head_lines(self, digest: Digest, width: int) -> list[Line]:
         """How much waits for what."""
         return [*super().head_lines(digest, width), *pending_summary(digest, width)]
+
+    def amount(self) -> str:
+        """`11 waiting jobs`; where arrays make it more, `31 waiting jobs on 11 lines`."""
+        shown, known = self.grid.shown
+        jobs = count_tasks(waiting(self.digest)) if self.digest else 0
+        if self.grid.is_counting or shown != known or jobs <= known:
+            return super().amount()
+        return f"{jobs:,} {self.noun} on {known} line{'s' * (known != 1)} "
 
     def empty_words(self, digest: Digest) -> tuple[str, ...]:
         """No queue, or nothing waits in it."""

@@ -57,7 +57,7 @@ def test_summary_column_head_groups_and_places_follow_one_rule():
     digest = Digest(queue())
     line = "".join(cell.text for cell in pending_summary(digest, 200)[0])
     assert line.startswith("6 jobs wait for 20 GPUs · ")
-    assert line.endswith(" 6")
+    assert line.endswith(": 6")
     shown = next(column for column in PENDING_COLUMNS if column.key == "gpus")
     assert shown.cell(digest, digest.tick.job("4")).text == "4"
     assert totals_of(digest).waiting == 6
