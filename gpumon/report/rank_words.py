@@ -52,6 +52,15 @@ def number_words(field: HeatField) -> str:
     return f"{field.title if field.keys else 'SM active'}, {field.unit or '%'}"
 
 
+def amount_words(rows: Sequence[RankRow]) -> str:
+    """`16 ranks`; where that is not the number of GPUs as well, `5 ranks, 8 GPUs`."""
+    ranks = len({id(row.rank) for row in rows if row.rank is not None})
+    gpus = len({row.uuid for row in rows if row.uuid})
+    parts = [(ranks, "rank")] if ranks else []
+    parts += [(gpus, "GPU")] if gpus and gpus != ranks else []
+    return ", ".join(f"{count:,} {noun}{'s' * (count != 1)}" for count, noun in parts)
+
+
 def faulty_words(digest: Digest, view: JobView, finding: Finding) -> str:
     """The one rank that a finding is about, `rank 11`, or its GPU; empty: there is no such one."""
     row = faulty_rank(digest, view, finding)

@@ -26,6 +26,7 @@ from gpumon.report.rank_marks import (
 from gpumon.report.rank_slots import SLOTS_S, RankSlots
 from gpumon.report.rank_strips import RankStrips, slot_count, time_row
 from gpumon.report.rank_words import (
+    amount_words,
     faulty_words,
     number_words,
     rank_legend,
@@ -111,7 +112,7 @@ class RanksScreen(ColumnFiltered):
         picture = self.chart.picture
         if picture is None:
             return ""
-        parts = [f"{len(picture.rows):,} ranks"]
+        parts = [amount_words(picture.rows)]
         if isinstance(picture, RankStrips):
             parts.append(f"{units.short_duration(picture.slots.slot_s)} a cell")
             if self.is_by_distance:
