@@ -49,8 +49,7 @@ async def test_of_a_rank_s_charts_those_in_sight_are_drawn(monkeypatch):
     monkeypatch.setattr(curves, "chart_lines", told)
     async with board("enter", "i", size=(80, 24)) as b:
         panels = b.app.screen._panels(b.app.screen.digest)
-        # A view is painted when it opens and once it knows its size.
-        assert 0 < len(drawn) <= 8 < len(panels) // 2
+        assert 0 < len(drawn) <= 4 < len(panels) // 2
         first = b.look().lines
         drawn.clear()
         await b.press("G")

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from textual.app import ComposeResult
     from textual.events import Resize
+    from textual.geometry import Size
     from textual.widget import Widget
 
     from gpumon.report.columns import Line
@@ -38,6 +39,8 @@ class View(HandOff):
         self.crumbs = Lines(is_bar=True)
         self.status = Lines(is_bar=True)
         self._prompt: Prompt | None = None
+        self._drawn_size: Size | None = None
+        """For which size the picture at hand is drawn; None: it is not."""
 
     # To be given by each view
 
@@ -78,8 +81,7 @@ class View(HandOff):
     def compose(self) -> ComposeResult:
         """The frame from top to bottom, filled before its first layout to be painted once."""
         self.digest = self.gpumon.digest
-        self.draw()
-        self.draw_frame()
+        self._draw_whole()
         yield self.crumbs
         yield from self.parts()
         yield self.status
@@ -107,17 +109,23 @@ class View(HandOff):
             StylesCache.get_inner_outer.cache_clear()
 
     def on_resize(self, _event: Resize) -> None:
-        """Write the lines anew for the new width."""
-        self.show(self.digest)
+        """Write the lines anew for the new size, which mostly the first is not."""
+        if self.size != self._drawn_size:
+            self.show(self.digest)
 
     def show(self, digest: Digest | None) -> None:
         """Show the picture of a tick."""
         self.digest = digest
         if not self.is_mounted:
+            self._drawn_size = None
             return
         with self.app.batch_update():
-            self.draw()
-            self.draw_frame()
+            self._draw_whole()
+
+    def _draw_whole(self) -> None:
+        self._drawn_size = self.size
+        self.draw()
+        self.draw_frame()
 
     def draw_frame(self) -> None:
         """Write the line on top and the status."""

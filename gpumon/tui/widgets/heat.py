@@ -166,9 +166,9 @@ class HeatMap(PlainLines, ScrollView, inherit_bindings=False):
         return True
 
     def on_resize(self, _event: Resize) -> None:
-        """Place everything for the new size."""
-        if self.heat is not None:
-            self._arrange()
+        """Place everything for the new size, and tell of the cells that it has room for."""
+        if self.heat is not None and self._arrange():
+            self.post_message(self.Moved())
 
     # Drawing
 
