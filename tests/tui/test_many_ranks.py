@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpumon.tui.screens.ranks import RanksScreen
 from gpumon.tui.widgets import rank_chart
 from tests.ticks import AT, Past, finding, job_with_gpus, tick
 
@@ -45,3 +46,35 @@ async def test_the_cursor_is_looked_for_once_and_not_for_every_line(stage, monke
         sought.clear()
         await s.press("G")
         assert 0 < len(sought) <= 3
+
+
+async def test_a_picture_of_ranks_is_drawn_up_once_when_it_opens(stage, monkeypatch):
+    made = []
+    draw_up = RanksScreen._picture
+    monkeypatch.setattr(
+        RanksScreen, "_picture", lambda self, size: made.append(self.mode) or draw_up(self, size)
+    )
+    async with stage(many(), (100, 24)) as s:
+        await s.press("enter", "tab")
+        assert made == ["strips"]
+        assert "128 ranks" in s.lines[0]
+        assert s.app.screen.axis.display
+        made.clear()
+        await s.press("tab")
+        assert made == ["map"]
+        assert "of ranks" in s.lines[0]
+        assert "‼" in s.text or "!" in s.text
+
+
+async def test_a_picture_of_ranks_fills_the_room_that_another_size_gives_it(stage):
+    async with stage(many(), (100, 24)) as s:
+        await s.press("enter", "tab")
+        await s.resize(140, 50)
+        assert len(s.app.screen.chart.picture.slots.columns) > 100
+        assert "a line is the worst of" in s.text
+        await s.resize(30, 6)
+        await s.press("tab")
+        assert s.app.screen.mode == "map"
+        await s.resize(100, 24)
+        assert "of ranks" in s.lines[0]
+        assert s.app.screen.chart.picture.shape.height >= 1

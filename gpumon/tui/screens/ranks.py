@@ -142,12 +142,11 @@ class RanksScreen(ColumnFiltered):
 
     def _picture(self, size: tuple[int, int]) -> RankStrips | RankMap | None:
         """The picture for so many cells and lines."""
-        digest, view = self.digest, self._job()
-        if digest is None or view is None or self.field is None:
+        digest, view, groups = self.digest, self._job(), self._groups()
+        if digest is None or view is None or self.field is None or not groups:
             return None
-        groups = rank_groups(digest, view)
         keeps = self._kept(digest, groups)
-        if not any(group.rows for group in groups) or (keeps is not None and not keeps):
+        if keeps is not None and not keeps:
             return None
         if self.mode == "map":
             marks = rank_marks(digest, groups, self.field)
@@ -167,6 +166,12 @@ class RanksScreen(ColumnFiltered):
             has_areas=look_of(self.chart).heat.has_areas,
         )
 
+    def _groups(self) -> tuple[RankGroup, ...]:
+        """The ranks by peers; none where there is nothing to draw, whatever the filter."""
+        digest, view = self.digest, self._job()
+        groups = () if digest is None or view is None else rank_groups(digest, view)
+        return groups if any(group.rows for group in groups) else ()
+
     def _kept(self, digest: Digest, groups: tuple[RankGroup, ...]) -> frozenset[int] | None:
         if not self._needle:
             return None
@@ -177,7 +182,9 @@ class RanksScreen(ColumnFiltered):
         """Write the times, the signs, and the line about the rank under the cursor."""
         digest, view, picture = self.digest, self._job(), self.chart.picture
         is_over_time = isinstance(picture, RankStrips)
-        self.axis.display = is_over_time
+        # Its line is taken before the first layout, which tells how large the picture may be.
+        is_to_come = not self.chart.size and self.mode == "strips" and bool(self._groups())
+        self.axis.display = is_over_time or is_to_come
         if digest is None or view is None or picture is None or self.field is None:
             self.legend.show_row(())
             self.axis.show_row(())
@@ -262,7 +269,12 @@ class RanksScreen(ColumnFiltered):
         self.field = MAP_FIELDS[0]
         actions = footer_of(self.view)
         self.query_one(KeyBar).offer(a for a in actions if a.name not in _OVER_TIME)
-        self._redraw()
+        if self.axis.display:
+            # The map is drawn into the room that the times leave it.
+            self.axis.display = False
+            self.draw_frame()
+        else:
+            self._redraw()
 
     def action_open_cell(self) -> None:
         """Open the rank's GPU."""

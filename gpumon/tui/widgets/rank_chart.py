@@ -60,7 +60,10 @@ class RankChart(ScrollView, inherit_bindings=False):
     def update_picture(self, notice: Sequence[Line]) -> None:
         """Draw up the picture anew and redraw what differs; the text stands where there is none."""
         self.notice = notice
-        size = (max(1, self.size.width - 1), max(1, self.size.height))
+        if not self.size:
+            # Before the first layout: placing thousands of ranks would be for nothing.
+            return
+        size = (max(1, self.size.width - 1), self.size.height)
         had, self.picture = self.picture, self._make(size)
         self._placed = None
         if self.picture is None or had is None:
