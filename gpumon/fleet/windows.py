@@ -6,21 +6,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gpumon.model.tick import Interval
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from gpumon.fleet.history_reader import HistoryReader, Slab
-    from gpumon.model.tick import Interval
 
 
 def held(history: HistoryReader, job_id: str, start: float, end: float) -> tuple[Interval, ...]:
     """Stretches within a window in which the job held a GPU, cut to the window."""
     cut = (
-        interval._replace(
-            start=max(start, interval.start),
-            end=end if interval.end is None else min(end, interval.end),
-        )
-        for interval in history.intervals(job_id)
+        Interval(uuid, max(start, first), end if last is None else min(end, last))
+        for uuid, first, last in history.intervals(job_id)
     )
     return tuple(interval for interval in cut if interval.end and interval.start <= interval.end)
 
@@ -38,16 +38,28 @@ def job_slab(
     since = min((stretch.start for stretch in stretches), default=end)
     slab = history.slab(uuids, keys, since, end)
     rows = history.rows(since, end)
-    is_held = np.zeros((len(slab.times), len(uuids)), np.bool_)
-    columns = {uuid: column for column, uuid in enumerate(uuids)}
-    for uuid, first, last in stretches:
-        until = end if last is None else last
-        is_held[:, columns[uuid]] |= (rows.begins >= first) & (rows.times <= until)
+    firsts = np.array([stretch.start for stretch in stretches])
+    lasts = np.array([stretch.end for stretch in stretches], float)
+    is_held = (rows.begins[:, None] >= firsts) & (rows.times[:, None] <= lasts)
+    if len(stretches) > len(uuids):
+        # A job that was requeued held a GPU more than once.
+        is_held = _joined(is_held, [stretch.uuid for stretch in stretches], uuids)
     if is_held.all():
         return uuids, slab
     values = np.where(is_held[:, None, :], slab.values, np.float32(np.nan))
     values.flags.writeable = False
     return uuids, slab._replace(values=values)
+
+
+def _joined(
+    is_held: NDArray[np.bool_], of: Sequence[str], uuids: Sequence[str]
+) -> NDArray[np.bool_]:
+    """By row and GPU what is by row and stretch; `of` names the GPU of each stretch."""
+    columns = {uuid: column for column, uuid in enumerate(uuids)}
+    joined = np.zeros((len(is_held), len(uuids)), np.bool_)
+    for place, uuid in enumerate(of):
+        joined[:, columns[uuid]] |= is_held[:, place]
+    return joined
 
 
 def job_spread(

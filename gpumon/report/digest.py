@@ -203,6 +203,9 @@ class Digest:
 
     def rank_rows(self, view: JobView) -> tuple[RankRow, ...]:
         """A job's ranks on their GPUs, then the GPUs that it holds without a process."""
+        return self.remembered(("rank rows", view.job.job_id), lambda: self._rank_rows(view))
+
+    def _rank_rows(self, view: JobView) -> tuple[RankRow, ...]:
         known = self.tick.gpus
         rows: list[RankRow] = []
         served: set[str] = set()
