@@ -28,8 +28,9 @@ STALE_FLOOR_S: Final = 5.0
 """No value is called stale before this, so that a fast beat does not flicker."""
 GRACE_S: Final = 10.0
 """A single look waits this much longer than asked for nodes that have not answered yet."""
-DETECTION_WAIT_S: Final = 10.0
-"""A single look waits this long for the detection worker, whose start takes about a second."""
+DETECTION_WAIT_S: Final = 60.0
+"""A single look waits this long for the detection worker, whose start takes about a second, and
+many where the machine is busy or Python lies on a file server."""
 _UNKEPT_HINT: Final = "ledger.directory in the configuration names another folder"
 
 
@@ -176,6 +177,11 @@ class Sampler:
             self._faults.trying("judging", partial(detection.submit, tick), False)
             finish = partial(detection.finish, DETECTION_WAIT_S)
             self._report = self._faults.trying("judging", finish, None)
+            if self._report is None:
+                # Without this, no finding would look like no trouble.
+                message = f"no answer in {DETECTION_WAIT_S:.0f} s: nothing was looked for"
+                unjudged = SourceError("detection", message, "look again when less runs here")
+                tick = tick._replace(errors=(*tick.errors, unjudged))
         return self._told(self._booked(self._with_findings(tick)))
 
     def wish(self, wish: Wish) -> None:

@@ -23,8 +23,7 @@ class Clock:
     def now(self):
         return self.time
 
-    def monotonic(self):
-        return self.time
+    monotonic = now
 
     def wait(self, event, seconds):
         self.time += max(0.0, seconds)
@@ -333,6 +332,13 @@ def test_detection_that_fails_leaves_the_picture():
     ticks, _ = sampled(3, steady, judge=lambda: judge, remember=Past)
     assert "gpumon itself failed judging: KeyError: 'lost\\nmore'" in messages(ticks)[1]
     assert messages(ticks)[2] == ["muted"]
+
+
+def test_a_look_that_nobody_judges_says_so():
+    judge, clock = Judge(), Clock()
+    judge.finish = lambda timeout_s: None
+    tick = Sampler([steady(clock)], clock, 1.0, Past, lambda: judge).look(1.0)
+    assert [error.where for error in tick.errors] == ["detection"]
 
 
 class Books:
