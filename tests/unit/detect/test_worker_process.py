@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from gpumon.detect import link
+
 LONG_S = 60.0
 """Far beyond what any of these looks takes; a test that gets near it has failed."""
 
@@ -24,8 +26,17 @@ def ends(descriptor):
 
 
 def test_a_detector_that_overruns_is_killed_and_the_rest_still_answer(
-    engine, honest, plugin, scene, look, states
+    engine, honest, plugin, scene, look, states, monkeypatch
 ):
+    real = link.WorkerLink._set_timeout
+
+    def spared(one):
+        # On a busy machine the honest one may take longer than a budget that is worth waiting for.
+        if one._culprit is None or "forever" not in one._culprit:
+            one._deadline += LONG_S
+        real(one)
+
+    monkeypatch.setattr(link.WorkerLink, "_set_timeout", spared)
     path = plugin(
         "forever",
         """
@@ -84,7 +95,9 @@ def test_an_idle_worker_that_dies_is_replaced(engine, plugin, scene, tmp_path, l
     one = engine(path)
     look(one, scene.run(30, {}))
     pid = int((tmp_path / "pid").read_text())
+    descriptor = os.pidfd_open(pid)
     os.kill(pid, signal.SIGKILL)
+    assert ends(descriptor)
     report = look(one, scene.run(10, {}))
     assert [f.window.samples for f in report.findings] == [4]
     assert report.errors == ()
