@@ -38,7 +38,7 @@ def _length(first: str, last: str | None, step: str | None) -> int:
 
 
 def asked_gpus(job: Job) -> int | None:
-    """GPUs that a waiting job asks for, all tasks of an array together; None: nobody says."""
+    """GPUs that a job holds or asks for, all waiting tasks of an array together; None: unsaid."""
     return None if job.gpu_count is None else job.gpu_count * task_count(job)
 
 

@@ -6,6 +6,7 @@ from math import inf
 from typing import TYPE_CHECKING, Final
 
 from gpumon.report import units
+from gpumon.report.array_tasks import asked_gpus
 from gpumon.report.books import hours_cell, wasted_s
 from gpumon.report.columns import NO_VALUE, Cell, Column, SortKey, Tone
 from gpumon.report.gpu_cells import DUTY_DOC, duty_cell
@@ -70,7 +71,7 @@ def _tone(view: JobView) -> Tone:
 
 
 def _gpus(digest: Digest, view: JobView) -> Cell:
-    count = view.job.gpu_count
+    count = asked_gpus(view.job)
     if count is None:
         return Cell(str(len(view.gpu_uuids))) if view.gpu_uuids else NO_VALUE
     known = len(digest.gpus(view))
@@ -81,7 +82,7 @@ def _gpus(digest: Digest, view: JobView) -> Cell:
 
 def _gpu_count(_digest: Digest, view: JobView) -> float | None:
     """GPUs held or asked for; where Slurm does not say, those whose UUIDs are known."""
-    count = view.job.gpu_count
+    count = asked_gpus(view.job)
     return float(count) if count is not None else float(len(view.gpu_uuids)) or None
 
 
@@ -204,8 +205,9 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         "right",
         0,
         _gpus,
-        lambda _d, v: (float(v.job.gpu_count or 0),),
-        "GPUs held or asked for; 6/8: telemetry names only 6 of them.",
+        lambda _d, v: (float(asked_gpus(v.job) or 0),),
+        "GPUs held, or asked for by all waiting tasks of an array together; 6/8: telemetry names "
+        "only 6 of them.",
         7,
         True,
         "",

@@ -7,6 +7,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from gpumon.report import units
+from gpumon.report.array_tasks import asked_gpus, task_count
 from gpumon.report.columns import Cell, Line, Tone, fit, safe, wrap
 from gpumon.report.field_names import spoken
 from gpumon.report.gpu_cells import index_text, model_name
@@ -25,7 +26,7 @@ from gpumon.report.words import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpumon.model.cluster import Gpu, JobView
+    from gpumon.model.cluster import Gpu, Job, JobView
     from gpumon.model.finding import Finding
     from gpumon.model.frame import SourceError
     from gpumon.model.tick import Tick
@@ -84,7 +85,7 @@ def job_facts(digest: Digest, view: JobView, width: int) -> list[Line]:
                 ("NVLink", nvlink_words(digest, view)),
                 ("account", job.account),
                 ("partition", job.partition),
-                ("GPUs", units.MISSING if job.gpu_count is None else str(job.gpu_count)),
+                ("GPUs", _gpus_of(job)),
                 (
                     f"{len(job.nodes)} node{'s' if len(job.nodes) != 1 else ''}",
                     some_names(job.nodes),
@@ -93,6 +94,14 @@ def job_facts(digest: Digest, view: JobView, width: int) -> list[Line]:
             width,
         ),
     ]
+
+
+def _gpus_of(job: Job) -> str:
+    """GPUs held or asked for; `21, 1 for each of 21 tasks` of an array that waits."""
+    asked, tasks = asked_gpus(job), task_count(job)
+    if asked is None:
+        return units.MISSING
+    return f"{asked}, {job.gpu_count} for each of {tasks} tasks" if tasks > 1 else str(asked)
 
 
 def unknown_gpus(digest: Digest, view: JobView, width: int) -> list[Line]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from gpumon.report.absence import gone_job_words, job_errors, stale_job_lines
+from gpumon.report.array_tasks import asked_gpus
 from gpumon.report.books import job_books
 from gpumon.report.columns import Tone
 from gpumon.report.gpu_columns import RANK_COLUMNS, rank_order, rank_search_text, row_node
@@ -162,7 +163,8 @@ class JobScreen(TableView["RankRow"]):
         view = self.digest.tick.job(self.job_id) if self.digest else None
         if view is None or self.grid.needle:
             return super().amount()
-        gpus = view.job.gpu_count if view.job.gpu_count is not None else len(view.gpu_uuids)
+        asked = asked_gpus(view.job)
+        gpus = asked if asked is not None else len(view.gpu_uuids)
         ranks = len(view.ranks)
         if view.job.state == "PENDING" and not ranks:
             return f"asks for {gpus:,} GPU{'s' * (gpus != 1)} "

@@ -7,6 +7,8 @@ import pytest
 from gpumon.report.array_tasks import asked_gpus, task_count
 from gpumon.report.digest import Digest
 from gpumon.report.groups import groups
+from gpumon.report.job_columns import JOB_COLUMNS
+from gpumon.report.passages import job_facts
 from gpumon.report.pending import place_of
 from gpumon.report.pending_columns import PENDING_COLUMNS, pending_summary
 from tests.heats import totals_of
@@ -58,8 +60,11 @@ def test_summary_column_head_groups_and_places_follow_one_rule():
     line = "".join(cell.text for cell in pending_summary(digest, 200)[0])
     assert line.startswith("6 jobs wait for 20 GPUs · ")
     assert line.endswith(": 6")
-    shown = next(column for column in PENDING_COLUMNS if column.key == "gpus")
-    assert shown.cell(digest, digest.tick.job("4")).text == "4"
+    for columns in (PENDING_COLUMNS, JOB_COLUMNS):
+        shown = next(column for column in columns if column.key == "gpus")
+        assert shown.cell(digest, digest.tick.job("4")).text == "4"
+    facts = job_facts(digest, digest.tick.job("4"), 200)
+    assert "GPUs 4, 1 for each of 4 tasks" in "".join(cell.text for line in facts for cell in line)
     assert totals_of(digest).waiting == 6
     for kind, name in (("user", "ada"), ("partition", "h100")):
         group = next(g for g in groups(digest, kind) if g.name == name)
