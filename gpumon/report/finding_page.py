@@ -20,6 +20,12 @@ if TYPE_CHECKING:
     from gpumon.report.digest import Digest
 
 CHART_HEIGHT: Final = 4
+TALL_HEIGHT: Final = 8
+"""Lines of a chart, and of one where all have room on the screen."""
+
+TALL_ROOM: Final = 48
+"""Lines of a screen from which on three tall charts leave room for the words."""
+
 MAX_CHARTS: Final = 6
 """Charts of one finding: more evidence is told in words."""
 
@@ -39,8 +45,14 @@ def find(digest: Digest, identity: tuple[str, str, str]) -> Finding | None:
     return next((finding for finding in told if finding.identity == identity), None)
 
 
-def finding_entries(digest: Digest, finding: Finding, width: int) -> list[list[Line]]:
-    """The page's paragraphs: the claim with the first thing to do, its life, evidence, the rest."""
+def finding_entries(
+    digest: Digest, finding: Finding, width: int, height: int = 0
+) -> list[list[Line]]:
+    """The page's paragraphs: the claim with the first thing to do, its life, evidence, the rest.
+
+    `height` is that of the screen in lines: on a tall one charts are taller.
+    """
+    rows = TALL_HEIGHT if height >= TALL_ROOM else CHART_HEIGHT
     known = class_of(finding)
     tone = SEVERITY_TONES[finding.severity]
     head = f"{SEVERITY_SIGNS[finding.severity]} {known.title}: {subject_words(digest, finding)}"
@@ -50,7 +62,7 @@ def finding_entries(digest: Digest, finding: Finding, width: int) -> list[list[L
     for step in finding.advice[:1]:
         found[0] += paragraph(step, width, Tone.INFO, "→ ", "  ")
     found.append([*_life(digest, finding, width), ()])
-    found += _evidence(digest, finding, width)
+    found += _evidence(digest, finding, width, rows)
     if finding.advice[1:]:
         found.append([(), (Cell("What else to do", Tone.STRONG),)])
         found += [paragraph(step, width, Tone.INFO, "→ ", "  ") for step in finding.advice[1:]]
@@ -88,7 +100,7 @@ def stretch_of(finding: Finding, at: float) -> tuple[float, float]:
     return begin - LEAD * length, end
 
 
-def _evidence(digest: Digest, finding: Finding, width: int) -> list[list[Line]]:
+def _evidence(digest: Digest, finding: Finding, width: int, rows: int) -> list[list[Line]]:
     """Each piece in words; where a curve shows it, the curve with window and onset marked."""
     if not finding.evidence:
         return []
@@ -105,22 +117,24 @@ def _evidence(digest: Digest, finding: Finding, width: int) -> list[list[Line]]:
             if panel is not None:
                 drawn.add(what)
                 charts += 1
-                lines += _drawn("  ", panel, place.title, width)
+                lines += _drawn("  ", panel, place.title, width, rows)
         found.append(lines)
     if not drawn and (uuid := gpu_of_subject(digest, finding, finding.subject)):
-        found += _meanwhile(digest, finding, uuid, width)
+        found += _meanwhile(digest, finding, uuid, width, rows)
     return found
 
 
-def _drawn(before: str, panel: Panel, title: str, width: int) -> list[Line]:
+def _drawn(before: str, panel: Panel, title: str, width: int, rows: int) -> list[Line]:
     return [
         (Cell(before), *panel.title, Cell(f" {title}", Tone.DIM)),
-        *chart_lines(panel.chart, width, CHART_HEIGHT),
+        *chart_lines(panel.chart, width, rows),
         *time_axis(panel.chart, width),
     ]
 
 
-def _meanwhile(digest: Digest, finding: Finding, uuid: str, width: int) -> list[list[Line]]:
+def _meanwhile(
+    digest: Digest, finding: Finding, uuid: str, width: int, rows: int
+) -> list[list[Line]]:
     """Where no evidence is a curve: what the GPU did before and since."""
     gpu = digest.tick.gpus.get(uuid)
     if gpu is None:
@@ -129,7 +143,7 @@ def _meanwhile(digest: Digest, finding: Finding, uuid: str, width: int) -> list[
         place = Place(gpu, uuid, gpu_title(digest, uuid))
         panel = evidence_chart(digest, finding, key, place)
         if panel is not None:
-            return [[(), *_drawn("  meanwhile ", panel, place.title, width)]]
+            return [[(), *_drawn("  meanwhile ", panel, place.title, width, rows)]]
     return []
 
 

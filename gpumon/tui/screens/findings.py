@@ -149,7 +149,7 @@ class FindingScreen(Judging, Page):
             return [nothing_lines(digest, words, width), [*self.mute_lines(digest, width)]]
         return [
             *([line] for line in self.mute_lines(digest, width)),
-            *finding_entries(digest, finding, width),
+            *finding_entries(digest, finding, width, self.size.height),
         ]
 
     def action_open(self) -> None:

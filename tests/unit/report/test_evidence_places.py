@@ -100,14 +100,23 @@ def test_which_entity_evidence_is_about(digest, subject, key, text, expected):
     assert named(digest, subject, key, text) == expected
 
 
-def page(digest, subject, *evidence, width=100):
+def page(digest, subject, *evidence, width=100, height=24):
     told = finding(subject, evidence=evidence, onset=AT - 140)
-    entries = finding_entries(digest, told, width)
+    entries = finding_entries(digest, told, width, height)
     return ["".join(cell.text for cell in line) for entry in entries for line in entry]
 
 
 def braille(line):
     return [char for char in line if "\u2801" <= char <= "\u28ff"]
+
+
+def test_on_a_tall_screen_a_chart_is_taller(digest):
+    evidence = Evidence("link_state", f"gpu:{UUID}", "1 of 4 NVLinks inactive (link 2)")
+    low, tall = (
+        sum("│" in line for line in page(digest, f"gpu:{UUID}", evidence, height=height))
+        for height in (40, 60)
+    )
+    assert (low, tall) == (4, 8)
 
 
 def test_a_link_that_goes_down_is_drawn_from_active_to_inactive(digest):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from gpumon.model.cluster import Node
+from gpumon.model.frame import SourceError
 from gpumon.report.digest import Digest
 from gpumon.report.heat import Heat, units
 from gpumon.report.heat_groups import clusters
@@ -18,7 +20,7 @@ from gpumon.report.heat_words import (
     spot_words,
     untold,
 )
-from tests.ticks import IDLE, finding, gpu, job_with_gpus, tick
+from tests.ticks import AT, IDLE, finding, gpu, job_with_gpus, tick
 
 VERDICT = next(field for field in FIELDS if field.key == "verdict")
 USER = next(field for field in FIELDS if field.key == "user")
@@ -41,6 +43,12 @@ def silent(**changes):
 def test_a_silent_node_is_called_stale_once():
     assert below(silent(), "cells") == "n1:0 · job 1 ada train · stale 42s"
     assert below(silent(), "nodes") == "n1 · node stale 42s · 2 of 2 GPUs held · job 1 ada train"
+
+
+def test_a_node_without_a_gpu_says_what_failed():
+    error = SourceError("NVML", "nvmlInit: NVML Shared Library Not Found", "")
+    picture = tick()._replace(nodes={"vm": Node("vm", (), AT, False, None, (error,))})
+    assert below(picture, "cells") == "vm: nvmlInit: NVML Shared Library Not Found"
 
 
 def test_a_node_that_is_not_watched_is_not_called_stale():
