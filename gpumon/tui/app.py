@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, ClassVar, Final, Protocol, cast
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 from textual.events import Event, Key
 from textual.message import Message
@@ -198,15 +198,21 @@ class GpumonApp(DressedApp):
 
         Textual would send it through the widgets first, and let the next one overtake its effect.
         """
-        is_new_key = isinstance(event, Key) and not event.is_forwarded
-        if is_new_key:
+        if isinstance(event, Key) and not event.is_forwarded:
             self.note_key()
-        if is_new_key and not (isinstance(self.screen, View) and self.screen.is_asking):
-            key = cast("Key", event)
-            key._set_forwarded()
-            if await self._check_bindings(key.key, priority=True):
+            is_asking = isinstance(self.screen, View) and self.screen.is_asking
+            if not is_asking and await self._act_first(event):
                 return
         await super().on_event(event)
+
+    async def _act_first(self, key: Key) -> bool:
+        """Whether something was done for a key before any widget has heard of it."""
+        # Both private to textual: in another of its versions the key goes its usual way.
+        note, act = getattr(key, "_set_forwarded", None), getattr(self, "_check_bindings", None)
+        if note is None or act is None:
+            return False
+        note()
+        return bool(await act(key.key, priority=True))
 
     # Ticks
 

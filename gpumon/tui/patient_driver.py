@@ -43,7 +43,7 @@ class PatientDriver(LinuxDriver):
         bell = self._bell
         if bell is None:
             return
-        parser = XTermParser(self._debug)
+        parser = XTermParser(getattr(self, "_debug", False))
         decode: Callable[[bytes], str] = getincrementaldecoder("utf-8")().decode
         watched = [self.fileno, bell[0]]
         typed_at = float("-inf")

@@ -25,7 +25,10 @@ def announce(widget: Widget) -> None:
     Textual tells it once the widget has nothing else to do. By then a frame with the rest of what
     the key changed may be on its way, and the next one comes a sixtieth of a second later.
     """
-    widget._check_refresh()
+    # Private to textual: another of its versions tells the screen in its own time.
+    check = getattr(widget, "_check_refresh", None)
+    if check is not None:
+        check()
 
 
 class PlainLines(_Mixin):
@@ -62,8 +65,14 @@ class LongList(PlainLines, ScrollView, inherit_bindings=False):
 
     def watch_virtual_size(self, size: Size) -> None:
         """Have the scrollbar follow; where it comes or goes, the screen is laid out."""
-        if self.container_size:
-            self._scroll_update(size)
+        if not self.container_size:
+            return
+        # Private to textual: another of its versions lays out the screen.
+        update = getattr(self, "_scroll_update", None)
+        if update is None:
+            self.refresh(layout=True)
+        else:
+            update(size)
 
     def bring_into_view(self, line: int, page: int) -> bool:
         """Scroll as little as it takes to show a line among `page` others; whether it took any."""
