@@ -54,8 +54,12 @@ def is_alive(pid: int) -> bool:
 
 def children(pid: int | None = None) -> set[int]:
     """Children of a process (this one by default), those not collected yet included."""
-    tasks = Path(f"/proc/{pid or os.getpid()}/task")
-    return {int(child) for task in tasks.glob("*/children") for child in task.read_text().split()}
+    lists = Path(f"/proc/{pid or os.getpid()}/task").glob("*/children")
+    try:
+        return {int(child) for thread in lists for child in thread.read_text().split()}
+    except OSError:
+        # A thread has ended meanwhile; its children are another's now, perhaps of one already read.
+        return children(pid)
 
 
 HELLO = """printf '{"gpumon_probe":1,"nonce":"%s"}\\n' "$nonce";"""
