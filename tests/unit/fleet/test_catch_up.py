@@ -64,7 +64,7 @@ def test_a_demo_has_a_past_before_it_is_live_and_then_its_own_beat():
             enough.set()
 
     feed.start(take)
-    assert enough.wait(20.0)
+    assert enough.wait(60.0)
     feed.close()
     past = [tick for tick, progress in ticks if progress is not None]
     live = [tick for tick, progress in ticks if progress is None]

@@ -17,7 +17,7 @@ from tests.unit.fleet.ledger_world import START, claim, gpu, tick, view
 
 ROOT = Path(__file__).resolve().parents[3]
 
-WAIT_S = 20.0
+WAIT_S = 60.0
 """Longest that a disk that answers is waited for."""
 
 

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpumon.cli import main
+from gpumon.fleet import sampler
 from gpumon.fleet.sampler import Sampler
 from gpumon.sources import early
 from gpumon.sources.local import local_endpoint
-from tests.probing import Probe, children
+from tests.probing import PATIENCE_S, Probe, children, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,11 +32,12 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(autouse=True)
-def _no_child_stays() -> Iterator[None]:
+def _no_child_stays(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(early, "_END_LIMIT_S", PATIENCE_S)
     before = children()
     yield
     early.end()
-    assert children() <= before
+    eventually(lambda: children() <= before, "no child is left")
 
 
 def test_the_first_probe_of_this_machine_is_the_child_that_waits(standin: Start) -> None:
@@ -73,6 +75,7 @@ def test_a_child_that_the_kernel_holds_is_left_behind(monkeypatch: pytest.Monkey
     (held,) = children() - before
     looks = itertools.repeat((0, 0), 10_000)
     with monkeypatch.context() as patch:
+        patch.setattr(early, "_END_LIMIT_S", 0.02)
         patch.setattr(os, "kill", lambda *_: None)
         patch.setattr(os, "waitpid", lambda *_: next(looks))
         early.end()
@@ -115,7 +118,7 @@ def test_the_end_of_a_child_is_told_as_popen_tells_it() -> None:
     with pytest.raises(TimeoutExpired):
         child.wait(0)
     child.stdin.write(b"\n")
-    assert child.wait(10.0) == 3
+    assert child.wait(PATIENCE_S) == 3
     assert child.poll() == child.returncode == 3
     child.kill()
     child.close()
@@ -173,7 +176,7 @@ def test_a_child_that_its_source_has_not_taken_yet_is_left_to_it(
     is_looking, waiting = threading.Event(), []
 
     def late() -> early.Child | None:
-        assert is_looking.wait(20.0)
+        assert is_looking.wait(PATIENCE_S)
         return take()
 
     def looking(sampler: Sampler, seconds: float) -> Tick:
@@ -185,6 +188,7 @@ def test_a_child_that_its_source_has_not_taken_yet_is_left_to_it(
         is_looking.set()
         end()
 
+    monkeypatch.setattr(sampler, "GRACE_S", PATIENCE_S)
     monkeypatch.setattr(early, "take", late)
     monkeypatch.setattr(Sampler, "look", looking)
     monkeypatch.setattr(early, "end", noted)
