@@ -154,6 +154,23 @@ def _places(views: frozenset[ViewName]) -> list[str]:
     return names + [name for view, name in _NAMES.items() if view in views - skip]
 
 
+def stray_words(view: ViewName, key: str, sign: str) -> str:
+    """Where a key that a view has not does something; empty for one that the view has.
+
+    Args:
+        view: The view in which it was pressed.
+        key: Textual's name of the key.
+        sign: The key as people write it.
+    """
+    having = [action for action in ACTIONS if key in action.keys]
+    if any(view in action.views for action in having):
+        return ""
+    places = dict.fromkeys(place for action in having for place in _places(action.views))
+    if not places:
+        return f"{sign} does nothing: ? lists the keys"
+    return f"{sign} does nothing here, but in: {', '.join(places)}"
+
+
 def keys_markdown() -> str:
     """The keys for the documentation, a table for each purpose, GitHub-flavoured Markdown."""
     lines: list[str] = []

@@ -38,6 +38,27 @@ async def test_a_key_without_anything_to_do_says_why(way, key, words):
         assert words in status
 
 
+@pytest.mark.parametrize(
+    ("way", "key", "words"),
+    [
+        ((), "w", "w does nothing here, but in: curves, ranks"),
+        ((), "o", "o does nothing here, but in: fleet"),
+        (("9",), "i", "i does nothing here, but in: one job, one GPU, ranks"),
+        ((), "X", "X does nothing: ? lists the keys"),
+    ],
+)
+async def test_a_key_of_other_views_says_which(way, key, words):
+    async with board(*way, size=(120, 40)) as b:
+        await b.press(key)
+        assert words in b.look().lines[-2]
+
+
+async def test_what_is_typed_into_a_line_is_no_key():
+    async with board("slash", size=(120, 40)) as b:
+        await b.press("w", "X")
+        assert "does nothing" not in "".join(b.look().lines)
+
+
 @pytest.mark.parametrize(("way", "key"), [(("s",), "0"), (("9", "Z"), "0"), (("9",), "Z")])
 async def test_a_key_that_does_something_needs_no_words(way, key):
     async with board(*way, size=(120, 40)) as b:

@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Final
 from textual.app import SuspendNotSupported
 
 from gpumon.report.subjects import of_scope
+from gpumon.tui.actions import stray_words
 from gpumon.tui.files import FORMATS, FileRefusedError, form_of, picture, write_new
 from gpumon.tui.screens.time_screen import TimeScreen
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import ClassVar
+
+    from textual.events import Key
 
     from gpumon.report.commands import Subject
     from gpumon.tui.action import ViewName
@@ -64,6 +67,12 @@ class HandOff(TimeScreen):
         """Tell it in the status line."""
         self._said = (text, self.gpumon.monotonic() + SAID_S)
         self.draw_frame()
+
+    def hear_stray(self, key: Key) -> None:
+        """Say of a sign that no action of this view has where it does something."""
+        sign = key.character if key.is_printable else None
+        if sign and (words := stray_words(self.view, key.key, sign)):
+            self.say(words)
 
     # Actions
 
