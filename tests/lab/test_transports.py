@@ -160,7 +160,8 @@ def test_the_step_ends_with_its_job_and_leaves_nothing_to_complain_of(cluster, g
         old = probes(cluster, "gpu01")
         assert old
         cluster.cancel(uneven)
-        gone(cluster, "gpu01", old, 10)
+        # Well before the lease would end it.
+        gone(cluster, "gpu01", old, LEASE_S - 5)
         next_document(process, lambda d: not d["jobs"] or not d["errors"], 50)
     wait_started(cluster, uneven, 1)
 

@@ -56,7 +56,7 @@ def end(cluster: Cluster, process: subprocess.Popen[str]) -> None:
     cluster.signal(process)
     process.kill()
     process.wait()
-    while lines.get(timeout=10):
+    while lines.get(timeout=60):
         pass
     for pipe in (process.stdin, process.stdout, process.stderr):
         assert pipe is not None

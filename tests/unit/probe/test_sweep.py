@@ -128,7 +128,7 @@ def test_a_driver_that_holds_everybody_up_is_said_to_hang_as_a_whole(standin: St
         node.state.set(hang_holds_driver=1)
         node.state.hang("nvmlDeviceGetTemperature", gpu=0)
         node.state.write()
-        frame = probe.frame(lambda frame: len(frame.errors) == MOST_ABANDONED + 2)
+        frame = probe.next_frame(lambda frame: len(frame.errors) == MOST_ABANDONED + 2)
         assert present(frame) == [False] * 4
         assert "as a whole" in frame.errors[-1].message
         later = probe.frame()
