@@ -6,6 +6,7 @@ import pytest
 
 from gpumon.tui.screens.view import View
 from tests.ticks import fleet
+from tests.tui.board import board
 from tests.tui.test_resize import VIEWS
 
 
@@ -64,3 +65,11 @@ async def test_what_came_before_a_view_was_mounted_is_drawn_with_its_first_size(
         view._is_mounted = True
         view.on_resize(None)
         assert drawn == ["jobs"]
+
+
+async def test_the_first_command_is_spelled_out_as_soon_as_the_list_opens():
+    async with board("x") as b:
+        opened = b.look()
+        assert any(line.strip().startswith("→ scontrol") for line in opened.lines)
+        await b.press("ctrl+l")
+        assert b.look().lines == opened.lines

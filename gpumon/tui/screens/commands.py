@@ -79,6 +79,17 @@ class CommandsView(TableView["Command"]):
         """Nothing is known by a name that a command may contain."""
         return ("No command: what the cursor was on has no name that is safe to type.",)
 
+    def draw(self) -> None:
+        """Also spell out a command, which is known once the table has its rows."""
+        was_empty = self.grid.current is None
+        super().draw()
+        if was_empty and self.grid.current is not None:
+            super().draw()
+
+    def on_mount(self) -> None:
+        """Name the keys for the first row."""
+        self.draw_frame()
+
     def draw_frame(self) -> None:
         """Also say what Enter does with this row."""
         super().draw_frame()
