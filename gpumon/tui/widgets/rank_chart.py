@@ -55,6 +55,10 @@ class RankChart(ScrollView, inherit_bindings=False):
         self._placed: tuple[int, str | None, int] | None = None
         """Of which picture and key the position is known, and what it is."""
 
+    def on_unmount(self) -> None:
+        """Let go of the job's ranks: a dead widget stays for a while."""
+        self.picture, self._placed, self._images = None, None, {}
+
     # What is shown
 
     def update_picture(self, notice: Sequence[Line]) -> None:

@@ -29,6 +29,10 @@ class Reader(ScrollView, inherit_bindings=False):
         super().__init__()
         self._lines: Sequence[Line] = ()
 
+    def on_unmount(self) -> None:
+        """Let go of the text, charts are drawn from curves: a dead widget stays for a while."""
+        self._lines = ()
+
     def show_lines(self, lines: Sequence[Line]) -> None:
         """Show this text from now on."""
         if lines == self._lines:
