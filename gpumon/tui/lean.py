@@ -18,6 +18,8 @@ from rich.console import COLOR_SYSTEMS
 from textual._compositor import ChopsUpdate, CompositorUpdate, LayoutUpdate
 from textual.strip import Strip
 
+from gpumon.tui.cropping import cropped
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -120,7 +122,7 @@ class LeanUpdate(CompositorUpdate):
                 if chop is None or x >= last or end <= first:
                     continue
                 left = max(first, x)
-                yield left, y, (chop.crop(left - x, min(end, last) - x),)
+                yield left, y, (cropped(chop, left - x, min(end, last) - x),)
 
 
 def lean(renderable: RenderableType | None) -> RenderableType | None:

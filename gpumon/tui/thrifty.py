@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 from textual._compositor import ChopsUpdate, Compositor
 from textual.geometry import Region
 
+from gpumon.tui.cropping import cropped
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -57,7 +59,7 @@ class ThriftyCompositor(Compositor):
                 part = Region(shown.x - region.x, run[0] - region.y, shown.width, len(run))
                 for y, strip in zip(run, widget.render_lines(part), strict=True):
                     for first, end in covered[y]:
-                        drawn[y][first] = end, strip.crop(first - shown.x, end - shown.x)
+                        drawn[y][first] = end, cropped(strip, first - shown.x, end - shown.x)
         lines = {y: sorted(line.items()) for y, line in drawn.items()}
         chops = {y: {x: strip for x, (_, strip) in line} for y, line in lines.items()}
         ends = {y: [end for _, (end, _) in line] for y, line in lines.items()}

@@ -8,6 +8,8 @@ from textual.geometry import Size
 from textual.reactive import Reactive
 from textual.scroll_view import ScrollView
 
+from gpumon.tui.cropping import cropped
+
 if TYPE_CHECKING:
     from textual.geometry import Region
     from textual.strip import Strip
@@ -47,7 +49,7 @@ class PlainLines(_Mixin):
             line = self.render_line(y)
             for one in filters:
                 line = line.apply_filter(one, ground)
-            lines.append(line if is_whole else line.crop(first, end))
+            lines.append(line if is_whole else cropped(line, first, end))
         return lines
 
 

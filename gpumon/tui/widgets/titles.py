@@ -9,6 +9,7 @@ from rich.segment import Segment
 from textual.strip import Strip
 
 from gpumon.report.columns import GAP, Tone, fit
+from gpumon.tui.cropping import cropped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -76,4 +77,4 @@ def row_strip(
         base = look.base if mark is None else look.base + mark
         segments.append(Segment(" " * (width - taken), base))
     line = Strip(segments, max(taken, width))
-    return line if taken <= width else line.crop(0, width)
+    return cropped(line, 0, width)
