@@ -328,9 +328,13 @@ class GpumonApp(DressedApp):
 
     @property
     def has_slurm_here(self) -> bool:
-        """Whether the queue in view is the one that this machine's commands speak to."""
+        """Whether every queue in view is the one that this machine's commands speak to.
+
+        Beside another cluster's, a job's number may be that of somebody else's job here.
+        """
         targets = self._newest.targets if self._newest is not None else ()
-        return any(target.url.partition("?")[0] == "slurm" for target in targets)
+        urls = {target.url.partition("?")[0] for target in targets}
+        return {url for url in urls if url.startswith("slurm")} == {"slurm"}
 
     def acknowledge(self, identity: tuple[str, str, str], is_known: bool) -> bool:
         """Note that somebody knows of a finding; False: it does not stand."""

@@ -9,6 +9,7 @@ import subprocess
 
 import pytest
 
+from gpumon.model.tick import TargetState
 from gpumon.sources.source import Wish
 from gpumon.tui.files import FileRefusedError, form_of, picture, write_new
 from gpumon.tui.screens.commands import CommandsView
@@ -85,13 +86,29 @@ async def test_a_change_is_run_after_its_job_was_typed(stage, monkeypatch, tmp_p
         await s.app.workers.wait_for_complete()
         await s.pilot.pause()
         assert log.read_text() == "4711\n"
-        assert "ended with 0" in s.text
+        assert "scancel 4711: done, Slurm has accepted it" in s.text
         assert s.feed.wishes == [Wish(has_changed_queue=True)]
+
+
+@pytest.mark.parametrize(
+    ("urls", "is_here"),
+    [
+        (("slurm",), True),
+        (("slurm?nodes=none", "local"), True),
+        (("slurm", "slurm+ssh://other"), False),
+        (("slurm+http://here:6820",), False),
+        (("local",), False),
+    ],
+)
+async def test_jobs_are_changed_only_where_all_are_of_this_machines_cluster(stage, urls, is_here):
+    states = tuple(TargetState(url, True, None, 0.1) for url in urls)
+    async with stage(fleet()._replace(targets=states)) as s:
+        assert s.app.has_slurm_here is is_here
 
 
 async def test_a_change_that_slurm_refused_asks_nothing_of_the_queue(stage, monkeypatch, tmp_path):
     fake = tmp_path / "scancel"
-    fake.write_text("#!/bin/sh\necho no >&2; exit 1\n")
+    fake.write_text("#!/bin/sh\necho 'scancel: error: not yours' >&2; exit 1\n")
     fake.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     async with stage(fleet(), size=(120, 40)) as s:
@@ -100,8 +117,31 @@ async def test_a_change_that_slurm_refused_asks_nothing_of_the_queue(stage, monk
         await s.press("x", "G", "enter", *"4711", "enter")
         await s.app.workers.wait_for_complete()
         await s.pilot.pause()
-        assert ": no" in s.text
+        assert "→ scancel 4711: not yours" in s.text
         assert s.feed.wishes == []
+
+
+async def test_a_change_goes_on_and_is_told_where_its_page_was_left(stage, monkeypatch, tmp_path):
+    go = tmp_path / "go"
+    fake = tmp_path / "scancel"
+    fake.write_text(f"#!/bin/sh\nuntil [ -e {go} ]; do sleep 0.02; done\n")
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    async with stage(fleet(), size=(120, 40)) as s:
+        s.app.allows_actions = True
+        monkeypatch.setattr(type(s.app), "has_slurm_here", True)
+        await s.press("x", "G", "enter", *"4711", "enter")
+        s.now[0] += 10.0
+        s.app.screen.draw_frame()
+        await s.pilot.pause()
+        assert "→ running: scancel 4711" in s.lines[-2]
+        await s.press("escape")
+        go.touch()
+        await s.app.workers.wait_for_complete()
+        await s.pilot.pause()
+        assert "› jobs" in s.lines[0]
+        assert "scancel 4711: done" in s.lines[-2]
+        assert s.feed.wishes == [Wish(has_changed_queue=True)]
 
 
 async def typed(s, path):

@@ -11,6 +11,7 @@ from gpumon.report.commands import Command, Subject, commands_for
 from gpumon.report.passages import paragraph
 from gpumon.sources.source import Wish
 from gpumon.tui.actions import bindings_of
+from gpumon.tui.screens.hand_off import SAID_S, HandOff
 from gpumon.tui.screens.table_view import TableView
 from gpumon.tui.widgets.grid import Plan
 from gpumon.tui.widgets.lines import KeyBar
@@ -126,11 +127,17 @@ class CommandsView(TableView["Command"]):
         job_id = command.words[-1]
         if text.strip() != job_id:
             return f"not run: type {job_id}, or Esc"
-        self.run_worker(self._run(command), exit_on_error=False)
+        # The application's own: one may leave this page while Slurm's controller is silent.
+        self.app.run_worker(self._run(command), exit_on_error=False)
         return ""
 
+    def _tell(self, text: str, for_s: float = SAID_S) -> None:
+        """Tell it where the user is by now."""
+        screen = self.app.screen
+        (screen if isinstance(screen, HandOff) else self).say(text, for_s)
+
     async def _run(self, command: Command) -> None:
-        self.say(f"running: {command.line}")
+        self._tell(f"running: {command.line}", RUN_LIMIT_S)
         try:
             process = await asyncio.create_subprocess_exec(
                 *command.words,
@@ -139,20 +146,27 @@ class CommandsView(TableView["Command"]):
                 stderr=asyncio.subprocess.PIPE,
             )
         except OSError as error:
-            self.say(f"{command.line}: {error.strerror}")
+            self._tell(f"{command.line}: {error.strerror}")
             return
         try:
             _, said = await asyncio.wait_for(process.communicate(), RUN_LIMIT_S)
         except TimeoutError:
             process.kill()
-            self.say(f"{command.line}: no answer in {RUN_LIMIT_S:.0f} s")
+            self._tell(f"{command.line}: no answer in {RUN_LIMIT_S:.0f} s")
             return
         if process.returncode == 0:
             # Else the job would look as before until the queue's next beat.
             self.gpumon.wish(Wish(has_changed_queue=True))
-        why = plain(said.decode("utf-8", "replace"), 200).strip()
-        self.say(f"{command.line}: " + (why or f"ended with {process.returncode}"))
+        self._tell(f"{command.line}: {_outcome(command, process.returncode, said)}")
 
     def on_grid_opened(self) -> None:
         """A click on the cursor copies."""
         self.action_copy()
+
+
+def _outcome(command: Command, code: int | None, said: bytes) -> str:
+    """What a command came to: Slurm's own words, without its name, which stands before them."""
+    lines = said.decode("utf-8", "replace").splitlines()
+    words = "; ".join(line.strip() for line in lines if line.strip())
+    why = plain(words.replace(f"{command.words[0]}: error: ", ""), 200).strip()
+    return why or ("done, Slurm has accepted it" if code == 0 else f"failed with {code}")

@@ -63,9 +63,9 @@ class HandOff(TimeScreen):
         text, until = self._said
         return text if self.gpumon.monotonic() < until else ""
 
-    def say(self, text: str) -> None:
+    def say(self, text: str, for_s: float = SAID_S) -> None:
         """Tell it in the status line."""
-        self._said = (text, self.gpumon.monotonic() + SAID_S)
+        self._said = (text, self.gpumon.monotonic() + for_s)
         self.draw_frame()
 
     def hear_stray(self, key: Key) -> None:
