@@ -108,7 +108,7 @@ class Newest:
                 nodes_at=min(merged.nodes_at, other.nodes_at),
                 partitions=merged.partitions + other.partitions,
                 reservations=merged.reservations + other.reservations,
-                is_narrowed=merged.is_narrowed or other.is_narrowed,
+                is_filtered=merged.is_filtered or other.is_filtered,
             )
         return merged
 

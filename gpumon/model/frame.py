@@ -74,7 +74,7 @@ class QueueRecords(NamedTuple):
     nodes_at: float
     partitions: tuple[Partition, ...] = ()
     reservations: tuple[Reservation, ...] = ()
-    is_narrowed: bool = False
+    is_filtered: bool = False
     """Whether jobs that the queue listed were left out, as nobody asked for them."""
 
 

@@ -56,9 +56,9 @@ def waiting(digest: Digest) -> tuple[JobView, ...]:
     )
 
 
-def is_narrowed(digest: Digest) -> bool:
+def is_filtered(digest: Digest) -> bool:
     """Whether the queue has jobs that are not in view."""
-    return digest.tick.queue is not None and digest.tick.queue.is_narrowed
+    return digest.tick.queue is not None and digest.tick.queue.is_filtered
 
 
 def place_of(digest: Digest, view: JobView) -> Place | None:
@@ -66,7 +66,7 @@ def place_of(digest: Digest, view: JobView) -> Place | None:
 
     None for one that is held, whose priority nobody tells, or where others' jobs are left out.
     """
-    if is_narrowed(digest):
+    if is_filtered(digest):
         return None
     places = digest.remembered(("places", ""), lambda: _places(digest))
     return places.get(view.job.job_id)
@@ -163,7 +163,7 @@ def _doing(digest: Digest, job_id: str) -> str:
     """What another job does now."""
     other = _by_name(digest).get(job_id)
     if other is None:
-        if is_narrowed(digest):
+        if is_filtered(digest):
             return "it is not among the jobs in view (gpumon --all shows those of others)"
         return "the queue no longer lists it"
     job = other.job
@@ -210,7 +210,7 @@ def _partition(digest: Digest, view: JobView) -> list[str]:
 
 
 def _place(digest: Digest, view: JobView) -> list[str]:
-    if is_narrowed(digest) and view.job.priority:
+    if is_filtered(digest) and view.job.priority:
         return ["its place by priority is not known: gpumon --all counts the jobs of others, too"]
     place = place_of(digest, view)
     if place is None or not place.jobs_before:

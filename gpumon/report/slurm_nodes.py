@@ -64,7 +64,7 @@ def _rooms(digest: Digest) -> dict[str, Room]:
     found = {}
     for node in queue.nodes:
         used = node.gpus_used
-        if used is None and not queue.is_narrowed:
+        if used is None and not queue.is_filtered:
             used = held.get(node.name, 0)
         is_known = node.gpu_count is not None and used is not None
         free = max(0, (node.gpu_count or 0) - (used or 0)) if is_known else None

@@ -137,7 +137,7 @@ class Decoder:
         return QueueRecords(
             jobs_at=_told_at(raw["jobs_at"]),
             nodes_at=_told_at(raw["nodes_at"]),
-            is_narrowed=raw.get("is_narrowed") is True,
+            is_filtered=raw.get("is_filtered") is True,
             **tables,
         )
 

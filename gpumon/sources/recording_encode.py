@@ -127,8 +127,8 @@ class Encoder:
         # JSON has no NaN, which says that one of them has not been told yet.
         times = {"jobs_at": queue.jobs_at, "nodes_at": queue.nodes_at}
         made: dict[str, Any] = {name: None if at != at else at for name, at in times.items()}
-        if queue.is_narrowed:
-            made["is_narrowed"] = True
+        if queue.is_filtered:
+            made["is_filtered"] = True
         for table, (_, name) in TABLES.items():
             records = getattr(queue, table)
             found: dict[str, Any] = {}

@@ -193,7 +193,7 @@ class RestClient:
             is_unknown = reply.status == _NOT_FOUND and not reply.is_web_page
             nothing = Listed({what: []}, f'{{"{what}": []}}')
             return nothing if is_unknown else self._judged(what, reply, own, newer_than)
-        guess = "" if known else self._shared().left(_GUESS, GUESS_LIFE_S, self._clock)
+        guess = "" if known else self._shared().note(_GUESS, GUESS_LIFE_S, self._clock)
         likely = known or tuple(version for version in VERSIONS if version == guess)
         for version in (*likely, *(other for other in VERSIONS if other not in likely)):
             reply = self._authenticated(what, version, newer_than, own)
@@ -201,7 +201,7 @@ class RestClient:
                 continue
             listed = self._judged(what, reply, own, newer_than)
             if version not in likely:
-                self._shared().leave(_GUESS, version, self._clock)
+                self._shared().leave_note(_GUESS, version, self._clock)
             self._version = version
             return listed
         raise CommandFailedError(rest_failures.no_version(what, VERSIONS[0], VERSIONS[-1]))

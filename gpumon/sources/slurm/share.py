@@ -136,14 +136,14 @@ class SharedAnswers:
             has_mine = kept is not None and kept.error is None and kept.answer.since == held
             return _asked(folder, name, kept if has_mine else None, call, clock)
 
-    def leave(self, kind: str, text: str, clock: Clock) -> None:
+    def leave_note(self, kind: str, text: str, clock: Clock) -> None:
         """Leave a short note for the others; where that can't be, nobody misses it."""
         with self._opened() as folder:
             if folder is not None:
                 at = clock.now()
                 _write(folder, f"{self._key}-{kind}", _Kept(Answer(text, at, None, at), 0.0, None))
 
-    def left(self, kind: str, longest_s: float, clock: Clock) -> str:
+    def note(self, kind: str, longest_s: float, clock: Clock) -> str:
         """The note that was left under this kind, at most so long ago; empty: there is none."""
         with self._opened() as folder:
             kept = None if folder is None else _read(folder, f"{self._key}-{kind}")

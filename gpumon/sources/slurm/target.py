@@ -66,8 +66,8 @@ class SlurmSource:
                 frames.append(frame)
                 continue
             wanted = tuple(job for job in frame.queue.jobs if self._keeps(job))
-            is_narrowed = len(wanted) < len(frame.queue.jobs)
-            seen = frame.queue._replace(jobs=wanted, is_narrowed=is_narrowed)
+            is_filtered = len(wanted) < len(frame.queue.jobs)
+            seen = frame.queue._replace(jobs=wanted, is_filtered=is_filtered)
             frames.append(frame._replace(queue=seen))
             self._reach.learn(seen)
         frames = self._said_once.of([*frames, *map(self._in_view, self._accounting.poll())])

@@ -117,7 +117,7 @@ def test_only_one_job_is_recorded_where_only_that_is_asked_for(tmp_path, monkeyp
     assert main(["record", "--for", "1", "--job", "13", str(path), "slurm?nodes=none"]) == 0
     lines = map(json.loads, path.read_text().splitlines())
     queues = [line["queue"] for line in lines if line["kind"] == "frame"]
-    assert [(list(queue["jobs"]), queue["is_narrowed"]) for queue in queues] == [(["13"], True)]
+    assert [(list(queue["jobs"]), queue["is_filtered"]) for queue in queues] == [(["13"], True)]
 
 
 def test_a_full_disk_ends_recording_with_one_line(tmp_path):

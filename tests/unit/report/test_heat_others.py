@@ -29,7 +29,7 @@ def others_node(used):
     mine, a = job_with_gpus("1", {"n1": 1})
     gpus = [*a, gpu("n1", 1, BUSY), gpu("n1", 2, IDLE)]
     listed = (slurm_node("n1", gpus=3, gpus_used=used),)
-    return tick((mine,), gpus, queue=QueueRecords((), listed, AT, AT, is_narrowed=True))
+    return tick((mine,), gpus, queue=QueueRecords((), listed, AT, AT, is_filtered=True))
 
 
 def test_what_others_may_hold_is_not_called_free():

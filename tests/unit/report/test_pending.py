@@ -176,7 +176,7 @@ def test_a_tick_without_queue_records_says_only_what_the_job_says():
 def test_nobody_is_told_a_place_among_jobs_that_are_not_in_view():
     tick = cluster(waits("1", dependency="afterok:99(unfulfilled)"))
     whole = Digest(tick)
-    part = Digest(tick._replace(queue=tick.queue._replace(is_narrowed=True)))
+    part = Digest(tick._replace(queue=tick.queue._replace(is_filtered=True)))
     view = tick.job("1")
     assert place_of(whole, view) is not None
     assert place_of(part, view) is None
@@ -188,7 +188,7 @@ def test_nobody_is_told_a_place_among_jobs_that_are_not_in_view():
 
 def test_free_gpus_are_not_counted_from_a_part_of_the_jobs():
     tick = cluster(waits("1", gpu_count=8, node_count=2))
-    part = tick._replace(queue=tick.queue._replace(is_narrowed=True))
+    part = tick._replace(queue=tick.queue._replace(is_filtered=True))
     # gpu03 says nothing of what it has given away, and others may hold it.
     assert rooms(Digest(tick))["gpu03"].free == 4
     assert rooms(Digest(part))["gpu03"].free is None

@@ -333,16 +333,16 @@ def test_a_recording_tells_every_part_of_a_frame():
         "ended",  # asked for on a screen only, and left out
         "is_left",
     )
-    assert {*QueueRecords._fields} == {*TABLES, "jobs_at", "nodes_at", "is_narrowed"}
+    assert {*QueueRecords._fields} == {*TABLES, "jobs_at", "nodes_at", "is_filtered"}
 
 
 def test_nodes_that_were_never_answered_are_recorded_as_such():
     encoder, decoder = Encoder(), Decoder()
     decoder.read(encoder.header(1.0, 1.0, ["slurm"]))
-    queue = QueueRecords((), (), 5.0, nan, is_narrowed=True)
+    queue = QueueRecords((), (), 5.0, nan, is_filtered=True)
     read = decoder.read(encoder.frame(Frame("slurm", "", 6.0, 0.0, {}, queue=queue)))
     assert isinstance(read, Frame)
     assert read.queue is not None
     assert read.queue.jobs_at == 5.0
-    assert read.queue.is_narrowed
+    assert read.queue.is_filtered
     assert isnan(read.queue.nodes_at)

@@ -108,7 +108,7 @@ def test_a_guess_that_is_no_version_is_not_asked_for(
 ) -> None:
     folder = tmp_path / "gpumon"
     asked = client(restd, folder=folder)
-    SharedAnswers(folder, asked.identity()).leave("version", left, Now())
+    SharedAnswers(folder, asked.identity()).leave_note("version", left, Now())
     asked.get("jobs")
     assert asked_for(restd)[0] == "v0.0.46"
 

@@ -96,10 +96,10 @@ def test_the_queue_and_gres_conf_are_read_on_the_login_node(site, monkeypatch, s
 
 def test_a_queue_that_was_narrowed_says_so(site):
     url = "slurm+ssh://ada@login?nodes=none"
-    for keeps, is_narrowed in ((True, False), (False, True)):
+    for keeps, is_filtered in ((True, False), (False, True)):
         frames = frames_of(url, LOOK._replace(keeps=lambda _, keeps=keeps: keeps))
         queue = next(frame.queue for frame in frames if frame.queue)
-        assert (queue.is_narrowed, bool(queue.jobs)) == (is_narrowed, keeps)
+        assert (queue.is_filtered, bool(queue.jobs)) == (is_filtered, keeps)
 
 
 def test_the_nodes_are_reached_through_the_login_node(site):
