@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 NARROW: Final = re.compile(
-    r"[ -~\xa0-\xac\xae-\u02ff\u0370-\u0482\u2010-\u2027\u2190-\u21ff\u2500-\u25fc\u2800-\u28ff]*"
+    r"[ -~\xa0-\xac\xae-\u02ff\u0370-\u0482\u2010-\u2027\u2030-\u205e\u2190-\u22ff\u2500-\u25fc"
+    r"\u2713-\u2718\u2800-\u28ff]*"
 )
 """Texts of which each character takes one cell, as `rich.cells` has them."""
 
