@@ -70,8 +70,8 @@ class Seen(NamedTuple):
     prompt: str | None
     """What is asked, by the name of its class."""
     lines: tuple[str, ...]
-    picture: tuple[tuple[str, str], ...]
-    """Texts with their styles."""
+    picture: tuple[tuple[tuple[str, str], ...], ...]
+    """Texts of each line with their styles."""
     handed: tuple[object, ...]
     """Wishes, notes and mutes that went to the feed, and what was copied."""
     exit_code: int | None
@@ -104,7 +104,7 @@ class Board:
             tuple(view.view for view in stack),
             None if prompt is None else type(prompt).__name__,
             tuple("".join(segment.text for segment in strip).rstrip() for strip in strips),
-            tuple((segment.text, str(segment.style)) for strip in strips for segment in strip),
+            tuple(tuple((part.text, str(part.style)) for part in strip) for strip in strips),
             (*feed.wishes, *feed.noted, *feed.mutes, app.clipboard),
             app.return_value,
             self.repaints,
