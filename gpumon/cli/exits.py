@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Final
 
-from gpumon.model.fault import OWN
+from gpumon.model.fault import DETECTION, OWN
 
 if TYPE_CHECKING:
     from gpumon.model.frame import SourceError
@@ -17,7 +17,7 @@ USAGE: Final = 2
 INTERRUPTED: Final = 130
 
 UNKNOWN_STATUS: Final = 3
-"""With `--exit-status`: nothing could be read, or the command line was wrong."""
+"""With `--exit-status`: nothing could be read or judged, or the command line was wrong."""
 
 
 def narrate(message: str) -> None:
@@ -56,4 +56,7 @@ def check_status(tick: Tick) -> int:
     grave = [f.severity for f in tick.findings if f.confidence is not Confidence.HYPOTHESIS]
     if Severity.CRITICAL in grave:
         return 2
-    return 1 if Severity.WARNING in grave else 0
+    if Severity.WARNING in grave:
+        return 1
+    is_judged = all(error.where != DETECTION for error in tick.errors)
+    return 0 if is_judged else UNKNOWN_STATUS

@@ -21,6 +21,7 @@ from gpumon.detect.validation import (
     part_from,
 )
 from gpumon.detect.wire import Sender
+from gpumon.model.fault import DETECTION
 from gpumon.model.finding import DetectionReport
 from gpumon.model.frame import SourceError
 from gpumon.model.text import plain
@@ -319,7 +320,7 @@ class DetectionEngine:
 
     def _failed(self, tick: Tick, reason: str) -> DetectionReport:
         hint = "this Python must be able to run: import gpumon.detect.worker"
-        error = SourceError("detection", plain(reason), hint)
+        error = SourceError(DETECTION, plain(reason), hint)
         with self._state:
             in_view = subjects_of((v.job.job_id for v in tick.jobs), tick.gpus, tick.nodes)
             self._lives.take(tick.at, (), in_view, frozenset())

@@ -11,7 +11,7 @@ from gpumon.fleet.faults import Faults
 from gpumon.fleet.join import join
 from gpumon.fleet.newest import Newest
 from gpumon.fleet.pace import Pace
-from gpumon.model.fault import fault
+from gpumon.model.fault import DETECTION, fault
 from gpumon.model.frame import SourceError
 from gpumon.model.tick import TargetState, Tick
 
@@ -180,7 +180,7 @@ class Sampler:
             if self._report is None:
                 # Without this, no finding would look like no trouble.
                 message = f"no answer in {DETECTION_WAIT_S:.0f} s: nothing was looked for"
-                unjudged = SourceError("detection", message, "look again when less runs here")
+                unjudged = SourceError(DETECTION, message, "look again when less runs here")
                 tick = tick._replace(errors=(*tick.errors, unjudged))
         return self._told(self._booked(self._with_findings(tick)))
 

@@ -15,6 +15,9 @@ DEBUG_VARIABLE: Final = "GPUMON_DEBUG"
 OWN: Final = "gpumon"
 """Where an error of its own happened."""
 
+DETECTION: Final = "detection"
+"""Where it failed when nothing was looked for, by no detector."""
+
 HINT: Final = f"please report this; {DEBUG_VARIABLE}=1 shows where it happened"
 
 

@@ -10,7 +10,9 @@ import pytest
 
 from gpumon.cli import main
 from gpumon.cli.exits import check_status
+from gpumon.model.fault import DETECTION
 from gpumon.model.finding import Confidence, Finding, Severity, Window
+from gpumon.model.frame import SourceError
 from gpumon.model.tick import TargetState, Tick
 
 
@@ -117,6 +119,10 @@ def finding(severity, confidence):
     return Finding("d", "c", "job:1", severity, confidence, "s", (), window, 0.0, 0.0, (), None)
 
 
+def unjudged(*findings):
+    return tick(*findings)._replace(errors=(SourceError(DETECTION, "no answer", ""),))
+
+
 @pytest.mark.parametrize(
     ("picture", "status"),
     [
@@ -125,6 +131,8 @@ def finding(severity, confidence):
         (tick(finding(Severity.WARNING, Confidence.SUPPORTED)), 1),
         (tick(finding(Severity.CRITICAL, Confidence.ESTABLISHED)), 2),
         (tick(is_ok=False), 3),
+        (unjudged(), 3),
+        (unjudged(finding(Severity.WARNING, Confidence.SUPPORTED)), 1),
     ],
 )
 def test_only_supported_findings_raise_an_alarm(picture, status):
