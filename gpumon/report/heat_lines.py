@@ -85,7 +85,7 @@ def heading(line: MapLine, width: int) -> str:
     nodes = len(line.cluster.units)
     gpus = sum(unit.size for unit in line.cluster.units)
     plural = "" if nodes == 1 else "s"
-    return fit(f"{line.cluster.name} · {nodes:,} node{plural} · {gpus:,} GPUs", width).rstrip()
+    return fit(f"{line.cluster.name} · {nodes:,} node{plural} · {words.gpus(gpus)}", width).rstrip()
 
 
 def _write(row: list[Glyph], x: int, text: str, ink: Ink, ground: Ink | None = None) -> None:

@@ -154,9 +154,9 @@ _WIDE: Final = 110
 
 def _use(totals: HeatTotals, is_wide: bool) -> list[Cell]:
     gpus = totals.gpus
-    parts = [Cell(f"{gpus:,} GPUs", Tone.STRONG)]
+    parts = [Cell(units.gpus(gpus), Tone.STRONG)]
     if totals.unseen:
-        parts[0] = Cell(f"{gpus:,} GPUs, {totals.unseen:,} unseen", Tone.STRONG)
+        parts[0] = Cell(f"{units.gpus(gpus)}, {totals.unseen:,} unseen", Tone.STRONG)
     if totals.allocated is not None:
         parts.append(Cell(f"{_of(totals.allocated, gpus, is_wide)} allocated"))
     if totals.busy_known:

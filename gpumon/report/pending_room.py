@@ -40,15 +40,15 @@ def room_hints(digest: Digest, job: Job) -> list[Hint]:
     rest = "" if is_plain_constraint(job) or not job.features else ", its constraint not counted"
     if not nodes:
         free = sum(room.free or 0 for room in known)
-        brief = f"{free} GPUs are free in {where}{rest}"
-        return [Hint(f"asks for {_gpus(asked)}: {brief}", brief)]
+        brief = f"{units.gpus(free)} {'is' if free == 1 else 'are'} free in {where}{rest}"
+        return [Hint(f"asks for {units.gpus(asked)}: {brief}", brief)]
     each = -(-asked // nodes)
     on = "on one node" if nodes == 1 else f"on {nodes} nodes, {each} on each"
     compared = digest.remembered(
         ("compared", f"{nodes}\n{each}\n{kind}"), lambda: _compared(known, nodes, each, where)
     )
     brief = compared + rest
-    return [Hint(f"asks for {_gpus(asked)} {on}: {brief}", brief)]
+    return [Hint(f"asks for {units.gpus(asked)} {on}: {brief}", brief)]
 
 
 def _known_rooms(digest: Digest, job: Job) -> list[Room]:
@@ -62,7 +62,7 @@ def _compared(rooms: list[Room], nodes: int, each: int, where: str) -> str:
     if able < nodes:
         has = "no node" if not able else "only 1 node" if able == 1 else f"only {able} nodes"
         verb = "has" if able < 2 else "have"
-        return f"{has} of {where} that may be used {verb} {each} GPUs at all"
+        return f"{has} of {where} that may be used {verb} {units.gpus(each)} at all"
     fitting = sum(1 for room in rooms if (room.free or 0) >= each)
     if fitting >= nodes:
         has = "1 node has" if fitting == 1 else f"{fitting} nodes have"
@@ -72,10 +72,6 @@ def _compared(rooms: list[Room], nodes: int, each: int, where: str) -> str:
     if not fitting:
         return f"no node has {each} free, {_free(rooms, each)}"
     return f"only {fitting} {'has' if fitting == 1 else 'have'} {each} free, {_free(rooms, each)}"
-
-
-def _gpus(count: int) -> str:
-    return f"{count} GPU{'s' if count != 1 else ''}"
 
 
 def _free(rooms: list[Room], each: int) -> str:

@@ -115,6 +115,11 @@ def short_duration(seconds: float | None) -> str:
     return f"{whole // 86400}d{whole % 86400 // 3600:02}h"
 
 
+def gpus(count: int) -> str:
+    """How many: `1 GPU`, `1,024 GPUs`."""
+    return f"{count:,} GPU{'s' * (count != 1)}"
+
+
 def gpu_time(gpu_seconds: float | None) -> str:
     """GPU time: `40 GPU-s`, `12 GPU-min`, `3.4 GPU-h`."""
     if gpu_seconds is None:

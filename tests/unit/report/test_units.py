@@ -107,3 +107,8 @@ def test_catalogue_values_with_their_unit(value, unit, text):
 )
 def test_sizes_have_the_unit_that_fits_them_or_what_they_are_read_with(size, beside, text):
     assert units.size(size, beside) == text
+
+
+@pytest.mark.parametrize(("count", "text"), [(0, "0 GPUs"), (1, "1 GPU"), (1024, "1,024 GPUs")])
+def test_gpus(count, text):
+    assert units.gpus(count) == text
