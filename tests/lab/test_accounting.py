@@ -194,7 +194,7 @@ def _comparable(job):
 
 def test_the_table_names_state_exit_and_gpu_hours(cluster, gpumon, by_name):
     done = cluster.run_as("alice", [gpumon, "--once", "--for", "0", "--since", "2h", TARGET])
-    listed = done.stdout.partition("ended in 2h")[2].split("\n")
+    listed = done.stdout.partition("ended in the last 2 h")[2].split("\n")
     (line,) = [line for line in listed if line.startswith(f"{by_name['failed']} ")]
     assert line.split()[3:5] == ["F", "3"]
 
