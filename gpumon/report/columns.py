@@ -145,7 +145,7 @@ def text_width(text: str) -> int:
     return _cells(text)
 
 
-@lru_cache(4096)
+@lru_cache(2048)
 def _cells(text: str) -> int:
     """The same of a text beyond ASCII; most of them, such as `–` and titles, come again."""
     return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
@@ -158,7 +158,7 @@ def safe(text: str) -> str:
     return _harmless(text)
 
 
-@lru_cache(4096)
+@lru_cache(2048)
 def _harmless(text: str) -> str:
     composed = unicodedata.normalize("NFC", plain(text, 4096))
     drawn = ((unicodedata.category(char), char) for char in composed)

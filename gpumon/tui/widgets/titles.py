@@ -40,7 +40,7 @@ def title_strip(places: Iterable[Placed[Any]], sorting: Sorting, width: int, loo
     return Strip(segments).adjust_cell_length(width, look.title)
 
 
-@lru_cache(8192)
+@lru_cache(2048)
 def _fitted(text: str, width: int, align: Literal["left", "right"]) -> str:
     """A cell's text with the gap behind it: most are those of the picture before."""
     return fit(text, width, align) + " " * GAP
