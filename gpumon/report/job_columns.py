@@ -206,8 +206,7 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         0,
         _gpus,
         lambda _d, v: (float(asked_gpus(v.job) or 0),),
-        "GPUs held, or asked for by all waiting tasks of an array together; 6/8: telemetry names "
-        "only 6 of them.",
+        "GPUs held or asked for, by all tasks of an array; 6/8: telemetry names only 6.",
         7,
         True,
         "",
