@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 READY_TIMEOUT_S = 90.0
 COMMAND_TIMEOUT_S = 60.0
 PATIENCE_S = 600
+ENDING_S = 20.0
 SLURM_CONF = "/etc/slurm/slurm.conf"
 ENDED = frozenset(
     ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL")
@@ -257,6 +258,24 @@ class Cluster:
                 done = self.run_on(HEAD, ["sh", "-c", "sinfo; squeue"], check=False)
                 raise LabError(f"not in {timeout} s: {what}\n{done.stdout}{done.stderr}")
             time.sleep(0.1)
+
+    def end_controller(self) -> None:
+        """Ends slurmctld, which saves its state first: killed, it would not know the newest jobs.
+
+        One that does not end is killed all the same: slurmctld 24.11 was seen to stand still for
+        good, without a line in its log, when it was told to end.
+        """
+
+        def is_gone() -> bool:
+            found = self.run_on(HEAD, ["pgrep", "slurmctld"], check=False)
+            return found.returncode != 0
+
+        self.run_on(HEAD, ["pkill", "-TERM", "slurmctld"])
+        try:
+            self.wait_until(is_gone, "slurmctld ended", ENDING_S)
+        except LabError:
+            self.run_on(HEAD, ["pkill", "-KILL", "slurmctld"], check=False)
+            self.wait_until(is_gone, "slurmctld killed")
 
     def power_off(self, node: str) -> None:
         """Kills a machine as a loss of power does: no process of it says good-bye."""

@@ -65,7 +65,9 @@ def install_gpumon(layout: Layout) -> None:
     install += ["--reinstall-package", "gpumon", str(wheel)]
     if layout.release.tree is None:
         python = layout.venv / "bin/python"
-        if not python.exists():
+        if not (layout.venv / "pyvenv.cfg").exists():
+            # What an interrupted run left may be half of an environment.
+            shutil.rmtree(layout.venv, ignore_errors=True)
             _run([str(uv), "venv", "--quiet", "--python", "/usr/bin/python3", str(layout.venv)])
         _run([*install, "--python", str(python)])
     else:

@@ -157,11 +157,7 @@ def test_without_its_controller_it_gives_one_line_and_records_again_later(cluste
     """22.05 answers with status 500, 24.11 with 502."""
     once = ask()
     assert once() == [len(NODES), []]
-    cluster.run_on("head", ["pkill", "-TERM", "slurmctld"])
-    runs = ["pgrep", "slurmctld"]
-    cluster.wait_until(
-        lambda: cluster.run_on("head", runs, check=False).returncode != 0, "slurmctld ended"
-    )
+    cluster.end_controller()
     try:
         nodes, ((message, hint),) = once()
     finally:

@@ -35,10 +35,10 @@ def controller(cluster):
         return cluster.run_on("head", ["pgrep", "slurmctld"], check=False).returncode == 0
 
     def stop(signal):
-        cluster.run_on("head", ["pkill", f"-{signal}", "slurmctld"])
         if signal == "TERM":
-            # It saves its state first; after SIGKILL it would not know the newest jobs.
-            cluster.wait_until(lambda: not runs(), "slurmctld ended")
+            cluster.end_controller()
+        else:
+            cluster.run_on("head", ["pkill", f"-{signal}", "slurmctld"])
 
     yield stop
     cluster.run_on("head", ["pkill", "-CONT", "slurmctld"], check=False)
