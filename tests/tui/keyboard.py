@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 MOST_DRAWS = 1000
 """What sets off more of them never comes to rest."""
 
+MOST_NAPS = 100_000
+"""Pauses between slices of work: on a busy machine one of them takes as long as many."""
+
 MOST_TURNS = 100_000
 """Turns of the event loop in which every message has long been looked at."""
 
@@ -65,17 +68,21 @@ async def resize(pilot: Pilot[int], width: int, height: int) -> None:
 async def settle(pilot: Pilot[int]) -> None:
     """Until what has come is drawn, and what that sets off, too."""
     app = pilot.app
-    for _ in range(MOST_DRAWS):
+    draws = naps = 0
+    while draws < MOST_DRAWS and naps < MOST_NAPS:
         if not await _comes_to_rest(app):
             return
         screen = app.screen
         waits = screen._layout_required or screen._repaint_required or screen._dirty_widgets
         if app._resize_event is not None:
             # Textual waits a moment for a further size.
+            draws += 1
             app._check_resize()
         elif waits or screen._callbacks or screen._recompose_required:
+            draws += 1
             screen._on_timer_update()
         elif any(grid.slices.is_busy for grid in screen.query(Grid)):
+            naps += 1
             await asyncio.sleep(GAP_S)
         else:
             return

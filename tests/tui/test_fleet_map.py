@@ -306,12 +306,19 @@ async def test_keys_act_on_the_map_in_sight_while_another_is_made_ready(stage, m
         assert "n0039" not in s.text
 
 
+async def press_and_draw(s, *keys):
+    """Press keys for a map that is all there whenever one is pressed."""
+    for key in keys:
+        await s.press(key)
+        s.app.screen.map.slices.finish()
+        await s.pilot.pause()
+
+
 async def test_a_large_map_comes_line_by_line_and_keys_are_answered_between(stage, monkeypatch):
     monkeypatch.setattr("gpumon.tui.screens.fleet.LARGE", 30)
     async with stage(many(60), (80, 24)) as s:
-        await s.press(FLEET, "Z")
+        await press_and_draw(s, FLEET, "Z")
         drawn = s.app.screen.map
-        drawn.slices.finish()
         before = s.text
         with monkeypatch.context() as held:
             held.setattr(type(drawn.slices), "go_on", lambda _slices: None)
@@ -329,11 +336,7 @@ async def test_a_large_map_comes_line_by_line_and_keys_are_answered_between(stag
         await s.pilot.pause()
         assert s.text == done
     async with stage(many(60), (80, 24)) as s:
-        await s.press(FLEET, "Z", "v")
-        s.app.screen.map.slices.finish()
-        await s.press("right")
-        s.app.screen.map.slices.finish()
-        await s.pilot.pause()
+        await press_and_draw(s, FLEET, "Z", "v", "right")
         assert s.text == done
 
 
