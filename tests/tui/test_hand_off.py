@@ -70,12 +70,17 @@ async def test_the_footer_says_what_enter_does_with_the_row(stage):
         assert " Enter copy " in s.lines[-1]
 
 
+def scancel_is(script, monkeypatch, folder):
+    """Put a line of shell in the place of Slurm's scancel."""
+    fake = folder / "scancel"
+    fake.write_text(f"#!/bin/sh\n{script}\n")
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+
+
 async def test_a_change_is_run_after_its_job_was_typed(stage, monkeypatch, tmp_path):
     log = tmp_path / "log"
-    fake = tmp_path / "scancel"
-    fake.write_text(f'#!/bin/sh\necho "$@" >> {log}\n')
-    fake.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    scancel_is(f'echo "$@" >> {log}', monkeypatch, tmp_path)
     async with stage(fleet(), size=(120, 40)) as s:
         s.app.allows_actions = True
         monkeypatch.setattr(type(s.app), "has_slurm_here", True)
@@ -107,10 +112,7 @@ async def test_jobs_are_changed_only_where_all_are_of_this_machines_cluster(stag
 
 
 async def test_a_change_that_slurm_refused_asks_nothing_of_the_queue(stage, monkeypatch, tmp_path):
-    fake = tmp_path / "scancel"
-    fake.write_text("#!/bin/sh\necho 'scancel: error: not yours' >&2; exit 1\n")
-    fake.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    scancel_is("echo 'scancel: error: not yours' >&2; exit 1", monkeypatch, tmp_path)
     async with stage(fleet(), size=(120, 40)) as s:
         s.app.allows_actions = True
         monkeypatch.setattr(type(s.app), "has_slurm_here", True)
@@ -123,10 +125,7 @@ async def test_a_change_that_slurm_refused_asks_nothing_of_the_queue(stage, monk
 
 async def test_a_change_goes_on_and_is_told_where_its_page_was_left(stage, monkeypatch, tmp_path):
     go = tmp_path / "go"
-    fake = tmp_path / "scancel"
-    fake.write_text(f"#!/bin/sh\nuntil [ -e {go} ]; do sleep 0.02; done\n")
-    fake.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    scancel_is(f"until [ -e {go} ]; do sleep 0.02; done", monkeypatch, tmp_path)
     async with stage(fleet(), size=(120, 40)) as s:
         s.app.allows_actions = True
         monkeypatch.setattr(type(s.app), "has_slurm_here", True)
