@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import signal
 import socket
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from gpumon.cli.ending import Ending
 from gpumon.cli.exits import DONE, INTERRUPTED, NOTHING_READ, USAGE, narrate, narrate_error
 from gpumon.cli.options import Parser, job_filter, period
 from gpumon.cli.quantities import duration, size
@@ -136,7 +136,7 @@ class _Run:
         self._targets = targets
         self._book = book
         self._where = book.folder if isinstance(book, RecordingFolder) else book.path
-        self._ended = threading.Event()
+        self._ending = Ending(signal.SIGTERM, signal.SIGHUP)
         self._told: set[SourceError] = set()
         self._told_at = 0.0
         self._trouble = ""
@@ -147,10 +147,12 @@ class _Run:
 
     def run(self) -> int:
         """Record until told to end; the exit code."""
+        with self._ending:
+            return self._record()
+
+    def _record(self) -> int:
         from gpumon.fleet.sampler import Sampler
 
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, lambda *_: self._ended.set())
         clock = SystemClock()
         look = Look(self._options.period, is_single=False, keeps=job_filter(self._options))
         sources = [open_source(target, look, clock) for target in self._targets]
@@ -158,8 +160,8 @@ class _Run:
         narrate(f"recording {' '.join(t.url for t in self._targets)} into {self._where}")
         status = DONE
         try:
-            sampler.start(self._take, lambda _failure: self._ended.set())
-            self._ended.wait(self._options.for_s)
+            sampler.start(self._take, lambda _failure: self._ending.tell())
+            self._ending.wait(self._options.for_s)
         except KeyboardInterrupt:
             status = INTERRUPTED
         finally:
@@ -201,7 +203,7 @@ class _Run:
 
     def _failed(self, error: OSError) -> SourceError:
         """A file that cannot be written any more: what it holds stays, recording ends."""
-        self._ended.set()
+        self._ending.tell()
         return SourceError(str(self._where), f"recording ended: {error.strerror}")
 
     def _close(self) -> int:

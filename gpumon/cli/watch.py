@@ -225,10 +225,11 @@ def _stream(options: argparse.Namespace, settings: Settings, targets: list[Targe
     import gc
     import signal
 
+    from gpumon.cli.ending import Ending
     from gpumon.fleet.footprint import footprint
     from gpumon.report.document import document
 
-    ended = threading.Event()
+    ending = Ending(signal.SIGTERM)
     keeps = _keeps(options)
 
     def emit(tick: Tick) -> None:
@@ -240,19 +241,19 @@ def _stream(options: argparse.Namespace, settings: Settings, targets: list[Targe
             passes = passing(options, tick, keeps)
             _write(document(tick, passes, footprint()), is_pretty=False)
         except BrokenPipeError:
-            ended.set()
+            ending.tell()
 
-    signal.signal(signal.SIGTERM, lambda *_: ended.set())
     # Ticks are free of cycles: walking thousands of GPUs would only make them late.
     gc.set_threshold(50_000, 20, 50)
     sampler = _sampler(options, settings, targets, options.watch_s, is_single=False)
-    sampler.start(emit, lambda _failure: ended.set())
-    try:
-        ended.wait()
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    finally:
-        sampler.close()
+    with ending:
+        sampler.start(emit, lambda _failure: ending.tell())
+        try:
+            ending.wait()
+        except KeyboardInterrupt:
+            return INTERRUPTED
+        finally:
+            sampler.close()
     if sampler.failure is not None:
         narrate_error(sampler.failure)
         return NOTHING_READ

@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from contextlib import suppress
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 from textual.events import Event, Key
@@ -134,9 +135,9 @@ class GpumonApp(DressedApp):
         self.watched = title
         self.name_shown = fit(f"gpumon {title}", min(30, len(title) + 7)).strip()
         self.crash: Exception | None = None
-        self.told_to_go = 0
-        """Exit code with which the process was told to end."""
-        self.is_told_to_go = threading.Event()
+        # Its put may come in the middle of another, from the handler of a second signal.
+        self.told_to_go: SimpleQueue[int] = SimpleQueue()
+        """Exit codes with which the process was told to end."""
         self._loop_now: asyncio.AbstractEventLoop | None = None
         self._feed = feed
         self.monotonic = monotonic
@@ -179,8 +180,7 @@ class GpumonApp(DressedApp):
 
     def leave(self, code: int) -> None:
         """End with an exit code; from any thread, and from the handler of a signal."""
-        self.told_to_go = code
-        self.is_told_to_go.set()
+        self.told_to_go.put(code)
         self._soon(self.exit, code)
 
     def _soon(self, what: Callable[..., object], *given: object) -> None:

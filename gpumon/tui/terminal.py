@@ -127,7 +127,7 @@ def _guard(app: GpumonApp, has_ended: threading.Event, close: Callable[[], None]
         app.leave(128 + signal.SIGHUP)
 
     def end() -> None:
-        app.is_told_to_go.wait()
+        code = app.told_to_go.get()
         if has_ended.wait(LEAVE_S):
             return
         close()
@@ -135,7 +135,7 @@ def _guard(app: GpumonApp, has_ended: threading.Event, close: Callable[[], None]
             termios.tcsetattr(terminal, termios.TCSANOW, modes)
             if select.select([], [terminal], [], 0)[1]:
                 os.write(terminal, _GIVE_BACK)
-        os._exit(app.told_to_go)
+        os._exit(code)
 
     for task in (watch, end):
         threading.Thread(target=task, name=f"gpumon-{task.__name__}", daemon=True).start()

@@ -13,7 +13,6 @@ import os
 import signal
 import socket
 import sys
-import threading
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -142,9 +141,9 @@ def main() -> None:
     held = choose(options.index, cuda_devices(uuids, os.environ), os.environ)
     util = options.sm if options.util is None else options.util
     dram = options.sm / 2 if options.dram is None else options.dram
-    over = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: over.set())
+    # Blocked, so that one which comes before the wait ends it as well.
+    ends = {signal.SIGTERM, signal.SIGINT}
+    signal.pthread_sigmask(signal.SIG_BLOCK, ends)
     mem_bytes = int(options.mem_gib * 2**30)
     contexts = [
         driver.create(index, mem_bytes, (util, options.sm, options.tensor, dram)) for index in held
@@ -158,7 +157,7 @@ def main() -> None:
         "env": {name: os.environ[name] for name in RANK_VARIABLES if name in os.environ},
     }
     print(json.dumps(report), flush=True)
-    over.wait(options.seconds)
+    signal.sigtimedwait(ends, options.seconds)
     for context in contexts:
         driver.destroy(context)
 
