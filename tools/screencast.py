@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from tools.animation import Scene, animated, still
-from tools.screenshots import IMAGES, Pane, png, running
+from tools.screenshots import IMAGES, png, running
 from tools.tasks import DEMO, LAB, TASKS, Task
 
 SIZE: Final = "120x40"
@@ -26,31 +26,19 @@ SETTLE_S: Final = 1.6
 """Wait after a key that opens something: a seek in a recording reads the hour before."""
 TYPED_S: Final = 0.4
 """Wait after a character that is typed into a prompt."""
-READY_S: Final = 180.0
-"""Longest wait until the program has something to show and its past is filled in."""
 CALM_S: Final = 3.0
-"""Wait from then on, for findings that count their looks."""
+"""Wait once it is ready, for findings that count their looks."""
 FIRST_S: Final = 2.4
 """How long the first scene stands, so that the question can be read."""
 KEY_S: Final = 1.8
 LAST_S: Final = 5.0
 
 
-def wait_until_ready(pane: Pane) -> None:
-    """Wait while the program says that it is not ready yet."""
-    ends_at = time.monotonic() + READY_S
-    while time.monotonic() < ends_at:
-        time.sleep(0.5)
-        text = pane.picture()
-        if "gpumon" in text and not any(words in text for words in ("Waiting for", "filling in")):
-            break
-    time.sleep(CALM_S)
-
-
 def scenes_of(command: str, keys: tuple[str, ...], size: tuple[int, int]) -> list[Scene]:
     """The picture before any key and the one after each."""
     with running(command, size) as pane:
-        wait_until_ready(pane)
+        pane.wait_until_ready()
+        time.sleep(CALM_S)
         scenes = [Scene(pane.picture(), FIRST_S)]
         for number, key in enumerate(keys, 1):
             pane.press(key)

@@ -43,6 +43,9 @@ LARGE_DEMO: Final = "gpumon demo:64x8?seed=1"
 SETTLE_S: Final = 1.0
 """Wait after each key: the picture changes at once, a closer look one period later."""
 
+READY_S: Final = 180.0
+"""Longest wait until the program has something to show and its past is filled in."""
+
 CELL_W: Final = 8.43
 """Advance of DejaVu Sans Mono at 14 px; textLength holds other fonts to it."""
 CELL_H: Final = 18
@@ -124,6 +127,15 @@ class Pane:
         """What is on it, with its colours."""
         return tmux(self._server, "capture-pane", "-e", "-p", "-N", "-t", "shot")
 
+    def wait_until_ready(self) -> None:
+        """Wait while the program shows nothing, or says that it is not ready yet."""
+        ends_at = time.monotonic() + READY_S
+        while time.monotonic() < ends_at:
+            text = self.picture()
+            if text.strip() and not any(words in text for words in ("Waiting for", "filling in")):
+                return
+            time.sleep(0.5)
+
 
 @contextmanager
 def running(command: str, size: tuple[int, int]) -> Iterator[Pane]:
@@ -151,6 +163,7 @@ def running(command: str, size: tuple[int, int]) -> Iterator[Pane]:
 def capture(command: str, size: tuple[int, int], keys: tuple[str, ...], warm_up_s: float) -> str:
     """The pane with its colours after the keys were pressed, one key each `SETTLE_S`."""
     with running(command, size) as pane:
+        pane.wait_until_ready()
         time.sleep(warm_up_s)
         for key in keys:
             pane.press(key)
@@ -249,7 +262,9 @@ def main() -> int:
     parser.add_argument("--only", default="", help="views of the docs, separated by commas")
     parser.add_argument("--size", default="80x24")
     parser.add_argument("--out", type=Path, help="without it: the pictures of the docs")
-    parser.add_argument("--warm-up", type=float, default=16.0, help="seconds before the first key")
+    parser.add_argument(
+        "--warm-up", type=float, default=16.0, help="seconds from when it is ready to the first key"
+    )
     parser.add_argument("--png", type=Path, help="folder to draw PNGs into as well")
     parser.add_argument("command", nargs="*", default=[])
     options = parser.parse_args()
