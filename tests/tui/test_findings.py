@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpumon.model.finding import Evidence, Severity
+from gpumon.model.finding import Confidence, Evidence, Severity
 from gpumon.tui.screens.curves import CurvesScreen
 from gpumon.tui.screens.findings import FindingScreen, FindingsView
 from gpumon.tui.screens.gpu import GpuScreen
@@ -52,6 +52,22 @@ async def test_what_stands_comes_before_what_is_known_and_what_is_over(stage):
         assert "acknowledged" in rows[3]
         assert "cleared " in rows[4]
         assert "‼ 1 critical" in s.lines[1]
+
+
+async def test_what_is_only_suspected_is_not_counted_as_lost(stage):
+    made = (
+        finding("job:4711", gpu_seconds=7_200.0, confidence=Confidence.SUPPORTED),
+        finding("job:4690", gpu_seconds=10_800.0, confidence=Confidence.HYPOTHESIS),
+    )
+    async with stage(fleet(findings=made), (120, 30)) as s:
+        await s.press("f")
+        assert "2.0 GPU-h lost, 3.0 GPU-h suspected in their windows" in s.lines[1]
+        await s.resize(80, 24)
+        assert "2.0 GPU-h lost, 3.0 GPU-h suspected" in s.lines[1]
+        assert "windows" not in s.text
+        await s.give(fleet(findings=made[1:]))
+        assert "3.0 GPU-h suspected" in s.lines[1]
+        assert "lost" not in s.lines[1]
 
 
 async def test_what_is_over_stands_back(stage):

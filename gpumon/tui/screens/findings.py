@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from gpumon.model.finding import Confidence
 from gpumon.model.finding_classes import finding_class
 from gpumon.report import units
 from gpumon.report.absence import nothing_lines
@@ -34,6 +35,10 @@ if TYPE_CHECKING:
     from gpumon.report.digest import Digest
 
 
+_WIDE: Final = 100
+"""Cells from which on the head says over which time something was lost."""
+
+
 def scoped(digest: Digest, scope: str | None) -> tuple[Finding, ...]:
     """Findings about a job, GPU or node and what belongs to it, and those that went away."""
     kind, _, name = (scope or "").partition(":")
@@ -48,6 +53,18 @@ def scoped(digest: Digest, scope: str | None) -> tuple[Finding, ...]:
         node = digest.tick.nodes.get(name)
         subjects |= {f"gpu:{uuid}" for uuid in (node.gpu_uuids if node else ())}
     return tuple(finding for finding in told if finding.subject.partition("/")[0] in subjects)
+
+
+def _lost(findings: Sequence[Finding]) -> str:
+    """GPU time lost to them, that of mere hypotheses by itself: the books charge none for those."""
+    sure_s, suspected_s = 0.0, 0.0
+    for finding in findings:
+        if finding.confidence is Confidence.HYPOTHESIS:
+            suspected_s += finding.gpu_seconds or 0.0
+        else:
+            sure_s += finding.gpu_seconds or 0.0
+    parts = ((sure_s, "lost"), (suspected_s, "suspected"))
+    return ", ".join(f"{units.gpu_time(seconds)} {word}" for seconds, word in parts if seconds)
 
 
 class FindingsView(Judging, TableView["Finding"]):
@@ -85,9 +102,10 @@ class FindingsView(Judging, TableView["Finding"]):
             for severity, tone in reversed(SEVERITY_TONES.items())
             if counts[severity]
         ]
-        lost_s = sum(finding.gpu_seconds or 0.0 for finding in open_ones)
-        if lost_s:
-            cells.append(Cell(f"{units.gpu_time(lost_s)} lost in their windows  ", Tone.DIM))
+        lost = _lost(open_ones)
+        if lost:
+            where = " in their windows" if width >= _WIDE else ""
+            cells.append(Cell(f"{lost}{where}  ", Tone.DIM))
         lines: list[Line] = [tuple(cells)] if cells else []
         lines += unjudged_lines(digest.tick, width)
         return [*lines, *self.mute_lines(digest, width)]
