@@ -263,8 +263,11 @@ class Sampler:
 
     def _gather(self, deadline: float, is_enough: Callable[[], bool]) -> None:
         """Take frames as they arrive until enough are there or the deadline passes."""
-        while not self._closing.is_set():
+        while True:
             self._arrived.clear()
+            # Looked at only now, as in `_wait_for`.
+            if self._closing.is_set():
+                return
             self._take()
             left_s = deadline - self._clock.monotonic()
             is_over = is_enough()

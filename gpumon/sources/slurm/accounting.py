@@ -176,8 +176,11 @@ class Accounting:
 
     def run(self) -> None:
         """Answer wishes until the end: the body of the thread."""
-        while not self._stop:
+        while True:
             self._stir.clear()
+            # Looked at only now: an end between the look and the clearing would be slept over.
+            if self._stop:
+                return
             wait_s = self.due_in_s()
             if wait_s > 0:
                 self._clock.wait(self._stir, wait_s)

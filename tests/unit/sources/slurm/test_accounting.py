@@ -76,6 +76,16 @@ class Told:
         self.is_closed = True
 
 
+class Ending(threading.Event):
+    """An event before whose clearing the end comes."""
+
+    accounting: Accounting
+
+    def clear(self) -> None:
+        self.accounting.close()
+        super().clear()
+
+
 @pytest.fixture
 def clock() -> StillClock:
     return StillClock()
@@ -322,3 +332,17 @@ def test_an_error_of_gpumons_own_is_told_and_later_wishes_are_answered(
     assert not accounting.pending()
     clock.seconds += accounting.due_in_s()
     assert not answered(accounting, EPOCH - DAY_S).errors
+
+
+def test_an_end_just_before_the_next_wait_is_not_slept_over(accounting, clock, monkeypatch):
+    waits: list[float] = []
+
+    def wait(event: threading.Event, seconds: float) -> bool:
+        waits.append(seconds)
+        return event.is_set()
+
+    monkeypatch.setattr(clock, "wait", wait)
+    accounting._stir = ending = Ending()
+    ending.accounting = accounting
+    accounting.run()
+    assert waits == []
