@@ -40,6 +40,8 @@ RETRY_S = 10.0
 
 REFUSED = "look at dmesg and nvidia-smi on the node; the GPU may need a reset"
 
+STRANGE = "please report this with the driver's version"
+
 WEDGED = "the driver may be wedged; look at dmesg and nvidia-smi on the node"
 
 
@@ -264,7 +266,7 @@ class Sweeper:
                 if key in self._held:
                     continue
                 lane.on = key
-                do()
+                self._do(key, do)
                 lane.on = ""
                 if lane is not self._lane:
                     break
@@ -277,6 +279,21 @@ class Sweeper:
             self._held = {key: held for key, held in self._held.items() if held is not lane}
             self.driver.abandoned.discard(lane.ident)
         return False
+
+    def _do(self, key: str, do: Callable[[], None]) -> None:
+        """Do one thing; a strange answer must not end the thread, which every report waits for."""
+        own = "failed " + key
+        try:
+            do()
+        except AbandonedError:
+            raise
+        except Exception as error:  # noqa: BLE001 - it is told, and the others go on
+            told = "reading %s failed: %r" % (self._spoken(key) or "the driver", error)
+            with self._lock:
+                self._standing[own] = {"where": "NVML", "message": told, "hint": STRANGE}
+        else:
+            with self._lock:
+                self._standing.pop(own, None)
 
     def _opening(self, index: int) -> Tuple[str, Callable[[], None]]:
         return "index %d" % index, lambda: self._open_gpu(index)

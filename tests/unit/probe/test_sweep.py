@@ -12,7 +12,7 @@ from gpumon.model.missing import Reason
 from gpumon.probe.driver import Calling, Driver
 from gpumon.probe.events import MOST_SHOWN
 from gpumon.probe.sweep import MOST_ABANDONED, OPENING_STUCK_AFTER_S, STUCK_AFTER_S, Sweeper
-from tests.probing import Probe, eventually
+from tests.probing import PATIENCE_S, Probe, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -214,6 +214,34 @@ def test_a_gpu_whose_call_returns_after_all_is_taken_back(monkeypatch: pytest.Mo
     sweeper.ask()
     assert sweeper._done.wait(30)
     assert late.reads[3:] == ["slow", "quick"]
+
+
+def test_a_gpu_of_which_reading_fails_strangely_is_told_and_the_others_go_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    trouble: list[Exception] = [ValueError("year 0 is out of range")]
+
+    def temperature(handle: Any, _: int = 0) -> int:
+        if handle == "strange" and trouble:
+            raise trouble.pop()
+        return 40
+
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetTemperature", temperature)
+    sweeper: Any = Sweeper()
+    sweeper._is_open = True
+    sweeper._gpus = [FakeGpu(sweeper.driver, uuid) for uuid in ("strange", "quick")]
+    for number, gpu in enumerate(sweeper._gpus):
+        gpu.index = number
+    sweeper.start()
+    sweeper.ask()
+    assert sweeper._done.wait(PATIENCE_S)
+    assert list(sweeper._fresh) == ["quick"]
+    (told,) = sweeper._standing.values()
+    assert told["message"] == "reading 0 strange failed: ValueError('year 0 is out of range')"
+    sweeper.ask()
+    assert sweeper._done.wait(PATIENCE_S)
+    assert list(sweeper._fresh) == ["quick", "strange"]
+    assert sweeper._standing == {}
 
 
 class SlowGpu(FakeGpu):
