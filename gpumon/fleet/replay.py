@@ -169,10 +169,14 @@ class ReplayFeed:
             self._first_at = at
             return
         self.close()
+        generation = self._generation
+        # Reading may take long, or for ever: whoever pauses or closes meanwhile must not wait.
+        playback = playback_at(self.recording, at)
+        clock = ReplayClock(playback, self._speed, self._real)
         with self._lock:
-            generation = self._generation
-            playback = playback_at(self.recording, at)
-            clock = ReplayClock(playback, self._speed, self._real)
+            if generation != self._generation:
+                return
+            clock.set_speed(self._speed)
             clock.pause(self._is_paused)
             if at is not None:
                 clock.hurry(at)

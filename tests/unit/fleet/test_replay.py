@@ -8,10 +8,11 @@ from math import inf
 import pytest
 
 from gpumon.detect.engine import DetectionEngine
+from gpumon.fleet import replay
 from gpumon.fleet.backfill import backfill
 from gpumon.fleet.history import History
 from gpumon.fleet.ledger import Ledger
-from gpumon.fleet.playing import play
+from gpumon.fleet.playing import play, playback_at
 from gpumon.fleet.recorder import Recorder
 from gpumon.fleet.replay import ReplayFeed
 from gpumon.fleet.replay_clock import ReplayClock
@@ -22,6 +23,7 @@ from gpumon.sources.demo import DemoSource
 from gpumon.sources.recording import Playback, Recording
 from gpumon.sources.recording_write import RecordingWriter
 from tests.clocks import Hasty
+from tests.probing import PATIENCE_S
 from tests.ticks import finding
 
 START = 1_767_225_600.0
@@ -152,6 +154,44 @@ def test_a_feed_steps_and_seeks(feed):
     assert feed.is_paused
     assert feed.now == START + 297
     assert feed.span == (START, START + BEATS)
+
+
+def test_keys_do_not_wait_for_a_seek_in_a_file_that_hangs(feed, monkeypatch):
+    reads, goes_on = threading.Event(), threading.Event()
+
+    def held(*words):
+        reads.set()
+        assert goes_on.wait(PATIENCE_S)
+        return playback_at(*words)
+
+    monkeypatch.setattr(replay, "playback_at", held)
+    seen = Seen()
+
+    def seek():
+        feed.start(seen)
+        feed.seek(START + 300.4)
+
+    seeker = threading.Thread(target=seek, daemon=True)
+    seeker.start()
+    assert reads.wait(PATIENCE_S)
+    keys = threading.Thread(target=lambda: (feed.pause(), feed.speed(4.0)), daemon=True)
+    keys.start()
+    keys.join(PATIENCE_S)
+    assert not keys.is_alive()
+    goes_on.set()
+    seeker.join()
+    seen.until(lambda times: times[-1:] == [300.0])
+    assert (feed.is_paused, feed._clock.is_paused, feed._clock.speed) == (True, True, 4.0)
+
+
+def test_what_was_closed_while_it_was_read_is_not_played(feed, monkeypatch):
+    def ended(*words):
+        feed.close()
+        return playback_at(*words)
+
+    monkeypatch.setattr(replay, "playback_at", ended)
+    feed.start(Seen())
+    assert feed._sampler is None
 
 
 class Slow:
