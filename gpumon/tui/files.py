@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
+import threading
+from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -11,6 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 FORMATS: Final = (".csv", ".json", ".svg")
+
+END_S: Final = 0.2
+"""How long the end of a terminal waits for a file that is still being written."""
 
 _WEB_FONTS: Final = re.compile(r"@font-face\s*\{[^}]*\}")
 
@@ -76,3 +82,25 @@ def write_new(name: str, made: Callable[[], str], *, is_forced: bool) -> Path:
         message = f"{path}: {error.strerror}"
         raise FileRefusedError(message) from None
     return path
+
+
+async def write_beside(name: str, made: Callable[[], str], *, is_forced: bool) -> Path:
+    """As `write_new`, on a thread that nobody waits for long: a file server may be gone.
+
+    A thread of asyncio's would be waited for at the end of the process.
+    """
+    told: Future[Path] = Future()
+
+    def write() -> None:
+        told.set_running_or_notify_cancel()
+        try:
+            told.set_result(write_new(name, made, is_forced=is_forced))
+        except Exception as error:  # noqa: BLE001 - it is whose who asked
+            told.set_exception(error)
+
+    thread = threading.Thread(target=write, name="export", daemon=True)
+    thread.start()
+    try:
+        return await asyncio.wrap_future(told)
+    finally:
+        thread.join(END_S)

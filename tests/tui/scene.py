@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import os
 import sys
 import threading
 import time
+from pathlib import Path
 
 from gpumon.detect.engine import DetectionEngine
 from gpumon.fleet.history import History
@@ -76,6 +78,12 @@ def sampled(source, judge=None):
     return Sampler([source], SystemClock(), 0.2, History, judge)
 
 
+def hang(part, path):
+    """In the place of `os.link`: says that it was called, and never returns."""
+    Path(f"{path}.begun").touch()
+    threading.Event().wait()
+
+
 def feed_of(mode):
     if mode == "sampler":
         return sampled(BrokenSource("demo", 1, 2, 1, SystemClock(), 0.2))
@@ -83,6 +91,8 @@ def feed_of(mode):
         return sampled(HangingSource("demo", 1, 2, 1, SystemClock(), 0.2))
     if mode == "worker":
         return sampled(DemoSource("demo", 1, 2, 1, SystemClock(), 0.2), DetectionEngine)
+    if mode == "hung export":
+        os.link = hang
     if mode == "no paint":
         JobsView.compose = lambda _view: [][0]
     return SceneFeed(mode)

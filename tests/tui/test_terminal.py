@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 from gpumon.tui.terminal import write_crash_log
-from tests.probing import PATIENCE_S
+from tests.probing import PATIENCE_S, eventually
 
 SCENE = Path(__file__).with_name("scene.py")
 SHELL = """
@@ -150,6 +150,20 @@ def test_quit_and_signals(tmp_path, action, code):
 def test_a_feed_that_hangs_does_not_hold_the_user_back(tmp_path):
     session = Session("hang", tmp_path)
     session.read_until(b"4711")
+    os.write(session.master, b"q")
+    assert session.end() == 0
+    session.assert_restored()
+
+
+def test_a_file_that_is_written_for_ever_does_not_hold_the_user_back(tmp_path):
+    session = Session("hung export", tmp_path)
+    session.read_until(b"4711")
+    os.write(session.master, b"E")
+    session.read_until(b"gpumon-jobs")
+    os.write(session.master, b"\x15")
+    session.read_until(b"file to write")
+    os.write(session.master, b"%s/jobs.csv\r" % bytes(tmp_path))
+    eventually((tmp_path / "jobs.csv.begun").exists, "the file is written")
     os.write(session.master, b"q")
     assert session.end() == 0
     session.assert_restored()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import subprocess
 import time
 from functools import partial
@@ -12,7 +11,7 @@ from textual.app import SuspendNotSupported
 
 from gpumon.report.subjects import of_scope
 from gpumon.tui.actions import stray_words
-from gpumon.tui.files import FORMATS, FileRefusedError, form_of, picture, write_new
+from gpumon.tui.files import FORMATS, FileRefusedError, form_of, picture, write_beside
 from gpumon.tui.screens.time_screen import TimeScreen
 
 if TYPE_CHECKING:
@@ -138,7 +137,7 @@ class HandOff(TimeScreen):
 
     async def _write(self, name: str, made: Callable[[], str], is_forced: bool) -> None:
         try:
-            path = await asyncio.to_thread(write_new, name, made, is_forced=is_forced)
+            path = await write_beside(name, made, is_forced=is_forced)
         except FileRefusedError as error:
             self.say(str(error))
         else:
