@@ -15,7 +15,7 @@ from gpumon.sources.local import local_endpoint
 from gpumon.sources.stream import Endpoint, Stream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from gpumon.model.frame import Frame
 
@@ -41,6 +41,29 @@ def eventually(condition: Callable[[], Any], what: str) -> Any:
         assert time.monotonic() < deadline, f"still not: {what}"
         time.sleep(0.01)
     return found
+
+
+def heard(pipe: Path) -> str:
+    """What somebody writes into a named pipe; fails where nobody does: a plain open would wait."""
+    descriptor = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    with os.fdopen(descriptor, encoding="utf-8") as stream:
+        ready, _, _ = select.select([stream], [], [], PATIENCE_S)
+        assert ready, f"nobody writes into {pipe.name}"
+        os.set_blocking(descriptor, True)
+        return stream.read()
+
+
+def tell(pipe: Path, text: str) -> None:
+    """Write into a named pipe that somebody reads; fails where nobody does, likewise."""
+
+    def opened() -> int | None:
+        try:
+            return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:
+            return None
+
+    with os.fdopen(eventually(opened, f"somebody reads {pipe.name}"), "w") as stream:
+        stream.write(text)
 
 
 def is_alive(pid: int) -> bool:
@@ -174,6 +197,21 @@ def sampled(frame: Frame) -> bool:
     return bool(frame.block("gpu").columns.get("sm_active_ratio"))
 
 
+@contextlib.contextmanager
+def bounded(process: subprocess.Popen[Any], seconds: float = PATIENCE_S) -> Iterator[None]:
+    """Kills a process at the end of a test, or once the test has waited for it for too long.
+
+    What is read of it ends then, so that the test fails instead of waiting for ever.
+    """
+    killer = threading.Timer(seconds, process.kill)
+    killer.start()
+    try:
+        yield
+    finally:
+        killer.cancel()
+        process.kill()
+
+
 class Ended(NamedTuple):
     """What a process said, and how it ended."""
 
@@ -185,18 +223,16 @@ class Ended(NamedTuple):
 def run(argv: Sequence[str], given: bytes, **options: Any) -> Ended:
     """A command that is given a program and ends by itself; its input stays open until then."""
     pipe = subprocess.PIPE
-    with subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe, **options) as process:
+    started = subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe, **options)
+    with started as process, bounded(process):
         assert process.stdin
         assert process.stdout
         assert process.stderr
-        killer = threading.Timer(PATIENCE_S, process.kill)
-        killer.start()
         with contextlib.suppress(BrokenPipeError):
             process.stdin.write(given)
             process.stdin.flush()
         out, err = process.stdout.read(), process.stderr.read()
         code = process.wait()
-        killer.cancel()
         with contextlib.suppress(BrokenPipeError):
             process.stdin.close()
     return Ended(out, err, code)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.probing import bounded
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -72,12 +74,10 @@ def sweeping(node: Standin, **wanted: Any) -> Iterator[Beats]:
         given.flush()
         return json.loads(said.readline())
 
-    try:
+    with child, bounded(child, 300.0):
         yield beats
-    finally:
         given.close()
-        child.wait(30)
-        said.close()
+        child.wait()
 
 
 def quick(start: Start, profile: str = "h100", gpus: int = GPUS) -> Standin:

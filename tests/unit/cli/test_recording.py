@@ -14,6 +14,7 @@ from gpumon.cli import main
 from gpumon.cli.simulate import BEGIN
 from gpumon.sources.recording import Recording
 from gpumon.sources.recording_labels import read_labels
+from tests.probing import bounded
 
 SLURM_DATA = Path(__file__).parents[1] / "sources" / "slurm" / "data"
 
@@ -91,12 +92,12 @@ def test_a_file_that_is_there_is_not_recorded_into(recording, capsys):
 def test_recording_ends_well_when_it_is_told_to(tmp_path, number, code):
     path = tmp_path / "live.gpumon"
     command = [sys.executable, "-m", "gpumon", "record", str(path), "--period", "0.1", "demo:1x2"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as child:
-        try:
-            said = [child.stderr.readline(), child.stderr.readline()]
-        finally:
-            child.send_signal(number)
+    started = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    with started as child, bounded(child, 300.0):
+        said = [child.stderr.readline(), child.stderr.readline()]
+        child.send_signal(number)
         rest = child.stderr.read()
+        child.wait()
     assert said[0] == f"gpumon: recording demo:1x2 into {path}\n"
     assert "1 pictures" in said[1]
     assert child.returncode == code

@@ -14,6 +14,7 @@ from gpumon.model.fault import DETECTION
 from gpumon.model.finding import Confidence, Finding, Severity, Window
 from gpumon.model.frame import SourceError
 from gpumon.model.tick import TargetState, Tick
+from tests.probing import bounded
 
 
 def run(*words, **more):
@@ -52,10 +53,11 @@ def test_job_and_user_narrow_the_jobs_and_their_findings():
 
 def test_watch_streams_one_document_a_line_until_interrupted():
     command = [sys.executable, "-m", "gpumon", "--watch", "0.2", "demo:2x8"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    started = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    with started as process, bounded(process, 300.0):
         lines = [process.stdout.readline() for _ in range(3)]
         process.send_signal(signal.SIGINT)
-        assert process.wait(300) == 130
+        assert process.wait() == 130
     documents = [json.loads(line) for line in lines]
     moments = [document["generated_at"] for document in documents]
     assert moments == sorted(set(moments))

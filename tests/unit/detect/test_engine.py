@@ -9,6 +9,7 @@ import pytest
 from gpumon.detect.engine import DetectionEngine
 from gpumon.detect.scene import WORKING
 from gpumon.detect.tuning import Tuning
+from tests.probing import tell
 
 LONG_S = 60.0
 """Far beyond what any of these looks takes; a test that gets near it has failed."""
@@ -100,7 +101,7 @@ def test_a_second_tick_is_dropped_while_one_is_judged(engine, plugin, scene, tmp
     assert one.submit(first)
     assert not one.submit(scene.run(10, {}))
     assert one.collect() is None
-    (tmp_path / "go").write_text("go")
+    tell(tmp_path / "go", "go")
     assert one.finish(LONG_S).at == first.at
     assert one.collect() is None
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from gpumon.detect import link
+from tests.probing import bounded, heard, tell
 
 LONG_S = 60.0
 """Far beyond what any of these looks takes; a test that gets near it has failed."""
@@ -191,7 +192,7 @@ def test_close_ends_a_busy_worker_and_its_children(engine, plugin, scene, tmp_pa
     )
     one = engine(path)
     one.submit(scene.run(30, {}))
-    worker, child = (int(pid) for pid in (tmp_path / "pids").read_text().split())
+    worker, child = (int(pid) for pid in heard(tmp_path / "pids").split())
     descriptor = os.pidfd_open(child)
     one.close()
     assert not Path(f"/proc/{worker}").exists()
@@ -219,8 +220,8 @@ def test_what_a_crashed_detector_started_is_ended_too(engine, plugin, scene, tmp
     os.mkfifo(tmp_path / "go")
     one = engine(path)
     one.submit(scene.run(30, {}))
-    descriptor = os.pidfd_open(int((tmp_path / "child").read_text()))
-    (tmp_path / "go").write_text("go")
+    descriptor = os.pidfd_open(int(heard(tmp_path / "child")))
+    tell(tmp_path / "go", "go")
     assert states(one.finish(LONG_S)) == {"leaver": "muted"}
     assert ends(descriptor)
 
@@ -254,9 +255,7 @@ engine = DetectionEngine(({path!r},), installed=False)
 engine.submit(scene.run(30, {{}}))
 engine.finish({LONG_S})
 """
-    monitor = subprocess.Popen([sys.executable, "-c", code])
-    worker = int((tmp_path / "pid").read_text())
-    descriptor = os.pidfd_open(worker)
-    monitor.kill()
-    monitor.wait()
+    with subprocess.Popen([sys.executable, "-c", code]) as monitor, bounded(monitor):
+        worker = int(heard(tmp_path / "pid"))
+        descriptor = os.pidfd_open(worker)
     assert ends(descriptor)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gpumon.fleet.footprint import CHILDREN_EVERY_S, FootprintMeter, _meters, footprint, reap
-from tests.probing import children, eventually, is_alive
+from tests.probing import bounded, children, eventually, is_alive
 
 
 class Clock:
@@ -24,10 +24,9 @@ class Clock:
 
 @pytest.fixture
 def child():
-    with subprocess.Popen(["sleep", "600"]) as process:
+    with subprocess.Popen(["sleep", "600"]) as process, bounded(process):
         eventually(lambda: name_of(process.pid) == "sleep", "it runs")
         yield process
-        process.kill()
 
 
 def name_of(pid):

@@ -13,6 +13,7 @@ from gpumon.fleet.ledger import Ledger
 from gpumon.fleet.ledger_journal import JournalFile
 from gpumon.fleet.ledger_pages import Pages
 from gpumon.model.ledger import PRODUCTIVE, UNOBSERVED
+from tests.probing import bounded
 from tests.unit.fleet.ledger_world import START, claim, gpu, tick, view
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -262,11 +263,11 @@ def test_a_process_that_is_killed_while_it_writes_leaves_books_that_balance(tmp_
     begin = START
     for lines in (3, 11, 26):
         command = [sys.executable, "-c", script, str(tmp_path), str(begin)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT) as child:
+        started = subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT)
+        with started as child, bounded(child, 300.0):
             assert child.stdout is not None
             for _ in range(lines):
                 begin = float(child.stdout.readline())
-            child.kill()
         begin += 100
     reached = {}
     for entry in Pages(tmp_path).entries():

@@ -10,7 +10,7 @@ import pytest
 from gpumon.sources.slurm.commands import SlurmCommands, neutral_environment
 from gpumon.sources.slurm.failures import CommandFailedError
 from gpumon.sources.source import SystemClock
-from tests.probing import PATIENCE_S
+from tests.probing import PATIENCE_S, heard
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -222,7 +222,7 @@ def test_close_ends_a_running_command_and_refuses_new_ones(install: Path, tmp_pa
     errors: list[SourceError] = []
     thread = threading.Thread(target=lambda: errors.append(failure(commands)))
     thread.start()
-    (tmp_path / "up").read_text()
+    heard(tmp_path / "up")
     commands.close()
     thread.join(PATIENCE_S)
     assert [error.message for error in errors] == ["was stopped because gpumon ends"]
