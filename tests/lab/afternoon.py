@@ -21,6 +21,7 @@ import zstandard
 
 from tests.lab.cluster import Cluster
 from tests.lab.layout import Layout
+from tests.probing import PATIENCE_S
 
 if TYPE_CHECKING:
     from tests.lab.standin.state import State
@@ -135,6 +136,7 @@ def record(cluster: Cluster) -> bytes:
     try:
         while recorder.poll() is None:
             since_s = time.monotonic() - began
+            assert since_s < LENGTH_S + PATIENCE_S, "gpumon record does not end"
             if not jobs and since_s >= SUBMIT_S:
                 jobs = submit(cluster)
             if "short" in jobs and since_s >= TURN_S:
