@@ -176,7 +176,7 @@ class GpumonApp(DressedApp):
         if threading.current_thread() is not threading.main_thread() or self.is_headless:
             return
         self._loop_now = asyncio.get_running_loop()
-        catch_signals(self.leave, lambda: self._soon(self._draw_afresh))
+        catch_signals(self.leave, self._soon, self._draw_afresh)
 
     def leave(self, code: int) -> None:
         """End with an exit code; from any thread, and from the handler of a signal."""

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import os
 import signal
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import FrameType
+    from collections.abc import Callable, Iterator
 
 
-def catch_signals(leave: Callable[[int], None], redraw: Callable[[], None]) -> None:
+def catch_signals(
+    leave: Callable[[int], None],
+    soon: Callable[[Callable[[], None]], None],
+    redraw: Callable[[], None],
+) -> None:
     """Have signals handled as a terminal program should; in the main thread only.
 
     The handlers are the interpreter's own, because those also run while the event loop waits for
     a terminal that takes nothing more.
 
     Args:
-        leave: Ends the program with an exit code.
-        redraw: Draws everything again. Both are called from within a signal's handler.
+        leave: Ends the program with an exit code; called from within a signal's handler.
+        soon: Has the event loop call something; likewise.
+        redraw: Draws everything again.
     """
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, lambda told, _frame: leave(128 + told))
@@ -28,22 +32,33 @@ def catch_signals(leave: Callable[[int], None], redraw: Callable[[], None]) -> N
     stop, go_on = signal.getsignal(signal.SIGTSTP), signal.getsignal(signal.SIGCONT)
     is_lent = False
 
-    def lend(number: int, frame: FrameType | None) -> None:
+    def lend() -> None:
         nonlocal is_lent
-        is_lent = True
-        if callable(stop):
-            stop(number, frame)
+        if not is_lent and callable(stop):
+            is_lent = True
+            stop(signal.SIGTSTP, None)
 
-    def come_back(number: int, frame: FrameType | None) -> None:
+    def come_back() -> None:
         nonlocal is_lent
         # After a SIGSTOP the terminal was never given back, so its modes are still ours.
         if is_lent and callable(go_on):
-            go_on(number, frame)
+            go_on(signal.SIGCONT, None)
         is_lent = False
         redraw()
 
-    signal.signal(signal.SIGTSTP, lend)
-    signal.signal(signal.SIGCONT, come_back)
+    # Both write, for which they take locks that whatever the signal interrupts may hold.
+    signal.signal(signal.SIGTSTP, lambda _number, _frame: soon(lend))
+    signal.signal(signal.SIGCONT, lambda _number, _frame: soon(come_back))
+
+
+@contextmanager
+def stopping_at_once() -> Iterator[None]:
+    """Stop as any program does while the terminal is lent to another one and no loop runs."""
+    before = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTSTP, before)
 
 
 def has_shell() -> bool:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import itertools
 import os
+import signal
 import sys
 import threading
 import time
 from pathlib import Path
+from queue import Queue
+
+from textual.drivers import _writer_thread
 
 from gpumon.detect.engine import DetectionEngine
 from gpumon.fleet.history import History
@@ -84,6 +88,18 @@ def hang(part, path):
     threading.Event().wait()
 
 
+class StoppingQueue(Queue):
+    """What is to be written; with the first picture, while it is locked, comes a signal to stop."""
+
+    has_stopped = False
+
+    def _put(self, text):
+        super()._put(text)
+        if "4711" in (text or "") and not self.has_stopped:
+            StoppingQueue.has_stopped = True
+            os.kill(os.getpid(), signal.SIGTSTP)
+
+
 def feed_of(mode):
     if mode == "sampler":
         return sampled(BrokenSource("demo", 1, 2, 1, SystemClock(), 0.2))
@@ -93,6 +109,8 @@ def feed_of(mode):
         return sampled(DemoSource("demo", 1, 2, 1, SystemClock(), 0.2), DetectionEngine)
     if mode == "hung export":
         os.link = hang
+    if mode == "stop in a write":
+        _writer_thread.Queue = StoppingQueue
     if mode == "no paint":
         JobsView.compose = lambda _view: [][0]
     return SceneFeed(mode)

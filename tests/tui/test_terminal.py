@@ -85,7 +85,12 @@ class Session:
     def stop(self, number):
         """Send a signal, and return once the process stands."""
         self.process.send_signal(number)
-        os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WNOWAIT)
+        self.await_stop()
+
+    def await_stop(self):
+        """Return once the process stands."""
+        stands = os.WSTOPPED | os.WNOWAIT | os.WNOHANG
+        eventually(lambda: os.waitid(os.P_PID, self.process.pid, stands), "it stands")
 
     def hang_up(self):
         """Take the terminal away."""
@@ -238,6 +243,18 @@ def test_a_stopped_process_goes_on_with_a_whole_picture(tmp_path, number):
     session.assert_restored()
 
 
+def test_told_to_stop_in_the_middle_of_a_write_it_stops_and_goes_on(tmp_path):
+    session = Session("stop in a write", tmp_path)
+    session.read_until(b"4711")
+    session.await_stop()
+    assert termios.tcgetattr(session.slave) == session.before
+    session.process.send_signal(signal.SIGCONT)
+    session.read_again(b"4711")
+    os.write(session.master, b"q")
+    assert session.end() == 0
+    session.assert_restored()
+
+
 def test_ctrl_z_gives_the_terminal_to_the_shell_until_fg(tmp_path):
     shell = (sys.executable, "-c", SHELL)
     session = Session("well", tmp_path, shell, is_controlling=True)
@@ -248,6 +265,28 @@ def test_ctrl_z_gives_the_terminal_to_the_shell_until_fg(tmp_path):
     session.assert_restored_modes()
     os.write(session.master, b"fg\n")
     session.read_again(b"4711")
+    os.write(session.master, b"q")
+    assert session.end() == 0
+    session.assert_restored()
+
+
+def test_ctrl_z_while_ssh_has_the_terminal_stops_both_until_fg(tmp_path):
+    ssh = tmp_path / "ssh"
+    ssh.write_text("#!/bin/sh\necho connecting\nread answer\necho heard $answer\n")
+    ssh.chmod(0o755)
+    shell = (sys.executable, "-c", SHELL)
+    session = Session("well", tmp_path, shell, is_controlling=True, path=tmp_path)
+    session.read_until(b"4711")
+    os.write(session.master, b"\r")
+    session.read_until(b"rank")
+    os.write(session.master, b"!")
+    session.read_until(b"connecting")
+    os.write(session.master, b"\x1a")
+    session.read_until(b"[1]+ Stopped")
+    os.write(session.master, b"fg\n")
+    os.write(session.master, b"yes\n")
+    session.read_until(b"heard yes")
+    session.read_until(b"ended with 0")
     os.write(session.master, b"q")
     assert session.end() == 0
     session.assert_restored()
