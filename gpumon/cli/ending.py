@@ -27,7 +27,7 @@ class Ending:
         """Nothing is caught before it is entered; on leaving it, all is as before.
 
         Args:
-            numbers: Signals that tell of the end.
+            numbers: Signals that tell of the end, but where they are ignored, as by `nohup`.
         """
         self._numbers = numbers
         self._is_told = False
@@ -38,7 +38,9 @@ class Ending:
         self._writer.setblocking(False)
         self._woken_before = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
         self._handled_before = {
-            number: signal.signal(number, self._handle) for number in self._numbers
+            number: signal.signal(number, self._handle)
+            for number in self._numbers
+            if signal.getsignal(number) is not signal.SIG_IGN
         }
         return self
 

@@ -56,6 +56,17 @@ def test_its_signals_end_the_wait_and_others_do_not():
     assert signal.getsignal(signal.SIGUSR1) == before[0]
 
 
+def test_a_signal_that_is_ignored_stays_so():
+    before = signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    try:
+        with Ending(signal.SIGUSR1) as ending:
+            os.kill(os.getpid(), signal.SIGUSR1)
+            assert not ending.wait(0.0)
+        assert signal.getsignal(signal.SIGUSR1) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
 def test_told_by_a_thread_that_outlives_it_writes_nowhere():
     with Ending() as ending:
         pass
