@@ -52,13 +52,19 @@ def catch_signals(
 
 
 @contextmanager
-def stopping_at_once() -> Iterator[None]:
-    """Stop as any program does while the terminal is lent to another one and no loop runs."""
-    before = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+def standing_back() -> Iterator[None]:
+    """While another program has the terminal and no loop runs: Ctrl-C is meant for that one only.
+
+    Ctrl-Z stops both, as it does any program.
+    """
+    # Ignored, the signal would be ignored by the other program as well.
+    interrupted = signal.signal(signal.SIGINT, lambda _number, _frame: None)
+    stopped = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTSTP, before)
+        signal.signal(signal.SIGTSTP, stopped)
+        signal.signal(signal.SIGINT, interrupted)
 
 
 def has_shell() -> bool:

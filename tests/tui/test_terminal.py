@@ -270,10 +270,16 @@ def test_ctrl_z_gives_the_terminal_to_the_shell_until_fg(tmp_path):
     session.assert_restored()
 
 
-def test_ctrl_z_while_ssh_has_the_terminal_stops_both_until_fg(tmp_path):
-    ssh = tmp_path / "ssh"
-    ssh.write_text("#!/bin/sh\necho connecting\nread answer\necho heard $answer\n")
+def connecting_ssh(folder):
+    """An `ssh` on the path that waits for an answer, and the file with its PID."""
+    ssh, pid = folder / "ssh", folder / "ssh.pid"
+    ssh.write_text(f"#!/bin/sh\necho $$ >{pid}\necho connecting\nread answer\necho heard $answer\n")
     ssh.chmod(0o755)
+    return pid
+
+
+def test_ctrl_z_while_ssh_has_the_terminal_stops_both_until_fg(tmp_path):
+    pid = connecting_ssh(tmp_path)
     shell = (sys.executable, "-c", SHELL)
     session = Session("well", tmp_path, shell, is_controlling=True, path=tmp_path)
     session.read_until(b"4711")
@@ -283,10 +289,28 @@ def test_ctrl_z_while_ssh_has_the_terminal_stops_both_until_fg(tmp_path):
     session.read_until(b"connecting")
     os.write(session.master, b"\x1a")
     session.read_until(b"[1]+ Stopped")
+    # Until it stands, what is typed next may still be its answer.
+    ssh = psutil.Process(int(pid.read_text()))
+    eventually(lambda: ssh.status() == psutil.STATUS_STOPPED, "ssh stands, too")
     os.write(session.master, b"fg\n")
     os.write(session.master, b"yes\n")
     session.read_until(b"heard yes")
     session.read_until(b"ended with 0")
+    os.write(session.master, b"q")
+    assert session.end() == 0
+    session.assert_restored()
+
+
+def test_ctrl_c_while_ssh_connects_ends_ssh_alone(tmp_path):
+    connecting_ssh(tmp_path)
+    session = Session("well", tmp_path, is_controlling=True, path=tmp_path)
+    session.read_until(b"4711")
+    os.write(session.master, b"\r")
+    session.read_until(b"rank")
+    os.write(session.master, b"!")
+    session.read_until(b"connecting")
+    os.write(session.master, b"\x03")
+    session.read_until(b"ended with -2")
     os.write(session.master, b"q")
     assert session.end() == 0
     session.assert_restored()

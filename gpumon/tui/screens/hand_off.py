@@ -13,7 +13,7 @@ from gpumon.report.subjects import of_scope
 from gpumon.tui.actions import stray_words
 from gpumon.tui.files import FORMATS, FileRefusedError, form_of, picture, write_beside
 from gpumon.tui.screens.time_screen import TimeScreen
-from gpumon.tui.signals import stopping_at_once
+from gpumon.tui.signals import standing_back
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -157,7 +157,7 @@ class HandOff(TimeScreen):
 
     def _open_shell(self, node: str) -> None:
         try:
-            with self.app.suspend(), stopping_at_once():
+            with self.app.suspend(), standing_back():
                 words = ("ssh", "--", node)
                 code = subprocess.run(words, check=False).returncode  # the node's name is checked
         except SuspendNotSupported:
