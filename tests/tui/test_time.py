@@ -11,6 +11,7 @@ from gpumon.tui.app import GpumonApp
 from gpumon.tui.screens.gpu import GpuScreen
 from tests.ticks import AT, Past, fleet, tick
 from tests.tui.conftest import HandFeed, Stage
+from tests.tui.keyboard import settle
 
 
 def at_second(second: float):
@@ -201,7 +202,10 @@ async def replayed():
 async def settled(s: Stage, *keys: str) -> None:
     await s.press(*keys)
     s.app.travel.rest()
-    await s.pilot.pause()
+    await settle(s.pilot)
+    # Every second, for what a picture that came before the errand had ended still says.
+    s.app.check_silence()
+    await settle(s.pilot)
 
 
 async def test_a_recording_has_the_same_keys(replayed):

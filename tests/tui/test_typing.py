@@ -17,6 +17,8 @@ TYPED = {
     b"2/gpu002\r": b"/gpu002",
     b"f/straggler\r": b"/straggler",
     b"T10\r": b"PAUSED",
+    b"/abc\x1548209\r": b"/48209",
+    b"/482091\x7f\r": b"/48209",
 }
 """What goes out in one write, and what is on the screen then."""
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from textual.binding import BindingType
+    from textual.events import Key
 
 
 class Prompt(Input):
@@ -36,6 +37,14 @@ class Prompt(Input):
 
     def __init__(self, value: str, what: str) -> None:
         super().__init__(value, placeholder=what, select_on_focus=False)
+
+    async def on_key(self, event: Key) -> None:
+        """Edit before the next key is looked at, which textual would let overtake the edit."""
+        bound = None if event.is_printable else self.screen.active_bindings.get(event.key)
+        if bound is not None and bound.node is self:
+            event.stop()
+            event.prevent_default()
+            await self.run_action(bound.binding.action)
 
     def watch_virtual_size(self) -> None:
         """Show no blanks beyond the end of a text that was scrolled and has become shorter."""
