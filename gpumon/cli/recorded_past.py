@@ -7,8 +7,6 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final
 
-from gpumon.sources.recording_folder import is_running, own_folder
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
@@ -33,6 +31,7 @@ def recorded(
 
     def remember() -> Past:
         from gpumon.fleet.backfill import backfill
+        from gpumon.sources.recording_folder import own_folder
 
         past = make()
         recording = _opened(own_folder(urls, socket.gethostname()))
@@ -50,6 +49,7 @@ def _opened(folder: Path) -> Recording | None:
     def look() -> None:
         from gpumon.sources.recording import Recording
         from gpumon.sources.recording_decode import RecordingError
+        from gpumon.sources.recording_folder import is_running
 
         try:
             if is_running(folder):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any
 
-from gpumon.report.filter_names import completed
 from gpumon.tui.screens.view import View
 
 if TYPE_CHECKING:
@@ -31,6 +30,8 @@ class ColumnFiltered(View):
 
     def on_filter_prompt_completion_wanted(self, message: FilterPrompt.CompletionWanted) -> None:
         """Write out the name of a column."""
+        from gpumon.report.filter_names import completed
+
         prompt = message.prompt
         prompt.value = completed(prompt.value, self.filter_columns())
         prompt.cursor_position = len(prompt.value)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 
 from textual.app import SuspendNotSupported
 
-from gpumon.report.subjects import of_scope
 from gpumon.tui.actions import stray_words
 from gpumon.tui.files import FORMATS, FileRefusedError, form_of, picture, write_beside
 from gpumon.tui.screens.time_screen import TimeScreen
@@ -45,6 +44,8 @@ class HandOff(TimeScreen):
 
     def subject_here(self) -> Subject | None:
         """What the cursor is on; None: nothing that has a name."""
+        from gpumon.report.subjects import of_scope
+
         scope = self.finding_scope()
         return of_scope(self.digest, scope) if self.digest and scope else None
 

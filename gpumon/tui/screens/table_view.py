@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Generic, TypeVar
 
 from gpumon.report.absence import nothing_lines
 from gpumon.report.columns import Cell, Tone
-from gpumon.report.filter import is_word
 from gpumon.report.passages import all_errors, paragraph
-from gpumon.report.subjects import of_row
 from gpumon.tui.screens.column_filter import ColumnFiltered
 from gpumon.tui.widgets.grid import Grid, Plan, Sorting
 from gpumon.tui.widgets.lines import Lines
@@ -133,6 +131,8 @@ class TableView(ColumnFiltered, Generic[R]):
         if self.grid.is_counting:
             return []
         if known and not shown:
+            from gpumon.report.filter import is_word
+
             verb = "contains" if is_word(self.needle()) else "passes"
             text = f"None of {known} {self.noun} {verb} “{self.needle()}”. Esc clears the filter."
             return [(), *_indented(paragraph(text, width))]
@@ -187,6 +187,8 @@ class TableView(ColumnFiltered, Generic[R]):
 
     def subject_here(self) -> Subject | None:
         """What the row is about, else what the view is."""
+        from gpumon.report.subjects import of_row
+
         row, digest = self.grid.current, self.digest
         found = of_row(digest, row) if digest is not None and row is not None else None
         return found or super().subject_here()

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
-from gpumon.report.filter_bind import row_filter
-from gpumon.report.filter_tree import FilterError
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from gpumon.report.columns import Column
     from gpumon.report.digest import Digest
+    from gpumon.report.filter_tree import FilterError
 
 R = TypeVar("R")
 
@@ -31,6 +29,11 @@ def row_filter_of(
     typed: str, columns: Sequence[Column[R]], search: Callable[[Digest, R], str]
 ) -> Needle[R]:
     """The filter; of one that is wrong, what stands before that."""
+    if not typed.strip():
+        return Needle("", None, None)
+    # Imported for the first filter, not for the first picture.
+    from gpumon.report.filter_tree import FilterError
+
     try:
         return _whole(typed, columns, search, None)
     except FilterError as error:
@@ -47,6 +50,8 @@ def _whole(
     search: Callable[[Digest, R], str],
     trouble: FilterError | None,
 ) -> Needle[R]:
+    from gpumon.report.filter_bind import row_filter
+
     keeps = row_filter(text, columns, search)
     text = text.strip()
     return Needle(text, keeps if text else None, trouble)

@@ -11,6 +11,7 @@ from gpumon.cli import recorded_past
 from gpumon.cli.recorded_past import recorded
 from gpumon.fleet.history import History
 from gpumon.fleet.sampler import Sampler
+from gpumon.sources import recording_folder
 from gpumon.sources.demo import DemoSource
 from gpumon.sources.recording_folder import RecordingFolder, own_folder
 from tests.clocks import Hasty
@@ -78,7 +79,7 @@ def test_a_recording_that_cannot_be_read_is_no_past(recorder):
 
 def test_a_folder_that_hangs_is_no_past(recorder, monkeypatch):
     held = threading.Event()
-    monkeypatch.setattr(recorded_past, "is_running", lambda _folder: held.wait())
+    monkeypatch.setattr(recording_folder, "is_running", lambda _folder: held.wait())
     monkeypatch.setattr(recorded_past, "OPEN_S", 0.0)
     assert recorded(History, URLS, recorder[2].now)().begins_at is None
     held.set()
