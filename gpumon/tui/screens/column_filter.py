@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from gpumon.tui.screens.view import View
@@ -27,6 +28,8 @@ class ColumnFiltered(View):
 
         hint = "any text, or user==ada & sm<20: Tab completes, Enter keeps it, Esc drops it"
         await self.ask(FilterPrompt(self.needle(), hint))
+        # What the first character needs is there before it, but the prompt does not wait for it.
+        self.call_after_refresh(import_module, "gpumon.report.filter_bind")
 
     def on_filter_prompt_completion_wanted(self, message: FilterPrompt.CompletionWanted) -> None:
         """Write out the name of a column."""
