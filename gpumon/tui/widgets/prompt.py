@@ -41,10 +41,14 @@ class Prompt(Input):
     async def on_key(self, event: Key) -> None:
         """Edit before the next key is looked at, which textual would let overtake the edit."""
         bound = None if event.is_printable else self.screen.active_bindings.get(event.key)
-        if bound is not None and bound.node is self:
+        # Ctrl-C copies what is marked, and does what it does anywhere else where nothing is.
+        if (
+            bound is not None
+            and bound.node is self
+            and await self.app.run_action(bound.binding.action, self)
+        ):
             event.stop()
             event.prevent_default()
-            await self.run_action(bound.binding.action)
 
     def watch_virtual_size(self) -> None:
         """Show no blanks beyond the end of a text that was scrolled and has become shorter."""
