@@ -270,23 +270,22 @@ def test_ctrl_z_gives_the_terminal_to_the_shell_until_fg(tmp_path):
     session.assert_restored()
 
 
-def connecting_ssh(folder):
-    """An `ssh` on the path that waits for an answer, and the file with its PID."""
+def while_ssh_connects(folder, before=()):
+    """A session whose terminal an `ssh` has that waits for an answer, and the file with its PID."""
     ssh, pid = folder / "ssh", folder / "ssh.pid"
     ssh.write_text(f"#!/bin/sh\necho $$ >{pid}\necho connecting\nread answer\necho heard $answer\n")
     ssh.chmod(0o755)
-    return pid
-
-
-def test_ctrl_z_while_ssh_has_the_terminal_stops_both_until_fg(tmp_path):
-    pid = connecting_ssh(tmp_path)
-    shell = (sys.executable, "-c", SHELL)
-    session = Session("well", tmp_path, shell, is_controlling=True, path=tmp_path)
+    session = Session("well", folder, before, is_controlling=True, path=folder)
     session.read_until(b"4711")
     os.write(session.master, b"\r")
     session.read_until(b"rank")
     os.write(session.master, b"!")
     session.read_until(b"connecting")
+    return session, pid
+
+
+def test_ctrl_z_while_ssh_has_the_terminal_stops_both_until_fg(tmp_path):
+    session, pid = while_ssh_connects(tmp_path, (sys.executable, "-c", SHELL))
     os.write(session.master, b"\x1a")
     session.read_until(b"[1]+ Stopped")
     # Until it stands, what is typed next may still be its answer.
@@ -302,13 +301,7 @@ def test_ctrl_z_while_ssh_has_the_terminal_stops_both_until_fg(tmp_path):
 
 
 def test_ctrl_c_while_ssh_connects_ends_ssh_alone(tmp_path):
-    connecting_ssh(tmp_path)
-    session = Session("well", tmp_path, is_controlling=True, path=tmp_path)
-    session.read_until(b"4711")
-    os.write(session.master, b"\r")
-    session.read_until(b"rank")
-    os.write(session.master, b"!")
-    session.read_until(b"connecting")
+    session, _ = while_ssh_connects(tmp_path)
     os.write(session.master, b"\x03")
     session.read_until(b"ended with -2")
     os.write(session.master, b"q")
