@@ -21,9 +21,8 @@ from gpumon.detect.validation import (
     part_from,
 )
 from gpumon.detect.wire import Sender
-from gpumon.model.fault import DETECTION
+from gpumon.model.fault import DETECTION, SourceError
 from gpumon.model.finding import DetectionReport
-from gpumon.model.frame import SourceError
 from gpumon.model.text import plain
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from gpumon.detect.facts import GpuFacts, NodeFacts
 from gpumon.detect.layout import GpuLayout
 from gpumon.detect.rows import NO_ROWS, rows_from
 from gpumon.model.cluster import SlurmNode
-from gpumon.model.frame import SourceError
+from gpumon.model.fault import SourceError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -6,15 +6,15 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
 from gpumon.detect.rows import FACT_KEYS, Rows, print_of, rows_of
-from gpumon.model.frame import EMPTY_BLOCK
+from gpumon.model.block import EMPTY_BLOCK
 from gpumon.model.missing import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpumon.detect.rows import Print
+    from gpumon.model.block import Block
     from gpumon.model.cluster import Gpu, Node, SlurmNode
-    from gpumon.model.frame import Block
     from gpumon.model.tick import Tick
 
 _ALWAYS_TOLD: Final = "temp_c"

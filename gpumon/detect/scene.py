@@ -20,7 +20,8 @@ from gpumon.detect.scene_machine import Machine
 from gpumon.detect.view import View
 from gpumon.fleet.history import History
 from gpumon.model.cluster import Allocation, Job, JobView
-from gpumon.model.frame import QueueRecords, SourceError
+from gpumon.model.fault import SourceError
+from gpumon.model.frame import QueueRecords
 from gpumon.model.tick import Tick
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from gpumon.model.fault import fault
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gpumon.model.frame import SourceError
+    from gpumon.model.fault import SourceError
 
 _T = TypeVar("_T")
 

@@ -11,8 +11,7 @@ from gpumon.fleet.faults import Faults
 from gpumon.fleet.join import join
 from gpumon.fleet.newest import Newest
 from gpumon.fleet.pace import Pace
-from gpumon.model.fault import DETECTION, fault
-from gpumon.model.frame import SourceError
+from gpumon.model.fault import DETECTION, SourceError, fault
 from gpumon.model.tick import TargetState, Tick
 
 if TYPE_CHECKING:

@@ -9,13 +9,13 @@ from __future__ import annotations
 from math import isnan
 from typing import TYPE_CHECKING, Final
 
-from gpumon.model.frame import EMPTY_BLOCK, MISSING_INTEGER
+from gpumon.model.block import EMPTY_BLOCK, MISSING_INTEGER
 from gpumon.report.gpu_cells import HARMLESS_BITS, IDLE_BITS
 from gpumon.report.rows import INACTIVE
 
 if TYPE_CHECKING:
+    from gpumon.model.block import Block
     from gpumon.model.cluster import Gpu, Node
-    from gpumon.model.frame import Block
     from gpumon.report.digest import Digest
 
 VITAL: Final = ("mem_used_bytes", "temp_c", "power_w", "gpu_util_ratio")

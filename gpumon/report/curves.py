@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gpumon.model.field import Kind
 from gpumon.model.fields import CATALOGUE
-from gpumon.report.chart import Chart, Mark, Series
+from gpumon.report.chart_records import Chart, Mark, Series
 from gpumon.report.columns import Cell, Tone
 from gpumon.report.field_columns import bound_of, field_text, round_up, scale
 from gpumon.report.field_names import spoken

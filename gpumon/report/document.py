@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from gpumon.fleet.footprint import Footprint
     from gpumon.model.cluster import JobView, Node, Rank
+    from gpumon.model.fault import SourceError
     from gpumon.model.finding import Coverage, Finding
-    from gpumon.model.frame import SourceError
     from gpumon.model.tick import TargetState, Tick
 
 SCHEMA: Final = "gpumon-document/1"

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from gpumon.model.finding_classes import merge
 from gpumon.report import units
-from gpumon.report.chart import Mark, chart_lines, time_axis
+from gpumon.report.chart import chart_lines, time_axis
+from gpumon.report.chart_records import Mark
 from gpumon.report.columns import Cell, Line, Tone
 from gpumon.report.curves import field_chart
 from gpumon.report.evidence_places import Place, gpu_of_subject, gpu_title, places

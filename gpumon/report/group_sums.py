@@ -5,15 +5,15 @@ from __future__ import annotations
 from math import nan
 from typing import TYPE_CHECKING
 
-from gpumon.model.frame import MISSING_INTEGER
+from gpumon.model.block import MISSING_INTEGER
 from gpumon.report.array_tasks import asked_gpus, task_count
 from gpumon.report.words import HOLDING_STATES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from gpumon.model.block import Block
     from gpumon.model.cluster import JobView
-    from gpumon.model.frame import Block
     from gpumon.report.digest import Digest
 
 

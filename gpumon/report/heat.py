@@ -7,8 +7,8 @@ from itertools import chain
 from string import ascii_letters
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from gpumon.model.block import MISSING_INTEGER
 from gpumon.model.finding import Severity
-from gpumon.model.frame import MISSING_INTEGER
 from gpumon.model.missing import Reason
 from gpumon.report import heat_marks as marks
 from gpumon.report.heat_marks import OWNERS, Mark

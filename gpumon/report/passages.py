@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpumon.model.cluster import Gpu, Job, JobView
+    from gpumon.model.fault import SourceError
     from gpumon.model.finding import Finding
-    from gpumon.model.frame import SourceError
     from gpumon.model.tick import Tick
     from gpumon.report.digest import Digest
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from gpumon.report.chart import Chart, Series
+    from gpumon.report.chart_records import Chart, Series
 
     Levels = NDArray[np.float64]
     """Dot rows from the bottom by dot column, NaN where nothing is known for long."""

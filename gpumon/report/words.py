@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpumon.model.cluster import Gpu, JobView
-    from gpumon.model.frame import SourceError
+    from gpumon.model.fault import SourceError
     from gpumon.report.digest import Digest
 
 REASONS: Final = {

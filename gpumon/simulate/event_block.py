@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from gpumon.model.frame import EMPTY_BLOCK, Block
+from gpumon.model.block import EMPTY_BLOCK, Block
 from gpumon.simulate.ailments import xids_between
 from gpumon.simulate.columns import column
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from gpumon.model.block import Block
 from gpumon.model.field import Kind
 from gpumon.model.fields import CATALOGUE
-from gpumon.model.frame import Block, Frame
+from gpumon.model.frame import Frame
 from gpumon.model.missing import Reason
 from gpumon.simulate.around import Looks
 from gpumon.simulate.cgroup_block import cgroup_block

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from gpumon.model.frame import column_for
+from gpumon.model.block import column_for
 from gpumon.simulate.cgroup_block import loaders_of
 from gpumon.simulate.node_block import HOST_BYTES_PER_PROCESS
 from gpumon.simulate.phase import CPU, READ, WRITE
@@ -13,7 +13,7 @@ from gpumon.simulate.timeline import CPU_AT, READ_AT, WRITE_AT
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpumon.model.frame import Block
+    from gpumon.model.block import Block
     from gpumon.simulate.records import SimProcess
     from gpumon.simulate.timeline import Reading
 

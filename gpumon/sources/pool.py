@@ -10,7 +10,8 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from gpumon.model.frame import Frame, SourceError
+from gpumon.model.fault import SourceError
+from gpumon.model.frame import Frame
 from gpumon.model.text import plain
 from gpumon.sources.decode import GarbageError
 from gpumon.sources.slot import Slot

@@ -9,7 +9,7 @@ import subprocess
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from gpumon.model.frame import Frame, SourceError
+from gpumon.model.fault import SourceError
 from gpumon.model.text import plain
 from gpumon.sources.decode import Decoder, GarbageError
 from gpumon.sources.early import spawn
@@ -18,6 +18,7 @@ from gpumon.sources.tasks import Tasks
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from gpumon.model.frame import Frame
     from gpumon.sources.early import Child
 
 PROTOCOL: Final = 1

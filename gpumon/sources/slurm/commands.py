@@ -18,7 +18,7 @@ from gpumon.sources.source import SystemClock
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from gpumon.model.frame import SourceError
+    from gpumon.model.fault import SourceError
     from gpumon.sources.source import Clock
 
 TIMEOUT_S: Final = 30.0

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gpumon.model.cluster import SlurmNode
-    from gpumon.model.frame import SourceError
+    from gpumon.model.fault import SourceError
     from gpumon.sources.slurm.jobs_text import JobList
     from gpumon.sources.slurm.nodes_text import NodeList
     from gpumon.sources.slurm.site_text import PartitionList, ReservationList

@@ -6,14 +6,14 @@ import os
 import re
 from typing import TYPE_CHECKING, Final
 
-from gpumon.model.frame import SourceError
+from gpumon.model.fault import SourceError
 from gpumon.model.hostlist import is_job_id
 from gpumon.model.text import plain
+from gpumon.sources.address import USER_NAME
 from gpumon.sources.slurm import failures
 from gpumon.sources.slurm.failures import CommandFailedError
 from gpumon.sources.slurm.sacct_text import FIELDS, OLD_FIELDS, parse_ended
 from gpumon.sources.slurm.sstat_text import USE_FIELDS, parse_use
-from gpumon.sources.target import USER_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Callable

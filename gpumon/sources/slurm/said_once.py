@@ -12,7 +12,8 @@ from gpumon.sources.slurm import accounting, failures
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpumon.model.frame import Frame, SourceError
+    from gpumon.model.fault import SourceError
+    from gpumon.model.frame import Frame
 
 
 class SaidOnce:

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from gpumon.model.frame import SourceError
+from gpumon.model.fault import SourceError
 from gpumon.sources.slurm import failures
 from gpumon.sources.slurm.commands import MAX_OUTPUT_BYTES, TIMEOUT_S
 from gpumon.sources.slurm.failures import CommandFailedError

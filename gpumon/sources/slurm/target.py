@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gpumon.model.frame import Frame
+    from gpumon.sources.address import Look, Target
     from gpumon.sources.slurm.accounting import Ledger
     from gpumon.sources.slurm.rounds import QueueRounds
     from gpumon.sources.source import Clock, Wish
-    from gpumon.sources.target import Look, Target
 
 MAX_STARTING_BEHIND_HOP: Final = 8
 """sshd turns away some of more than ten connections that have not logged in (MaxStartups)."""

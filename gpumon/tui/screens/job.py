@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpumon.model.cluster import JobView
-    from gpumon.model.frame import SourceError
+    from gpumon.model.fault import SourceError
     from gpumon.report.columns import Line
     from gpumon.report.digest import Digest, RankRow
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from textual.app import ComposeResult
 
-    from gpumon.model.frame import SourceError
+    from gpumon.model.fault import SourceError
     from gpumon.report.columns import Column, Line
     from gpumon.report.commands import Subject
     from gpumon.report.digest import Digest

@@ -5,8 +5,9 @@ from __future__ import annotations
 from math import nan
 
 import pytest
+from gpumon.report.chart_records import Chart, Mark, Series
 
-from gpumon.report.chart import AXIS_WIDTH, Chart, Mark, Series, chart_lines, time_axis
+from gpumon.report.chart import AXIS_WIDTH, chart_lines, time_axis
 from gpumon.report.columns import Tone, text_width
 
 START = 1_760_000_000.0

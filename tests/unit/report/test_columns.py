@@ -7,10 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from gpumon.model.block import Block
 from gpumon.model.cluster import Node, Rank
+from gpumon.model.fault import SourceError
 from gpumon.model.fields import CATALOGUE
 from gpumon.model.finding import Confidence, Coverage, Severity
-from gpumon.model.frame import Block, SourceError
 from gpumon.report.columns import Cell, Column, Tone, arranged, fit, place, usual, wrap
 from gpumon.report.digest import Digest
 from gpumon.report.field_columns import FIELD_COLUMNS, FieldRow, bars, round_up, scale, value_cell

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpumon.model.frame import SourceError
+from gpumon.model.fault import SourceError
 from gpumon.sources.slurm import command_json, failures
 from gpumon.sources.slurm.command_json import records_of
 from gpumon.sources.slurm.failures import CommandFailedError

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpumon.model.frame import SourceError
+from gpumon.model.fault import SourceError
 from gpumon.sources.slurm.accounting import explained
 from gpumon.sources.slurm.address import RestAddress
 from gpumon.sources.slurm.commands import SlurmCommands

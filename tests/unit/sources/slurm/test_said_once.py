@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gpumon.model.accounting import EndedReport
-from gpumon.model.frame import Frame, QueueRecords, SourceError
+from gpumon.model.fault import SourceError
+from gpumon.model.frame import Frame, QueueRecords
 from gpumon.sources.slurm.accounting import UNREACHED, WHERE
 from gpumon.sources.slurm.failures import UNREACHED_ACCOUNTING
 from gpumon.sources.slurm.said_once import SaidOnce

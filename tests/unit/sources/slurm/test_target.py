@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpumon.sources.address import Look, parse
 from gpumon.sources.slurm.commands import SlurmCommands
 from gpumon.sources.slurm.queue import SlurmQueue
 from gpumon.sources.slurm.target import MAX_STARTING_BEHIND_HOP, SlurmSource
 from gpumon.sources.source import SystemClock
-from gpumon.sources.target import Look, parse
 from tests.probing import eventually
 
 if TYPE_CHECKING:
