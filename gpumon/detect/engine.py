@@ -6,8 +6,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Final
 
 from gpumon.detect.contract import DetectorError
-from gpumon.detect.life import Lives, Look, subjects_of
-from gpumon.detect.life_notes import notes_from
+from gpumon.detect.life import Lives, Look, notes_from, subjects_of
 from gpumon.detect.link import WorkerLink, WorkerLostError
 from gpumon.detect.roster import Roster
 from gpumon.detect.tuning import Tuning

@@ -10,11 +10,11 @@ import numpy as np
 
 from gpumon.detect.claims import honest_confidence
 from gpumon.detect.fact_book import FactBook
-from gpumon.detect.fact_wire import FactSender
 from gpumon.detect.facts import is_judged
 from gpumon.detect.layout import JobLayout
 from gpumon.detect.rows import FACT_KEYS
 from gpumon.detect.series import GAP_PERIODS, Series, Table, table_of
+from gpumon.detect.wire import FactSender
 from gpumon.fleet.history_reader import HistoryReader
 from gpumon.model.fields import CATALOGUE
 from gpumon.model.finding import Confidence, Evidence, Finding, Severity, Window

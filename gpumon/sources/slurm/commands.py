@@ -164,7 +164,7 @@ class SlurmCommands:
         raise CommandFailedError(failures.complained(name, said))
 
     def show_json(self, words: tuple[str, ...]) -> str:
-        """What one of `command_json.COMMANDS` prints.
+        """What one of `queue.COMMANDS` prints.
 
         Raises:
             CommandFailedError: it printed nothing of use.
