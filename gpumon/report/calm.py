@@ -10,7 +10,6 @@ from math import isnan
 from typing import TYPE_CHECKING, Final
 
 from gpumon.model.block import EMPTY_BLOCK, MISSING_INTEGER
-from gpumon.report.gpu_cells import HARMLESS_BITS, IDLE_BITS
 from gpumon.report.rows import INACTIVE
 
 if TYPE_CHECKING:
@@ -32,6 +31,12 @@ ALARMS: Final = (
 
 UNHEALTHY: Final = 2
 """Value of `fabric_health` of a GPU that the fabric calls unhealthy."""
+
+IDLE_BITS: Final = 0x001 | 0x002
+"""Clock event reasons that tell of no trouble: idle, clocks set by an application."""
+
+HARMLESS_BITS: Final = 0x004 | 0x010 | 0x100
+"""Software power cap, sync boost, display clocks: set on purpose or by the board's own budget."""
 
 _QUIET_BITS: Final = IDLE_BITS | HARMLESS_BITS
 

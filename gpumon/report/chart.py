@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from gpumon.report import units
-from gpumon.report.columns import Cell, Line, Tone, fit
+from gpumon.report.cells import Cell, Line, Tone, fit
 
 if TYPE_CHECKING:
     from gpumon.report.chart_records import Chart

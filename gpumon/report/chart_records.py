@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpumon.report.columns import Tone
+from gpumon.report.cells import Tone
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

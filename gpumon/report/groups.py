@@ -6,11 +6,11 @@ from math import nan
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from gpumon.model.block import MISSING_INTEGER
+from gpumon.model.job_states import HOLDING_STATES
 from gpumon.report.array_tasks import asked_gpus, task_count
-from gpumon.report.job_columns import LOW_RATIO
-from gpumon.report.reservation_columns import reservation_rows
+from gpumon.report.reservations import reservation_rows
 from gpumon.report.slurm_nodes import job_partitions, partition_nodes, partitions, rooms
-from gpumon.report.words import HOLDING_STATES
+from gpumon.report.yardsticks import LOW_RATIO
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

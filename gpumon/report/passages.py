@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Final
 
 from gpumon.report import units
 from gpumon.report.array_tasks import asked_gpus, task_count
-from gpumon.report.columns import Cell, Line, Tone, fit, safe, wrap
+from gpumon.report.cells import Cell, Line, Tone, fit, paragraph, safe, some_names
 from gpumon.report.field_names import spoken
-from gpumon.report.gpu_cells import index_text, model_name, nvlink_rate
+from gpumon.report.gpu_cells import model_name, nvlink_rate
+from gpumon.report.units import index_text
 from gpumon.report.words import (
     SEVERITY_SIGNS,
     SEVERITY_TONES,
     class_words,
     left_since,
     left_words,
-    some_names,
     state_cell,
 )
 from gpumon.report.yardsticks import sheet_of
@@ -101,13 +101,6 @@ def _cause(digest: Digest, view: JobView) -> str:
     if not failed:
         return ""
     return f"{some_names(failed)}, where it ran, {'is' if len(failed) == 1 else 'are'} down"
-
-
-def paragraph(
-    text: str, width: int, tone: Tone = Tone.PLAIN, first: str = "", hanging: str = ""
-) -> list[Line]:
-    """The text wrapped to `width`, every line in one tone."""
-    return [(Cell(line, tone),) for line in wrap(text, width, first, hanging)]
 
 
 def facts(pairs: Sequence[tuple[str, str]], width: int) -> list[Line]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
-from gpumon.report.columns import Cell, Tone
+from gpumon.report.cells import Cell, Tone
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

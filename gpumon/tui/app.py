@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 from textual.events import Event, Key
 from textual.message import Message
 
-from gpumon.report.columns import fit
+from gpumon.report.cells import fit
 from gpumon.report.digest import Digest
 from gpumon.sources.source import Wish
 from gpumon.tui.dressed import DressedApp

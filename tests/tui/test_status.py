@@ -6,7 +6,7 @@ import pytest
 
 from gpumon.model.fault import SourceError
 from gpumon.model.tick import TargetState
-from gpumon.report.columns import text_width
+from gpumon.report.cells import text_width
 from gpumon.tui.status import Mood, status_line
 from tests.ticks import AT, tick
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from math import nan
 
 import pytest
-from gpumon.report.chart_records import Chart, Mark, Series
 
+from gpumon.report.cells import Tone, text_width
 from gpumon.report.chart import AXIS_WIDTH, chart_lines, time_axis
-from gpumon.report.columns import Tone, text_width
+from gpumon.report.chart_records import Chart, Mark, Series
 
 START = 1_760_000_000.0
 PLOT = AXIS_WIDTH + 1

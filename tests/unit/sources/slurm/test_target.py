@@ -1,4 +1,4 @@
-"""A whole Slurm target behind a login node, with pretended ssh and scontrol, and what it says once."""
+"""A whole Slurm target behind a login node, with pretended commands, and what it says once."""
 
 from __future__ import annotations
 
