@@ -7,6 +7,7 @@ import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from gpumon.base.background import SteadyBook
 from gpumon.cli.ending import Ending
 from gpumon.cli.exits import DONE, INTERRUPTED, NOTHING_READ, USAGE, narrate, narrate_error
 from gpumon.cli.options import Parser, job_filter, period
@@ -14,8 +15,7 @@ from gpumon.cli.quantities import duration, size
 from gpumon.cli.settled import chosen_targets, settled
 from gpumon.cli.watch import default_targets
 from gpumon.fleet.recorder import Recorder
-from gpumon.fleet.steady_book import SteadyBook
-from gpumon.model.fault import SourceError
+from gpumon.model.fault import SourceError, fault
 from gpumon.sources.address import Look, TargetError
 from gpumon.sources.open import open_source
 from gpumon.sources.recording_decode import RecordingError
@@ -143,7 +143,7 @@ class _Run:
         self._trouble = ""
         self._pictures = 0
         self._lost = 0
-        self._steady = SteadyBook(book)
+        self._steady = SteadyBook(book, lambda error: fault("recording", error).message)
         self._recorder = Recorder(self._steady, self._failed)
 
     def run(self) -> int:

@@ -226,8 +226,8 @@ def _stream(options: argparse.Namespace, settings: Settings, targets: list[Targe
     import gc
     import signal
 
+    from gpumon.base.footprint import footprint
     from gpumon.cli.ending import Ending
-    from gpumon.fleet.footprint import footprint
     from gpumon.report.document import document
 
     ending = Ending(signal.SIGTERM)

@@ -9,13 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gpumon.detect.claims import honest_confidence
-from gpumon.detect.fact_book import FactBook
-from gpumon.detect.facts import is_judged
 from gpumon.detect.layout import JobLayout
 from gpumon.detect.rows import FACT_KEYS
 from gpumon.detect.series import GAP_PERIODS, Series, Table, table_of
-from gpumon.detect.wire import FactSender
-from gpumon.fleet.history_reader import HistoryReader
 from gpumon.model.fields import CATALOGUE
 from gpumon.model.finding import Confidence, Evidence, Finding, Severity, Window
 
@@ -25,10 +21,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from gpumon.detect.claims import Claimant, Windows
+    from gpumon.detect.fact_book import FactBook
     from gpumon.detect.facts import EventFacts, GpuFacts, LinkFacts, NodeFacts, ProcessFacts
-    from gpumon.fleet.history_reader import Slab
+    from gpumon.fleet.history_reader import HistoryReader, Slab
     from gpumon.model.cluster import Job, JobView, Rank
-    from gpumon.model.tick import Tick
 
 __all__ = ["GAP_PERIODS", "JobLook", "Series", "Table", "View"]
 
@@ -219,17 +215,6 @@ class View:
         """What `coverage` found out on this look, by kind of subject and field."""
         self._facts = facts.columns
         self._columns: dict[str, NDArray[np.float64]] = {}
-
-    @classmethod
-    def of(cls, tick: Tick) -> View:
-        """The view of a tick, in the same process; for tests and for the conformance kit."""
-        if not isinstance(tick.history, HistoryReader):
-            raise TypeError("the tick carries no history")
-        book = FactBook()
-        book.take(FactSender().changes(tick))
-        jobs = [view for view in tick.jobs if is_judged(view)]
-        records = [view.job for view in tick.jobs if not is_judged(view)]
-        return cls(tick.at, tick.observed_since, tick.history, jobs, book, records)
 
     def part(self, number: int, count: int) -> View:
         """The same view with one of `count` parts of the jobs to judge."""

@@ -299,7 +299,7 @@ class GpumonApp(DressedApp):
         if self._newest is None:
             return
         # Imported here, because it imports psutil, which the first picture should not wait for.
-        from gpumon.fleet.footprint import footprint
+        from gpumon.base.footprint import footprint
 
         cost = footprint()
         self.mood = self.mood._replace(own_cpu_ratio=cost.cpu_ratio, own_rss_bytes=cost.rss_bytes)

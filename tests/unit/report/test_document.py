@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from gpumon.base.footprint import Footprint
 from gpumon.cli import main
-from gpumon.fleet.footprint import Footprint
 from gpumon.model.block import EMPTY_BLOCK, Block, column_for
 from gpumon.model.cluster import Process
 from gpumon.model.fault import SourceError
