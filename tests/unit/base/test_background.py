@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
+from gpumon.base import background
 from gpumon.base.background import SteadyBook
-from gpumon.fleet import background
 
 WAIT_S = 60.0
 
