@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from gpumon.model.block import Block, column_for
 from gpumon.model.cluster import Node
 from gpumon.model.fields import CATALOGUE
-from gpumon.model.frame import Block, column_for
 from gpumon.model.missing import Reason
 from tests.ticks import AT, BUSY, GIB, gpu, job_with_gpus, process, tick, uuid_of
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from math import nan
 from typing import Any
 
+from gpumon.model.block import Block, column_for
 from gpumon.model.cluster import Allocation, Gpu, Job, JobView, Node, Process, Rank
+from gpumon.model.fault import SourceError
 from gpumon.model.fields import CATALOGUE
 from gpumon.model.finding import Confidence, Coverage, Evidence, Finding, Severity, Window
-from gpumon.model.frame import Block, SourceError, column_for
 from gpumon.model.missing import Reason
 from gpumon.model.tick import Interval, TargetState, Tick
 

@@ -11,7 +11,7 @@ from gpumon_detectors.episodes import row_seconds
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from gpumon.detect.job_look import JobLook
+    from gpumon.detect.view import JobLook
 
 HELD_BITS: Final = 0x008 | 0x020 | 0x040 | 0x080
 """Hardware slowdown, software and hardware thermal slowdown, hardware power brake (nvml.h)."""

@@ -12,8 +12,8 @@ from gpumon.model.finding import Window
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from gpumon.detect.job_look import JobLook
     from gpumon.detect.series import Table
+    from gpumon.detect.view import JobLook
 
 NEEDS: Final = ("process_count", "mem_used_bytes", "mem_total_bytes", "gpu_util_ratio")
 """Without these a GPU's idleness cannot be told; NVML gives them on every GPU without MIG."""

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from gpumon.detect.job_look import JobLook
-    from gpumon.detect.view import View
+    from gpumon.detect.view import JobLook, View
 
 IDLE_CPU_RATIO: Final = 0.02
 """Share of its CPUs below which a job's CPUs are idle (the taxonomy's signature of class 2)."""

@@ -16,8 +16,7 @@ from gpumon_detectors.phrases import clock_time, counted, span
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpumon.detect.job_look import JobLook
-    from gpumon.detect.view import View
+    from gpumon.detect.view import JobLook, View
     from gpumon.model.finding import Finding
 
 _SPAN_S: Final = 6 * 3600.0

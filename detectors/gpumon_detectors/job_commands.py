@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from gpumon.detect.job_look import JobLook
+    from gpumon.detect.view import JobLook
 
 _JOB_ID: Final = re.compile(r"[1-9][0-9]{0,9}")
 

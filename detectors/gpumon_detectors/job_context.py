@@ -16,7 +16,7 @@ from gpumon_detectors.gpu_use import PAUSE_S
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from gpumon.detect.job_look import JobLook
+    from gpumon.detect.view import JobLook
 
 SERVING_BURSTS: Final = 3
 SERVING_SPAN_S: Final = 4 * 3600.0

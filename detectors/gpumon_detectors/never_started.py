@@ -18,8 +18,7 @@ from gpumon_detectors.stretch import began_with_job, is_open, since_words
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpumon.detect.job_look import JobLook
-    from gpumon.detect.view import View
+    from gpumon.detect.view import JobLook, View
     from gpumon.model.finding import Finding
     from gpumon_detectors.gpu_use import GpuUse
     from gpumon_detectors.host_use import HostUse

@@ -16,9 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpumon.detect.facts import NodeFacts
-    from gpumon.detect.job_look import JobLook
     from gpumon.detect.series import Table
-    from gpumon.detect.view import View
+    from gpumon.detect.view import JobLook, View
     from gpumon.model.cluster import Allocation
     from gpumon.model.finding import Finding
 

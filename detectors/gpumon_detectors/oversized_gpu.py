@@ -17,8 +17,7 @@ from gpumon_detectors.phrases import counted, gib, span
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpumon.detect.job_look import JobLook
-    from gpumon.detect.view import View
+    from gpumon.detect.view import JobLook, View
     from gpumon.model.finding import Finding
     from gpumon_detectors.job_context import JobContext
 

@@ -20,9 +20,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from gpumon.detect.job_look import JobLook
     from gpumon.detect.series import Table
-    from gpumon.detect.view import View
+    from gpumon.detect.view import JobLook, View
     from gpumon.model.finding import Finding
 
 _SPAN_S: Final = 3600.0

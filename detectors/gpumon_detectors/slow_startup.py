@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from gpumon.detect.job_look import JobLook
-    from gpumon.detect.view import View
+    from gpumon.detect.view import JobLook, View
     from gpumon.model.finding import Finding
 
 _SPAN_S: Final = 24 * 3600.0

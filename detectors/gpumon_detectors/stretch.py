@@ -8,8 +8,8 @@ from gpumon_detectors.gpu_use import PAUSE_S
 from gpumon_detectors.phrases import clock_time, span
 
 if TYPE_CHECKING:
-    from gpumon.detect.job_look import JobLook
     from gpumon.detect.series import Table
+    from gpumon.detect.view import JobLook
     from gpumon.model.finding import Window
     from gpumon_detectors.gpu_use import GpuUse
     from gpumon_detectors.host_use import HostUse

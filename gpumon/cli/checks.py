@@ -16,9 +16,10 @@ from gpumon.cli.configuration import ConfigurationError, load, places
 from gpumon.fleet.sampler import Sampler
 from gpumon.model.missing import Reason
 from gpumon.model.text import plain
+from gpumon.sources.address import Look, Target
+from gpumon.sources.open import open_source
 from gpumon.sources.slurm import gres_conf
 from gpumon.sources.source import SystemClock
-from gpumon.sources.target import Look, Target, open_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

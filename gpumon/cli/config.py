@@ -14,7 +14,7 @@ from gpumon.cli.options import Parser
 from gpumon.cli.settled import chosen_targets
 from gpumon.model.settings import SETTINGS, Form
 from gpumon.model.text import plain
-from gpumon.sources.target import TargetError
+from gpumon.sources.address import TargetError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

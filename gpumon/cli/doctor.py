@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Final
 from gpumon.cli import check, checks, permissions
 from gpumon.cli.exits import DONE, NOTHING_READ, USAGE, narrate
 from gpumon.cli.options import Parser
-from gpumon.sources.target import TargetError, parse
+from gpumon.sources.address import TargetError, parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpumon.cli.check import Check
-    from gpumon.sources.target import Target
+    from gpumon.sources.address import Target
 
 _SIGNS: Final = {
     check.OK: "ok    ",

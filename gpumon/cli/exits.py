@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from gpumon.model.fault import DETECTION, OWN
 
 if TYPE_CHECKING:
-    from gpumon.model.frame import SourceError
+    from gpumon.model.fault import SourceError
     from gpumon.model.tick import Tick
 
 DONE: Final = 0

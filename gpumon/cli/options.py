@@ -12,7 +12,7 @@ from gpumon import __version__
 from gpumon.cli.exits import UNKNOWN_STATUS, USAGE
 from gpumon.cli.since import DAY_S, Since, since
 from gpumon.model.text import plain
-from gpumon.sources.target import TIERS
+from gpumon.sources.address import TIERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

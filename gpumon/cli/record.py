@@ -7,6 +7,7 @@ import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from gpumon.base.background import SteadyBook
 from gpumon.cli.ending import Ending
 from gpumon.cli.exits import DONE, INTERRUPTED, NOTHING_READ, USAGE, narrate, narrate_error
 from gpumon.cli.options import Parser, job_filter, period
@@ -14,19 +15,19 @@ from gpumon.cli.quantities import duration, size
 from gpumon.cli.settled import chosen_targets, settled
 from gpumon.cli.watch import default_targets
 from gpumon.fleet.recorder import Recorder
-from gpumon.fleet.steady_book import SteadyBook
-from gpumon.model.frame import SourceError
+from gpumon.model.fault import SourceError, fault
+from gpumon.sources.address import Look, TargetError
+from gpumon.sources.open import open_source
 from gpumon.sources.recording_decode import RecordingError
 from gpumon.sources.recording_folder import KEEP_S, MAX_BYTES, RecordingFolder, own_folder
 from gpumon.sources.recording_write import RecordingWriter
 from gpumon.sources.source import SystemClock
-from gpumon.sources.target import Look, TargetError, open_source
 
 if TYPE_CHECKING:
     import argparse
 
     from gpumon.model.tick import Tick
-    from gpumon.sources.target import Target
+    from gpumon.sources.address import Target
 
 CLOSE_S: Final = 10.0
 """How long the end waits for what is still to be written."""
@@ -142,7 +143,7 @@ class _Run:
         self._trouble = ""
         self._pictures = 0
         self._lost = 0
-        self._steady = SteadyBook(book)
+        self._steady = SteadyBook(book, lambda error: fault("recording", error).message)
         self._recorder = Recorder(self._steady, self._failed)
 
     def run(self) -> int:

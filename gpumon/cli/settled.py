@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from gpumon.cli.configuration import ConfigurationError, load
 from gpumon.cli.exits import UNKNOWN_STATUS, USAGE, narrate
 from gpumon.model.settings import Chosen, Settings
-from gpumon.sources.target import TargetError, parse
+from gpumon.sources.address import TargetError, parse
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Sequence
 
     from gpumon.fleet.partners import Detection, Past
-    from gpumon.sources.target import Target
+    from gpumon.sources.address import Target
 
 
 def settled(options: argparse.Namespace, *, is_live: bool = True) -> Settings:

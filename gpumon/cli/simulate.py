@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Final
 from gpumon.cli.exits import DONE, NOTHING_READ, USAGE, narrate
 from gpumon.cli.options import Parser, period
 from gpumon.cli.quantities import duration, fleet, instant
+from gpumon.sources.address import DEMO_SIZE
 from gpumon.sources.demo import DemoSource
 from gpumon.sources.recording_decode import RecordingError
 from gpumon.sources.recording_labels import write_labels
 from gpumon.sources.recording_write import RecordingWriter
-from gpumon.sources.target import DEMO_SIZE
 
 if TYPE_CHECKING:
     import argparse

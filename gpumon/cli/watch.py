@@ -22,8 +22,9 @@ from gpumon.cli.filtering import ONLY_GPUS, is_refused, passing
 from gpumon.cli.options import DEFAULT_LOOK_S, job_filter, parser
 from gpumon.cli.settled import chosen_targets, judge_of, past_of, settled
 from gpumon.sources import early
+from gpumon.sources.address import Look, Target, TargetError
+from gpumon.sources.open import open_source
 from gpumon.sources.source import SystemClock, Wish
-from gpumon.sources.target import Look, Target, TargetError, open_source
 
 if TYPE_CHECKING:
     import argparse
@@ -225,8 +226,8 @@ def _stream(options: argparse.Namespace, settings: Settings, targets: list[Targe
     import gc
     import signal
 
+    from gpumon.base.footprint import footprint
     from gpumon.cli.ending import Ending
-    from gpumon.fleet.footprint import footprint
     from gpumon.report.document import document
 
     ending = Ending(signal.SIGTERM)

@@ -29,25 +29,21 @@ import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, TypeVar
 
 from gpumon.model.fields import CATALOGUE
-from gpumon.model.finding import Confidence
 from gpumon.model.finding_classes import Category
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from gpumon.detect.view import View
-    from gpumon.model.finding import Finding, Window
+    from gpumon.model.finding import Finding
 
 _T = TypeVar("_T")
 
 GROUP: Final = "gpumon.detectors"
 """Entry-point group in which distributions register their detectors."""
-
-MIN_SAMPLES: Final = 3
-"""A claim that rests on fewer samples is a hypothesis, however far apart they are."""
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
 LONGEST_WINDOW_S: Final = 366 * 86400.0
@@ -61,20 +57,6 @@ SUBJECTS: Final = ("job", "gpu", "node")
 
 class DetectorError(Exception):
     """A detector does not keep the contract; the message is one line for its author."""
-
-
-class Windows(Protocol):
-    """How long a claim must have been observed."""
-
-    @property
-    def supported_after_s(self) -> float:
-        """Seconds observed from which a claim is *supported*."""
-        ...
-
-    @property
-    def established_after_s(self) -> float:
-        """Seconds observed from which a claim is *established*."""
-        ...
 
 
 class Detector(ABC):
@@ -202,14 +184,3 @@ def parameters(detector: object) -> dict[str, Any]:
 def clone(detector: _T) -> _T:
     """New detector of the same class with the same parameters."""
     return type(detector)(**parameters(detector))
-
-
-def honest_confidence(observed: Window, windows: Windows) -> Confidence:
-    """The surest claim that a window as observed allows."""
-    length_s = observed.end - observed.start
-    least = 1 if getattr(windows, "is_instant", False) else MIN_SAMPLES
-    if observed.samples < least or length_s < windows.supported_after_s:
-        return Confidence.HYPOTHESIS
-    if length_s < windows.established_after_s:
-        return Confidence.SUPPORTED
-    return Confidence.ESTABLISHED

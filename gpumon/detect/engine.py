@@ -6,8 +6,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Final
 
 from gpumon.detect.contract import DetectorError
-from gpumon.detect.life import Lives, Look, subjects_of
-from gpumon.detect.life_notes import notes_from
+from gpumon.detect.life import Lives, Look, notes_from, subjects_of
 from gpumon.detect.link import WorkerLink, WorkerLostError
 from gpumon.detect.roster import Roster
 from gpumon.detect.tuning import Tuning
@@ -21,9 +20,8 @@ from gpumon.detect.validation import (
     part_from,
 )
 from gpumon.detect.wire import Sender
-from gpumon.model.fault import DETECTION
+from gpumon.model.fault import DETECTION, SourceError
 from gpumon.model.finding import DetectionReport
-from gpumon.model.frame import SourceError
 from gpumon.model.text import plain
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gpumon.model.cluster import JobView, SlurmNode
-    from gpumon.model.frame import SourceError
+    from gpumon.model.fault import SourceError
     from gpumon.model.xid import Xid
 
 JUDGED_STATE: Final = "RUNNING"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from gpumon.model.fault import SourceError
 from gpumon.model.finding import Coverage
-from gpumon.model.frame import SourceError
 from gpumon.model.text import plain
 
 if TYPE_CHECKING:

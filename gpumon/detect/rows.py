@@ -9,16 +9,16 @@ from math import isnan
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.fleet.history import HISTORY_KEYS
+from gpumon.model.block import MISSING_INTEGER
 from gpumon.model.field import Kind
 from gpumon.model.fields import CATALOGUE, LABELS
-from gpumon.model.frame import MISSING_INTEGER
 
 if TYPE_CHECKING:
     from array import array
     from collections.abc import Mapping
 
+    from gpumon.model.block import Block
     from gpumon.model.field import Field
-    from gpumon.model.frame import Block
 
 _CONSTANTS: Final = frozenset(
     {

@@ -16,11 +16,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from gpumon.detect.fact_book import FactBook
+from gpumon.detect.facts import is_judged
 from gpumon.detect.scene_machine import Machine
 from gpumon.detect.view import View
+from gpumon.detect.wire import FactSender
 from gpumon.fleet.history import History
+from gpumon.fleet.history_reader import HistoryReader
 from gpumon.model.cluster import Allocation, Job, JobView
-from gpumon.model.frame import QueueRecords, SourceError
+from gpumon.model.fault import SourceError
+from gpumon.model.frame import QueueRecords
 from gpumon.model.tick import Tick
 
 if TYPE_CHECKING:
@@ -255,7 +260,7 @@ class Scene:
         """What a detector sees now."""
         if self._tick is None:
             raise ValueError("nothing was sampled yet")
-        return View.of(self._tick)
+        return view_of(self._tick)
 
     def _set(self, node: str, block: str, key: str, values: Mapping[str, object]) -> None:
         self._nodes[node].sheets[block].set(key, self.next_at, values)
@@ -284,6 +289,21 @@ class Scene:
             lateness_s=0.0,
             queue=QueueRecords(tuple(view.job for view in jobs), listed, self._at, self._at),
         )
+
+
+def view_of(tick: Tick) -> View:
+    """The view of a tick, in the same process.
+
+    Raises:
+        TypeError: The tick carries no history.
+    """
+    if not isinstance(tick.history, HistoryReader):
+        raise TypeError("the tick carries no history")
+    book = FactBook()
+    book.take(FactSender().changes(tick))
+    jobs = [view for view in tick.jobs if is_judged(view)]
+    records = [view.job for view in tick.jobs if not is_judged(view)]
+    return View(tick.at, tick.observed_since, tick.history, jobs, book, records)
 
 
 def _changed(record: Job, fields: dict[str, Any]) -> Job:

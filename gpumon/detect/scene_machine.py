@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from gpumon.model.block import Block, column_for
 from gpumon.model.cluster import Gpu, Node, SlurmNode
 from gpumon.model.fields import CATALOGUE, LABELS
-from gpumon.model.frame import Block, SourceError, column_for
 from gpumon.model.missing import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from gpumon.model.fault import SourceError
 
 STALE_PERIODS: Final = 3.0
 """As the sampler's: silent for so many periods, a node is stale."""

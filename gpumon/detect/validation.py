@@ -6,13 +6,8 @@ import re
 from math import inf, isfinite
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from gpumon.detect.contract import (
-    LONGEST_WINDOW_S,
-    Declaration,
-    DetectorError,
-    checked,
-    honest_confidence,
-)
+from gpumon.detect.claims import honest_confidence
+from gpumon.detect.contract import LONGEST_WINDOW_S, Declaration, DetectorError, checked
 from gpumon.model.finding import (
     COVERAGE_STATES,
     Confidence,

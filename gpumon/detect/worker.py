@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import gc
 import os
+import resource
 import signal
 import socket
 import sys
@@ -22,8 +23,6 @@ from gpumon.detect.protocol import encode, framed, receive
 from gpumon.detect.registry import entries, load
 from gpumon.detect.replica import Replica
 from gpumon.detect.tuning import ParameterError, Tuning
-from gpumon.detect.turns import Turns
-from gpumon.detect.worker_memory import Memory, limit_memory
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,6 +42,93 @@ _MOST_WORDS: Final = 160
 
 _MUCH_NEWS: Final = 1000
 """Nodes and jobs told anew at once from which the picture is worth keeping off the collector."""
+
+JOBS_A_LOOK: Final = 1000
+"""Jobs of one look where there are more: ten looks see the largest fleets once."""
+
+EARLY_S: Final = 0.5
+"""A look that comes so little too early counts as the turn: the beats of a clock are never exact,
+and the next look may be seconds away."""
+
+MOST_BYTES: Final = 2 * 2**30
+"""Memory of its own that the worker can have at all; history is mapped and does not count."""
+
+KEPT_BYTES: Final = 768 * 2**20
+"""Memory of its own that the worker may keep between looks: scikit-learn, numpy and the facts of
+80,000 GPUs stay below half of it."""
+
+_STATM: Final = Path("/proc/self/statm")
+_PAGE_BYTES: Final = resource.getpagesize()
+
+
+def limit_memory() -> None:
+    """Have allocations beyond `MOST_BYTES` fail in this process alone."""
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    most = MOST_BYTES if hard == resource.RLIM_INFINITY else min(MOST_BYTES, hard)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
+
+
+def own_bytes() -> int | None:
+    """Memory of this process that is not mapped from elsewhere; None where Linux says nothing."""
+    try:
+        # Resident pages, and of them those of files and of shared memory (proc_pid_statm(5)).
+        _, resident, shared, *_ = map(int, _STATM.read_bytes().split())
+    except (OSError, ValueError):
+        return None
+    return (resident - shared) * _PAGE_BYTES
+
+
+class Memory:
+    """Books the growth of the process on the detector that was at work."""
+
+    def __init__(self) -> None:
+        self._before: int | None = None
+        self._kept: dict[str, int] = {}
+        self.reason = ""
+
+    def settle(self) -> None:
+        """Begin a look: what grew since the last one was not a detector."""
+        self._before = own_bytes()
+
+    def culprit(self, key: str) -> str | None:
+        """Who keeps most, where all is too much after the look of `key`; None: all is well."""
+        now = own_bytes()
+        if now is None or self._before is None:
+            return None
+        self._kept[key] = self._kept.get(key, 0) + now - self._before
+        self._before = now
+        if now <= KEPT_BYTES:
+            return None
+        worst = max(self._kept, key=lambda name: self._kept[name])
+        self.reason = f"kept {self._kept[worst] / 2**20:.0f} MiB of memory"
+        return worst
+
+
+class Turns:
+    """Remembers when each detector was asked last, and about which part of the jobs."""
+
+    def __init__(self) -> None:
+        self._asked_at: dict[str, float] = {}
+        self._count: dict[str, int] = {}
+
+    def take(
+        self, key: str, now: float, jobs: int, declared: Declaration
+    ) -> tuple[int, int] | None:
+        """Number and count of the part to judge now, None where the detector rests.
+
+        The first look sees everything: a single report has no second one. A part is asked about
+        every `every_s` at the earliest, so the pause between two looks is the share of one part.
+        """
+        parts = -(-jobs // JOBS_A_LOOK) if declared.subjects == "job" and jobs else 1
+        asked = self._count.get(key, 0)
+        if not asked:
+            parts = 1
+        elif now - self._asked_at[key] + EARLY_S < declared.every_s / parts:
+            return None
+        self._asked_at[key] = now
+        self._count[key] = asked + 1
+        return asked % parts, parts
 
 
 class Worker:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gpumon.fleet.sampler import Sampler
-    from gpumon.model.frame import SourceError
+    from gpumon.model.fault import SourceError
     from gpumon.model.tick import Tick
     from gpumon.sources.source import Clock
 

@@ -14,7 +14,8 @@ from gpumon.model.text import plain
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from gpumon.model.frame import Block, Frame
+    from gpumon.model.block import Block
+    from gpumon.model.frame import Frame
 
 _REMEMBERED: Final = 2**14
 """Texts of rank variables that are read once only: a process keeps its own for life."""

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from gpumon.model.block import MISSING_INTEGER, column_for
 from gpumon.model.field import Kind
 from gpumon.model.fields import CATALOGUE
-from gpumon.model.frame import MISSING_INTEGER, column_for
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from gpumon.fleet.history_chunk import Chunk
+    from gpumon.model.block import Block
     from gpumon.model.cluster import Gpu, Node
-    from gpumon.model.frame import Block
     from gpumon.model.tick import Tick
 
 EXACT_BELOW: Final = 2.0**24

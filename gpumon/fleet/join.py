@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from gpumon.fleet.ranks import Place
+    from gpumon.model.block import Block
     from gpumon.model.cluster import Allocation, Gpu, Job, Process, SlurmNode
-    from gpumon.model.frame import Block, Frame, QueueRecords, SourceError
+    from gpumon.model.fault import SourceError
+    from gpumon.model.frame import Frame, QueueRecords
 
 ENDED_STATES: Final = frozenset(
     {

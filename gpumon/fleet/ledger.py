@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from gpumon.fleet.ledger_claims import Claims
-from gpumon.fleet.ledger_energy import BEAT_S, meter
 from gpumon.fleet.ledger_runs import CORRECTED_S, Runs
-from gpumon.fleet.ledger_sight import Sight
 from gpumon.model.ledger import NO_PRICES, LedgerTotals
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from gpumon.fleet.ledger_holding import Holding, Run
     from gpumon.fleet.ledger_runs import Booked
@@ -24,6 +22,106 @@ WRITE_S: Final = 300.0
 
 WRITE_RUNS: Final = 250
 """Jobs written per tick, so that no tick bears all of them."""
+
+BEAT_S: Final = 60.0
+"""How often energy is read of a GPU that is held; the counter loses nothing in between."""
+
+LONGEST_S: Final = 3 * BEAT_S
+"""No power is taken to have lasted longer than this."""
+
+ACTIVITY_KEYS: Final = ("sm_active_ratio", "gpu_util_ratio", "graphics_active_ratio")
+"""Without one of these it is not known whether a GPU worked, however fresh its other values."""
+
+STALE_PERIODS: Final = 3.0
+STALE_FLOOR_S: Final = 5.0
+"""A pause between two pictures that is longer than this and so many periods was not observed: the
+limits beyond which the pictures themselves call a value stale."""
+
+
+class Change(NamedTuple):
+    """A GPU came into sight or was lost out of it."""
+
+    uuid: str
+    when: float
+    is_observed: bool
+
+
+class Sight:
+    """Follows every GPU of the fleet, held by a job or not."""
+
+    def __init__(self) -> None:
+        self._since: dict[str, float] = {}
+
+    def since(self, uuid: str) -> float | None:
+        """Unix time since when a GPU is observed without a gap; None: it is not."""
+        return self._since.get(uuid)
+
+    def restart(self, at: float) -> None:
+        """The clock was set back: what is in sight is so from now on."""
+        self._since = dict.fromkeys(self._since, at)
+
+    def changes(self, tick: Tick, last_at: float) -> Iterator[Change]:
+        """What changed since the tick of Unix time `last_at`.
+
+        A GPU is lost since its values were taken, or since the last tick where it is in none now or
+        its activity cannot be read any more.
+        """
+        seen, gpus = self._since, tick.gpus
+        if tick.at - last_at > max(STALE_FLOOR_S, STALE_PERIODS * tick.period_s):
+            yield from self._lost(tuple(seen), last_at)
+        yield from self._lost(tuple(seen.keys() - gpus.keys()), last_at)
+        for uuid, gpu in gpus.items():
+            is_observed = _is_observed(gpu)
+            if is_observed == (uuid in seen):
+                continue
+            if is_observed:
+                seen[uuid] = min(gpu.taken_at, tick.at)
+                yield Change(uuid, seen[uuid], True)
+            else:
+                when = min(gpu.taken_at, tick.at) if gpu.is_stale else last_at
+                yield from self._lost((uuid,), when)
+
+    def _lost(self, uuids: tuple[str, ...], when: float) -> Iterator[Change]:
+        for uuid in uuids:
+            del self._since[uuid]
+            yield Change(uuid, when, False)
+
+
+def _is_observed(gpu: Gpu) -> bool:
+    if gpu.is_stale:
+        return False
+    block, row = gpu.block, gpu.row
+    return any(block.value(key, row) is not None for key in ACTIVITY_KEYS)
+
+
+def meter(holding: Holding, gpu: Gpu | None) -> None:
+    """Book the energy since the reading before, where both are known.
+
+    Of a counter, the difference: it also covers what was not observed. One that fell was reset, and
+    nothing is booked. Without a counter, the power of now over the time since then. A GPU that the
+    job has a part of counts by that part.
+    """
+    if gpu is None or gpu.is_stale:
+        return
+    taken_at, before = gpu.taken_at, holding.energy_at
+    if before is not None and taken_at <= before:
+        return
+    energy_j, power_w = gpu.value("energy_j"), gpu.value("power_w")
+    if energy_j is None and power_w is None:
+        return
+    if before is not None:
+        span_s = taken_at - before
+        used_j = None
+        if energy_j is not None and holding.energy_last is not None:
+            used_j = energy_j - holding.energy_last
+        elif power_w is not None and span_s <= LONGEST_S:
+            used_j = power_w * span_s
+        if used_j is not None and used_j >= 0:
+            weight = holding.timeline.weight
+            holding.energy_j += used_j * weight
+            holding.energy_s += span_s * weight
+            holding.timeline.account.meter(used_j * weight, span_s * weight)
+    holding.energy_at, holding.energy_last = taken_at, energy_j
 
 
 class Journal(Protocol):

@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from gpumon.model.accounting import EndedJobs, EndedReport, RunningUse
-    from gpumon.model.frame import Frame, QueueRecords, SourceError
+    from gpumon.model.fault import SourceError
+    from gpumon.model.frame import Frame, QueueRecords
 
 FORGET_AFTER_S: Final = 3600.0
 """A node that has not been heard for this long is no longer shown, unless the queue lists it."""

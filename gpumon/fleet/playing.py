@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gpumon.fleet.partners import Detection, Past
+    from gpumon.model.fault import SourceError
     from gpumon.model.finding import DetectionReport
-    from gpumon.model.frame import SourceError
     from gpumon.model.tick import Tick
     from gpumon.sources.recording import Recording
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from gpumon.model.frame import Frame, SourceError
+    from gpumon.model.fault import SourceError
+    from gpumon.model.frame import Frame
     from gpumon.model.tick import Tick
     from gpumon.sources.source import Source, Wish
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from gpumon.fleet.partners import Detection, Past
     from gpumon.fleet.sampler import Sampler
-    from gpumon.model.frame import SourceError
+    from gpumon.model.fault import SourceError
     from gpumon.model.tick import Tick
     from gpumon.sources.recording import Recording, Span
     from gpumon.sources.source import Clock, Wish

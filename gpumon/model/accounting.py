@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gpumon.model.cluster import Job
-    from gpumon.model.frame import SourceError
+    from gpumon.model.fault import SourceError
 
 
 class StepUsage(NamedTuple):

@@ -10,7 +10,8 @@ from gpumon.model.missing import Reason
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gpumon.model.frame import Block, SourceError
+    from gpumon.model.block import Block
+    from gpumon.model.fault import SourceError
 
 
 class Allocation(NamedTuple):

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Final
+from typing import Final, NamedTuple
 
-from gpumon.model.frame import SourceError
 from gpumon.model.text import plain
 
 DEBUG_VARIABLE: Final = "GPUMON_DEBUG"
@@ -19,6 +18,16 @@ DETECTION: Final = "detection"
 """Where it failed when nothing was looked for, by no detector."""
 
 HINT: Final = f"please report this; {DEBUG_VARIABLE}=1 shows where it happened"
+
+
+class SourceError(NamedTuple):
+    """One thing that a source could not do, in one line that names it and the way out."""
+
+    where: str
+    """Target URL, node or command that failed."""
+    message: str
+    hint: str = ""
+    """The way out, where one is known."""
 
 
 def fault(doing: str, error: BaseException) -> SourceError:

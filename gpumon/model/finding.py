@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from gpumon.model.frame import SourceError
+    from gpumon.model.fault import SourceError
 
 
 class Confidence(StrEnum):

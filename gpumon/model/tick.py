@@ -9,8 +9,9 @@ if TYPE_CHECKING:
 
     from gpumon.model.accounting import EndedJobs, RunningUse
     from gpumon.model.cluster import Gpu, JobView, Node, Process
+    from gpumon.model.fault import SourceError
     from gpumon.model.finding import Coverage, Finding
-    from gpumon.model.frame import QueueRecords, SourceError
+    from gpumon.model.frame import QueueRecords
     from gpumon.model.ledger import LedgerTotals
 
 

@@ -1,10 +1,11 @@
 """One GPU: who it is, and what its counters say now."""
 
+import ctypes
 from typing import Any, Dict, List, NamedTuple
 
 import pynvml
 
-from gpumon.probe import fabric, tiers
+from gpumon.probe import tiers
 from gpumon.probe.contexts import Contexts, Held
 from gpumon.probe.driver import Batch, Driver, NoValueError
 from gpumon.probe.gpm import ACTIVITY, Gpm
@@ -52,6 +53,38 @@ LABELS = (
     ("vbios", "nvmlDeviceGetVbiosVersion", lambda version: version),
 )
 """Label, function of the binding, what to take of its answer."""
+
+FABRIC_KEYS = ("fabric_state", "fabric_status", "fabric_clique", "fabric_health", "fabric_cluster")
+
+FABRIC_CALL = "nvmlDeviceGetGpuFabricInfoV"
+
+
+def read_fabric(driver: Driver, handle: Any, gpu: str, row: Row) -> None:
+    """Add state, status, clique, health and cluster; drivers before version 3 know no health."""
+    answer = None
+    reason = NOT_SUPPORTED
+    for make in (pynvml.c_nvmlGpuFabricInfo_v3_t, pynvml.c_nvmlGpuFabricInfo_v2_t):
+        info = make()
+        try:
+            driver.ask(FABRIC_CALL, gpu, handle, ctypes.byref(info))
+        except NoValueError as missing:
+            reason = missing.reason
+            if missing.code == pynvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH:
+                continue
+            break
+        answer = info
+        break
+    if answer is not None:
+        row.values["fabric_state"] = answer.state
+        row.values["fabric_clique"] = answer.cliqueId
+        if answer.state == pynvml.NVML_GPU_FABRIC_STATE_COMPLETED:
+            row.values["fabric_status"] = answer.status
+        health = getattr(answer, "healthSummary", None)
+        if health is not None:
+            row.values["fabric_health"] = health
+        if any(answer.clusterUuid):
+            row.labels["fabric_cluster"] = bytes(answer.clusterUuid).hex()
+    row.lose(list(FABRIC_KEYS), reason)
 
 
 class Wanted(NamedTuple):
@@ -136,7 +169,7 @@ class Gpu:
             slow = Row(self.uuid, now)
             self._fields(slow, tiers.SLOW)
             self._read(slow, tiers.READINGS[tiers.SLOW])
-            fabric.read(self.driver, self.handle, self.uuid, slow)
+            read_fabric(self.driver, self.handle, self.uuid, slow)
             self._rows[tiers.SLOW] = slow
         held: List[Held] = []
         if self._rows[tiers.MEDIUM].at != float("inf"):
@@ -279,7 +312,7 @@ def keys_of(tier: str) -> List[str]:
     keys = [f[2] for f in tiers.FIELDS[tier]] + [r[0] for r in tiers.READINGS[tier]]
     if tier == tiers.HOT:
         return keys + USE + MEMORY + ACTIVITY + ["clock_event_reasons"]
-    return keys + (["process_count"] if tier == tiers.MEDIUM else list(fabric.KEYS))
+    return keys + (["process_count"] if tier == tiers.MEDIUM else list(FABRIC_KEYS))
 
 
 def every_key() -> List[str]:

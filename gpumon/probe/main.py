@@ -11,9 +11,9 @@ import os
 import sys
 import threading
 import time
-from typing import Any, BinaryIO, Callable, Dict, FrozenSet
+from typing import Any, BinaryIO, Callable, Dict, FrozenSet, TextIO
 
-from gpumon.probe import pieces, tiers
+from gpumon.probe import tiers
 from gpumon.probe.gpu import Wanted
 from gpumon.probe.kernel_log import untold
 from gpumon.probe.rows import NOT_SAMPLED, block
@@ -23,6 +23,44 @@ from gpumon.probe.sweep import Sweeper
 PROTOCOL = 1
 LEASE_S = 30.0
 MIN_PERIOD_S = 0.1
+
+PIECE_CHARS = 900
+"""Payload of one piece; with its head it stays below the 1,024 bytes of one message of srun's."""
+
+
+class Pieces:
+    """Stands in for standard output: every line written leaves as short pieces, for srun.
+
+    srun carries the output of every task of a step on one stream, in messages of at most 1,024
+    bytes: a longer line is torn, and another task's words may stand in between. Each piece
+    therefore says which task it is from, which message it belongs to, its place in it, and its
+    own length.
+    """
+
+    def __init__(self, out: TextIO, task: int) -> None:
+        """`task` is the number of this task within the step."""
+        self._out = out
+        self._task = task
+        self._number = 0
+
+    def write(self, text: str) -> int:
+        """Write one whole line of plain ASCII."""
+        line = text.rstrip("\n")
+        parts = [line[at : at + PIECE_CHARS] for at in range(0, len(line), PIECE_CHARS)]
+        for place, part in enumerate(parts):
+            head = (self._task, self._number, place, len(parts), len(part))
+            self._out.write("~%d.%d.%d.%d.%d " % head + part + "\n")
+        self._number += 1
+        return len(text)
+
+    def flush(self) -> None:
+        """Pass on what was written."""
+        self._out.flush()
+
+
+def of_this_task(out: TextIO) -> Pieces:
+    """Output of this task of its step, as Slurm numbers it."""
+    return Pieces(out, int(os.environ.get("SLURM_PROCID", "0")))
 
 
 class Wishes:
@@ -94,7 +132,7 @@ def main(stdin: BinaryIO, options: Dict[str, Any]) -> None:
             write to the same stream.
     """
     if options.get("shared_output"):
-        sys.stdout = pieces.of_this_task(sys.stdout)
+        sys.stdout = of_this_task(sys.stdout)
     period_s = max(MIN_PERIOD_S, float(options["period_s"]))
     wishes = Wishes(stdin, period_s)
     wishes.start()

@@ -10,12 +10,11 @@ from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional, Tuple
 
 import pynvml
 
-from gpumon.probe import topology
 from gpumon.probe.contexts import Held
 from gpumon.probe.driver import OPENING, AbandonedError, Calling, Driver, NoValueError
 from gpumon.probe.events import Events
-from gpumon.probe.gpu import Gpu, Look, Wanted, every_key
-from gpumon.probe.rows import FAILED, Row
+from gpumon.probe.gpu import ANCESTORS, Gpu, Look, Wanted, every_key
+from gpumon.probe.rows import FAILED, NOT_SUPPORTED, Row
 
 STUCK_AFTER_S = 1.0
 """A call is reported when it has not returned for this long; documented ones take up to 20 ms."""
@@ -43,6 +42,39 @@ REFUSED = "look at dmesg and nvidia-smi on the node; the GPU may need a reset"
 STRANGE = "please report this with the driver's version"
 
 WEDGED = "the driver may be wedged; look at dmesg and nvidia-smi on the node"
+
+LEVELS = {
+    pynvml.NVML_TOPOLOGY_INTERNAL: "board",
+    pynvml.NVML_TOPOLOGY_SINGLE: "PIX",
+    pynvml.NVML_TOPOLOGY_MULTIPLE: "PXB",
+    pynvml.NVML_TOPOLOGY_HOSTBRIDGE: "PHB",
+    pynvml.NVML_TOPOLOGY_NODE: "NODE",
+    pynvml.NVML_TOPOLOGY_SYSTEM: "SYS",
+}
+"""nvmlDeviceGetTopologyCommonAncestor in the words of `nvidia-smi topo -m`."""
+
+
+def relate(driver: Driver, gpus: List[Gpu]) -> None:
+    """Give every GPU the label that names what it shares with each other GPU: `UUID=PIX,…`."""
+    if len(gpus) == 1:
+        gpus[0].fixed.missing[ANCESTORS] = NOT_SUPPORTED
+    found: Dict[str, List[str]] = {gpu.uuid: [] for gpu in gpus}
+    for place, one in enumerate(gpus):
+        for other in gpus[place + 1 :]:
+            try:
+                level = driver.call(
+                    "nvmlDeviceGetTopologyCommonAncestor", one.uuid, one.handle, other.handle
+                )
+            except NoValueError as missing:
+                one.fixed.missing[ANCESTORS] = other.fixed.missing[ANCESTORS] = missing.reason
+                continue
+            word = LEVELS.get(level, "?")
+            found[one.uuid].append("%s=%s" % (other.uuid, word))
+            found[other.uuid].append("%s=%s" % (one.uuid, word))
+    for gpu in gpus:
+        if found[gpu.uuid]:
+            gpu.fixed.missing.pop(ANCESTORS, None)
+            gpu.fixed.labels[ANCESTORS] = ",".join(found[gpu.uuid])
 
 
 class Lane:
@@ -353,7 +385,7 @@ class Sweeper:
             self._gpus = sorted([*self._gpus, gpu], key=lambda known: known.index)
         self._todo.append(self._reading(gpu, may_wait=False))
         if not self._unopened:
-            self._todo.appendleft(("topology", lambda: topology.relate(self.driver, self._gpus)))
+            self._todo.appendleft(("topology", lambda: relate(self.driver, self._gpus)))
 
     def _fail(self, where: str, message: str, hint: str) -> None:
         with self._lock:

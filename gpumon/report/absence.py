@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from gpumon.report.columns import Cell, Tone
-from gpumon.report.passages import all_errors, error_lines, paragraph, silence_lines
-from gpumon.report.words import left_since, some_names
+from gpumon.report.cells import Cell, Tone, paragraph, some_names
+from gpumon.report.passages import all_errors, error_lines, silence_lines
+from gpumon.report.words import left_since
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpumon.model.cluster import JobView
-    from gpumon.model.frame import SourceError
+    from gpumon.model.fault import SourceError
     from gpumon.model.tick import Tick
-    from gpumon.report.columns import Line
+    from gpumon.report.cells import Line
     from gpumon.report.digest import Digest
 
 MOST_ERRORS: Final = 5

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from gpumon.model.finding_classes import finding_class
 from gpumon.report import units
-from gpumon.report.columns import NO_VALUE, Cell, Tone
+from gpumon.report.cells import NO_VALUE, Cell, Tone
 from gpumon.report.passages import facts
 
 if TYPE_CHECKING:
     from gpumon.model.cluster import JobView
     from gpumon.model.ledger import Total
-    from gpumon.report.columns import Line
+    from gpumon.report.cells import Line
     from gpumon.report.digest import Digest
 
 

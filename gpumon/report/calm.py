@@ -9,13 +9,12 @@ from __future__ import annotations
 from math import isnan
 from typing import TYPE_CHECKING, Final
 
-from gpumon.model.frame import EMPTY_BLOCK, MISSING_INTEGER
-from gpumon.report.gpu_cells import HARMLESS_BITS, IDLE_BITS
+from gpumon.model.block import EMPTY_BLOCK, MISSING_INTEGER
 from gpumon.report.rows import INACTIVE
 
 if TYPE_CHECKING:
+    from gpumon.model.block import Block
     from gpumon.model.cluster import Gpu, Node
-    from gpumon.model.frame import Block
     from gpumon.report.digest import Digest
 
 VITAL: Final = ("mem_used_bytes", "temp_c", "power_w", "gpu_util_ratio")
@@ -32,6 +31,12 @@ ALARMS: Final = (
 
 UNHEALTHY: Final = 2
 """Value of `fabric_health` of a GPU that the fabric calls unhealthy."""
+
+IDLE_BITS: Final = 0x001 | 0x002
+"""Clock event reasons that tell of no trouble: idle, clocks set by an application."""
+
+HARMLESS_BITS: Final = 0x004 | 0x010 | 0x100
+"""Software power cap, sync boost, display clocks: set on purpose or by the board's own budget."""
 
 _QUIET_BITS: Final = IDLE_BITS | HARMLESS_BITS
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gpumon.model.field import Kind
 from gpumon.model.fields import CATALOGUE
-from gpumon.report.chart import Chart, Mark, Series
-from gpumon.report.columns import Cell, Tone
+from gpumon.report.cells import Cell, Tone
+from gpumon.report.chart_records import Chart, Mark, Series
 from gpumon.report.field_columns import bound_of, field_text, round_up, scale
 from gpumon.report.field_names import spoken
 from gpumon.report.rows import BlockRow
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from gpumon.model.cluster import Gpu, JobView, Node
     from gpumon.model.field import Field
-    from gpumon.report.columns import Line
+    from gpumon.report.cells import Line
     from gpumon.report.digest import Digest
     from gpumon.report.rows import Readable
 

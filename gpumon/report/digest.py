@@ -6,7 +6,7 @@ from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar, cast
 
-from gpumon.model.frame import MISSING_INTEGER
+from gpumon.model.block import MISSING_INTEGER
 from gpumon.report.rows import link_states, rows_by_gpu
 
 if TYPE_CHECKING:

@@ -26,10 +26,10 @@ from gpumon.report.queue_part import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gpumon.fleet.footprint import Footprint
+    from gpumon.base.footprint import Footprint
     from gpumon.model.cluster import JobView, Node, Rank
+    from gpumon.model.fault import SourceError
     from gpumon.model.finding import Coverage, Finding
-    from gpumon.model.frame import SourceError
     from gpumon.model.tick import TargetState, Tick
 
 SCHEMA: Final = "gpumon-document/1"

@@ -6,7 +6,8 @@ from math import inf
 from typing import TYPE_CHECKING, Final
 
 from gpumon.report import units
-from gpumon.report.columns import EMPTY_CELL, NO_VALUE, Cell, Column, SortKey, Tone
+from gpumon.report.cells import EMPTY_CELL, NO_VALUE, Cell, Tone
+from gpumon.report.columns import Column, SortKey
 from gpumon.report.words import state_cell
 
 if TYPE_CHECKING:

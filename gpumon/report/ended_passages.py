@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumon.report import units
-from gpumon.report.columns import Cell, Line, Tone
+from gpumon.report.cells import Cell, Line, Tone, paragraph, some_names
 from gpumon.report.ended_columns import exit_text
-from gpumon.report.passages import facts, paragraph
-from gpumon.report.words import some_names, state_cell
+from gpumon.report.passages import facts
+from gpumon.report.words import state_cell
 
 if TYPE_CHECKING:
     from gpumon.model.accounting import EndedJob, StepUsage

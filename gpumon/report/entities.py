@@ -8,14 +8,14 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Final
 
+from gpumon.model.block import EMPTY_BLOCK
 from gpumon.model.fields import CATALOGUE, LABELS
-from gpumon.model.frame import EMPTY_BLOCK
 from gpumon.model.missing import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gpumon.model.frame import Block
+    from gpumon.model.block import Block
 
 KEYS: Final = {
     block: tuple(key for key, field in CATALOGUE.items() if field.block == block)

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.model.xid import Xid, xid
 from gpumon.report import units
-from gpumon.report.columns import Line, Tone
-from gpumon.report.passages import paragraph
+from gpumon.report.cells import Line, Tone, paragraph
 from gpumon.report.rows import block_rows
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.model.fields import CATALOGUE
-from gpumon.report.gpu_cells import index_text
 from gpumon.report.rows import BlockRow, block_rows, host_row, rows_by_gpu
+from gpumon.report.units import index_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -7,7 +7,7 @@ import io
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from gpumon.report.columns import safe
+from gpumon.report.cells import safe
 from gpumon.report.filter_bind import numeric
 from gpumon.report.filter_names import unit_of
 from gpumon.report.units import MISSING

@@ -10,7 +10,8 @@ from gpumon.model.field import Field, Kind
 from gpumon.model.fields import clock_event_names
 from gpumon.model.xid import FABRIC_HEALTH, FABRIC_STATES, RECOVERY_ACTIONS, name_of
 from gpumon.report import units
-from gpumon.report.columns import EMPTY_CELL, NO_VALUE, Cell, Column, Tone
+from gpumon.report.cells import EMPTY_CELL, NO_VALUE, Cell, Tone
+from gpumon.report.columns import Column
 from gpumon.report.rows import BlockRow
 from gpumon.report.sections import table_section
 

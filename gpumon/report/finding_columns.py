@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 from gpumon.model.finding_classes import finding_class
 from gpumon.report import units
-from gpumon.report.columns import NO_VALUE, Cell, Column, SortKey, Tone
-from gpumon.report.gpu_cells import index_text
+from gpumon.report.cells import NO_VALUE, Cell, Tone
+from gpumon.report.columns import Column, SortKey
+from gpumon.report.units import index_text
 from gpumon.report.words import SEVERITY_SIGNS, SEVERITY_TONES
 
 if TYPE_CHECKING:

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 from gpumon.model.finding_classes import merge
 from gpumon.report import units
-from gpumon.report.chart import Mark, chart_lines, time_axis
-from gpumon.report.columns import Cell, Line, Tone
+from gpumon.report.cells import Cell, Line, Tone, paragraph
+from gpumon.report.chart import chart_lines, time_axis
+from gpumon.report.chart_records import Mark
 from gpumon.report.curves import field_chart
 from gpumon.report.evidence_places import Place, gpu_of_subject, gpu_title, places
 from gpumon.report.finding_columns import class_of, state_words, subject_words
-from gpumon.report.passages import facts, paragraph
+from gpumon.report.passages import facts
 from gpumon.report.words import SEVERITY_SIGNS, SEVERITY_TONES
 
 if TYPE_CHECKING:

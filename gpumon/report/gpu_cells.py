@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
 from gpumon.model.fields import CATALOGUE, CLOCK_EVENT_REASONS, clock_event_names
 from gpumon.report import units
-from gpumon.report.columns import EMPTY_CELL, NO_VALUE, Cell, Column, SortKey, Tone
+from gpumon.report.calm import HARMLESS_BITS, IDLE_BITS
+from gpumon.report.cells import EMPTY_CELL, NO_VALUE, Cell, Tone
+from gpumon.report.columns import Column, SortKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gpumon.model.cluster import Gpu
     from gpumon.report.digest import Digest
-
 
 DUTY_DOC: Final = " u48: not offered by this GPU, 48 is UTIL%, the time in which any kernel ran."
 """What the help says of the duty cycle that stands in for SM activity."""
@@ -30,12 +31,6 @@ class HasGpu(Protocol):
 
 GpuLike = TypeVar("GpuLike", bound=HasGpu)
 
-IDLE_BITS: Final = 0x001 | 0x002
-"""Clock event reasons that tell of no trouble: idle, clocks set by an application."""
-
-HARMLESS_BITS: Final = 0x004 | 0x010 | 0x100
-"""Software power cap, sync boost, display clocks: set on purpose or by the board's own budget."""
-
 SHORT_REASONS: Final = {
     "software power cap": "power cap",
     "hardware slowdown": "hw slowdown",
@@ -46,19 +41,12 @@ SHORT_REASONS: Final = {
 
 _THERMAL_BITS: Final = sum(bit for bit, name in CLOCK_EVENT_REASONS.items() if "thermal" in name)
 
-
 _NVLINK_WAYS: Final = ("nvlink_tx_bytes_per_s", "nvlink_rx_bytes_per_s")
 
 
 def short_uuid(uuid: str) -> str:
     """The first eight digits of a UUID, without the `GPU-` or `MIG-` in front."""
     return uuid.partition("-")[2][:8] if uuid[:4] in ("GPU-", "MIG-") else uuid[:8]
-
-
-def index_text(gpu: Gpu | None) -> str:
-    """NVML's index of a GPU on its node."""
-    index = gpu.nvml_index if gpu else None
-    return units.MISSING if index is None else str(index)
 
 
 def model_name(name: str | None) -> str:

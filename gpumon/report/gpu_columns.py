@@ -5,17 +5,13 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, Final
 
-from gpumon.report.columns import EMPTY_CELL, NO_VALUE, Cell, Column, SortKey, Tone
-from gpumon.report.gpu_cells import (
-    index_text,
-    measured_columns,
-    model_name,
-    short_uuid,
-    throttle_cell,
-)
+from gpumon.report.cells import EMPTY_CELL, NO_VALUE, Cell, Tone
+from gpumon.report.columns import Column, SortKey
+from gpumon.report.gpu_cells import measured_columns, model_name, short_uuid, throttle_cell
 from gpumon.report.health import health_cell, health_order, troubles
 from gpumon.report.place_columns import place_columns
 from gpumon.report.rows import awaited_call
+from gpumon.report.units import index_text
 from gpumon.report.words import finding_cell, old_gpu_cell
 
 if TYPE_CHECKING:

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Final
 
 from gpumon.model.fields import LABELS, clock_event_names
 from gpumon.model.gpu_fields import GPU_FIELDS
-from gpumon.report.columns import Cell, Line, Tone
+from gpumon.report.calm import HARMLESS_BITS, IDLE_BITS
+from gpumon.report.cells import Cell, Line, Tone, paragraph
 from gpumon.report.field_columns import FieldRow, field_table
 from gpumon.report.field_names import spoken
-from gpumon.report.gpu_cells import HARMLESS_BITS, IDLE_BITS
 from gpumon.report.gpu_layout import COUNTERS, PLACED, SECTIONS
 from gpumon.report.health import gpu_health_lines
 from gpumon.report.link_columns import LINK_COLUMNS, SLICE_COLUMNS
-from gpumon.report.passages import facts, paragraph
+from gpumon.report.passages import facts
 from gpumon.report.process_columns import PROCESS_COLUMNS, process_rows
 from gpumon.report.sections import (
     INDENT,

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from gpumon.report import units
 from gpumon.report.books import hours_cell
-from gpumon.report.columns import NO_VALUE, Cell, Column, SortKey, Tone
-from gpumon.report.job_columns import LOW_RATIO
+from gpumon.report.cells import NO_VALUE, Cell, Tone
+from gpumon.report.columns import Column, SortKey
+from gpumon.report.yardsticks import LOW_RATIO
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from gpumon.model.fields import clock_event_names
 from gpumon.model.missing import Reason
 from gpumon.model.xid import RECOVERY_ACTIONS, name_of
-from gpumon.report.calm import UNHEALTHY, VITAL, has_calm_node
-from gpumon.report.columns import EMPTY_CELL, NO_VALUE, Cell, Line, SortKey, Tone
+from gpumon.report.calm import HARMLESS_BITS, IDLE_BITS, UNHEALTHY, VITAL, has_calm_node
+from gpumon.report.cells import EMPTY_CELL, NO_VALUE, Cell, Line, Tone, paragraph
 from gpumon.report.events import event_lines, events_of
-from gpumon.report.gpu_cells import HARMLESS_BITS, IDLE_BITS, SHORT_REASONS
-from gpumon.report.passages import paragraph
+from gpumon.report.gpu_cells import SHORT_REASONS
 from gpumon.report.words import reading_words
 
 if TYPE_CHECKING:
     from gpumon.model.cluster import Gpu
+    from gpumon.report.columns import SortKey
     from gpumon.report.digest import Digest
 
 

@@ -7,13 +7,13 @@ from itertools import chain
 from string import ascii_letters
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from gpumon.model.block import MISSING_INTEGER
 from gpumon.model.finding import Severity
-from gpumon.model.frame import MISSING_INTEGER
 from gpumon.model.missing import Reason
 from gpumon.report import heat_marks as marks
 from gpumon.report.heat_marks import OWNERS, Mark
-from gpumon.report.job_columns import LOW_RATIO
 from gpumon.report.slurm_nodes import has_unseen_holders, is_open, used_gpus
+from gpumon.report.yardsticks import LOW_RATIO
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

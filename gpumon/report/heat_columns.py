@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from gpumon.model.block import EMPTY_BLOCK, MISSING_INTEGER
 from gpumon.model.cluster import Gpu
-from gpumon.model.frame import EMPTY_BLOCK, MISSING_INTEGER
 from gpumon.report.heat import closed_mark
 from gpumon.report.heat_marks import DOWN
 from gpumon.report.heat_roster import NOBODY, holders_of, told_use

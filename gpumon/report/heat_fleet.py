@@ -12,7 +12,7 @@ from gpumon.report import heat_marks as marks
 from gpumon.report.heat import FINDING_MARKS, OWNER_RANK, Heat
 from gpumon.report.heat_columns import DOWN_NODE, FleetColumns
 from gpumon.report.heat_roster import NOBODY, STEP
-from gpumon.report.job_columns import LOW_RATIO
+from gpumon.report.yardsticks import LOW_RATIO
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence

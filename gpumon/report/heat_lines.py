@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.report import units as words
-from gpumon.report.columns import fit
+from gpumon.report.cells import fit
 from gpumon.report.heat import activities, shares
 from gpumon.report.heat_density import short_name
 from gpumon.report.heat_marks import FREE, WORKING, Ink, Mark

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from gpumon.report.job_columns import LOW_RATIO
+from gpumon.report.yardsticks import LOW_RATIO
 
 if TYPE_CHECKING:
     from collections.abc import Callable

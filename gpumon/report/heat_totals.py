@@ -10,16 +10,16 @@ import numpy as np
 from gpumon.model.finding import Severity
 from gpumon.report import units
 from gpumon.report.array_tasks import task_count
-from gpumon.report.columns import Cell, Tone, safe, text_width
+from gpumon.report.cells import Cell, Tone, safe, text_width
 from gpumon.report.groups import lost_gpu_s
-from gpumon.report.job_columns import LOW_RATIO
 from gpumon.report.slurm_nodes import is_open
 from gpumon.report.words import SEVERITY_SIGNS, SEVERITY_TONES
+from gpumon.report.yardsticks import LOW_RATIO
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from gpumon.report.columns import Line
+    from gpumon.report.cells import Line
     from gpumon.report.digest import Digest
     from gpumon.report.heat_columns import FleetColumns
 

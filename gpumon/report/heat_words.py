@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.report import units
-from gpumon.report.columns import safe, text_width
+from gpumon.report.cells import safe, text_width
 from gpumon.report.heat import activities, gravest_by_gpu, owner_marks, shares
 from gpumon.report.heat_density import WORDS
 from gpumon.report.heat_lines import BLANK, Glyph, area

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 from gpumon.model.fields import CATALOGUE
 from gpumon.model.missing import Reason
 from gpumon.report import units
-from gpumon.report.columns import NO_VALUE, Cell, Column, Tone
+from gpumon.report.cells import NO_VALUE, Cell, Tone
+from gpumon.report.columns import Column
 from gpumon.report.link_columns import errors_cell, field_cell, label_cell, rate_cell
 from gpumon.report.words import reason_words
 

@@ -5,22 +5,22 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, Final
 
+from gpumon.model.job_states import has_ended
 from gpumon.report import units
 from gpumon.report.array_tasks import asked_gpus
 from gpumon.report.books import hours_cell, wasted_s
-from gpumon.report.columns import NO_VALUE, Cell, Column, SortKey, Tone
+from gpumon.report.cells import NO_VALUE, Cell, Tone
+from gpumon.report.columns import Column, SortKey
 from gpumon.report.gpu_cells import DUTY_DOC, duty_cell
 from gpumon.report.pending import expected_start, start_words
-from gpumon.report.words import class_words, has_ended, state_cell, verdict_cell
+from gpumon.report.words import class_words, state_cell, verdict_cell
+from gpumon.report.yardsticks import LOW_RATIO
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gpumon.model.cluster import JobView
     from gpumon.report.digest import Digest
-
-LOW_RATIO: Final = 0.10
-"""Below this share of its capacity a running GPU counts as hardly used, as nvitop's colours do."""
 
 _STATE_ORDER: Final = {"RUNNING": 0, "COMPLETING": 1, "PENDING": 2}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from gpumon.model.ledger import HOUR_S, KWH_J
-from gpumon.report.columns import fit, safe
+from gpumon.report.cells import fit, safe
 from gpumon.report.units import MISSING
 
 if TYPE_CHECKING:

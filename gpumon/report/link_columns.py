@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from gpumon.model.fields import CATALOGUE
 from gpumon.report import units
-from gpumon.report.columns import NO_VALUE, Cell, Column, Tone
+from gpumon.report.cells import NO_VALUE, Cell, Tone
+from gpumon.report.columns import Column
 from gpumon.report.field_columns import field_text
 from gpumon.report.gpu_cells import short_uuid
 from gpumon.report.rows import INACTIVE

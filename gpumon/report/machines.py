@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from gpumon.model.block import EMPTY_BLOCK
 from gpumon.model.fields import clock_event_names
-from gpumon.model.frame import EMPTY_BLOCK
 from gpumon.model.hardware import SHEETS, Basis, sheet_for
 from gpumon.model.xid import FABRIC_HEALTH, FABRIC_STATES, RECOVERY_ACTIONS, name_of, xid
 from gpumon.report.entities import Entity, moment, number
@@ -13,8 +13,8 @@ from gpumon.report.entities import Entity, moment, number
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from gpumon.model.block import Block
     from gpumon.model.cluster import Gpu, Node, Process
-    from gpumon.model.frame import Block
     from gpumon.model.hardware import Figure, Sheet
 
 WRITTEN_APART: Final = ("index", "uid", "start_time_s", "context_mem_used_bytes")

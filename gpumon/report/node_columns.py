@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from gpumon.model.job_states import HOLDING_STATES
 from gpumon.report import units
 from gpumon.report.calm import has_calm_node
-from gpumon.report.columns import EMPTY_CELL, NO_VALUE, Cell, Column, SortKey, Tone
+from gpumon.report.cells import EMPTY_CELL, NO_VALUE, Cell, Tone, some_names
+from gpumon.report.columns import Column, SortKey
 from gpumon.report.gpu_cells import duty_cell
 from gpumon.report.health import is_checked, troubles
 from gpumon.report.place_columns import place_columns
 from gpumon.report.rows import host_row
 from gpumon.report.slurm_nodes import is_open, rooms
-from gpumon.report.words import HOLDING_STATES, finding_cell, old_cell, some_names
+from gpumon.report.words import finding_cell, old_cell
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

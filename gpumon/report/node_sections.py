@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 from gpumon.model.host_fields import NODE_FIELDS
 from gpumon.report import units
-from gpumon.report.columns import Cell, Line, Tone
+from gpumon.report.cells import Cell, Line, Tone, paragraph
 from gpumon.report.events import event_lines, node_events
 from gpumon.report.field_columns import FIELD_COLUMNS, FieldRow, field_table, field_text
-from gpumon.report.gpu_cells import index_text, short_uuid
+from gpumon.report.gpu_cells import short_uuid
 from gpumon.report.gpu_columns import FLEET_COLUMNS
 from gpumon.report.host_columns import (
     FILESYSTEM_COLUMNS,
@@ -20,7 +20,7 @@ from gpumon.report.host_columns import (
     host_of,
     host_reason,
 )
-from gpumon.report.passages import error_lines, facts, paragraph, silence_lines
+from gpumon.report.passages import error_lines, facts, silence_lines
 from gpumon.report.rows import awaited_call, block_rows, host_row
 from gpumon.report.sections import (
     INDENT,
@@ -32,6 +32,7 @@ from gpumon.report.sections import (
 )
 from gpumon.report.slurm_nodes import reason_lines, slurm_facts
 from gpumon.report.topology import rate_words, topology_columns
+from gpumon.report.units import index_text
 from gpumon.report.words import left_words
 
 if TYPE_CHECKING:

@@ -8,41 +8,99 @@ from typing import TYPE_CHECKING, Final
 
 from gpumon.report import units
 from gpumon.report.array_tasks import asked_gpus, task_count
-from gpumon.report.columns import Cell, Line, Tone, fit, safe, wrap
+from gpumon.report.cells import Cell, Line, Tone, fit, paragraph, safe, some_names
 from gpumon.report.field_names import spoken
-from gpumon.report.gpu_cells import index_text, model_name
-from gpumon.report.nvlink_words import nvlink_words
-from gpumon.report.requeues import requeue_words
+from gpumon.report.gpu_cells import model_name, nvlink_rate
+from gpumon.report.units import index_text
 from gpumon.report.words import (
     SEVERITY_SIGNS,
     SEVERITY_TONES,
     class_words,
     left_since,
     left_words,
-    some_names,
     state_cell,
 )
+from gpumon.report.yardsticks import sheet_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpumon.model.cluster import Gpu, Job, JobView
+    from gpumon.model.fault import SourceError
     from gpumon.model.finding import Finding
-    from gpumon.model.frame import SourceError
     from gpumon.model.tick import Tick
     from gpumon.report.digest import Digest
-
 
 TARGET_OLD_S: Final = 90.0
 """A target whose newest answer is older is called stale: three periods of the job listing, which
 is the rarest answer that a target may consist of."""
 
+_CAUSES: Final = {
+    "NodeDown": "a node failed",
+    "SystemFailure": "a system failed",
+    "JobLaunchFailure": "it could not be launched",
+    "JobHoldMaxRequeue": "too often, it is held now",
+}
+"""Slurm's reasons of a waiting job that speak of its last run, as the page "Job Reason Codes" has
+them. After most requeues Slurm only says BeginTime, and nothing of the cause."""
 
-def paragraph(
-    text: str, width: int, tone: Tone = Tone.PLAIN, first: str = "", hanging: str = ""
-) -> list[Line]:
-    """The text wrapped to `width`, every line in one tone."""
-    return [(Cell(line, tone),) for line in wrap(text, width, first, hanging)]
+_FAILED_STATES: Final = frozenset({"down", "fail", "error", "not_responding"})
+
+UNUSED_BYTES_PER_S: Final = 1e6
+"""Below this a GPU exchanges nothing: an all-reduce of one small model moves more in a second."""
+
+
+def nvlink_words(digest: Digest, view: JobView) -> str:
+    """What the job's GPUs carry over NVLink now, beside what the data sheet promises.
+
+    Returns:
+        Mean of the busier direction over the GPUs that use theirs, and on how many these are;
+        `unused` where none does, nothing where no GPU tells of NVLink.
+    """
+    rates: list[float] = []
+    peaks: set[float | None] = set()
+    for gpu in digest.gpus(view):
+        if (rate := nvlink_rate(gpu)) is not None:
+            rates.append(rate)
+            sheet = sheet_of(gpu)
+            peak = None if sheet is None else sheet.nvlink_bytes_per_s
+            peaks.add(None if peak is None else peak.value)
+    if not rates:
+        return ""
+    used = [rate for rate in rates if rate >= UNUSED_BYTES_PER_S]
+    (peak_bytes_per_s,) = peaks if len(peaks) == 1 else (None,)
+    if not used:
+        return "unused"
+    mean = sum(used) / len(used)
+    who = "" if len(used) == len(rates) else f" on {len(used)} of {len(rates)} GPUs"
+    text = f"used, {units.rate(mean)} each way{who}"
+    if peak_bytes_per_s is not None:
+        share = units.percent(mean / peak_bytes_per_s)
+        text += f", {share} % of {units.rate(peak_bytes_per_s)}"
+    return text
+
+
+def requeue_words(digest: Digest, view: JobView) -> str:
+    """`once`, `2 times: a node failed`; empty for a job that was not requeued."""
+    count = view.job.restart_count or 0
+    if not count:
+        return ""
+    times = "once" if count == 1 else f"{count} times"
+    cause = _cause(digest, view) if view.job.state == "PENDING" else ""
+    return f"{times}: {cause}" if cause else times
+
+
+def _cause(digest: Digest, view: JobView) -> str:
+    """What Slurm's reason says, or which node of the run before is down."""
+    if view.job.reason in _CAUSES:
+        return _CAUSES[view.job.reason]
+    nodes = [digest.tick.nodes.get(name) for name in dict.fromkeys(r.node for r in view.ranks)]
+    failed = tuple(
+        node.name for node in nodes if node and set((node.state or "").split("+")) & _FAILED_STATES
+    )
+    if not failed:
+        return ""
+    return f"{some_names(failed)}, where it ran, {'is' if len(failed) == 1 else 'are'} down"
 
 
 def facts(pairs: Sequence[tuple[str, str]], width: int) -> list[Line]:

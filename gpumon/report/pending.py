@@ -8,12 +8,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from gpumon.model.job_states import HOLDING_STATES
 from gpumon.report import units
 from gpumon.report.array_tasks import asked_gpus, count_tasks, task_count
+from gpumon.report.cells import some_names
 from gpumon.report.pending_room import Hint, room_hints, time_hints
 from gpumon.report.queue_reasons import meaning_of
 from gpumon.report.slurm_nodes import job_partitions, partitions
-from gpumon.report.words import HOLDING_STATES, some_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

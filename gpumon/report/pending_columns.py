@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Final
 
 from gpumon.report import units
 from gpumon.report.array_tasks import asked_gpus, count_tasks, sum_asked, task_count
-from gpumon.report.columns import NO_VALUE, Cell, Column, SortKey, Tone
+from gpumon.report.cells import NO_VALUE, Cell, Tone, paragraph
+from gpumon.report.columns import Column, SortKey
 from gpumon.report.job_columns import search_text
-from gpumon.report.passages import paragraph
 from gpumon.report.pending import expected_start, hints, place_of, start_words, waiting
 from gpumon.report.queue_reasons import meaning_of
 from gpumon.report.slurm_nodes import rooms
 
 if TYPE_CHECKING:
     from gpumon.model.cluster import JobView
-    from gpumon.report.columns import Line
+    from gpumon.report.cells import Line
     from gpumon.report.digest import Digest
 
 MOST_REASONS: Final = 3

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from gpumon.report.columns import EMPTY_CELL, Cell, Column
+from gpumon.report.cells import EMPTY_CELL, Cell
+from gpumon.report.columns import Column
 from gpumon.report.slurm_nodes import rooms
 
 if TYPE_CHECKING:

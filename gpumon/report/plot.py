@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
-from gpumon.report.columns import Cell, Tone
+from gpumon.report.cells import Cell, Tone
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
-    from gpumon.report.chart import Chart, Series
+    from gpumon.report.chart_records import Chart, Series
 
     Levels = NDArray[np.float64]
     """Dot rows from the bottom by dot column, NaN where nothing is known for long."""

@@ -6,7 +6,8 @@ from math import isnan
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gpumon.report import units
-from gpumon.report.columns import EMPTY_CELL, NO_VALUE, Cell, Column, Tone
+from gpumon.report.cells import EMPTY_CELL, NO_VALUE, Cell, Tone
+from gpumon.report.columns import Column
 from gpumon.report.field_columns import PAST_WIDTH, bars, round_up, span_s
 from gpumon.report.rows import block_rows
 from gpumon.report.words import reason_words

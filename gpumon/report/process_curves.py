@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gpumon.fleet.ranks import place
 from gpumon.model.fields import CATALOGUE
-from gpumon.report.chart import Series
+from gpumon.report.chart_records import Series
 from gpumon.report.curves import Panel, Plan, drawn_panel
 from gpumon.report.rows import BlockRow, block_rows
 

@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Final
 
 from gpumon.model.missing import Reason
 from gpumon.report import units
-from gpumon.report.columns import Tone
-from gpumon.report.passages import paragraph
+from gpumon.report.cells import Tone, paragraph
 from gpumon.report.rows import block_rows
 
 if TYPE_CHECKING:
     from gpumon.model.cluster import JobView, Node
-    from gpumon.report.columns import Line
+    from gpumon.report.cells import Line
     from gpumon.report.digest import Digest
     from gpumon.report.rows import BlockRow
 

@@ -8,10 +8,10 @@ from gpumon.report.entities import moment, number
 
 if TYPE_CHECKING:
     from gpumon.model.cluster import Job, JobView, SlurmNode
-    from gpumon.report.columns import Line
+    from gpumon.report.cells import Line
     from gpumon.report.digest import Digest
     from gpumon.report.groups import PartitionRow
-    from gpumon.report.reservation_columns import ReservationRow
+    from gpumon.report.reservations import ReservationRow
 
 
 def queue_age_s(digest: Digest) -> float | None:
@@ -126,7 +126,7 @@ def reservations(digest: Digest) -> list[dict[str, Any]]:
     """Every reservation that is not over, with the jobs that cross its start."""
     if digest.tick.queue is None:
         return []
-    from gpumon.report.reservation_columns import reservation_rows
+    from gpumon.report.reservations import reservation_rows
 
     return [_reservation(row) for row in reservation_rows(digest)]
 
@@ -154,9 +154,7 @@ def stray_lines(digest: Digest, width: int) -> list[Line]:
     found = digest.tick.strays
     if not found:
         return []
-    from gpumon.report.columns import Tone
-    from gpumon.report.passages import paragraph
-    from gpumon.report.words import some_names
+    from gpumon.report.cells import Tone, paragraph, some_names
 
     names = tuple(f"{p.node} {p.name or 'pid'} {p.pid}" for p in found)
     count = "1 process is" if len(found) == 1 else f"{len(found)} processes are"

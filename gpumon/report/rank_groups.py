@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.fleet.ranks import WHY
 from gpumon.model.missing import Reason
-from gpumon.report.gpu_cells import index_text
+from gpumon.report.units import index_text
 
 if TYPE_CHECKING:
     from gpumon.model.cluster import JobView

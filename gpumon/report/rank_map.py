@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from gpumon.report.columns import fit
+from gpumon.report.cells import fit
 from gpumon.report.heat_lines import BLANK, Glyph, area
 from gpumon.report.heat_marks import Ink
 from gpumon.report.rank_groups import rank_name

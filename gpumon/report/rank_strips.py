@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from gpumon.report import units
-from gpumon.report.columns import fit, text_width
+from gpumon.report.cells import fit, text_width
 from gpumon.report.heat_lines import BLANK, Glyph, area
 from gpumon.report.heat_marks import MISSING as UNKNOWN
 from gpumon.report.heat_marks import Ink, Mark

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from gpumon.model.frame import EMPTY_BLOCK, MISSING_INTEGER
+from gpumon.model.block import EMPTY_BLOCK, MISSING_INTEGER
 from gpumon.model.missing import Reason
 
 if TYPE_CHECKING:
+    from gpumon.model.block import Block
     from gpumon.model.cluster import Node
-    from gpumon.model.frame import Block
 
 
 class Readable(Protocol):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from gpumon.model.missing import Reason
-from gpumon.report.columns import GAP, Cell, Line, Tone, fit, place, text_width
-from gpumon.report.passages import paragraph
+from gpumon.report.cells import Cell, Line, Tone, fit, paragraph, text_width
+from gpumon.report.columns import GAP, place
 from gpumon.report.units import MISSING
 from gpumon.report.words import reason_words
 

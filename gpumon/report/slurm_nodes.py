@@ -6,17 +6,16 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.fleet.strays import is_mig
-from gpumon.report.columns import Tone
-from gpumon.report.passages import paragraph
+from gpumon.model.job_states import HOLDING_STATES
+from gpumon.report.cells import Tone, paragraph, some_names
 from gpumon.report.units import short_duration
-from gpumon.report.words import HOLDING_STATES, some_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from gpumon.model.cluster import Job, Node, SlurmNode
     from gpumon.model.queue import Partition, Reservation
-    from gpumon.report.columns import Line
+    from gpumon.report.cells import Line
     from gpumon.report.digest import Digest
 
 OUT_FLAGS: Final = frozenset(

@@ -11,7 +11,7 @@ from gpumon.report.commands import Subject
 from gpumon.report.digest import GpuRow, RankRow
 from gpumon.report.groups import Group, PartitionRow
 from gpumon.report.node_columns import NodeRow
-from gpumon.report.reservation_columns import ReservationRow
+from gpumon.report.reservations import ReservationRow
 
 if TYPE_CHECKING:
     from gpumon.model.cluster import Gpu

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from gpumon.report import units
-from gpumon.report.columns import GAP, arranged, fit, place, safe, usual
+from gpumon.report.cells import fit, safe
+from gpumon.report.columns import GAP, arranged, place, usual
 from gpumon.report.digest import Digest
 from gpumon.report.ended import ended_title
 from gpumon.report.ended_columns import ENDED_COLUMNS
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
     from gpumon.model.cluster import JobView
     from gpumon.model.finding import Finding
     from gpumon.model.tick import Tick
-    from gpumon.report.columns import Column, Line
+    from gpumon.report.cells import Line
+    from gpumon.report.columns import Column
     from gpumon.report.filter_tables import RowFilter
 
 DEFAULT_WIDTH: Final = 100

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from gpumon.report import units
-from gpumon.report.columns import EMPTY_CELL, Cell, Column, Tone
-from gpumon.report.gpu_cells import index_text
+from gpumon.report.cells import EMPTY_CELL, Cell, Tone
+from gpumon.report.columns import Column
 from gpumon.report.rows import block_rows
+from gpumon.report.units import index_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

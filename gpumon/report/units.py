@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import time
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from gpumon.model.ledger import KWH_J
+
+if TYPE_CHECKING:
+    from gpumon.model.cluster import Gpu
 
 MISSING: Final = "–"
 """The sign for a value that is not known; its reason is shown where there is room."""
@@ -163,3 +166,9 @@ def quantity(value: float | None, unit: str) -> str:
         return f"{value:.0f} °C"
     text = f"{value:.0f}" if float(value).is_integer() or abs(value) >= 100 else f"{value:.2f}"
     return f"{text} {unit}" if unit else text
+
+
+def index_text(gpu: Gpu | None) -> str:
+    """NVML's index of a GPU on its node."""
+    index = gpu.nvml_index if gpu else None
+    return MISSING if index is None else str(index)

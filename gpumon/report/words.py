@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING, Final
 
 from gpumon.model.finding import Confidence, Finding, Severity
 from gpumon.model.finding_classes import finding_class
+from gpumon.model.job_states import has_ended
 from gpumon.model.missing import Reason
-from gpumon.report.columns import Cell, Tone
+from gpumon.report.cells import Cell, Tone
 from gpumon.report.units import clock_time, short_duration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpumon.model.cluster import Gpu, JobView
-    from gpumon.model.frame import SourceError
+    from gpumon.model.fault import SourceError
     from gpumon.report.digest import Digest
 
 REASONS: Final = {
@@ -56,25 +57,6 @@ STATE_CODES: Final = {
     "DEADLINE": "DL",
 }
 """The compact codes of squeue(1)."""
-
-HOLDING_STATES: Final = frozenset(
-    {"RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED", "RESIZING", "SIGNALING", "STAGE_OUT"}
-)
-"""States in which a job holds what it was given."""
-
-_ENDED_STATES: Final = frozenset(
-    {
-        "COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED",
-        "BOOT_FAIL", "DEADLINE", "REVOKED", "LAUNCH_FAILED", "RECONFIG_FAIL",
-    }
-)  # fmt: skip
-"""States in which a job stays listed for a while (Slurm's MinJobAge) but does nothing more."""
-
-
-def has_ended(state: str) -> bool:
-    """Whether a job in this state has ended."""
-    return state in _ENDED_STATES
-
 
 _BAD_STATES: Final = frozenset(
     {"FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "DEADLINE"}
@@ -185,10 +167,3 @@ def stale_words(digest: Digest, gpu: Gpu) -> str:
     if left_at is not None:
         return left_words(left_at)
     return f"stale {short_duration(digest.tick.at - gpu.taken_at)}"
-
-
-def some_names(names: tuple[str, ...], most: int = 4) -> str:
-    """The first names, and how many more there are."""
-    if len(names) <= most + 1:
-        return ", ".join(names)
-    return ", ".join(names[:most]) + f" and {len(names) - most} more"

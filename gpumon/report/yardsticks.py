@@ -27,6 +27,9 @@ Express base specifications. Packet headers still go off."""
 PRECISIONS: Final = ("bf16", "fp16")
 """Precision by which a sheet's tensor peak is quoted: the first that it has."""
 
+LOW_RATIO: Final = 0.10
+"""Below this share of its capacity a running GPU counts as hardly used, as nvitop's colours do."""
+
 
 def pcie_bytes_per_s(gen: float | None, lanes: float | None) -> float | None:
     """What a PCIe link carries in one direction before packet headers, None where unknown."""

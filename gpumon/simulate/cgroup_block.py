@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING, Final
 
-from gpumon.model.frame import Block
+from gpumon.model.block import Block
 from gpumon.simulate.columns import column
 from gpumon.simulate.node_block import HOST_BYTES_PER_PROCESS
 from gpumon.simulate.phase import CPU

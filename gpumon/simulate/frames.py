@@ -5,24 +5,24 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from gpumon.model.block import EMPTY_BLOCK, Block, column_for
 from gpumon.model.field import Kind
 from gpumon.model.fields import CATALOGUE
-from gpumon.model.frame import Block, Frame
+from gpumon.model.frame import Frame
 from gpumon.model.missing import Reason
+from gpumon.simulate.ailments import xids_between
 from gpumon.simulate.around import Looks
-from gpumon.simulate.cgroup_block import cgroup_block
-from gpumon.simulate.columns import lost
-from gpumon.simulate.event_block import event_block
+from gpumon.simulate.cgroup_block import cgroup_block, loaders_of
+from gpumon.simulate.columns import column, lost
 from gpumon.simulate.gpu_block import GpuBlocks, ratio
 from gpumon.simulate.link_block import LinkBlocks
 from gpumon.simulate.mig_block import cut_gpu, mark_cut, mig_block
 from gpumon.simulate.mount_block import mount_block
-from gpumon.simulate.node_block import NodeBlocks
-from gpumon.simulate.phase import SM
+from gpumon.simulate.node_block import HOST_BYTES_PER_PROCESS, NodeBlocks
+from gpumon.simulate.phase import CPU, READ, SM, WRITE
 from gpumon.simulate.port_block import PortBlocks
-from gpumon.simulate.process_use import SECRET, with_use
 from gpumon.simulate.records import processes_of
-from gpumon.simulate.timeline import Spans
+from gpumon.simulate.timeline import CPU_AT, READ_AT, WRITE_AT, Spans
 
 if TYPE_CHECKING:
     from collections.abc import Sequence, Set
@@ -39,6 +39,73 @@ _INSTANCE_KEYS: Final = tuple(
 """In which instance of a cut GPU a context is: those that jobs hold are whole."""
 
 _HostKey = tuple[tuple[int, float], ...]
+
+_SHOWN_S: Final = 30.0
+"""How long an event stays in the reports."""
+
+_XID_EVENT: Final = 0x8
+
+_LOADER_WEIGHT: Final = 0.25
+"""A loader of data works a quarter as much as the process that it loads for."""
+
+SECRET: Final = (
+    *("process_io_read_bytes", "process_io_read_bytes_per_s"),
+    *("process_io_write_bytes", "process_io_write_bytes_per_s"),
+)
+"""What a node tells only of the own processes: what they read and write."""
+
+_COUNTERS: Final = (SECRET[0], SECRET[2], "process_cpu_us")
+
+
+def with_use(block: Block, found: Sequence[SimProcess], readings: Sequence[Reading]) -> Block:
+    """The processes of a node with what each uses itself; its loaders' part is not its own."""
+    rows = [_use(one, [readings[row] for row in one.rows]) for one in found]
+    keys = rows[0].keys() if rows else ()
+    made = {key: column_for(key in _COUNTERS, [row[key] for row in rows]) for key in keys}
+    return block._replace(columns={**block.columns, **made})
+
+
+def _use(process: SimProcess, readings: Sequence[Reading]) -> dict[str, float | int | None]:
+    share = 1 / (1 + _LOADER_WEIGHT * loaders_of(process.job.request.workload.kind))
+
+    def mean(channel: int) -> float:
+        return share * sum(max(0.0, reading.means[channel]) for reading in readings)
+
+    def total(place: int) -> float:
+        return share * sum(
+            reading.totals.counted[place] - reading.stay.entry.counted[place]
+            for reading in readings
+        )
+
+    is_mine = process.rank_vars is not None
+    return {
+        "process_cpu_us": 1e6 * total(CPU_AT),
+        "process_cpu_cores_used": mean(CPU),
+        "process_rss_bytes": HOST_BYTES_PER_PROCESS * share,
+        "process_io_read_bytes": total(READ_AT) if is_mine else None,
+        "process_io_read_bytes_per_s": mean(READ) if is_mine else None,
+        "process_io_write_bytes": total(WRITE_AT) if is_mine else None,
+        "process_io_write_bytes_per_s": mean(WRITE) if is_mine else None,
+    }
+
+
+def event_block(fleet: Fleet, node: SimNode, now: float) -> Block:
+    """What the driver told of late, keyed `UUID/XID/SEQUENCE`."""
+    memory = fleet.ailments.memory
+    if memory is None or memory.node != node.number:
+        return EMPTY_BLOCK
+    told = xids_between(now - _SHOWN_S, now, fleet.origin)
+    uuid = node.gpus[memory.gpu].uuid
+    return Block(
+        tuple(f"{uuid}/{xid}/{number}" for number, (_, xid) in enumerate(told, 1)),
+        {
+            "xid": column("xid", [xid for _, xid in told]),
+            "event_type": column("event_type", [_XID_EVENT for _ in told]),
+            "event_age_s": column("event_age_s", [round(now - at, 3) for at, _ in told]),
+        },
+        {},
+        {},
+    )
 
 
 class _Hosted(NamedTuple):

@@ -6,7 +6,7 @@ from array import array
 from math import ceil
 from typing import TYPE_CHECKING, Final
 
-from gpumon.model.frame import Block
+from gpumon.model.block import Block
 from gpumon.model.missing import Reason
 from gpumon.simulate.ailments import REPLAYS_PER_RECOVERY, lost_rows, replays_of
 from gpumon.simulate.board import A100, DRIVER_RESIDUE_BYTES

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING, Final
 
-from gpumon.model.frame import Block
+from gpumon.model.block import Block
 from gpumon.model.missing import Reason
 from gpumon.simulate.ailments import REPLAYS_PER_RECOVERY, replays_of
 from gpumon.simulate.columns import lost, same

@@ -6,7 +6,7 @@ from array import array
 from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import UUID
 
-from gpumon.model.frame import EMPTY_BLOCK, Block
+from gpumon.model.block import EMPTY_BLOCK, Block
 from gpumon.model.missing import Reason
 from gpumon.simulate.chance import stream
 from gpumon.simulate.columns import column, same

@@ -5,8 +5,8 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from gpumon.model.block import MISSING_INTEGER, Block
 from gpumon.model.fields import CATALOGUE
-from gpumon.model.frame import MISSING_INTEGER, Block
 from gpumon.model.missing import Reason
 from gpumon.simulate.columns import code_of
 from gpumon.simulate.phase import READ, WRITE

@@ -5,8 +5,8 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING, Final
 
+from gpumon.model.block import Block
 from gpumon.model.fields import CATALOGUE
-from gpumon.model.frame import Block
 from gpumon.model.missing import Reason
 from gpumon.simulate.around import waiting
 from gpumon.simulate.columns import code_of, lost, same

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING, Final
 
-from gpumon.model.frame import MISSING_INTEGER, Block
+from gpumon.model.block import MISSING_INTEGER, Block
 from gpumon.model.missing import Reason
 from gpumon.simulate.ailments import DOWNS
 from gpumon.simulate.columns import column, lost

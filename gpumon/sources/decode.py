@@ -6,8 +6,10 @@ import json
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from gpumon.model.block import Block, column_for
+from gpumon.model.fault import SourceError
 from gpumon.model.fields import CATALOGUE, LABELS
-from gpumon.model.frame import Block, Frame, SourceError, column_for
+from gpumon.model.frame import Frame
 from gpumon.model.missing import Reason
 from gpumon.model.text import plain
 from gpumon.sources.delay import Delay

@@ -10,10 +10,11 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from gpumon.model.frame import Frame, SourceError
+from gpumon.model.fault import SourceError
+from gpumon.model.frame import Frame
 from gpumon.model.text import plain
 from gpumon.sources.decode import GarbageError
-from gpumon.sources.slot import Slot
+from gpumon.sources.delay import JITTER_S
 from gpumon.sources.stream import Stream
 from gpumon.sources.zoom import OFF, Zoom
 
@@ -25,16 +26,62 @@ if TYPE_CHECKING:
 
 LEASE_BEAT_S: Final = 5.0
 """Leases of 30 s are renewed this often."""
+
 MAX_STARTING: Final = 16
 """Probes that may be on their way up at once; each costs an ssh handshake."""
+
 GREETING_LIMIT_S: Final = 20.0
 """A probe that has not said hello by then is given up and tried again."""
+
 SILENT_S: Final = 30.0
 """A node of a step that is not heard for so long, or three periods, is told to be silent: its probe
 may have ended, which srun says nothing of while the others go on."""
+
 CLOSE_LIMIT_S: Final = 0.3
 REAP_LIMIT_S: Final = 2.0
 """The thread collects killed children for so long, which `close` does not wait for."""
+
+RETRY_S: Final = (1.0, 60.0)
+"""First and longest pause before a failed probe is started again; it doubles in between."""
+
+STEP_RETRY_S: Final = (30.0, 960.0)
+"""Likewise for a step of a job, of which every start stays in the accounting. Only one that lived
+for the longest pause makes the next one short again."""
+
+
+class Slot:
+    """One node's place in the pool."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        """Due to be started at once."""
+        self.endpoint = endpoint
+        self.stream: Stream | None = None
+        self.started_at = 0.0
+        self.due_at = 0.0
+        self.pauses_s = STEP_RETRY_S if endpoint.is_step else RETRY_S
+        """First and longest pause before it is started again."""
+        self.pause_s = self.pauses_s[0]
+        self.is_settled = False
+        """Whether it has reported with its GPUs, or failed, at least once."""
+        self.names: frozenset[str] = frozenset({endpoint.node})
+        """What the node is called, once it has reported."""
+        self.gpus: dict[str, tuple[str, ...]] = {}
+        """GPUs of the newest report, by node."""
+        self.heard_at: dict[str, float] = {}
+        """When each node of a step was last heard, infinite once its silence is known."""
+        self.zoom_told = OFF
+        """What its running probe was told last about zoom."""
+
+    @property
+    def uuids(self) -> tuple[str, ...]:
+        """GPUs that its probe or probes see."""
+        return tuple(uuid for uuids in self.gpus.values() for uuid in uuids)
+
+    def hear(self, node: str, now: float, age_s: float) -> None:
+        """Take note of a report; what a healed cable had held back says nothing of today."""
+        if node in self.heard_at:
+            is_fresh = age_s < JITTER_S
+            self.heard_at[node] = now if is_fresh else max(self.heard_at[node], now - age_s)
 
 
 class ProbePool:

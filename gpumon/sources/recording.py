@@ -6,7 +6,8 @@ from itertools import takewhile
 from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from gpumon.model.frame import Frame, SourceError
+from gpumon.model.fault import SourceError
+from gpumon.model.frame import Frame
 from gpumon.sources.recording_decode import (
     Beat,
     Decoder,

@@ -6,8 +6,10 @@ import json
 from array import array
 from typing import Any, Final, NamedTuple
 
+from gpumon.model.block import MISSING_INTEGER, Block
+from gpumon.model.fault import SourceError
 from gpumon.model.fields import CATALOGUE, LABELS
-from gpumon.model.frame import MISSING_INTEGER, Block, Frame, QueueRecords, SourceError
+from gpumon.model.frame import Frame, QueueRecords
 from gpumon.model.missing import Reason
 from gpumon.model.text import plain
 from gpumon.sources.decode import MAX_INTEGER, MAX_ROWS

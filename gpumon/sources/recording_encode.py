@@ -6,16 +6,17 @@ import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gpumon import __version__
+from gpumon.model.block import MISSING_INTEGER
 from gpumon.model.field import Kind
 from gpumon.model.fields import CATALOGUE
-from gpumon.model.frame import MISSING_INTEGER
 from gpumon.sources.recording_records import TABLES, pack
 
 if TYPE_CHECKING:
     from array import array
     from collections.abc import Sequence
 
-    from gpumon.model.frame import Block, Frame, QueueRecords
+    from gpumon.model.block import Block
+    from gpumon.model.frame import Frame, QueueRecords
 
     Numbers = list[float | int | None]
 

@@ -4,32 +4,92 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from gpumon.model.frame import Frame, SourceError
+from gpumon.model.fault import SourceError
 from gpumon.model.text import plain
 from gpumon.sources.decode import Decoder, GarbageError
 from gpumon.sources.early import spawn
-from gpumon.sources.tasks import Tasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from gpumon.model.frame import Frame
     from gpumon.sources.early import Child
 
 PROTOCOL: Final = 1
 HELLO: Final = b'{"gpumon_probe"'
 """Start of the probe's first line; the nonce in it tells it from an echo of somebody else's."""
+
 MAX_GREETING: Final = 256 * 1024
 """What a login shell may print before the probe's hello; more is not a login message."""
+
 MAX_LINE: Final = 16 * 1024 * 1024
 """Longest report; eight GPUs take about 8 KB."""
+
 MAX_STDERR: Final = 4096
 END_LIMIT_S: Final = 0.2
 """How long after the end of its output a child is waited for, to learn its exit code."""
+
+PIECE: Final = re.compile(
+    rb"~([0-9]{1,6})\.([0-9]{1,15})\.([0-9]{1,6})\.([0-9]{1,6})\.([0-9]{1,4}) "
+)
+"""Task, number of the message, place and count of the piece, length of what follows."""
+
+MAX_PIECES: Final = 20000
+"""Most pieces of one message: about 16 MiB, the longest report."""
+
+
+class Message:
+    """A message of one task as far as it has come."""
+
+    def __init__(self, number: int, count: int) -> None:
+        self.number = number
+        self.count = count
+        self.parts: list[bytes] = []
+
+
+class Tasks:
+    """Pieces of the tasks of one step, numbered from 0, put together.
+
+    A piece that srun tore, or that another task's words stand in, costs its message and nothing
+    else.
+    """
+
+    def __init__(self, count: int) -> None:
+        """`count` tasks write; whatever names another is not theirs."""
+        self._open: dict[int, Message] = {}
+        self._count = count
+        self.torn = 0
+        """Pieces that arrived damaged or without the one before them."""
+
+    def take(self, line: bytes) -> tuple[int, bytes] | None:
+        """Task and text of the message that this line completes; None: of none."""
+        head = PIECE.match(line)
+        if head is None:
+            return None
+        task, number, place, count, length = map(int, head.groups())
+        part = line[head.end() :]
+        if task >= self._count or not place < count <= MAX_PIECES or len(part) != length:
+            self.torn += 1
+            return None
+        if place == 0:
+            self._open[task] = Message(number, count)
+        message = self._open.get(task)
+        expected = (number, count, place)
+        if message is None or (message.number, message.count, len(message.parts)) != expected:
+            self.torn += 1
+            self._open.pop(task, None)
+            return None
+        message.parts.append(part)
+        if len(message.parts) < count:
+            return None
+        del self._open[task]
+        return task, b"".join(message.parts)
 
 
 class Endpoint(NamedTuple):

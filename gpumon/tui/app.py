@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 from textual.events import Event, Key
 from textual.message import Message
 
-from gpumon.report.columns import fit
+from gpumon.report.cells import fit
 from gpumon.report.digest import Digest
 from gpumon.sources.source import Wish
 from gpumon.tui.dressed import DressedApp
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from textual.screen import Screen
 
-    from gpumon.model.frame import SourceError
+    from gpumon.model.fault import SourceError
     from gpumon.model.tick import Tick
     from gpumon.report.filter_tables import RowFilter
     from gpumon.tui.actions import ViewName
@@ -299,7 +299,7 @@ class GpumonApp(DressedApp):
         if self._newest is None:
             return
         # Imported here, because it imports psutil, which the first picture should not wait for.
-        from gpumon.fleet.footprint import footprint
+        from gpumon.base.footprint import footprint
 
         cost = footprint()
         self.mood = self.mood._replace(own_cpu_ratio=cost.cpu_ratio, own_rss_bytes=cost.rss_bytes)

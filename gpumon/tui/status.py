@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.report import units
 from gpumon.report.absence import silent_s
-from gpumon.report.columns import Cell, Line, Tone, fit, safe, text_width
+from gpumon.report.cells import Cell, Line, Tone, fit, safe, text_width
 from gpumon.report.passages import TARGET_OLD_S
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from rich.style import Style
 
-from gpumon.report.columns import Tone
+from gpumon.report.cells import Tone
 from gpumon.tui.heat_theme import HEAT_FALLBACKS, HeatLook
 
 if TYPE_CHECKING:

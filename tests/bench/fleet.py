@@ -11,9 +11,10 @@ from typing import Final
 
 from gpumon.detect.scene import START_AT, UNUSED, WORKING, job_record
 from gpumon.fleet.history import History
+from gpumon.model.block import Block, column_for
 from gpumon.model.cluster import Allocation, Gpu, JobView, Node, SlurmNode
 from gpumon.model.fields import CATALOGUE
-from gpumon.model.frame import Block, QueueRecords, column_for
+from gpumon.model.frame import QueueRecords
 from gpumon.model.tick import Tick
 
 PERIOD_S: Final = 10.0

@@ -15,9 +15,9 @@ from typing import Final
 
 from gpumon.fleet.ledger import Ledger
 from gpumon.fleet.ledger_journal import JournalFile
+from gpumon.model.block import Block, column_for
 from gpumon.model.cluster import Gpu, Job, JobView
 from gpumon.model.finding import Confidence, Finding, Severity, Window
-from gpumon.model.frame import Block, column_for
 from gpumon.model.tick import Tick
 
 GPUS_A_JOB: Final = 8

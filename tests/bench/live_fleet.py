@@ -13,15 +13,16 @@ import time
 from array import array
 from typing import TYPE_CHECKING, Final
 
+from gpumon.model.block import Block
 from gpumon.model.cluster import Allocation, Gpu, Job, JobView, Node, SlurmNode
 from gpumon.model.finding import Confidence, Coverage, Finding, Severity, Window
-from gpumon.model.frame import Block, QueueRecords
+from gpumon.model.frame import QueueRecords
 from gpumon.model.tick import TargetState, Tick
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gpumon.model.frame import SourceError
+    from gpumon.model.fault import SourceError
     from gpumon.sources.source import Wish
 
 PICTURES: Final = 5

@@ -17,9 +17,9 @@ import numpy as np
 from gpumon.fleet.history import History
 from gpumon.fleet.history_fields import HISTORY_BLOCKS, kept_keys
 from gpumon.fleet.history_plan import DEFAULT_MAX_BYTES
+from gpumon.model.block import Block
 from gpumon.model.cluster import Gpu, Node
 from gpumon.model.fields import CATALOGUE
-from gpumon.model.frame import Block
 from gpumon.model.tick import Tick
 
 GPUS_A_NODE: Final = 8

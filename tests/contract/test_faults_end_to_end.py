@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpumon.detect.view import View
+from gpumon.detect.scene import view_of
 from gpumon.fleet.history import History
 from gpumon.fleet.sampler import Sampler
 from gpumon_detectors.fabric_degraded import FabricDegraded
@@ -121,7 +121,7 @@ def findings(
         sampler = Sampler([cluster], clock, PERIOD_S, History)
         tick = sampler.look(seconds)
         sampler.close()
-    view = View.of(tick)
+    view = view_of(tick)
     assert [len(look.gpus) for look in view.jobs] == [GPUS]
     return [finding for detector in DETECTORS for finding in detector().evaluate(view)]
 

@@ -16,11 +16,12 @@ import pytest
 
 from gpumon.model.fields import CATALOGUE, LABELS
 from gpumon.model.missing import Reason
+from gpumon.sources.address import Look, parse
+from gpumon.sources.open import open_source
 from gpumon.sources.slurm.address import RestAddress
 from gpumon.sources.slurm.queue import SlurmQueue
 from gpumon.sources.slurm.rest_queue import RestQueue
 from gpumon.sources.source import SystemClock, Wish
-from gpumon.sources.target import Look, open_source, parse
 from tests.probing import children, eventually
 from tests.unit.sources.slurm.restd import Restd, Said, jwt, told
 

@@ -23,7 +23,7 @@ LEAPS = """
 import json, sys, time
 from gpumon.sources.slurm.target import SlurmSource
 from gpumon.sources.source import SystemClock, Wish
-from gpumon.sources.target import Look, parse
+from gpumon.sources.address import Look, parse
 
 class Leaping(SystemClock):
     leapt_s = 0.0

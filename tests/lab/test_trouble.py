@@ -7,8 +7,8 @@ import shlex
 
 import pytest
 
-from gpumon.sources.slurm.command_json import records_of
 from gpumon.sources.slurm.failures import UNREACHED, CommandFailedError
+from gpumon.sources.slurm.queue import records_of
 from gpumon.sources.slurm.schedule import JOBS_PERIOD_S, LONGEST_RETRY_S
 from tests.lab.watched import next_document, watching
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.style import Style
     from textual.pilot import Pilot
 
-    from gpumon.model.frame import SourceError
+    from gpumon.model.fault import SourceError
     from gpumon.model.tick import Tick
     from gpumon.sources.source import Wish
     from gpumon.tui.habits import Habits, Shelf

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from gpumon.fleet.history import History
 from gpumon.model.accounting import EndedJob, EndedJobs, StepUsage
 from gpumon.model.cluster import Allocation, JobView, Node, Process
+from gpumon.model.fault import SourceError
 from gpumon.model.finding import Coverage, Evidence, Severity
-from gpumon.model.frame import SourceError
 from gpumon.model.ledger import Account, LedgerTotals
 from gpumon.model.tick import TargetState
 from tests.machines import WHOLE, block, host, host_blocks, job_use, links

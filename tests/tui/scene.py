@@ -16,7 +16,7 @@ from textual.drivers import _writer_thread
 from gpumon.detect.engine import DetectionEngine
 from gpumon.fleet.history import History
 from gpumon.fleet.sampler import Sampler
-from gpumon.model.frame import SourceError
+from gpumon.model.fault import SourceError
 from gpumon.sources.demo import DemoSource
 from gpumon.sources.source import SystemClock
 from gpumon.tui.screens.jobs import JobsView

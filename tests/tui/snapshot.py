@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
-from gpumon.report.columns import Tone
+from gpumon.report.cells import Tone
 from gpumon.tui.files import picture
 from gpumon.tui.theme import VARIABLES
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpumon.report.ascii_only import ascii_only
-from gpumon.report.columns import safe, text_width
+from gpumon.report.cells import safe, text_width
 from tests.machines import machine
 from tests.ticks import fleet
 

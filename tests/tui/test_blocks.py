@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpumon.report.columns import Cell
+from gpumon.report.cells import Cell
 from gpumon.tui.screens import curves
 from gpumon.tui.widgets.blocks import Block, Blocks
 from tests.tui.board import board

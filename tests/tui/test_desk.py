@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumon.report.columns import Cell, Column
+from gpumon.report.cells import Cell
+from gpumon.report.columns import Column
 from gpumon.report.digest import Digest
 from gpumon.tui.widgets.arranging import EACH
 from gpumon.tui.widgets.desk import Asked, Desk

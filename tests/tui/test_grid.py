@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 from textual.app import App
 
-from gpumon.report.columns import Cell, Column
+from gpumon.report.cells import Cell
+from gpumon.report.columns import Column
 from gpumon.report.digest import Digest
 from gpumon.tui.heat_theme import HEAT_DARK
 from gpumon.tui.theme import Look

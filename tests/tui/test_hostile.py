@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from rich.cells import cell_len
 
-from gpumon.model.frame import SourceError
+from gpumon.model.fault import SourceError
 from gpumon.model.tick import TargetState
 from tests.machines import block, machine
 from tests.ticks import finding, job_with_gpus, tick

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 from rich.color import Color
 
-from gpumon.report.columns import Cell, Tone
+from gpumon.report.cells import Cell, Tone
 from gpumon.tui.app import GpumonApp
 from gpumon.tui.heat_theme import HEAT_GREY
 from gpumon.tui.theme import VARIABLES, Look

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpumon.model.frame import SourceError
+from gpumon.model.fault import SourceError
 from gpumon.model.missing import Reason
 from gpumon.report.gpu_layout import COUNTERS
 from tests.machines import WHOLE, block, event, links, machine

@@ -7,7 +7,7 @@ from rich.cells import cell_len
 
 from gpumon.model.accounting import EndedJob, EndedJobs, StepUsage
 from gpumon.model.cluster import Node, Process
-from gpumon.model.frame import SourceError
+from gpumon.model.fault import SourceError
 from gpumon.model.ledger import Account, LedgerTotals
 from gpumon.model.queue import Partition, Reservation
 from gpumon.sources.source import Wish

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpumon.fleet.history import History
-from gpumon.model.frame import Block, column_for
+from gpumon.model.block import Block, column_for
 from gpumon.tui.screens.curves import CurvesScreen
 from gpumon.tui.screens.gpu import GpuScreen
 from gpumon.tui.screens.job import JobScreen

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from gpumon.report.columns import text_width
+from gpumon.report.cells import text_width
 from tests.ticks import fleet
 
 VIEWS = {

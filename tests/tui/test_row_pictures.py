@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from rich.style import Style
 
-from gpumon.report.columns import Cell, Column, Tone, place
+from gpumon.report.cells import Cell, Tone
+from gpumon.report.columns import Column, place
 from gpumon.report.digest import Digest
 from gpumon.tui.heat_theme import HEAT_DARK
 from gpumon.tui.theme import Look

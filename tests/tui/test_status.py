@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gpumon.model.frame import SourceError
+from gpumon.model.fault import SourceError
 from gpumon.model.tick import TargetState
-from gpumon.report.columns import text_width
+from gpumon.report.cells import text_width
 from gpumon.tui.status import Mood, status_line
 from tests.ticks import AT, tick
 

@@ -15,8 +15,9 @@ from gpumon.fleet.ledger import Ledger
 from gpumon.fleet.replay import ReplayFeed
 from gpumon.fleet.sampler import Sampler
 from gpumon.fleet.tape import Tape
+from gpumon.sources.address import Look, parse
+from gpumon.sources.open import open_source
 from gpumon.sources.recording import Recording
-from gpumon.sources.target import Look, open_source, parse
 from gpumon.tui.app import GpumonApp
 from gpumon.tui.travel import LiveTravel
 from tests.clocks import Hasty

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpumon.model.cluster import Node
-from gpumon.model.frame import SourceError
+from gpumon.model.fault import SourceError
 from gpumon.model.tick import TargetState
 from gpumon.sources.source import Wish
 from tests.machines import event, machine

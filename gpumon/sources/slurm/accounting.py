@@ -11,8 +11,8 @@ from collections import deque
 from typing import TYPE_CHECKING, Final, Protocol
 
 from gpumon.model.accounting import EndedReport, RunningUse
-from gpumon.model.fault import fault
-from gpumon.model.frame import Frame, SourceError
+from gpumon.model.fault import SourceError, fault
+from gpumon.model.frame import Frame
 from gpumon.sources.slurm import failures
 from gpumon.sources.slurm.failures import CommandFailedError
 from gpumon.sources.slurm.schedule import Schedule

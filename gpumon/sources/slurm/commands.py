@@ -18,7 +18,7 @@ from gpumon.sources.source import SystemClock
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from gpumon.model.frame import SourceError
+    from gpumon.model.fault import SourceError
     from gpumon.sources.source import Clock
 
 TIMEOUT_S: Final = 30.0
@@ -164,7 +164,7 @@ class SlurmCommands:
         raise CommandFailedError(failures.complained(name, said))
 
     def show_json(self, words: tuple[str, ...]) -> str:
-        """What one of `command_json.COMMANDS` prints.
+        """What one of `queue.COMMANDS` prints.
 
         Raises:
             CommandFailedError: it printed nothing of use.

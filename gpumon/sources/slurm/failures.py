@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from gpumon.model.frame import SourceError
+from gpumon.model.fault import SourceError
 from gpumon.model.text import plain
 
 NO_CONFIGURATION: Final = "finds no Slurm configuration"

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from gpumon.sources.slurm import command_json, failures
+from gpumon.model.fault import SourceError
+from gpumon.sources.slurm import failures, rest_failures
 from gpumon.sources.slurm.commands import SlurmCommands
 from gpumon.sources.slurm.failures import CommandFailedError
 from gpumon.sources.slurm.jobs_json import read_jobs
 from gpumon.sources.slurm.jobs_text import parse_jobs
+from gpumon.sources.slurm.json_values import NotAnObjectError, parse_object, records
 from gpumon.sources.slurm.nodes_json import read_nodes
 from gpumon.sources.slurm.nodes_text import parse_nodes
 from gpumon.sources.slurm.rounds import COMMAND_PERIODS_S, QueueRounds, Told
@@ -21,12 +23,49 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gpumon.model.cluster import SlurmNode
-    from gpumon.model.frame import SourceError
     from gpumon.sources.slurm.jobs_text import JobList
     from gpumon.sources.slurm.nodes_text import NodeList
     from gpumon.sources.slurm.site_text import PartitionList, ReservationList
     from gpumon.sources.slurm.topology_text import Topology
     from gpumon.sources.source import Clock
+
+COMMANDS: Final = {
+    "job": (
+        ("scontrol", "--all", "--details", "show", "job", "--json"),
+        ("squeue", "--all", "--json"),
+    ),
+    "node": (("scontrol", "--all", "show", "node", "--json"), ("sinfo", "--all", "--json")),
+}
+"""What is asked for each kind where the commands' text can't be read, in order, until one answers.
+
+Text is what we ask for: every version prints it, and the JSON of the same jobs is three to twelve
+times as long (22.05 and 24.11). `scontrol show --json` is there since 23.02. Older ones have
+`squeue --json`, and `sinfo --json`, which lists nodes as slurmrestd does, later in groups.
+"""
+
+
+def records_of(text: str, kind: str, command: str) -> list[Any]:
+    """Records of an answer, whatever a login shell printed ahead of it.
+
+    Raises:
+        CommandFailedError: it holds none, and is no empty list either: 22.05 ends with status 0 and
+            an empty list where its controller is down, and says so in `errors`.
+    """
+    what = f"{kind}s"
+    try:
+        answer = parse_object(text[max(0, text.find("{")) :].encode("utf-8", "replace"))
+    except NotAnObjectError:
+        raise CommandFailedError(failures.garbage(command, what, text)) from None
+    found, errors = records(answer, what), records(answer, "errors") or []
+    if found or (found == [] and not errors):
+        return found
+    if not errors:
+        raise CommandFailedError(failures.garbage(command, what, text))
+    said = rest_failures.described([one for one in errors if isinstance(one, dict)])
+    error = failures.recognised(command, said)
+    raise CommandFailedError(
+        error or SourceError(command, f"answered with an error: {said}", "`scontrol ping`")
+    )
 
 
 class SlurmQueue(QueueRounds):
@@ -61,7 +100,7 @@ class SlurmQueue(QueueRounds):
             try:
                 return self._ask_text(kind)
             except CommandFailedError as failed:
-                if kind not in command_json.COMMANDS or not failures.is_unreadable(failed.error):
+                if kind not in COMMANDS or not failures.is_unreadable(failed.error):
                     raise
                 trouble = failed.error
         found, command, at = self._json_records(kind, trouble)
@@ -86,11 +125,11 @@ class SlurmQueue(QueueRounds):
         Raises:
             CommandFailedError: none has; the trouble is that of the text.
         """
-        for words in command_json.COMMANDS[kind]:
+        for words in COMMANDS[kind]:
             command = " ".join(words)
             try:
                 text = self._commands.show_json(words)
-                return command_json.records_of(text, kind, command), command, self._clock.now()
+                return records_of(text, kind, command), command, self._clock.now()
             except CommandFailedError as failed:
                 if failures.is_silence(failed.error):
                     raise

@@ -8,7 +8,8 @@ from __future__ import annotations
 import socket
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from gpumon.model.frame import Frame, SourceError
+from gpumon.model.fault import SourceError
+from gpumon.model.frame import Frame
 from gpumon.model.hostlist import is_host_name, is_job_id
 from gpumon.sources import srun
 from gpumon.sources.local import local_endpoint

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from gpumon.model.frame import SourceError
+    from gpumon.model.fault import SourceError
     from gpumon.sources.slurm.address import RestAddress
     from gpumon.sources.slurm.token import Token
     from gpumon.sources.source import Clock

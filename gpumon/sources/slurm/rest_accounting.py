@@ -7,7 +7,7 @@ import pwd
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from gpumon.model.frame import SourceError
+from gpumon.model.fault import SourceError
 from gpumon.model.text import plain
 from gpumon.sources.slurm import failures, rest_failures, token
 from gpumon.sources.slurm.failures import CommandFailedError

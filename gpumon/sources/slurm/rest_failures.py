@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from gpumon.model.frame import SourceError
+from gpumon.model.fault import SourceError
 from gpumon.model.text import plain
 from gpumon.sources.slurm import failures
 from gpumon.sources.slurm.json_values import records, text, whole

@@ -8,8 +8,8 @@ from abc import ABC, abstractmethod
 from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from gpumon.model.fault import fault
-from gpumon.model.frame import Frame, QueueRecords, SourceError
+from gpumon.model.fault import SourceError, fault
+from gpumon.model.frame import Frame, QueueRecords
 from gpumon.sources.slurm import gres_conf
 from gpumon.sources.slurm.failures import CommandFailedError
 from gpumon.sources.slurm.schedule import (

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from gpumon.model.cluster import Job
-    from gpumon.model.frame import SourceError
+    from gpumon.model.fault import SourceError
 
 ENDED_STATES: Final = (
     "BOOT_FAIL",

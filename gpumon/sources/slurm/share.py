@@ -11,16 +11,16 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import stat
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from gpumon.model.frame import SourceError
+from gpumon.model.fault import SourceError
 from gpumon.sources.slurm import failures
 from gpumon.sources.slurm.commands import MAX_OUTPUT_BYTES, TIMEOUT_S
 from gpumon.sources.slurm.failures import CommandFailedError
-from gpumon.sources.slurm.leftovers import remove_leftovers
 from gpumon.sources.slurm.schedule import REST_FACTOR
 
 if TYPE_CHECKING:
@@ -36,10 +36,67 @@ _FORMAT: Final = 2
 _MAX_HEAD_BYTES: Final = 8192
 _HEAD_BYTES: Final = 256
 """An answer's head is filled up to this, so that a newer one fits into its place."""
+
 _LOCK_WAIT_S: Final = TIMEOUT_S + 5.0
 """Longer than any call may take: whoever holds a lock for longer is stopped, or no gpumon."""
+
 _LOOK_S: Final = 0.1
 _OTHERS: Final = 0o077
+
+KEEP_S: Final = 86400.0
+"""Answers that nobody has renewed for so long are removed; the rarest is due every 15 min."""
+
+MOST_ANSWERS: Final = 64
+"""Answers that are kept at most: five clusters have a third of it."""
+
+_FORM: Final = re.compile(r"(?P<answer>[0-9a-f]{32}-[a-z.]+?)(?:\.lock|\.\d+)?")
+"""Answers, their locks, and drafts that were never put in place; nothing else is touched."""
+
+
+def remove_leftovers(folder: int, newest: str) -> None:
+    """Remove answers that nobody will read again, which gpumons that are gone have left.
+
+    These are the old ones, or more than are kept, by the file system's own clock.
+
+    Args:
+        folder: Descriptor of the folder.
+        newest: Name of the answer that was written just now.
+    """
+    with suppress(OSError):
+        now = os.stat(newest, dir_fd=folder, follow_symlinks=False).st_mtime
+        changed_at: dict[str, float] = {}
+        names: dict[str, list[str]] = {}
+        for name in os.listdir(folder):
+            found = _FORM.fullmatch(name)
+            state = os.stat(name, dir_fd=folder, follow_symlinks=False) if found else None
+            if found and state and stat.S_ISREG(state.st_mode):
+                answer = found["answer"]
+                names.setdefault(answer, []).append(name)
+                changed_at[answer] = max(changed_at.get(answer, 0.0), state.st_mtime)
+        by_age = sorted(changed_at, key=changed_at.__getitem__, reverse=True)
+        for place, answer in enumerate(by_age):
+            is_old = now - changed_at[answer] > KEEP_S or place >= MOST_ANSWERS
+            if is_old and answer != newest:
+                _remove(folder, answer, names[answer])
+
+
+def _remove(folder: int, answer: str, names: list[str]) -> None:
+    """Remove one answer and what belongs to it, unless somebody is asking for it now."""
+    lock = os.open(
+        f"{answer}.lock",
+        os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC,
+        0o600,
+        dir_fd=folder,
+    )
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        for name in {*names, f"{answer}.lock"}:
+            with suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=folder)
+    except BlockingIOError:
+        return
+    finally:
+        os.close(lock)
 
 
 class Answer(NamedTuple):

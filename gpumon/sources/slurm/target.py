@@ -7,26 +7,81 @@ import pwd
 from typing import TYPE_CHECKING, Final
 
 from gpumon.sources.pool import MAX_STARTING, ProbePool
+from gpumon.sources.slurm import accounting, failures
 from gpumon.sources.slurm.accounting import Accounting
 from gpumon.sources.slurm.commands import SlurmCommands
 from gpumon.sources.slurm.queue import SlurmQueue
 from gpumon.sources.slurm.reach import Reach
 from gpumon.sources.slurm.sacct_commands import SacctCommands
-from gpumon.sources.slurm.said_once import SaidOnce
 from gpumon.sources.slurm.share import SharedAnswers, folder_of
 from gpumon.sources.ssh import Hop, login
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from gpumon.model.fault import SourceError
     from gpumon.model.frame import Frame
+    from gpumon.sources.address import Look, Target
     from gpumon.sources.slurm.accounting import Ledger
     from gpumon.sources.slurm.rounds import QueueRounds
     from gpumon.sources.source import Clock, Wish
-    from gpumon.sources.target import Look, Target
 
 MAX_STARTING_BEHIND_HOP: Final = 8
 """sshd turns away some of more than ten connections that have not logged in (MaxStartups)."""
+
+
+class SaidOnce:
+    """Moves what the queue says of slurmdbd into the accounting's line while there is one.
+
+    24.11's slurmrestd asks slurmdbd before it lists partitions, so the queue hears of it, too.
+    """
+
+    def __init__(self) -> None:
+        """Nothing has been said."""
+        self._queue: Frame | None = None
+        self._ended: Frame | None = None
+        self._moved: tuple[SourceError, ...] = ()
+
+    def of(self, frames: Sequence[Frame]) -> list[Frame]:
+        """The frames of a queue and its accounting as they are to be told.
+
+        Where the errors of a frame that was told before read otherwise now, it comes once more.
+        """
+        for frame in frames:
+            if frame.ended is not None:
+                self._ended = frame
+            else:
+                self._queue = frame
+        again: list[Frame] = []
+        moved = self._to_move()
+        if moved != self._moved:
+            self._moved = moved
+            standing = [frame for frame in (self._queue, self._ended) if frame is not None]
+            again = [one for one in standing if not any(one is frame for frame in frames)]
+        return [self._told(frame) for frame in (*again, *frames)]
+
+    def _to_move(self) -> tuple[SourceError, ...]:
+        """What the queue says of slurmdbd, where the accounting says it, too."""
+        if self._queue is None or self._ended is None or self._ended.ended is None:
+            return ()
+        if not any(map(accounting.is_unreached, self._ended.ended.errors)):
+            return ()
+        return tuple(filter(failures.is_about_accounting, self._queue.errors))
+
+    def _told(self, frame: Frame) -> Frame:
+        if not self._moved:
+            return frame
+        if frame.ended is None:
+            kept = tuple(one for one in frame.errors if not failures.is_about_accounting(one))
+            return frame._replace(errors=kept)
+        errors = tuple(map(self._with_moved, frame.ended.errors))
+        return frame._replace(ended=frame.ended._replace(errors=errors))
+
+    def _with_moved(self, error: SourceError) -> SourceError:
+        if not accounting.is_unreached(error):
+            return error
+        said = [f"{one.where} say so, too{failures.told_of_accounting(one)}" for one in self._moved]
+        return error._replace(message="; ".join([error.message, *said]))
 
 
 class SlurmSource:

@@ -11,7 +11,7 @@ import shlex
 import stat
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from gpumon.model.frame import SourceError
+from gpumon.model.fault import SourceError
 from gpumon.model.text import plain
 from gpumon.sources.slurm.failures import CommandFailedError
 from gpumon.sources.slurm.json_values import NotAnObjectError, number, parse_object

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from gpumon.report.columns import Cell, Column, Tone, usual
+from gpumon.report.cells import Cell, Tone, paragraph
+from gpumon.report.columns import Column, usual
 from gpumon.report.filter_names import typable
-from gpumon.report.passages import paragraph
 from gpumon.tui.actions import bindings_of
 from gpumon.tui.screens.table_view import TableView
 from gpumon.tui.widgets.grid import Plan
@@ -14,7 +14,8 @@ from gpumon.tui.widgets.grid import Plan
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpumon.report.columns import Line, SortKey
+    from gpumon.report.cells import Line
+    from gpumon.report.columns import SortKey
     from gpumon.report.digest import Digest
     from gpumon.tui.actions import ViewName
 

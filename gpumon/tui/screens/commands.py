@@ -6,9 +6,9 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from gpumon.model.text import plain
-from gpumon.report.columns import Cell, Column, Tone
+from gpumon.report.cells import Cell, Tone, paragraph
+from gpumon.report.columns import Column
 from gpumon.report.commands import Command, Subject, commands_for
-from gpumon.report.passages import paragraph
 from gpumon.sources.source import Wish
 from gpumon.tui.actions import bindings_of
 from gpumon.tui.screens.hand_off import SAID_S, HandOff
@@ -19,7 +19,7 @@ from gpumon.tui.widgets.lines import KeyBar
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpumon.report.columns import Line
+    from gpumon.report.cells import Line
     from gpumon.report.digest import Digest
 
 RUN_LIMIT_S: Final = 20.0

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from gpumon.report import units
 from gpumon.report.absence import nothing_lines, stale_subject_lines
+from gpumon.report.cells import Cell, Tone, paragraph
 from gpumon.report.chart import chart_lines, time_axis
-from gpumon.report.columns import Cell, Tone
 from gpumon.report.curves import SPANS_S, gpu_panels, job_panels, node_panels, span_of
-from gpumon.report.passages import paragraph
 from gpumon.report.rank_curves import rank_panels
 from gpumon.report.rank_groups import rank_name, rank_place
 from gpumon.tui.actions import bindings_of
@@ -18,7 +17,7 @@ from gpumon.tui.screens.page import Page
 from gpumon.tui.widgets.blocks import Block, Blocks
 
 if TYPE_CHECKING:
-    from gpumon.report.columns import Line
+    from gpumon.report.cells import Line
     from gpumon.report.commands import Subject
     from gpumon.report.curves import Panel
     from gpumon.report.digest import Digest, RankRow

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from gpumon.report import units
-from gpumon.report.columns import Tone
+from gpumon.report.cells import Tone, paragraph
 from gpumon.report.ended import ended_title, window_words
 from gpumon.report.ended_columns import ENDED_COLUMNS, ended_order, ended_search_text
 from gpumon.report.ended_passages import ended_lines
-from gpumon.report.passages import paragraph
 from gpumon.sources.source import Wish
 from gpumon.tui.actions import bindings_of
 from gpumon.tui.screens.fleet_view import FleetView
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpumon.model.accounting import EndedJob
-    from gpumon.report.columns import Line
+    from gpumon.report.cells import Line
     from gpumon.report.digest import Digest
 
 WINDOW_S: Final = 86_400.0

@@ -9,7 +9,7 @@ from gpumon.model.finding import Confidence
 from gpumon.model.finding_classes import finding_class
 from gpumon.report import units
 from gpumon.report.absence import nothing_lines
-from gpumon.report.columns import Cell, Tone
+from gpumon.report.cells import Cell, Tone, paragraph
 from gpumon.report.finding_columns import (
     FINDING_COLUMNS,
     finding_key,
@@ -19,7 +19,7 @@ from gpumon.report.finding_columns import (
     subject_words,
 )
 from gpumon.report.finding_page import find, finding_entries
-from gpumon.report.passages import paragraph, unjudged_lines
+from gpumon.report.passages import unjudged_lines
 from gpumon.report.words import SEVERITY_SIGNS, SEVERITY_TONES
 from gpumon.tui.actions import bindings_of
 from gpumon.tui.screens.judging import Judging
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpumon.model.finding import Finding
-    from gpumon.report.columns import Line
+    from gpumon.report.cells import Line
     from gpumon.report.digest import Digest
 
 

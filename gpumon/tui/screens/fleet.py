@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from gpumon.report.columns import Cell, Tone, fit
+from gpumon.report.cells import Cell, Tone, fit, paragraph
 from gpumon.report.digest import GpuRow
 from gpumon.report.filter_bind import row_filter
 from gpumon.report.filter_tree import FilterError
@@ -15,7 +15,7 @@ from gpumon.report.heat_groups import GROUPINGS, following
 from gpumon.report.heat_marks import FIELDS, STATES
 from gpumon.report.heat_totals import total_lines
 from gpumon.report.heat_words import density_words, legend, legend_glyphs, spot_words, untold
-from gpumon.report.passages import all_errors, error_lines, paragraph
+from gpumon.report.passages import all_errors, error_lines
 from gpumon.report.subjects import of_scope
 from gpumon.tui.actions import bindings_of
 from gpumon.tui.screens.column_filter import ColumnFiltered
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
     from textual.app import ComposeResult
 
-    from gpumon.report.columns import Column, Line
+    from gpumon.report.cells import Line
+    from gpumon.report.columns import Column
     from gpumon.report.commands import Subject
     from gpumon.report.digest import Digest
     from gpumon.report.heat import Unit

@@ -9,7 +9,7 @@ from gpumon.tui.screens.cycle import RootView, stale_queue_lines
 from gpumon.tui.screens.table_view import TableView
 
 if TYPE_CHECKING:
-    from gpumon.report.columns import Line
+    from gpumon.report.cells import Line
     from gpumon.report.digest import Digest
 
 R = TypeVar("R")

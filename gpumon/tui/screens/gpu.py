@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpumon.report.cells import paragraph
 from gpumon.report.field_columns import FIELD_COLUMNS, span_s
-from gpumon.report.gpu_cells import index_text, short_uuid
+from gpumon.report.gpu_cells import short_uuid
 from gpumon.report.gpu_sections import gpu_sections
 from gpumon.report.health import troubles
 from gpumon.report.link_columns import LINK_COLUMNS, SLICE_COLUMNS
-from gpumon.report.passages import finding_lines, gpu_facts, paragraph
+from gpumon.report.passages import finding_lines, gpu_facts
 from gpumon.report.process_columns import PROCESS_COLUMNS
+from gpumon.report.units import index_text
 from gpumon.tui.actions import bindings_of
 from gpumon.tui.screens.section_view import SectionView, explained
 
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpumon.model.cluster import Gpu
-    from gpumon.report.columns import Line
+    from gpumon.report.cells import Line
     from gpumon.report.digest import Digest
     from gpumon.report.sections import Section
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumon.report.absence import silent_nodes_lines
+from gpumon.report.cells import some_names
 from gpumon.report.gpu_columns import FLEET_COLUMNS, fleet_order, fleet_search_text
 from gpumon.report.queue_part import stray_lines
 from gpumon.report.rows import awaited_call
-from gpumon.report.words import some_names
 from gpumon.tui.actions import bindings_of
 from gpumon.tui.screens.fleet_view import FleetView
 from gpumon.tui.widgets.grid import Plan
@@ -16,7 +16,7 @@ from gpumon.tui.widgets.grid import Plan
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from gpumon.report.columns import Line
+    from gpumon.report.cells import Line
     from gpumon.report.digest import Digest, GpuRow
 
 

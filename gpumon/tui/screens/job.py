@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Final
 from gpumon.report.absence import gone_job_words, job_errors, stale_job_lines
 from gpumon.report.array_tasks import asked_gpus
 from gpumon.report.books import job_books
-from gpumon.report.columns import Tone
+from gpumon.report.cells import Tone, paragraph
 from gpumon.report.gpu_columns import RANK_COLUMNS, rank_order, rank_search_text, row_node
 from gpumon.report.passages import (
     contradiction_lines,
     finding_lines,
     job_facts,
-    paragraph,
     unjudged_lines,
     unknown_gpus,
     watching_lines,
@@ -32,8 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpumon.model.cluster import JobView
-    from gpumon.model.frame import SourceError
-    from gpumon.report.columns import Line
+    from gpumon.model.fault import SourceError
+    from gpumon.report.cells import Line
     from gpumon.report.digest import Digest, RankRow
 
 

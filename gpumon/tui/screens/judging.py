@@ -7,14 +7,13 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.report import units
-from gpumon.report.columns import Tone
+from gpumon.report.cells import Tone, paragraph
 from gpumon.report.finding_columns import class_of, subject_words
-from gpumon.report.passages import paragraph
 from gpumon.tui.screens.view import View
 
 if TYPE_CHECKING:
     from gpumon.model.finding import Finding
-    from gpumon.report.columns import Line
+    from gpumon.report.cells import Line
     from gpumon.report.digest import Digest
 
 MUTE_EXAMPLES: Final = "1h, 1d, 1h class (everywhere), 1h subject (all of it), off"

@@ -14,7 +14,7 @@ from gpumon.tui.screens.section_view import SectionView, explained
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpumon.report.columns import Line
+    from gpumon.report.cells import Line
     from gpumon.report.digest import Digest
     from gpumon.report.sections import Section
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumon.report.absence import silent_nodes_lines
-from gpumon.report.columns import Tone
+from gpumon.report.cells import Tone, paragraph, some_names
 from gpumon.report.node_columns import (
     NODE_COLUMNS,
     node_order,
@@ -13,9 +13,7 @@ from gpumon.report.node_columns import (
     node_rows,
     node_search,
 )
-from gpumon.report.passages import paragraph
 from gpumon.report.slurm_nodes import is_open
-from gpumon.report.words import some_names
 from gpumon.tui.actions import bindings_of
 from gpumon.tui.screens.fleet_view import FleetView
 from gpumon.tui.widgets.grid import Plan
@@ -23,7 +21,7 @@ from gpumon.tui.widgets.grid import Plan
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from gpumon.report.columns import Line
+    from gpumon.report.cells import Line
     from gpumon.report.digest import Digest
     from gpumon.report.node_columns import NodeRow
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from gpumon.report.absence import nothing_lines, silent_lines
-from gpumon.report.columns import Cell, Line, Tone
+from gpumon.report.cells import Cell, Line, Tone, paragraph
 from gpumon.report.filter_help import FILTER_HELP
 from gpumon.report.finding_columns import subject_words
 from gpumon.report.passages import (
@@ -13,7 +13,6 @@ from gpumon.report.passages import (
     coverage_lines,
     error_lines,
     finding_lines,
-    paragraph,
     target_lines,
 )
 from gpumon.tui.actions import LISTED, PURPOSES, bindings_of

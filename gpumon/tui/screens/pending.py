@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpumon.model.cluster import JobView
-    from gpumon.report.columns import Line
+    from gpumon.report.cells import Line
     from gpumon.report.digest import Digest
 
 

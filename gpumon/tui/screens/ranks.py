@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from gpumon.report import units
 from gpumon.report.absence import gone_job_words, nothing_lines, stale_job_lines
-from gpumon.report.columns import Cell, Tone
+from gpumon.report.cells import Cell, Tone, paragraph
 from gpumon.report.filter_bind import row_filter
 from gpumon.report.filter_tree import FilterError
 from gpumon.report.gpu_columns import RANK_COLUMNS, rank_search_text, row_node
-from gpumon.report.passages import finding_lines, first_lines, paragraph
+from gpumon.report.passages import finding_lines, first_lines
 from gpumon.report.rank_groups import rank_groups
 from gpumon.report.rank_map import RankMap
 from gpumon.report.rank_marks import (
@@ -48,7 +48,8 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
 
     from gpumon.model.cluster import JobView
-    from gpumon.report.columns import Column, Line
+    from gpumon.report.cells import Line
+    from gpumon.report.columns import Column
     from gpumon.report.commands import Subject
     from gpumon.report.digest import Digest, RankRow
     from gpumon.report.heat_marks import HeatField

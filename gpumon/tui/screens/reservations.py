@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumon.report.columns import Tone
-from gpumon.report.passages import paragraph
+from gpumon.report.cells import Tone, paragraph
 from gpumon.report.reservation_columns import (
     RESERVATION_COLUMNS,
     reservation_order,
-    reservation_rows,
     reservation_search,
     when_words,
 )
+from gpumon.report.reservations import reservation_rows
 from gpumon.tui.actions import bindings_of
 from gpumon.tui.screens.fleet_view import FleetView
 from gpumon.tui.widgets.grid import Plan
@@ -20,9 +19,9 @@ from gpumon.tui.widgets.grid import Plan
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpumon.report.columns import Line
+    from gpumon.report.cells import Line
     from gpumon.report.digest import Digest
-    from gpumon.report.reservation_columns import ReservationRow
+    from gpumon.report.reservations import ReservationRow
 
 
 class ReservationsView(FleetView["ReservationRow"]):

@@ -6,8 +6,7 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING
 
 from gpumon.report.absence import nothing_lines
-from gpumon.report.columns import Cell, Tone
-from gpumon.report.passages import paragraph
+from gpumon.report.cells import Cell, Tone, paragraph
 from gpumon.report.sections import Section, line_entries
 from gpumon.report.subjects import of_scope
 from gpumon.tui.screens.view import View
@@ -16,7 +15,8 @@ from gpumon.tui.widgets.sections import Sections
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from gpumon.report.columns import Column, Line
+    from gpumon.report.cells import Line
+    from gpumon.report.columns import Column
     from gpumon.report.commands import Subject
     from gpumon.report.digest import Digest
 

@@ -7,8 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final, Generic, TypeVar
 
 from gpumon.report.absence import nothing_lines
-from gpumon.report.columns import Cell, Tone
-from gpumon.report.passages import all_errors, paragraph
+from gpumon.report.cells import Cell, Tone, paragraph
+from gpumon.report.passages import all_errors
 from gpumon.tui.screens.column_filter import ColumnFiltered
 from gpumon.tui.widgets.grid import Grid, Plan, Sorting
 from gpumon.tui.widgets.lines import Lines
@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
     from textual.app import ComposeResult
 
-    from gpumon.model.frame import SourceError
-    from gpumon.report.columns import Column, Line
+    from gpumon.model.fault import SourceError
+    from gpumon.report.cells import Line
+    from gpumon.report.columns import Column
     from gpumon.report.commands import Subject
     from gpumon.report.digest import Digest
     from gpumon.report.filter_tree import FilterError

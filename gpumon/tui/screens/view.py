@@ -6,7 +6,7 @@ from abc import abstractmethod
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from gpumon.report.columns import Cell, Tone, fit
+from gpumon.report.cells import Cell, Tone, fit
 from gpumon.tui import palette
 from gpumon.tui.actions import ROOTS, footer_of
 from gpumon.tui.screens.hand_off import HandOff
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from textual.geometry import Size
     from textual.widget import Widget
 
-    from gpumon.report.columns import Line
+    from gpumon.report.cells import Line
     from gpumon.report.digest import Digest
     from gpumon.report.filter_tree import FilterError
     from gpumon.report.groups import ScopeKind

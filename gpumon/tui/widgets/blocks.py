@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple, overload
 
-from gpumon.report.columns import Cell
+from gpumon.report.cells import Cell
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gpumon.report.columns import Line
+    from gpumon.report.cells import Line
 
 _INDENT = Cell("  ")
 

@@ -8,7 +8,7 @@ from textual.geometry import Region, Size
 from textual.message import Message
 from textual.strip import Strip
 
-from gpumon.report.columns import Cell, Line, usual
+from gpumon.report.columns import usual
 from gpumon.tui.theme import look_of
 from gpumon.tui.widgets import places
 from gpumon.tui.widgets.desk import Asked, Desk
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from textual.events import Click
 
+    from gpumon.report.cells import Cell, Line
     from gpumon.report.columns import Column, Placed
     from gpumon.report.digest import Digest
     from gpumon.report.filter_tree import FilterError

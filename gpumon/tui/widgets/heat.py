@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from textual.events import Click, MouseMove, Resize
 
-    from gpumon.report.columns import Line
+    from gpumon.report.cells import Line
     from gpumon.report.digest import Digest
     from gpumon.report.heat import Unit
     from gpumon.report.heat_density import DensityName, Spot

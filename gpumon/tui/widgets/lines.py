@@ -8,7 +8,7 @@ from textual.geometry import Region
 from textual.message import Message
 from textual.widget import Widget
 
-from gpumon.report.columns import Cell, Line, Tone, text_width
+from gpumon.report.cells import Cell, Line, Tone, text_width
 from gpumon.tui.theme import look_of
 from gpumon.tui.widgets.painting import PlainLines, announce
 from gpumon.tui.widgets.strips import line_strip

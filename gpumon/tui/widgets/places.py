@@ -9,7 +9,8 @@ from gpumon.report.columns import GAP, place, usual
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
-    from gpumon.report.columns import Cell, Column, Placed
+    from gpumon.report.cells import Cell
+    from gpumon.report.columns import Column, Placed
 
 R = TypeVar("R")
 

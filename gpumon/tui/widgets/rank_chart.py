@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from textual.events import Click, Resize
 
-    from gpumon.report.columns import Line
+    from gpumon.report.cells import Line
     from gpumon.report.digest import RankRow
     from gpumon.report.heat_lines import Glyph
 

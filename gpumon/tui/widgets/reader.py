@@ -14,7 +14,7 @@ from gpumon.tui.widgets.strips import line_strip
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpumon.report.columns import Line
+    from gpumon.report.cells import Line
 
 
 class Reader(ScrollView, inherit_bindings=False):

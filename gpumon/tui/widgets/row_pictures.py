@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from rich.style import Style
     from textual.strip import Strip
 
-    from gpumon.report.columns import Cell, Placed
+    from gpumon.report.cells import Cell
+    from gpumon.report.columns import Placed
     from gpumon.report.digest import Digest
     from gpumon.tui.theme import Look
 

@@ -9,7 +9,7 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from gpumon.report.columns import Cell, Line, Tone
+from gpumon.report.cells import Cell, Line, Tone
 from gpumon.tui.theme import look_of
 from gpumon.tui.widgets.strips import line_strip, merged
 

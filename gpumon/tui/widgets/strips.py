@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from rich.segment import Segment
 from textual.strip import Strip
 
-from gpumon.report.columns import Cell, safe
+from gpumon.report.cells import Cell, safe
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rich.style import Style
 
-    from gpumon.report.columns import Line
+    from gpumon.report.cells import Line
     from gpumon.tui.theme import Look
 
 

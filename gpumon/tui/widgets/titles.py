@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from rich.segment import Segment
 from textual.strip import Strip
 
-from gpumon.report.columns import GAP, Tone, fit
+from gpumon.report.cells import Tone, fit
+from gpumon.report.columns import GAP
 from gpumon.tui.cropping import cropped
 
 if TYPE_CHECKING:
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 
     from rich.style import Style
 
-    from gpumon.report.columns import Cell, Placed
+    from gpumon.report.cells import Cell
+    from gpumon.report.columns import Placed
     from gpumon.tui.theme import Look
     from gpumon.tui.widgets.plan import Sorting
 

@@ -8,7 +8,8 @@ import pytest
 
 from gpumon.cli import checks, main, permissions
 from gpumon.cli.check import ABSENT, FAULT, LESS, OK, Check
-from gpumon.model.frame import Block, SourceError, column_for
+from gpumon.model.block import Block, column_for
+from gpumon.model.fault import SourceError
 from gpumon.model.missing import Reason
 from tests import ticks
 

@@ -7,9 +7,10 @@ import pytest
 from gpumon.cli.exits import USAGE
 from gpumon.cli.options import parser
 from gpumon.cli.watch import watch
+from gpumon.sources.address import TIERS, Look, parse
+from gpumon.sources.open import open_source
 from gpumon.sources.pool import ProbePool
 from gpumon.sources.source import SystemClock
-from gpumon.sources.target import TIERS, Look, open_source, parse
 
 
 def test_everything_is_read_unless_switched_off():

@@ -10,9 +10,8 @@ import pytest
 
 from gpumon.cli import main
 from gpumon.cli.exits import check_status
-from gpumon.model.fault import DETECTION
+from gpumon.model.fault import DETECTION, SourceError
 from gpumon.model.finding import Confidence, Finding, Severity, Window
-from gpumon.model.frame import SourceError
 from gpumon.model.tick import TargetState, Tick
 from tests.probing import bounded
 

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import pytest
 
+from gpumon.detect.claims import honest_confidence
 from gpumon.detect.contract import (
     Declaration,
     DetectorError,
     checked,
     clone,
     declaration_of,
-    honest_confidence,
     parameters,
 )
 from gpumon.model.finding import Confidence, Window

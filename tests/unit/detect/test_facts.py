@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from gpumon.detect.fact_book import FactBook
-from gpumon.detect.fact_wire import FactSender
 from gpumon.detect.protocol import encode
 from gpumon.detect.scene import START_AT, WORKING, Scene, working
 from gpumon.detect.series import rows_since
 from gpumon.detect.view import View
+from gpumon.detect.wire import FactSender
 
 
 @pytest.fixture

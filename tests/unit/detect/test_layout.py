@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from gpumon.detect.fact_book import FactBook
-from gpumon.detect.fact_wire import FactSender
 from gpumon.detect.layout import Groups
 from gpumon.detect.scene import Scene, working
+from gpumon.detect.wire import FactSender
 
 GROUPS: tuple[list[int], ...] = ([0, 1], [], [4], [], [2, 3])
 

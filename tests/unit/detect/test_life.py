@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpumon.detect.life import KEPT_S, Lives, Look, subjects_of
-from gpumon.detect.life_notes import notes_from
+from gpumon.detect.life import KEPT_S, Lives, Look, notes_from, subjects_of
 from gpumon.model.finding import Confidence, Finding, Severity, Window
 
 VIEW = subjects_of(["1", "2"], ["GPU-a"], ["n1"])

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 
+from gpumon.model.block import Block, column_for
 from gpumon.model.cluster import Allocation, Job, SlurmNode
-from gpumon.model.frame import Block, Frame, QueueRecords, column_for
+from gpumon.model.frame import Frame, QueueRecords
 from gpumon.model.missing import Reason
 
 

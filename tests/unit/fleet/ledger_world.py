@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from gpumon.model.block import Block, column_for
 from gpumon.model.cluster import Gpu, JobView, Node
 from gpumon.model.finding import Confidence, Window
-from gpumon.model.frame import Block, column_for
 from gpumon.model.tick import Tick
 from tests import ticks
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpumon.fleet.devices import gpus_of
-from gpumon.model.frame import Block, column_for
+from gpumon.model.block import Block, column_for
 from tests.unit.fleet.factories import frame, gpu_block, process_blocks, uuid
 
 SLUID = "s8FXKTA79XAR00"

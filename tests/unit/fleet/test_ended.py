@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from gpumon.fleet.newest import Newest
 from gpumon.model.accounting import EndedJobs, EndedReport
-from gpumon.model.frame import Frame, SourceError
+from gpumon.model.fault import SourceError
+from gpumon.model.frame import Frame
 from tests.unit.fleet.factories import queue
 
 QUEUE = Frame("slurm", "", 100.0, 0.0, {}, queue=queue([], []))

@@ -14,8 +14,8 @@ import pytest
 from gpumon.detect.scene import Scene
 from gpumon.fleet.history import HISTORY_KEYS, History
 from gpumon.fleet.history_chunk import Chunk, ChunkShape, row_bytes
+from gpumon.model.block import Block
 from gpumon.model.cluster import Gpu
-from gpumon.model.frame import Block
 from gpumon.model.tick import Tick
 
 NAN = float("nan")

@@ -13,8 +13,8 @@ from gpumon.detect.protocol import MAX_DESCRIPTORS
 from gpumon.fleet.history import History
 from gpumon.fleet.history_fields import FLEETING, HISTORY_BLOCKS, kept_keys
 from gpumon.fleet.history_plan import RowBytes, tier_plans
+from gpumon.model.block import MISSING_INTEGER, Block
 from gpumon.model.cluster import Gpu, Node
-from gpumon.model.frame import MISSING_INTEGER, Block
 from gpumon.model.tick import Tick
 
 KEYS = ("power_w", "gpu_util_ratio", "clock_event_reasons", "energy_j")

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from gpumon.fleet.join import NodeNames, join
 from gpumon.model.cluster import Allocation
-from gpumon.model.frame import SourceError
+from gpumon.model.fault import SourceError
 from gpumon.model.missing import Reason
 from tests.unit.fleet.factories import (
     DEVICES,

@@ -6,7 +6,8 @@ import pytest
 
 from gpumon.fleet.join import join
 from gpumon.fleet.newest import FORGET_AFTER_S, Newest
-from gpumon.model.frame import Frame, SourceError
+from gpumon.model.fault import SourceError
+from gpumon.model.frame import Frame
 from tests.unit.fleet.factories import frame, gpu_block, uuid
 
 REPORT = {"gpu": gpu_block("gpu01", [0])}

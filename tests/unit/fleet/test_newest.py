@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from gpumon.fleet.newest import Newest
-from gpumon.model.frame import Frame, SourceError
+from gpumon.model.fault import SourceError
+from gpumon.model.frame import Frame
 from tests.unit.fleet.factories import frame, gpu_block
 
 

@@ -4,9 +4,9 @@ import threading
 
 from gpumon.fleet.join import join
 from gpumon.fleet.sampler import Sampler
-from gpumon.model.fault import fault
+from gpumon.model.fault import SourceError, fault
 from gpumon.model.finding import DetectionReport
-from gpumon.model.frame import Frame, SourceError
+from gpumon.model.frame import Frame
 from gpumon.model.ledger import LedgerTotals
 from gpumon.sources.source import Wish
 from tests.ticks import finding

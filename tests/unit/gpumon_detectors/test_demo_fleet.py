@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from gpumon.detect.view import View
+from gpumon.detect.scene import view_of
 from gpumon.fleet.history import History
 from gpumon.fleet.sampler import Sampler
 from gpumon.model.finding import Confidence
@@ -49,7 +49,7 @@ def watched():
 
     def take(tick) -> None:
         if tick.number % LOOK_EVERY == 0 and not is_over.is_set():
-            view = View.of(tick)
+            view = view_of(tick)
             looks.append([finding for rule in RULES for finding in rule.evaluate(view)])
         if tick.at >= end:
             is_over.set()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpumon.detect.view import View
+from gpumon.detect.scene import view_of
 from gpumon.fleet.history import History
 from gpumon.fleet.sampler import Sampler
 from gpumon.model.finding import Confidence
@@ -43,7 +43,7 @@ def test_what_is_labelled_is_found_and_nothing_else(seed):
     clock = Hasty(1_760_000_000.0)
     source = DemoSource("demo:", 8, 8, seed, clock, 20.0)
     tick = Sampler([source], clock, 20.0, History).look(3000.0)
-    view = View.of(tick)
+    view = view_of(tick)
     findings = [finding for detector in DETECTORS for finding in detector().evaluate(view)]
     broken = {
         label.subject.removeprefix("gpu:"): FOUND_BY[label.finding_class]

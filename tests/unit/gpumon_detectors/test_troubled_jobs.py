@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from gpumon.detect.registry import entries, load
-from gpumon.detect.view import View
+from gpumon.detect.scene import view_of
 from gpumon.fleet.history import History
 from gpumon.fleet.sampler import Sampler
 from gpumon.sources.demo import DemoSource
@@ -31,7 +31,7 @@ def watched():
 
     def take(tick) -> None:
         if tick.number % LOOK_EVERY == 0 and not is_over.is_set():
-            view = View.of(tick)
+            view = view_of(tick)
             looks[tick.at] = [finding for rule in rules for finding in rule.evaluate(view)]
         if tick.at >= END:
             is_over.set()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from gpumon.model.block import Block, column_for
 from gpumon.model.cluster import Gpu
-from gpumon.model.frame import Block, column_for
 from gpumon.model.missing import Reason
 
 

@@ -12,7 +12,8 @@ from tests.probing import Probe
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gpumon.model.frame import Block, Frame
+    from gpumon.model.block import Block
+    from gpumon.model.frame import Frame
     from tests.lab.standin.driver import Standin
 
     Start = Callable[..., Standin]

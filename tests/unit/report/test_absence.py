@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpumon.model.cluster import Node
-from gpumon.model.frame import SourceError
+from gpumon.model.fault import SourceError
 from gpumon.report.absence import (
     gone_job_words,
     job_errors,
@@ -15,7 +15,7 @@ from gpumon.report.absence import (
     silent_s,
     stale_subject_lines,
 )
-from gpumon.report.columns import Cell, Tone
+from gpumon.report.cells import Cell, Tone
 from gpumon.report.digest import Digest
 from gpumon.report.gpu_columns import fleet_why
 from gpumon.report.units import clock_time

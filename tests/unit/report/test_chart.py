@@ -6,8 +6,9 @@ from math import nan
 
 import pytest
 
-from gpumon.report.chart import AXIS_WIDTH, Chart, Mark, Series, chart_lines, time_axis
-from gpumon.report.columns import Tone, text_width
+from gpumon.report.cells import Tone, text_width
+from gpumon.report.chart import AXIS_WIDTH, chart_lines, time_axis
+from gpumon.report.chart_records import Chart, Mark, Series
 
 START = 1_760_000_000.0
 PLOT = AXIS_WIDTH + 1

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from gpumon.base.footprint import Footprint
 from gpumon.cli import main
-from gpumon.fleet.footprint import Footprint
+from gpumon.model.block import EMPTY_BLOCK, Block, column_for
 from gpumon.model.cluster import Process
+from gpumon.model.fault import SourceError
 from gpumon.model.fields import CATALOGUE, LABELS, NODE_FIELDS
 from gpumon.model.finding import Coverage
-from gpumon.model.frame import EMPTY_BLOCK, Block, SourceError, column_for
 from gpumon.model.gpu_fields import GPU_FIELDS
 from gpumon.model.missing import Reason
 from gpumon.report.document import SCHEMA, document, moment

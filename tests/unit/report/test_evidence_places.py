@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gpumon.fleet.history import History
+from gpumon.model.block import Block, column_for
 from gpumon.model.finding import Evidence
-from gpumon.model.frame import Block, column_for
 from gpumon.report.digest import Digest
 from gpumon.report.evidence_places import places
 from gpumon.report.finding_page import finding_entries

@@ -16,7 +16,8 @@ from gpumon.report.groups import (
     partition_rows,
 )
 from gpumon.report.queue_part import stray_lines
-from gpumon.report.reservation_columns import reservation_rows, when_words, who_words
+from gpumon.report.reservation_columns import when_words, who_words
+from gpumon.report.reservations import reservation_rows
 from gpumon.report.slurm_nodes import is_open
 from tests.queues import HOUR, cluster, slurm_node, waits
 from tests.ticks import AT, finding, fleet, gpu, job_with_gpus, tick

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpumon.model.missing import Reason
-from gpumon.report.columns import Tone
+from gpumon.report.cells import Tone
 from gpumon.report.digest import Digest
 from gpumon.report.gpu_columns import fleet_why
 from gpumon.report.health import MOST_EVENTS, gpu_health_lines, health_cell, troubles

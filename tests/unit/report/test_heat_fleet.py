@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from gpumon.model.frame import Block, QueueRecords, column_for
+from gpumon.model.block import Block, column_for
+from gpumon.model.frame import QueueRecords
 from gpumon.model.missing import Reason
 from gpumon.report.digest import Digest
 from gpumon.report.heat import Heat, units

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from array import array
 
+from gpumon.model.block import Block
 from gpumon.model.cluster import Gpu
-from gpumon.model.frame import Block, QueueRecords
+from gpumon.model.frame import QueueRecords
 from gpumon.report.digest import Digest
 from gpumon.report.heat import Unit, units
 from gpumon.report.heat_groups import GROUPINGS, Cluster, clusters, following

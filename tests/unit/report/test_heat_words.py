@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpumon.model.cluster import Node
-from gpumon.model.frame import SourceError
+from gpumon.model.fault import SourceError
 from gpumon.report.digest import Digest
 from gpumon.report.heat import Heat, units
 from gpumon.report.heat_groups import clusters

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gpumon.model.cluster import Node
-from gpumon.model.frame import SourceError
-from gpumon.report.columns import Tone
+from gpumon.model.fault import SourceError
+from gpumon.report.cells import Tone
 from gpumon.report.digest import Digest
 from gpumon.report.node_columns import NODE_COLUMNS, node_order, node_rows, node_search
 from gpumon.report.units import clock_time

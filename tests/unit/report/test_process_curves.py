@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpumon.fleet.history import History
-from gpumon.model.frame import Block, column_for
+from gpumon.model.block import Block, column_for
 from gpumon.report.digest import Digest
 from gpumon.report.process_columns import PROCESS_COLUMNS, process_rows
 from gpumon.report.process_curves import process_panels, rank_processes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpumon.model.frame import Block, column_for
+from gpumon.model.block import Block, column_for
 from gpumon.model.missing import Reason
 from gpumon.report.digest import Digest
 from gpumon.report.progress import output_lines

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from gpumon.model.block import column_for
 from gpumon.model.fields import CATALOGUE
-from gpumon.model.frame import column_for
 from gpumon.model.missing import Reason
 from gpumon.report.digest import Digest
 from gpumon.report.field_names import spoken

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpumon.model.frame import SourceError
+from gpumon.model.fault import SourceError
 from gpumon.report.table import table
 from tests.ticks import failed, fleet, gpu, job_with_gpus, tick
 

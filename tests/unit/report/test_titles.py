@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpumon.model.finding_classes import CLASSES
-from gpumon.report.columns import text_width
+from gpumon.report.cells import text_width
 from gpumon.report.job_columns import JOB_COLUMNS
 
 SIGNS = len("‼ ?")

@@ -6,7 +6,7 @@ import pytest
 
 from gpumon.model.finding import Severity
 from gpumon.model.finding_classes import CLASSES
-from gpumon.report.columns import Cell, Tone
+from gpumon.report.cells import Cell, Tone
 from gpumon.report.digest import Digest
 from gpumon.report.gpu_columns import fleet_why, rank_why
 from gpumon.report.node_columns import NODE_COLUMNS, node_rows

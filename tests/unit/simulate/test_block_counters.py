@@ -14,7 +14,8 @@ from gpumon.simulate.frames import FrameMaker
 from gpumon.sources.rates import DERIVED
 
 if TYPE_CHECKING:
-    from gpumon.model.frame import Block, Frame
+    from gpumon.model.block import Block
+    from gpumon.model.frame import Frame
 
 ORIGIN = 1_800_000_000.0
 HOT = ("gpu", "link", "node", "nic")

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpumon.model.block import MISSING_INTEGER
 from gpumon.model.fields import CATALOGUE, LABELS
-from gpumon.model.frame import MISSING_INTEGER
 from gpumon.model.missing import Reason
 from gpumon.simulate.ailments import NIC_DOWN, NVLINK_DEGRADED, REMAP_PENDING, XIDS
 from gpumon.simulate.fleet import Fleet
@@ -19,7 +19,8 @@ from gpumon.simulate.phase import FABRIC
 from gpumon.simulate.timeline import Spans
 
 if TYPE_CHECKING:
-    from gpumon.model.frame import Block, Frame
+    from gpumon.model.block import Block
+    from gpumon.model.frame import Frame
 
 ORIGIN = 1_800_000_000.0
 TIMES = (0.0, 17.0, 61.5, 900.0, 7_777.0, 40_000.0)

@@ -18,8 +18,9 @@ from gpumon.sources.source import Wish
 if TYPE_CHECKING:
     import threading
 
+    from gpumon.model.block import Block
     from gpumon.model.cluster import Job
-    from gpumon.model.frame import Block, Frame
+    from gpumon.model.frame import Frame
 
 ORIGIN = 1_800_000_000.0
 HOUR = 3600.0

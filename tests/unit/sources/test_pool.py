@@ -14,9 +14,10 @@ from gpumon.sources.pool import (
     GREETING_LIMIT_S,
     LEASE_BEAT_S,
     MAX_STARTING,
+    RETRY_S,
     ProbePool,
+    Slot,
 )
-from gpumon.sources.slot import RETRY_S
 from gpumon.sources.source import Wish
 from gpumon.sources.stream import Endpoint
 from tests.probing import HELLO, REPORT, children, eventually, is_alive, talker
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from gpumon.model.frame import Frame
 
     Open = Callable[..., Run]
+
+NEVER = float("inf")
 
 
 def test_frames_name_target_and_node_and_wake_the_reader(run: Open) -> None:
@@ -359,3 +362,16 @@ def test_a_surprise_in_one_report_leaves_the_other_nodes_alone(
     one.settle()
     assert len(one.frames("even")) == 1
     assert ["ZeroDivisionError" in message for message in one.errors("odd")] == [True]
+
+
+@pytest.mark.parametrize(
+    ("was", "age_s", "becomes"),
+    [(70.0, 0.4, 100.0), (70.0, 20.0, 80.0), (90.0, 20.0, 90.0), (NEVER, 20.0, NEVER),
+     (NEVER, 0.4, 100.0)],
+)  # fmt: skip
+def test_only_a_fresh_report_ends_a_silence(was: float, age_s: float, becomes: float) -> None:
+    slot = Slot(talker("", "job 7"))
+    slot.heard_at = {"gpu03": was}
+    slot.hear("gpu03", 100.0, age_s)
+    slot.hear("gpu09", 100.0, 0.0)
+    assert slot.heard_at == {"gpu03": becomes}

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpumon.sources.decode import GarbageError
+from gpumon.sources.pool import STEP_RETRY_S
 from gpumon.sources.program import START_SCRIPT, remote_program
-from gpumon.sources.slot import STEP_RETRY_S
 from gpumon.sources.srun import AGAIN, WAYS_OUT, endpoint, explain
 from tests.probing import Probe, eventually, talker
 from tests.unit.sources.pools import Run

@@ -15,7 +15,8 @@ from array import array
 
 import pytest
 
-from gpumon.model.frame import Block, Frame, QueueRecords
+from gpumon.model.block import Block
+from gpumon.model.frame import Frame, QueueRecords
 from gpumon.sources import recording_read
 from gpumon.sources.recording import Playback, Recording
 from gpumon.sources.recording_decode import RecordingError

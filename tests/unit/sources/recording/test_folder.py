@@ -8,7 +8,8 @@ from array import array
 
 import pytest
 
-from gpumon.model.frame import Block, Frame
+from gpumon.model.block import Block
+from gpumon.model.frame import Frame
 from gpumon.simulate.fleet import Label
 from gpumon.sources import recording_folder
 from gpumon.sources.recording import Playback, Recording

@@ -10,9 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gpumon.model.block import MISSING_INTEGER, Block
 from gpumon.model.cluster import Allocation, Job, SlurmNode
+from gpumon.model.fault import SourceError
 from gpumon.model.fields import CATALOGUE, LABELS
-from gpumon.model.frame import MISSING_INTEGER, Block, Frame, QueueRecords, SourceError
+from gpumon.model.frame import Frame, QueueRecords
 from gpumon.model.missing import Reason
 from gpumon.model.queue import Partition, Reservation
 from gpumon.sources.recording_decode import (

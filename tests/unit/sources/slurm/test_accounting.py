@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gpumon.model.frame import SourceError
+from gpumon.model.fault import SourceError
 from gpumon.sources.slurm.accounting import (
     LONGEST_USE_RETRY_S,
     MAX_WINDOW_S,
@@ -18,8 +18,8 @@ from gpumon.sources.slurm.accounting import (
     explained,
 )
 from gpumon.sources.slurm.failures import CommandFailedError
+from gpumon.sources.slurm.sacct_commands import parse_use
 from gpumon.sources.slurm.sacct_usage import EndedList
-from gpumon.sources.slurm.sstat_text import parse_use
 from gpumon.sources.source import SystemClock
 from tests.probing import PATIENCE_S, eventually
 from tests.unit.sources.slurm.test_sacct_commands import USE

@@ -15,7 +15,7 @@ from tests.probing import PATIENCE_S, heard
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gpumon.model.frame import SourceError
+    from gpumon.model.fault import SourceError
 
 
 class RunningClock(SystemClock):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpumon.model.frame import SourceError
+from gpumon.model.fault import SourceError
 from gpumon.sources.slurm.commands import SlurmCommands
 from gpumon.sources.slurm.failures import CommandFailedError
 from gpumon.sources.slurm.queue import SlurmQueue

@@ -6,7 +6,9 @@ import socket
 
 import pytest
 
-from gpumon.model.frame import Block, Frame, SourceError
+from gpumon.model.block import Block
+from gpumon.model.fault import SourceError
+from gpumon.model.frame import Frame
 from gpumon.sources.slurm.reach import Reach
 from gpumon.sources.ssh import Hop
 from tests.unit.fleet.factories import job, node, queue

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from gpumon.model.frame import SourceError
+    from gpumon.model.fault import SourceError
 
 TOKEN = jwt()
 JOB = {"job_id": 7, "job_state": "RUNNING", "user_name": "alice", "nodes": "gpu01"}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gpumon.model.frame import SourceError
+from gpumon.model.fault import SourceError
 from gpumon.sources.slurm.address import RestAddress
 from gpumon.sources.slurm.failures import CommandFailedError
 from gpumon.sources.slurm.jobs_text import parse_jobs

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpumon.model.frame import SourceError
+from gpumon.model.fault import SourceError
 from gpumon.sources.slurm import failures, rest_failures
 from gpumon.sources.slurm.address import RestAddress
 from gpumon.sources.slurm.rest import RestClient

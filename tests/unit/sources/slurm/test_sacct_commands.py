@@ -8,16 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpumon.model.frame import SourceError
+from gpumon.model.fault import SourceError
 from gpumon.sources.slurm.accounting import explained
 from gpumon.sources.slurm.address import RestAddress
 from gpumon.sources.slurm.commands import SlurmCommands
 from gpumon.sources.slurm.failures import CommandFailedError
 from gpumon.sources.slurm.rest import RestClient
 from gpumon.sources.slurm.rest_accounting import RestAccounting
-from gpumon.sources.slurm.sacct_commands import SacctCommands, new_delimiter
+from gpumon.sources.slurm.sacct_commands import SacctCommands, new_delimiter, parse_use
 from gpumon.sources.slurm.sacct_usage import EndedList
-from gpumon.sources.slurm.sstat_text import parse_use
 from tests.unit.sources.slurm.restd import Restd, jwt, told
 from tests.unit.sources.slurm.test_sacct import JSON, MARK, TEXT
 

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpumon.model.frame import SourceError
+from gpumon.model.fault import SourceError
 from gpumon.sources.slurm import failures
 from gpumon.sources.slurm.commands import SlurmCommands
 from gpumon.sources.slurm.failures import CommandFailedError
-from gpumon.sources.slurm.leftovers import MOST_ANSWERS
 from gpumon.sources.slurm.queue import SlurmQueue
-from gpumon.sources.slurm.share import SharedAnswers, folder_of
+from gpumon.sources.slurm.share import MOST_ANSWERS, SharedAnswers, folder_of
 from tests.unit.sources.slurm.test_queue import DOWN, EPOCH, PretendClock, Scripted
 
 if TYPE_CHECKING:

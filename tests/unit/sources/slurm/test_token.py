@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpumon.sources.address import Target, TargetError, parse
 from gpumon.sources.slurm.address import RestAddress, parse_address
 from gpumon.sources.slurm.failures import CommandFailedError
 from gpumon.sources.slurm.token import read_token
-from gpumon.sources.target import Target, TargetError, parse
 from tests.unit.sources.slurm.restd import EXPIRES_AT, jwt
 
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from gpumon.model.frame import SourceError
-from gpumon.sources.slurm import command_json, failures
-from gpumon.sources.slurm.command_json import records_of
+from gpumon.model.fault import SourceError
+from gpumon.sources.slurm import failures
 from gpumon.sources.slurm.failures import CommandFailedError
 from gpumon.sources.slurm.jobs_json import read_jobs
 from gpumon.sources.slurm.jobs_text import parse_jobs
 from gpumon.sources.slurm.nodes_json import read_nodes
 from gpumon.sources.slurm.nodes_text import parse_nodes
+from gpumon.sources.slurm.queue import COMMANDS, records_of
 from tests.unit.sources.slurm.shapes import SLUID, jobs_of, nodes_of
 from tests.unit.sources.slurm.test_queue import PretendClock, Scripted, run
 
@@ -143,4 +143,4 @@ def test_what_holds_no_list_is_a_failure(text: str) -> None:
 
 def test_an_empty_queue_is_empty() -> None:
     assert records_of('{"jobs": [], "errors": []}', "job", "squeue --json") == []
-    assert set(command_json.COMMANDS) == {"job", "node"}
+    assert set(COMMANDS) == {"job", "node"}

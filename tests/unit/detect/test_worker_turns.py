@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from gpumon.detect.contract import Declaration
-from gpumon.detect.turns import JOBS_A_LOOK, Turns
+from gpumon.detect.worker import JOBS_A_LOOK, Turns
 
 DEAR = Declaration("dear", "1", ("waste",), ("power_w",), 60.0, 600.0, every_s=10.0)
 

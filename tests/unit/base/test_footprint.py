@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gpumon.fleet.footprint import CHILDREN_EVERY_S, FootprintMeter, _meters, footprint, reap
+from gpumon.base.footprint import CHILDREN_EVERY_S, FootprintMeter, _meters, footprint, reap
 from tests.probing import bounded, children, eventually, is_alive
 
 
@@ -174,7 +174,7 @@ def test_a_program_that_has_to_end_others_first_is_asked_and_not_killed(tmp_path
 
 def test_a_program_that_asked_for_its_footprint_leaves_no_child():
     program = (
-        "import subprocess; from gpumon.fleet.footprint import footprint; footprint(); "
+        "import subprocess; from gpumon.base.footprint import footprint; footprint(); "
         "devnull = subprocess.DEVNULL; "
         "print(subprocess.Popen(['sleep', '60'], stdout=devnull, stderr=devnull).pid)"
     )

@@ -5,14 +5,13 @@ from __future__ import annotations
 import errno
 import queue
 import threading
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
-
-from gpumon.model.fault import fault
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
-    from gpumon.model.frame import Frame
+Item = TypeVar("Item")
+_Taken = TypeVar("_Taken", contravariant=True)
 
 MAX_PICTURES: Final = 60
 """Most pictures that wait to be written; at a beat of one second, a minute."""
@@ -21,7 +20,7 @@ MAX_FRAMES: Final = 4000
 """Most frames that wait: about 100 MB of nodes with eight GPUs."""
 
 
-class Slow(Protocol):
+class Slow(Protocol[_Taken]):
     """A book whose calls may take any time; a file or a folder of segments."""
 
     @property
@@ -29,7 +28,7 @@ class Slow(Protocol):
         """Length of what is on disk."""
         ...
 
-    def frames(self, frames: Iterable[Frame]) -> None:
+    def frames(self, frames: Iterable[_Taken]) -> None:
         """Take frames."""
         ...
 
@@ -46,22 +45,28 @@ class Slow(Protocol):
         ...
 
 
-class _Picture(NamedTuple):
-    frames: list[Frame]
+class _Picture(NamedTuple, Generic[Item]):
+    frames: list[Item]
     at: float
     period_s: float
     lost: int
     """Pictures that were dropped since the one before."""
 
 
-class SteadyBook:
+class SteadyBook(Generic[Item]):
     """Takes pictures at once, and drops whole ones, counted, while too many wait."""
 
-    def __init__(self, book: Slow) -> None:
-        """Write into `book`, which nobody else may use from now on."""
+    def __init__(self, book: Slow[Item], words_of: Callable[[BaseException], str]) -> None:
+        """Write into `book`, which nobody else may use from now on.
+
+        Args:
+            book: Is called on the thread alone.
+            words_of: What is said of an error that is not the file system's.
+        """
         self._book = book
-        self._noted: list[Frame] = []
-        self._queue: queue.SimpleQueue[_Picture | None] = queue.SimpleQueue()
+        self._words_of = words_of
+        self._noted: list[Item] = []
+        self._queue: queue.SimpleQueue[_Picture[Item] | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._pictures = 0
         self._frames = 0
@@ -74,7 +79,7 @@ class SteadyBook:
         self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
         self._thread.start()
 
-    def frames(self, frames: Iterable[Frame]) -> None:
+    def frames(self, frames: Iterable[Item]) -> None:
         """Take frames of the next picture."""
         self._noted.extend(frames)
 
@@ -125,9 +130,9 @@ class SteadyBook:
             self._error = error
         # Whoever records must hear that this thread has ended, whatever ended it.
         except Exception as error:  # noqa: BLE001
-            self._error = OSError(errno.EIO, fault("recording", error).message)
+            self._error = OSError(errno.EIO, self._words_of(error))
 
-    def _write(self, picture: _Picture) -> None:
+    def _write(self, picture: _Picture[Item]) -> None:
         if picture.lost:
             self._book.lost(picture.at, picture.lost)
         self._book.frames(picture.frames)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpumon.fleet.closer import Closer
-from gpumon.fleet.sampler import Sampler
+from gpumon.fleet.sampler import Closer, Sampler
 from gpumon.model.frame import Frame
 from gpumon.sources.demo import DemoSource
 from gpumon.sources.source import Wish

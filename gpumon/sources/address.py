@@ -1,4 +1,4 @@
-"""What the user asks to watch, written as a URL, and the source that reads it."""
+"""What the user asks to watch, written as a URL, and how it is to be looked at."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
     from gpumon.model.cluster import Job
     from gpumon.sources.slurm.address import RestAddress
-    from gpumon.sources.source import Clock, Source
 
 USER_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.@-]{0,63}\Z")
 """Login names that ssh's `-l` may be given."""
@@ -188,33 +187,3 @@ def _ssh(url: str, text: str) -> Target:
         )
         raise TargetError(message)
     return Target(url, "ssh", hosts=hosts, user=user, port=port)
-
-
-def open_source(target: Target, look: Look, clock: Clock) -> Source:
-    """The source that reads a target; nothing runs before its `start`.
-
-    Raises:
-        TargetError: It is a recording, whose time is its own.
-    """
-    if target.scheme == "demo":
-        from gpumon.sources.demo import DemoSource
-
-        nodes, gpus = target.demo_size
-        return DemoSource(target.url, nodes, gpus, target.seed, clock, look.period_s, look.past_s)
-    if target.scheme == "recording":
-        message = f"{target.url!r} is a recording, which is shown by itself: gpumon replay"
-        raise TargetError(message)
-    options = look.probe_options
-    if target.scheme == "slurm":
-        from gpumon.sources.slurm.target import SlurmSource
-
-        return SlurmSource(target, look, clock)
-    if target.scheme == "ssh":
-        from gpumon.sources.pool import ProbePool
-        from gpumon.sources.ssh import endpoint
-
-        endpoints = [endpoint(host, target.user, target.port) for host in target.hosts]
-        return ProbePool(target.url, endpoints, look.period_s, clock, look.is_single, options)
-    from gpumon.sources.local import local_source
-
-    return local_source(look.period_s, clock, look.is_single, options)

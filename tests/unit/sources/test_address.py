@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpumon.sources.demo import DemoSource
-from gpumon.sources.pool import ProbePool
-from gpumon.sources.slurm.target import SlurmSource
-from gpumon.sources.source import SystemClock
-from gpumon.sources.target import DEMO_SIZE, Look, Target, TargetError, open_source, parse
-
-LOOK = Look(1.0, is_single=False, keeps=lambda _: True)
+from gpumon.sources.address import DEMO_SIZE, Target, TargetError, parse
 
 
 @pytest.mark.parametrize(
@@ -130,25 +124,3 @@ def test_what_a_target_is_called_carries_no_escapes() -> None:
         parse("\x1b[31mred\u202e")
     assert "\x1b" not in str(caught.value)
     assert "\u202e" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("text", "kind", "nodes"),
-    [
-        ("local", ProbePool, [""]),
-        ("ssh://ada@gpu[1-2]:2200", ProbePool, ["gpu1", "gpu2"]),
-        ("slurm", SlurmSource, None),
-        ("demo:2x4", DemoSource, None),
-    ],
-)
-def test_each_kind_of_target_has_its_source(text: str, kind: type, nodes: list[str] | None) -> None:
-    source = open_source(parse(text), LOOK, SystemClock())
-    try:
-        assert isinstance(source, kind)
-        assert source.url == text
-        if nodes is not None and isinstance(source, ProbePool):
-            assert list(source._slots) == nodes
-            argv = source._slots[nodes[-1]].endpoint.argv
-            assert ("2200" in argv and "ada" in argv) is text.startswith("ssh")
-    finally:
-        source.close()

@@ -1,0 +1,1 @@
+"""What belongs to no floor and every floor may use; it imports nothing of gpumon."""

@@ -1,0 +1,52 @@
+"""How sure a claim may be: what a window as observed allows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Protocol
+
+from gpumon.model.finding import Confidence
+
+if TYPE_CHECKING:
+    from gpumon.model.finding import Window
+
+MIN_SAMPLES: Final = 3
+"""A claim that rests on fewer samples is a hypothesis, however far apart they are."""
+
+
+class Windows(Protocol):
+    """How long a claim must have been observed."""
+
+    @property
+    def supported_after_s(self) -> float:
+        """Seconds observed from which a claim is *supported*."""
+        ...
+
+    @property
+    def established_after_s(self) -> float:
+        """Seconds observed from which a claim is *established*."""
+        ...
+
+
+class Claimant(Windows, Protocol):
+    """What a finding takes from the detector that claims it."""
+
+    @property
+    def name(self) -> str:
+        """Its name, unique among the detectors of an installation."""
+        ...
+
+    @property
+    def finding_classes(self) -> tuple[str, ...]:
+        """Classes of inefficiency that it may claim."""
+        ...
+
+
+def honest_confidence(observed: Window, windows: Windows) -> Confidence:
+    """The surest claim that a window as observed allows."""
+    length_s = observed.end - observed.start
+    least = 1 if getattr(windows, "is_instant", False) else MIN_SAMPLES
+    if observed.samples < least or length_s < windows.supported_after_s:
+        return Confidence.HYPOTHESIS
+    if length_s < windows.established_after_s:
+        return Confidence.SUPPORTED
+    return Confidence.ESTABLISHED

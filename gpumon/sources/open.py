@@ -1,0 +1,40 @@
+"""The source that reads a target."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpumon.sources.address import Look, Target, TargetError
+
+if TYPE_CHECKING:
+    from gpumon.sources.source import Clock, Source
+
+
+def open_source(target: Target, look: Look, clock: Clock) -> Source:
+    """The source that reads a target; nothing runs before its `start`.
+
+    Raises:
+        TargetError: It is a recording, whose time is its own.
+    """
+    if target.scheme == "demo":
+        from gpumon.sources.demo import DemoSource
+
+        nodes, gpus = target.demo_size
+        return DemoSource(target.url, nodes, gpus, target.seed, clock, look.period_s, look.past_s)
+    if target.scheme == "recording":
+        message = f"{target.url!r} is a recording, which is shown by itself: gpumon replay"
+        raise TargetError(message)
+    options = look.probe_options
+    if target.scheme == "slurm":
+        from gpumon.sources.slurm.target import SlurmSource
+
+        return SlurmSource(target, look, clock)
+    if target.scheme == "ssh":
+        from gpumon.sources.pool import ProbePool
+        from gpumon.sources.ssh import endpoint
+
+        endpoints = [endpoint(host, target.user, target.port) for host in target.hosts]
+        return ProbePool(target.url, endpoints, look.period_s, clock, look.is_single, options)
+    from gpumon.sources.local import local_source
+
+    return local_source(look.period_s, clock, look.is_single, options)
