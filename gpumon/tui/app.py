@@ -19,7 +19,7 @@ from gpumon.sources.source import Wish
 from gpumon.tui.dressed import DressedApp
 from gpumon.tui.first_view import first_view
 from gpumon.tui.habits import NO_HABITS
-from gpumon.tui.screens.jobs import JobsView
+from gpumon.tui.screens.open import AllViews
 from gpumon.tui.screens.view import View
 from gpumon.tui.signals import catch_signals
 from gpumon.tui.status import Mood
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from gpumon.report.filter_tables import RowFilter
     from gpumon.tui.actions import ViewName
     from gpumon.tui.habits import Habits, Shelf
-    from gpumon.tui.screens.judging import Muted
+    from gpumon.tui.screens.contract import Application, Muted
     from gpumon.tui.travel import Travel
 
 SILENT_PERIODS: Final = 3.0
@@ -140,6 +140,7 @@ class GpumonApp(DressedApp):
         """Exit codes with which the process was told to end."""
         self._loop_now: asyncio.AbstractEventLoop | None = None
         self._feed = feed
+        self.views = AllViews()
         self.monotonic = monotonic
         self.allows_actions = allows_actions
         self.travel = travel_of(feed)
@@ -155,7 +156,7 @@ class GpumonApp(DressedApp):
 
     def get_default_screen(self) -> Screen[None]:
         """The jobs."""
-        jobs = JobsView()
+        jobs = self.views.jobs()
         if self._passes is not None and self._passes.jobs is not None:
             jobs.apply_needle(self._passes.text)
         return jobs
@@ -214,6 +215,11 @@ class GpumonApp(DressedApp):
         note()
         return bool(await act(key.key, priority=True))
 
+    def on_key(self, event: Key) -> None:
+        """A key that nothing was done for: the view says where it does something."""
+        if isinstance(self.screen, View):
+            self.screen.hear_stray(event)
+
     # Ticks
 
     def take(self, tick: Tick) -> None:
@@ -248,7 +254,7 @@ class GpumonApp(DressedApp):
     def _choose_first_view(self, tick: Tick) -> None:
         """Show what is looked at first, unless somebody has gone elsewhere already."""
         view = first_view(tick, self.root, self._passes)
-        if view == "jobs" or not isinstance(self.screen, JobsView):
+        if view == "jobs" or not isinstance(self.screen, View) or self.screen.view != "jobs":
             return
         self.go(view)
         passes = self._passes
@@ -364,9 +370,7 @@ class GpumonApp(DressedApp):
 
     def go(self, view: ViewName) -> None:
         """Show a view of the whole fleet; the jobs lie below everything and stay as they are."""
-        from gpumon.tui.screens.roots import root_view
-
-        made = root_view(view)
+        made = self.views.root(view)
         with self.batch_update():
             while len(self.screen_stack) > 2:
                 self.pop_screen()
@@ -392,3 +396,8 @@ class GpumonApp(DressedApp):
     def panic(self, *_renderables: RenderableType) -> None:
         """Leave as after a hang-up: the terminal cannot be read any more."""
         self.leave(128 + signal.SIGHUP)
+
+
+if TYPE_CHECKING:
+    # Refused by mypy where the application lacks something that its screens ask for.
+    _KEPT: type[Application] = GpumonApp

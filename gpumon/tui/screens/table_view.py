@@ -204,9 +204,8 @@ class TableView(ColumnFiltered, Generic[R]):
 
     def action_columns(self) -> None:
         """Choose columns."""
-        from gpumon.tui.screens.column_view import ColumnView
-
-        self.app.push_screen(ColumnView(self.view, self.plan.columns, self.trail()))
+        views = self.gpumon.views
+        self.app.push_screen(views.columns(self.view, self.plan.columns, self.trail()))
 
     def action_open(self) -> None:
         """Open what the cursor is on."""
