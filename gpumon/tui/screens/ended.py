@@ -99,6 +99,7 @@ class EndedView(FleetView["EndedJob"]):
 
     def open_row(self, row: EndedJob) -> None:
         """All that the accounting tells of the job."""
+
         def entries(digest: Digest | None, width: int) -> list[list[Line]]:
             return ended_lines(digest, row, width)
 

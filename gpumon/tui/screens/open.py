@@ -28,9 +28,28 @@ class AllViews:
 
     def root(self, view: ViewName) -> View | None:
         """A view of the whole fleet; None for the jobs, which lie below all others."""
-        from gpumon.tui.screens.roots import root_view
+        from gpumon.tui.screens.ended import EndedView
+        from gpumon.tui.screens.fleet import HeatView
+        from gpumon.tui.screens.gpus import GpusView
+        from gpumon.tui.screens.groups import AccountsView, UsersView
+        from gpumon.tui.screens.nodes import NodesView
+        from gpumon.tui.screens.partitions import PartitionsView
+        from gpumon.tui.screens.pending import PendingView
+        from gpumon.tui.screens.reservations import ReservationsView
 
-        return root_view(view)
+        roots: dict[ViewName, type[View]] = {
+            "gpus": GpusView,
+            "nodes": NodesView,
+            "pending": PendingView,
+            "ended": EndedView,
+            "users": UsersView,
+            "accounts": AccountsView,
+            "partitions": PartitionsView,
+            "reservations": ReservationsView,
+            "fleet": HeatView,
+        }
+        made = roots.get(view)
+        return made() if made else None
 
     def jobs(self, scope: Scope | None = None) -> JobsView:
         """The jobs of a group; None: the whole queue."""

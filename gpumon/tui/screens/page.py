@@ -111,9 +111,7 @@ _SIGNS = (
 )
 
 
-def help_page(
-    view: ViewName, columns: Sequence[tuple[str, str]], trail: tuple[str, ...]
-) -> Page:
+def help_page(view: ViewName, columns: Sequence[tuple[str, str]], trail: tuple[str, ...]) -> Page:
     """Keys, signs and columns of a view."""
 
     def entries(_digest: Digest | None, width: int) -> list[list[Line]]:
