@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from textual.screen import Screen
 
-    from gpumon.report.columns import Column, Line
+    from gpumon.report.columns import Column, Line, Sorting
     from gpumon.report.commands import Subject
     from gpumon.report.digest import Digest
     from gpumon.report.groups import Scope
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from gpumon.tui.status import Mood
     from gpumon.tui.theme import Look
     from gpumon.tui.travel import Travel
-    from gpumon.tui.widgets.plan import Sorting
 
     Entries = Callable[[Digest | None, int], list[list[Line]]]
     """Entries of a text, each the lines that are kept or left out together by a search."""

@@ -7,10 +7,10 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final, Generic, TypeVar
 
 from gpumon.report.absence import nothing_lines
-from gpumon.report.columns import Cell, Tone
+from gpumon.report.columns import Cell, Sorting, Tone
 from gpumon.report.passages import all_errors, paragraph
 from gpumon.tui.screens.column_filter import ColumnFiltered
-from gpumon.tui.widgets.grid import Grid, Plan, Sorting
+from gpumon.tui.widgets.grid import Grid, Plan
 from gpumon.tui.widgets.lines import Lines
 
 if TYPE_CHECKING:

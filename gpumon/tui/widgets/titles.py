@@ -16,9 +16,8 @@ if TYPE_CHECKING:
 
     from rich.style import Style
 
-    from gpumon.report.columns import Cell, Placed
+    from gpumon.report.columns import Cell, Placed, Sorting
     from gpumon.tui.theme import Look
-    from gpumon.tui.widgets.plan import Sorting
 
 MARGIN: Final = 1
 """Blank cells left of the first column, in line with the bars above and below."""
