@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from gpumon.detect.scene import UNUSED, WORKING, Scene, Values
-from gpumon.fleet.history import HISTORY_KEYS
+from gpumon.fleet.history_fields import HISTORY_KEYS
 from gpumon.model.fields import CATALOGUE
 
 if TYPE_CHECKING:

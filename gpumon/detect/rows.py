@@ -8,7 +8,7 @@ from __future__ import annotations
 from math import isnan
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from gpumon.fleet.history import HISTORY_KEYS
+from gpumon.fleet.history_fields import HISTORY_KEYS
 from gpumon.model.block import MISSING_INTEGER
 from gpumon.model.field import Kind
 from gpumon.model.fields import CATALOGUE, LABELS

@@ -45,6 +45,13 @@ class Column(NamedTuple, Generic[Row]):
     """Whether it is drawn only where somebody chose it; filters know it anyway."""
 
 
+class Sorting(NamedTuple):
+    """By which column, and which way; no key: the order at first."""
+
+    key: str | None = None
+    is_descending: bool = False
+
+
 def usual(columns: Sequence[Column[Row]]) -> list[Column[Row]]:
     """The columns that are drawn where nobody has chosen others."""
     return [column for column in columns if not column.is_hidden]

@@ -16,10 +16,10 @@ from textual.message import Message
 from gpumon.report.cells import fit
 from gpumon.report.digest import Digest
 from gpumon.sources.source import Wish
+from gpumon.tui.action import ROOTS
 from gpumon.tui.dressed import DressedApp
-from gpumon.tui.first_view import first_view
 from gpumon.tui.habits import NO_HABITS
-from gpumon.tui.screens.jobs import JobsView
+from gpumon.tui.screens.open import AllViews
 from gpumon.tui.screens.view import View
 from gpumon.tui.signals import catch_signals
 from gpumon.tui.status import Mood
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from gpumon.model.fault import SourceError
     from gpumon.model.tick import Tick
     from gpumon.report.filter_tables import RowFilter
-    from gpumon.tui.actions import ViewName
+    from gpumon.tui.action import ViewName
     from gpumon.tui.habits import Habits, Shelf
-    from gpumon.tui.screens.judging import Muted
+    from gpumon.tui.screens.contract import Application, Muted
     from gpumon.tui.travel import Travel
 
 SILENT_PERIODS: Final = 3.0
@@ -50,6 +50,13 @@ FILLING_S: Final = 0.5
 
 FOOTPRINT_PERIOD_S: Final = 3.0
 """How often gpumon's own cost is measured: a mean over seconds says more than a spike."""
+
+MANY_NODES: Final = 33
+"""Nodes from which on who sees everybody's jobs begins with the map of the fleet: a list of them
+no longer fits on a screen. Who sees only their own begins with these, however large the cluster."""
+
+NEED_NO_QUEUE: Final[tuple[ViewName, ...]] = ("gpus", "nodes", "fleet")
+"""Views that show something where none of the targets is a queue."""
 
 
 class Feed(Protocol):
@@ -140,6 +147,7 @@ class GpumonApp(DressedApp):
         """Exit codes with which the process was told to end."""
         self._loop_now: asyncio.AbstractEventLoop | None = None
         self._feed = feed
+        self.views = AllViews()
         self.monotonic = monotonic
         self.allows_actions = allows_actions
         self.travel = travel_of(feed)
@@ -155,7 +163,7 @@ class GpumonApp(DressedApp):
 
     def get_default_screen(self) -> Screen[None]:
         """The jobs."""
-        jobs = JobsView()
+        jobs = self.views.jobs()
         if self._passes is not None and self._passes.jobs is not None:
             jobs.apply_needle(self._passes.text)
         return jobs
@@ -214,6 +222,11 @@ class GpumonApp(DressedApp):
         note()
         return bool(await act(key.key, priority=True))
 
+    def on_key(self, event: Key) -> None:
+        """A key that nothing was done for: the view says where it does something."""
+        if isinstance(self.screen, View):
+            self.screen.hear_stray(event)
+
     # Ticks
 
     def take(self, tick: Tick) -> None:
@@ -248,7 +261,7 @@ class GpumonApp(DressedApp):
     def _choose_first_view(self, tick: Tick) -> None:
         """Show what is looked at first, unless somebody has gone elsewhere already."""
         view = first_view(tick, self.root, self._passes)
-        if view == "jobs" or not isinstance(self.screen, JobsView):
+        if view == "jobs" or not isinstance(self.screen, View) or self.screen.view != "jobs":
             return
         self.go(view)
         passes = self._passes
@@ -364,9 +377,7 @@ class GpumonApp(DressedApp):
 
     def go(self, view: ViewName) -> None:
         """Show a view of the whole fleet; the jobs lie below everything and stay as they are."""
-        from gpumon.tui.screens.roots import root_view
-
-        made = root_view(view)
+        made = self.views.root(view)
         with self.batch_update():
             while len(self.screen_stack) > 2:
                 self.pop_screen()
@@ -392,3 +403,30 @@ class GpumonApp(DressedApp):
     def panic(self, *_renderables: RenderableType) -> None:
         """Leave as after a hang-up: the terminal cannot be read any more."""
         self.leave(128 + signal.SIGHUP)
+
+
+def first_view(tick: Tick, last: str | None, passes: RowFilter | None) -> ViewName:
+    """The view that a filter is about, else the one of last time, else what suits the fleet.
+
+    Args:
+        tick: The first picture.
+        last: What was chosen last; a view that would be empty here, or is none, does not count.
+        passes: The filter of the command line.
+    """
+    has_queue = tick.queue_at is not None or any("slurm" in t.url for t in tick.targets)
+    has_jobs = has_queue or bool(tick.jobs)
+    if passes is not None:
+        is_of_gpus = passes.jobs is None
+        return "gpus" if is_of_gpus or (tick.gpus and not has_jobs) else "jobs"
+    for root in ROOTS:
+        if root == last and (has_jobs or root in NEED_NO_QUEUE):
+            return root
+    users = {view.job.user for view in tick.jobs}
+    if len(tick.nodes) >= MANY_NODES and len(users) > 1:
+        return "fleet"
+    return "jobs" if has_jobs or not (tick.gpus or tick.targets) else "gpus"
+
+
+if TYPE_CHECKING:
+    # Refused by mypy where the application lacks something that its screens ask for.
+    _KEPT: type[Application] = GpumonApp

@@ -11,7 +11,6 @@ from textual.app import App
 
 from gpumon.tui.ascii_filter import AsciiFilter
 from gpumon.tui.habits import NO_HABITS, Habits, written
-from gpumon.tui.screens.hand_off import HandOff
 from gpumon.tui.theme import FALLBACKS, Look
 from gpumon.tui.themes import DARK, MONO, SHORT_NAMES, THEMES
 
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
     from textual.driver import Driver
-    from textual.events import Key
     from textual.filter import LineFilter
     from textual.screen import Screen
 
@@ -97,11 +95,6 @@ class DressedApp(App[int]):
         self.typed_s = time.perf_counter()
         if self.collector is not None:
             self.collector.note_key()
-
-    def on_key(self, event: Key) -> None:
-        """A key that nothing was done for: the view says where it does something."""
-        if isinstance(self.screen, HandOff):
-            self.screen.hear_stray(event)
 
     def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
         """Send what changed with fewer bytes than textual does."""

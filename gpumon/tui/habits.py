@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
+from gpumon.report.columns import Sorting
 from gpumon.tui.themes import SHORT_NAMES
-from gpumon.tui.widgets.grid import Sorting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

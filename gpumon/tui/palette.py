@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from gpumon.tui.actions import ROOTS
+from gpumon.tui.action import ROOTS
 from gpumon.tui.themes import SHORT_NAMES
 
 if TYPE_CHECKING:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpumon.tui.actions import ACTIONS, ROOTS, actions_of
+from gpumon.tui.action import ROOTS
+from gpumon.tui.actions import ACTIONS, actions_of
 from gpumon.tui.screens.gpu import GpuScreen
 from gpumon.tui.screens.job import JobScreen
 from gpumon.tui.screens.jobs import JobsView

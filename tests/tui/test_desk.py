@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumon.report.cells import Cell
-from gpumon.report.columns import Column
+from gpumon.report.columns import Column, Sorting
 from gpumon.report.digest import Digest
 from gpumon.tui.widgets.arranging import EACH
 from gpumon.tui.widgets.desk import Asked, Desk
-from gpumon.tui.widgets.plan import Plan, Sorting
+from gpumon.tui.widgets.plan import Plan
 from tests.steps import outcome
 from tests.ticks import tick
 

@@ -7,7 +7,7 @@ import pytest
 from gpumon.model.tick import TargetState
 from gpumon.report.filter_tables import understood
 from gpumon.report.heat_marks import FIELDS
-from gpumon.tui.first_view import first_view
+from gpumon.tui.app import first_view
 from gpumon.tui.habits import Habits, habits_of
 from gpumon.tui.screens.fleet import HeatView
 from gpumon.tui.screens.jobs import JobsView

@@ -11,7 +11,7 @@ from gpumon.model.fault import SourceError
 from gpumon.model.ledger import Account, LedgerTotals
 from gpumon.model.queue import Partition, Reservation
 from gpumon.sources.source import Wish
-from gpumon.tui.actions import ROOTS
+from gpumon.tui.action import ROOTS
 from gpumon.tui.screens.job import JobScreen
 from gpumon.tui.screens.jobs import JobsView
 from gpumon.tui.status import QUEUE_OLD_S

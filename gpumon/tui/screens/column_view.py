@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gpumon.report.cells import Line
     from gpumon.report.columns import SortKey
     from gpumon.report.digest import Digest
-    from gpumon.tui.actions import ViewName
+    from gpumon.tui.action import ViewName
 
 
 class Choice(NamedTuple):

@@ -11,7 +11,6 @@ from gpumon.report.cells import Cell, Tone, paragraph
 from gpumon.report.chart import chart_lines, time_axis
 from gpumon.report.curves import SPANS_S, gpu_panels, job_panels, node_panels, span_of
 from gpumon.report.rank_curves import rank_panels
-from gpumon.report.rank_groups import rank_name, rank_place
 from gpumon.tui.actions import bindings_of
 from gpumon.tui.screens.page import Page
 from gpumon.tui.widgets.blocks import Block, Blocks
@@ -20,27 +19,14 @@ if TYPE_CHECKING:
     from gpumon.report.cells import Line
     from gpumon.report.commands import Subject
     from gpumon.report.curves import Panel
-    from gpumon.report.digest import Digest, RankRow
-    from gpumon.tui.screens.view import View
+    from gpumon.report.digest import Digest
 
 MIN_HEIGHT: Final = 5
 MAX_HEIGHT: Final = 10
 """Rows of one chart: on less than the least a curve is flat, so that the page scrolls instead."""
 
-NO_GPU: Final = "no telemetry names a GPU of this rank"
-
 _FRAME: Final = 4
 """Rows that no chart has: the lines above and below the page, and a blank one on top of it."""
-
-
-def open_rank_curves(screen: View, row: RankRow, trail: tuple[str, ...]) -> None:
-    """Show everything around a rank, where telemetry names a GPU of it."""
-    if row.gpu is None:
-        screen.say(NO_GPU)
-    else:
-        name = f"rank {rank_name(row)}" if row.rank is not None else rank_place(row)
-        subject = f"rank:{row.gpu.uuid}" + (f"/{row.rank.pid}" if row.rank else "")
-        screen.app.push_screen(CurvesScreen(subject, (*trail, name)))
 
 
 class CurvesScreen(Page):

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from gpumon.report import units
 from gpumon.report.absence import silent_lines
 from gpumon.report.cells import Tone, paragraph
-from gpumon.tui.actions import ROOTS
+from gpumon.tui.action import ROOTS
 from gpumon.tui.screens.view import View
 from gpumon.tui.status import QUEUE_OLD_S
 
 if TYPE_CHECKING:
     from gpumon.report.cells import Line
     from gpumon.report.digest import Digest
-    from gpumon.tui.actions import ViewName
+    from gpumon.tui.action import ViewName
 
 
 class RootView(View):

@@ -98,9 +98,9 @@ class EndedView(FleetView["EndedJob"]):
 
     def open_row(self, row: EndedJob) -> None:
         """All that the accounting tells of the job."""
-        from gpumon.tui.screens.page import Page
 
         def entries(digest: Digest | None, width: int) -> list[list[Line]]:
             return ended_lines(digest, row, width)
 
-        self.app.push_screen(Page(f"{row.job.label} {row.job.name}", self.trail(), entries))
+        heading = f"{row.job.label} {row.job.name}"
+        self.app.push_screen(self.gpumon.views.page(heading, self.trail(), entries))

@@ -124,13 +124,12 @@ class FindingsView(Judging, TableView["Finding"]):
 
     def open_row(self, row: Finding) -> None:
         """Open the finding."""
-        self.app.push_screen(FindingScreen(row.identity, self.trail()))
+        self.app.push_screen(self.gpumon.views.finding(row.identity, self.trail()))
 
     def action_findings(self) -> None:
         """Everything in full, and what the detectors could not see."""
-        from gpumon.tui.screens.page import findings_page
-
-        self.app.push_screen(findings_page(self))
+        views = self.gpumon.views
+        self.app.push_screen(views.findings_in_full(self.trail(), self._scope))
 
 
 class FindingScreen(Judging, Page):
@@ -178,6 +177,4 @@ class FindingScreen(Judging, Page):
         elif kind == "node":
             self.open_node(name)
         else:
-            from gpumon.tui.screens.gpu import GpuScreen
-
-            self.app.push_screen(GpuScreen(name, self.trail()))
+            self.open_gpu(name)

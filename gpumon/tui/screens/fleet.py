@@ -236,10 +236,8 @@ class HeatView(RootView, ColumnFiltered):
         node = heat.digest.tick.nodes[spot.unit.name]
         if layout.is_by_node or spot.slot >= len(node.gpu_uuids):
             self.open_node(node.name)
-            return
-        from gpumon.tui.screens.gpu import GpuScreen
-
-        self.app.push_screen(GpuScreen(node.gpu_uuids[spot.slot], self.trail()))
+        else:
+            self.open_gpu(node.gpu_uuids[spot.slot])
 
     def on_heat_map_opened(self) -> None:
         """A click on the cursor opens."""

@@ -90,9 +90,7 @@ class GpuScreen(SectionView):
 
     def action_rank(self) -> None:
         """Curves of everything around the GPU: also of its processes and links."""
-        from gpumon.tui.screens.curves import CurvesScreen
-
-        self.app.push_screen(CurvesScreen(f"rank:{self.uuid}", self.trail()))
+        self.app.push_screen(self.gpumon.views.curves(f"rank:{self.uuid}", self.trail()))
 
     def action_node(self) -> None:
         """The node that the GPU is in."""

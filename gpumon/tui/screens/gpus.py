@@ -75,10 +75,8 @@ class GpusView(FleetView["GpuRow"]):
         """Open the GPU; of a node without GPUs, the node."""
         if row.gpu is None:
             self.open_node(row.node.name)
-            return
-        from gpumon.tui.screens.gpu import GpuScreen
-
-        self.app.push_screen(GpuScreen(row.gpu.uuid, self.trail()))
+        else:
+            self.open_gpu(row.gpu.uuid)
 
     def action_node(self) -> None:
         """The node of the row."""

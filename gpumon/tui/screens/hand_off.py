@@ -92,13 +92,11 @@ class HandOff(TimeScreen):
 
     def action_commands(self) -> None:
         """The commands for what the cursor is on."""
-        from gpumon.tui.screens.commands import CommandsView
-
         subject = self.subject_here()
         if subject is None:
             self.say("nothing here that a command could be about")
         else:
-            self.app.push_screen(CommandsView(subject, self.trail()))
+            self.app.push_screen(self.gpumon.views.commands(subject, self.trail()))
 
     def trail(self) -> tuple[str, ...]:
         """The crumbs of this view."""

@@ -8,7 +8,7 @@ from gpumon.report.absence import gone_job_words, job_errors, stale_job_lines
 from gpumon.report.array_tasks import asked_gpus
 from gpumon.report.books import job_books
 from gpumon.report.cells import Tone, paragraph
-from gpumon.report.gpu_columns import RANK_COLUMNS, rank_order, rank_search_text, row_node
+from gpumon.report.gpu_columns import RANK_COLUMNS, rank_order, rank_search_text
 from gpumon.report.passages import (
     contradiction_lines,
     finding_lines,
@@ -23,7 +23,7 @@ from gpumon.report.rank_marks import faulty_rank
 from gpumon.report.rank_words import faulty_words
 from gpumon.sources.source import Wish
 from gpumon.tui.actions import bindings_of
-from gpumon.tui.screens.curves import NO_GPU, open_rank_curves
+from gpumon.tui.screens.rank_view import RankView
 from gpumon.tui.screens.table_view import TableView
 from gpumon.tui.widgets.grid import Plan
 
@@ -42,15 +42,14 @@ _FEW: Final = 128
 _NOTICE: Final = 8
 """Lines that are left for why there is no rank."""
 
-_NO_RANK: Final = "no rank and no GPU here"
 
-
-class JobScreen(TableView["RankRow"]):
+class JobScreen(RankView, TableView["RankRow"]):
     """One line per rank and GPU."""
 
     view = "job"
     BINDINGS = bindings_of("job")
     noun = "lines"
+    none_here = "no rank and no GPU here"
     plan = Plan(RANK_COLUMNS, lambda row: row.key, rank_order, rank_search_text)
 
     def __init__(self, job_id: str, label: str, came_from: tuple[str, ...] = ("jobs",)) -> None:
@@ -176,39 +175,24 @@ class JobScreen(TableView["RankRow"]):
     def action_open(self) -> None:
         """Open the GPU under the cursor."""
         if self.grid.current is None:
-            self.say(_NO_RANK)
+            self.say(self.none_here)
         super().action_open()
 
     def open_row(self, row: RankRow) -> None:
         """Open the GPU."""
-        if row.gpu is None:
-            self.say(NO_GPU)
-        else:
-            from gpumon.tui.screens.gpu import GpuScreen
-
-            self.app.push_screen(GpuScreen(row.gpu.uuid, self.trail()))
+        self.open_rank(row)
 
     def action_ranks(self) -> None:
         """The ranks over time."""
-        from gpumon.tui.screens.ranks import RanksScreen
+        self.app.push_screen(self.gpumon.views.ranks(self.job_id, self.label, self.trail()))
 
-        self.app.push_screen(RanksScreen(self.job_id, self.label, self.trail()))
+    def current_rank(self) -> RankRow | None:
+        """The rank or GPU under the cursor."""
+        return self.grid.current
 
-    def action_rank(self) -> None:
-        """Curves of everything around the rank or GPU."""
-        row = self.grid.current
-        if row is None:
-            self.say(_NO_RANK)
-        else:
-            open_rank_curves(self, row, self.trail())
-
-    def action_node(self) -> None:
-        """The node of the rank or GPU."""
-        row = self.grid.current
-        if row is not None and (node := row_node(row)):
-            self.open_node(node)
-        else:
-            self.say(_NO_RANK)
+    def job_trail(self) -> tuple[str, ...]:
+        """These crumbs."""
+        return self.trail()
 
 
 def _wait_lines(digest: Digest, view: JobView, width: int) -> list[Line]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gpumon.model.cluster import JobView
     from gpumon.report.digest import Digest
     from gpumon.report.groups import Scope
-    from gpumon.tui.actions import ViewName
+    from gpumon.tui.action import ViewName
 
 _ROOTS: Final[dict[str, ViewName]] = {
     "user": "users",
@@ -72,6 +72,5 @@ class JobsView(FleetView["JobView"]):
 
     def open_row(self, row: JobView) -> None:
         """Open the job."""
-        from gpumon.tui.screens.job import JobScreen
-
-        self.app.push_screen(JobScreen(row.job.job_id, row.job.label, self.trail()))
+        views = self.gpumon.views
+        self.app.push_screen(views.job(row.job.job_id, row.job.label, self.trail()))

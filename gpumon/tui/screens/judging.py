@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from gpumon.report import units
 from gpumon.report.cells import Tone, paragraph
 from gpumon.report.finding_columns import class_of, subject_words
+from gpumon.tui.screens.contract import Muted
 from gpumon.tui.screens.view import View
 
 if TYPE_CHECKING:
@@ -25,18 +26,6 @@ MAX_MUTE_S: Final = 31 * 86400.0
 
 _NO_FINDING: Final = "no finding here"
 _SOON: Final = "; the next look of the detectors shows it"
-
-
-class Muted(NamedTuple):
-    """What is not told for a while."""
-
-    finding_class: str | None
-    """None: every class."""
-    subject: str | None
-    """None: every subject."""
-    until: float
-    """Unix time."""
-    words: str
 
 
 def mute_of(text: str, finding: Finding, words: str, now: float) -> Muted:

@@ -67,14 +67,11 @@ class NodeScreen(SectionView):
 
     def open_entry(self, opens: str) -> None:
         """A GPU or a job."""
-        from gpumon.tui.screens.gpu import GpuScreen
-
         kind, _, name = opens.partition(":")
         if kind == "job":
             self.open_job(name)
         elif kind == "gpu":
-            below = self.app.screen_stack[-2] if len(self.app.screen_stack) > 1 else None
-            if isinstance(below, GpuScreen) and below.uuid == name:
+            if self.came_from("gpu", name):
                 self.app.pop_screen()
             else:
-                self.app.push_screen(GpuScreen(name, self.trail()))
+                self.open_gpu(name)

@@ -15,19 +15,18 @@ from gpumon.report.passages import (
     finding_lines,
     target_lines,
 )
-from gpumon.tui.actions import LISTED, PURPOSES, bindings_of
+from gpumon.tui.action import LISTED
+from gpumon.tui.actions import PURPOSES, bindings_of
 from gpumon.tui.screens.view import View
 from gpumon.tui.widgets.reader import Reader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Sequence
 
     from gpumon.model.finding import Finding
     from gpumon.report.digest import Digest
-    from gpumon.tui.actions import ViewName
-
-    Entries = Callable[[Digest | None, int], list[list[Line]]]
-    """Entries of a text, each the lines that are kept or left out together by a search."""
+    from gpumon.tui.action import ViewName
+    from gpumon.tui.screens.contract import Entries
 
 
 class Page(View):
@@ -112,17 +111,16 @@ _SIGNS = (
 )
 
 
-def help_page(view: View) -> Page:
+def help_page(view: ViewName, columns: Sequence[tuple[str, str]], trail: tuple[str, ...]) -> Page:
     """Keys, signs and columns of a view."""
 
     def entries(_digest: Digest | None, width: int) -> list[list[Line]]:
-        found = _key_entries(view.view, width)
-        if view.view in LISTED:
+        found = _key_entries(view, width)
+        if view in LISTED:
             found += [[()], [(Cell("Filter (/)", Tone.STRONG),)]]
             found += [_entry(typed, 12, doc, width, Tone.INFO) for typed, doc in FILTER_HELP]
         found += [[()], [(Cell("Signs", Tone.STRONG),)]]
         found += [_entry(sign, 10, doc, width, Tone.INFO) for sign, doc in _SIGNS]
-        columns = view.help_columns()
         if columns:
             found += [[()], [(Cell("Columns", Tone.STRONG),)]]
             found += [_entry(title, 10, doc, width, Tone.INFO) for title, doc in columns]
@@ -130,7 +128,7 @@ def help_page(view: View) -> Page:
             found.append(paragraph(text, width, Tone.DIM))
         return found
 
-    return Page("help", view.trail(), entries)
+    return Page("help", trail, entries)
 
 
 def _key_entries(view: ViewName, width: int) -> list[list[Line]]:
@@ -156,11 +154,11 @@ def _entry(name: str, room: int, doc: str, width: int, tone: Tone) -> list[Line]
     return [(Cell(name.ljust(room), tone), Cell(first)), *lines[1:]]
 
 
-def findings_page(view: View) -> Page:
-    """Every finding in view in full, and what the detectors could not see."""
+def findings_page(trail: tuple[str, ...], scope: str | None) -> Page:
+    """Every finding about something in full, and what the detectors could not see."""
 
     def findings(digest: Digest) -> tuple[Finding, ...]:
-        kind, _, name = (view.finding_scope() or "").partition(":")
+        kind, _, name = (scope or "").partition(":")
         if kind == "job":
             return digest.findings_by_job.get(name, ())
         if kind == "gpu":
@@ -185,7 +183,7 @@ def findings_page(view: View) -> Page:
         found.append([(Cell("Detectors", Tone.STRONG),), *coverage_lines(digest.tick, width)])
         return found
 
-    return Page("in full", view.trail(), entries)
+    return Page("in full", trail, entries)
 
 
 def _about(digest: Digest, finding: Finding) -> list[Line]:
@@ -200,7 +198,7 @@ def _about(digest: Digest, finding: Finding) -> list[Line]:
     return [(Cell(f"{job.label} ", Tone.STRONG), Cell(f"{job.user} {job.name}", Tone.DIM))]
 
 
-def errors_page(view: View) -> Page:
+def errors_page(trail: tuple[str, ...]) -> Page:
     """How the targets fare and everything that failed."""
 
     def entries(digest: Digest | None, width: int) -> list[list[Line]]:
@@ -215,4 +213,4 @@ def errors_page(view: View) -> Page:
             found.append(paragraph("None.", width, Tone.GOOD))
         return found
 
-    return Page("errors", view.trail(), entries)
+    return Page("errors", trail, entries)

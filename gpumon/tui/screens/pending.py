@@ -54,6 +54,5 @@ class PendingView(FleetView["JobView"]):
 
     def open_row(self, row: JobView) -> None:
         """Open the job, which tells all that is known of its wait."""
-        from gpumon.tui.screens.job import JobScreen
-
-        self.app.push_screen(JobScreen(row.job.job_id, row.job.label, self.trail()))
+        views = self.gpumon.views
+        self.app.push_screen(views.job(row.job.job_id, row.job.label, self.trail()))

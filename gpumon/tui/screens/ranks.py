@@ -9,7 +9,7 @@ from gpumon.report.absence import gone_job_words, nothing_lines, stale_job_lines
 from gpumon.report.cells import Cell, Tone, paragraph
 from gpumon.report.filter_bind import row_filter
 from gpumon.report.filter_tree import FilterError
-from gpumon.report.gpu_columns import RANK_COLUMNS, rank_search_text, row_node
+from gpumon.report.gpu_columns import RANK_COLUMNS, rank_search_text
 from gpumon.report.passages import finding_lines, first_lines
 from gpumon.report.rank_groups import rank_groups
 from gpumon.report.rank_map import RankMap
@@ -36,7 +36,7 @@ from gpumon.report.rank_words import (
 from gpumon.report.subjects import of_row
 from gpumon.tui.actions import bindings_of, footer_of
 from gpumon.tui.screens.column_filter import ColumnFiltered
-from gpumon.tui.screens.curves import NO_GPU, open_rank_curves
+from gpumon.tui.screens.rank_view import RankView
 from gpumon.tui.theme import look_of
 from gpumon.tui.widgets.glyphs import GlyphLines
 from gpumon.tui.widgets.lines import KeyBar, Lines
@@ -56,13 +56,11 @@ if TYPE_CHECKING:
     from gpumon.report.rank_groups import RankGroup
 
 
-_NO_RANK: Final = "no rank here"
-
 _OVER_TIME: Final = frozenset({"order", "every_rank", "span"})
 """Actions of the picture over time alone."""
 
 
-class RanksScreen(ColumnFiltered):
+class RanksScreen(RankView, ColumnFiltered):
     """A finding, the picture with its times and signs, and what the cursor is on."""
 
     view = "ranks"
@@ -281,33 +279,21 @@ class RanksScreen(ColumnFiltered):
         """Open the rank's GPU."""
         row = self.chart.current
         if row is None:
-            self.say(_NO_RANK)
-        elif row.gpu is None:
-            self.say(NO_GPU)
+            self.say(self.none_here)
         else:
-            from gpumon.tui.screens.gpu import GpuScreen
+            self.open_rank(row)
 
-            self.app.push_screen(GpuScreen(row.gpu.uuid, self.trail()))
+    def current_rank(self) -> RankRow | None:
+        """The rank under the cursor."""
+        return self.chart.current
 
-    def action_rank(self) -> None:
-        """Curves of everything around the rank."""
-        row = self.chart.current
-        if row is None:
-            self.say(_NO_RANK)
-        else:
-            open_rank_curves(self, row, self._trail)
+    def job_trail(self) -> tuple[str, ...]:
+        """Where one came from."""
+        return self._trail
 
     def on_rank_chart_opened(self) -> None:
         """A click on the cursor opens."""
         self.action_open_cell()
-
-    def action_node(self) -> None:
-        """The node of the rank."""
-        row = self.chart.current
-        if row is not None and (node := row_node(row)):
-            self.open_node(node)
-        else:
-            self.say(_NO_RANK)
 
     def action_leave(self) -> None:
         """Clear the filter, else go back one level."""

@@ -103,16 +103,13 @@ class SectionView(View):
 
     def open_job(self, job_id: str) -> None:
         """Open a job that is listed, unless one came from it."""
-        from gpumon.tui.screens.job import JobScreen
-
         view = self.digest.tick.job(job_id) if self.digest else None
         if view is None:
             return
-        below = self.app.screen_stack[-2] if len(self.app.screen_stack) > 1 else None
-        if isinstance(below, JobScreen) and below.job_id == job_id:
+        if self.came_from("job", job_id):
             self.app.pop_screen()
         else:
-            self.app.push_screen(JobScreen(job_id, view.job.label))
+            self.app.push_screen(self.gpumon.views.job(job_id, view.job.label))
 
     def action_section(self, key: str) -> None:
         """To the section with this number."""

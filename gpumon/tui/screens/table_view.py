@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, ClassVar, Final, Generic, TypeVar
 
 from gpumon.report.absence import nothing_lines
 from gpumon.report.cells import Cell, Tone, paragraph
+from gpumon.report.columns import Sorting
 from gpumon.report.passages import all_errors
 from gpumon.tui.screens.column_filter import ColumnFiltered
-from gpumon.tui.widgets.grid import Grid, Plan, Sorting
+from gpumon.tui.widgets.grid import Grid, Plan
 from gpumon.tui.widgets.lines import Lines
 
 if TYPE_CHECKING:
@@ -205,9 +206,8 @@ class TableView(ColumnFiltered, Generic[R]):
 
     def action_columns(self) -> None:
         """Choose columns."""
-        from gpumon.tui.screens.column_view import ColumnView
-
-        self.app.push_screen(ColumnView(self.view, self.plan.columns, self.trail()))
+        views = self.gpumon.views
+        self.app.push_screen(views.columns(self.view, self.plan.columns, self.trail()))
 
     def action_open(self) -> None:
         """Open what the cursor is on."""

@@ -10,7 +10,7 @@ from textual.screen import Screen
 
 if TYPE_CHECKING:
     from gpumon.report.digest import Digest
-    from gpumon.tui.app import GpumonApp
+    from gpumon.tui.screens.contract import Application
     from gpumon.tui.widgets.prompt import Prompt
 
 MINUTE_S: Final = 60.0
@@ -33,9 +33,9 @@ class TimeScreen(Screen[None]):
         self.digest = None
 
     @property
-    def gpumon(self) -> GpumonApp:
+    def gpumon(self) -> Application:
         """The application."""
-        return cast("GpumonApp", self.app)
+        return cast("Application", self.app)
 
     @abstractmethod
     async def ask(self, prompt: Prompt) -> None:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from gpumon.report.cells import Cell, Tone, fit
 from gpumon.tui import palette
-from gpumon.tui.actions import ROOTS, footer_of
+from gpumon.tui.action import ROOTS
+from gpumon.tui.actions import footer_of
 from gpumon.tui.screens.hand_off import HandOff
 from gpumon.tui.signals import has_shell
 from gpumon.tui.status import crumb_line, join_fitting, status_line, trouble_line
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from gpumon.report.digest import Digest
     from gpumon.report.filter_tree import FilterError
     from gpumon.report.groups import ScopeKind
+    from gpumon.tui.action import ViewName
     from gpumon.tui.widgets.prompt import Prompt
 
 
@@ -185,39 +187,40 @@ class View(HandOff):
 
     def open_node(self, name: str) -> None:
         """Open a node, unless one came from it."""
-        from gpumon.tui.screens.node import NodeScreen
-
-        below = self.app.screen_stack[-2] if len(self.app.screen_stack) > 1 else None
-        if isinstance(below, NodeScreen) and below.node_name == name:
+        if self.came_from("node", name):
             self.app.pop_screen()
         else:
-            self.app.push_screen(NodeScreen(name, self.trail()))
+            self.app.push_screen(self.gpumon.views.node(name, self.trail()))
+
+    def open_gpu(self, uuid: str) -> None:
+        """Open a GPU."""
+        self.app.push_screen(self.gpumon.views.gpu(uuid, self.trail()))
+
+    def came_from(self, view: ViewName, name: str) -> bool:
+        """Whether a job, a GPU or a node lies right below this screen."""
+        below = self.app.screen_stack[-2] if len(self.app.screen_stack) > 1 else None
+        if not isinstance(below, View) or below.view != view:
+            return False
+        return below.finding_scope() == f"{view}:{name}"
 
     def action_findings(self) -> None:
         """All findings in view."""
-        from gpumon.tui.screens.findings import FindingsView
-
-        self.app.push_screen(FindingsView(self.trail(), self.finding_scope()))
+        self.app.push_screen(self.gpumon.views.findings(self.trail(), self.finding_scope()))
 
     def action_curves(self) -> None:
         """Curves of what this view is about."""
-        from gpumon.tui.screens.curves import CurvesScreen
-
         subject = self.finding_scope()
         if subject is not None:
-            self.app.push_screen(CurvesScreen(subject, self.trail()))
+            self.app.push_screen(self.gpumon.views.curves(subject, self.trail()))
 
     def action_errors(self) -> None:
         """Targets and errors."""
-        from gpumon.tui.screens.page import errors_page
-
-        self.app.push_screen(errors_page(self))
+        self.app.push_screen(self.gpumon.views.errors(self.trail()))
 
     def action_help(self) -> None:
         """Explain this view."""
-        from gpumon.tui.screens.page import help_page
-
-        self.app.push_screen(help_page(self))
+        columns = self.help_columns()
+        self.app.push_screen(self.gpumon.views.help(self.view, columns, self.trail()))
 
     def action_back(self) -> None:
         """Clear the filter, else go back one level."""
@@ -321,22 +324,17 @@ class View(HandOff):
         elif kind == "theme":
             self.gpumon.show_theme(name)
         elif kind == "gpu":
-            from gpumon.tui.screens.gpu import GpuScreen
-
-            self.app.push_screen(GpuScreen(name, self.trail()))
+            self.open_gpu(name)
         else:
             self.open_group(next(scope for scope in palette.SCOPES if scope == kind), name)
 
     def _open_job(self, job_id: str) -> None:
-        from gpumon.tui.screens.job import JobScreen
-
         view = self.digest.tick.job(job_id) if self.digest else None
         if view is not None:
-            self.app.push_screen(JobScreen(job_id, view.job.label, self.trail()))
+            self.app.push_screen(self.gpumon.views.job(job_id, view.job.label, self.trail()))
 
     def open_group(self, kind: ScopeKind, name: str) -> None:
         """The jobs of a user, account, partition or reservation."""
         from gpumon.report.groups import Scope
-        from gpumon.tui.screens.jobs import JobsView
 
-        self.app.push_screen(JobsView(Scope(kind, name)))
+        self.app.push_screen(self.gpumon.views.jobs(Scope(kind, name)))

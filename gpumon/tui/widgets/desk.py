@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from gpumon.tui.widgets.arranging import kept_steps, sorted_steps
-from gpumon.tui.widgets.plan import Plan, RowShelf, Sorting
+from gpumon.tui.widgets.plan import Plan, RowShelf
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Sequence
 
+    from gpumon.report.columns import Sorting
     from gpumon.report.digest import Digest
 
 R = TypeVar("R")

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.strip import Strip
 
-from gpumon.report.columns import usual
+from gpumon.report.cells import Cell, Line
+from gpumon.report.columns import Sorting, usual
 from gpumon.tui.theme import look_of
 from gpumon.tui.widgets import places
 from gpumon.tui.widgets.desk import Asked, Desk
-from gpumon.tui.widgets.needle import row_filter_of
 from gpumon.tui.widgets.painting import LongList, announce
-from gpumon.tui.widgets.plan import Moved, Plan, Sorting
+from gpumon.tui.widgets.plan import Moved, Plan
 from gpumon.tui.widgets.row_pictures import RowPictures
 from gpumon.tui.widgets.slices import Slices, last_key
 from gpumon.tui.widgets.strips import line_strip
@@ -30,9 +30,52 @@ if TYPE_CHECKING:
     from gpumon.report.digest import Digest
     from gpumon.report.filter_tree import FilterError
 
-__all__ = ["MARGIN", "Grid", "Plan", "Sorting"]
+__all__ = ["MARGIN", "Grid", "Plan"]
 
 R = TypeVar("R")
+
+
+class _Needle(NamedTuple, Generic[R]):
+    """A filter as far as it can be understood."""
+
+    text: str | None
+    """The filter to be at work; None: the one before."""
+    keeps: Callable[[Digest, R], bool] | None
+    """Whether a row passes; None: every row does."""
+    trouble: FilterError | None
+    """What is wrong with the filter that was typed."""
+
+
+def _row_filter_of(
+    typed: str, columns: Sequence[Column[R]], search: Callable[[Digest, R], str]
+) -> _Needle[R]:
+    """The filter; of one that is wrong, what stands before that."""
+    if not typed.strip():
+        return _Needle("", None, None)
+    # Imported for the first filter, not for the first picture.
+    from gpumon.report.filter_tree import FilterError
+
+    try:
+        return _whole(typed, columns, search, None)
+    except FilterError as error:
+        head = typed[: max(typed.rfind(sign, 0, error.at) for sign in "&|") + 1]
+        try:
+            return _whole(head.rstrip("&| "), columns, search, error)
+        except FilterError:
+            return _Needle(None, None, error)
+
+
+def _whole(
+    text: str,
+    columns: Sequence[Column[R]],
+    search: Callable[[Digest, R], str],
+    trouble: FilterError | None,
+) -> _Needle[R]:
+    from gpumon.report.filter_bind import row_filter
+
+    keeps = row_filter(text, columns, search)
+    text = text.strip()
+    return _Needle(text, keeps if text else None, trouble)
 
 
 class Grid(LongList, Generic[R], inherit_bindings=False):
@@ -130,7 +173,7 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
 
     def set_needle(self, needle: str) -> None:
         """Show only rows that pass this filter; of one that is wrong, what stands before that."""
-        found = row_filter_of(needle, self.plan.columns, self._desk.search)
+        found = _row_filter_of(needle, self.plan.columns, self._desk.search)
         self.trouble = found.trouble
         # Of what is no whole the rows stay as they are.
         if found.text is not None:

@@ -42,13 +42,6 @@ class Plan(NamedTuple, Generic[R]):
     another picture. None: every picture has texts of its own."""
 
 
-class Sorting(NamedTuple):
-    """By which column, and which way; no key: the order at first."""
-
-    key: str | None = None
-    is_descending: bool = False
-
-
 class RowShelf(Generic[R]):
     """Rows in their first order, and the texts in which bare words are looked for."""
 

@@ -18,9 +18,8 @@ if TYPE_CHECKING:
     from rich.style import Style
 
     from gpumon.report.cells import Cell
-    from gpumon.report.columns import Placed
+    from gpumon.report.columns import Placed, Sorting
     from gpumon.tui.theme import Look
-    from gpumon.tui.widgets.plan import Sorting
 
 MARGIN: Final = 1
 """Blank cells left of the first column, in line with the bars above and below."""

@@ -9,8 +9,8 @@ import pytest
 from gpumon.cli.show import begun_with
 from gpumon.detect.notes_file import NotesFile
 from gpumon.model.settings import DEFAULTS, Chosen, Settings
+from gpumon.report.columns import Sorting
 from gpumon.tui.habits import FILE_NAME, Habits, habits_of, written
-from gpumon.tui.widgets.grid import Sorting
 
 HABITS = Habits(
     "light", True, {"jobs": ("job", "user")}, {"gpus": Sorting("sm", True)}, "sm", "partition"

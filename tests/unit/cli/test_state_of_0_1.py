@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from gpumon.cli import main
-from gpumon.detect.life import Mute
-from gpumon.detect.life_notes import notes_from
+from gpumon.detect.life import Mute, notes_from
+from gpumon.report.columns import Sorting
 from gpumon.tui.habits import Habits, habits_of
-from gpumon.tui.widgets.grid import Sorting
 
 STATE = Path(__file__).parents[2] / "data/state-0.1"
 

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from gpumon.detect.scene import Scene
-from gpumon.fleet.history import HISTORY_KEYS, History
+from gpumon.fleet.history import History
 from gpumon.fleet.history_chunk import Chunk, ChunkShape, row_bytes
+from gpumon.fleet.history_fields import HISTORY_KEYS
 from gpumon.model.block import Block
 from gpumon.model.cluster import Gpu
 from gpumon.model.tick import Tick

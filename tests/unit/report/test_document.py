@@ -17,11 +17,13 @@ from gpumon.cli import main
 from gpumon.model.block import EMPTY_BLOCK, Block, column_for
 from gpumon.model.cluster import Process
 from gpumon.model.fault import SourceError
-from gpumon.model.fields import CATALOGUE, LABELS, NODE_FIELDS
+from gpumon.model.fields import CATALOGUE, LABELS
 from gpumon.model.finding import Coverage
 from gpumon.model.gpu_fields import GPU_FIELDS
+from gpumon.model.host_fields import NODE_FIELDS
 from gpumon.model.missing import Reason
-from gpumon.report.document import SCHEMA, document, moment
+from gpumon.report.document import SCHEMA, document
+from gpumon.report.entities import moment
 from gpumon.report.machines import WRITTEN_APART
 from tests import ticks
 from tests.lab.standin.driver import CompilerMissingError, start

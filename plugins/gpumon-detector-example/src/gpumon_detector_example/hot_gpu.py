@@ -12,7 +12,8 @@ from gpumon.model.finding import Evidence, Severity, Window
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpumon.detect.view import Table, View
+    from gpumon.detect.series import Table
+    from gpumon.detect.view import View
     from gpumon.model.finding import Finding
 
 _LOOK_BACK_S = 3600.0

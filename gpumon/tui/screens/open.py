@@ -1,0 +1,138 @@
+"""Who opens what: the one place that knows every screen by its name.
+
+A screen is imported when somebody opens it, but the jobs, which the first picture shows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpumon.tui.screens.jobs import JobsView
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from textual.screen import Screen
+
+    from gpumon.report.columns import Column
+    from gpumon.report.commands import Subject
+    from gpumon.report.groups import Scope
+    from gpumon.tui.action import ViewName
+    from gpumon.tui.screens.contract import Entries, Trail
+    from gpumon.tui.screens.view import View
+
+
+class AllViews:
+    """Makes the screens that others ask for."""
+
+    def root(self, view: ViewName) -> View | None:
+        """A view of the whole fleet; None for the jobs, which lie below all others."""
+        from gpumon.tui.screens.ended import EndedView
+        from gpumon.tui.screens.fleet import HeatView
+        from gpumon.tui.screens.gpus import GpusView
+        from gpumon.tui.screens.groups import AccountsView, UsersView
+        from gpumon.tui.screens.nodes import NodesView
+        from gpumon.tui.screens.partitions import PartitionsView
+        from gpumon.tui.screens.pending import PendingView
+        from gpumon.tui.screens.reservations import ReservationsView
+
+        roots: dict[ViewName, type[View]] = {
+            "gpus": GpusView,
+            "nodes": NodesView,
+            "pending": PendingView,
+            "ended": EndedView,
+            "users": UsersView,
+            "accounts": AccountsView,
+            "partitions": PartitionsView,
+            "reservations": ReservationsView,
+            "fleet": HeatView,
+        }
+        made = roots.get(view)
+        return made() if made else None
+
+    def jobs(self, scope: Scope | None = None) -> JobsView:
+        """The jobs of a group; None: the whole queue."""
+        return JobsView(scope)
+
+    def job(self, job_id: str, label: str, trail: Trail = ("jobs",)) -> Screen[None]:
+        """One job with its ranks and GPUs."""
+        from gpumon.tui.screens.job import JobScreen
+
+        return JobScreen(job_id, label, trail)
+
+    def ranks(self, job_id: str, label: str, trail: Trail) -> Screen[None]:
+        """The ranks of a job over time."""
+        from gpumon.tui.screens.ranks import RanksScreen
+
+        return RanksScreen(job_id, label, trail)
+
+    def gpu(self, uuid: str, trail: Trail) -> Screen[None]:
+        """One GPU."""
+        from gpumon.tui.screens.gpu import GpuScreen
+
+        return GpuScreen(uuid, trail)
+
+    def node(self, name: str, trail: Trail) -> Screen[None]:
+        """One node."""
+        from gpumon.tui.screens.node import NodeScreen
+
+        return NodeScreen(name, trail)
+
+    def curves(self, subject: str, trail: Trail) -> Screen[None]:
+        """Curves of a GPU, a node, a job or a rank."""
+        from gpumon.tui.screens.curves import CurvesScreen
+
+        return CurvesScreen(subject, trail)
+
+    def findings(self, trail: Trail, scope: str | None) -> Screen[None]:
+        """The findings about something; None: all."""
+        from gpumon.tui.screens.findings import FindingsView
+
+        return FindingsView(trail, scope)
+
+    def finding(self, identity: tuple[str, str, str], trail: Trail) -> Screen[None]:
+        """One finding with its evidence."""
+        from gpumon.tui.screens.findings import FindingScreen
+
+        return FindingScreen(identity, trail)
+
+    def commands(self, about: Subject, trail: Trail) -> Screen[None]:
+        """The commands for something."""
+        from gpumon.tui.screens.commands import CommandsView
+
+        return CommandsView(about, trail)
+
+    def columns(
+        self, table: ViewName, columns: Sequence[Column[Any]], trail: Trail
+    ) -> Screen[None]:
+        """Which columns of a table are shown."""
+        from gpumon.tui.screens.column_view import ColumnView
+
+        return ColumnView(table, columns, trail)
+
+    def page(self, heading: str, trail: Trail, entries: Entries) -> Screen[None]:
+        """A text."""
+        from gpumon.tui.screens.page import Page
+
+        return Page(heading, trail, entries)
+
+    def help(
+        self, view: ViewName, columns: Sequence[tuple[str, str]], trail: Trail
+    ) -> Screen[None]:
+        """Keys and signs of a view, and its columns with what they mean."""
+        from gpumon.tui.screens.page import help_page
+
+        return help_page(view, columns, trail)
+
+    def findings_in_full(self, trail: Trail, scope: str | None) -> Screen[None]:
+        """Findings in full, and what the detectors could not see."""
+        from gpumon.tui.screens.page import findings_page
+
+        return findings_page(trail, scope)
+
+    def errors(self, trail: Trail) -> Screen[None]:
+        """Targets and errors."""
+        from gpumon.tui.screens.page import errors_page
+
+        return errors_page(trail)
