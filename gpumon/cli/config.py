@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from gpumon.cli.configuration import ConfigurationError, load, places
 from gpumon.cli.exits import DONE, NOTHING_READ, USAGE, narrate
 from gpumon.cli.options import Parser
-from gpumon.cli.settled import chosen_targets
+from gpumon.cli.request import chosen_targets
 from gpumon.model.settings import SETTINGS, Form
 from gpumon.model.text import plain
 from gpumon.sources.address import TargetError

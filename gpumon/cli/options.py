@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import argparse
-import os
-import pwd
 import sys
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from gpumon import __version__
 from gpumon.cli.exits import UNKNOWN_STATUS, USAGE
+from gpumon.cli.request import Request, wanted_of
 from gpumon.cli.since import DAY_S, Since, since
 from gpumon.model.text import plain
 from gpumon.sources.address import TIERS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Sequence
 
-    from gpumon.model.cluster import Job
+    from gpumon.model.settings import Settings
     from gpumon.report.filter_tables import RowFilter
+    from gpumon.sources.address import Target
 
 DEFAULT_LOOK_S: Final = 1.0
 """A single look lasts about a second: enough for rates and for GPM's two samples."""
@@ -215,15 +215,34 @@ def _add_accounting(made: argparse.ArgumentParser) -> None:
     )
 
 
-def job_filter(options: argparse.Namespace) -> Callable[[Job], bool]:
-    """Which jobs the options ask for: by default the user's own, for root every job."""
-    if options.job is not None:
-        wanted = str(options.job)
-        return lambda job: wanted in (job.job_id, job.label)
-    if options.user is not None:
-        user = str(options.user)
-        return lambda job: job.user == user
-    if options.all or os.getuid() == 0:
-        return lambda _job: True
-    own = pwd.getpwuid(os.getuid()).pw_name
-    return lambda job: job.user == own
+def request_of(
+    options: argparse.Namespace, settings: Settings, targets: Sequence[Target], *, is_to_tty: bool
+) -> Request:
+    """What the main command is asked for.
+
+    Args:
+        options: What its parser has read.
+        settings: Those that count for it.
+        targets: What it is to watch.
+        is_to_tty: Whether standard output is a terminal.
+    """
+    return Request(
+        settings=settings,
+        targets=tuple(targets),
+        wanted=wanted_of(options.job, options.user, settings, targets),
+        is_json=options.json,
+        is_terminal=is_to_tty and not (options.json or options.once or options.watch_s),
+        is_to_tty=is_to_tty,
+        look_s=DEFAULT_LOOK_S if options.look_s is None else options.look_s,
+        watch_s=options.watch_s,
+        passes=options.passes,
+        since=options.since,
+        steps_of=options.job if options.steps else None,
+        period_s=settings.number("period_s"),
+        past_s=options.past_s,
+        is_ascii=options.ascii,
+        allows_actions=options.allow_actions,
+        has_gpm=not options.no_gpm,
+        tiers=options.tiers,
+        is_check=options.exit_status,
+    )

@@ -5,14 +5,14 @@ from __future__ import annotations
 import signal
 import socket
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.base.background import SteadyBook
 from gpumon.cli.ending import Ending
 from gpumon.cli.exits import DONE, INTERRUPTED, NOTHING_READ, USAGE, narrate, narrate_error
-from gpumon.cli.options import Parser, job_filter, period
+from gpumon.cli.options import Parser, period
 from gpumon.cli.quantities import duration, size
-from gpumon.cli.settled import chosen_targets, settled
+from gpumon.cli.request import chosen_targets, settings_with, wanted_of
 from gpumon.cli.watch import default_targets
 from gpumon.fleet.recorder import Recorder
 from gpumon.model.fault import SourceError, fault
@@ -24,8 +24,7 @@ from gpumon.sources.recording_write import RecordingWriter
 from gpumon.sources.source import SystemClock
 
 if TYPE_CHECKING:
-    import argparse
-
+    from gpumon.cli.request import WantedJobs
     from gpumon.model.tick import Tick
     from gpumon.sources.address import Target
 
@@ -76,7 +75,7 @@ def record(words: list[str]) -> int:
         made.error("record needs a FILE, or --rolling")
     if is_rolling and (options.append or options.force):
         made.error("a rolling recording takes neither --append nor --force")
-    settings = settled(options)
+    settings = settings_with(period_s=options.period, is_all=options.all)
     urls = options.words if options.rolling else options.words[1:]
     try:
         targets = chosen_targets(urls, settings) or default_targets()
@@ -91,8 +90,20 @@ def record(words: list[str]) -> int:
             "no NVIDIA driver and no Slurm commands on this machine; try: gpumon record FILE demo"
         )
         return NOTHING_READ
+    request = _Request(
+        targets=tuple(targets),
+        wanted=wanted_of(options.job, options.user, settings, targets),
+        period_s=settings.number("period_s"),
+        for_s=options.for_s,
+        path=None if options.rolling else Path(options.words[0]),
+        is_rolling=is_rolling,
+        is_forced=options.force,
+        is_appended=options.append,
+        keep_s=KEEP_S if options.keep is None else options.keep,
+        max_bytes=MAX_BYTES if options.max_size is None else options.max_size,
+    )
     try:
-        book = _book(options, [target.url for target in targets], is_rolling=is_rolling)
+        book = _book(request)
     except RecordingError as error:
         narrate(str(error))
         return USAGE
@@ -100,41 +111,47 @@ def record(words: list[str]) -> int:
         where = error.filename or "the recording"
         narrate(f"cannot record: {error.strerror}: {where}")
         return NOTHING_READ
-    return _Run(options, targets, book).run()
+    return _Run(request, book).run()
 
 
-def _book(
-    options: argparse.Namespace, urls: list[str], *, is_rolling: bool
-) -> RecordingWriter | RecordingFolder:
+class _Request(NamedTuple):
+    """What is to be recorded, and where."""
+
+    targets: tuple[Target, ...]
+    wanted: WantedJobs
+    period_s: float
+    for_s: float | None
+    """How long; None: until told to end."""
+    path: Path | None
+    """A file, or the folder of a rolling recording; None: the user's own folder."""
+    is_rolling: bool
+    is_forced: bool
+    is_appended: bool
+    keep_s: float
+    max_bytes: int
+
+
+def _book(request: _Request) -> RecordingWriter | RecordingFolder:
     now = SystemClock().now()
-    if not is_rolling:
+    urls = [target.url for target in request.targets]
+    if request.path is not None and not request.is_rolling:
         return RecordingWriter(
-            Path(options.words[0]),
+            request.path,
             now,
-            options.period,
+            request.period_s,
             urls,
-            is_forced=options.force,
-            is_appended=options.append,
+            is_forced=request.is_forced,
+            is_appended=request.is_appended,
         )
-    folder = own_folder(urls, socket.gethostname()) if options.rolling else Path(options.words[0])
-    keep_s = KEEP_S if options.keep is None else options.keep
-    max_bytes = MAX_BYTES if options.max_size is None else options.max_size
-    return RecordingFolder(folder, now, options.period, urls, keep_s, max_bytes)
+    folder = request.path or own_folder(urls, socket.gethostname())
+    return RecordingFolder(folder, now, request.period_s, urls, request.keep_s, request.max_bytes)
 
 
 class _Run:
     """One recording under way, and what it says of itself."""
 
-    def __init__(
-        self,
-        options: argparse.Namespace,
-        targets: list[Target],
-        book: RecordingWriter | RecordingFolder,
-    ) -> None:
-        # The demo's users are invented: none of its jobs is the caller's own.
-        options.all = options.all or all(target.scheme == "demo" for target in targets)
-        self._options = options
-        self._targets = targets
+    def __init__(self, request: _Request, book: RecordingWriter | RecordingFolder) -> None:
+        self._request = request
         self._book = book
         self._where = book.folder if isinstance(book, RecordingFolder) else book.path
         self._ending = Ending(signal.SIGTERM, signal.SIGHUP)
@@ -155,14 +172,15 @@ class _Run:
         from gpumon.fleet.sampler import Sampler
 
         clock = SystemClock()
-        look = Look(self._options.period, is_single=False, keeps=job_filter(self._options))
-        sources = [open_source(target, look, clock) for target in self._targets]
-        sampler = Sampler(self._recorder.sources(sources), clock, self._options.period)
-        narrate(f"recording {' '.join(t.url for t in self._targets)} into {self._where}")
+        targets, period_s = self._request.targets, self._request.period_s
+        look = Look(period_s, is_single=False, keeps=self._request.wanted.keeps)
+        sources = [open_source(target, look, clock) for target in targets]
+        sampler = Sampler(self._recorder.sources(sources), clock, period_s)
+        narrate(f"recording {' '.join(target.url for target in targets)} into {self._where}")
         status = DONE
         try:
             sampler.start(self._take, lambda _failure: self._ending.tell())
-            self._ending.wait(self._options.for_s)
+            self._ending.wait(self._request.for_s)
         except KeyboardInterrupt:
             status = INTERRUPTED
         finally:

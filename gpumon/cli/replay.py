@@ -7,7 +7,7 @@ import sys
 import threading
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpumon.cli.exits import (
     DONE,
@@ -22,18 +22,18 @@ from gpumon.cli.exits import (
 from gpumon.cli.filtering import ONLY_GPUS, is_refused, passing
 from gpumon.cli.options import Parser, add_ascii, add_filter, period
 from gpumon.cli.quantities import instant, placed, speed
-from gpumon.cli.settled import judge_of, past_of, settled
+from gpumon.cli.request import judge_of, past_of, settings_with
 from gpumon.cli.show import show, shown
 from gpumon.sources.recording import Recording
 from gpumon.sources.recording_decode import RecordingError
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable
 
     from gpumon.fleet.partners import Detection
     from gpumon.model.settings import Settings
     from gpumon.model.tick import Tick
+    from gpumon.report.filter_tables import RowFilter
 
 
 def _parser() -> Parser:
@@ -68,44 +68,78 @@ def _parser() -> Parser:
 def replay(words: list[str]) -> int:
     """Exit code of the command."""
     options = _parser().parse_args(words)
-    if is_refused(options):
+    is_stream = options.watch_s is not None or (options.json and options.speed is not None)
+    if (options.json or is_stream) and is_refused(options.passes):
         narrate(ONLY_GPUS)
         return USAGE
-    settings = settled(options, is_live=False)
+    # A recording has its own period and its own jobs.
+    settings = settings_with(is_check=options.exit_status)
     try:
         recording = Recording(Path(options.file))
-        if options.at is not None:
-            options.at = placed(options.at, recording.span)
-        if options.begin is not None:
-            options.begin = placed(options.begin, recording.span)
     except RecordingError as error:
         narrate(str(error))
         return NOTHING_READ
     except OSError as error:
         narrate(f"{options.file}: {error.strerror}")
         return NOTHING_READ
-    is_stream = options.watch_s is not None or (options.json and options.speed is not None)
+    span = recording.span
+    request = _Request(
+        settings=settings,
+        is_json=options.json,
+        begin=None if options.begin is None else placed(options.begin, span),
+        at=None if options.at is None else placed(options.at, span),
+        watch_s=options.watch_s or 0.0,
+        speed=options.speed,
+        passes=options.passes,
+        is_ascii=options.ascii,
+        is_judged=not options.no_detectors,
+        is_check=options.exit_status,
+    )
     if is_stream:
-        return _stream(options, settings, recording)
+        return _stream(request, recording)
     if options.json or options.once or not sys.stdout.isatty():
-        return _instant(options, settings, recording)
-    return _terminal(options, settings, recording)
+        return _instant(request, recording)
+    return _terminal(request, recording)
 
 
-def _instant(options: argparse.Namespace, settings: Settings, recording: Recording) -> int:
+class _Request(NamedTuple):
+    """What is asked of a recording."""
+
+    settings: Settings
+    is_json: bool
+    begin: float | None
+    """Unix time where it is to begin; None: where the recording does."""
+    at: float | None
+    """Unix time of the one instant that is asked for; None: not only one."""
+    watch_s: float
+    """Recorded seconds between two documents at least."""
+    speed: float | None
+    """Recorded seconds per real one; None: as usual there."""
+    passes: RowFilter | None
+    is_ascii: bool
+    is_judged: bool
+    is_check: bool
+    """Whether the exit code answers a monitoring check."""
+
+    def judge(self) -> Callable[[], Detection] | None:
+        """Makes what judges the pictures, where anything is to."""
+        return judge_of(self.settings) if self.is_judged else None
+
+
+def _instant(request: _Request, recording: Recording) -> int:
     """One answer: what was known then, with findings that know the hour before."""
     from gpumon.fleet.playing import LOOK_BACK_S, play
 
-    at = recording.span.end if options.at is None else options.at
+    at = recording.span.end if request.at is None else request.at
     if at < recording.span.start:
-        narrate(f"{options.file} begins later, at {recording.span.start:.0f}")
+        narrate(f"{recording.path} begins later, at {recording.span.start:.0f}")
         return NOTHING_READ
     ticks: list[Tick] = []
     failure = play(
         recording,
         ticks.append,
-        past_of(settings),
-        _judge(options, settings),
+        past_of(request.settings),
+        request.judge(),
         since=at - LOOK_BACK_S,
         until=at,
         is_wanted=lambda _at, is_last: is_last,
@@ -114,37 +148,37 @@ def _instant(options: argparse.Namespace, settings: Settings, recording: Recordi
         narrate_error(failure)
         return NOTHING_READ
     if not ticks:
-        narrate(f"{options.file} holds no picture")
+        narrate(f"{recording.path} holds no picture")
         return NOTHING_READ
     tick = ticks[-1]
     for error in tick.errors:
         if error.where.startswith(str(recording.path)):
             narrate_error(error)
-    if options.json:
-        _write(options, tick, is_pretty=sys.stdout.isatty())
+    if request.is_json:
+        _write(request, tick, is_pretty=sys.stdout.isatty())
     else:
         import shutil
 
         from gpumon.report.table import table
 
         width = shutil.get_terminal_size((120, 40)).columns
-        sys.stdout.write(shown(table(tick, width, options.passes), options))
-    return check_status(tick) if options.exit_status else plain_status(tick)
+        sys.stdout.write(shown(table(tick, width, request.passes), is_ascii=request.is_ascii))
+    return check_status(tick) if request.is_check else plain_status(tick)
 
 
-def _stream(options: argparse.Namespace, settings: Settings, recording: Recording) -> int:
+def _stream(request: _Request, recording: Recording) -> int:
     """NDJSON, on the recorded clock."""
     from gpumon.fleet.playing import play
 
     ended = threading.Event()
-    watch_s = options.watch_s or 0.0
+    watch_s = request.watch_s
     due_at = -inf
 
     def emit(tick: Tick) -> None:
         nonlocal due_at
         due_at = tick.at + watch_s
         try:
-            _write(options, tick, is_pretty=False)
+            _write(request, tick, is_pretty=False)
         except BrokenPipeError:
             ended.set()
 
@@ -152,12 +186,12 @@ def _stream(options: argparse.Namespace, settings: Settings, recording: Recordin
         failure = play(
             recording,
             emit,
-            past_of(settings),
-            _judge(options, settings),
-            since=options.begin,
-            until=inf if options.at is None else options.at,
-            is_wanted=lambda at, _is_last: at >= due_at and at >= (options.begin or -inf),
-            speed=options.speed or inf,
+            past_of(request.settings),
+            request.judge(),
+            since=request.begin,
+            until=inf if request.at is None else request.at,
+            is_wanted=lambda at, _is_last: at >= due_at and at >= (request.begin or -inf),
+            speed=request.speed or inf,
             ended=ended,
         )
     except KeyboardInterrupt:
@@ -168,26 +202,23 @@ def _stream(options: argparse.Namespace, settings: Settings, recording: Recordin
     return DONE
 
 
-def _terminal(options: argparse.Namespace, settings: Settings, recording: Recording) -> int:
+def _terminal(request: _Request, recording: Recording) -> int:
     from gpumon.fleet.replay import ReplayFeed
 
-    begin = options.begin if options.at is None else options.at
+    begin = request.begin if request.at is None else request.at
     feed = ReplayFeed(
-        recording, past_of(settings), _judge(options, settings), options.speed or 1.0, begin
+        recording, past_of(request.settings), request.judge(), request.speed or 1.0, begin
     )
-    if options.at is not None:
+    if request.at is not None:
         feed.pause()
-    return show(feed, f"replay {recording.path.name}", options, settings)
+    title = f"replay {recording.path.name}"
+    return show(feed, title, request.settings, request.passes, is_ascii=request.is_ascii)
 
 
-def _judge(options: argparse.Namespace, settings: Settings) -> Callable[[], Detection] | None:
-    return None if options.no_detectors else judge_of(settings)
-
-
-def _write(options: argparse.Namespace, tick: Tick, *, is_pretty: bool) -> None:
+def _write(request: _Request, tick: Tick, *, is_pretty: bool) -> None:
     from gpumon.report.document import document
 
-    made = document(tick, passing(options, tick))
+    made = document(tick, passing(request.passes, tick))
     separators = None if is_pretty else (",", ":")
     text = json.dumps(made, indent=2 if is_pretty else None, separators=separators, allow_nan=False)
     sys.stdout.write(text + "\n")

@@ -7,36 +7,36 @@ from typing import TYPE_CHECKING
 from gpumon.model.settings import BY_KEY
 
 if TYPE_CHECKING:
-    import argparse
-
     from gpumon.model.settings import Settings
+    from gpumon.report.filter_tables import RowFilter
     from gpumon.tui.app import Feed
     from gpumon.tui.habits import Habits
 
 
-def show(feed: Feed, title: str, options: argparse.Namespace, settings: Settings) -> int:
+def show(
+    feed: Feed,
+    title: str,
+    settings: Settings,
+    passes: RowFilter | None,
+    *,
+    is_ascii: bool,
+    allows_actions: bool = False,
+) -> int:
     """Run the terminal; its exit code."""
     from gpumon.detect.notes_file import NotesFile, own_notes
     from gpumon.tui.habits import FILE_NAME, habits_of
     from gpumon.tui.terminal import run_terminal
 
     shelf = NotesFile(own_notes().with_name(FILE_NAME))
-    habits = begun_with(habits_of(shelf.read()), settings, is_ascii=options.ascii)
-    return run_terminal(
-        feed,
-        title,
-        options.passes,
-        shelf,
-        habits,
-        allows_actions=getattr(options, "allow_actions", False),
-    )
+    habits = begun_with(habits_of(shelf.read()), settings, is_ascii=is_ascii)
+    return run_terminal(feed, title, passes, shelf, habits, allows_actions=allows_actions)
 
 
-def shown(text: str, options: argparse.Namespace) -> str:
+def shown(text: str, *, is_ascii: bool) -> str:
     """A text that is written to a terminal, in ASCII where that was asked for."""
     from gpumon.report.ascii_only import ascii_only
 
-    return ascii_only(text) if options.ascii else text
+    return ascii_only(text) if is_ascii else text
 
 
 def begun_with(habits: Habits, settings: Settings, *, is_ascii: bool) -> Habits:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.cli.exits import DONE, NOTHING_READ, USAGE, narrate
 from gpumon.cli.options import Parser, period
@@ -15,7 +15,6 @@ from gpumon.sources.recording_labels import write_labels
 from gpumon.sources.recording_write import RecordingWriter
 
 if TYPE_CHECKING:
-    import argparse
     import threading
 
 BEGIN: Final = 1_767_225_600.0
@@ -24,6 +23,19 @@ BEGIN: Final = 1_767_225_600.0
 
 _TROUBLED_S: Final = 3600.0
 """Jobs come into trouble within the first hour, however long the recording is."""
+
+
+class _Fleet(NamedTuple):
+    """What is simulated."""
+
+    nodes: int
+    gpus: int
+    """Of each node."""
+    seed: int
+    start: float
+    """Unix time."""
+    for_s: float
+    period_s: float
 
 
 class _Clock:
@@ -62,31 +74,33 @@ def simulate(words: list[str]) -> int:
     options = made.parse_args(words)
     if isinstance(options.start, str) or not 0 <= options.seed < 10**18:
         made.error("--start is a time, --seed a number from 0")
+    path, (nodes, gpus) = Path(options.file), options.nodes
+    made_of = _Fleet(nodes, gpus, options.seed, options.start, options.for_s, options.period)
     try:
-        count = _write(options)
+        count = _write(made_of, path, is_forced=options.force)
     except RecordingError as error:
         narrate(str(error))
         return USAGE
     except OSError as error:
-        narrate(f"{options.file}: {error.strerror}")
+        narrate(f"{path}: {error.strerror}")
         return NOTHING_READ
-    narrate(f"simulated {options.for_s:.0f} s in {options.file}, {count} labels beside it")
+    narrate(f"simulated {made_of.for_s:.0f} s in {path}, {count} labels beside it")
     return DONE
 
 
-def _write(options: argparse.Namespace) -> int:
+def _write(made_of: _Fleet, path: Path, *, is_forced: bool) -> int:
     """Number of labels written beside the recording."""
-    path, (nodes, gpus) = Path(options.file), options.nodes
-    clock = _Clock(options.start)
-    url = f"demo:{nodes}x{gpus}?seed={options.seed}"
-    source = DemoSource(url, nodes, gpus, options.seed, clock, options.period, _TROUBLED_S)
-    writer = RecordingWriter(path, clock.time, options.period, [url], is_forced=options.force)
+    nodes, gpus, seed, start, for_s, period_s = made_of
+    clock = _Clock(start)
+    url = f"demo:{nodes}x{gpus}?seed={seed}"
+    source = DemoSource(url, nodes, gpus, seed, clock, period_s, _TROUBLED_S)
+    writer = RecordingWriter(path, clock.time, period_s, [url], is_forced=is_forced)
     try:
-        beats = int(options.for_s / options.period)
+        beats = int(for_s / period_s)
         for beat in range(beats + 1):
-            clock.time = options.start + beat * options.period
+            clock.time = start + beat * period_s
             writer.frames(source.poll())
-            writer.beat(clock.time, options.period)
+            writer.beat(clock.time, period_s)
     finally:
         writer.close()
     labels = source.labels(clock.time)

@@ -33,8 +33,13 @@ OPTIONS: Final = (
     "PermitLocalCommand=no",
     "RequestTTY=no",
     "RemoteCommand=none",
+    "ControlMaster=no",
 )
-"""Added to the user's own configuration: never ask, never hang for ever, forward nothing."""
+"""Added to the user's own configuration: never ask, never hang for ever, forward nothing.
+
+Nor carry the user's other sessions, which would end with gpumon. A connection that the user
+shares already is used all the same.
+"""
 
 WAYS_OUT: Final = (
     ("Permission denied", "the key is refused", "check that `ssh {host} true` works by itself"),

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import pwd
 import re
 from typing import TYPE_CHECKING, Any, Final
 
 from gpumon.model.fault import SourceError
 from gpumon.model.text import plain
+from gpumon.sources.own_login import own_login
 from gpumon.sources.slurm import failures, rest_failures, token
 from gpumon.sources.slurm.failures import CommandFailedError
 from gpumon.sources.slurm.json_values import records
@@ -131,7 +131,4 @@ class RestAccounting:
         own = token.read_token(self._address.token_file, self._environ)
         if own is not None:
             return own.user
-        try:
-            return pwd.getpwuid(os.geteuid()).pw_name
-        except KeyError:
-            return str(os.geteuid())
+        return own_login()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import pwd
 from typing import TYPE_CHECKING, Final
 
+from gpumon.sources.own_login import own_login
 from gpumon.sources.pool import MAX_STARTING, ProbePool
 from gpumon.sources.slurm import accounting, failures
 from gpumon.sources.slurm.accounting import Accounting
@@ -96,7 +96,7 @@ class SlurmSource:
         self._queue = _queue(target, hop, clock)
         self._accounting = Accounting(target.url, _ledger(target, hop, look, clock), clock)
         self._said_once = SaidOnce()
-        self._reach = Reach(target.url, target.nodes_by.split(","), target.user or _user(), hop)
+        self._reach = Reach(target.url, target.nodes_by.split(","), target.user or own_login(), hop)
         self._pool = ProbePool(
             target.url,
             [],
@@ -158,14 +158,6 @@ class SlurmSource:
             return frame
         jobs = tuple(ended for ended in report.records.jobs if self._keeps(ended.job))
         return frame._replace(ended=report._replace(records=report.records._replace(jobs=jobs)))
-
-
-def _user() -> str:
-    """Login name of this process; its number where the system knows none."""
-    try:
-        return pwd.getpwuid(os.geteuid()).pw_name
-    except KeyError:
-        return str(os.geteuid())
 
 
 def _queue(target: Target, hop: Hop | None, clock: Clock) -> QueueRounds:

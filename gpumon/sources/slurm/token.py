@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import binascii
 import os
-import pwd
 import re
 import shlex
 import stat
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gpumon.model.fault import SourceError
 from gpumon.model.text import plain
+from gpumon.sources.own_login import own_login
 from gpumon.sources.slurm.failures import CommandFailedError
 from gpumon.sources.slurm.json_values import NotAnObjectError, number, parse_object
 
@@ -112,7 +112,7 @@ def _token(text: str, source: str) -> Token:
     claims = _claims(secret)
     user = claims.get("sun")
     names_user = isinstance(user, str) and _LOGIN.fullmatch(user) is not None
-    user = str(user) if names_user else _login_name()
+    user = str(user) if names_user else own_login()
     expires_at = number(claims.get("exp"))
     ends_at = None if expires_at is None else float(expires_at)
     return Token(secret, user, ends_at, names_user)
@@ -129,14 +129,6 @@ def _claims(secret: str) -> dict[str, Any]:
     except (binascii.Error, NotAnObjectError):
         # An opaque token is as good as any: only the server has to understand it.
         return {}
-
-
-def _login_name() -> str:
-    """Name of the user of this process."""
-    try:
-        return pwd.getpwuid(os.geteuid()).pw_name
-    except KeyError:
-        return str(os.geteuid())
 
 
 def _unusable(message: str, hint: str) -> CommandFailedError:

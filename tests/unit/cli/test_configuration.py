@@ -9,14 +9,17 @@ import pytest
 
 from gpumon.cli.config import config, template
 from gpumon.cli.configuration import ConfigurationError, load, places
-from gpumon.cli.options import parser
-from gpumon.cli.settled import chosen_targets, past_of, settled
+from gpumon.cli.options import parser, request_of
+from gpumon.cli.request import chosen_targets, past_of, settings_with
 from gpumon.detect.tuning import Tuning
 from gpumon.fleet.history_plan import DEFAULT_MAX_BYTES
 from gpumon.model.settings import BY_KEY, SETTINGS
+from gpumon.sources.address import Target
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from gpumon.cli.request import Request
 
 
 def _write(folder: Path, text: str) -> Path:
@@ -213,28 +216,32 @@ def test_validate_knows_targets_detectors_and_their_parameters(
     assert line.startswith(f"gpumon: {path}{problem}")
 
 
-def _options(*words: str, **environ: str):
+def _request(*words: str, **environ: str) -> Request:
+    """What the main command is asked for with these words and variables."""
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in {"HOME": "/none", "XDG_CONFIG_DIRS": "/none", **environ}.items():
+        patch.setenv("GPUMON_CONFIG", "/dev/null")
+        for name, value in environ.items():
             patch.setenv(name, value)
         options = parser().parse_args(words)
-        return options, settled(options)
+        settings = settings_with(period_s=options.period, is_all=options.all)
+        return request_of(options, settings, [Target("local", "local")], is_to_tty=True)
 
 
 def test_flags_go_over_the_environment() -> None:
-    options, settings = _options(GPUMON_PERIOD_S="5", GPUMON_ALL_JOBS="1")
-    assert (options.period, options.all) == (5.0, True)
-    options, settings = _options("--period", "2", GPUMON_PERIOD_S="5")
-    assert options.period == settings.number("period_s") == 2.0
-    assert settings.chosen["period_s"].origin == "--period"
+    request = _request(GPUMON_PERIOD_S="5", GPUMON_ALL_JOBS="1")
+    assert (request.period_s, request.wanted.is_everyone) == (5.0, True)
+    request = _request("--period", "2", GPUMON_PERIOD_S="5")
+    assert request.period_s == request.settings.number("period_s") == 2.0
+    assert request.settings.chosen["period_s"].origin == "--period"
 
 
 def test_a_user_on_the_command_line_goes_over_everybody_of_the_configuration() -> None:
-    assert not _options("--user", "ada", GPUMON_ALL_JOBS="1")[0].all
+    assert not _request("--user", "ada", GPUMON_ALL_JOBS="1").wanted.is_everyone
+    assert _request("--user", "ada", "--all").wanted.is_everyone
 
 
 def test_targets_of_the_configuration_count_only_where_none_is_named() -> None:
-    _, settings = _options(GPUMON_TARGETS="demo:2x8")
+    settings = _request(GPUMON_TARGETS="demo:2x8").settings
     assert [t.url for t in chosen_targets((), settings)] == ["demo:2x8"]
     assert [t.url for t in chosen_targets(("local",), settings)] == ["local"]
 

@@ -15,17 +15,17 @@ from gpumon.report.table import table
 from tests.ticks import fleet, tick
 
 
-def options(*words):
-    return parser().parse_args(list(words))
+def passes(text):
+    return parser().parse_args(["--filter", text]).passes
 
 
 def test_a_document_holds_the_jobs_that_pass_and_their_findings():
     made = fleet()
-    chosen = options("--filter", "user==grace")
+    chosen = passes("user==grace")
     found = document(made, passing(chosen, made))
     assert [job["job_id"] for job in found["jobs"]] == ["4711"]
     assert [finding["subject"] for finding in found["findings"]] == ["job:4711"]
-    chosen = options("--filter", "gpus>=16")
+    chosen = passes("gpus>=16")
     found = document(made, passing(chosen, made))
     assert {job["job_id"] for job in found["jobs"]} == {"4690", "4730"}
     assert found["findings"] == []
@@ -33,13 +33,13 @@ def test_a_document_holds_the_jobs_that_pass_and_their_findings():
 
 def test_it_narrows_what_was_wanted_anyway():
     made = fleet()
-    keeps = passing(options("--filter", "gpus>=16"), made, lambda view: view.job.job_id == "4690")
+    keeps = passing(passes("gpus>=16"), made, lambda view: view.job.job_id == "4690")
     assert [view.job.job_id for view in made.jobs if keeps(view)] == ["4690"]
 
 
 def test_without_a_filter_all_is_kept():
     made = fleet()
-    assert all(map(passing(options(), made), made.jobs))
+    assert all(map(passing(None, made), made.jobs))
 
 
 def test_a_table_holds_the_jobs_that_pass():

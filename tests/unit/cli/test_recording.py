@@ -89,10 +89,10 @@ def test_a_file_that_is_there_is_not_recorded_into(recording, capsys):
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
-def test_recording_ends_well_when_it_is_told_to(tmp_path, number, code):
-    path = tmp_path / "live.gpumon"
-    command = [sys.executable, "-m", "gpumon", "record", str(path), "--period", "0.1", "demo:1x2"]
-    started = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+def test_recording_ends_well_when_it_is_told_to(caller, number, code):
+    path = caller.home / "live.gpumon"
+    words = ["record", str(path), "--period", "0.1", "demo:1x2"]
+    started = caller.start(*words, stderr=subprocess.PIPE)
     with started as child, bounded(child, 300.0):
         said = [child.stderr.readline(), child.stderr.readline()]
         child.send_signal(number)
