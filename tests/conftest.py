@@ -8,14 +8,24 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpumon.sources import pool, stream
+from tests.inherited import children_take_signals
 from tests.lab.standin import driver
 from tests.probing import PATIENCE_S
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from tests.lab.standin.driver import Standin
+
+
+@pytest.fixture(autouse=True, scope="session")
+def begun_by_anybody() -> Iterator[None]:
+    """Has children begin as in a terminal, also under `nohup` and in a script's background."""
+    # Unbuffered, a program never fails at its last flush, as it does for its users.
+    with pytest.MonkeyPatch.context() as patch, children_take_signals():
+        patch.delenv("PYTHONUNBUFFERED", raising=False)
+        yield
 
 
 @pytest.fixture(autouse=True)

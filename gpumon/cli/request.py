@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from gpumon.cli.configuration import ConfigurationError, load
 from gpumon.cli.exits import UNKNOWN_STATUS, USAGE, narrate
 from gpumon.model.settings import Chosen, Settings
-from gpumon.sources.address import TargetError
+from gpumon.sources.address import TargetError, parse
 from gpumon.sources.own_login import own_login
-from gpumon.sources.target import parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

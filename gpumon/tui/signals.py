@@ -19,7 +19,7 @@ def catch_signals(
     """Have signals handled as a terminal program should; in the main thread only.
 
     The handlers are the interpreter's own, because those also run while the event loop waits for
-    a terminal that takes nothing more.
+    a terminal that takes nothing more. What was ignored before, as by `nohup`, stays ignored.
 
     Args:
         leave: Ends the program with an exit code; called from within a signal's handler.
@@ -27,7 +27,8 @@ def catch_signals(
         redraw: Draws everything again.
     """
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-        signal.signal(number, lambda told, _frame: leave(128 + told))
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, lambda told, _frame: leave(128 + told))
     # Textual's, which give the terminal back and take it again.
     stop, go_on = signal.getsignal(signal.SIGTSTP), signal.getsignal(signal.SIGCONT)
     is_lent = False

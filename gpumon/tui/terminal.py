@@ -77,6 +77,14 @@ def run_terminal(
         feed, title, passes=passes, shelf=shelf, habits=habits, allows_actions=allows_actions
     )
     app.collector = QuietCollector(app.set_timer)
+    try:
+        return _shown(app, feed, shelf)
+    finally:
+        _drop_unwritten()
+
+
+def _shown(app: GpumonApp, feed: Feed, shelf: Shelf | None) -> int:
+    """Run the application to its end; the exit code."""
     crash: Exception | None = None
     code: int | None = None
     has_ended = threading.Event()
@@ -106,6 +114,20 @@ def _tell(line: str) -> None:
     with suppress(OSError):
         sys.stderr.write(line)
         sys.stderr.flush()
+
+
+def _drop_unwritten() -> None:
+    """Forget what a terminal that is gone no longer takes.
+
+    The interpreter would try it once more as it ends, and put a 120 in the exit code's place.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, stream.fileno())
+            os.close(nowhere)
 
 
 def _guard(app: GpumonApp, has_ended: threading.Event, close: Callable[[], None]) -> None:

@@ -5,7 +5,7 @@ Most of a lab test is waiting for leases, beats and time limits, so many take as
 
 from __future__ import annotations
 
-import json
+import ast
 import os
 import signal
 import subprocess
@@ -70,7 +70,7 @@ class Lane:
         """Waits for its end and tells its reports to this pytest."""
         self._process.wait()
         told: dict[str, list[pytest.TestReport]] = {}
-        for report in self._reports():
+        for report in read(self._config, self._folder / "reports"):
             told.setdefault(report.nodeid, []).append(report)
         hook = self._config.hook
         for item in self._items:
@@ -92,13 +92,6 @@ class Lane:
         for file in self._folder.iterdir():
             file.unlink()
         self._folder.rmdir()
-
-    def _reports(self) -> Iterator[pytest.TestReport]:
-        file = self._folder / "reports"
-        for line in file.read_text().splitlines() if file.exists() else []:
-            yield self._config.hook.pytest_report_from_serializable(
-                config=self._config, data=json.loads(line)
-            )
 
     def _lost(self, item: pytest.Item) -> pytest.TestReport:
         """In the place of the report of a test that never ran or never ended."""
@@ -132,7 +125,16 @@ def write(config: pytest.Config, report: pytest.TestReport) -> None:
             config=config, report=report
         )
         with Path(file).open("a", encoding="utf-8") as reports:
-            reports.write(json.dumps(data) + "\n")
+            # No JSON, which has no tuples: pytest knows a skipped test's reason by one.
+            reports.write(ascii(data) + "\n")
+
+
+def read(config: pytest.Config, file: Path) -> Iterator[pytest.TestReport]:
+    """The reports that a lane has written to its file, which need not be there."""
+    for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else []:
+        yield config.hook.pytest_report_from_serializable(
+            config=config, data=ast.literal_eval(line)
+        )
 
 
 def may_open(config: pytest.Config) -> bool:
