@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import signal
 import sys
 from importlib import import_module
 
@@ -26,6 +27,9 @@ def main(arguments: list[str] | None = None) -> int:
         open_standard_streams()
         return _run(sys.argv[1:])
     finally:
+        # Nothing is left to end but Python itself, which would answer Ctrl-C with a traceback.
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
         # The kernel frees all at once; to look through every object first would take some ms.
         gc.freeze()
 
@@ -47,6 +51,9 @@ def _run(words: list[str]) -> int:
     )
 
     try:
+        # As a program it has left Ctrl-C to the kernel so far.
+        if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         given = words if command == "watch" else words[1:]
         return int(getattr(import_module(f"gpumon.cli.{command}"), command)(given))
     except KeyboardInterrupt:
