@@ -1,7 +1,13 @@
-"""`python -m gpumon`."""
+"""`python -m gpumon`, and the command `gpumon`."""
 
+import signal
 import sys
+
+# Until the command line answers it, Ctrl-C ends gpumon as it ends any program: no traceback.
+if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 from gpumon.cli import main
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

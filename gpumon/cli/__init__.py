@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import gc
+import signal
 import sys
+from importlib import import_module
 
+from gpumon.cli.output import OutputError, ReaderGoneError, open_standard_streams
 from gpumon.sources import early
 
 COMMANDS = ("config", "doctor", "detectors", "record", "replay", "report", "simulate")
-"""First words that are commands; everything else is a target of the main command."""
+"""First words that are commands; everything else is a target of the main command.
+
+Each is a function in a module of its name, which is imported only then.
+"""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -18,8 +24,12 @@ def main(arguments: list[str] | None = None) -> int:
     # Imports leave no garbage, and looking for it among them costs a single look a millisecond.
     gc.set_threshold(50_000, 20, 50)
     try:
+        open_standard_streams()
         return _run(sys.argv[1:])
     finally:
+        # Nothing is left to end but Python itself, which would answer Ctrl-C with a traceback.
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
         # The kernel frees all at once; to look through every object first would take some ms.
         gc.freeze()
 
@@ -30,46 +40,29 @@ def _run(words: list[str]) -> int:
     # Where the main command may look at this machine, its probe starts before anything else.
     if command == "watch" and "local" in words:
         early.begin()
-    from gpumon.cli.exits import INTERRUPTED, NOTHING_READ, UNKNOWN_STATUS, USAGE, narrate_error
+    from gpumon.cli.exits import (
+        DONE,
+        INTERRUPTED,
+        NOTHING_READ,
+        UNKNOWN_STATUS,
+        USAGE,
+        narrate,
+        narrate_error,
+    )
 
     try:
-        if command == "doctor":
-            from gpumon.cli.doctor import doctor
-
-            return doctor(words[1:])
-        if command == "config":
-            from gpumon.cli.config import config
-
-            return config(words[1:])
-        if command == "detectors":
-            from gpumon.cli.detectors import detectors
-
-            return detectors(words[1:])
-        if command == "record":
-            from gpumon.cli.record import record
-
-            return record(words[1:])
-        if command == "replay":
-            from gpumon.cli.replay import replay
-
-            return replay(words[1:])
-        if command == "report":
-            from gpumon.cli.report import report
-
-            return report(words[1:])
-        if command == "simulate":
-            from gpumon.cli.simulate import simulate
-
-            return simulate(words[1:])
-        from gpumon.cli.watch import watch
-
-        return watch(words)
+        # As a program it has left Ctrl-C to the kernel so far.
+        if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        given = words if command == "watch" else words[1:]
+        return int(getattr(import_module(f"gpumon.cli.{command}"), command)(given))
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:
-        # The reader has gone, for example `| head`; what it wanted has been written.
-        sys.stdout = open("/dev/null", "w", encoding="utf-8")  # noqa: SIM115, PTH123
-        return 0
+    except ReaderGoneError:
+        return DONE
+    except OutputError as error:
+        narrate(f"standard output: {error}")
+        return UNKNOWN_STATUS if "--exit-status" in words else NOTHING_READ
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else USAGE
     # The last door: nobody is to read a traceback who did not ask for one.

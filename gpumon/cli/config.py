@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from gpumon.cli.configuration import ConfigurationError, load, places
 from gpumon.cli.exits import DONE, NOTHING_READ, USAGE, narrate
 from gpumon.cli.options import Parser
+from gpumon.cli.output import write
 from gpumon.cli.request import chosen_targets
 from gpumon.model.settings import SETTINGS, Form
 from gpumon.model.text import plain
@@ -50,14 +50,14 @@ def config(words: list[str]) -> int:
         for line in _lines({key: chosen.value for key, chosen in settings.chosen.items()}):
             key = line[0]
             origin = f"  # {settings.chosen[key].origin}" if key in settings.chosen else ""
-            sys.stdout.write(f"{line[1]}{origin}\n")
+            write(f"{line[1]}{origin}\n", _escaped)
         return DONE
     problems = problems_beyond(settings)
     for problem in problems:
         narrate(problem)
     if problems:
         return USAGE
-    sys.stdout.write("the configuration is valid\n")
+    write("the configuration is valid\n")
     return DONE
 
 
@@ -99,7 +99,7 @@ def _of_detectors(settings: Settings) -> Iterator[str]:
 def _paths() -> int:
     for place in places():
         state = "" if Path(place.path).exists() else "  (absent)"
-        sys.stdout.write(f"{place.path}{state}\n")
+        write(f"{place.path}{state}\n")
     return DONE
 
 
@@ -116,7 +116,7 @@ def _init(path: Path) -> int:
         return NOTHING_READ
     with open(descriptor, "w", encoding="utf-8") as file:  # noqa: PTH123
         file.write(template())
-    sys.stdout.write(f"{path}\n")
+    write(f"{path}\n")
     return DONE
 
 
@@ -152,6 +152,11 @@ def _lines(values: dict[str, object]) -> list[tuple[str, str]]:
             lines += [("", ""), ("", f"[{table}]")]
         lines.append((key, f"{name} = {shown(value)}"))
     return lines
+
+
+def _escaped(char: str) -> str:
+    """A character as TOML writes it where it cannot stand itself."""
+    return f"\\U{ord(char):08x}"
 
 
 def shown(value: object) -> str:

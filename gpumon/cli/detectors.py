@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import inspect
-import sys
 from typing import TYPE_CHECKING, Final
 
 from gpumon.cli.exits import DONE, NOTHING_READ, USAGE, narrate
 from gpumon.cli.options import Parser
+from gpumon.cli.output import write
 from gpumon.detect import registry
 from gpumon.detect.contract import DetectorError, declaration_of, parameters
 from gpumon.model.finding_classes import finding_class
@@ -47,7 +47,7 @@ def detectors(words: list[str]) -> int:
 
 def _list() -> int:
     for entry in registry.entries():
-        sys.stdout.write(f"{entry.key:<24} {entry.target}  ({entry.distribution})\n")
+        write(f"{entry.key:<24} {entry.target}  ({entry.distribution})\n")
     return DONE
 
 
@@ -67,7 +67,7 @@ def _describe(name: str) -> int:
         narrate(str(error))
         return NOTHING_READ
     declared = declaration_of(detector)
-    sys.stdout.write(
+    write(
         f"{declared.name} {declared.version}  ({entry.distribution or entry.target})\n"
         f"classes        {', '.join(declared.finding_classes)}\n"
         f"category       {', '.join(_categories(declared))}\n"
@@ -105,7 +105,5 @@ def _check(target: str) -> int:
     results = check_detector(found)
     for result in results:
         sign = "FAULT " if result.problem else "ok    "
-        sys.stdout.write(
-            f"{sign}  {result.name}{': ' + result.problem if result.problem else ''}\n"
-        )
+        write(f"{sign}  {result.name}{': ' + result.problem if result.problem else ''}\n")
     return NOTHING_READ if any(result.problem for result in results) else DONE

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from typing import TYPE_CHECKING, Final
 
 from gpumon.cli import check, checks, permissions
 from gpumon.cli.exits import DONE, NOTHING_READ, USAGE, narrate
 from gpumon.cli.options import Parser
+from gpumon.cli.output import write, write_json
 from gpumon.sources.address import TargetError, parse
 
 if TYPE_CHECKING:
@@ -40,11 +39,10 @@ def doctor(words: list[str]) -> int:
     for one in _every(targets):
         found.append(one)
         if not options.json:
-            sys.stdout.write(_line(one))
-            sys.stdout.flush()
+            write(_line(one))
     if options.json:
         document = {"schema": "gpumon-doctor/1", "checks": [one._asdict() for one in found]}
-        sys.stdout.write(json.dumps(document, indent=2) + "\n")
+        write_json(document, is_pretty=True)
     is_faulty = any(one.state == check.FAULT for one in found)
     return NOTHING_READ if is_faulty else DONE
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Final
 
+from gpumon.cli.output import tell
 from gpumon.model.fault import DETECTION, OWN
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ UNKNOWN_STATUS: Final = 3
 
 def narrate(message: str) -> None:
     """Say one line to the person; data goes to standard output."""
-    print(f"gpumon: {message}", file=sys.stderr)  # noqa: T201 - the one place that narrates
+    tell(f"gpumon: {message}\n")
 
 
 def narrate_error(error: SourceError) -> None:

@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from gpumon import __version__
+from gpumon.cli import output
 from gpumon.cli.exits import UNKNOWN_STATUS, USAGE
 from gpumon.cli.request import Request, wanted_of
 from gpumon.cli.since import DAY_S, Since, since
@@ -15,6 +16,8 @@ from gpumon.sources.address import TIERS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from _typeshed import SupportsWrite
 
     from gpumon.model.settings import Settings
     from gpumon.report.filter_tables import RowFilter
@@ -53,6 +56,13 @@ class Parser(argparse.ArgumentParser):
         self.exit(
             UNKNOWN_STATUS if checks else USAGE, f"gpumon: {message}; see {self.prog} --help\n"
         )
+
+    def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
+        """Help and version are data; a standard output that is closed is passed as None."""
+        if file is None or file is sys.stdout:
+            output.write(message)
+        else:
+            output.tell(message)
 
 
 def seconds(text: str) -> float:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import sys
 import threading
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpumon.cli.exits import (
     DONE,
@@ -21,6 +19,7 @@ from gpumon.cli.exits import (
 )
 from gpumon.cli.filtering import ONLY_GPUS, is_refused, passing
 from gpumon.cli.options import Parser, add_ascii, add_filter, period
+from gpumon.cli.output import Documents, is_tty, write, write_json
 from gpumon.cli.quantities import instant, placed, speed
 from gpumon.cli.request import judge_of, past_of, settings_with
 from gpumon.cli.show import show, shown
@@ -97,7 +96,7 @@ def replay(words: list[str]) -> int:
     )
     if is_stream:
         return _stream(request, recording)
-    if options.json or options.once or not sys.stdout.isatty():
+    if options.json or options.once or not is_tty():
         return _instant(request, recording)
     return _terminal(request, recording)
 
@@ -155,14 +154,14 @@ def _instant(request: _Request, recording: Recording) -> int:
         if error.where.startswith(str(recording.path)):
             narrate_error(error)
     if request.is_json:
-        _write(request, tick, is_pretty=sys.stdout.isatty())
+        write_json(_document(request, tick), is_pretty=is_tty())
     else:
         import shutil
 
         from gpumon.report.table import table
 
         width = shutil.get_terminal_size((120, 40)).columns
-        sys.stdout.write(shown(table(tick, width, request.passes), is_ascii=request.is_ascii))
+        write(shown(table(tick, width, request.passes), is_ascii=request.is_ascii))
     return check_status(tick) if request.is_check else plain_status(tick)
 
 
@@ -177,23 +176,23 @@ def _stream(request: _Request, recording: Recording) -> int:
     def emit(tick: Tick) -> None:
         nonlocal due_at
         due_at = tick.at + watch_s
-        try:
-            _write(request, tick, is_pretty=False)
-        except BrokenPipeError:
-            ended.set()
+        documents.write(_document(request, tick))
 
     try:
-        failure = play(
-            recording,
-            emit,
-            past_of(request.settings),
-            request.judge(),
-            since=request.begin,
-            until=inf if request.at is None else request.at,
-            is_wanted=lambda at, _is_last: at >= due_at and at >= (request.begin or -inf),
-            speed=request.speed or inf,
-            ended=ended,
-        )
+        with Documents(ended.set) as documents:
+            failure = play(
+                recording,
+                emit,
+                past_of(request.settings),
+                request.judge(),
+                since=request.begin,
+                until=inf if request.at is None else request.at,
+                is_wanted=lambda at, _is_last: at >= due_at and at >= (request.begin or -inf),
+                speed=request.speed or inf,
+                ended=ended,
+            )
+            # It has ended by itself, so a slow reader gets the last line as well.
+            documents.end(None)
     except KeyboardInterrupt:
         return INTERRUPTED
     if failure is not None:
@@ -215,11 +214,8 @@ def _terminal(request: _Request, recording: Recording) -> int:
     return show(feed, title, request.settings, request.passes, is_ascii=request.is_ascii)
 
 
-def _write(request: _Request, tick: Tick, *, is_pretty: bool) -> None:
+def _document(request: _Request, tick: Tick) -> dict[str, Any]:
+    """A picture as a document of the jobs that pass the filter."""
     from gpumon.report.document import document
 
-    made = document(tick, passing(request.passes, tick))
-    separators = None if is_pretty else (",", ":")
-    text = json.dumps(made, indent=2 if is_pretty else None, separators=separators, allow_nan=False)
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
+    return document(tick, passing(request.passes, tick))

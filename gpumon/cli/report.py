@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -12,6 +10,7 @@ from gpumon.cli.books import folder_of, prices_of
 from gpumon.cli.configuration import ConfigurationError, load
 from gpumon.cli.exits import DONE, NOTHING_READ, USAGE, narrate
 from gpumon.cli.options import Parser
+from gpumon.cli.output import write, write_json
 from gpumon.cli.since import Since, since
 
 if TYPE_CHECKING:
@@ -72,10 +71,9 @@ def report(words: list[str]) -> int:
         narrate(f"{error.filename or folder}: {error.strerror}")
         return NOTHING_READ
     if options.json:
-        json.dump(_document(added, options.by, began, pages.skipped, prices), sys.stdout)
-        sys.stdout.write("\n")
+        write_json(_document(added, options.by, began, pages.skipped, prices))
     else:
-        sys.stdout.write(_text(added, options.by, prices))
+        write(_text(added, options.by, prices))
         if pages.skipped:
             narrate(f"{pages.skipped} lines in {folder} are no entries and were skipped")
     return DONE

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,6 +17,7 @@ from gpumon.cli.exits import (
 )
 from gpumon.cli.filtering import ONLY_GPUS, is_refused, passing
 from gpumon.cli.options import parser, request_of
+from gpumon.cli.output import Documents, is_tty, write, write_json
 from gpumon.cli.request import chosen_targets, is_demo, judge_of, past_of, settings_with
 from gpumon.sources import early
 from gpumon.sources.address import Look, Target, TargetError
@@ -60,7 +59,7 @@ def watch(words: list[str]) -> int:
     if not targets:
         narrate("no NVIDIA driver and no Slurm commands on this machine; try: gpumon demo")
         return NOTHING_READ
-    request = request_of(options, settings, targets, is_to_tty=sys.stdout.isatty())
+    request = request_of(options, settings, targets, is_to_tty=is_tty())
     if request.past_s is not None and not (request.is_terminal and is_demo(targets)):
         narrate("--past invents a past for the demo's terminal; elsewhere it is what was recorded")
         return USAGE
@@ -194,16 +193,9 @@ def _print(request: Request, tick: Tick) -> None:
 
         width = shutil.get_terminal_size((120, 40)).columns
         text = table(tick, width, request.passes)
-        sys.stdout.write(shown(text, is_ascii=request.is_ascii))
+        write(shown(text, is_ascii=request.is_ascii))
         return
-    _write(_document(request, tick), is_pretty=request.is_to_tty)
-
-
-def _write(data: dict[str, Any], *, is_pretty: bool) -> None:
-    separators = None if is_pretty else (",", ":")
-    text = json.dumps(data, indent=2 if is_pretty else None, separators=separators, allow_nan=False)
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
+    write_json(_document(request, tick), is_pretty=request.is_to_tty)
 
 
 def _stream(request: Request, period_s: float) -> int:
@@ -222,21 +214,19 @@ def _stream(request: Request, period_s: float) -> int:
             sampler.wish(Wish(ended_since=since.seen_from(tick.at)))
         if steps_of and (use := tick.running_use) and tick.at - use.at > RENEW_S:
             sampler.wish(Wish(use_of=steps_of))
-        try:
-            _write(_document(request, tick, footprint()), is_pretty=False)
-        except BrokenPipeError:
-            ending.tell()
+        documents.write(_document(request, tick, footprint()))
 
     # Ticks are free of cycles: walking thousands of GPUs would only make them late.
     gc.set_threshold(50_000, 20, 50)
     sampler = _sampler(request, period_s)
-    with ending:
+    with ending, Documents(ending.tell) as documents:
         sampler.start(emit, lambda _failure: ending.tell())
         try:
             ending.wait()
         except KeyboardInterrupt:
             return INTERRUPTED
         finally:
+            documents.end()
             sampler.close()
     if sampler.failure is not None:
         narrate_error(sampler.failure)

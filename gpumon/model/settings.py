@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
@@ -94,7 +95,8 @@ class Setting(NamedTuple):
 
     def _number(self, value: object) -> float:
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not is_number or not math.isfinite(value):  # type: ignore[arg-type]
+        # A whole number has no bound in TOML; nan is no smaller than any.
+        if not is_number or not abs(value) <= sys.float_info.max:  # type: ignore[arg-type]
             raise SettingError(f"takes {Form.NUMBER.value}, not {_shown(value)}")
         number = float(value)  # type: ignore[arg-type]
         if not self.least <= number <= self.most:
@@ -130,7 +132,7 @@ def _scalars(name: str, table: object) -> dict[str, Parameter]:
 
 
 def _shown(value: object) -> str:
-    return repr(value if not isinstance(value, str) else value[:60])
+    return repr(value if not isinstance(value, str) else value[:60])[:80]
 
 
 SETTINGS: Final = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from math import isfinite
+from math import inf, isfinite
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gpumon.model.block import Block, column_for
@@ -198,7 +198,11 @@ def _column(field: Field, told: list[Any], missing: dict[tuple[str, int], Reason
 
 def _finite(number: float | str) -> float:
     """The number; raises ValueError where it is none that can be reckoned with."""
-    found = float(number)
+    try:
+        found = float(number)
+    except OverflowError:
+        # A whole number has no bound in JSON.
+        found = inf
     if not isfinite(found):
         message = f"{found} for a time"
         raise ValueError(message)

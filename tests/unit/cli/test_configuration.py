@@ -93,6 +93,8 @@ def test_tables_of_prices_and_parameters_are_read_whole(tmp_path: Path) -> None:
         ('period_s = "x"\n', ":1: period_s takes a number, not 'x'"),
         ("period_s = 0\n", ":1: period_s takes 0.1 to 86400, not 0"),
         ("period_s = nan\n", ":1: period_s takes a number, not nan"),
+        (f"period_s = 3{'0' * 400}\n", f":1: period_s takes a number, not 3{'0' * 79}"),
+        ("period_s = -inf\n", ":1: period_s takes a number, not -inf"),
         ("all_jobs = 1\n", ":1: all_jobs takes true or false, not 1"),
         ("targets = [1]\n", ":1: targets takes a list of texts, not [1]"),
         ("# x\nhistory = 3\n", ":2: history is a table: [history]"),

@@ -8,6 +8,8 @@ import subprocess
 import sys
 import threading
 
+import pytest
+
 from gpumon.cli.ending import Ending
 from tests.probing import PATIENCE_S
 
@@ -21,6 +23,36 @@ for attempt in range(5_000):
         ending.wait()
 print("ended")
 """
+
+
+INTERRUPTED = """
+import os, runpy, signal, sys
+
+at, sys.argv = sys.argv[1], ["gpumon", *sys.argv[2:]]
+
+class Interrupting:
+    def find_spec(name, *_):
+        if name == at:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupting)
+runpy.run_module("gpumon", run_name="__main__", alter_sys=True)
+"""
+"""gpumon that is interrupted as it begins to import something."""
+
+
+@pytest.mark.parametrize(
+    "module", ["gpumon.cli", "gpumon.sources.early", "gpumon.cli.exits", "gpumon.cli.watch"]
+)
+@pytest.mark.parametrize("is_ignored", [False, True], ids=["heard", "ignored, as by nohup"])
+def test_an_interrupt_while_gpumon_starts_leaves_no_traceback(module, is_ignored):
+    command = [sys.executable, "-c", INTERRUPTED, module, "--json", "--for", "0", "demo:1x1"]
+    if is_ignored:
+        command = ["/bin/sh", "-c", 'trap "" INT; exec "$@"', "sh", *command]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.stderr == ""
+    assert done.returncode in ([0] if is_ignored else [130, -signal.SIGINT])
+    assert bool(done.stdout) == is_ignored
 
 
 def test_it_waits_no_longer_than_it_may_and_once_told_not_at_all():

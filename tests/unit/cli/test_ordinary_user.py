@@ -8,11 +8,7 @@ import stat
 import pytest
 
 from gpumon.sources.recording import Recording
-from tests.unit.cli.conftest import Caller
-
-BOOKED = (
-    b'{"from":1767225600.0,"to":1767229200.0,"job":"7","started_at":1767225600.0,"user":"ada"}\n'
-)
+from tests.unit.cli.conftest import BOOKED, Caller
 
 
 @pytest.fixture
@@ -71,7 +67,7 @@ def test_what_was_recorded_is_told_alike(words, recording, root, ordinary_caller
 def test_what_depends_on_no_right_is_told_alike(words, root, ordinary_caller):
     books = root.home / "xdg_state_home/gpumon/ledger"
     books.mkdir(parents=True)
-    (books / "2026-01-01.ndjson").write_bytes(BOOKED)
+    (books / "2026-01-01.ndjson").write_bytes(BOOKED.line())
     answers = [who.run(*words) for who in (root, ordinary_caller)]
     told = [(answer.returncode, answer.stdout, answer.stderr) for answer in answers]
     assert told[0][:1] == (0,)

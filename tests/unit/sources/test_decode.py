@@ -254,6 +254,8 @@ def test_an_error_names_its_node() -> None:
         pytest.param(line(late_s=None), id="late-null"),
         pytest.param(line(late_s=float("nan")), id="late-nan"),
         pytest.param(line(at=float("nan")), id="at-nan"),
+        pytest.param(line(at=-(10**500)), id="at-beyond-floats"),
+        pytest.param(line(late_s=10**500), id="late-beyond-floats"),
         pytest.param(line(errors=None), id="errors-null"),
         pytest.param(line(errors=[{}]), id="errors-empty"),
         pytest.param(line(blocks=[]), id="blocks-list"),
