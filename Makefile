@@ -10,8 +10,9 @@ VENV := .venv/bin
 run: .venv/.ready
 	@$(VENV)/gpumon $(ARGS) || { status=$$?; [ $$status -eq 1 ] && exec $(VENV)/gpumon demo; exit $$status; }
 
+# A worker for each processor, but no more than memory has room for; ARGS="-n 0" runs one test after the other.
 test: .venv/.ready
-	$(VENV)/python -m pytest $(ARGS)
+	$(VENV)/python -m pytest -n logical --maxprocesses 16 $(ARGS)
 
 lint: .venv/.ready
 	$(VENV)/ruff check .
