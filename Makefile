@@ -12,7 +12,7 @@ run: .venv/.ready
 
 # A worker for each processor, but no more than memory has room for; ARGS="-n 0" runs one test after the other.
 test: .venv/.ready
-	$(VENV)/python -m pytest -n logical --maxprocesses 16 $(ARGS)
+	$(VENV)/python -m pytest -n logical --maxprocesses 16 --dist worksteal $(ARGS)
 
 # What `make test` promises on a fresh machine, tried on four of them; as root.
 bare:
