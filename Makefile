@@ -1,5 +1,5 @@
 # `make run` and `make test` set up everything they need in .uv and .venv of this folder.
-.PHONY: run test lint docs bench lock wheel
+.PHONY: run test bare lint docs bench lock wheel
 
 VENV := .venv/bin
 
@@ -10,8 +10,13 @@ VENV := .venv/bin
 run: .venv/.ready
 	@$(VENV)/gpumon $(ARGS) || { status=$$?; [ $$status -eq 1 ] && exec $(VENV)/gpumon demo; exit $$status; }
 
+# A worker for each processor, but no more than memory has room for; ARGS="-n 0" runs one test after the other.
 test: .venv/.ready
-	$(VENV)/python -m pytest $(ARGS)
+	$(VENV)/python -m pytest -n logical --maxprocesses 16 --dist worksteal $(ARGS)
+
+# What `make test` promises on a fresh machine, tried on four of them; as root.
+bare:
+	tests/bare/all $(ARGS)
 
 lint: .venv/.ready
 	$(VENV)/ruff check .

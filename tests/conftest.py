@@ -9,14 +9,31 @@ import pytest
 
 from gpumon.sources import pool, stream
 from tests.inherited import children_take_signals
+from tests.lab import after_workers
 from tests.lab.standin import driver
 from tests.probing import PATIENCE_S
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Iterator
     from pathlib import Path
 
     from tests.lab.standin.driver import Standin
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keeps the lab's tests out of workers."""
+    after_workers.leave_out(config, items)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
+    """Runs the lab's tests after the workers'."""
+    has_workers = session.config.pluginmanager.hasplugin("dsession")
+    result = yield
+    # It comes here again from there.
+    if has_workers and not session.items:
+        after_workers.run(session)
+    return result
 
 
 @pytest.fixture(autouse=True, scope="session")

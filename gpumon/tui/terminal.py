@@ -121,7 +121,8 @@ def _drop_unwritten() -> None:
 
     The interpreter would try it once more as it ends, and put a 120 in the exit code's place.
     """
-    for stream in (sys.stdout, sys.stderr):
+    # A stream that was closed before the start is none.
+    for stream in filter(None, (sys.stdout, sys.stderr)):
         try:
             stream.flush()
         except OSError:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from functools import cache
 from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
-from tests.lab import lane
+from tests.lab import after_workers, lane
 from tests.lab.cluster import Cluster
 from tests.lab.lane import SLOT
 from tests.lab.layout import Layout
@@ -18,8 +18,10 @@ from tests.lab.release import HOST, RELEASES
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
 
-# A second worker, or a second test run, waits for the whole lab tests of the first.
+# A second test run waits for the whole lab tests of the first.
 LOCK_TIMEOUT_S = 1800.0
+HERE = (HOST, "")
+"""The lane of this process."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -52,7 +54,7 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
         for item in session.items:
             apart.setdefault(_lane_of(item), []).append(item)
     if len(apart) > 1:
-        own = apart.pop((HOST, ""), [])
+        own = apart.pop(HERE, [])
         session.items[:] = own
         # The empty name of a version's main lane comes first and so has the version's own cluster.
         names = sorted({"", *(name for _, name in apart)})
@@ -71,20 +73,26 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
 def _lane_of(item: pytest.Item) -> tuple[str, str]:
     """Version of Slurm and name of the lane of a test; those of no lane and no cluster are here."""
     callspec = getattr(item, "callspec", None)
-    if callspec is None or not item.path.is_relative_to(Path(__file__).parent):
-        return HOST, ""
+    if callspec is None or not item.path.is_relative_to(after_workers.LAB):
+        return HERE
+    version = callspec.params.get("cluster", HOST)
+    # What is skipped needs no process of its own for that.
+    if not _can_run(version):
+        return HERE
     marker = item.get_closest_marker("lane")
-    return callspec.params.get("cluster", HOST), marker.args[0] if marker else ""
+    return version, marker.args[0] if marker else ""
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Marks the tests of this folder, and keeps them in one worker of pytest-xdist."""
-    folder = Path(__file__).parent
+@cache
+def _can_run(version: str) -> bool:
+    return unmet(version) is None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks the tests of this folder."""
     for item in items:
-        if item.path.is_relative_to(folder):
+        if item.path.is_relative_to(after_workers.LAB):
             item.add_marker(pytest.mark.lab)
-            if config.pluginmanager.hasplugin("xdist"):
-                item.add_marker(pytest.mark.xdist_group("lab"))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -138,8 +138,7 @@ def read(config: pytest.Config, file: Path) -> Iterator[pytest.TestReport]:
 
 
 def may_open(config: pytest.Config) -> bool:
-    """Whether lanes are of use: not in a lane, nor under xdist, a debugger, or a mere listing."""
-    has_workers = hasattr(config, "workerinput") or bool(config.getoption("numprocesses", None))
+    """Whether lanes are of use: not in a lane, nor under a debugger, or for a mere listing."""
     alone = config.getoption("usepdb") or config.getoption("capture") == "no"
     lists = config.getoption("collectonly") or config.getoption("setupplan", False)
-    return not (os.environ.get(REPORTS) or has_workers or alone or lists)
+    return not (os.environ.get(REPORTS) or alone or lists)

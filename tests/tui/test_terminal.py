@@ -328,6 +328,14 @@ def test_a_terminal_that_is_gone_ends_the_process(tmp_path, mode, is_controlling
     assert session.process.wait(PATIENCE_S) == 129
 
 
+def test_a_standard_output_that_was_closed_before_is_not_missed_at_the_end(tmp_path):
+    session = Session("well", tmp_path, ("sh", "-c", 'exec "$@" >&-', "sh"))
+    session.read_until(b"4711")
+    os.write(session.master, b"q")
+    assert session.end() == 0
+    session.assert_restored()
+
+
 @pytest.mark.parametrize("mode", ["busy", "hang"])
 def test_a_terminal_that_takes_nothing_does_not_hold_a_signal_back(tmp_path, mode):
     session = Session(mode, tmp_path)

@@ -1,0 +1,49 @@
+"""The lab's tests where pytest-xdist runs the others: in its controller, once those are done.
+
+They have one cluster for all and lanes of their own, so no worker may run any of them.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pytest
+
+LAB = Path(__file__).parent
+"""The folder of the lab's tests."""
+
+
+def leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Takes the lab's tests from a worker, which collects what the controller was told to."""
+    if hasattr(config, "workerinput"):
+        items[:] = [item for item in items if not item.path.is_relative_to(LAB)]
+
+
+def run(session: pytest.Session) -> None:
+    """Runs those tests of the lab that were asked for; the workers were given the others."""
+    chosen = _chosen(session.config)
+    if not chosen:
+        return
+    of_workers = session.testscollected
+    if not session.perform_collect(chosen):
+        session.testscollected = of_workers
+        return
+    manager = session.config.pluginmanager
+    # What runs tests where there are no workers, lanes included.
+    here = manager.subset_hook_caller("pytest_runtestloop", [manager.get_plugin("dsession")])
+    here(session=session)
+    session.testscollected += of_workers
+
+
+def _chosen(config: pytest.Config) -> list[str]:
+    """Of the command line's operands what lies in the lab's folder."""
+    chosen = []
+    for operand in config.args:
+        path = (config.invocation_params.dir / operand.partition("::")[0]).resolve()
+        if path.is_relative_to(LAB):
+            chosen.append(operand)
+        elif LAB.is_relative_to(path):
+            chosen.append(str(LAB))
+    return chosen
