@@ -267,7 +267,7 @@ def _sleeps(pid: int) -> bool:
     return True
 
 
-FOOTPRINT: Final = re.compile(r" · gpumon \d+ % CPU \d+ MiB")
+FOOTPRINT: Final = re.compile(r" [·.] gpumon \d+ % CPU \d+ MiB")
 """What gpumon itself takes, at the end of the status line."""
 
 

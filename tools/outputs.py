@@ -142,12 +142,13 @@ def terminals() -> tuple[Terminal, ...]:
     lab = Names("4", ("5", "6"), ("gpu01", "gpu03"))
     end = "--at=-0"
     one, other, real = (("replay", name, end) for name in RECORDINGS)
-    past = (DEMOS[0], "--past", "2h", "--all", "--ended")
+    # How an invented past is sampled depends on how busy the machine is: none is wanted.
+    live = (DEMOS[0], "--all", "--ended")
     plain = (("NO_COLOR", "1"),)
     return (
         Terminal("six", (*GPUMON, *one), six, has_further=True, has_last=True),
         Terminal("lab", (*GPUMON, *real), lab, has_last=True),
-        Terminal("live", (*GPUMON, *past), six, has_last=True, is_live=True),
+        Terminal("live", (*GPUMON, *live), six, is_live=True),
         Terminal("twelve", (*GPUMON, *other), twelve),
         Terminal("small", (*GPUMON, *one), six, SMALL),
         Terminal("plain", (*GPUMON, *other, "--ascii"), twelve, SMALL, more=plain),
@@ -275,8 +276,12 @@ def run(words: Sequence[str], place: Path, more: Mapping[str, str]) -> str:
     return masked("\n".join(parts))
 
 
-def write(folder: Path) -> int:
+def write(folder: Path, only: str = "") -> int:
     """Writes everything; number of files.
+
+    Args:
+        folder: Where to.
+        only: How the names of terminals and calls begin that are wanted.
 
     Raises:
         PageError: something cannot be taken.
@@ -284,9 +289,11 @@ def write(folder: Path) -> int:
     with TemporaryDirectory(dir="/tmp") as made:
         place = Path(made)
         prepare(place)
-        said = [*words_of_fleets(), *words_of_help(), *words_of_errors()]
+        calls = (*words_of_fleets(), *words_of_help(), *words_of_errors())
+        said = [one for one in calls if one.name.startswith(only)]
+        shown = [one for one in terminals() if one.name.startswith(only)]
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            tasks = [pool.submit(write_pages, one, folder, place) for one in terminals()]
+            tasks = [pool.submit(write_pages, one, folder, place) for one in shown]
             tasks += [pool.submit(write_said, one, folder, place) for one in said]
             try:
                 for task in as_completed(tasks):
@@ -294,13 +301,19 @@ def write(folder: Path) -> int:
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
-        listed = run(("detectors", "list"), place, {}).partition("-- standard output\n")[2]
-        for line in listed.splitlines():
-            name = line.partition(" ")[0]
-            write_said(Said(f"detectors/{name}", ("detectors", "describe", name)), folder, place)
+        if "detectors".startswith(only):
+            write_detectors(folder, place)
         for path in sorted(place.glob("tiny*")) + sorted(place.glob("made.toml")):
             _put(folder / "files" / f"{path.name}.txt", masked(path.read_text(encoding="utf-8")))
     return sum(1 for _ in folder.rglob("*.txt"))
+
+
+def write_detectors(folder: Path, place: Path) -> None:
+    """What each detector says of itself."""
+    listed = run(("detectors", "list"), place, {}).partition("-- standard output\n")[2]
+    for line in listed.splitlines():
+        name = line.partition(" ")[0]
+        write_said(Said(f"detectors/{name}", ("detectors", "describe", name)), folder, place)
 
 
 def write_said(said: Said, folder: Path, place: Path) -> None:
@@ -326,6 +339,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parts = parser.add_subparsers(dest="part", required=True)
     writes = parts.add_parser("write", help="write everything that gpumon says to a folder")
     writes.add_argument("folder", type=Path)
+    writes.add_argument("--only", default="", metavar="NAME", help="what begins so: lab, report")
     compares = parts.add_parser("compare", help="tell every difference between two folders")
     compares.add_argument("before", type=Path)
     compares.add_argument("after", type=Path)
@@ -338,7 +352,7 @@ def main(words: Sequence[str] | None = None) -> int:
         print(f"{options.folder} holds something already", file=sys.stderr)
         return 2
     try:
-        print(f"{write(options.folder)} files in {options.folder}")
+        print(f"{write(options.folder, options.only)} files in {options.folder}")
     except PageError as error:
         print(error, file=sys.stderr)
         return 2

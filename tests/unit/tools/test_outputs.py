@@ -92,7 +92,12 @@ def test_a_page_is_its_text_and_its_styles():
 
 
 def test_what_gpumon_itself_takes_is_blank_on_a_page_whatever_its_width():
-    ends = (" · gpumon 7 % CPU 98 MiB", " · gpumon 112 % CPU 1003 MiB", "")
+    ends = (
+        " · gpumon 7 % CPU 98 MiB",
+        " · gpumon 112 % CPU 1003 MiB",
+        " . gpumon 1 % CPU 9 MiB",
+        "",
+    )
     rows = [(*cells("late", ("2",)), *cells(end, ("2",)), *cells(" " * (40 - len(end))))
             for end in ends]  # fmt: skip
     assert len({drawn((row,)) for row in rows}) == 1
