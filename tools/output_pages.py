@@ -267,14 +267,17 @@ def _sleeps(pid: int) -> bool:
     return True
 
 
-FOOTPRINT: Final = re.compile(r" [·.] gpumon \d+ % CPU \d+ MiB")
+PROMPTS: Final = 4
+"""Lines at the bottom among which a prompt is."""
+FOOTPRINT: Final = re.compile(r" [·.] gpumon <?\d+ % CPU \d+ MiB")
 """What gpumon itself takes, at the end of the status line."""
 
 
 def drawn(rows: Sequence[Sequence[Cell]]) -> str:
     """Lines of text, then the style of each stretch of a line that has one."""
     lines, styles = [], []
-    for number, cells in enumerate(map(_masked, rows)):
+    for number, row in enumerate(rows):
+        cells = _masked(_steady(row) if number >= len(rows) - PROMPTS else row)
         lines.append(f"{number:03} {''.join(cell.char for cell in cells)}".rstrip())
         runs: list[str] = []
         first = 0
@@ -289,10 +292,20 @@ def drawn(rows: Sequence[Sequence[Cell]]) -> str:
 
 
 def _masked(row: Sequence[Cell]) -> Sequence[Cell]:
-    """The row with blanks in the place of the footprint."""
+    """The row with its ground in the place of the footprint."""
     # One character a cell, so that places in the text are cells.
     found = FOOTPRINT.search("".join(cell.char or " " for cell in row))
     if found is None:
         return row
-    blank = row[-1]._replace(char=" ")
-    return [*row[: found.start()], *([blank] * (len(row) - found.start()))]
+    # The line begins with its ground; it may end with the footprint.
+    return [*row[: found.start()], *([row[0]] * (len(row) - found.start()))]
+
+
+def _steady(row: Sequence[Cell]) -> Sequence[Cell]:
+    """The row without a prompt's cursor, which blinks: a blank unlike those on both sides."""
+    steady = list(row)
+    for at in range(1, len(row) - 1):
+        before, cell, after = row[at - 1 : at + 2]
+        if cell.char == " " and before.style == after.style != cell.style:
+            steady[at] = cell._replace(style=before.style)
+    return steady

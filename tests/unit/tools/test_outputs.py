@@ -103,6 +103,22 @@ def test_what_gpumon_itself_takes_is_blank_on_a_page_whatever_its_width():
     assert len({drawn((row,)) for row in rows}) == 1
 
 
+def test_what_gpumon_itself_takes_may_reach_the_edge():
+    ground = cells(" ", ("48",))
+    text = cells("late · gpumon <1 % CPU 98 MiB", ("2",))
+    short = (*cells("late", ("2",)), *(ground * (len(text) - 4)))
+    assert drawn(((*ground, *text),)) == drawn(((*ground, *short),))
+
+
+def test_a_cursor_that_blinks_is_no_difference_and_a_mark_further_up_is():
+    bar = ("48",)
+    shown = (*cells(":jo", bar), *cells(" ", ("7",)), *cells("  ", bar))
+    hidden = cells(":jo   ", bar)
+    rest = (cells("x"),) * 4
+    assert drawn((*rest, shown)) == drawn((*rest, hidden))
+    assert drawn((shown, *rest)) != drawn((hidden, *rest))
+
+
 def test_every_view_is_reached():
     plain = Terminal("any", (), NAMES)
     every = plain._replace(has_further=True, has_last=True)
