@@ -98,8 +98,8 @@ def test_what_gpumon_itself_takes_is_blank_on_a_page_whatever_its_width():
         " . gpumon 1 % CPU 9 MiB",
         "",
     )
-    rows = [(*cells(" "), *cells("late", ("2",)), *cells(end, ("2",)), *cells(" " * (40 - len(end))))
-            for end in ends]  # fmt: skip
+    starts = (*cells(" "), *cells("late", ("2",)))
+    rows = [(*starts, *cells(end, ("2",)), *cells(" " * (40 - len(end)))) for end in ends]
     assert len({drawn((row,)) for row in rows}) == 1
 
 
