@@ -302,10 +302,14 @@ def _masked(row: Sequence[Cell]) -> Sequence[Cell]:
 
 
 def _steady(row: Sequence[Cell]) -> Sequence[Cell]:
-    """The row without a prompt's cursor, which blinks: a blank unlike those on both sides."""
+    """The row without a prompt's cursor, which blinks: a cell on another ground than its sides."""
     steady = list(row)
     for at in range(1, len(row) - 1):
-        before, cell, after = row[at - 1 : at + 2]
-        if cell.char == " " and before.style == after.style != cell.style:
-            steady[at] = cell._replace(style=before.style)
+        before, here, after = map(_ground, row[at - 1 : at + 2])
+        if before == after != here:
+            steady[at] = row[at]._replace(style=row[at + 1].style)
     return steady
+
+
+def _ground(cell: Cell) -> str:
+    return next((part for part in cell.style if part.startswith("48")), "")

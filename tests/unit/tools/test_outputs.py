@@ -111,12 +111,19 @@ def test_what_gpumon_itself_takes_may_reach_the_edge():
 
 
 def test_a_cursor_that_blinks_is_no_difference_and_a_mark_further_up_is():
-    bar = ("48",)
-    shown = (*cells(":jo", bar), *cells(" ", ("7",)), *cells("  ", bar))
+    bar, cursor = ("48;5;1",), ("38;5;1", "48;5;9")
+    shown = (*cells(":jo", bar), *cells(" ", cursor), *cells("  ", bar))
     hidden = cells(":jo   ", bar)
     rest = (cells("x"),) * 4
     assert drawn((*rest, shown)) == drawn((*rest, hidden))
     assert drawn((shown, *rest)) != drawn((hidden, *rest))
+
+
+def test_a_cursor_on_the_words_of_an_empty_prompt_is_no_difference_either():
+    bar, dim = ("48;5;1",), ("38;5;7", "48;5;1")
+    shown = (*cells(" ", bar), *cells("t", ("38;5;1", "48;5;9")), *cells("ime", dim))
+    hidden = (*cells(" ", bar), *cells("time", dim))
+    assert drawn((shown,)) == drawn((hidden,))
 
 
 def test_every_view_is_reached():
