@@ -16,6 +16,7 @@ from textual.message import Message
 from gpumon.report.columns import fit
 from gpumon.report.digest import Digest
 from gpumon.sources.source import Wish
+from gpumon.tui.changes import Changes
 from gpumon.tui.dressed import DressedApp
 from gpumon.tui.first_view import first_view
 from gpumon.tui.habits import NO_HABITS
@@ -146,6 +147,7 @@ class GpumonApp(DressedApp):
         self._passes = passes
         self.muted: list[Muted] = []
         """What this terminal has muted."""
+        self.changes = Changes(self)
         self._zoom = Wish()
         """What the view on top wants to see closer."""
         self._newest: Tick | None = None
@@ -229,6 +231,7 @@ class GpumonApp(DressedApp):
         """Keep the tick, and show it unless the picture is frozen."""
         is_first = self._newest is None
         self._newest = message.tick
+        self.changes.hear(message.tick)
         self._heard_at = self.monotonic()
         self._period_s = message.tick.period_s
         progress = getattr(self._feed, "progress", None)

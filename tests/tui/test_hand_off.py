@@ -9,11 +9,12 @@ import subprocess
 
 import pytest
 
+from gpumon.model.cluster import JobView
 from gpumon.model.tick import TargetState
 from gpumon.sources.source import Wish
 from gpumon.tui.files import FileRefusedError, form_of, picture, write_new
 from gpumon.tui.screens.commands import CommandsView
-from tests.ticks import fleet
+from tests.ticks import AT, fleet, job, tick
 
 
 async def test_copying_takes_the_name_of_what_the_cursor_is_on(stage):
@@ -91,8 +92,74 @@ async def test_a_change_is_run_after_its_job_was_typed(stage, monkeypatch, tmp_p
         await s.app.workers.wait_for_complete()
         await s.pilot.pause()
         assert log.read_text() == "4711\n"
-        assert "scancel 4711: done, Slurm has accepted it" in s.text
+        assert "scancel 4711: sent, the queue's next answer shows" in s.text
         assert s.feed.wishes == [Wish(has_changed_queue=True)]
+
+
+TASKS = (("812", "812_4", "RUNNING"), ("813", "812_1", "RUNNING"), ("812", "812_[5-9]", "PENDING"))
+"""Number, label and state: one task of an array has its number."""
+
+
+def array(tasks=TASKS, **changes):
+    jobs = [job(number, label=label, state=state) for number, label, state in tasks]
+    return tick(tuple(JobView(one, (), 0, (), ()) for one in jobs), **changes)
+
+
+async def test_the_task_with_its_arrays_number_is_cancelled_alone(stage, monkeypatch, tmp_path):
+    log = tmp_path / "log"
+    scancel_is(f'echo "$@" >> {log}', monkeypatch, tmp_path)
+    async with stage(array(), size=(120, 40)) as s:
+        s.app.allows_actions = True
+        monkeypatch.setattr(type(s.app), "has_slurm_here", True)
+        while "812_4" not in s.cursor_line():
+            await s.press("j")
+        await s.press("y")
+        assert s.app.clipboard == "812_4"
+        await s.press("x", "G", "enter", *"812", "enter")
+        assert "not run: type 812_4" in s.text
+        await s.press(*"_4", "enter")
+        await s.app.workers.wait_for_complete()
+        await s.pilot.pause()
+        assert log.read_text() == "812_4\n"
+        assert "done" not in s.text
+        await s.give(array(queue_at=AT + 5))
+        assert "done" not in s.text
+        assert s.feed.wishes == [Wish(has_changed_queue=True)] * 2
+        await s.give(array(TASKS[1:], queue_at=AT + 10))
+        assert "scancel 812_4: done: 812_4 has left the queue" in s.lines[-2]
+
+
+async def test_a_change_that_slurm_took_for_nothing_is_not_told_as_done(
+    stage, monkeypatch, tmp_path
+):
+    scancel_is("exit 0", monkeypatch, tmp_path)
+    async with stage(array(TASKS[1:2]), size=(120, 40)) as s:
+        s.app.allows_actions = True
+        monkeypatch.setattr(type(s.app), "has_slurm_here", True)
+        await s.press("x", "G", "enter", *"812_1", "enter")
+        await s.app.workers.wait_for_complete()
+        await s.press("escape")
+        for answer in range(1, 4):
+            assert "still RUNNING" not in s.text
+            await s.give(array(TASKS[1:2], queue_at=AT + answer))
+        assert "after 3 answers of the queue 812_1 is still RUNNING" in s.lines[-2]
+
+
+async def test_what_the_page_says_must_still_be_so(stage, monkeypatch, tmp_path):
+    log = tmp_path / "log"
+    scancel_is(f"touch {log}", monkeypatch, tmp_path)
+    async with stage(array(TASKS[2:]), size=(160, 40)) as s:
+        s.app.allows_actions = True
+        monkeypatch.setattr(type(s.app), "has_slurm_here", True)
+        await s.press("4", "x", "G")
+        assert "scancel '812_[5-9]'" in s.text
+        await s.press("enter", *"812_[5-9]")
+        started = (("812", "812_[6-9]", "PENDING"), ("815", "812_5", "RUNNING"))
+        await s.give(array(started, queue_at=AT + 5))
+        await s.press("enter")
+        await s.app.workers.wait_for_complete()
+        assert "not run: some of 812_[5-9] are listed otherwise by now" in s.text
+    assert not log.exists()
 
 
 @pytest.mark.parametrize(
@@ -139,7 +206,7 @@ async def test_a_change_goes_on_and_is_told_where_its_page_was_left(stage, monke
         await s.app.workers.wait_for_complete()
         await s.pilot.pause()
         assert "› jobs" in s.lines[0]
-        assert "scancel 4711: done" in s.lines[-2]
+        assert "scancel 4711: sent" in s.lines[-2]
         assert s.feed.wishes == [Wish(has_changed_queue=True)]
 
 

@@ -1,0 +1,104 @@
+"""Commands that change a job: sent when asked for, and done once the queue shows it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from gpumon.model.text import plain
+from gpumon.report.changes import awaited, looked_at, why_not_now
+from gpumon.sources.source import Wish
+from gpumon.tui.screens.hand_off import SAID_S, HandOff
+
+if TYPE_CHECKING:
+    from gpumon.model.tick import Tick
+    from gpumon.report.changes import Awaited
+    from gpumon.report.commands import Change, Command
+    from gpumon.tui.app import GpumonApp
+
+RUN_LIMIT_S: Final = 20.0
+"""A command of Slurm's that has not ended by then waits for a controller that hangs."""
+
+AWAITED_S: Final = 30.0
+"""How long it stands there that a change was sent: about as long as it takes to show."""
+
+OUTCOME_S: Final = 12.0
+"""How long it stands there what became of one: nobody may be looking just then."""
+
+
+class Changes:
+    """Runs changes, and tells what became of them wherever the user is by then."""
+
+    def __init__(self, app: GpumonApp) -> None:
+        self._app = app
+        self._newest: Tick | None = None
+        self._awaited: dict[str, Awaited] = {}
+        """By the command's line."""
+
+    def refusal(self, change: Change) -> str:
+        """Why this change is not to be made, or not any more; empty: it may be."""
+        if not self._app.is_real or not self._app.has_slurm_here:
+            return "the queue is not this machine's: copy the command with y"
+        why = why_not_now(change, self._newest)
+        return f"not run: {why}" if why else ""
+
+    def send(self, command: Command, change: Change) -> None:
+        """Run a command; one may leave its page while Slurm's controller is silent."""
+        self._app.run_worker(self._run(command, change), exit_on_error=False)
+
+    def hear(self, tick: Tick) -> None:
+        """Look in a new picture for what was changed."""
+        self._newest = tick
+        for line, one in tuple(self._awaited.items()):
+            now, told = looked_at(one, tick)
+            if now is None:
+                del self._awaited[line]
+                self._tell(f"{line}: {told}", OUTCOME_S)
+                continue
+            self._awaited[line] = now
+            if now.answers > one.answers:
+                self._app.wish(Wish(has_changed_queue=True))
+
+    def _tell(self, text: str, for_s: float = SAID_S) -> None:
+        """Tell it where the user is by now."""
+        for screen in reversed(self._app.screen_stack):
+            if isinstance(screen, HandOff):
+                screen.say(text, for_s)
+                return
+
+    async def _run(self, command: Command, change: Change) -> None:
+        before = self._newest
+        self._tell(f"running: {command.line}", RUN_LIMIT_S)
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *command.words,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.PIPE,
+            )
+        except OSError as error:
+            self._tell(f"{command.line}: {error.strerror}")
+            return
+        try:
+            _, said = await asyncio.wait_for(process.communicate(), RUN_LIMIT_S)
+        except TimeoutError:
+            process.kill()
+            self._tell(f"{command.line}: no answer in {RUN_LIMIT_S:.0f} s")
+            return
+        words = _words(command, said)
+        if process.returncode != 0:
+            self._tell(f"{command.line}: {words or f'failed with {process.returncode}'}", OUTCOME_S)
+            return
+        if before is not None:
+            self._awaited[command.line] = awaited(change, before)
+        # Else the job would look as before until the queue's next beat.
+        self._app.wish(Wish(has_changed_queue=True))
+        text = words or "sent, the queue's next answer shows what became of it"
+        self._tell(f"{command.line}: {text}", AWAITED_S)
+
+
+def _words(command: Command, said: bytes) -> str:
+    """Slurm's own words without its name, which stands before them."""
+    lines = said.decode("utf-8", "replace").splitlines()
+    words = "; ".join(line.strip() for line in lines if line.strip())
+    return plain(words.replace(f"{command.words[0]}: error: ", ""), 200).strip()
