@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpumon.model.text import plain
 from gpumon.report.changes import awaited, looked_at, why_not_now
+from gpumon.sources.slurm.commands import SlurmCommands
 from gpumon.sources.source import Wish
 from gpumon.tui.screens.hand_off import SAID_S, HandOff
 
@@ -67,11 +68,14 @@ class Changes:
                 return
 
     async def _run(self, command: Command, change: Change) -> None:
+        # In the environment in which the queue is read: others lead to other clusters.
+        argv, environ = SlurmCommands().call(command.words)
         before = self._newest
         self._tell(f"running: {command.line}", RUN_LIMIT_S)
         try:
             process = await asyncio.create_subprocess_exec(
-                *command.words,
+                *argv,
+                env=environ,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.DEVNULL,
                 stderr=asyncio.subprocess.PIPE,

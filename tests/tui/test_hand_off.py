@@ -129,6 +129,22 @@ async def test_the_task_with_its_arrays_number_is_cancelled_alone(stage, monkeyp
         assert "scancel 812_4: done: 812_4 has left the queue" in s.lines[-2]
 
 
+async def test_a_change_goes_to_the_cluster_that_is_on_screen(stage, monkeypatch, tmp_path):
+    log = tmp_path / "log"
+    scancel_is(f"env > {log}", monkeypatch, tmp_path)
+    monkeypatch.setenv("SLURM_CLUSTERS", "prod")
+    monkeypatch.setenv("SCANCEL_STATE", "PENDING")
+    monkeypatch.setenv("SLURM_CONF", "/etc/other/slurm.conf")
+    async with stage(array(TASKS[1:2]), size=(120, 40)) as s:
+        s.app.allows_actions = True
+        monkeypatch.setattr(type(s.app), "has_slurm_here", True)
+        await s.press("x", "G", "enter", *"812_1", "enter")
+        await s.app.workers.wait_for_complete()
+    seen = dict(line.partition("=")[::2] for line in log.read_text().splitlines())
+    assert not {"SLURM_CLUSTERS", "SCANCEL_STATE"} & seen.keys()
+    assert seen["SLURM_CONF"] == "/etc/other/slurm.conf"
+
+
 async def test_a_change_that_slurm_took_for_nothing_is_not_told_as_done(
     stage, monkeypatch, tmp_path
 ):
