@@ -36,7 +36,8 @@ def ask_gpu(view: View, gpu: GpuFacts, question: str) -> Iterator[str]:
     if holders and holders[0] is not None:
         yield f"Look closer: {holders[0]} -w {gpu.node} {command}"
     else:
-        yield f"Look closer: ssh {gpu.node} {command}"
+        # Which way leads there, the monitor knows: its own commands name it.
+        yield f"Look closer, on {gpu.node}: {command}"
 
 
 def drain(node: str, reason: str) -> Iterator[str]:

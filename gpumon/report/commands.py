@@ -10,9 +10,12 @@ import shlex
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from gpumon.model.hostlist import is_host_name
+from gpumon.report.roads import NO_WAYS
 
 if TYPE_CHECKING:
     from gpumon.model.job_name import JobName
+    from gpumon.report.roads import Ways
+    from gpumon.sources.road import Road
 
 MAX_PIDS: Final = 8
 """Processes of one GPU for which commands are listed."""
@@ -71,64 +74,82 @@ class Command(NamedTuple):
     doc: str
     change: Change | None = None
     """What it changes in the world; None: nothing."""
+    road: Road | None = None
+    """To where Slurm's commands are; None: it is no such command, or they are here."""
 
     @property
     def line(self) -> str:
-        """The words as they are typed: only lists of tasks need quotes."""
+        """The words as they are typed here: only lists of tasks need quotes."""
+        if self.road is None:
+            return self.name
+        return shlex.join(self.road.typed(*self.words, has_terminal="--pty" in self.words))
+
+    @property
+    def name(self) -> str:
+        """The words as they are typed where they are run."""
         return shlex.join(self.words)
 
 
-def commands_for(subject: Subject, *, with_changes: bool = False) -> tuple[Command, ...]:
+def commands_for(
+    subject: Subject, ways: Ways = NO_WAYS, *, with_changes: bool = False
+) -> tuple[Command, ...]:
     """The commands that make sense for a subject, those for what is closest first.
 
     Args:
         subject: What they are about; names that are not valid count as unknown.
+        ways: To its node, without which there is no command on it, and to Slurm's commands.
         with_changes: Whether commands that change something are wanted, too.
     """
     job, node, uuid, pids, group, state = subject.checked()
     found: list[Command] = []
-    if node is not None:
+    on_node = ways.node if node is not None else None
+    if on_node is not None:
         for pid in pids:
-            found += _of_process(node, str(pid))
-    if node is not None and uuid is not None:
-        found.append(
-            Command(
-                ("ssh", node, "nvidia-smi", "-q", "-i", uuid), "GPU", "All that the driver says."
-            )
-        )
+            found += _of_process(on_node, str(pid))
+    if on_node is not None and uuid is not None:
+        words = on_node.typed("nvidia-smi", "-q", "-i", uuid)
+        found.append(Command(words, "GPU", "All that the driver says."))
     if job is not None:
-        found += _of_job(job, node)
-    if node is not None:
-        found += _of_node(node, is_in_slurm=job is not None)
+        found += _there(ways, _of_job(job, node))
+    if on_node is not None:
+        found += _of_node(on_node)
+    if node is not None and job is not None:
+        shown = ("scontrol", "show", "node", node)
+        found += _there(ways, [Command(shown, "node", "What Slurm knows of it.")])
     if group is not None:
-        found += _of_group(*group)
+        found += _there(ways, _of_group(*group))
     if job is not None and with_changes and not why_unchanged(subject):
-        found += _changes(job, state)
+        found += _there(ways, _changes(job, state))
     return tuple(found)
 
 
-def _of_process(node: str, pid: str) -> list[Command]:
+def _there(ways: Ways, commands: list[Command]) -> list[Command]:
+    """Commands of Slurm's as they are typed here."""
+    return [command._replace(road=ways.slurm) for command in commands]
+
+
+def _of_process(road: Road, pid: str) -> list[Command]:
     return [
         Command(
-            ("ssh", node, "py-spy", "dump", "--pid", pid),
+            road.typed("py-spy", "dump", "--pid", pid),
             "rank",
             "Where the Python code stands now; as the same user, or with CAP_SYS_PTRACE.",
         ),
         Command(
-            ("ssh", node, "py-spy", "record", "--pid", pid, "--duration", "30", "-o",
-             f"rank-{pid}.svg"),
+            road.typed("py-spy", "record", "--pid", pid, "--duration", "30", "-o",
+                       f"rank-{pid}.svg"),
             "rank",
             "Profiles the Python code for half a minute into a flame graph on the node.",
         ),
         Command(
-            ("ssh", node, "nsys", "profile", "--gpu-metrics-devices=all", "--duration=30", "-o",
-             f"rank-{pid}", "sleep", "30"),
+            road.typed("nsys", "profile", "--gpu-metrics-devices=all", "--duration=30", "-o",
+                       f"rank-{pid}", "sleep", "30"),
             "rank",
             "Samples the node's GPUs for half a minute beside it, where counters are not reserved "
             "for root; nsys follows only programs that it started.",
         ),
         Command(
-            ("ssh", node, "cat", f"/proc/{pid}/status"),
+            road.typed("cat", f"/proc/{pid}/status"),
             "rank",
             "State, threads and memory of the process.",
         ),
@@ -158,21 +179,18 @@ def _of_job(job: JobName, node: str | None) -> list[Command]:
     return found
 
 
-def _of_node(node: str, *, is_in_slurm: bool) -> list[Command]:
-    found = [
-        Command(("ssh", node, "ncclras", "-v"), "node", "What NCCL's ranks say of each other."),
+def _of_node(road: Road) -> list[Command]:
+    return [
+        Command(road.typed("ncclras", "-v"), "node", "What NCCL's ranks say of each other."),
         Command(
-            ("ssh", node, "nsys", "sessions", "list"),
+            road.typed("nsys", "sessions", "list"),
             "node",
             "Profiler sessions; nsys follows only what was started under it.",
         ),
-        Command(("ssh", node, "nvidia-smi", "topo", "-m"), "node", "How GPUs and NICs are wired."),
-        Command(("ssh", node, "dmesg", "-T"), "node", "The kernel's log, with the driver's Xids."),
-        Command(("ssh", node), "node", "A shell; the key ! opens it."),
+        Command(road.typed("nvidia-smi", "topo", "-m"), "node", "How GPUs and NICs are wired."),
+        Command(road.typed("dmesg", "-T"), "node", "The kernel's log, with the driver's Xids."),
+        Command(road.typed(), "node", "A shell; the key ! opens it."),
     ]
-    if is_in_slurm:
-        found.append(Command(("scontrol", "show", "node", node), "node", "What Slurm knows of it."))
-    return found
 
 
 def _of_group(kind: str, name: str) -> list[Command]:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from gpumon.model.cluster import Job
     from gpumon.sources.slurm.address import RestAddress
     from gpumon.sources.source import Clock, Source
+    from gpumon.sources.ssh import Hop
 
 USER_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.@-]{0,63}\Z")
 """Login names that ssh's `-l` may be given."""
@@ -59,6 +60,14 @@ class Target(NamedTuple):
     """The slurmrestd of a Slurm target that is asked by HTTP."""
     path: str = ""
     """File or folder of a recording."""
+
+    @property
+    def hop(self) -> Hop | None:
+        """The login node behind which a Slurm target is; None: none."""
+        from gpumon.sources.ssh import Hop
+
+        is_behind = self.scheme == "slurm" and bool(self.hosts)
+        return Hop(self.hosts[0], self.user, self.port) if is_behind else None
 
 
 class Look(NamedTuple):
@@ -211,9 +220,10 @@ def open_source(target: Target, look: Look, clock: Clock) -> Source:
         return SlurmSource(target, look, clock)
     if target.scheme == "ssh":
         from gpumon.sources.pool import ProbePool
-        from gpumon.sources.ssh import endpoint
+        from gpumon.sources.road import Road
 
-        endpoints = [endpoint(host, target.user, target.port) for host in target.hosts]
+        roads = [Road(host, target.user, target.port) for host in target.hosts]
+        endpoints = [road.endpoint(road.host) for road in roads]
         return ProbePool(target.url, endpoints, look.period_s, clock, look.is_single, options)
     from gpumon.sources.local import local_source
 

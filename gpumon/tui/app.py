@@ -329,16 +329,6 @@ class GpumonApp(DressedApp):
         is_demo = any(target.url.startswith("demo") for target in targets)
         return not (is_demo or isinstance(self._feed, Player))
 
-    @property
-    def has_slurm_here(self) -> bool:
-        """Whether every queue in view is the one that this machine's commands speak to.
-
-        Beside another cluster's, a job's number may be that of somebody else's job here.
-        """
-        targets = self._newest.targets if self._newest is not None else ()
-        urls = {target.url.partition("?")[0] for target in targets}
-        return {url for url in urls if url.startswith("slurm")} == {"slurm"}
-
     def acknowledge(self, identity: tuple[str, str, str], is_known: bool) -> bool:
         """Note that somebody knows of a finding; False: it does not stand."""
         return self._feed.acknowledge(identity, is_known=is_known)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 from typing import TYPE_CHECKING, Final
 
 from gpumon.model.text import plain
 from gpumon.report.changes import awaited, looked_at, why_not_now
+from gpumon.report.roads import slurm_here
 from gpumon.sources.slurm.commands import SlurmCommands
 from gpumon.sources.source import Wish
+from gpumon.sources.ssh import login
 from gpumon.tui.screens.hand_off import SAID_S, HandOff
 
 if TYPE_CHECKING:
@@ -34,12 +37,15 @@ class Changes:
         self._app = app
         self._newest: Tick | None = None
         self._awaited: dict[str, Awaited] = {}
-        """By the command's line."""
+        """By the command's name."""
 
     def refusal(self, change: Change) -> str:
         """Why this change is not to be made, or not any more; empty: it may be."""
-        if not self._app.is_real or not self._app.has_slurm_here:
-            return "the queue is not this machine's: copy the command with y"
+        if not self._app.is_real:
+            return "the queue is simulated or recorded: there is nothing to change"
+        why = slurm_here(self._newest)[1]
+        if why:
+            return why
         why = why_not_now(change, self._newest)
         return f"not run: {why}" if why else ""
 
@@ -68,10 +74,17 @@ class Changes:
                 return
 
     async def _run(self, command: Command, change: Change) -> None:
-        # In the environment in which the queue is read: others lead to other clusters.
-        argv, environ = SlurmCommands().call(command.words)
         before = self._newest
-        self._tell(f"running: {command.line}", RUN_LIMIT_S)
+        target, why = slurm_here(before)
+        if target is None:
+            self._tell(f"{command.name}: {why}")
+            return
+        # Over the road, and in the environment, by which the queue is read.
+        hop = target.hop
+        sent = tuple(map(shlex.quote, command.words)) if hop else command.words
+        commands = SlurmCommands(login(*hop) if hop else ())
+        argv, environ = commands.call(sent)
+        self._tell(f"running: {command.name}", RUN_LIMIT_S)
         try:
             process = await asyncio.create_subprocess_exec(
                 *argv,
@@ -81,28 +94,31 @@ class Changes:
                 stderr=asyncio.subprocess.PIPE,
             )
         except OSError as error:
-            self._tell(f"{command.line}: {error.strerror}")
+            self._tell(f"{command.name}: {error.strerror}")
             return
         try:
-            _, said = await asyncio.wait_for(process.communicate(), RUN_LIMIT_S)
+            _, stderr = await asyncio.wait_for(process.communicate(), RUN_LIMIT_S)
         except TimeoutError:
             process.kill()
-            self._tell(f"{command.line}: no answer in {RUN_LIMIT_S:.0f} s")
+            self._tell(f"{command.name}: no answer in {RUN_LIMIT_S:.0f} s")
             return
+        said = stderr.decode("utf-8", "replace")
         words = _words(command, said)
         if process.returncode != 0:
-            self._tell(f"{command.line}: {words or f'failed with {process.returncode}'}", OUTCOME_S)
+            failed = commands.hop_failure(command.name, command.words[0], process.returncode, said)
+            words = failed.message if failed else words
+            self._tell(f"{command.name}: {words or f'failed with {process.returncode}'}", OUTCOME_S)
             return
         if before is not None:
-            self._awaited[command.line] = awaited(change, before)
+            self._awaited[command.name] = awaited(change, before)
         # Else the job would look as before until the queue's next beat.
         self._app.wish(Wish(has_changed_queue=True))
         text = words or "sent, the queue's next answer shows what became of it"
-        self._tell(f"{command.line}: {text}", AWAITED_S)
+        self._tell(f"{command.name}: {text}", AWAITED_S)
 
 
-def _words(command: Command, said: bytes) -> str:
+def _words(command: Command, said: str) -> str:
     """Slurm's own words without its name, which stands before them."""
-    lines = said.decode("utf-8", "replace").splitlines()
+    lines = said.splitlines()
     words = "; ".join(line.strip() for line in lines if line.strip())
     return plain(words.replace(f"{command.words[0]}: error: ", ""), 200).strip()

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 
 import pytest
 
+from tests.lab.layout import HEAD
 from tests.tui.test_terminal import Session
 
 pytestmark = pytest.mark.every_slurm
 
 TARGET = "slurm?nodes=none"
+count = itertools.count()
 GPU = ("-n1", "--mem=100", "--gres=gpu:1")
 
 
 @pytest.fixture
 def terminal(cluster, gpumon, tmp_path):
-    """Opens a terminal of alice's on the login node that may change jobs."""
+    """Opens a terminal of alice's that may change jobs."""
     sessions = []
 
-    def watch(*words, env=()):
-        env = {"TERM": "xterm-256color", **dict(env)}
-        argv = cluster.argv_as("alice", [gpumon, "--allow-actions", *(words or (TARGET,))], env=env)
+    def watch(target=TARGET, node=HEAD, env=()):
+        # A terminal begins where the last one was left.
+        state = f"/tmp/actions-{os.getpid()}-{next(count)}"
+        env = {"TERM": "xterm-256color", "XDG_STATE_HOME": state, **dict(env)}
+        argv = cluster.argv_as("alice", [gpumon, "--allow-actions", target], node, env)
         sessions.append(Session("", tmp_path, words=argv))
         return sessions[-1]
 
@@ -93,14 +98,18 @@ def test_one_task_of_an_array_is_queued_anew_and_the_others_live_on(cluster, ter
     await_states(cluster, array, {**running, label: "PENDING"})
 
 
+@pytest.mark.parametrize(
+    ("target", "node"), [(TARGET, HEAD), ("slurm+ssh://head?nodes=none", "gpu01")]
+)
 def test_tasks_that_wait_together_are_cancelled_and_those_that_run_live_on(
-    cluster, terminal, submit
+    cluster, terminal, submit, target, node
 ):
     array = submit("alice", "#!/bin/sh\nexec sleep 900\n", *GPU, "--array=1-6%2")
     running = {f"{array}_{n}": "RUNNING" for n in (1, 2)}
     waiting = f"{array}_[3-6%2]"
     await_states(cluster, array, {**running, waiting: "PENDING"})
-    session = terminal()
+    # What leads Slurm's commands elsewhere leads neither the reading nor the change.
+    session = terminal(target, node, {"SLURM_CLUSTERS": "elsewhere", "SCANCEL_STATE": "RUNNING"})
     session.read_until(f"{array}_1".encode())
     press(session, "4", f"{array}_[3-6")
     press(session, "x", "ABOUT")

@@ -239,11 +239,18 @@ class SlurmCommands:
         """What a status other than 0 means."""
         if self._is_closed:
             return failures.stopped(name)
+        failed = self.hop_failure(name, words[0], status, stderr)
+        return failed or failures.refused(name, status, stderr)
+
+    def hop_failure(
+        self, name: str, program: str, status: int | None, stderr: str
+    ) -> SourceError | None:
+        """Why a command was never run behind the hop; None: it was."""
         if self._prefix and status == _ENV_NOT_FOUND:
-            return failures.not_found(name, words[0])
+            return failures.not_found(name, program)
         if self._prefix and status == _SSH_FAILED:
             return failures.hop_failed(name, stderr)
-        return failures.refused(name, status, stderr)
+        return None
 
     def call(self, words: tuple[str, ...]) -> tuple[tuple[str, ...], Mapping[str, str]]:
         """What is to be started for a command, and in which environment."""

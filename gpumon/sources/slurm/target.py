@@ -37,7 +37,7 @@ class SlurmSource:
         self.url = target.url
         self._keeps = look.keeps
         self._clock = clock
-        hop = Hop(target.hosts[0], target.user, target.port) if target.hosts else None
+        hop = target.hop
         self._queue = _queue(target, hop, clock)
         self._accounting = Accounting(target.url, _ledger(target, hop, look, clock), clock)
         self._said_once = SaidOnce()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from gpumon.report.columns import Cell, Column, Tone
 from gpumon.report.commands import Command, Subject, commands_for, why_unchanged
 from gpumon.report.passages import paragraph
+from gpumon.report.roads import ways_for
 from gpumon.tui.actions import bindings_of
 from gpumon.tui.screens.table_view import TableView
 from gpumon.tui.widgets.grid import Plan
@@ -56,9 +57,10 @@ class CommandsView(TableView["Command"]):
         """Where one came from, then this one."""
         return (*self._came_from, "commands")
 
-    def rows(self, _digest: Digest) -> Sequence[Command]:
+    def rows(self, digest: Digest) -> Sequence[Command]:
         """Every command; those that change something only where the user allowed them."""
-        return commands_for(self._about, with_changes=self.gpumon.allows_actions)
+        ways = ways_for(digest.tick, self._about.checked().node)
+        return commands_for(self._about, ways, with_changes=self.gpumon.allows_actions)
 
     def head_lines(self, _digest: Digest, width: int) -> list[Line]:
         """What the list is."""

@@ -8,6 +8,9 @@ import pytest
 
 from gpumon.model.job_name import job_name
 from gpumon.report.commands import MAX_PIDS, Subject, commands_for, why_unchanged
+from gpumon.report.roads import Ways
+from gpumon.sources.road import Road
+from gpumon.sources.ssh import Hop
 
 UUID = "GPU-7e0c8d2a-1111-2222-3333-444455556666"
 WHOLE = Subject(job_name("4711"), "gpu01", UUID, (4242,), job_state="RUNNING")
@@ -31,8 +34,11 @@ HOSTILE = [
 ]
 
 
-def lines(subject, **options):
-    return [command.line for command in commands_for(subject, **options)]
+NEAR = Ways(Road("gpu01"))
+
+
+def lines(subject, ways=NEAR, **options):
+    return [command.line for command in commands_for(subject, ways, **options)]
 
 
 def test_a_rank_has_its_profiler_first_then_its_gpu_job_and_node():
@@ -57,7 +63,7 @@ def test_a_hostile_name_gets_into_no_command(name):
         WHOLE._replace(uuid=name),
         Subject(job_name(name), name, name),
     ):
-        for command in commands_for(subject, with_changes=True):
+        for command in commands_for(subject, NEAR, with_changes=True):
             assert not name or name not in command.line
             assert tuple(shlex.split(command.line)) == command.words
             assert all(char.isprintable() and char.isascii() for char in command.line)
@@ -115,7 +121,7 @@ TASK = Subject(job_name("812", "812_4"), "gpu01", job_state="RUNNING")
 
 
 def changes(subject):
-    return [c.line for c in commands_for(subject, with_changes=True) if c.change]
+    return [c.line for c in commands_for(subject, NEAR, with_changes=True) if c.change]
 
 
 def test_an_array_task_that_has_its_arrays_number_is_named_alone_everywhere():
@@ -168,3 +174,29 @@ def test_a_component_is_ended_with_the_whole_or_alone_and_each_says_so():
         "scancel 900",
     ]
     assert changes(second._replace(job_state="PENDING")) == ["scancel 900"]
+
+
+def test_commands_take_the_ways_by_which_node_and_queue_are_read():
+    hop = Hop("login", "bob", 2222)
+    ways = Ways(Road("gpu01-mgmt", hop=hop), Road(*hop))
+    found = lines(WHOLE, ways, with_changes=True)
+    assert "ssh -J bob@login:2222 gpu01-mgmt py-spy dump --pid 4242" in found
+    assert "ssh -J bob@login:2222 gpu01-mgmt" in found
+    assert "ssh -p 2222 bob@login scontrol -d show job 4711" in found
+    shell = "srun --jobid=4711 --overlap -w gpu01 -n 1 --pty bash"
+    assert f"ssh -t -p 2222 bob@login {shell}" in found
+    assert "ssh -p 2222 bob@login scancel 4711" in found
+
+
+def test_on_this_machine_no_way_is_needed_and_where_none_is_known_none_is_made_up():
+    assert "py-spy dump --pid 4242" in lines(WHOLE, Ways(Road("gpu01", is_here=True)))
+    unknown = lines(WHOLE, Ways())
+    assert not any("ssh" in line or "py-spy" in line for line in unknown)
+    assert "scontrol show node gpu01" in unknown
+
+
+def test_a_list_of_tasks_reaches_slurm_behind_the_shells_of_both_machines():
+    waiting = Subject(job_name("812", "812_[5-9]"), job_state="PENDING")
+    line = lines(waiting, Ways(slurm=Road("login")), with_changes=True)[-1]
+    _, _, *remote = shlex.split(line)
+    assert shlex.split(" ".join(remote)) == ["scancel", "812_[5-9]"]
