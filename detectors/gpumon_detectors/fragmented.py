@@ -9,7 +9,7 @@ import numpy as np
 
 from gpumon.detect.contract import Detector
 from gpumon.model.finding import Confidence, Evidence, Severity, Window
-from gpumon_detectors.job_commands import command_id
+from gpumon_detectors.job_commands import show_job
 from gpumon_detectors.phrases import counted, gib, span
 
 if TYPE_CHECKING:
@@ -166,8 +166,9 @@ def _finding(
     fewest = spread.fewest
     each = ceil(job.gpu_count / fewest)
     advice = [f"Ask for whole nodes: sbatch --nodes={fewest} --gpus-per-node={each}"]
-    if command_id(job) is not None:
-        advice.append(f"Where its parts are: scontrol show job -d {command_id(job)}")
+    shown = show_job(job)
+    if shown is not None:
+        advice.append(f"Where its parts are: {shown}")
     return view.finding(
         detector,
         subject=job.subject,

@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
+
+from gpumon.model.job_name import job_name
 
 if TYPE_CHECKING:
     from gpumon.detect.view import JobLook
+    from gpumon.model.cluster import Job
 
-_JOB_ID: Final = re.compile(r"[1-9][0-9]{0,9}")
+
+def srun_in(job: Job) -> str | None:
+    """The beginning of a command that runs within the job; None where it has no proper id."""
+    name = job_name(job.job_id, job.label)
+    return None if name is None else f"srun {' '.join(name.srun_words)} --overlap"
 
 
-def command_id(job: JobLook) -> str | None:
-    """The job's id as a command may hold it; None where it is no plain number."""
-    return job.job.job_id if _JOB_ID.fullmatch(job.job.job_id) else None
+def show_job(job: JobLook) -> str | None:
+    """The command that tells what a job was given; None where it has no proper id."""
+    name = job_name(job.job.job_id, job.job.label)
+    return None if name is None else f"scontrol show job -d {name.shown}"
 
 
 def look_inside(job: JobLook) -> tuple[str, ...]:
     """How to see what a job does on its GPUs, and what it was given."""
-    job_id = command_id(job)
-    if job_id is None:
+    within, shown = srun_in(job.job), show_job(job)
+    if within is None or shown is None:
         return ()
     return (
-        f"What runs on its GPUs: srun --jobid={job_id} --overlap --pty nvidia-smi",
-        f"What it was given: scontrol show job -d {job_id}",
+        f"What runs on its GPUs: {within} --pty nvidia-smi",
+        f"What it was given: {shown}",
     )

@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from gpumon.model.hostlist import is_host_name, is_job_id
+from gpumon.model.hostlist import is_host_name
+from gpumon_detectors.job_commands import srun_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,11 +32,12 @@ def ask_gpu(view: View, gpu: GpuFacts, question: str) -> Iterator[str]:
     if not is_host_name(gpu.node):
         yield f"Look closer, on its node: {command}"
         return
-    ids = [job.job.job_id for job in view.jobs_of(gpu.uuid)]
-    if ids and is_job_id(ids[0]):
-        yield f"Look closer: srun --jobid={ids[0]} --overlap -w {gpu.node} {command}"
+    holders = [srun_in(job.job) for job in view.jobs_of(gpu.uuid)]
+    if holders and holders[0] is not None:
+        yield f"Look closer: {holders[0]} -w {gpu.node} {command}"
     else:
-        yield f"Look closer: ssh {gpu.node} {command}"
+        # Which way leads there, the monitor knows: its own commands name it.
+        yield f"Look closer, on {gpu.node}: {command}"
 
 
 def drain(node: str, reason: str) -> Iterator[str]:

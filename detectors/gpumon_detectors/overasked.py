@@ -9,7 +9,7 @@ import numpy as np
 from gpumon.detect.contract import Detector
 from gpumon.model.finding import Evidence, Severity, Window
 from gpumon_detectors.host_use import SLICE_S
-from gpumon_detectors.job_commands import command_id
+from gpumon_detectors.job_commands import show_job
 from gpumon_detectors.phrases import counted, gib, span
 
 if TYPE_CHECKING:
@@ -156,8 +156,9 @@ def _finding(
         evidence.append(Evidence(field, job.subject, f"on one node {text}; {blocked}", used))
         if line not in advice:
             advice.append(f"Next time: sbatch {line}.")
-    if command_id(job) is not None:
-        advice.append(f"What it asked for: scontrol show job -d {command_id(job)}")
+    shown = show_job(job)
+    if shown is not None:
+        advice.append(f"What it asked for: {shown}")
     count = counted(int(worst.blocked_gpus), "GPU")
     return view.finding(
         detector,

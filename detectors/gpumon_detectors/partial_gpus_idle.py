@@ -11,7 +11,7 @@ from gpumon.detect.contract import Detector
 from gpumon.detect.series import bridged, rows_since
 from gpumon.model.finding import Evidence, Severity, Window
 from gpumon_detectors.gpu_use import PAST_S, together_since
-from gpumon_detectors.job_commands import command_id
+from gpumon_detectors.job_commands import show_job, srun_in
 from gpumon_detectors.phrases import counted
 from gpumon_detectors.stretch import began_with_job, since_words
 
@@ -230,7 +230,7 @@ def _advice(job: JobLook, split: _Split) -> Iterable[str]:
         yield f"Or ask for what the job uses: --gres=gpu:{max(kept)} per node."
     else:
         yield "Or ask for fewer GPUs or nodes: --gres, --gpus-per-node, --nodes."
-    job_id = command_id(job)
-    if job_id is not None:
-        yield f"What the job may see: srun --jobid={job_id} --overlap nvidia-smi -L"
-        yield f"What it was given: scontrol show job -d {job_id}"
+    within, shown = srun_in(job.job), show_job(job)
+    if within is not None and shown is not None:
+        yield f"What the job may see: {within} nvidia-smi -L"
+        yield f"What it was given: {shown}"

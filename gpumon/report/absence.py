@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from gpumon.model.job_name import job_name
 from gpumon.report.cells import Cell, Tone, paragraph, some_names
 from gpumon.report.passages import all_errors, error_lines, silence_lines
 from gpumon.report.words import left_since
@@ -54,7 +55,10 @@ def gone_job_words(digest: Digest, label: str, job_id: str) -> tuple[str, ...]:
         text = f"The queue could not be read: whether job {label} is in it is not known."
         return (text, "Esc goes back.")
     text = f"Job {label} is not in the queue at this instant."
-    ended = (f"sacct -j {job_id} says how it ended.",) if job_id.isdigit() else ()
+    name = job_name(job_id, label)
+    # Tasks that waited together have started by now, or were cancelled: sacct has no form for them.
+    is_known = name is not None and not name.waits_together
+    ended = (f"sacct -j {name.label} says how it ended.",) if name and is_known else ()
     return (text, *ended, "Esc goes back.")
 
 

@@ -6,14 +6,22 @@ Every name that goes into a line is checked first, here: what the rules refuse a
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+import shlex
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from gpumon.model.hostlist import is_host_name, is_job_id
+from gpumon.model.hostlist import is_host_name
+from gpumon.report.roads import NO_WAYS
+
+if TYPE_CHECKING:
+    from gpumon.model.job_name import JobName
+    from gpumon.report.roads import Ways
+    from gpumon.sources.road import Road
 
 MAX_PIDS: Final = 8
 """Processes of one GPU for which commands are listed."""
 
 _UUID: Final = re.compile(r"(?:GPU|MIG)-[0-9A-Za-z-]{4,72}")
+_USED: Final = "What its running steps have used so far."
 _NAME: Final = re.compile(r"[0-9A-Za-z_][0-9A-Za-z_.@+-]{0,63}")
 """Names of users, accounts, partitions and reservations that need no quotes."""
 
@@ -21,29 +29,40 @@ _NAME: Final = re.compile(r"[0-9A-Za-z_][0-9A-Za-z_.@+-]{0,63}")
 class Subject(NamedTuple):
     """What commands can be about; None: there is none, or it is not known."""
 
-    job_id: str | None = None
-    """Slurm's own number."""
+    job: JobName | None = None
     node: str | None = None
     uuid: str | None = None
     pids: tuple[int, ...] = ()
     """Processes on the node that compute on the GPU or are the rank."""
     group: tuple[str, str] | None = None
     """Kind and name of what holds jobs: a user, an account, a partition, a reservation."""
+    job_state: str = ""
+    """What the queue says of the job; empty where it is over, or the queue does not list it."""
 
     def checked(self) -> Subject:
         """The same without names that a shell or a command could take for something else."""
         return Subject(
-            self.job_id if self.job_id and is_job_id(self.job_id) else None,
+            self.job,
             self.node if self.node and is_host_name(self.node) else None,
             self.uuid if self.uuid and _UUID.fullmatch(self.uuid) else None,
             tuple(pid for pid in self.pids if 0 < pid < 2**22)[:MAX_PIDS],
             self.group if self.group and _NAME.fullmatch(self.group[1]) else None,
+            self.job_state,
         )
 
     @property
     def name(self) -> str | None:
         """What `copy` copies: the closest name that there is."""
-        return self.uuid or self.job_id or self.node or (self.group[1] if self.group else None)
+        job = self.job.label if self.job else ""
+        return self.uuid or job or self.node or (self.group[1] if self.group else None)
+
+
+class Change(NamedTuple):
+    """What a command does to a job."""
+
+    kind: Literal["cancel", "requeue"]
+    job: JobName
+    """The job as the command names it: of a heterogeneous one mostly the whole."""
 
 
 class Command(NamedTuple):
@@ -53,103 +72,125 @@ class Command(NamedTuple):
     about: str
     """job, rank, GPU, node or what holds jobs."""
     doc: str
-    is_change: bool = False
-    """Whether it changes something in the world."""
+    change: Change | None = None
+    """What it changes in the world; None: nothing."""
+    road: Road | None = None
+    """To where Slurm's commands are; None: it is no such command, or they are here."""
 
     @property
     def line(self) -> str:
-        """The words as they are typed; none needs quotes."""
-        return " ".join(self.words)
+        """The words as they are typed here: only lists of tasks need quotes."""
+        if self.road is None:
+            return self.name
+        return shlex.join(self.road.typed(*self.words, has_terminal="--pty" in self.words))
+
+    @property
+    def name(self) -> str:
+        """The words as they are typed where they are run."""
+        return shlex.join(self.words)
 
 
-def commands_for(subject: Subject, *, with_changes: bool = False) -> tuple[Command, ...]:
+def commands_for(
+    subject: Subject, ways: Ways = NO_WAYS, *, with_changes: bool = False
+) -> tuple[Command, ...]:
     """The commands that make sense for a subject, those for what is closest first.
 
     Args:
         subject: What they are about; names that are not valid count as unknown.
+        ways: To its node, without which there is no command on it, and to Slurm's commands.
         with_changes: Whether commands that change something are wanted, too.
     """
-    job_id, node, uuid, pids, group = subject.checked()
+    job, node, uuid, pids, group, state = subject.checked()
     found: list[Command] = []
-    if node is not None:
+    on_node = ways.node if node is not None else None
+    if on_node is not None:
         for pid in pids:
-            found += _of_process(node, str(pid))
-    if node is not None and uuid is not None:
-        found.append(
-            Command(
-                ("ssh", node, "nvidia-smi", "-q", "-i", uuid), "GPU", "All that the driver says."
-            )
-        )
-    if job_id is not None:
-        found += _of_job(job_id, node)
-    if node is not None:
-        found += _of_node(node, is_in_slurm=job_id is not None)
+            found += _of_process(on_node, str(pid))
+    if on_node is not None and uuid is not None:
+        words = on_node.typed("nvidia-smi", "-q", "-i", uuid)
+        found.append(Command(words, "GPU", "All that the driver says."))
+    if job is not None:
+        found += _there(ways, _of_job(job, node))
+    if on_node is not None:
+        found += _of_node(on_node)
+    if node is not None and job is not None:
+        shown = ("scontrol", "show", "node", node)
+        found += _there(ways, [Command(shown, "node", "What Slurm knows of it.")])
     if group is not None:
-        found += _of_group(*group)
-    if job_id is not None and with_changes:
-        found += _changes(job_id)
+        found += _there(ways, _of_group(*group))
+    if job is not None and with_changes and not why_unchanged(subject):
+        found += _there(ways, _changes(job, state))
     return tuple(found)
 
 
-def _of_process(node: str, pid: str) -> list[Command]:
+def _there(ways: Ways, commands: list[Command]) -> list[Command]:
+    """Commands of Slurm's as they are typed here."""
+    return [command._replace(road=ways.slurm) for command in commands]
+
+
+def _of_process(road: Road, pid: str) -> list[Command]:
     return [
         Command(
-            ("ssh", node, "py-spy", "dump", "--pid", pid),
+            road.typed("py-spy", "dump", "--pid", pid),
             "rank",
             "Where the Python code stands now; as the same user, or with CAP_SYS_PTRACE.",
         ),
         Command(
-            ("ssh", node, "py-spy", "record", "--pid", pid, "--duration", "30", "-o",
-             f"rank-{pid}.svg"),
+            road.typed("py-spy", "record", "--pid", pid, "--duration", "30", "-o",
+                       f"rank-{pid}.svg"),
             "rank",
             "Profiles the Python code for half a minute into a flame graph on the node.",
         ),
         Command(
-            ("ssh", node, "nsys", "profile", "--gpu-metrics-devices=all", "--duration=30", "-o",
-             f"rank-{pid}", "sleep", "30"),
+            road.typed("nsys", "profile", "--gpu-metrics-devices=all", "--duration=30", "-o",
+                       f"rank-{pid}", "sleep", "30"),
             "rank",
             "Samples the node's GPUs for half a minute beside it, where counters are not reserved "
             "for root; nsys follows only programs that it started.",
         ),
         Command(
-            ("ssh", node, "cat", f"/proc/{pid}/status"),
+            road.typed("cat", f"/proc/{pid}/status"),
             "rank",
             "State, threads and memory of the process.",
         ),
     ]  # fmt: skip
 
 
-def _of_job(job_id: str, node: str | None) -> list[Command]:
+def _of_job(job: JobName, node: str | None) -> list[Command]:
+    is_one_task = bool(job.tasks) and job.number == job.leader
+    used = "What its batch step has used so far." if is_one_task else _USED
     found = [
-        Command(("scontrol", "-d", "show", "job", job_id), "job", "All that Slurm knows of it."),
-        Command(("sstat", "-a", "-j", job_id), "job", "What its running steps have used so far."),
+        Command(("scontrol", "-d", "show", "job", job.shown), "job", "All that Slurm knows of it.")
+    ]
+    if job.waits_together:
+        # They have no steps, and sacct has no form for them that leaves their array's others out.
+        return found
+    found += [
+        Command(("sstat", *job.sstat_words), "job", used),
         Command(
-            ("sacct", "-j", job_id, "-o", "jobid,state,exitcode,elapsed,alloctres%60"),
+            ("sacct", "-j", job.label, "-o", "jobid,state,exitcode,elapsed,alloctres%60"),
             "job",
             "How its steps ended.",
         ),
     ]
     if node is not None:
-        shell = ("srun", f"--jobid={job_id}", "--overlap", "-w", node, "-n", "1", "--pty", "bash")
+        shell = ("srun", *job.srun_words, "--overlap", "-w", node, "-n", "1", "--pty", "bash")
         found.append(Command(shell, "job", "A shell within the job's limits on this node."))
     return found
 
 
-def _of_node(node: str, *, is_in_slurm: bool) -> list[Command]:
-    found = [
-        Command(("ssh", node, "ncclras", "-v"), "node", "What NCCL's ranks say of each other."),
+def _of_node(road: Road) -> list[Command]:
+    return [
+        Command(road.typed("ncclras", "-v"), "node", "What NCCL's ranks say of each other."),
         Command(
-            ("ssh", node, "nsys", "sessions", "list"),
+            road.typed("nsys", "sessions", "list"),
             "node",
             "Profiler sessions; nsys follows only what was started under it.",
         ),
-        Command(("ssh", node, "nvidia-smi", "topo", "-m"), "node", "How GPUs and NICs are wired."),
-        Command(("ssh", node, "dmesg", "-T"), "node", "The kernel's log, with the driver's Xids."),
-        Command(("ssh", node), "node", "A shell; the key ! opens it."),
+        Command(road.typed("nvidia-smi", "topo", "-m"), "node", "How GPUs and NICs are wired."),
+        Command(road.typed("dmesg", "-T"), "node", "The kernel's log, with the driver's Xids."),
+        Command(road.typed(), "node", "A shell; the key ! opens it."),
     ]
-    if is_in_slurm:
-        found.append(Command(("scontrol", "show", "node", node), "node", "What Slurm knows of it."))
-    return found
 
 
 def _of_group(kind: str, name: str) -> list[Command]:
@@ -182,8 +223,37 @@ def _of_group(kind: str, name: str) -> list[Command]:
     return found
 
 
-def _changes(job_id: str) -> list[Command]:
-    return [
-        Command(("scontrol", "requeue", job_id), "job", "Ends it and queues it anew.", True),
-        Command(("scancel", job_id), "job", "Ends it.", True),
-    ]
+def why_unchanged(subject: Subject) -> str:
+    """Why a job is neither to be cancelled nor requeued; empty: it may be, or there is none."""
+    if subject.job is None:
+        return ""
+    if subject.job.is_cut:
+        return "Slurm cuts this list of waiting tasks: no command could name just them."
+    if not subject.job_state:
+        # Where tasks were cancelled together, Slurm calls them by their array's number alone.
+        return "The job is not waiting or running: there is nothing to cancel."
+    return ""
+
+
+def _changes(job: JobName, state: str) -> list[Command]:
+    if not job.component:
+        found = [
+            _change("cancel", job, "Ends these tasks." if job.waits_together else "Ends it."),
+        ]
+        if state != "PENDING":
+            found.insert(0, _change("requeue", job, "Ends it and queues it anew."))
+        return found
+    found = [_change("cancel", job.whole, f"Ends all components of job {job.leader}.")]
+    if state != "PENDING":
+        text = f"Ends all components of job {job.leader} and queues them anew."
+        found.insert(0, _change("requeue", job.whole, text))
+        # Of the first one Slurm takes it for the whole, of one that waits for nothing.
+        if job.component != "0":
+            text = "Ends this component, the others go on; older versions of Slurm refuse."
+            found.append(_change("cancel", job, text))
+    return found
+
+
+def _change(kind: Literal["cancel", "requeue"], job: JobName, doc: str) -> Command:
+    words = ("scancel",) if kind == "cancel" else ("scontrol", "requeue")
+    return Command((*words, job.label), "job", doc, Change(kind, job))

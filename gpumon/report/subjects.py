@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from gpumon.model.accounting import EndedJob
 from gpumon.model.cluster import JobView
 from gpumon.model.finding import Finding
+from gpumon.model.job_name import job_name
+from gpumon.model.job_states import has_ended
 from gpumon.report.commands import Subject
 from gpumon.report.digest import GpuRow, RankRow
 from gpumon.report.groups import Group, PartitionRow
@@ -14,7 +16,7 @@ from gpumon.report.node_columns import NodeRow
 from gpumon.report.reservations import ReservationRow
 
 if TYPE_CHECKING:
-    from gpumon.model.cluster import Gpu
+    from gpumon.model.cluster import Gpu, Job
     from gpumon.report.digest import Digest
 
 
@@ -24,7 +26,7 @@ def of_row(digest: Digest, row: object) -> Subject | None:
         case JobView():
             return of_job(row)
         case EndedJob():
-            return Subject(row.job.job_id)
+            return Subject(job_name(row.job.job_id, row.job.label))
         case RankRow():
             return _of_rank(digest, row)
         case GpuRow():
@@ -44,23 +46,32 @@ def of_row(digest: Digest, row: object) -> Subject | None:
 
 def of_job(view: JobView) -> Subject:
     """A job; its node too, where it has one only."""
-    return Subject(view.job.job_id, view.job.nodes[0] if len(view.job.nodes) == 1 else None)
+    return _within(view.job, Subject(node=view.job.nodes[0] if len(view.job.nodes) == 1 else None))
 
 
 def of_gpu(digest: Digest, gpu: Gpu) -> Subject:
     """A GPU with the job that holds it and the processes on it."""
     view = digest.job_by_gpu.get(gpu.uuid)
     pids = tuple(process.pid for process in gpu.processes)
-    return Subject(view.job.job_id if view else None, gpu.node, gpu.uuid, pids)
+    found = Subject(None, gpu.node, gpu.uuid, pids)
+    return _within(view.job, found) if view else found
+
+
+def _within(job: Job, subject: Subject) -> Subject:
+    """The subject as a part of a job that the queue lists."""
+    is_over = has_ended(job.state) or job.state == "COMPLETING"
+    state = "" if is_over else job.state
+    return subject._replace(job=job_name(job.job_id, job.label), job_state=state)
 
 
 def _of_rank(digest: Digest, row: RankRow) -> Subject:
-    job_id = row.job.job.job_id
     if row.rank is not None:
-        return Subject(job_id, row.rank.node, row.uuid, (row.rank.pid,))
-    if row.gpu is not None:
-        return of_gpu(digest, row.gpu)._replace(job_id=job_id)
-    return Subject(job_id, uuid=row.uuid)
+        found = Subject(None, row.rank.node, row.uuid, (row.rank.pid,))
+    elif row.gpu is not None:
+        found = of_gpu(digest, row.gpu)
+    else:
+        found = Subject(uuid=row.uuid)
+    return _within(row.job.job, found)
 
 
 def of_scope(digest: Digest, scope: str) -> Subject | None:
@@ -70,12 +81,12 @@ def of_scope(digest: Digest, scope: str) -> Subject | None:
         job_id, _, rank = name.partition("/rank:")
         view = digest.tick.job(job_id)
         if view is None:
-            return Subject(job_id)
+            return Subject(job_name(job_id))
         found = next((r for r in view.ranks if rank and str(r.rank) == rank), None)
         if found is None:
             return of_job(view)
         uuid = found.gpu_uuids[0] if found.gpu_uuids else None
-        return Subject(job_id, found.node, uuid, (found.pid,))
+        return _within(view.job, Subject(None, found.node, uuid, (found.pid,)))
     if kind == "gpu":
         gpu = digest.tick.gpus.get(name)
         return Subject(uuid=name) if gpu is None else of_gpu(digest, gpu)

@@ -42,6 +42,17 @@ class TargetError(ValueError):
     """A target is not of any known form; the message names it and the way out."""
 
 
+class Hop(NamedTuple):
+    """A login node through which others are reached."""
+
+    host: str
+    """A validated host name or address."""
+    user: str = ""
+    """A validated login name; empty: ssh's own choice."""
+    port: int | None = None
+    """None: ssh's own choice."""
+
+
 class Target(NamedTuple):
     """One parsed target."""
 
@@ -58,6 +69,12 @@ class Target(NamedTuple):
     """The slurmrestd of a Slurm target that is asked by HTTP."""
     path: str = ""
     """File or folder of a recording."""
+
+    @property
+    def hop(self) -> Hop | None:
+        """The login node behind which a Slurm target is; None: none."""
+        is_behind = self.scheme == "slurm" and bool(self.hosts)
+        return Hop(self.hosts[0], self.user, self.port) if is_behind else None
 
 
 class Look(NamedTuple):

@@ -31,9 +31,10 @@ def open_source(target: Target, look: Look, clock: Clock) -> Source:
         return SlurmSource(target, look, clock)
     if target.scheme == "ssh":
         from gpumon.sources.pool import ProbePool
-        from gpumon.sources.ssh import endpoint
+        from gpumon.sources.road import Road
 
-        endpoints = [endpoint(host, target.user, target.port) for host in target.hosts]
+        roads = [Road(host, target.user, target.port) for host in target.hosts]
+        endpoints = [road.endpoint(road.host) for road in roads]
         return ProbePool(target.url, endpoints, look.period_s, clock, look.is_single, options)
     from gpumon.sources.local import local_source
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
+from gpumon.model.job_name import job_name
 from gpumon.sources.program import START_SCRIPT, remote_program
 from gpumon.sources.slurm.commands import neutral_environment
 from gpumon.sources.stream import Endpoint
@@ -89,10 +90,10 @@ def endpoint(
         environ: Environment to start from; None: gpumon's own.
         is_part: Whether another step reads the other nodes of the job.
     """
-    leader, plus, component = label.partition("+")
-    # srun knows a component of a heterogeneous job by the number of the whole only.
-    job = [f"--jobid={leader}", f"--het-group={component}"] if plus else [f"--jobid={job_id}"]
-    argv = ["srun", *job, f"--nodes={len(nodes)}", f"--ntasks={len(nodes)}"]
+    name = job_name(job_id, label)
+    if name is None:
+        raise ValueError(f"{label!r} is no job")
+    argv = ["srun", *name.srun_words, f"--nodes={len(nodes)}", f"--ntasks={len(nodes)}"]
     argv += [f"--nodelist={','.join(nodes)}", *OPTIONS, "--", "sh", "-c"]
     # Behind a hop a shell reads the words.
     argv.append(f"'{START_SCRIPT}'" if prefix else START_SCRIPT)

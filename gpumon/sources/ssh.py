@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from gpumon.sources.program import START_COMMAND, remote_program
 from gpumon.sources.stream import Endpoint
@@ -10,16 +10,7 @@ from gpumon.sources.stream import Endpoint
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-
-class Hop(NamedTuple):
-    """A login node through which others are reached."""
-
-    host: str
-    """A validated host name or address."""
-    user: str = ""
-    """A validated login name; empty: ssh's own choice."""
-    port: int | None = None
-    """None: ssh's own choice."""
+    from gpumon.sources.address import Hop
 
 
 OPTIONS: Final = (

@@ -17,6 +17,7 @@ from gpumon.report.cells import fit
 from gpumon.report.digest import Digest
 from gpumon.sources.source import Wish
 from gpumon.tui.action import ROOTS
+from gpumon.tui.changes import Changes
 from gpumon.tui.dressed import DressedApp
 from gpumon.tui.habits import NO_HABITS
 from gpumon.tui.screens.open import AllViews
@@ -154,6 +155,7 @@ class GpumonApp(DressedApp):
         self._passes = passes
         self.muted: list[Muted] = []
         """What this terminal has muted."""
+        self.changes = Changes(self)
         self._zoom = Wish()
         """What the view on top wants to see closer."""
         self._newest: Tick | None = None
@@ -242,6 +244,7 @@ class GpumonApp(DressedApp):
         """Keep the tick, and show it unless the picture is frozen."""
         is_first = self._newest is None
         self._newest = message.tick
+        self.changes.hear(message.tick)
         self._heard_at = self.monotonic()
         self._period_s = message.tick.period_s
         progress = getattr(self._feed, "progress", None)
@@ -338,16 +341,6 @@ class GpumonApp(DressedApp):
         targets = self._newest.targets if self._newest is not None else ()
         is_demo = any(target.url.startswith("demo") for target in targets)
         return not (is_demo or isinstance(self._feed, Player))
-
-    @property
-    def has_slurm_here(self) -> bool:
-        """Whether every queue in view is the one that this machine's commands speak to.
-
-        Beside another cluster's, a job's number may be that of somebody else's job here.
-        """
-        targets = self._newest.targets if self._newest is not None else ()
-        urls = {target.url.partition("?")[0] for target in targets}
-        return {url for url in urls if url.startswith("slurm")} == {"slurm"}
 
     def acknowledge(self, identity: tuple[str, str, str], is_known: bool) -> bool:
         """Note that somebody knows of a finding; False: it does not stand."""

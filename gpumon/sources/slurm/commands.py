@@ -39,11 +39,25 @@ _SSH_FAILED: Final = 255
 _KEPT: Final = frozenset({"SLURM_CONF", "SLURM_JWT"})
 """Which cluster, and who asks; every other variable of Slurm's changes what is shown."""
 
-_FAMILIES: Final = ("SLURM_", "SCONTROL_", "SQUEUE_", "SINFO_", "SACCT_")
+_FAMILIES: Final = ("SLURM_", "SCONTROL_", "SQUEUE_", "SINFO_", "SACCT_", "SCANCEL_")
 _SET: Final = {"LC_ALL": "C", "SLURM_TIME_FORMAT": "%s"}
 """English messages, and times as seconds since 1970, free of zones and summer time."""
 
 _UNSET: Final = (
+    "SCANCEL_ACCOUNT",
+    "SCANCEL_BATCH",
+    "SCANCEL_CRON",
+    "SCANCEL_CTLD",
+    "SCANCEL_FULL",
+    "SCANCEL_HURRY",
+    "SCANCEL_INTERACTIVE",
+    "SCANCEL_NAME",
+    "SCANCEL_PARTITION",
+    "SCANCEL_QOS",
+    "SCANCEL_STATE",
+    "SCANCEL_USER",
+    "SCANCEL_VERBOSE",
+    "SCANCEL_WCKEY",
     "SCONTROL_ALL",
     "SCONTROL_FEDERATION",
     "SCONTROL_FUTURE",
@@ -61,8 +75,8 @@ _UNSET: Final = (
     "SQUEUE_STATES",
     "SQUEUE_USERS",
 )
-"""Variables by which the commands leave something out or add it (their manual pages, ENVIRONMENT
-VARIABLES), for the far end of a hop."""
+"""Variables by which the commands leave something out or add it, or turn to another cluster (their
+manual pages, ENVIRONMENT VARIABLES), for the far end of a hop."""
 
 
 def neutral_environment(environ: Mapping[str, str]) -> dict[str, str]:
@@ -225,19 +239,30 @@ class SlurmCommands:
         """What a status other than 0 means."""
         if self._is_closed:
             return failures.stopped(name)
+        failed = self.hop_failure(name, words[0], status, stderr)
+        return failed or failures.refused(name, status, stderr)
+
+    def hop_failure(
+        self, name: str, program: str, status: int | None, stderr: str
+    ) -> SourceError | None:
+        """Why a command was never run behind the hop; None: it was."""
         if self._prefix and status == _ENV_NOT_FOUND:
-            return failures.not_found(name, words[0])
+            return failures.not_found(name, program)
         if self._prefix and status == _SSH_FAILED:
             return failures.hop_failed(name, stderr)
-        return failures.refused(name, status, stderr)
+        return None
+
+    def call(self, words: tuple[str, ...]) -> tuple[tuple[str, ...], Mapping[str, str]]:
+        """What is to be started for a command, and in which environment."""
+        if not self._prefix:
+            return words, self._environ
+        unset = (word for key in _UNSET for word in ("-u", key))
+        assigned = (f"{key}={value}" for key, value in _SET.items())
+        return (*self._prefix, "env", *unset, *assigned, *words), self._environ
 
     def _start(self, words: tuple[str, ...], name: str) -> subprocess.Popen[bytes]:
         """The command as a process that leads a group of its own."""
-        argv = words
-        if self._prefix:
-            unset = (word for key in _UNSET for word in ("-u", key))
-            assigned = (f"{key}={value}" for key, value in _SET.items())
-            argv = (*self._prefix, "env", *unset, *assigned, *words)
+        argv, environ = self.call(words)
         with self._lock:
             if self._is_closed:
                 raise CommandFailedError(failures.stopped(name))
@@ -247,7 +272,7 @@ class SlurmCommands:
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,
-                    env=self._environ,
+                    env=environ,
                     start_new_session=True,
                 )
             except FileNotFoundError:

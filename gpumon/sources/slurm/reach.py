@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.model.fault import SourceError
 from gpumon.model.frame import Frame
-from gpumon.model.hostlist import is_host_name, is_job_id
+from gpumon.model.hostlist import is_job_id
 from gpumon.sources import srun
-from gpumon.sources.local import local_endpoint
-from gpumon.sources.ssh import endpoint, is_refusal, login
+from gpumon.sources.road import in_slurm
+from gpumon.sources.ssh import is_refusal, login
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpumon.model.cluster import Job
     from gpumon.model.frame import QueueRecords
-    from gpumon.sources.ssh import Hop
+    from gpumon.sources.address import Hop
+    from gpumon.sources.road import Road
     from gpumon.sources.stream import Endpoint
 
 MOST_NAMED: Final = 4
@@ -55,7 +56,8 @@ class Reach:
         """Ways that did not work, by node."""
         self._heard: set[str] = set()
         """Nodes that ssh has brought a report or a failure of."""
-        self._hosts: dict[str, str] = {}
+        self._roads: dict[str, Road] = {}
+        """To the nodes that Slurm lists; a job may name any other in a forged record."""
         self._jobs: dict[str, tuple[Job, tuple[str, ...]]] = {}
         """Running jobs in view with their nodes with GPUs, by a key that a requeue changes."""
         self._steps: dict[str, _Step] = {}
@@ -68,10 +70,11 @@ class Reach:
 
     def learn(self, queue: QueueRecords) -> None:
         """Take what the queue lists now; steps of jobs that have ended are forgotten."""
-        self._hosts = {node.name: node.host_name or node.name for node in queue.nodes}
+        found = ((node.name, in_slurm(node, self._hop, self._here)) for node in queue.nodes)
+        self._roads = {name: road for name, road in found if road is not None}
         self._jobs = {}
         for job in queue.jobs:
-            nodes = tuple(dict.fromkeys(n for n in _nodes_with_gpus(job) if self._host(n)))
+            nodes = tuple(dict.fromkeys(n for n in _nodes_with_gpus(job) if n in self._roads))
             if nodes:
                 self._jobs[f"{job.job_id}@{job.start_at}"] = (job, nodes)
         self.has_news = True
@@ -120,7 +123,9 @@ class Reach:
             mine = tuple(node for node in nodes if ways[node] == "srun")
             if not mine or not self._is_own(job):
                 continue
-            is_ready = all(ways[n] != "ssh" or n in self._heard or self._is_here(n) for n in nodes)
+            is_ready = all(
+                ways[n] != "ssh" or n in self._heard or self._roads[n].is_here for n in nodes
+            )
             if key not in self._steps and is_ready:
                 self._steps[key] = _Step(job.label, self._step(job, mine))
             if key in self._steps:
@@ -131,7 +136,7 @@ class Reach:
             # Where a step must wait until all nodes of its job have answered, ssh goes on.
             waits = ways[node] == "srun" and node not in by_step and "ssh" in self._ways
             if ways[node] == "ssh" or waits:
-                found.append(self._ssh(node))
+                found.append(self._roads[node].endpoint(node))
         return found
 
     def remarks(self, now: float) -> list[Frame]:
@@ -191,23 +196,6 @@ class Reach:
         return (
             is_plain and is_job_id(job.label) and job.user == self._user and job.state == "RUNNING"
         )
-
-    def _host(self, node: str) -> str:
-        """Name under which a node is reached; empty: not at all.
-
-        A job may name any node in a forged record; only nodes that Slurm lists are reached.
-        """
-        host = self._hosts.get(node, "")
-        return host if is_host_name(host) and is_host_name(node) else ""
-
-    def _is_here(self, node: str) -> bool:
-        # Behind a hop lies another network, where this machine's name may be somebody else's.
-        return not self._hop and self._hosts[node] in (self._here, self._here.partition(".")[0])
-
-    def _ssh(self, node: str) -> Endpoint:
-        if self._is_here(node):
-            return local_endpoint(node)
-        return endpoint(self._host(node), node=node, hop=self._hop)
 
     def _step(self, job: Job, nodes: tuple[str, ...], *, is_part: bool = False) -> Endpoint:
         prefix = login(*self._hop) if self._hop else ()

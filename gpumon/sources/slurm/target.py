@@ -14,14 +14,14 @@ from gpumon.sources.slurm.queue import SlurmQueue
 from gpumon.sources.slurm.reach import Reach
 from gpumon.sources.slurm.sacct_commands import SacctCommands
 from gpumon.sources.slurm.share import SharedAnswers, folder_of
-from gpumon.sources.ssh import Hop, login
+from gpumon.sources.ssh import login
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from gpumon.model.fault import SourceError
     from gpumon.model.frame import Frame
-    from gpumon.sources.address import Look, Target
+    from gpumon.sources.address import Hop, Look, Target
     from gpumon.sources.slurm.accounting import Ledger
     from gpumon.sources.slurm.rounds import QueueRounds
     from gpumon.sources.source import Clock, Wish
@@ -92,7 +92,7 @@ class SlurmSource:
         self.url = target.url
         self._keeps = look.keeps
         self._clock = clock
-        hop = Hop(target.hosts[0], target.user, target.port) if target.hosts else None
+        hop = target.hop
         self._queue = _queue(target, hop, clock)
         self._accounting = Accounting(target.url, _ledger(target, hop, look, clock), clock)
         self._said_once = SaidOnce()

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from gpumon.report.cells import Line
     from gpumon.report.columns import Column, Sorting
-    from gpumon.report.commands import Subject
+    from gpumon.report.commands import Change, Command, Subject
     from gpumon.report.digest import Digest
     from gpumon.report.groups import Scope
     from gpumon.sources.source import Wish
@@ -104,6 +104,18 @@ class Views(Protocol):
         ...
 
 
+class Changing(Protocol):
+    """What changes jobs, where that was allowed."""
+
+    def refusal(self, change: Change) -> str:
+        """Why a change is not to be made, or not any more; empty: it may be."""
+        ...
+
+    def send(self, command: Command, change: Change) -> None:
+        """Run the command of a change, and tell what became of it."""
+        ...
+
+
 class Application(Protocol):
     """The application as its screens know it."""
 
@@ -129,6 +141,11 @@ class Application(Protocol):
         ...
 
     @property
+    def changes(self) -> Changing:
+        """What changes jobs."""
+        ...
+
+    @property
     def now(self) -> float:
         """Unix time of the newest picture, also while the past is looked at."""
         ...
@@ -136,11 +153,6 @@ class Application(Protocol):
     @property
     def is_real(self) -> bool:
         """Whether what is shown is there: neither simulated nor recorded."""
-        ...
-
-    @property
-    def has_slurm_here(self) -> bool:
-        """Whether every queue in view is the one that this machine's commands speak to."""
         ...
 
     def wish(self, wish: Wish) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from textual.app import SuspendNotSupported
 
+from gpumon.report.roads import road_to
 from gpumon.tui.actions import stray_words
 from gpumon.tui.files import FORMATS, FileRefusedError, form_of, picture, write_beside
 from gpumon.tui.screens.time_screen import TimeScreen
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from textual.events import Key
 
     from gpumon.report.commands import Subject
+    from gpumon.sources.road import Road
     from gpumon.tui.action import ViewName
 
 SAID_S: Final = 6.0
@@ -151,17 +153,20 @@ class HandOff(TimeScreen):
             self.say("no node here: go to a rank, a GPU or a node")
         elif not self.gpumon.is_real:
             self.say(f"{node} is simulated or recorded: there is no shell on it")
+        elif self.digest is None or (road := road_to(self.digest.tick, node)) is None:
+            self.say(f"{node}: several targets may have it, so no way to it is sure")
         else:
-            self._open_shell(node)
+            self._open_shell(node, road)
 
-    def _open_shell(self, node: str) -> None:
+    def _open_shell(self, node: str, road: Road) -> None:
         try:
             with self.app.suspend(), standing_back():
-                words = ("ssh", "--", node)
-                code = subprocess.run(words, check=False).returncode  # the node's name is checked
+                # Every name in it is checked.
+                code = subprocess.run(road.shell_words, check=False).returncode
         except SuspendNotSupported:
             self.say("this terminal cannot be lent to a shell")
         except OSError as error:
-            self.say(f"ssh {node}: {error.strerror}")
+            self.say(f"{road.shell_words[0]} {node}: {error.strerror}")
         else:
-            self.say(f"ssh {node} ended with {code}" + (": x names srun" if code == 255 else ""))
+            name = "the shell" if road.is_here else f"ssh {node}"
+            self.say(f"{name} ended with {code}" + (": x names srun" if code == 255 else ""))

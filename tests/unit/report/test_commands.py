@@ -6,10 +6,14 @@ import shlex
 
 import pytest
 
-from gpumon.report.commands import MAX_PIDS, Subject, commands_for
+from gpumon.model.job_name import job_name
+from gpumon.report.commands import MAX_PIDS, Subject, commands_for, why_unchanged
+from gpumon.report.roads import Ways
+from gpumon.sources.address import Hop
+from gpumon.sources.road import Road
 
 UUID = "GPU-7e0c8d2a-1111-2222-3333-444455556666"
-WHOLE = Subject("4711", "gpu01", UUID, (4242,))
+WHOLE = Subject(job_name("4711"), "gpu01", UUID, (4242,), job_state="RUNNING")
 HOSTILE = [
     "",
     "-oProxyCommand=id",
@@ -30,8 +34,11 @@ HOSTILE = [
 ]
 
 
-def lines(subject, **options):
-    return [command.line for command in commands_for(subject, **options)]
+NEAR = Ways(Road("gpu01"))
+
+
+def lines(subject, ways=NEAR, **options):
+    return [command.line for command in commands_for(subject, ways, **options)]
 
 
 def test_a_rank_has_its_profiler_first_then_its_gpu_job_and_node():
@@ -50,16 +57,17 @@ def test_a_rank_has_its_profiler_first_then_its_gpu_job_and_node():
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_name_gets_into_no_command(name):
     for subject in (
-        WHOLE._replace(job_id=name),
+        WHOLE._replace(job=job_name(name)),
+        WHOLE._replace(job=job_name("4711", name)),
         WHOLE._replace(node=name),
         WHOLE._replace(uuid=name),
-        Subject(name, name, name),
+        Subject(job_name(name), name, name),
     ):
-        for command in commands_for(subject, with_changes=True):
+        for command in commands_for(subject, NEAR, with_changes=True):
             assert not name or name not in command.line
             assert tuple(shlex.split(command.line)) == command.words
             assert all(char.isprintable() and char.isascii() for char in command.line)
-    assert commands_for(Subject(name, name, name)) == ()
+    assert commands_for(Subject(job_name(name), name, name)) == ()
 
 
 @pytest.mark.parametrize("pid", [0, -1, 2**22, 10**12])
@@ -74,9 +82,9 @@ def test_of_many_processes_the_first_are_listed():
 
 def test_what_changes_the_world_is_absent_unless_wanted():
     assert not any(line.startswith(("scancel", "scontrol requeue")) for line in lines(WHOLE))
-    assert not any(command.is_change for command in commands_for(WHOLE))
+    assert not any(command.change for command in commands_for(WHOLE))
     found = commands_for(WHOLE, with_changes=True)
-    assert [c.line for c in found if c.is_change] == ["scontrol requeue 4711", "scancel 4711"]
+    assert [c.line for c in found if c.change] == ["scontrol requeue 4711", "scancel 4711"]
 
 
 def test_the_closest_name_is_copied():
@@ -106,3 +114,89 @@ def test_who_and_what_holds_jobs_has_the_commands_that_slurm_has_for_it(kind, wa
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_group_with_a_name_that_a_shell_could_read_has_no_command(name):
     assert lines(Subject(group=("user", name))) == []
+
+
+TASK = Subject(job_name("812", "812_4"), "gpu01", job_state="RUNNING")
+"""The task that has its array's own number."""
+
+
+def changes(subject):
+    return [c.line for c in commands_for(subject, NEAR, with_changes=True) if c.change]
+
+
+def test_an_array_task_that_has_its_arrays_number_is_named_alone_everywhere():
+    found = lines(TASK)
+    assert "scontrol -d show job 812_4" in found
+    assert "sstat -j 812_4.batch" in found
+    assert "sacct -j 812_4 -o jobid,state,exitcode,elapsed,alloctres%60" in found
+    assert "srun --jobid=812 --overlap -w gpu01 -n 1 --pty bash" in found
+    assert changes(TASK) == ["scontrol requeue 812_4", "scancel 812_4"]
+    assert TASK.name == "812_4"
+
+
+def test_another_array_task_is_named_by_its_label_but_where_steps_are_asked_for():
+    other = TASK._replace(job=job_name("813", "812_1"))
+    assert "sstat -a -j 813" in lines(other)
+    assert "srun --jobid=813 --overlap -w gpu01 -n 1 --pty bash" in lines(other)
+    assert changes(other) == ["scontrol requeue 812_1", "scancel 812_1"]
+
+
+def test_tasks_that_wait_together_are_named_as_their_row_shows_them():
+    waiting = Subject(job_name("812", "812_[5-9,14%2]"), job_state="PENDING")
+    assert lines(waiting) == ["scontrol -d show job 812_5"]
+    assert changes(waiting) == ["scancel '812_[5-9,14]'"]
+    assert waiting.name == "812_[5-9,14]"
+
+
+def test_of_a_list_of_tasks_that_slurm_has_cut_nothing_is_cancelled():
+    cut = Subject(job_name("812", "812_[0,3,6,9,1...]"), job_state="PENDING")
+    assert changes(cut) == []
+    assert "cuts" in why_unchanged(cut)
+    assert cut.name is None
+
+
+def test_a_job_that_is_over_is_not_cancelled_since_its_number_may_be_its_arrays():
+    over = Subject(job_name("812"))
+    assert changes(over) == []
+    assert "not waiting or running" in why_unchanged(over)
+
+
+def test_a_component_is_ended_with_the_whole_or_alone_and_each_says_so():
+    second = Subject(job_name("901", "900+1"), "gpu01", job_state="RUNNING")
+    found = [c for c in commands_for(second, with_changes=True) if c.change]
+    assert [c.line for c in found] == ["scontrol requeue 900", "scancel 900", "scancel 900+1"]
+    assert ["all components" in c.doc for c in found] == [True, True, False]
+    assert "srun --jobid=900 --het-group=1 --overlap -w gpu01 -n 1 --pty bash" in lines(second)
+    assert "sstat -a -j 901" in lines(second)
+    # Slurm takes the first one for the whole.
+    assert changes(second._replace(job=job_name("900", "900+0"))) == [
+        "scontrol requeue 900",
+        "scancel 900",
+    ]
+    assert changes(second._replace(job_state="PENDING")) == ["scancel 900"]
+
+
+def test_commands_take_the_ways_by_which_node_and_queue_are_read():
+    hop = Hop("login", "bob", 2222)
+    ways = Ways(Road("gpu01-mgmt", hop=hop), Road(*hop))
+    found = lines(WHOLE, ways, with_changes=True)
+    assert "ssh -J bob@login:2222 gpu01-mgmt py-spy dump --pid 4242" in found
+    assert "ssh -J bob@login:2222 gpu01-mgmt" in found
+    assert "ssh -p 2222 bob@login scontrol -d show job 4711" in found
+    shell = "srun --jobid=4711 --overlap -w gpu01 -n 1 --pty bash"
+    assert f"ssh -t -p 2222 bob@login {shell}" in found
+    assert "ssh -p 2222 bob@login scancel 4711" in found
+
+
+def test_on_this_machine_no_way_is_needed_and_where_none_is_known_none_is_made_up():
+    assert "py-spy dump --pid 4242" in lines(WHOLE, Ways(Road("gpu01", is_here=True)))
+    unknown = lines(WHOLE, Ways())
+    assert not any("ssh" in line or "py-spy" in line for line in unknown)
+    assert "scontrol show node gpu01" in unknown
+
+
+def test_a_list_of_tasks_reaches_slurm_behind_the_shells_of_both_machines():
+    waiting = Subject(job_name("812", "812_[5-9]"), job_state="PENDING")
+    line = lines(waiting, Ways(slurm=Road("login")), with_changes=True)[-1]
+    _, _, *remote = shlex.split(line)
+    assert shlex.split(" ".join(remote)) == ["scancel", "812_[5-9]"]

@@ -8,7 +8,8 @@ import subprocess
 
 import pytest
 
-from gpumon.sources.ssh import OPTIONS, Hop, endpoint, explain, is_refusal, login, proxy_command
+from gpumon.sources.address import Hop
+from gpumon.sources.ssh import OPTIONS, endpoint, explain, is_refusal, login, proxy_command
 
 HOP = Hop("login", "ada", 2200)
 CLOSED = "Connection closed by UNKNOWN port 65535\n"

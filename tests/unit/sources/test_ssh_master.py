@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from gpumon.sources.ssh import Hop, endpoint, login
+from gpumon.sources.address import Hop
+from gpumon.sources.ssh import endpoint, login
 from tests.probing import Probe, bounded, eventually
 
 if TYPE_CHECKING:

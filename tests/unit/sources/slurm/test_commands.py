@@ -87,6 +87,16 @@ def test_neutralises_the_environment_but_keeps_the_cluster(install: Path) -> Non
     )
 
 
+@pytest.mark.parametrize(
+    "name", ["SLURM_CLUSTERS", "SCANCEL_STATE", "SCANCEL_USER", "SCANCEL_CTLD"]
+)
+def test_no_variable_leads_a_command_to_other_jobs_or_clusters(name: str) -> None:
+    assert name not in neutral_environment({name: "x", "SLURM_CONF": "/etc/other"})
+    argv, _ = SlurmCommands(("ssh", "--", "login"), environ={}).call(("scancel", "5_2"))
+    assert argv[argv.index(name) - 1] == "-u"
+    assert argv[-2:] == ("scancel", "5_2")
+
+
 def test_neutral_environment_leaves_the_given_one_alone() -> None:
     environ = {"SQUEUE_FORMAT": "%i"}
     assert "SQUEUE_FORMAT" not in neutral_environment(environ)

@@ -9,8 +9,8 @@ import pytest
 from gpumon.model.block import Block
 from gpumon.model.fault import SourceError
 from gpumon.model.frame import Frame
+from gpumon.sources.address import Hop
 from gpumon.sources.slurm.reach import Reach
-from gpumon.sources.ssh import Hop
 from tests.unit.fleet.factories import job, node, queue
 
 REFUSED = SourceError("gpu01", "ssh: the key is refused")
