@@ -17,7 +17,6 @@ from gpumon.report.cells import fit
 from gpumon.report.digest import Digest
 from gpumon.sources.source import Wish
 from gpumon.tui.action import ROOTS
-from gpumon.tui.changes import Changes
 from gpumon.tui.dressed import DressedApp
 from gpumon.tui.habits import NO_HABITS
 from gpumon.tui.screens.open import AllViews
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from gpumon.model.tick import Tick
     from gpumon.report.filter_tables import RowFilter
     from gpumon.tui.action import ViewName
+    from gpumon.tui.changes import Changes
     from gpumon.tui.habits import Habits, Shelf
     from gpumon.tui.screens.contract import Application, Muted
     from gpumon.tui.travel import Travel
@@ -155,7 +155,7 @@ class GpumonApp(DressedApp):
         self._passes = passes
         self.muted: list[Muted] = []
         """What this terminal has muted."""
-        self.changes = Changes(self)
+        self._changes: Changes | None = None
         self._zoom = Wish()
         """What the view on top wants to see closer."""
         self._newest: Tick | None = None
@@ -244,7 +244,8 @@ class GpumonApp(DressedApp):
         """Keep the tick, and show it unless the picture is frozen."""
         is_first = self._newest is None
         self._newest = message.tick
-        self.changes.hear(message.tick)
+        if self._changes is not None:
+            self._changes.hear(message.tick)
         self._heard_at = self.monotonic()
         self._period_s = message.tick.period_s
         progress = getattr(self._feed, "progress", None)
@@ -329,6 +330,15 @@ class GpumonApp(DressedApp):
             if not self.travel.is_live:
                 return
         self._feed.wish(wish)
+
+    @property
+    def changes(self) -> Changes:
+        """What changes jobs; made when it is first asked for, as few terminals change any."""
+        if self._changes is None:
+            from gpumon.tui.changes import Changes
+
+            self._changes = Changes(self, self._newest)
+        return self._changes
 
     @property
     def now(self) -> float:
@@ -421,5 +431,7 @@ def first_view(tick: Tick, last: str | None, passes: RowFilter | None) -> ViewNa
 
 
 if TYPE_CHECKING:
+    from gpumon.tui.changes import Changes
+
     # Refused by mypy where the application lacks something that its screens ask for.
     _KEPT: type[Application] = GpumonApp

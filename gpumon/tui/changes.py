@@ -51,9 +51,10 @@ class Terminal(Application, Protocol):
 class Changes:
     """Runs changes, and tells what became of them wherever the user is by then."""
 
-    def __init__(self, app: Terminal) -> None:
+    def __init__(self, app: Terminal, newest: Tick | None) -> None:
+        """`newest` is the picture that is known already; later ones come by `hear`."""
         self._app = app
-        self._newest: Tick | None = None
+        self._newest = newest
         self._awaited: dict[str, Awaited] = {}
         """By the command's name."""
 
