@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpumon.sources import pool, stream
+from gpumon.sources.probes import pool, stream
 from tests.inherited import children_take_signals
 from tests.lab import after_workers
 from tests.lab.standin import driver
-from tests.probing import PATIENCE_S
+from tests.worlds.probe import PATIENCE_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator

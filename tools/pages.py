@@ -24,35 +24,36 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from gpumon.cli import main as gpumon
-from gpumon.cli.config import shown
-from gpumon.detect import registry
+from gpumon.cli.commands.config import shown
 from gpumon.detect.contract import declaration_of, parameters
-from gpumon.model.fields import CATALOGUE, CLOCK_EVENT_REASONS, LABELS
+from gpumon.detect.worker import registry
+from gpumon.model.catalogue.fields import CATALOGUE, CLOCK_EVENT_REASONS, LABELS
 from gpumon.model.settings import SETTINGS
-from gpumon.report.ended_columns import ENDED_COLUMNS
-from gpumon.report.field_columns import FIELD_COLUMNS
-from gpumon.report.filter_help import FILTER_HELP
-from gpumon.report.filter_names import typable
-from gpumon.report.filter_units import SCALES
-from gpumon.report.finding_columns import FINDING_COLUMNS
-from gpumon.report.gpu_columns import FLEET_COLUMNS, RANK_COLUMNS
-from gpumon.report.group_columns import ACCOUNT_COLUMNS, PARTITION_COLUMNS, USER_COLUMNS
-from gpumon.report.heat_marks import FIELDS, STATES
-from gpumon.report.host_columns import FILESYSTEM_COLUMNS, JOB_USE_COLUMNS, PORT_COLUMNS
-from gpumon.report.job_columns import JOB_COLUMNS
-from gpumon.report.link_columns import LINK_COLUMNS, SLICE_COLUMNS
-from gpumon.report.node_columns import NODE_COLUMNS
-from gpumon.report.pending_columns import PENDING_COLUMNS
-from gpumon.report.process_columns import PROCESS_COLUMNS
-from gpumon.report.reservation_columns import RESERVATION_COLUMNS
-from gpumon.tui.actions import keys_markdown
+from gpumon.report.filter.help import FILTER_HELP
+from gpumon.report.filter.names import typable
+from gpumon.report.filter.units import SCALES
+from gpumon.report.fleet_map.marks import FIELDS, STATES
+from gpumon.report.tables.ended import ENDED_COLUMNS
+from gpumon.report.tables.field import FIELD_COLUMNS
+from gpumon.report.tables.finding import FINDING_COLUMNS
+from gpumon.report.tables.gpu import FLEET_COLUMNS, RANK_COLUMNS
+from gpumon.report.tables.group import ACCOUNT_COLUMNS, PARTITION_COLUMNS, USER_COLUMNS
+from gpumon.report.tables.host import FILESYSTEM_COLUMNS, JOB_USE_COLUMNS, PORT_COLUMNS
+from gpumon.report.tables.job import JOB_COLUMNS
+from gpumon.report.tables.link import LINK_COLUMNS, SLICE_COLUMNS
+from gpumon.report.tables.node import NODE_COLUMNS
+from gpumon.report.tables.pending import PENDING_COLUMNS
+from gpumon.report.tables.process import PROCESS_COLUMNS
+from gpumon.report.tables.reservation import RESERVATION_COLUMNS
+from gpumon.tui.actions.registry import keys_markdown
 from tools.hardware_tables import SHEET_HEAD, XID_HEAD, sheet_rows, xid_rows
+from tools.rooms import rooms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from gpumon.model.field import Field
-    from gpumon.report.columns import Column
+    from gpumon.model.catalogue.field import Field
+    from gpumon.report.facts.columns import Column
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 BLOCK: Final = re.compile(
@@ -303,6 +304,7 @@ BLOCKS: Final[dict[str, Callable[[], str]]] = {
     "filter units": filter_units,
     "filter names": filter_names,
     "keys": keys_markdown,
+    "rooms": rooms,
     "commands": helps,
     "detectors": detectors,
     "settings": settings,

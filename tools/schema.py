@@ -15,12 +15,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from gpumon.model.fields import CATALOGUE, LABELS
-from gpumon.report.entities import KEYS
-from gpumon.report.machines import WRITTEN_APART
+from gpumon.model.catalogue.fields import CATALOGUE, LABELS
+from gpumon.report.document.nodes import WRITTEN_APART
+from gpumon.report.facts.entities import KEYS
 
 if TYPE_CHECKING:
-    from gpumon.model.field import Field
+    from gpumon.model.catalogue.field import Field
 
 PATH: Final = Path(__file__).resolve().parent.parent / "gpumon/report/document-1.schema.json"
 WIDTH: Final = 160

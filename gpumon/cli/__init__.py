@@ -8,12 +8,12 @@ import sys
 from importlib import import_module
 
 from gpumon.cli.output import OutputError, ReaderGoneError, open_standard_streams
-from gpumon.sources import early
+from gpumon.sources.probes import early
 
 COMMANDS = ("config", "doctor", "detectors", "record", "replay", "report", "simulate")
 """First words that are commands; everything else is a target of the main command.
 
-Each is a function in a module of its name, which is imported only then.
+Each is a function in a module of its name in `commands`, which is imported only then.
 """
 
 
@@ -55,7 +55,7 @@ def _run(words: list[str]) -> int:
         if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
             signal.signal(signal.SIGINT, signal.default_int_handler)
         given = words if command == "watch" else words[1:]
-        return int(getattr(import_module(f"gpumon.cli.{command}"), command)(given))
+        return int(getattr(import_module(f"gpumon.cli.commands.{command}"), command)(given))
     except KeyboardInterrupt:
         return INTERRUPTED
     except ReaderGoneError:

@@ -6,12 +6,12 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpumon.model.ledger import Prices
+from gpumon.model.records.ledger import Prices
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from gpumon.fleet.partners import Books
+    from gpumon.fleet.sampler.protocols import Books
     from gpumon.model.settings import Settings
 
 
@@ -44,11 +44,11 @@ def books_of(settings: Settings, *, is_real: bool) -> Callable[[], Books]:
     """Makes the ledger; what is invented or recorded is never written to the folder."""
 
     def books() -> Books:
-        from gpumon.fleet.ledger import Ledger
+        from gpumon.fleet.ledger.ledger import Ledger
 
         if not is_real or not settings.flag("ledger.is_kept"):
             return Ledger(prices_of(settings))
-        from gpumon.fleet.ledger_journal import JournalFile
+        from gpumon.fleet.ledger.journal import JournalFile
 
         return Ledger(prices_of(settings), JournalFile(folder_of(settings)))
 

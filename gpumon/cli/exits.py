@@ -9,7 +9,7 @@ from gpumon.model.fault import DETECTION, OWN
 
 if TYPE_CHECKING:
     from gpumon.model.fault import SourceError
-    from gpumon.model.tick import Tick
+    from gpumon.model.records.tick import Tick
 
 DONE: Final = 0
 NOTHING_READ: Final = 1

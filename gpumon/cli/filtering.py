@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gpumon.model.cluster import JobView
-    from gpumon.model.tick import Tick
-    from gpumon.report.filter_tables import RowFilter
+    from gpumon.model.records.cluster import JobView
+    from gpumon.model.records.tick import Tick
+    from gpumon.report.lists.filter_tables import RowFilter
 
 ONLY_GPUS: Final = "--filter names columns that only GPUs have; a document's filter is about jobs"
 """Why a command that writes documents refuses a filter."""
@@ -27,7 +27,7 @@ def passing(
     keeps = None if passes is None else passes.jobs
     if keeps is None:
         return wanted
-    from gpumon.report.digest import Digest
+    from gpumon.report.facts.tick_index import Digest
 
     digest = Digest(tick)
     return lambda view: wanted(view) and keeps(digest, view)

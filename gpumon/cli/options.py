@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from _typeshed import SupportsWrite
 
     from gpumon.model.settings import Settings
-    from gpumon.report.filter_tables import RowFilter
+    from gpumon.report.lists.filter_tables import RowFilter
     from gpumon.sources.address import Target
 
 DEFAULT_LOOK_S: Final = 1.0
@@ -166,8 +166,8 @@ def add_ascii(made: argparse.ArgumentParser) -> None:
 
 def row_filter(text: str) -> RowFilter:
     """A filter in the language of the terminal."""
-    from gpumon.report.filter_tables import understood
-    from gpumon.report.filter_tree import FilterError
+    from gpumon.report.filter.tree import FilterError
+    from gpumon.report.lists.filter_tables import understood
 
     try:
         return understood(text)

@@ -220,7 +220,7 @@ def _encoded(text: str, encoding: str, instead: Callable[[str], str] | None) -> 
     try:
         return text.encode(encoding)
     except UnicodeEncodeError:
-        from gpumon.report.ascii_only import ascii_only
+        from gpumon.report.text.ascii_only import ascii_only
 
     def fitting(char: str) -> str:
         try:

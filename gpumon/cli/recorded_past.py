@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from gpumon.fleet.partners import Past
-    from gpumon.sources.recording import Recording
+    from gpumon.fleet.sampler.protocols import Past
+    from gpumon.sources.recording.source import Recording
 
 OPEN_S: Final = 1.0
 """A folder that cannot be read in this time, on a file system that hangs, is no past."""
@@ -30,8 +30,8 @@ def recorded(
     """
 
     def remember() -> Past:
-        from gpumon.fleet.backfill import backfill
-        from gpumon.sources.recording_folder import own_folder
+        from gpumon.fleet.replay.backfill import backfill
+        from gpumon.sources.recording.folder import own_folder
 
         past = make()
         recording = _opened(own_folder(urls, socket.gethostname()))
@@ -47,9 +47,9 @@ def _opened(folder: Path) -> Recording | None:
     found: list[Recording] = []
 
     def look() -> None:
-        from gpumon.sources.recording import Recording
-        from gpumon.sources.recording_decode import RecordingError
-        from gpumon.sources.recording_folder import is_running
+        from gpumon.sources.recording.decode import RecordingError
+        from gpumon.sources.recording.folder import is_running
+        from gpumon.sources.recording.source import Recording
 
         try:
             if is_running(folder):

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from gpumon.cli.since import Since
-    from gpumon.fleet.partners import Detection, Past
-    from gpumon.model.cluster import Job
-    from gpumon.report.filter_tables import RowFilter
+    from gpumon.fleet.sampler.protocols import Detection, Past
+    from gpumon.model.records.cluster import Job
+    from gpumon.report.lists.filter_tables import RowFilter
     from gpumon.sources.address import Target
 
 ALL_FLAG: Final = "--all"
@@ -139,7 +139,7 @@ def past_of(settings: Settings) -> Callable[[], Past]:
     """Makes the memory of the past."""
 
     def history() -> Past:
-        from gpumon.fleet.history import History
+        from gpumon.fleet.history.history import History
 
         return History(max_bytes=int(settings.number("history.max_mib") * 2**20))
 
@@ -150,9 +150,9 @@ def judge_of(settings: Settings, *, is_noted: bool = False) -> Callable[[], Dete
     """Makes the detection engine; one that is noted keeps what is said of findings."""
 
     def engine() -> Detection:
-        from gpumon.detect.engine import DetectionEngine
-        from gpumon.detect.notes_file import NotesFile, own_notes
-        from gpumon.detect.tuning import Tuning
+        from gpumon.detect.engine.engine import DetectionEngine
+        from gpumon.detect.engine.notes_file import NotesFile, own_notes
+        from gpumon.detect.worker.tuning import Tuning
 
         notes = NotesFile(own_notes()) if is_noted else None
         return DetectionEngine(tuning=Tuning.of(settings), notes=notes)

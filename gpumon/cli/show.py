@@ -8,9 +8,9 @@ from gpumon.model.settings import BY_KEY
 
 if TYPE_CHECKING:
     from gpumon.model.settings import Settings
-    from gpumon.report.filter_tables import RowFilter
+    from gpumon.report.lists.filter_tables import RowFilter
     from gpumon.tui.app import Feed
-    from gpumon.tui.habits import Habits
+    from gpumon.tui.look.saved_choices import Habits
 
 
 def show(
@@ -23,8 +23,8 @@ def show(
     allows_actions: bool = False,
 ) -> int:
     """Run the terminal; its exit code."""
-    from gpumon.detect.notes_file import NotesFile, own_notes
-    from gpumon.tui.habits import FILE_NAME, habits_of
+    from gpumon.detect.engine.notes_file import NotesFile, own_notes
+    from gpumon.tui.look.saved_choices import FILE_NAME, habits_of
     from gpumon.tui.terminal import run_terminal
 
     shelf = NotesFile(own_notes().with_name(FILE_NAME))
@@ -34,7 +34,7 @@ def show(
 
 def shown(text: str, *, is_ascii: bool) -> str:
     """A text that is written to a terminal, in ASCII where that was asked for."""
-    from gpumon.report.ascii_only import ascii_only
+    from gpumon.report.text.ascii_only import ascii_only
 
     return ascii_only(text) if is_ascii else text
 

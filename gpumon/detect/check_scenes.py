@@ -7,8 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from gpumon.detect.scene import UNUSED, WORKING, Scene, Values
-from gpumon.fleet.history_fields import HISTORY_KEYS
-from gpumon.model.fields import CATALOGUE
+from gpumon.fleet.history.fields import HISTORY_KEYS
+from gpumon.model.catalogue.fields import CATALOGUE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -10,16 +10,11 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from gpumon.detect.answer import answer_of
 from gpumon.detect.check_scenes import blind_scenes, seeing_scenes
 from gpumon.detect.contract import DetectorError, clone, declaration_of, parameters
-from gpumon.detect.protocol import encode
-from gpumon.detect.validation import (
-    Bounds,
-    RubbishError,
-    coverage_from,
-    finding_from,
-)
+from gpumon.detect.wire.protocol import encode
+from gpumon.detect.worker.evaluate import answer_of
+from gpumon.detect.worker.validation import Bounds, RubbishError, coverage_from, finding_from
 from gpumon.model.finding import Confidence
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, TypeVar
 
-from gpumon.model.fields import CATALOGUE
+from gpumon.model.catalogue.fields import CATALOGUE
 from gpumon.model.finding_classes import Category
 
 if TYPE_CHECKING:

@@ -16,22 +16,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from gpumon.detect.fact_book import FactBook
-from gpumon.detect.facts import is_judged
+from gpumon.detect.facts.fact_book import FactBook
+from gpumon.detect.facts.facts import is_judged
 from gpumon.detect.scene_machine import Machine
 from gpumon.detect.view import View
-from gpumon.detect.wire import FactSender
-from gpumon.fleet.history import History
-from gpumon.fleet.history_reader import HistoryReader
-from gpumon.model.cluster import Allocation, Job, JobView
+from gpumon.detect.wire.tick_messages import FactSender
+from gpumon.fleet.history.history import History
+from gpumon.fleet.history.reader import HistoryReader
 from gpumon.model.fault import SourceError
-from gpumon.model.frame import QueueRecords
-from gpumon.model.tick import Tick
+from gpumon.model.records.cluster import Allocation, Job, JobView
+from gpumon.model.records.frame import QueueRecords
+from gpumon.model.records.tick import Tick
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from gpumon.model.cluster import Gpu, Rank
+    from gpumon.model.records.cluster import Gpu, Rank
 
 START_AT: Final = 1_700_000_000.0
 """Unix time at which scenes begin."""

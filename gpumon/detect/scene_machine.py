@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from gpumon.model.block import Block, column_for
-from gpumon.model.cluster import Gpu, Node, SlurmNode
-from gpumon.model.fields import CATALOGUE, LABELS
+from gpumon.model.catalogue.fields import CATALOGUE, LABELS
 from gpumon.model.missing import Reason
+from gpumon.model.records.block import Block, column_for
+from gpumon.model.records.cluster import Gpu, Node, SlurmNode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

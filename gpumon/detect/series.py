@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from gpumon.fleet.history_reader import HistoryReader, Slab
+    from gpumon.fleet.history.reader import HistoryReader, Slab
 
 GAP_PERIODS: Final = 3.0
 """Two samples further apart than this many periods leave a gap, and a window ends there."""

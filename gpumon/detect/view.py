@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gpumon.detect.claims import honest_confidence
-from gpumon.detect.layout import JobLayout
-from gpumon.detect.rows import FACT_KEYS
+from gpumon.detect.facts.entity_facts import FACT_KEYS
+from gpumon.detect.facts.positions import JobLayout
 from gpumon.detect.series import GAP_PERIODS, Series, Table, table_of
-from gpumon.model.fields import CATALOGUE
+from gpumon.model.catalogue.fields import CATALOGUE
 from gpumon.model.finding import Confidence, Evidence, Finding, Severity, Window
 
 if TYPE_CHECKING:
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from gpumon.detect.claims import Claimant, Windows
-    from gpumon.detect.fact_book import FactBook
-    from gpumon.detect.facts import EventFacts, GpuFacts, LinkFacts, NodeFacts, ProcessFacts
-    from gpumon.fleet.history_reader import HistoryReader, Slab
-    from gpumon.model.cluster import Job, JobView, Rank
+    from gpumon.detect.facts.fact_book import FactBook
+    from gpumon.detect.facts.facts import EventFacts, GpuFacts, LinkFacts, NodeFacts, ProcessFacts
+    from gpumon.fleet.history.reader import HistoryReader, Slab
+    from gpumon.model.records.cluster import Job, JobView, Rank
 
 __all__ = ["GAP_PERIODS", "JobLook", "Series", "Table", "View"]
 

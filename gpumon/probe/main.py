@@ -14,11 +14,11 @@ import time
 from typing import Any, BinaryIO, Callable, Dict, FrozenSet, TextIO
 
 from gpumon.probe import tiers
-from gpumon.probe.gpu import Wanted
-from gpumon.probe.kernel_log import untold
+from gpumon.probe.driver.gpu import Wanted
+from gpumon.probe.driver.sweep import Sweeper
+from gpumon.probe.kernel.log import untold
+from gpumon.probe.kernel.surroundings import Surroundings
 from gpumon.probe.rows import NOT_SAMPLED, block
-from gpumon.probe.surroundings import Surroundings
-from gpumon.probe.sweep import Sweeper
 
 PROTOCOL = 1
 LEASE_S = 30.0

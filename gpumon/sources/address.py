@@ -10,8 +10,8 @@ from gpumon.model.text import plain
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gpumon.model.cluster import Job
-    from gpumon.sources.slurm.address import RestAddress
+    from gpumon.model.records.cluster import Job
+    from gpumon.sources.rest_address import RestAddress
 
 USER_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.@-]{0,63}\Z")
 """Login names that ssh's `-l` may be given."""
@@ -157,7 +157,7 @@ def _slurm_behind(url: str, path: str, options: dict[str, str]) -> Target:
 
 
 def _slurm_rest(url: str, scheme: str, rest: str, options: dict[str, str]) -> Target:
-    from gpumon.sources.slurm.address import parse_address
+    from gpumon.sources.rest_address import parse_address
 
     try:
         address = parse_address(scheme, rest, options)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from gpumon.model.accounting import EndedReport
-from gpumon.model.frame import Frame
-from gpumon.simulate.ended_records import ended_records
-from gpumon.simulate.fleet import Fleet, Label
-from gpumon.simulate.frames import FrameMaker
-from gpumon.simulate.records import queue_records
-from gpumon.sources.zoom import Zoom
+from gpumon.model.records.accounting import EndedReport
+from gpumon.model.records.frame import Frame
+from gpumon.simulate.blocks.frames import FrameMaker
+from gpumon.simulate.cluster.sim_cluster import Fleet, Label
+from gpumon.simulate.records.ended import ended_records
+from gpumon.simulate.records.slurm_queue import queue_records
+from gpumon.sources.probes.zoom import Zoom
 
 if TYPE_CHECKING:
     from collections.abc import Callable

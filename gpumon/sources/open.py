@@ -26,16 +26,16 @@ def open_source(target: Target, look: Look, clock: Clock) -> Source:
         raise TargetError(message)
     options = look.probe_options
     if target.scheme == "slurm":
-        from gpumon.sources.slurm.target import SlurmSource
+        from gpumon.sources.slurm.poll.target import SlurmSource
 
         return SlurmSource(target, look, clock)
     if target.scheme == "ssh":
-        from gpumon.sources.pool import ProbePool
-        from gpumon.sources.road import Road
+        from gpumon.sources.probes.pool import ProbePool
+        from gpumon.sources.probes.road import Road
 
         roads = [Road(host, target.user, target.port) for host in target.hosts]
         endpoints = [road.endpoint(road.host) for road in roads]
         return ProbePool(target.url, endpoints, look.period_s, clock, look.is_single, options)
-    from gpumon.sources.local import local_source
+    from gpumon.sources.probes.local import local_source
 
     return local_source(look.period_s, clock, look.is_single, options)

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable
 
-    from gpumon.model.frame import Frame
+    from gpumon.model.records.frame import Frame
 
 
 class Clock(Protocol):

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 from textual.events import Event, Key
 from textual.message import Message
 
-from gpumon.report.cells import fit
-from gpumon.report.digest import Digest
+from gpumon.report.facts.tick_index import Digest
+from gpumon.report.text.cells import fit
 from gpumon.sources.source import Wish
-from gpumon.tui.action import ROOTS
-from gpumon.tui.dressed import DressedApp
-from gpumon.tui.habits import NO_HABITS
+from gpumon.tui.actions.action import ROOTS
+from gpumon.tui.look.saved_choices import NO_HABITS
+from gpumon.tui.screens.base.view import View
 from gpumon.tui.screens.open import AllViews
-from gpumon.tui.screens.view import View
-from gpumon.tui.signals import catch_signals
 from gpumon.tui.status import Mood
-from gpumon.tui.travel import Player, travel_of
+from gpumon.tui.textual_private.signals import catch_signals
+from gpumon.tui.themed_app import DressedApp
+from gpumon.tui.time_travel import Player, travel_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from textual.screen import Screen
 
     from gpumon.model.fault import SourceError
-    from gpumon.model.tick import Tick
-    from gpumon.report.filter_tables import RowFilter
-    from gpumon.tui.action import ViewName
-    from gpumon.tui.changes import Changes
-    from gpumon.tui.habits import Habits, Shelf
-    from gpumon.tui.screens.contract import Application, Muted
-    from gpumon.tui.travel import Travel
+    from gpumon.model.records.tick import Tick
+    from gpumon.report.lists.filter_tables import RowFilter
+    from gpumon.tui.actions.action import ViewName
+    from gpumon.tui.job_changes import Changes
+    from gpumon.tui.look.saved_choices import Habits, Shelf
+    from gpumon.tui.screens.base.contract import Application, Muted
+    from gpumon.tui.time_travel import Travel
 
 SILENT_PERIODS: Final = 3.0
 """Periods without a tick after which the status line says so."""
@@ -335,7 +335,7 @@ class GpumonApp(DressedApp):
     def changes(self) -> Changes:
         """What changes jobs; made when it is first asked for, as few terminals change any."""
         if self._changes is None:
-            from gpumon.tui.changes import Changes
+            from gpumon.tui.job_changes import Changes
 
             self._changes = Changes(self, self._newest)
         return self._changes
@@ -431,7 +431,7 @@ def first_view(tick: Tick, last: str | None, passes: RowFilter | None) -> ViewNa
 
 
 if TYPE_CHECKING:
-    from gpumon.tui.changes import Changes
+    from gpumon.tui.job_changes import Changes
 
     # Refused by mypy where the application lacks something that its screens ask for.
     _KEPT: type[Application] = GpumonApp

@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from gpumon.report import units
-from gpumon.report.absence import silent_s
-from gpumon.report.cells import Cell, Line, Tone, fit, safe, text_width
-from gpumon.report.passages import TARGET_OLD_S
+from gpumon.report.text import units
+from gpumon.report.text.cells import Cell, Line, Tone, fit, safe, text_width
+from gpumon.report.wording.empty_states import silent_s
+from gpumon.report.wording.paragraphs import TARGET_OLD_S
 
 if TYPE_CHECKING:
-    from gpumon.model.tick import Tick
-    from gpumon.tui.travel import Place
+    from gpumon.model.records.tick import Tick
+    from gpumon.tui.time_travel import Place
 
 QUEUE_OLD_S: Final = 90.0
 """Queue data older than this is called old: three times the period of the job listing."""

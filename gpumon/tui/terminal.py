@@ -15,15 +15,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from gpumon.tui.app import GpumonApp
-from gpumon.tui.habits import NO_HABITS
-from gpumon.tui.quiet_collector import FALLBACK, QuietCollector
+from gpumon.tui.look.saved_choices import NO_HABITS
+from gpumon.tui.textual_private.idle_gc import FALLBACK, QuietCollector
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gpumon.report.filter_tables import RowFilter
+    from gpumon.report.lists.filter_tables import RowFilter
     from gpumon.tui.app import Feed
-    from gpumon.tui.habits import Habits, Shelf
+    from gpumon.tui.look.saved_choices import Habits, Shelf
 
 CLOSE_WAIT_S: Final = 0.25
 """Longest wait for a feed to close: with the terminal's own end, half a second from key to shell.

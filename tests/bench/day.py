@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import psutil
 from textual.events import Key
 
-from gpumon.detect.engine import DetectionEngine
-from gpumon.fleet.history import History
-from gpumon.fleet.ledger import Ledger
-from gpumon.fleet.ledger_journal import JournalFile
-from gpumon.fleet.sampler import Sampler
-from gpumon.model.ledger import NO_PRICES
+from gpumon.detect.engine.engine import DetectionEngine
+from gpumon.fleet.history.history import History
+from gpumon.fleet.ledger.journal import JournalFile
+from gpumon.fleet.ledger.ledger import Ledger
+from gpumon.fleet.sampler.sampler import Sampler
+from gpumon.model.records.ledger import NO_PRICES
 from gpumon.sources.demo import DemoSource
 from gpumon.tui.app import GpumonApp
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from textual.pilot import Pilot
 
-    from gpumon.fleet.partners import Detection
+    from gpumon.fleet.sampler.protocols import Detection
     from gpumon.model.finding import DetectionReport
 
 START_AT: Final = 1_760_000_000.0

@@ -10,7 +10,7 @@ import statistics
 import sys
 import time
 
-from gpumon.detect.engine import DetectionEngine
+from gpumon.detect.engine.engine import DetectionEngine
 from tests.bench.fleet import BenchFleet
 
 PAST_TICKS = 10

@@ -10,12 +10,12 @@ from array import array
 from typing import Final
 
 from gpumon.detect.scene import START_AT, UNUSED, WORKING, job_record
-from gpumon.fleet.history import History
-from gpumon.model.block import Block, column_for
-from gpumon.model.cluster import Allocation, Gpu, JobView, Node, SlurmNode
-from gpumon.model.fields import CATALOGUE
-from gpumon.model.frame import QueueRecords
-from gpumon.model.tick import Tick
+from gpumon.fleet.history.history import History
+from gpumon.model.catalogue.fields import CATALOGUE
+from gpumon.model.records.block import Block, column_for
+from gpumon.model.records.cluster import Allocation, Gpu, JobView, Node, SlurmNode
+from gpumon.model.records.frame import QueueRecords
+from gpumon.model.records.tick import Tick
 
 PERIOD_S: Final = 10.0
 

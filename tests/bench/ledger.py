@@ -13,12 +13,12 @@ import tracemalloc
 from pathlib import Path
 from typing import Final
 
-from gpumon.fleet.ledger import Ledger
-from gpumon.fleet.ledger_journal import JournalFile
-from gpumon.model.block import Block, column_for
-from gpumon.model.cluster import Gpu, Job, JobView
+from gpumon.fleet.ledger.journal import JournalFile
+from gpumon.fleet.ledger.ledger import Ledger
 from gpumon.model.finding import Confidence, Finding, Severity, Window
-from gpumon.model.tick import Tick
+from gpumon.model.records.block import Block, column_for
+from gpumon.model.records.cluster import Gpu, Job, JobView
+from gpumon.model.records.tick import Tick
 
 GPUS_A_JOB: Final = 8
 START: Final = 1_767_225_600.0

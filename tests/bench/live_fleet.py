@@ -13,11 +13,11 @@ import time
 from array import array
 from typing import TYPE_CHECKING, Final
 
-from gpumon.model.block import Block
-from gpumon.model.cluster import Allocation, Gpu, Job, JobView, Node, SlurmNode
 from gpumon.model.finding import Confidence, Coverage, Finding, Severity, Window
-from gpumon.model.frame import QueueRecords
-from gpumon.model.tick import TargetState, Tick
+from gpumon.model.records.block import Block
+from gpumon.model.records.cluster import Allocation, Gpu, Job, JobView, Node, SlurmNode
+from gpumon.model.records.frame import QueueRecords
+from gpumon.model.records.tick import TargetState, Tick
 
 if TYPE_CHECKING:
     from collections.abc import Callable

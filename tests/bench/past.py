@@ -14,13 +14,13 @@ from typing import Final
 
 import numpy as np
 
-from gpumon.fleet.history import History
-from gpumon.fleet.history_fields import HISTORY_BLOCKS, kept_keys
-from gpumon.fleet.history_plan import DEFAULT_MAX_BYTES
-from gpumon.model.block import Block
-from gpumon.model.cluster import Gpu, Node
-from gpumon.model.fields import CATALOGUE
-from gpumon.model.tick import Tick
+from gpumon.fleet.history.fields import HISTORY_BLOCKS, kept_keys
+from gpumon.fleet.history.history import History
+from gpumon.fleet.history.plan import DEFAULT_MAX_BYTES
+from gpumon.model.catalogue.fields import CATALOGUE
+from gpumon.model.records.block import Block
+from gpumon.model.records.cluster import Gpu, Node
+from gpumon.model.records.tick import Tick
 
 GPUS_A_NODE: Final = 8
 AROUND: Final = {

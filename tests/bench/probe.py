@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple
 
-from gpumon.sources.program import LOCAL_START, START_COMMAND, local_program, remote_program
+from gpumon.sources.probes.program import LOCAL_START, START_COMMAND, local_program, remote_program
 from tests.bench import tree
 
 if TYPE_CHECKING:

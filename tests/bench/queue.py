@@ -12,18 +12,18 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpumon.fleet.join import join
-from gpumon.model.frame import QueueRecords
-from gpumon.sources.slurm.jobs_json import read_jobs
-from gpumon.sources.slurm.jobs_text import parse_jobs
-from gpumon.sources.slurm.nodes_json import read_nodes
-from gpumon.sources.slurm.nodes_text import parse_nodes
+from gpumon.fleet.join.join import join
+from gpumon.model.records.frame import QueueRecords
+from gpumon.sources.slurm.json.jobs import read_jobs
+from gpumon.sources.slurm.json.nodes import read_nodes
+from gpumon.sources.slurm.text.jobs import parse_jobs
+from gpumon.sources.slurm.text.nodes import parse_nodes
 from tests.unit.fleet.factories import frame, gpu_block
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gpumon.sources.slurm.jobs_text import JobList
+    from gpumon.sources.slurm.text.jobs import JobList
 
 DATA = Path(__file__).parents[1] / "unit" / "sources" / "slurm" / "data"
 JOBS = 10_000

@@ -11,15 +11,15 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpumon.fleet.playing import playback_at
+from gpumon.fleet.replay.feed import playback_at
 from gpumon.sources.demo import DemoSource
-from gpumon.sources.recording import Recording
-from gpumon.sources.recording_write import RecordingWriter
+from gpumon.sources.recording.source import Recording
+from gpumon.sources.recording.write import RecordingWriter
 
 if TYPE_CHECKING:
     import threading
 
-    from gpumon.model.frame import Frame
+    from gpumon.model.records.frame import Frame
 
 NODES, GPUS = 6, 8
 START = 1_767_225_600.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpumon.model.fields import CATALOGUE
+from gpumon.model.catalogue.fields import CATALOGUE
 
 ACTIVITY = {
     field.key

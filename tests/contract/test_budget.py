@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.probing import bounded
+from tests.worlds.probe import bounded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,9 +35,9 @@ REMOTES = 2
 
 CHILD = """
 import json, sys
-from gpumon.probe.driver import Driver
-from gpumon.probe.gpu import Wanted
-from gpumon.probe.sweep import Sweeper
+from gpumon.probe.driver.driver import Driver
+from gpumon.probe.driver.gpu import Wanted
+from gpumon.probe.driver.sweep import Sweeper
 now = [1000.0]
 sweeper = Sweeper(Wanted(**json.loads(sys.argv[1])), Driver(lambda: now[0]))
 for line in sys.stdin:

@@ -7,23 +7,23 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gpumon.model.field import Kind
-from gpumon.model.fields import CATALOGUE, LABELS
+from gpumon.model.catalogue.field import Kind
+from gpumon.model.catalogue.fields import CATALOGUE, LABELS
 from gpumon.model.missing import Reason
 from gpumon.probe import tiers
-from gpumon.probe.gpu import POWER_RANGE
-from gpumon.probe.processes import RANK_VARIABLES
-from gpumon.sources.decode import Decoder
-from gpumon.sources.program import LOCAL_START, local_program
-from gpumon.sources.stream import Endpoint
+from gpumon.probe.driver.gpu import POWER_RANGE
+from gpumon.probe.kernel.processes import RANK_VARIABLES
+from gpumon.sources.probes.decode import Decoder
+from gpumon.sources.probes.program import LOCAL_START, local_program
+from gpumon.sources.probes.stream import Endpoint
 from tests.contract.products import LACKS, LINK_RATES, LINKS, LINKS_LACK, PCIE_RATES
 from tests.lab.standin.client import running
-from tests.probing import Probe, sampled
+from tests.worlds.probe import Probe, sampled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gpumon.model.frame import Frame
+    from gpumon.model.records.frame import Frame
     from tests.lab.standin.driver import Standin
 
     Start = Callable[..., Standin]

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpumon.model.fields import CATALOGUE
+from gpumon.model.catalogue.fields import CATALOGUE
 from gpumon.model.missing import Reason
 from tests.contract import expected_gpu as script
 from tests.contract.products import ACTIVITY, LACKS, LINKS, LINKS_LACK, PCIE_RATES
-from tests.stepped import Stepped
+from tests.worlds.probe_clock import Stepped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from gpumon.model.frame import Frame
+    from gpumon.model.records.frame import Frame
     from tests.lab.standin.driver import Standin
 
     Start = Callable[..., Standin]

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from gpumon.detect.checks import check_detector
-from gpumon.detect.engine import DetectionEngine
-from gpumon.detect.registry import entries, load_class
+from gpumon.detect.engine.engine import DetectionEngine
 from gpumon.detect.scene import WORKING, Scene
+from gpumon.detect.worker.registry import entries, load_class
 
 INSTALLED = entries()
 EXAMPLE = Path(__file__).parents[2] / "plugins" / "gpumon-detector-example"

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpumon.detect.scene import view_of
-from gpumon.fleet.history import History
-from gpumon.fleet.sampler import Sampler
-from gpumon_detectors.fabric_degraded import FabricDegraded
-from gpumon_detectors.gpu_fault import GpuFault
-from gpumon_detectors.pcie_degraded import PcieDegraded
-from gpumon_detectors.telemetry_lost import TelemetryLost
-from gpumon_detectors.throttled import Throttled
-from tests.stepped import Stepped
+from gpumon.fleet.history.history import History
+from gpumon.fleet.sampler.sampler import Sampler
+from gpumon_detectors.hardware.fabric_degraded import FabricDegraded
+from gpumon_detectors.hardware.gpu_fault import GpuFault
+from gpumon_detectors.hardware.pcie_degraded import PcieDegraded
+from gpumon_detectors.hardware.telemetry_lost import TelemetryLost
+from gpumon_detectors.hardware.throttled import Throttled
 from tests.unit.fleet.factories import DEVICES, job, node, queue
+from tests.worlds.probe_clock import Stepped
 
 if TYPE_CHECKING:
     import threading
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gpumon.model.finding import Finding
-    from gpumon.model.frame import Frame
+    from gpumon.model.records.frame import Frame
     from tests.lab.standin.driver import Standin
 
     Start = Callable[..., Standin]

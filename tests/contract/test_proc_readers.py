@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from gpumon.probe.host import Host
-from gpumon.probe.kernel_log import KernelLog
-from gpumon.probe.processes import Processes
-from tests.probing import eventually
+from gpumon.probe.kernel.host import Host
+from gpumon.probe.kernel.log import KernelLog
+from gpumon.probe.kernel.processes import Processes
+from tests.worlds.probe import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable

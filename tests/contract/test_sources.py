@@ -14,21 +14,21 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gpumon.model.fields import CATALOGUE, LABELS
+from gpumon.model.catalogue.fields import CATALOGUE, LABELS
 from gpumon.model.missing import Reason
 from gpumon.sources.address import Look, parse
 from gpumon.sources.open import open_source
-from gpumon.sources.slurm.address import RestAddress
-from gpumon.sources.slurm.queue import SlurmQueue
-from gpumon.sources.slurm.rest_queue import RestQueue
+from gpumon.sources.rest_address import RestAddress
+from gpumon.sources.slurm.poll.queue import SlurmQueue
+from gpumon.sources.slurm.poll.rest_queue import RestQueue
 from gpumon.sources.source import SystemClock, Wish
-from tests.probing import children, eventually
 from tests.unit.sources.slurm.restd import Restd, Said, jwt, told
+from tests.worlds.probe import children, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from gpumon.model.frame import Frame
+    from gpumon.model.records.frame import Frame
     from gpumon.sources.source import Source
     from tests.lab.standin.driver import Standin
 

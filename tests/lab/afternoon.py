@@ -21,7 +21,7 @@ import zstandard
 
 from tests.lab.cluster import Cluster
 from tests.lab.layout import Layout
-from tests.probing import PATIENCE_S
+from tests.worlds.probe import PATIENCE_S
 
 if TYPE_CHECKING:
     from tests.lab.standin.state import State

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from gpumon.sources.slurm.schedule import LONGEST_RETRY_S
+from gpumon.sources.slurm.commands.schedule import LONGEST_RETRY_S
 from tests.lab.test_rest import token
 
 pytestmark = pytest.mark.every_slurm
@@ -21,7 +21,7 @@ TARGET = "slurm?nodes=none"
 
 LEAPS = """
 import json, sys, time
-from gpumon.sources.slurm.target import SlurmSource
+from gpumon.sources.slurm.poll.target import SlurmSource
 from gpumon.sources.source import SystemClock, Wish
 from gpumon.sources.address import Look, parse
 

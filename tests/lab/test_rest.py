@@ -3,7 +3,7 @@
 Known differences, none of which is in these records: v0.0.36 knows no flags of nodes and names no
 user of some jobs; a line break in a name ends it in scontrol's text; before v0.0.40 no answer tells
 the controller's time, so `update_time` is unused; no version tells the topology.
-Those of 24.11: see gpumon.sources.slurm.rest for what its `update_time` may be asked for.
+Those of 24.11: see gpumon.sources.slurm.rest.client for what its `update_time` may be asked for.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ BROKEN_NAME = "a|b\ufffdc @x@"
 BOTH = """
 import json, os, sys
 from gpumon.sources.slurm import rest, rest_queue
-from gpumon.sources.slurm.address import RestAddress
-from gpumon.sources.slurm.queue import SlurmQueue
+from gpumon.sources.rest_address import RestAddress
+from gpumon.sources.slurm.poll.queue import SlurmQueue
 
 def records(queue):
     frame = queue._round()
@@ -46,7 +46,7 @@ print(json.dumps([records(SlurmQueue()), records(by_rest), by_rest._client.versi
 BEARER = """
 import sys
 from gpumon.sources.slurm import rest
-from gpumon.sources.slurm.address import RestAddress
+from gpumon.sources.rest_address import RestAddress
 
 every = rest._header_styles
 rest._header_styles = lambda *words, **more: {"bearer": every(*words, **more)["bearer"]}
@@ -55,8 +55,8 @@ print(len(rest.RestClient(RestAddress(sys.argv[1])).get("nodes")["nodes"]))
 
 UNCHANGED = """
 import sys, time
-from gpumon.sources.slurm.address import RestAddress
-from gpumon.sources.slurm.rest import RestClient
+from gpumon.sources.rest_address import RestAddress
+from gpumon.sources.slurm.rest.client import RestClient
 
 client = RestClient(RestAddress(sys.argv[1]))
 answer = client.get("jobs")

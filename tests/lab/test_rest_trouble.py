@@ -14,8 +14,8 @@ pytestmark = pytest.mark.every_slurm
 ASK = """
 import json, sys
 from gpumon.sources.slurm import rest
-from gpumon.sources.slurm.address import RestAddress
-from gpumon.sources.slurm.rest_queue import RestQueue
+from gpumon.sources.rest_address import RestAddress
+from gpumon.sources.slurm.poll.rest_queue import RestQueue
 
 address = RestAddress(sys.argv[1], "", sys.argv[2])
 rest.VERSIONS = tuple(sys.argv[4].split(",")) if sys.argv[4] else rest.VERSIONS

@@ -7,9 +7,9 @@ import shlex
 
 import pytest
 
-from gpumon.sources.slurm.failures import UNREACHED, CommandFailedError
-from gpumon.sources.slurm.queue import records_of
-from gpumon.sources.slurm.schedule import JOBS_PERIOD_S, LONGEST_RETRY_S
+from gpumon.sources.slurm.commands.failures import UNREACHED, CommandFailedError
+from gpumon.sources.slurm.commands.schedule import JOBS_PERIOD_S, LONGEST_RETRY_S
+from gpumon.sources.slurm.poll.queue import records_of
 from tests.lab.watched import next_document, watching
 
 pytestmark = pytest.mark.every_slurm

@@ -6,24 +6,24 @@ from contextlib import asynccontextmanager
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpumon.fleet.history import History
-from gpumon.fleet.sampler import Sampler
+from gpumon.fleet.history.history import History
+from gpumon.fleet.sampler.sampler import Sampler
 from gpumon.model.finding import Severity
 from gpumon.sources.demo import DemoSource
 from gpumon.sources.source import Wish
 from gpumon.tui.app import GpumonApp
-from gpumon.tui.screens.view import View
-from tests.clocks import Hasty
-from tests.ticks import finding
+from gpumon.tui.screens.base.view import View
 from tests.tui.conftest import HandFeed
 from tests.tui.keyboard import press, settle
+from tests.worlds.clocks import Hasty
+from tests.worlds.tick import finding
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from textual.pilot import Pilot
 
-    from gpumon.model.tick import Tick
+    from gpumon.model.records.tick import Tick
 
 START_AT = 1_760_000_000.0
 STEP_S = 20.0

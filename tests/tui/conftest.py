@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpumon.tui.app import GpumonApp
-from gpumon.tui.habits import NO_HABITS
+from gpumon.tui.look.saved_choices import NO_HABITS
 from tests.tui.keyboard import press, resize, settle
 
 if TYPE_CHECKING:
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from textual.pilot import Pilot
 
     from gpumon.model.fault import SourceError
-    from gpumon.model.tick import Tick
+    from gpumon.model.records.tick import Tick
     from gpumon.sources.source import Wish
-    from gpumon.tui.habits import Habits, Shelf
+    from gpumon.tui.look.saved_choices import Habits, Shelf
 
 
 class HandFeed:

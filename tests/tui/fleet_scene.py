@@ -8,20 +8,20 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from gpumon.fleet.history import History
-from gpumon.model.accounting import EndedJob, EndedJobs, StepUsage
-from gpumon.model.cluster import Allocation, JobView, Node, Process
+from gpumon.fleet.history.history import History
 from gpumon.model.fault import SourceError
 from gpumon.model.finding import Coverage, Evidence, Severity
-from gpumon.model.ledger import Account, LedgerTotals
-from gpumon.model.tick import TargetState
-from tests.machines import WHOLE, block, host, host_blocks, job_use, links
-from tests.queues import HOUR, cluster, slurm_node, waits
-from tests.ticks import AT, IDLE, failed, finding, gpu, job, job_with_gpus, tick, uuid_of
+from gpumon.model.records.accounting import EndedJob, EndedJobs, StepUsage
+from gpumon.model.records.cluster import Allocation, JobView, Node, Process
+from gpumon.model.records.ledger import Account, LedgerTotals
+from gpumon.model.records.tick import TargetState
+from tests.worlds.node import WHOLE, block, host, host_blocks, job_use, links
+from tests.worlds.queue import HOUR, cluster, slurm_node, waits
+from tests.worlds.tick import AT, IDLE, failed, finding, gpu, job, job_with_gpus, tick, uuid_of
 
 if TYPE_CHECKING:
-    from gpumon.model.cluster import Gpu
-    from gpumon.model.tick import Tick
+    from gpumon.model.records.cluster import Gpu
+    from gpumon.model.records.tick import Tick
 
 STEPS = 150
 STEP_S = 2.0

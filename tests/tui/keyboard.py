@@ -13,8 +13,8 @@ from textual.events import Key, Resize
 from textual.geometry import Size
 from textual.keys import REPLACED_KEYS, _character_to_key, _get_unicode_name_from_key
 
-from gpumon.tui.widgets.grid import Grid
-from gpumon.tui.widgets.slices import GAP_S
+from gpumon.tui.widgets.table.grid import Grid
+from gpumon.tui.widgets.text.time_slices import GAP_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,15 +13,15 @@ from queue import Queue
 
 from textual.drivers import _writer_thread
 
-from gpumon.detect.engine import DetectionEngine
-from gpumon.fleet.history import History
-from gpumon.fleet.sampler import Sampler
+from gpumon.detect.engine.engine import DetectionEngine
+from gpumon.fleet.history.history import History
+from gpumon.fleet.sampler.sampler import Sampler
 from gpumon.model.fault import SourceError
 from gpumon.sources.demo import DemoSource
 from gpumon.sources.source import SystemClock
-from gpumon.tui.screens.jobs import JobsView
+from gpumon.tui.screens.lists.jobs import JobsView
 from gpumon.tui.terminal import run_terminal
-from tests.ticks import fleet
+from tests.worlds.tick import fleet
 
 
 class SceneFeed:

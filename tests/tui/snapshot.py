@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
-from gpumon.report.cells import Tone
-from gpumon.tui.files import picture
-from gpumon.tui.theme import VARIABLES
+from gpumon.report.text.cells import Tone
+from gpumon.tui.look.theme import VARIABLES
+from gpumon.tui.screens.base.files import picture
 
 if TYPE_CHECKING:
     from rich.color import Color

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from gpumon.report.ascii_only import ascii_only
-from gpumon.report.cells import safe, text_width
-from tests.machines import machine
-from tests.ticks import fleet
+from gpumon.report.text.ascii_only import ascii_only
+from gpumon.report.text.cells import safe, text_width
+from tests.worlds.node import machine
+from tests.worlds.tick import fleet
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gpumon.model.ledger import Account, LedgerTotals, Prices
-from tests.ticks import AT, fleet
+from gpumon.model.records.ledger import Account, LedgerTotals, Prices
+from tests.worlds.tick import AT, fleet
 
 
 async def test_which_job_wastes_most_is_answered_by_one_key_however_narrow(stage):

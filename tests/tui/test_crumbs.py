@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpumon.report.cells import text_width
+from gpumon.report.text.cells import text_width
 from gpumon.tui.status import crumb_line
 
 TRAIL = ("jobs", "48211 dinov2-giant", "SM active over time")

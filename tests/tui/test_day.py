@@ -8,7 +8,7 @@ import sys
 
 from gpumon.model.finding import DetectionReport
 from tests.bench.day import Day
-from tests.ticks import finding
+from tests.worlds.tick import finding
 
 HOURS = 24
 PERIOD_S = 120.0

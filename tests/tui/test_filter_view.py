@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from gpumon.report.filter_tables import understood
+from gpumon.report.lists.filter_tables import understood
 from gpumon.tui.app import GpumonApp
-from tests.ticks import fleet
 from tests.tui.conftest import HandFeed, text_of
+from tests.worlds.tick import fleet
 
 
 async def test_an_expression_keeps_what_passes(stage):

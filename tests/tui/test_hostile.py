@@ -6,9 +6,9 @@ import pytest
 from rich.cells import cell_len
 
 from gpumon.model.fault import SourceError
-from gpumon.model.tick import TargetState
-from tests.machines import block, machine
-from tests.ticks import finding, job_with_gpus, tick
+from gpumon.model.records.tick import TargetState
+from tests.worlds.node import block, machine
+from tests.worlds.tick import finding, job_with_gpus, tick
 
 NAMES = [
     "[red]not red[/red]",

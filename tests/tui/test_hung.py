@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
-from tests.probing import PATIENCE_S, children, eventually, is_alive
 from tests.tui.test_terminal import Session
+from tests.worlds.probe import PATIENCE_S, children, eventually, is_alive
 
 GPUMON = (sys.executable, "-m", "gpumon")
 

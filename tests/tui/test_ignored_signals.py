@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from tests.probing import PATIENCE_S
 from tests.tui.test_terminal import Session
+from tests.worlds.probe import PATIENCE_S
 
 IGNORING = "import os, signal, sys\nsignal.signal(int(sys.argv[1]), signal.SIG_IGN)\n"
 IGNORING += "os.execv(sys.argv[2], sys.argv[2:])"

@@ -33,8 +33,9 @@ async def paint():
 asyncio.run(paint())
 """
 FIRST = {
-    "column_filter", "cycle", "fleet_view", "hand_off", "jobs", "open", "table_view",
-    "time_screen", "view",
+    "base", "base.column_filter", "base.files", "base.fleet_view", "base.root_view",
+    "base.table_view", "base.take_along", "base.time_screen", "base.view", "lists",
+    "lists.jobs", "open",
 }  # fmt: skip
 """Modules of screens without which the list of jobs cannot be painted."""
 

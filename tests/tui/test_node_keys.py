@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from gpumon.tui.actions import ACTIONS
-from gpumon.tui.screens.gpu import GpuScreen
-from gpumon.tui.screens.job import JobScreen
-from gpumon.tui.screens.node import NodeScreen
-from tests.machines import machine
+from gpumon.tui.actions.registry import ACTIONS
+from gpumon.tui.screens.pages.gpu import GpuScreen
+from gpumon.tui.screens.pages.job import JobScreen
+from gpumon.tui.screens.pages.node import NodeScreen
+from tests.worlds.node import machine
 
 KEYS = {name: keys for name, keys, *_ in ACTIONS}
 

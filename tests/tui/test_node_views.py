@@ -6,9 +6,9 @@ import pytest
 
 from gpumon.model.fault import SourceError
 from gpumon.model.missing import Reason
-from gpumon.report.gpu_layout import COUNTERS
-from tests.machines import WHOLE, block, event, links, machine
-from tests.ticks import GIB, fleet, gpu, tick, uuid_of
+from gpumon.report.pages.gpu_layout import COUNTERS
+from tests.worlds.node import WHOLE, block, event, links, machine
+from tests.worlds.tick import GIB, fleet, gpu, tick, uuid_of
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from gpumon.tui.screens.view import View
-from tests.ticks import fleet
+from gpumon.tui.screens.base.view import View
 from tests.tui.board import board
 from tests.tui.test_resize import VIEWS
+from tests.worlds.tick import fleet
 
 
 class Counted:

@@ -15,11 +15,11 @@ from textual.events import Key
 from textual.screen import Screen
 from textual.widget import Widget
 
-from gpumon.tui.screens.page import Page
-from gpumon.tui.widgets.grid import Grid
+from gpumon.tui.screens.base.page import Page
+from gpumon.tui.widgets.table.grid import Grid
 from tests.bench.screen import Screen as Shown
-from tests.ticks import fleet
 from tests.tui.board import board
+from tests.worlds.tick import fleet
 
 SIZE = (100, 24)
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 import pytest
 from rich.cells import cell_len
 
-from gpumon.model.accounting import EndedJob, EndedJobs, StepUsage
-from gpumon.model.cluster import Node, Process
 from gpumon.model.fault import SourceError
-from gpumon.model.ledger import Account, LedgerTotals
-from gpumon.model.queue import Partition, Reservation
+from gpumon.model.records.accounting import EndedJob, EndedJobs, StepUsage
+from gpumon.model.records.cluster import Node, Process
+from gpumon.model.records.ledger import Account, LedgerTotals
+from gpumon.model.records.queue import Partition, Reservation
 from gpumon.sources.source import Wish
-from gpumon.tui.action import ROOTS
-from gpumon.tui.screens.job import JobScreen
-from gpumon.tui.screens.jobs import JobsView
+from gpumon.tui.actions.action import ROOTS
+from gpumon.tui.screens.lists.jobs import JobsView
+from gpumon.tui.screens.pages.job import JobScreen
 from gpumon.tui.status import QUEUE_OLD_S
-from tests.queues import HOUR, alone, cluster, slurm_node, waits
-from tests.ticks import AT, failed, fleet, job, job_with_gpus, tick, uuid_of
 from tests.tui.test_hostile import NAMES
+from tests.worlds.queue import HOUR, alone, cluster, slurm_node, waits
+from tests.worlds.tick import AT, failed, fleet, job, job_with_gpus, tick, uuid_of
 
 SIZES = [(80, 24), (160, 50)]
 QUEUE_VIEWS = [view for view in ROOTS if view not in ("jobs", "gpus", "nodes", "fleet")]

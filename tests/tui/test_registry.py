@@ -4,24 +4,31 @@ from __future__ import annotations
 
 import pytest
 
-from gpumon.tui.actions import ACTIONS, PURPOSES, actions_of, bindings_of, footer_of, keys_markdown
-from gpumon.tui.screens.commands import CommandsView
-from gpumon.tui.screens.curves import CurvesScreen
-from gpumon.tui.screens.ended import EndedView
-from gpumon.tui.screens.findings import FindingScreen, FindingsView
-from gpumon.tui.screens.fleet import HeatView
-from gpumon.tui.screens.gpu import GpuScreen
-from gpumon.tui.screens.gpus import GpusView
-from gpumon.tui.screens.groups import AccountsView, UsersView
-from gpumon.tui.screens.job import JobScreen
-from gpumon.tui.screens.jobs import JobsView
-from gpumon.tui.screens.node import NodeScreen
-from gpumon.tui.screens.nodes import NodesView
-from gpumon.tui.screens.page import Page, _key_entries
-from gpumon.tui.screens.partitions import PartitionsView
-from gpumon.tui.screens.pending import PendingView
-from gpumon.tui.screens.ranks import RanksScreen
-from gpumon.tui.screens.reservations import ReservationsView
+from gpumon.tui.actions.registry import (
+    ACTIONS,
+    PURPOSES,
+    actions_of,
+    bindings_of,
+    footer_of,
+    keys_markdown,
+)
+from gpumon.tui.screens.base.page import Page, _key_entries
+from gpumon.tui.screens.lists.commands import CommandsView
+from gpumon.tui.screens.lists.ended import EndedView
+from gpumon.tui.screens.lists.findings import FindingScreen, FindingsView
+from gpumon.tui.screens.lists.fleet import HeatView
+from gpumon.tui.screens.lists.gpus import GpusView
+from gpumon.tui.screens.lists.jobs import JobsView
+from gpumon.tui.screens.lists.nodes import NodesView
+from gpumon.tui.screens.lists.partitions import PartitionsView
+from gpumon.tui.screens.lists.pending import PendingView
+from gpumon.tui.screens.lists.reservations import ReservationsView
+from gpumon.tui.screens.lists.users_accounts import AccountsView, UsersView
+from gpumon.tui.screens.pages.curves import CurvesScreen
+from gpumon.tui.screens.pages.gpu import GpuScreen
+from gpumon.tui.screens.pages.job import JobScreen
+from gpumon.tui.screens.pages.node import NodeScreen
+from gpumon.tui.screens.pages.ranks import RanksScreen
 
 VIEWS = {
     "jobs": JobsView,

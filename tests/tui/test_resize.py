@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from gpumon.report.cells import text_width
-from tests.ticks import fleet
+from gpumon.report.text.cells import text_width
+from tests.worlds.tick import fleet
 
 VIEWS = {
     **{str(number): (str(number),) for number in range(1, 10)},

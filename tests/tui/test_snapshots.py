@@ -12,7 +12,7 @@ from typing import get_args
 
 import pytest
 
-from gpumon.tui.action import ROOTS, ViewName
+from gpumon.tui.actions.action import ROOTS, ViewName
 from gpumon.tui.app import GpumonApp
 from tests.tui.fleet_scene import FINETUNE, PRETRAIN, broken, empty, stale, whole
 from tests.tui.snapshot import FOLDER, REGENERATE, compared, drawn, written

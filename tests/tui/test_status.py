@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from gpumon.model.fault import SourceError
-from gpumon.model.tick import TargetState
-from gpumon.report.cells import text_width
+from gpumon.model.records.tick import TargetState
+from gpumon.report.text.cells import text_width
 from gpumon.tui.status import Mood, status_line
-from tests.ticks import AT, tick
+from tests.worlds.tick import AT, tick
 
 LONG = (
     "squeue: slurm_load_jobs error: Unable to contact slurm controller (connect failure), "

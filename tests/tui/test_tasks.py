@@ -8,25 +8,25 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from gpumon.detect.engine import DetectionEngine
-from gpumon.fleet.catch_up import stride_s
-from gpumon.fleet.history import History
-from gpumon.fleet.ledger import Ledger
-from gpumon.fleet.replay import ReplayFeed
-from gpumon.fleet.sampler import Sampler
-from gpumon.fleet.tape import Tape
+from gpumon.detect.engine.engine import DetectionEngine
+from gpumon.fleet.history.history import History
+from gpumon.fleet.ledger.ledger import Ledger
+from gpumon.fleet.replay.catch_up import stride_s
+from gpumon.fleet.replay.kept_ticks import Tape
+from gpumon.fleet.replay.replay import ReplayFeed
+from gpumon.fleet.sampler.sampler import Sampler
 from gpumon.sources.address import Look, parse
 from gpumon.sources.open import open_source
-from gpumon.sources.recording import Recording
+from gpumon.sources.recording.source import Recording
 from gpumon.tui.app import GpumonApp
-from gpumon.tui.travel import LiveTravel
-from tests.clocks import Hasty
+from gpumon.tui.time_travel import LiveTravel
 from tests.tui.conftest import HandFeed, Stage
+from tests.worlds.clocks import Hasty
 from tools.screenshots import ROOT
 from tools.tasks import DEMO, LAB, LAB_FILE, MOST_KEYS, TASKS, Task
 
 if TYPE_CHECKING:
-    from gpumon.model.tick import Tick
+    from gpumon.model.records.tick import Tick
 
 START = 1_760_000_000.0
 PAST_S = 7200.0

@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 from gpumon.tui.terminal import write_crash_log
-from tests.probing import PATIENCE_S, eventually
+from tests.worlds.probe import PATIENCE_S, eventually
 
 SCENE = Path(__file__).with_name("scene.py")
 SHELL = """

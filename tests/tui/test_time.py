@@ -8,10 +8,10 @@ import pytest
 
 from gpumon.sources.source import Wish
 from gpumon.tui.app import GpumonApp
-from gpumon.tui.screens.gpu import GpuScreen
-from tests.ticks import AT, Past, fleet, tick
+from gpumon.tui.screens.pages.gpu import GpuScreen
 from tests.tui.conftest import HandFeed, Stage
 from tests.tui.keyboard import settle
+from tests.worlds.tick import AT, Past, fleet, tick
 
 
 def at_second(second: float):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpumon.model.finding import Coverage
-from tests.ticks import finding, fleet, job_with_gpus, tick
+from tests.worlds.tick import finding, fleet, job_with_gpus, tick
 
 OK = Coverage("partial_gpus_idle", 3, 0, (), "ok")
 WAITING = Coverage("memory_leak", 0, 0, (), "waiting", "observed for 60 s of 1800 s")

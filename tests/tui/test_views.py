@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from gpumon.model.cluster import Node
 from gpumon.model.fault import SourceError
-from gpumon.model.tick import TargetState
+from gpumon.model.records.cluster import Node
+from gpumon.model.records.tick import TargetState
 from gpumon.sources.source import Wish
-from tests.machines import event, machine
-from tests.ticks import AT, failed, finding, fleet, gpu, job_with_gpus, tick, uuid_of
+from tests.worlds.node import event, machine
+from tests.worlds.tick import AT, failed, finding, fleet, gpu, job_with_gpus, tick, uuid_of
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
 

@@ -17,9 +17,13 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parent.parent.parent
 MAX_LINES = 500
+"""A file is as long as its idea; beyond this it says here why it is one."""
+LONG = {
+    "gpumon/model/catalogue/gpu.py": "one table, every field of a GPU in the order of the pages",
+}
 MAX_FUNCTION_LINES = 60
 CATCH_ALLS = {"utils", "util", "helpers", "helper", "manager", "managers", "common", "misc", "lib"}
-PROBE = sorted((ROOT / "gpumon" / "probe").glob("*.py"))
+PROBE = sorted((ROOT / "gpumon" / "probe").rglob("*.py"))
 NEWER_THAN_3_6 = {
     "capture_output": "subprocess.run(capture_output=) is of 3.7",
     "text": "subprocess(text=) is of 3.7",
@@ -67,8 +71,10 @@ def test_there_is_something_to_check() -> None:
 
 
 def test_no_file_is_longer_than_can_be_read_at_once() -> None:
-    lengths = {str(file): len(file.read_text().splitlines()) for file in sources()}
-    assert {file: lines for file, lines in lengths.items() if lines > MAX_LINES} == {}
+    lengths = {
+        str(file.relative_to(ROOT)): len(file.read_text().splitlines()) for file in sources()
+    }
+    assert {file for file, lines in lengths.items() if lines > MAX_LINES} == LONG.keys()
 
 
 def functions(file: Path) -> Iterator[tuple[str, int]]:
@@ -144,7 +150,7 @@ def newer_things(tree: ast.AST) -> Iterator[str]:
                 yield NEWER_THAN_3_6[name]
 
 
-@pytest.mark.parametrize("file", PROBE, ids=lambda file: file.name)
+@pytest.mark.parametrize("file", PROBE, ids=lambda file: f"{file.parent.name}/{file.name}")
 def test_the_probe_is_python_3_6(file: Path) -> None:
     tree = ast.parse(file.read_text(), file.name, feature_version=(3, 6))
     assert list(newer_things(tree)) == []

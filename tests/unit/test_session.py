@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.probing import PATIENCE_S
+from tests.worlds.probe import PATIENCE_S
 
 IGNORED = """
 import signal

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumon.tui.screens.jobs import JobsView
+from gpumon.tui.screens.lists.jobs import JobsView
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
     from textual.screen import Screen
 
-    from gpumon.report.columns import Column
-    from gpumon.report.commands import Subject
-    from gpumon.report.groups import Scope
-    from gpumon.tui.action import ViewName
-    from gpumon.tui.screens.contract import Entries, Trail
-    from gpumon.tui.screens.view import View
+    from gpumon.report.facts.columns import Column
+    from gpumon.report.facts.groups import Scope
+    from gpumon.report.next_steps.commands import Subject
+    from gpumon.tui.actions.action import ViewName
+    from gpumon.tui.screens.base.contract import Entries, Trail
+    from gpumon.tui.screens.base.view import View
 
 
 class AllViews:
@@ -28,14 +28,14 @@ class AllViews:
 
     def root(self, view: ViewName) -> View | None:
         """A view of the whole fleet; None for the jobs, which lie below all others."""
-        from gpumon.tui.screens.ended import EndedView
-        from gpumon.tui.screens.fleet import HeatView
-        from gpumon.tui.screens.gpus import GpusView
-        from gpumon.tui.screens.groups import AccountsView, UsersView
-        from gpumon.tui.screens.nodes import NodesView
-        from gpumon.tui.screens.partitions import PartitionsView
-        from gpumon.tui.screens.pending import PendingView
-        from gpumon.tui.screens.reservations import ReservationsView
+        from gpumon.tui.screens.lists.ended import EndedView
+        from gpumon.tui.screens.lists.fleet import HeatView
+        from gpumon.tui.screens.lists.gpus import GpusView
+        from gpumon.tui.screens.lists.nodes import NodesView
+        from gpumon.tui.screens.lists.partitions import PartitionsView
+        from gpumon.tui.screens.lists.pending import PendingView
+        from gpumon.tui.screens.lists.reservations import ReservationsView
+        from gpumon.tui.screens.lists.users_accounts import AccountsView, UsersView
 
         roots: dict[ViewName, type[View]] = {
             "gpus": GpusView,
@@ -57,49 +57,49 @@ class AllViews:
 
     def job(self, job_id: str, label: str, trail: Trail = ("jobs",)) -> Screen[None]:
         """One job with its ranks and GPUs."""
-        from gpumon.tui.screens.job import JobScreen
+        from gpumon.tui.screens.pages.job import JobScreen
 
         return JobScreen(job_id, label, trail)
 
     def ranks(self, job_id: str, label: str, trail: Trail) -> Screen[None]:
         """The ranks of a job over time."""
-        from gpumon.tui.screens.ranks import RanksScreen
+        from gpumon.tui.screens.pages.ranks import RanksScreen
 
         return RanksScreen(job_id, label, trail)
 
     def gpu(self, uuid: str, trail: Trail) -> Screen[None]:
         """One GPU."""
-        from gpumon.tui.screens.gpu import GpuScreen
+        from gpumon.tui.screens.pages.gpu import GpuScreen
 
         return GpuScreen(uuid, trail)
 
     def node(self, name: str, trail: Trail) -> Screen[None]:
         """One node."""
-        from gpumon.tui.screens.node import NodeScreen
+        from gpumon.tui.screens.pages.node import NodeScreen
 
         return NodeScreen(name, trail)
 
     def curves(self, subject: str, trail: Trail) -> Screen[None]:
         """Curves of a GPU, a node, a job or a rank."""
-        from gpumon.tui.screens.curves import CurvesScreen
+        from gpumon.tui.screens.pages.curves import CurvesScreen
 
         return CurvesScreen(subject, trail)
 
     def findings(self, trail: Trail, scope: str | None) -> Screen[None]:
         """The findings about something; None: all."""
-        from gpumon.tui.screens.findings import FindingsView
+        from gpumon.tui.screens.lists.findings import FindingsView
 
         return FindingsView(trail, scope)
 
     def finding(self, identity: tuple[str, str, str], trail: Trail) -> Screen[None]:
         """One finding with its evidence."""
-        from gpumon.tui.screens.findings import FindingScreen
+        from gpumon.tui.screens.lists.findings import FindingScreen
 
         return FindingScreen(identity, trail)
 
     def commands(self, about: Subject, trail: Trail) -> Screen[None]:
         """The commands for something."""
-        from gpumon.tui.screens.commands import CommandsView
+        from gpumon.tui.screens.lists.commands import CommandsView
 
         return CommandsView(about, trail)
 
@@ -107,13 +107,13 @@ class AllViews:
         self, table: ViewName, columns: Sequence[Column[Any]], trail: Trail
     ) -> Screen[None]:
         """Which columns of a table are shown."""
-        from gpumon.tui.screens.column_view import ColumnView
+        from gpumon.tui.screens.lists.column_choice import ColumnView
 
         return ColumnView(table, columns, trail)
 
     def page(self, heading: str, trail: Trail, entries: Entries) -> Screen[None]:
         """A text."""
-        from gpumon.tui.screens.page import Page
+        from gpumon.tui.screens.base.page import Page
 
         return Page(heading, trail, entries)
 
@@ -121,18 +121,18 @@ class AllViews:
         self, view: ViewName, columns: Sequence[tuple[str, str]], trail: Trail
     ) -> Screen[None]:
         """Keys and signs of a view, and its columns with what they mean."""
-        from gpumon.tui.screens.page import help_page
+        from gpumon.tui.screens.base.page import help_page
 
         return help_page(view, columns, trail)
 
     def findings_in_full(self, trail: Trail, scope: str | None) -> Screen[None]:
         """Findings in full, and what the detectors could not see."""
-        from gpumon.tui.screens.page import findings_page
+        from gpumon.tui.screens.base.page import findings_page
 
         return findings_page(trail, scope)
 
     def errors(self, trail: Trail) -> Screen[None]:
         """Targets and errors."""
-        from gpumon.tui.screens.page import errors_page
+        from gpumon.tui.screens.base.page import errors_page
 
         return errors_page(trail)

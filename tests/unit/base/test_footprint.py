@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gpumon.base.footprint import CHILDREN_EVERY_S, FootprintMeter, _meters, footprint, reap
-from tests.probing import bounded, children, eventually, is_alive
+from tests.worlds.probe import bounded, children, eventually, is_alive
 
 
 class Clock:

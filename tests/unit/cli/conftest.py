@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from gpumon.fleet.ledger_pages import Entry
+from gpumon.fleet.ledger.journal_reader import Entry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

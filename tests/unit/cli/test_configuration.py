@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpumon.cli.config import config, template
+from gpumon.cli.commands.config import config, template
 from gpumon.cli.configuration import ConfigurationError, load, places
 from gpumon.cli.options import parser, request_of
 from gpumon.cli.request import chosen_targets, past_of, settings_with
-from gpumon.detect.tuning import Tuning
-from gpumon.fleet.history_plan import DEFAULT_MAX_BYTES
+from gpumon.detect.worker.tuning import Tuning
+from gpumon.fleet.history.plan import DEFAULT_MAX_BYTES
 from gpumon.model.settings import BY_KEY, SETTINGS
 from gpumon.sources.address import Target
 

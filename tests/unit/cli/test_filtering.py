@@ -9,10 +9,10 @@ import pytest
 from gpumon.cli import main
 from gpumon.cli.filtering import passing
 from gpumon.cli.options import parser
-from gpumon.report.document import document
-from gpumon.report.filter_tables import understood
-from gpumon.report.table import table
-from tests.ticks import fleet, tick
+from gpumon.report.document.document import document
+from gpumon.report.lists.filter_tables import understood
+from gpumon.report.lists.once import table
+from tests.worlds.tick import fleet, tick
 
 
 def passes(text):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from gpumon.cli.commands.watch import watch
 from gpumon.cli.exits import USAGE
 from gpumon.cli.options import parser
-from gpumon.cli.watch import watch
 from gpumon.sources.address import TIERS, Look, parse
 from gpumon.sources.open import open_source
-from gpumon.sources.pool import ProbePool
+from gpumon.sources.probes.pool import ProbePool
 from gpumon.sources.source import SystemClock
 
 

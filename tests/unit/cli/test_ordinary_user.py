@@ -7,7 +7,7 @@ import stat
 
 import pytest
 
-from gpumon.sources.recording import Recording
+from gpumon.sources.recording.source import Recording
 from tests.unit.cli.conftest import BOOKED, Caller
 
 

@@ -16,8 +16,8 @@ import pytest
 
 from gpumon.cli import main
 from gpumon.cli.output import Documents, OutputError, ReaderGoneError, write
-from tests.probing import PATIENCE_S, bounded, eventually
 from tests.unit.cli.conftest import BOOKED
+from tests.worlds.probe import PATIENCE_S, bounded, eventually
 
 FULL = "gpumon: standard output: No space left on device\n"
 CLOSED = "gpumon: standard output: it is closed\n"

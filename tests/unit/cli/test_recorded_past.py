@@ -9,12 +9,12 @@ import pytest
 
 from gpumon.cli import recorded_past
 from gpumon.cli.recorded_past import recorded
-from gpumon.fleet.history import History
-from gpumon.fleet.sampler import Sampler
-from gpumon.sources import recording_folder
+from gpumon.fleet.history.history import History
+from gpumon.fleet.sampler.sampler import Sampler
 from gpumon.sources.demo import DemoSource
-from gpumon.sources.recording_folder import RecordingFolder, own_folder
-from tests.clocks import Hasty
+from gpumon.sources.recording import folder as recording_folder
+from gpumon.sources.recording.folder import RecordingFolder, own_folder
+from tests.worlds.clocks import Hasty
 
 URLS = ["slurm", "local"]
 START = 1_767_225_600.0

@@ -13,7 +13,7 @@ from gpumon.cli.options import parser, request_of
 from gpumon.cli.request import settings_with, wanted_of
 from gpumon.model.settings import DEFAULTS, Chosen, Settings
 from gpumon.sources.address import Target
-from tests.ticks import fleet
+from tests.worlds.tick import fleet
 
 MODULES = sorted(Path(cli.__file__).parent.rglob("*.py"))
 PARSES = {"parse_args", "parse_known_args", "parse_intermixed_args", "Namespace"}

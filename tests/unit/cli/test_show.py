@@ -7,10 +7,10 @@ import stat
 import pytest
 
 from gpumon.cli.show import begun_with
-from gpumon.detect.notes_file import NotesFile
+from gpumon.detect.engine.notes_file import NotesFile
 from gpumon.model.settings import DEFAULTS, Chosen, Settings
-from gpumon.report.columns import Sorting
-from gpumon.tui.habits import FILE_NAME, Habits, habits_of, written
+from gpumon.report.facts.columns import Sorting
+from gpumon.tui.look.saved_choices import FILE_NAME, Habits, habits_of, written
 
 HABITS = Habits(
     "light", True, {"jobs": ("job", "user")}, {"gpus": Sorting("sm", True)}, "sm", "partition"

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from gpumon.cli import main
-from gpumon.detect.life import Mute, notes_from
-from gpumon.report.columns import Sorting
-from gpumon.tui.habits import Habits, habits_of
+from gpumon.detect.engine.finding_life import Mute, notes_from
+from gpumon.report.facts.columns import Sorting
+from gpumon.tui.look.saved_choices import Habits, habits_of
 
 STATE = Path(__file__).parents[2] / "data/state-0.1"
 

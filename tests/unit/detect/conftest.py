@@ -6,8 +6,8 @@ import textwrap
 
 import pytest
 
-from gpumon.detect import link
-from gpumon.detect.engine import DetectionEngine
+from gpumon.detect.engine import worker_process
+from gpumon.detect.engine.engine import DetectionEngine
 from gpumon.detect.scene import Scene
 
 HEAD = """
@@ -40,8 +40,12 @@ LONG_S = 600.0
 @pytest.fixture(autouse=True)
 def ends_take_time(monkeypatch):
     """Gives workers as long for their end as a busy machine takes."""
-    monkeypatch.setattr(link, "_END_POLLS", int(LONG_S / link._END_S * link._END_POLLS))
-    monkeypatch.setattr(link, "_END_S", LONG_S)
+    monkeypatch.setattr(
+        worker_process,
+        "_END_POLLS",
+        int(LONG_S / worker_process._END_S * worker_process._END_POLLS),
+    )
+    monkeypatch.setattr(worker_process, "_END_S", LONG_S)
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from gpumon.detect.contract import Declaration
-from gpumon.detect.coverage import coverage_of
 from gpumon.detect.scene import START_AT, UNUSED, WORKING, Scene
+from gpumon.detect.worker.coverage import coverage_of
 from gpumon.model.finding import Severity, Window
 
 DECLARED = Declaration("d", "1", ("d",), ("power_w", "temp_c"), 60.0, 600.0)

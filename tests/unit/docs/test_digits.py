@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpumon.tui.action import ROOTS
+from gpumon.tui.actions.action import ROOTS
 from tools.screenshots import ROOT
 
 

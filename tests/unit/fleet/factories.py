@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-from gpumon.model.block import Block, column_for
-from gpumon.model.cluster import Allocation, Job, SlurmNode
-from gpumon.model.frame import Frame, QueueRecords
 from gpumon.model.missing import Reason
+from gpumon.model.records.block import Block, column_for
+from gpumon.model.records.cluster import Allocation, Job, SlurmNode
+from gpumon.model.records.frame import Frame, QueueRecords
 
 
 def uuid(node: str, number: int) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from gpumon.model.block import Block, column_for
-from gpumon.model.cluster import Gpu, JobView, Node
 from gpumon.model.finding import Confidence, Window
-from gpumon.model.tick import Tick
-from tests import ticks
+from gpumon.model.records.block import Block, column_for
+from gpumon.model.records.cluster import Gpu, JobView, Node
+from gpumon.model.records.tick import Tick
+from tests.worlds import tick as ticks
 
 START = 1_000_000.0
 

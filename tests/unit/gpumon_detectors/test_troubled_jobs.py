@@ -6,12 +6,12 @@ import threading
 
 import pytest
 
-from gpumon.detect.registry import entries, load
 from gpumon.detect.scene import view_of
-from gpumon.fleet.history import History
-from gpumon.fleet.sampler import Sampler
+from gpumon.detect.worker.registry import entries, load
+from gpumon.fleet.history.history import History
+from gpumon.fleet.sampler.sampler import Sampler
 from gpumon.sources.demo import DemoSource
-from tests.clocks import Hasty
+from tests.worlds.clocks import Hasty
 
 AT = 1_760_000_000.0
 PAST_S = 3_600.0

@@ -9,12 +9,12 @@ from collections import Counter
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
-from tests.probing import PATIENCE_S
+from tests.worlds.probe import PATIENCE_S
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-TEST = "tests/unit/report/test_age.py"
+TEST = "tests/unit/report/tables/test_age.py"
 LAB = "tests/lab/test_topology.py"
 
 

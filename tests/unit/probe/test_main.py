@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpumon.probe.main import LEASE_S, Wishes
-from gpumon.sources.program import LOCAL_START, local_program
-from tests.probing import PATIENCE_S, Probe, children, eventually, is_alive
+from gpumon.sources.probes.program import LOCAL_START, local_program
+from tests.worlds.probe import PATIENCE_S, Probe, children, eventually, is_alive
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -172,7 +172,7 @@ def test_a_monitor_that_stops_reading_and_goes_leaves_no_probe(standin: Start) -
 
 PARENT = """
 import os, select
-from tests.probing import Probe
+from tests.worlds.probe import Probe
 probe = Probe()
 probe.frame()
 print(probe.pid, flush=True)

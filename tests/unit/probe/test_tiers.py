@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpumon.model.missing import Reason
-from tests.probing import Probe
+from tests.worlds.probe import Probe
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gpumon.model.frame import Frame
+    from gpumon.model.records.frame import Frame
     from tests.lab.standin.driver import Standin
 
     Start = Callable[..., Standin]

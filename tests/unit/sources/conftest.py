@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.probing import children, eventually
 from tests.unit.sources.pools import Run
+from tests.worlds.probe import children, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from gpumon.sources.stream import Endpoint
+    from gpumon.sources.probes.stream import Endpoint
 
     Open = Callable[..., Run]
 

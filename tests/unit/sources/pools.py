@@ -5,14 +5,14 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from gpumon.sources.pool import ProbePool
-from tests.probing import HELLO, REPORT, eventually
+from gpumon.sources.probes.pool import ProbePool
+from tests.worlds.probe import HELLO, REPORT, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpumon.model.frame import Frame
-    from gpumon.sources.stream import Endpoint
+    from gpumon.model.records.frame import Frame
+    from gpumon.sources.probes.stream import Endpoint
 
 LIVE = f"{HELLO} {REPORT} 1; exec sleep 600"
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpumon.model.fields import CATALOGUE
+from gpumon.model.catalogue.fields import CATALOGUE
 from gpumon.model.missing import Reason
 from gpumon.sources.demo import QUEUE_PERIOD_S, DemoSource
 from gpumon.sources.source import Wish
@@ -18,9 +18,9 @@ from gpumon.sources.source import Wish
 if TYPE_CHECKING:
     import threading
 
-    from gpumon.model.block import Block
-    from gpumon.model.cluster import Job
-    from gpumon.model.frame import Frame
+    from gpumon.model.records.block import Block
+    from gpumon.model.records.cluster import Job
+    from gpumon.model.records.frame import Frame
 
 ORIGIN = 1_800_000_000.0
 HOUR = 3600.0

@@ -7,8 +7,8 @@ import pytest
 from gpumon.sources.address import Look, parse
 from gpumon.sources.demo import DemoSource
 from gpumon.sources.open import open_source
-from gpumon.sources.pool import ProbePool
-from gpumon.sources.slurm.target import SlurmSource
+from gpumon.sources.probes.pool import ProbePool
+from gpumon.sources.slurm.poll.target import SlurmSource
 from gpumon.sources.source import SystemClock
 
 LOOK = Look(1.0, is_single=False, keeps=lambda _: True)

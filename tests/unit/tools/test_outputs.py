@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from gpumon.tui.action import ViewName
+from gpumon.tui.actions.action import ViewName
 from tests.bench.screen import Cell
 from tools.output_pages import Names, Terminal, drawn, ways
 from tools.outputs import changed_lines, differences, in_lines, main, masked

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpumon.model.fields import CATALOGUE
+from gpumon.model.catalogue.fields import CATALOGUE
 from tools import pages
 
 if TYPE_CHECKING:

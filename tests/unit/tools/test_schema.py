@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from gpumon.model.fields import CATALOGUE
+from gpumon.model.catalogue.fields import CATALOGUE
 from tools import schema
 
 FORM = json.loads(schema.PATH.read_text(encoding="utf-8"))

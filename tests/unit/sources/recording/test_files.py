@@ -15,20 +15,20 @@ from array import array
 
 import pytest
 
-from gpumon.model.block import Block
-from gpumon.model.frame import Frame, QueueRecords
-from gpumon.sources import recording_read
-from gpumon.sources.recording import Playback, Recording
-from gpumon.sources.recording_decode import RecordingError
-from gpumon.sources.recording_write import RecordingWriter
+from gpumon.model.records.block import Block
+from gpumon.model.records.frame import Frame, QueueRecords
+from gpumon.sources.recording import read as recording_read
+from gpumon.sources.recording.decode import RecordingError
+from gpumon.sources.recording.source import Playback, Recording
+from gpumon.sources.recording.write import RecordingWriter
 
 NAMES = ["a.gpumon", "a.gpumon.zst"]
 CHILD = """
 import sys
 from array import array
 from pathlib import Path
-from gpumon.model.frame import Block, Frame
-from gpumon.sources.recording_write import RecordingWriter
+from gpumon.model.records.frame import Block, Frame
+from gpumon.sources.recording.write import RecordingWriter
 writer = RecordingWriter(Path(sys.argv[1]), 0.0, 1.0, ["local"])
 for beat in range(1, 100000):
     energy = array("q", [beat * 1000 + gpu for gpu in range(8)])

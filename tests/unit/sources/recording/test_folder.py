@@ -8,14 +8,14 @@ from array import array
 
 import pytest
 
-from gpumon.model.block import Block
-from gpumon.model.frame import Frame
-from gpumon.simulate.fleet import Label
-from gpumon.sources import recording_folder
-from gpumon.sources.recording import Playback, Recording
-from gpumon.sources.recording_decode import RecordingError
-from gpumon.sources.recording_folder import RecordingFolder, is_running, own_folder, segments
-from gpumon.sources.recording_labels import labels_path, read_labels, write_labels
+from gpumon.model.records.block import Block
+from gpumon.model.records.frame import Frame
+from gpumon.simulate.cluster.sim_cluster import Label
+from gpumon.sources.recording import folder as recording_folder
+from gpumon.sources.recording.decode import RecordingError
+from gpumon.sources.recording.folder import RecordingFolder, is_running, own_folder, segments
+from gpumon.sources.recording.labels import labels_path, read_labels, write_labels
+from gpumon.sources.recording.source import Playback, Recording
 
 START = 1_767_225_600.0
 

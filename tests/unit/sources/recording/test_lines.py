@@ -10,14 +10,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gpumon.model.block import MISSING_INTEGER, Block
-from gpumon.model.cluster import Allocation, Job, SlurmNode
+from gpumon.model.catalogue.fields import CATALOGUE, LABELS
 from gpumon.model.fault import SourceError
-from gpumon.model.fields import CATALOGUE, LABELS
-from gpumon.model.frame import Frame, QueueRecords
 from gpumon.model.missing import Reason
-from gpumon.model.queue import Partition, Reservation
-from gpumon.sources.recording_decode import (
+from gpumon.model.records.block import MISSING_INTEGER, Block
+from gpumon.model.records.cluster import Allocation, Job, SlurmNode
+from gpumon.model.records.frame import Frame, QueueRecords
+from gpumon.model.records.queue import Partition, Reservation
+from gpumon.sources.recording.decode import (
     Beat,
     Decoder,
     Header,
@@ -26,8 +26,8 @@ from gpumon.sources.recording_decode import (
     Sync,
     Told,
 )
-from gpumon.sources.recording_encode import DECIMALS, Encoder
-from gpumon.sources.recording_records import MAX_TEXT, TABLES
+from gpumon.sources.recording.encode import DECIMALS, Encoder
+from gpumon.sources.recording.records import MAX_TEXT, TABLES
 
 WORDS = st.text(
     st.characters(min_codepoint=33, max_codepoint=0x24F, exclude_categories=("C", "Z")), max_size=12

@@ -1,0 +1,148 @@
+"""Signs that a GPU itself is broken, as the driver tells them, each with since when and what to do.
+
+What the driver's error numbers mean is `gpumon.model.xid`'s; the order of gravity follows the
+immediate actions that are listed there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from gpumon.model.finding import Confidence, Severity
+from gpumon.model.xid import RECOVERY_ACTIONS, Action, name_of
+from gpumon_detectors.evidence.phrases import clock_time, counted
+from gpumon_detectors.evidence.symptom import Symptom, since_when
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from gpumon.detect.facts.facts import EventFacts, GpuFacts
+    from gpumon.detect.view import View
+
+_SPAN_S: Final = 3600.0
+"""Errors older than this are no news: what is to be done because of them is told by a code."""
+
+_ECC: Final = "ecc_uncorrected_volatile_count"
+_ECC_EVENT: Final = 0x2
+_XID_EVENT: Final = 0x8
+
+_GRAVE: Final = frozenset(
+    {Action.RESET_GPU, Action.RESTART_NODE, Action.CHECK_ECC, Action.CHECK_POWER}
+)
+"""Actions after which no work on the GPU goes on as it was."""
+
+
+class _Code(NamedTuple):
+    """A field that is 0 on a sound GPU."""
+
+    text: Callable[[float], str]
+    severity: Severity
+    advice: str
+
+
+_CODES: Final = {
+    "remap_failure": _Code(
+        lambda _: "a broken memory row could not be replaced",
+        Severity.CRITICAL,
+        "Have the board exchanged.",
+    ),
+    "recovery_action": _Code(
+        lambda code: f"the driver asks for recovery: {name_of(code, RECOVERY_ACTIONS)}",
+        Severity.CRITICAL,
+        "Drain the node and do what the driver asks for.",
+    ),
+    "remap_pending": _Code(
+        lambda _: "broken memory rows wait for a reset of the GPU to be replaced",
+        Severity.WARNING,
+        "Reset the GPU when its job has ended.",
+    ),
+    "retired_pages_pending": _Code(
+        lambda _: "broken memory pages wait for a restart of the driver to be retired",
+        Severity.WARNING,
+        "Reload the driver or reboot the node when its jobs have ended.",
+    ),
+}
+
+
+def suspects(view: View) -> Iterator[GpuFacts]:
+    """GPUs of which anything at all is told now; spares the sound ones every further look."""
+    uuids = view.uuids
+    is_odd = view.is_lost.copy()
+    for key in _CODES:
+        is_odd |= np.nan_to_num(view.fleet(key)[:-1]) != 0
+    if uuids and view.history.newest_at == view.now:
+        is_odd |= np.nan_to_num(view.history.newest(uuids, (_ECC,))[0]) > 0
+    told = {e.uuid for node in view.nodes.values() if node.block("event").keys for e in node.events}
+    is_odd[view.layout.places(told)] = True
+    for place in np.flatnonzero(is_odd & ~view.is_stale):
+        yield view.gpus[uuids[place]]
+
+
+def symptoms(view: View, gpu: GpuFacts) -> list[Symptom]:
+    """What is wrong with a GPU, the gravest first; a program's own errors are not among them."""
+    found = [*_lost(view, gpu), *_codes(view, gpu), *_memory_errors(view, gpu)]
+    seen: set[int | None] = set()
+    for event in view.events(gpu.uuid):
+        number = event.xid.number if event.xid else None
+        is_fault = event.xid is not None and not event.xid.is_application
+        if number not in seen and (is_fault or event.event_type == _ECC_EVENT):
+            seen.add(number)
+            found.append(_event(view, event))
+    return sorted(found, key=lambda symptom: -symptom.severity.rank)
+
+
+def program_errors(view: View, gpu: GpuFacts) -> list[Symptom]:
+    """Errors of late that programs cause, each number once."""
+    told = {e.xid.number: e for e in view.events(gpu.uuid) if e.xid and e.xid.is_application}
+    return [_event(view, event) for event in told.values()]
+
+
+def _lost(view: View, gpu: GpuFacts) -> Iterator[Symptom]:
+    if gpu.is_lost:
+        times, values = view.series(gpu.uuid, "temp_c", _SPAN_S)
+        since, samples = since_when(view, times, np.isnan(values))
+        text = f"fell off the bus at {clock_time(since)}: the driver answers GPU_IS_LOST"
+        advice = "Drain the node and power-cycle it: a lost GPU does not come back by a reset."
+        yield Symptom("temp_c", text, None, Severity.CRITICAL, advice, since, samples)
+
+
+def _codes(view: View, gpu: GpuFacts) -> Iterator[Symptom]:
+    for key, code in _CODES.items():
+        value = gpu.value(key)
+        if value:
+            times, values = view.series(gpu.uuid, key, _SPAN_S)
+            since, samples = since_when(view, times, values == value)
+            yield Symptom(
+                key, code.text(value), float(value), code.severity, code.advice, since, samples
+            )
+
+
+def _memory_errors(view: View, gpu: GpuFacts) -> Iterator[Symptom]:
+    """Uncorrected errors that were counted while gpumon watched, within the last hour."""
+    times, values = view.series(gpu.uuid, _ECC, _SPAN_S)
+    known = np.flatnonzero(np.isfinite(values))
+    rows = known[1:][np.diff(values[known]) > 0] if len(known) else known
+    if len(rows):
+        count = int(values[known[-1]] - values[known[np.searchsorted(known, rows[0]) - 1]])
+        text = f"{counted(count, 'uncorrected memory error')} since {clock_time(times[rows[0]])}"
+        advice = f"Memory: {Action.CHECK_ECC.value}."
+        since, samples = float(times[rows[0]]), len(times) - int(rows[0])
+        yield Symptom(_ECC, text, float(count), Severity.CRITICAL, advice, since, samples)
+
+
+def _event(view: View, event: EventFacts) -> Symptom:
+    at = view.now if event.at is None else min(event.at, view.now)
+    if event.xid is None:
+        text = f"uncorrected memory error at {clock_time(at)}"
+        advice = f"Memory: {Action.CHECK_ECC.value}."
+        return Symptom("event_type", text, None, Severity.CRITICAL, advice, at, 1)
+    known = event.xid
+    severity = Severity.CRITICAL if known.action in _GRAVE else Severity.WARNING
+    if known.is_application:
+        severity = Severity.INFO
+    text = f"Xid {known.number} at {clock_time(at)}: {known.meaning}"
+    advice = f"Xid {known.number}: {known.action.value}."
+    sure = Confidence.ESTABLISHED if known.is_known else Confidence.SUPPORTED
+    return Symptom("xid", text, float(known.number), severity, advice, at, 1, sure)

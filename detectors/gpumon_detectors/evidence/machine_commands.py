@@ -1,0 +1,61 @@
+"""Commands to copy: every id in them is checked, so that no name can become an option or a shell.
+
+What stops or drains anything is written as a suggestion to those who may, never run.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from gpumon.model.hostlist import is_host_name
+from gpumon_detectors.evidence.job_commands import srun_in
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpumon.detect.facts.facts import GpuFacts
+    from gpumon.detect.view import View
+
+_UUID: Final = re.compile(r"(?:GPU|MIG)-[0-9A-Za-z-]{1,64}")
+_REASON: Final = re.compile(r"[0-9A-Za-z .,:/-]{1,100}")
+
+
+def ask_gpu(view: View, gpu: GpuFacts, question: str) -> Iterator[str]:
+    """How to ask nvidia-smi about a GPU, within its job where it has one.
+
+    `question` is text of ours: a subcommand or options of nvidia-smi.
+    """
+    if not _UUID.fullmatch(gpu.uuid):
+        return
+    command = f"nvidia-smi {question} -i {gpu.uuid}"
+    if not is_host_name(gpu.node):
+        yield f"Look closer, on its node: {command}"
+        return
+    holders = [srun_in(job.job) for job in view.jobs_of(gpu.uuid)]
+    if holders and holders[0] is not None:
+        yield f"Look closer: {holders[0]} -w {gpu.node} {command}"
+    else:
+        # Which way leads there, the monitor knows: its own commands name it.
+        yield f"Look closer, on {gpu.node}: {command}"
+
+
+def drain(node: str, reason: str) -> Iterator[str]:
+    """How an administrator keeps new jobs from a node; `reason` is text of ours."""
+    if is_host_name(node) and _REASON.fullmatch(reason):
+        yield (
+            "For administrators, to keep new jobs away: "
+            f'scontrol update NodeName={node} State=DRAIN Reason="{reason}"'
+        )
+
+
+def leave_out(node: str) -> Iterator[str]:
+    """How a user starts again without a node."""
+    if is_host_name(node):
+        yield f"Until it is mended, start elsewhere: sbatch --exclude={node} …"
+
+
+def ask_node(node: str) -> Iterator[str]:
+    """How to see what Slurm knows of a node."""
+    if is_host_name(node):
+        yield f"What Slurm says of it: scontrol show node {node}"

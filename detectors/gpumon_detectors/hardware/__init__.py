@@ -1,0 +1,1 @@
+"""GPUs, links, ports and nodes that are broken, slow or silent."""

@@ -1,0 +1,79 @@
+"""NVLinks of a GPU are down, slow or full of errors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpumon.detect.contract import Detector
+from gpumon.model.finding import Window
+from gpumon_detectors.evidence import machine_commands as commands
+from gpumon_detectors.evidence.link_symptoms import suspects, symptoms
+from gpumon_detectors.evidence.symptom import Symptom, leading
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from gpumon.detect.facts.facts import GpuFacts
+    from gpumon.detect.view import View
+    from gpumon.model.finding import Finding
+
+
+class FabricDegraded(Detector):
+    """Claims that a GPU's NVLinks do not carry what they should.
+
+    An NVLink is inactive that leads to a switch, or was active within the last hour, or is active
+    on most GPUs of the same product on the node; or it runs below 90 % of the speed of most links
+    of these; or replays, checksum errors or errors that correction left grow in 6 of 10 minutes
+    and ten times as fast as on the neighbours; or a link recovers three times within an hour; or
+    the fabric itself calls the GPU unhealthy.
+
+    *Supported* after 2 minutes, errors after 10; *established* after 10: links that are trained
+    anew after a reset are active by then.
+
+    What looks alike: boards without NVLink, and PCIe boards without a bridge, whose links are all
+    inactive; nodes where some links lead nowhere, on all GPUs alike; GPUs cut into slices (MIG),
+    which do not use NVLink; links asleep; symbol errors of NVLink 5, which are corrected.
+
+    How much time is lost depends on how much is exchanged, which is not known: no loss is told.
+
+    Any inactive link being critical, and the links and rates of a product, follow public health
+    checks of cloud providers.
+    """
+
+    name = "fabric_degraded"
+    version = "1"
+    finding_classes = ("fabric_degraded",)
+    needs = ("link_state",)
+    supported_after_s = 120.0
+    established_after_s = 600.0
+    subjects = "gpu"
+
+    def evaluate(self, view: View) -> Iterator[Finding]:
+        """One finding per GPU, which names everything that is wrong with its links."""
+        for node, gpu in suspects(view):
+            found = symptoms(view, node, gpu)
+            if found:
+                yield self._finding(view, gpu, found)
+
+    def _finding(self, view: View, gpu: GpuFacts, found: Sequence[Symptom]) -> Finding:
+        first = leading(found)
+        start = max(first.since, view.observed_since)
+        more = f", and {len(found) - 1} more" if len(found) > 1 else ""
+        jobs = view.jobs_of(gpu.uuid)
+        whose = f" (job {', '.join(job.job.label for job in jobs)})" if jobs else ""
+        return view.finding(
+            self,
+            subject=gpu.subject,
+            severity=found[0].severity,
+            summary=f"{gpu.place}{whose}: {found[0].text}{more}",
+            window=Window(start, view.now, first.samples),
+            at_most=first.at_most,
+            evidence=[symptom.evidence(gpu.subject) for symptom in found[:32]],
+            advice=(
+                *dict.fromkeys(symptom.advice for symptom in found),
+                *commands.ask_gpu(view, gpu, "nvlink -s"),
+                *commands.leave_out(gpu.node),
+                *commands.drain(gpu.node, "NVLinks degraded, see nvidia-smi nvlink -s and -e"),
+            ),
+            gpus=[gpu.uuid],
+        )

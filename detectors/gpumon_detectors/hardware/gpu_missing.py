@@ -1,0 +1,113 @@
+"""A node lists fewer GPUs than before, and than Slurm gives it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from gpumon.detect.contract import Detector
+from gpumon.model.finding import Confidence, Evidence, Severity, Window
+from gpumon_detectors.evidence import machine_commands as commands
+from gpumon_detectors.evidence.phrases import clock_time, counted, span
+from gpumon_detectors.hardware.telemetry_lost import HEARD
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpumon.detect.facts.facts import NodeFacts
+    from gpumon.detect.view import View
+    from gpumon.model.finding import Finding
+
+_SPAN_S: Final = 3600.0
+_ALWAYS_TOLD: Final = "temp_c"
+
+
+class GpuMissing(Detector):
+    """Claims that a GPU is gone from a node that talks.
+
+    The driver lists fewer GPUs than Slurm's configuration gives the node, and a GPU that was heard
+    of within the last hour is on no node any more. That is how a GPU that fell off the bus looks
+    once the driver, or the node, was started anew.
+
+    *Supported* after 1 minute, *established* after 5: a driver that is being reloaded lists its
+    GPUs again by then.
+
+    What looks alike: a silent node (`telemetry_lost`); slices (MIG), of which Slurm counts more
+    than there are GPUs; a probe that is only shown the GPUs of one job, and a node that was short
+    of a GPU before gpumon came, where no GPU vanished under its eyes. Where more GPUs are short
+    than have vanished, which node lost one is not known, and the claim stays a *hypothesis*.
+
+    The GPU is told by no sample any more, so its loss is not counted here.
+    """
+
+    name = "gpu_missing"
+    version = "1"
+    finding_classes = ("gpu_fault",)
+    needs = HEARD
+    supported_after_s = 60.0
+    established_after_s = 300.0
+    subjects = "node"
+
+    def evaluate(self, view: View) -> Iterator[Finding]:
+        """One finding per node that lost a GPU while it was watched."""
+        short = {node.name: _shortfall(node, view) for node in view.nodes.values()}
+        total = sum(short.values())
+        if not total:
+            return
+        gone = [uuid for uuid in view.history.entities() if uuid not in view.gpus]
+        table = view.table(gone, (_ALWAYS_TOLD,), _SPAN_S)
+        times, is_told = table.times, np.isfinite(table.columns[_ALWAYS_TOLD])
+        seen = np.flatnonzero(is_told.any(axis=0)) if len(times) else np.zeros(0, np.intp)
+        if not len(seen):
+            return
+        lasts = [int(np.flatnonzero(is_told[:, place])[-1]) for place in seen]
+        first = min(lasts) + 1
+        if first >= len(times):
+            return
+        window = Window(float(times[first]), float(times[-1]), len(times) - first)
+        names = [gone[place] for place in seen]
+        for node in view.nodes.values():
+            if short[node.name]:
+                yield self._finding(view, node, window, names, is_sure=total <= len(names))
+
+    def _finding(
+        self, view: View, node: NodeFacts, window: Window, names: list[str], *, is_sure: bool
+    ) -> Finding:
+        listed, given = len(node.gpu_uuids), node.slurm.gpu_count if node.slurm else None
+        jobs = view.jobs_on(node.name)
+        under = f" under job {', '.join(job.job.label for job in jobs[:8])}" if jobs else ""
+        count = counted(_shortfall(node, view), "GPU")
+        for_s = span(window.end - window.start)
+        text = f"the driver lists {counted(listed, 'GPU')}, Slurm gives the node {given}"
+        return view.finding(
+            self,
+            subject=node.subject,
+            severity=Severity.CRITICAL,
+            summary=f"{node.name}: {count} gone since {clock_time(window.start)} ({for_s}){under}",
+            window=window,
+            evidence=(
+                Evidence("gpu_count", node.subject, text, float(listed)),
+                *(
+                    Evidence(_ALWAYS_TOLD, node.subject, f"on no node any more: {uuid}")
+                    for uuid in names[:8]
+                ),
+            ),
+            advice=(
+                "Look into the node's kernel log for Xid 79, then power-cycle it: dmesg.",
+                *commands.ask_node(node.name),
+                *commands.leave_out(node.name),
+                *commands.drain(node.name, "a GPU is gone from the list of the driver"),
+            ),
+            at_most=Confidence.ESTABLISHED if is_sure else Confidence.HYPOTHESIS,
+        )
+
+
+def _shortfall(node: NodeFacts, view: View) -> int:
+    """GPUs that Slurm gives a talking node and its driver does not list; 0 where nobody can say."""
+    given = node.slurm.gpu_count if node.slurm else None
+    if given is None or node.is_stale or not node.has_telemetry:
+        return 0
+    short = given - len(node.gpu_uuids)
+    gpus = (view.gpus[uuid] for uuid in node.gpu_uuids if uuid in view.gpus)
+    return 0 if short <= 0 or any(gpu.value("mig_mode") for gpu in gpus) else short

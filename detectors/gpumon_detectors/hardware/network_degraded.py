@@ -1,0 +1,88 @@
+"""Network ports of a node are down, slow or full of errors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpumon.detect.contract import Detector
+from gpumon.model.finding import Window
+from gpumon_detectors.evidence import machine_commands as commands
+from gpumon_detectors.evidence.port_symptoms import ports_of, symptoms, usual_ports, with_errors
+from gpumon_detectors.evidence.symptom import Symptom, leading
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from gpumon.detect.facts.facts import NodeFacts
+    from gpumon.detect.view import View
+    from gpumon.model.finding import Finding
+
+
+class NetworkDegraded(Detector):
+    """Claims that InfiniBand or RoCE ports of a node do not carry what they should.
+
+    A port has no link, though most of at least three nodes with the same ports and GPUs have one
+    there, or, where there are fewer such nodes, though its link went down since the driver was
+    loaded; or it is slower than 90 % of what most of these have, or of what it had within the last
+    hour; or symbol errors, recoveries, broken packets, integrity errors or overruns are counted in
+    6 of 10 minutes; or its link went down twice within the last hour.
+
+    *Supported* after 2 minutes, errors after 10; *established* after 10: a switch that restarts is
+    back by then.
+
+    What looks alike: ports that nobody cabled, on all nodes alike, or that were never up; ports
+    that were disabled on purpose; ports for storage that are slower than those beside them;
+    packets out of sequence, timeouts and congestion marks, which a loaded network makes.
+
+    How much time is lost depends on how much is exchanged, which is not known: no loss is told.
+    The GPUs named are those behind the same PCIe switch as the port.
+    """
+
+    name = "network_degraded"
+    version = "1"
+    finding_classes = ("fabric_degraded",)
+    needs = ("nic_speed_gbps",)
+    supported_after_s = 120.0
+    established_after_s = 600.0
+    subjects = "node"
+
+    def evaluate(self, view: View) -> Iterator[Finding]:
+        """One finding per node, which names everything that is wrong with its ports."""
+        nodes = {n.name: n for n in view.nodes.values() if n.has_telemetry and not n.is_stale}
+        ports = {name: ports_of(node) for name, node in nodes.items() if node.block("nic").keys}
+        usual, erring = usual_ports(view, ports), with_errors(view)
+        for name, mine in ports.items():
+            found: list[Symptom] = []
+            near: list[str] = []
+            for port in mine:
+                often, errs = usual.get((name, port.name)), f"{name}/{port.name}" in erring
+                signs = symptoms(view, nodes[name], port, often, has_errors=errs)
+                found += signs
+                near += [uuid for uuid in port.near if signs and uuid in view.gpus]
+            if found:
+                yield self._finding(view, nodes[name], found, list(dict.fromkeys(near)))
+
+    def _finding(
+        self, view: View, node: NodeFacts, found: Sequence[Symptom], near: Sequence[str]
+    ) -> Finding:
+        worst = max(found, key=lambda symptom: symptom.severity.rank)
+        first = leading(found)
+        start = max(first.since, view.observed_since)
+        more = f", and {len(found) - 1} more" if len(found) > 1 else ""
+        jobs = view.jobs_on(node.name)
+        under = f" (job {', '.join(job.job.label for job in jobs[:8])})" if jobs else ""
+        return view.finding(
+            self,
+            subject=node.subject,
+            severity=worst.severity,
+            summary=f"{node.name}{under}: {worst.text}{more}",
+            window=Window(start, view.now, first.samples),
+            at_most=first.at_most,
+            evidence=[symptom.evidence(node.subject) for symptom in found[:32]],
+            advice=(
+                *dict.fromkeys(symptom.advice for symptom in found),
+                *commands.leave_out(node.name),
+                *commands.drain(node.name, "network port degraded, see ibstat and ethtool"),
+            ),
+            gpus=near,
+        )

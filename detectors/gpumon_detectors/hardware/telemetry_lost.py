@@ -1,0 +1,204 @@
+"""A node, or some of its GPUs, fell silent while a job runs there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from gpumon.detect.contract import Detector
+from gpumon.detect.series import rows_since
+from gpumon.model.finding import Confidence, Evidence, Severity, Window
+from gpumon_detectors.evidence import machine_commands as commands
+from gpumon_detectors.evidence.phrases import clock_time, counted, span
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from gpumon.detect.facts.facts import GpuFacts, NodeFacts
+    from gpumon.detect.view import View
+    from gpumon.model.finding import Finding
+
+_SPAN_S: Final = 3600.0
+_VITAL: Final = ("temp_c", "power_w", "mem_used_bytes")
+"""What every GPU tells while it is alive; not one of them is a matter of permission."""
+
+_PLANNED: Final = ("down", "drain", "maint", "reboot", "power", "future", "fail")
+"""Words in Slurm's states of nodes of which somebody knows already that they do not work."""
+
+HEARD: Final = ("event_age_s",)
+"""Every report holds the driver's events, be it none, so that nodes without them are silent. What
+was claimed of one that is forgotten after an hour is then unknown, not cleared."""
+
+_LISTED: Final = 8
+
+
+class _Silence(NamedTuple):
+    """What is silent on one node, and since when."""
+
+    node: NodeFacts
+    gpus: tuple[GpuFacts, ...]
+    window: Window
+    is_whole: bool
+
+
+class TelemetryLost(Detector):
+    """Claims that a node, or some GPUs of it, are heard of no more while a job runs there.
+
+    A GPU that falls off the bus, a driver that hangs and a node that dies have no numeric
+    precursor: that their metrics vanish is the signal. A node is silent after three periods
+    without a word; a GPU where temperature, power and memory, which were told before, are all
+    missing while another GPU of the node tells them.
+
+    *Supported* after 2 minutes, *established* after 10: a hiccup of the network is over by then,
+    and a node that merely reboots has lost its job.
+
+    What looks alike: more than half of the watched nodes falling silent at once is the monitor's
+    own network, or an exporter that was started anew; where only one node is watched the two
+    cannot be told apart, and the claim stays a *hypothesis*. A node that Slurm calls down, drained,
+    in maintenance or rebooting says so itself. A node without a job costs nobody anything. A GPU
+    of which the driver says that it fell off the bus is a `gpu_fault`.
+
+    Whether the job still computes cannot be seen, so no loss is told.
+    """
+
+    name = "telemetry_lost"
+    version = "1"
+    finding_classes = ("telemetry_lost",)
+    needs = HEARD
+    supported_after_s = 120.0
+    established_after_s = 600.0
+    subjects = "node"
+
+    def __init__(self, most_silent_ratio: float = 0.5) -> None:
+        self.most_silent_ratio = most_silent_ratio
+
+    def evaluate(self, view: View) -> Iterator[Finding]:
+        """One finding per node that is silent, or has silent GPUs, under a running job."""
+        heard = [node for node in view.nodes.values() if node.has_telemetry]
+        silent = [node for node in heard if node.is_stale]
+        is_own = len(heard) > 1 and len(silent) > self.most_silent_ratio * len(heard)
+        is_alone = len(heard) == 1
+        partly = _partly_dark(view)
+        for node in heard:
+            if not (node.is_stale or node.name in partly):
+                continue
+            if not view.jobs_on(node.name) or _is_planned(node):
+                continue
+            if node.is_stale:
+                found = None if is_own else _silent_node(view, node)
+            else:
+                found = _silent_gpus(view, node)
+            if found is not None:
+                yield self._finding(view, found, is_alone=is_alone and found.is_whole)
+
+    def _finding(self, view: View, silence: _Silence, *, is_alone: bool) -> Finding:
+        node, window = silence.node, silence.window
+        jobs = view.jobs_on(node.name)
+        labels = ", ".join(job.job.label for job in jobs[:_LISTED])
+        who = node.name if silence.is_whole else f"{node.name}: {_places(silence.gpus)}"
+        for_s = span(view.now - window.start)
+        return view.finding(
+            self,
+            subject=node.subject,
+            severity=Severity.CRITICAL,
+            summary=f"{who} silent since {clock_time(window.start)} ({for_s}) under job {labels}",
+            window=window,
+            evidence=tuple(_evidence(view, silence)),
+            advice=tuple(_advice(silence)),
+            at_most=Confidence.HYPOTHESIS if is_alone else Confidence.ESTABLISHED,
+            gpus=[gpu.uuid for gpu in silence.gpus],
+        )
+
+
+def _partly_dark(view: View) -> frozenset[str]:
+    """Nodes of which some GPUs tell nothing now while others do; spares the rest the window."""
+    tells = np.zeros(len(view.uuids), np.bool_)
+    for key in _VITAL:
+        tells |= np.isfinite(view.fleet(key)[:-1])
+    names, groups = view.layout.nodes
+    is_partly = groups.some(tells) & groups.some(~tells)
+    return frozenset(names[place] for place in np.flatnonzero(is_partly))
+
+
+def _is_planned(node: NodeFacts) -> bool:
+    """Whether Slurm says that the node is out of work; one that does not respond is no plan."""
+    state = (node.slurm.state if node.slurm else "").lower()
+    return any(word in state for word in _PLANNED)
+
+
+def _silent_node(view: View, node: NodeFacts) -> _Silence | None:
+    """A node without a word; the window begins with the first sample that it missed."""
+    since = node.silent_since
+    if since is None:
+        return None
+    rows = view.history.rows(since, view.now)
+    is_later = rows.times > since
+    times, samples = rows.times[is_later], int(rows.samples[is_later].sum())
+    if not len(times):
+        return None
+    gpus = tuple(view.gpus[uuid] for uuid in node.gpu_uuids if uuid in view.gpus)
+    return _Silence(node, gpus, Window(float(times[0]), float(times[-1]), samples), True)
+
+
+def _silent_gpus(view: View, node: NodeFacts) -> _Silence | None:
+    """GPUs of a talking node that tell nothing, though they did and another one does."""
+    uuids = [uuid for uuid in node.gpu_uuids if uuid in view.gpus]
+    newest: NDArray[np.bool_] = np.any(np.isfinite(view.latest(uuids, _VITAL)), axis=0)
+    if newest.all() or not newest.any():
+        return None
+    quiet = [uuid for uuid, tells in zip(uuids, newest, strict=True) if not tells]
+    quiet = [u for u in quiet if not (view.gpus[u].is_lost or view.gpus[u].is_stale)]
+    table = view.table(quiet, _VITAL, _SPAN_S)
+    if not quiet or not len(table.times):
+        return None
+    is_dark = ~np.any([np.isfinite(column) for column in table.columns.values()], axis=0)
+    firsts = rows_since(is_dark)
+    told = [place for place, row in enumerate(firsts) if 0 < row < len(table.times)]
+    held = [place for place in told if view.jobs_of(quiet[place])]
+    if not held:
+        return None
+    first = int(min(firsts[place] for place in held))
+    times = table.times[first:]
+    window = Window(float(times[0]), float(times[-1]), len(times))
+    return _Silence(node, tuple(view.gpus[quiet[place]] for place in held), window, False)
+
+
+def _places(gpus: Sequence[GpuFacts]) -> str:
+    named = ", ".join(str(gpu.nvml_index) for gpu in gpus[:_LISTED])
+    return f"{counted(len(gpus), 'GPU')} ({named})"
+
+
+def _evidence(view: View, silence: _Silence) -> Iterator[Evidence]:
+    node, window = silence.node, silence.window
+    told = sum(other.has_telemetry and not other.is_stale for other in view.nodes.values())
+    what = "nothing was heard" if silence.is_whole else "temperature, power and memory are missing"
+    yield Evidence(
+        "temp_c",
+        node.subject,
+        f"{what} for {span(view.now - window.start)}, {window.samples} samples; "
+        f"{counted(told, 'node')} of {len(view.nodes)} talk",
+        float(window.samples),
+    )
+    for error in node.errors[:_LISTED]:
+        yield Evidence("source_error", node.subject, f"its source: {error.message}")
+    if node.slurm is not None:
+        yield Evidence("slurm_state", node.subject, f"Slurm calls it {node.slurm.state}")
+    for job in view.jobs_on(node.name)[:_LISTED]:
+        count = sum(gpu.node == node.name for gpu in job.gpus)
+        text = f"job {job.job.label} runs there on {counted(count, 'GPU')}"
+        yield Evidence("job", job.subject, text, float(count))
+
+
+def _advice(silence: _Silence) -> Iterator[str]:
+    name = silence.node.name
+    if silence.is_whole:
+        yield "See whether the node answers at all: console, ping, ssh; a hung one needs a reset."
+    else:
+        yield "Look into the node's kernel log for the driver: dmesg, journalctl -k."
+    yield from commands.ask_node(name)
+    yield "Look whether the job's output still grows; if not, cancel it and go on elsewhere."
+    yield from commands.leave_out(name)
+    yield from commands.drain(name, "no telemetry from the node or its GPUs")

@@ -1,0 +1,1 @@
+"""GPUs that are held and not used."""

@@ -1,0 +1,1 @@
+"""Jobs that asked for more, or for something else, than they use."""

@@ -1,0 +1,181 @@
+"""The job's GPUs would fit into fewer nodes."""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from gpumon.detect.contract import Detector
+from gpumon.model.finding import Confidence, Evidence, Severity, Window
+from gpumon_detectors.evidence.job_commands import show_job
+from gpumon_detectors.evidence.phrases import counted, gib, span
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from gpumon.detect.view import JobLook, View
+    from gpumon.model.finding import Finding
+
+_SPAN_S: Final = 3 * 3600.0
+"""How far back the window reaches: beyond *established*."""
+
+_PORT = ("nic_tx_bytes_per_s", "nic_speed_gbps")
+
+
+class _Spread(NamedTuple):
+    """Nodes of a job, and how few would hold it."""
+
+    nodes: int
+    fewest: int
+    per_node: int
+    """GPUs of each node of the cluster's kind."""
+
+
+class _Traffic(NamedTuple):
+    """What a job's nodes sent over their ports."""
+
+    window: Window
+    share: float
+    """Of what the ports can carry, on average over the node that sent least."""
+    bytes_per_s: float
+    """Of that node."""
+
+
+class Fragmented(Detector):
+    """Claims that a job is spread over more nodes than its GPUs need, and pays for it.
+
+    Signature: its nodes are alike, fewer of them would hold its GPUs, its CPUs and its memory, and
+    each of its nodes sends at least `busy_port_ratio` of what its network ports carry, on average
+    over the window. A twentieth is where an exchange is no longer a matter of control messages;
+    NVLink within a node carries several times what its ports do.
+
+    *Supported* after 61 minutes, when Princeton's Job Defense Shield reports fragmentation,
+    *established* after 120.
+
+    What looks alike: memory or CPUs that fewer nodes do not have, which Slurm's records show;
+    ranks that exchange next to nothing, for which it is no loss; other jobs' traffic, so that a
+    job which shares a node with another one stays a *hypothesis*. Data that are read over the same
+    ports are received, not sent. Without port counters nothing is claimed.
+
+    How much time the slower exchange costs depends on how much of it is hidden behind the
+    computation, which counters do not tell: no GPU-seconds are named.
+    """
+
+    name = "fragmented"
+    version = "1"
+    finding_classes = ("fragmented",)
+    needs = _PORT[:1]
+    supported_after_s = 3660.0
+    established_after_s = 7200.0
+    every_s = 60.0
+
+    def __init__(self, busy_port_ratio: float = 0.05) -> None:
+        self.busy_port_ratio = busy_port_ratio
+
+    def evaluate(self, view: View) -> Iterator[Finding]:
+        """One finding per job whose ranks exchange data between nodes that they do not need."""
+        for job in view.jobs:
+            spread = _spread(job)
+            if spread is None:
+                continue
+            traffic = _traffic(view, job)
+            if traffic is not None and traffic.share >= self.busy_port_ratio:
+                yield _finding(self, view, job, spread, traffic)
+
+
+def _spread(job: JobLook) -> _Spread | None:
+    """How a job is spread, None where it is as dense as it can be, or where that is not known."""
+    nodes = [node.slurm for node in job.nodes if node.slurm is not None]
+    count = len(job.job.nodes)
+    if count < 2 or len(nodes) != count or job.gpus_unknown:
+        return None
+    sizes = {(node.gpu_count, node.cpu_count, node.mem_bytes) for node in nodes}
+    per_node, cpus, mem_bytes = sizes.pop()
+    if sizes or not per_node:
+        return None
+    fewest = ceil(job.gpu_count / per_node)
+    if cpus and job.job.cpu_count:
+        fewest = max(fewest, ceil(job.job.cpu_count / cpus))
+    if mem_bytes and job.job.mem_bytes:
+        fewest = max(fewest, ceil(job.job.mem_bytes / mem_bytes))
+    return _Spread(count, fewest, per_node) if fewest < count else None
+
+
+def _traffic(view: View, job: JobLook) -> _Traffic | None:
+    """What the job's nodes send, None where a port's counters are not known."""
+    ports = {node.name: [f"{node.name}/{p}" for p in node.block("nic").keys] for node in job.nodes}
+    entities = [entity for of_node in ports.values() for entity in of_node]
+    if not all(ports.values()):
+        return None
+    table = view.table(entities, _PORT, _SPAN_S, job.all_held_since)
+    if not len(table.times):
+        return None
+    sent, speed = table.columns[_PORT[0]], table.columns[_PORT[1]]
+    owners = np.array([entity.partition("/")[0] for entity in entities])
+    least: tuple[float, float] | None = None
+    for name in ports:
+        mine = owners == name
+        load = _load(sent[:, mine], speed[:, mine])
+        if load is None:
+            return None
+        least = load if least is None else min(least, load)
+    if least is None:
+        return None
+    window = Window(float(table.times[0]), float(table.times[-1]), len(table.times))
+    return _Traffic(window, *least)
+
+
+def _load(sent: NDArray[np.float32], speed_gbps: NDArray[np.float32]) -> tuple[float, float] | None:
+    """Share of the ports' capacity and bytes per second that one node sent on average."""
+    is_port = np.isfinite(sent[-1]) & (speed_gbps[-1] > 0)
+    if not is_port.any() or np.isfinite(sent[:, is_port]).mean() < 0.9:
+        return None
+    mean = float(np.nanmean(sent[:, is_port], axis=0, dtype=np.float64).sum())
+    return mean / (float(speed_gbps[-1, is_port].sum()) * 1e9 / 8), mean
+
+
+def _finding(
+    detector: Fragmented, view: View, job: JobLook, spread: _Spread, traffic: _Traffic
+) -> Finding:
+    length_s = traffic.window.end - traffic.window.start
+    gpus = counted(job.gpu_count, "GPU")
+    evidence = [
+        Evidence(
+            "job",
+            job.subject,
+            f"{gpus}, {job.job.cpu_count or '–'} CPUs and "
+            f"{gib(job.job.mem_bytes) if job.job.mem_bytes else '–'} of memory on "
+            f"{spread.nodes} nodes with {spread.per_node} GPUs each; {spread.fewest} would do",
+            float(spread.nodes),
+        ),
+        Evidence(
+            _PORT[0],
+            job.subject,
+            f"every node sends at least {traffic.bytes_per_s / 1e9:.2f} GB/s, "
+            f"{100 * traffic.share:.0f} % of what its ports carry, on average over "
+            f"{span(length_s)}",
+            traffic.bytes_per_s,
+        ),
+    ]
+    if not job.is_alone:
+        evidence.append(Evidence("job", job.subject, "other jobs are on these nodes and send too"))
+    fewest = spread.fewest
+    each = ceil(job.gpu_count / fewest)
+    advice = [f"Ask for whole nodes: sbatch --nodes={fewest} --gpus-per-node={each}"]
+    shown = show_job(job)
+    if shown is not None:
+        advice.append(f"Where its parts are: {shown}")
+    return view.finding(
+        detector,
+        subject=job.subject,
+        severity=Severity.WARNING,
+        summary=f"{gpus} spread over {spread.nodes} nodes where {counted(fewest, 'node')} would do",
+        window=traffic.window,
+        evidence=evidence,
+        advice=advice,
+        at_most=Confidence.ESTABLISHED if job.is_alone else Confidence.HYPOTHESIS,
+    )

@@ -1,0 +1,216 @@
+"""What the doctor looks at, one finding a line with the way out."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from gpumon.cli.commands.check import ABSENT, FAULT, LESS, OK, Check
+from gpumon.cli.commands.config import problems_beyond
+from gpumon.cli.configuration import ConfigurationError, load, places
+from gpumon.fleet.sampler.sampler import Sampler
+from gpumon.model.missing import Reason
+from gpumon.model.text import plain
+from gpumon.sources.address import Look, Target
+from gpumon.sources.open import open_source
+from gpumon.sources.slurm.text import gres_conf
+from gpumon.sources.source import SystemClock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpumon.model.records.tick import Tick
+
+TESTED_BINDING: Final = "13"
+"""Major version of nvidia-ml-py that the tests run with."""
+TESTED_DRIVERS: Final = (470, 570)
+"""Oldest and newest driver branch whose answers the tests replay."""
+
+
+def binding() -> Check:
+    """Whether `import pynvml` gives the official binding, not the old package of that name."""
+    spec = find_spec("pynvml")
+    if spec is None or spec.origin is None:
+        return Check("binding", FAULT, "nvidia-ml-py is not installed", "reinstall gpumon")
+    try:
+        version = metadata.version("nvidia-ml-py")
+    except metadata.PackageNotFoundError:
+        version = ""
+    if spec.submodule_search_locations is not None or not version:
+        return Check(
+            "binding",
+            FAULT,
+            f"the old package `pynvml` shadows nvidia-ml-py ({spec.origin})",
+            "pip uninstall pynvml, then pip install --force-reinstall nvidia-ml-py",
+        )
+    note = "" if version.partition(".")[0] == TESTED_BINDING else f", tested is {TESTED_BINDING}"
+    return Check("binding", OK, f"nvidia-ml-py {plain(version)}{note}")
+
+
+def _look(target: Target) -> Tick:
+    clock = SystemClock()
+    look = Look(1.0, is_single=True, keeps=lambda _job: True)
+    sampler = Sampler([open_source(target, look, clock)], clock, 1.0)
+    try:
+        return sampler.look(0.0)
+    finally:
+        sampler.close()
+
+
+def driver() -> Iterator[Check]:
+    """What the local probe says of this machine's driver and GPUs."""
+    yield from of_driver(_look(Target("local", "local")))
+
+
+def of_driver(tick: Tick) -> Iterator[Check]:
+    """What a look at this machine says of its driver, GPUs and permissions."""
+    for error in tick.errors:
+        state = ABSENT if "Shared Library Not Found" in error.message else FAULT
+        yield Check("driver", state, f"{error.where}: {error.message}", error.hint)
+    if not tick.gpus:
+        return
+    block = next(iter(tick.nodes.values())).block
+    version = block.label("driver_version", 0) if block else None
+    names = sorted({gpu.label("name") or "unknown GPU" for gpu in tick.gpus.values()})
+    says = f"{version or 'unknown'}{_tested(version)}, {len(tick.gpus)} GPUs: {', '.join(names)}"
+    yield Check("driver", OK, says)
+    yield gpm(tick)
+    yield from persistence(tick)
+    hidden = [
+        process
+        for gpu in tick.gpus.values()
+        for process in gpu.processes
+        if process.why is not None
+    ]
+    if hidden:
+        yield Check(
+            "gpu ranks",
+            LESS,
+            f"the ranks of {len(hidden)} GPU processes are hidden: {hidden[0].why}",
+            "their owner or root sees them; gpumon shows them without rank",
+        )
+
+
+def _tested(version: str | None) -> str:
+    """A remark on a driver of a branch that the tests know nothing of."""
+    branch = (version or "").partition(".")[0]
+    if not branch.isdecimal() or TESTED_DRIVERS[0] <= int(branch) <= TESTED_DRIVERS[1]:
+        return ""
+    age = "older" if int(branch) < TESTED_DRIVERS[0] else "newer"
+    return f" ({age} than those tested, {TESTED_DRIVERS[0]} to {TESTED_DRIVERS[1]})"
+
+
+def gpm(tick: Tick) -> Check:
+    """Whether the driver gives performance counters, on which most verdicts rest."""
+    reasons = [gpu.reason("sm_active_ratio") for gpu in tick.gpus.values()]
+    refused = reasons.count(Reason.NO_PERMISSION)
+    lacking = reasons.count(Reason.NOT_SUPPORTED)
+    if refused:
+        return Check(
+            "GPM",
+            LESS,
+            f"refused on {refused} GPUs: SM, occupancy, tensor and memory activity are hidden",
+            "an administrator sets NVreg_RestrictProfilingToAdminUsers=0 for the module nvidia",
+        )
+    if lacking:
+        return Check(
+            "GPM",
+            ABSENT,
+            f"{lacking} of {len(reasons)} GPUs have none (it comes with Hopper): how busy their "
+            "SMs are is not known, only whether a kernel runs",
+        )
+    return Check("GPM", OK, "performance counters answer")
+
+
+def persistence(tick: Tick) -> Iterator[Check]:
+    """Whether the driver stays loaded while nobody uses it."""
+    modes = [gpu.value("persistence_mode") for gpu in tick.gpus.values()]
+    off = modes.count(0)
+    if off:
+        yield Check(
+            "persistence",
+            LESS,
+            f"off on {off} GPUs: the driver unloads between users, so first answers take seconds "
+            "and counters start anew",
+            "an administrator enables nvidia-persistenced, or runs nvidia-smi -pm 1",
+        )
+    elif modes.count(1):
+        yield Check("persistence", OK, "on")
+
+
+def slurm() -> Iterator[Check]:
+    """Whether Slurm's commands answer, and whether gres.conf can be read."""
+    if shutil.which("scontrol") is None:
+        yield Check("slurm", ABSENT, "no scontrol on PATH", "load the site's slurm module")
+        return
+    tick = _look(Target("slurm", "slurm", nodes_by="none"))
+    for error in tick.errors:
+        yield Check("slurm", FAULT, f"{error.where}: {error.message}", error.hint)
+    if tick.queue_at is None:
+        return
+    yield Check("slurm", OK, f"{len(tick.jobs)} jobs, {len(tick.nodes)} nodes")
+    if gres_conf.find_and_read(os.environ) is gres_conf.NOT_FOUND:
+        yield Check(
+            "gres.conf",
+            ABSENT,
+            "not readable here, so Slurm's GPU indices have no device files",
+            "jobs' GPUs are then known by their processes, or where a job holds a whole node",
+        )
+    else:
+        yield Check("gres.conf", OK, "readable: Slurm's GPU indices have device files")
+
+
+def ssh() -> Check:
+    """Which ssh is used to reach nodes."""
+    program = shutil.which("ssh")
+    if program is None:
+        return Check("ssh", ABSENT, "no ssh on PATH", "apt install openssh-client")
+    done = subprocess.run([program, "-V"], capture_output=True, text=True, timeout=10, check=False)
+    return Check("ssh", OK, plain((done.stderr or done.stdout).strip()))
+
+
+def configuration() -> Iterator[Check]:
+    """Which files settings are read from, and what is wrong with them."""
+    what = "config"
+    read = [place.path for place in places() if Path(place.path).exists()]
+    for path in read:
+        yield Check(what, OK, f"{plain(path)} is read")
+    try:
+        problems = problems_beyond(load())
+    except ConfigurationError as error:
+        problems = error.problems
+    for problem in problems:
+        yield Check(what, FAULT, plain(problem), "gpumon config validate")
+    if not read and not problems:
+        yield Check(what, ABSENT, "no file; every setting is its default", "gpumon config init")
+
+
+def target(asked: Target) -> Iterator[Check]:
+    """Whether every node of a target answers, or a recording can be read."""
+    if asked.scheme == "recording":
+        yield _recording(asked)
+        return
+    tick = _look(asked)
+    for error in tick.errors:
+        yield Check(asked.url, FAULT, f"{error.where}: {error.message}", error.hint)
+    answered = [node for node in tick.nodes.values() if node.taken_at is not None]
+    if answered or tick.queue_at is not None:
+        says = f"{len(answered)} of {len(tick.nodes)} nodes answer, {len(tick.gpus)} GPUs"
+        yield Check(asked.url, OK, says)
+
+
+def _recording(asked: Target) -> Check:
+    from gpumon.sources.recording.decode import RecordingError
+    from gpumon.sources.recording.source import Recording
+
+    try:
+        recording = Recording(Path(asked.path))
+        lasts_s = recording.span.end - recording.span.start
+    except (RecordingError, OSError) as error:
+        return Check(asked.url, FAULT, str(error))
+    return Check(asked.url, OK, f"{lasts_s:.0f} s of {' '.join(recording.targets)} are recorded")

@@ -1,0 +1,174 @@
+"""`gpumon config`: where settings are read from, what they are, and whether they are right."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from gpumon.cli.configuration import ConfigurationError, load, places
+from gpumon.cli.exits import DONE, NOTHING_READ, USAGE, narrate
+from gpumon.cli.options import Parser
+from gpumon.cli.output import write
+from gpumon.cli.request import chosen_targets
+from gpumon.model.settings import SETTINGS, Form
+from gpumon.model.text import plain
+from gpumon.sources.address import TargetError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpumon.model.settings import Setting, Settings
+
+_PARTS: Final = {
+    "path": "files that are read, a later one over an earlier one",
+    "print": "every setting with its value and where it comes from",
+    "validate": "say what is wrong, with file and line",
+    "init": "write a file with every setting, its default and its meaning",
+}
+
+
+def config(words: list[str]) -> int:
+    """Exit code of the command."""
+    made = Parser(prog="gpumon config", description="Show, check or begin the configuration.")
+    parts = made.add_subparsers(dest="part", required=True, metavar="path|print|validate|init")
+    for name, does in _PARTS.items():
+        parts.add_parser(name, help=does, description=f"{does[0].upper()}{does[1:]}.")
+    part = made.parse_args(words).part
+    if part == "path":
+        return _paths()
+    if part == "init":
+        return _init(Path(places()[-1].path))
+    try:
+        settings = load()
+    except ConfigurationError as error:
+        for problem in error.problems:
+            narrate(problem)
+        return USAGE
+    if part == "print":
+        for line in _lines({key: chosen.value for key, chosen in settings.chosen.items()}):
+            key = line[0]
+            origin = f"  # {settings.chosen[key].origin}" if key in settings.chosen else ""
+            write(f"{line[1]}{origin}\n", _escaped)
+        return DONE
+    problems = problems_beyond(settings)
+    for problem in problems:
+        narrate(problem)
+    if problems:
+        return USAGE
+    write("the configuration is valid\n")
+    return DONE
+
+
+def problems_beyond(settings: Settings) -> tuple[str, ...]:
+    """What is wrong although every value is of its form: targets, names of detectors, parameters.
+
+    Imports the detectors that are given parameters.
+    """
+    return (*_of_targets(settings), *_of_detectors(settings))
+
+
+def _of_targets(settings: Settings) -> Iterator[str]:
+    """What is wrong with the targets."""
+    try:
+        chosen_targets((), settings)
+    except TargetError as error:
+        yield str(error)
+
+
+def _of_detectors(settings: Settings) -> Iterator[str]:
+    """What is wrong with what is said of detectors."""
+    from gpumon.detect.contract import DetectorError
+    from gpumon.detect.worker import registry
+    from gpumon.detect.worker.tuning import Tuning
+
+    tuning = Tuning.of(settings)
+    if not tuning.disabled and not tuning.parameters:
+        return
+    found = {entry.key: entry for entry in registry.entries()}
+    yield from tuning.unknown(found)
+    for key, parameters in tuning.parameters.items():
+        try:
+            if key in found:
+                registry.load(found[key], parameters)
+        except DetectorError as error:
+            yield f"{tuning.parameters_origin}: {plain(str(error))}"
+
+
+def _paths() -> int:
+    for place in places():
+        state = "" if Path(place.path).exists() else "  (absent)"
+        write(f"{place.path}{state}\n")
+    return DONE
+
+
+def _init(path: Path) -> int:
+    """Write the template, never over a file that is there."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    except FileExistsError:
+        narrate(f"{path} is there already; gpumon config print shows what it sets")
+        return NOTHING_READ
+    except OSError as error:
+        narrate(f"{path}: {error.strerror}")
+        return NOTHING_READ
+    with open(descriptor, "w", encoding="utf-8") as file:  # noqa: PTH123
+        file.write(template())
+    write(f"{path}\n")
+    return DONE
+
+
+def template() -> str:
+    """A file in which every setting stands as a comment with its default."""
+    docs = {setting.key: setting for setting in SETTINGS}
+    lines = ["# Settings of gpumon. A line without the # in front is in force."]
+    for key, line in _lines({setting.key: setting.default for setting in SETTINGS}):
+        if key in docs:
+            lines += ["", f"# {docs[key].doc}", f"# {_example(docs[key], line)}"]
+        elif line:
+            lines += ["", line]
+    return "\n".join(lines) + "\n"
+
+
+def _example(setting: Setting, line: str) -> str:
+    """The default, or an example where the default is an empty table."""
+    if setting.form is Form.NUMBERS_BY_NAME:
+        return f'{line.partition(" =")[0]} = {{ "H100" = 2.5, "default" = 1.0 }}'
+    if setting.form is Form.PARAMETERS_BY_NAME:
+        return f"{line.partition(' =')[0]} = {{ partial_gpus_idle = {{ idle_mem_ratio = 0.02 }} }}"
+    return line
+
+
+def _lines(values: dict[str, object]) -> list[tuple[str, str]]:
+    """Key and line of TOML for each value, and a line for each table's head."""
+    lines: list[tuple[str, str]] = []
+    table = ""
+    for key, value in values.items():
+        above, _, name = key.rpartition(".")
+        if above != table:
+            table = above
+            lines += [("", ""), ("", f"[{table}]")]
+        lines.append((key, f"{name} = {shown(value)}"))
+    return lines
+
+
+def _escaped(char: str) -> str:
+    """A character as TOML writes it where it cannot stand itself."""
+    return f"\\U{ord(char):08x}"
+
+
+def shown(value: object) -> str:
+    """A value as TOML writes it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        # A JSON text is a TOML text: both escape with a backslash.
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, dict):
+        inner = (f"{json.dumps(k, ensure_ascii=False)} = {shown(v)}" for k, v in value.items())
+        return f"{{ {', '.join(inner)} }}" if value else "{}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(shown(item) for item in value)}]"
+    return f"{value:.15g}"

@@ -1,0 +1,63 @@
+"""`gpumon doctor`: what works here, what does not, and the way out, one line each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from gpumon.cli.commands import check, checks, permissions
+from gpumon.cli.exits import DONE, NOTHING_READ, USAGE, narrate
+from gpumon.cli.options import Parser
+from gpumon.cli.output import write, write_json
+from gpumon.sources.address import TargetError, parse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpumon.cli.commands.check import Check
+    from gpumon.sources.address import Target
+
+_SIGNS: Final = {
+    check.OK: "ok    ",
+    check.ABSENT: "absent",
+    check.LESS: "less  ",
+    check.FAULT: "FAULT ",
+}
+
+
+def doctor(words: list[str]) -> int:
+    """0 where nothing is at fault, 1 otherwise."""
+    made = Parser(prog="gpumon doctor", description="Check what gpumon needs, with the way out.")
+    made.add_argument("targets", nargs="*", metavar="TARGET", help="also check these targets")
+    made.add_argument("--json", action="store_true", help="one JSON document")
+    options = made.parse_args(words)
+    try:
+        targets = [parse(text) for text in options.targets]
+    except TargetError as error:
+        narrate(str(error))
+        return USAGE
+    found: list[Check] = []
+    for one in _every(targets):
+        found.append(one)
+        if not options.json:
+            write(_line(one))
+    if options.json:
+        document = {"schema": "gpumon-doctor/1", "checks": [one._asdict() for one in found]}
+        write_json(document, is_pretty=True)
+    is_faulty = any(one.state == check.FAULT for one in found)
+    return NOTHING_READ if is_faulty else DONE
+
+
+def _every(targets: list[Target]) -> Iterator[Check]:
+    yield checks.binding()
+    yield from checks.driver()
+    yield from permissions.every()
+    yield from checks.slurm()
+    yield checks.ssh()
+    yield from checks.configuration()
+    for asked in targets:
+        yield from checks.target(asked)
+
+
+def _line(one: Check) -> str:
+    way_out = f" -> {one.way_out}" if one.way_out else ""
+    return f"{_SIGNS[one.state]}  {one.what:<11}  {one.says}{way_out}\n"

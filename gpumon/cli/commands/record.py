@@ -1,0 +1,243 @@
+"""`gpumon record`: what targets say, into a file or a folder that keeps the newest."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from gpumon.base.background import SteadyBook
+from gpumon.cli.commands.watch import default_targets
+from gpumon.cli.exits import DONE, INTERRUPTED, NOTHING_READ, USAGE, narrate, narrate_error
+from gpumon.cli.options import Parser, period
+from gpumon.cli.quantities import duration, size
+from gpumon.cli.request import chosen_targets, settings_with, wanted_of
+from gpumon.cli.stop_signal import Ending
+from gpumon.fleet.replay.recorder import Recorder
+from gpumon.model.fault import SourceError, fault
+from gpumon.sources.address import Look, TargetError
+from gpumon.sources.open import open_source
+from gpumon.sources.recording.decode import RecordingError
+from gpumon.sources.recording.folder import KEEP_S, MAX_BYTES, RecordingFolder, own_folder
+from gpumon.sources.recording.write import RecordingWriter
+from gpumon.sources.source import SystemClock
+
+if TYPE_CHECKING:
+    from gpumon.cli.request import WantedJobs
+    from gpumon.model.records.tick import Tick
+    from gpumon.sources.address import Target
+
+CLOSE_S: Final = 10.0
+"""How long the end waits for what is still to be written."""
+
+STATUS_S: Final = 60.0
+"""Time between two lines about how it goes."""
+
+
+def _parser() -> Parser:
+    made = Parser(prog="gpumon record", description="Record targets without a terminal.")
+    made.add_argument(
+        "words",
+        nargs="*",
+        metavar="FILE [TARGET ...]",
+        help="file (.zst: compressed), or with --keep or --max-size a folder; then what to record",
+    )
+    made.add_argument(
+        "--for", dest="for_s", type=duration, metavar="TIME", help="end after 90, 30m, 24h, 7d"
+    )
+    made.add_argument("--period", type=period, metavar="SECONDS", help="beat (default 1)")
+    made.add_argument("--append", action="store_true", help="continue a recording")
+    made.add_argument("--force", action="store_true", help="replace a recording")
+    made.add_argument(
+        "--keep", type=duration, metavar="TIME", help="roll: keep the last 24h, 7d (default 24h)"
+    )
+    made.add_argument(
+        "--max-size", type=size, metavar="SIZE", help="roll: keep at most 500M, 2G (default 2G)"
+    )
+    made.add_argument(
+        "--rolling",
+        action="store_true",
+        help="roll in your state folder, where the terminal finds the past; takes no FILE",
+    )
+    made.add_argument("--job", metavar="ID", help="only nodes of this job")
+    made.add_argument("--user", metavar="NAME", help="only nodes of this user's jobs")
+    made.add_argument("--all", action="store_true", help="every job, not only mine")
+    return made
+
+
+def record(words: list[str]) -> int:
+    """Exit code of the command."""
+    made = _parser()
+    options = made.parse_intermixed_args(words)
+    is_rolling = options.rolling or options.keep is not None or options.max_size is not None
+    if not options.rolling and not options.words:
+        made.error("record needs a FILE, or --rolling")
+    if is_rolling and (options.append or options.force):
+        made.error("a rolling recording takes neither --append nor --force")
+    settings = settings_with(period_s=options.period, is_all=options.all)
+    urls = options.words if options.rolling else options.words[1:]
+    try:
+        targets = chosen_targets(urls, settings) or default_targets()
+    except TargetError as error:
+        narrate(str(error))
+        return USAGE
+    if any(target.scheme == "recording" for target in targets):
+        narrate("a recording is no target to record; copy the file")
+        return USAGE
+    if not targets:
+        narrate(
+            "no NVIDIA driver and no Slurm commands on this machine; try: gpumon record FILE demo"
+        )
+        return NOTHING_READ
+    request = _Request(
+        targets=tuple(targets),
+        wanted=wanted_of(options.job, options.user, settings, targets),
+        period_s=settings.number("period_s"),
+        for_s=options.for_s,
+        path=None if options.rolling else Path(options.words[0]),
+        is_rolling=is_rolling,
+        is_forced=options.force,
+        is_appended=options.append,
+        keep_s=KEEP_S if options.keep is None else options.keep,
+        max_bytes=MAX_BYTES if options.max_size is None else options.max_size,
+    )
+    try:
+        book = _book(request)
+    except RecordingError as error:
+        narrate(str(error))
+        return USAGE
+    except OSError as error:
+        where = error.filename or "the recording"
+        narrate(f"cannot record: {error.strerror}: {where}")
+        return NOTHING_READ
+    return _Run(request, book).run()
+
+
+class _Request(NamedTuple):
+    """What is to be recorded, and where."""
+
+    targets: tuple[Target, ...]
+    wanted: WantedJobs
+    period_s: float
+    for_s: float | None
+    """How long; None: until told to end."""
+    path: Path | None
+    """A file, or the folder of a rolling recording; None: the user's own folder."""
+    is_rolling: bool
+    is_forced: bool
+    is_appended: bool
+    keep_s: float
+    max_bytes: int
+
+
+def _book(request: _Request) -> RecordingWriter | RecordingFolder:
+    now = SystemClock().now()
+    urls = [target.url for target in request.targets]
+    if request.path is not None and not request.is_rolling:
+        return RecordingWriter(
+            request.path,
+            now,
+            request.period_s,
+            urls,
+            is_forced=request.is_forced,
+            is_appended=request.is_appended,
+        )
+    folder = request.path or own_folder(urls, socket.gethostname())
+    return RecordingFolder(folder, now, request.period_s, urls, request.keep_s, request.max_bytes)
+
+
+class _Run:
+    """One recording under way, and what it says of itself."""
+
+    def __init__(self, request: _Request, book: RecordingWriter | RecordingFolder) -> None:
+        self._request = request
+        self._book = book
+        self._where = book.folder if isinstance(book, RecordingFolder) else book.path
+        self._ending = Ending(signal.SIGTERM, signal.SIGHUP)
+        self._told: set[SourceError] = set()
+        self._told_at = 0.0
+        self._trouble = ""
+        self._pictures = 0
+        self._lost = 0
+        self._steady = SteadyBook(book, lambda error: fault("recording", error).message)
+        self._recorder = Recorder(self._steady, self._failed)
+
+    def run(self) -> int:
+        """Record until told to end; the exit code."""
+        with self._ending:
+            return self._record()
+
+    def _record(self) -> int:
+        from gpumon.fleet.sampler.sampler import Sampler
+
+        clock = SystemClock()
+        targets, period_s = self._request.targets, self._request.period_s
+        look = Look(period_s, is_single=False, keeps=self._request.wanted.keeps)
+        sources = [open_source(target, look, clock) for target in targets]
+        sampler = Sampler(self._recorder.sources(sources), clock, period_s)
+        narrate(f"recording {' '.join(target.url for target in targets)} into {self._where}")
+        status = DONE
+        try:
+            sampler.start(self._take, lambda _failure: self._ending.tell())
+            self._ending.wait(self._request.for_s)
+        except KeyboardInterrupt:
+            status = INTERRUPTED
+        finally:
+            sampler.close()
+        if sampler.failure is not None:
+            narrate_error(sampler.failure)
+            status = NOTHING_READ
+        return self._close() or status
+
+    def _take(self, tick: Tick) -> None:
+        self._recorder.beat(tick)
+        self._pictures += 1
+        for error in tick.errors:
+            if error not in self._told:
+                self._told.add(error)
+                narrate_error(error)
+        trouble = self._book.trouble if isinstance(self._book, RecordingFolder) else None
+        said = "" if trouble is None else f"recording pauses: {trouble.strerror}: {self._where}"
+        if said != self._trouble:
+            self._trouble = said
+            narrate(said or f"recording goes on in {self._where}")
+        if self._steady.lost_pictures > self._lost == 0:
+            narrate(f"{self._where} is too slow: pictures are being lost")
+        self._lost = self._steady.lost_pictures
+        if tick.at - self._told_at >= STATUS_S or tick.at < self._told_at:
+            self._told_at = tick.at
+            self._say(tick)
+
+    def _say(self, tick: Tick) -> None:
+        failing = sum(not target.is_ok for target in tick.targets)
+        ill = f"; {failing} of {len(tick.targets)} targets fail" if failing else ""
+        narrate(f"{self._summary()}; {len(tick.gpus)} GPUs, {len(tick.jobs)} jobs{ill}")
+
+    def _summary(self) -> str:
+        mib = self._steady.size_bytes / 2**20
+        lost = f", {self._lost} pictures lost" if self._lost else ""
+        frames = self._recorder.frame_count
+        return f"{self._pictures} pictures, {frames} frames, {mib:.1f} MiB{lost}"
+
+    def _failed(self, error: OSError) -> SourceError:
+        """A file that cannot be written any more: what it holds stays, recording ends."""
+        self._ending.tell()
+        return SourceError(str(self._where), f"recording ended: {error.strerror}")
+
+    def _close(self) -> int:
+        failure = self._recorder.failure
+        if failure is not None:
+            if isinstance(self._book, RecordingWriter):
+                self._book.abandon()
+            narrate_error(failure._replace(hint="what it holds up to the last flush can be read"))
+            return NOTHING_READ
+        try:
+            if not self._steady.close(CLOSE_S):
+                narrate(f"{self._where}: the end was not written: the file system does not answer")
+                return NOTHING_READ
+        except OSError as error:
+            narrate(f"{self._where}: the end was not written: {error.strerror}")
+            return NOTHING_READ
+        narrate(f"recorded {self._summary()} in {self._where}")
+        return DONE

@@ -1,0 +1,115 @@
+"""`gpumon report`: where GPU time went, from the books on disk."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from gpumon.cli.books import folder_of, prices_of
+from gpumon.cli.configuration import ConfigurationError, load
+from gpumon.cli.exits import DONE, NOTHING_READ, USAGE, narrate
+from gpumon.cli.options import Parser
+from gpumon.cli.output import write, write_json
+from gpumon.cli.since import Since, since
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from gpumon.fleet.ledger.journal_reader import Entry
+    from gpumon.fleet.ledger.totals import Added
+    from gpumon.model.records.ledger import Prices
+
+SCHEMA: Final = "gpumon-report/1"
+"""Name and major version of the form of `gpumon report --json`."""
+
+NAMES: Final[Mapping[str, Callable[[Entry], str]]] = {
+    "user": lambda entry: entry.user,
+    "account": lambda entry: entry.account,
+    "partition": lambda entry: entry.partition,
+    "gpu": lambda entry: entry.gpu,
+    "node": lambda entry: entry.node,
+    "job": lambda entry: entry.job_id,
+    "class": lambda _entry: "",
+}
+"""What totals can be made by, and where an entry says it."""
+
+
+def report(words: list[str]) -> int:
+    """Exit code of the command."""
+    made = Parser(
+        prog="gpumon report",
+        description="Where GPU time went: productive, wasted by class, unobserved. Reads the "
+        "books that gpumon keeps where ledger.is_kept is set.",
+    )
+    made.add_argument(
+        "--since", type=since, metavar="WHEN", help="24h, 7days, 2026-11-20 (default: everything)"
+    )
+    made.add_argument("--by", choices=tuple(NAMES), default="user", help="default: user")
+    made.add_argument("--json", action="store_true", help="one JSON document")
+    made.add_argument("--directory", metavar="DIR", help="the books' folder")
+    options = made.parse_args(words)
+    try:
+        settings = load()
+    except ConfigurationError as error:
+        for problem in error.problems:
+            narrate(problem)
+        return USAGE
+    from gpumon.fleet.ledger.journal_reader import Pages
+    from gpumon.fleet.ledger.totals import add_up
+
+    folder = Path(options.directory) if options.directory else folder_of(settings)
+    pages = Pages(folder)
+    if not pages.files():
+        narrate(f"no books in {folder}; gpumon keeps them where ledger.is_kept is set")
+        return NOTHING_READ
+    began = options.since.seen_from(time.time()) if isinstance(options.since, Since) else None
+    prices = prices_of(settings)
+    try:
+        added = add_up(pages.entries(began), NAMES[options.by], prices)
+    except OSError as error:
+        narrate(f"{error.filename or folder}: {error.strerror}")
+        return NOTHING_READ
+    if options.json:
+        write_json(_document(added, options.by, began, pages.skipped, prices))
+    else:
+        write(_text(added, options.by, prices))
+        if pages.skipped:
+            narrate(f"{pages.skipped} lines in {folder} are no entries and were skipped")
+    return DONE
+
+
+def _document(
+    added: Added, by: str, began: float | None, skipped: int, prices: Prices
+) -> dict[str, Any]:
+    from gpumon.report.document.ledger import line, lines
+    from gpumon.report.facts.entities import moment
+
+    return {
+        "schema": SCHEMA,
+        "since": None if began is None else moment(began),
+        "until": None if added.end is None else moment(added.end),
+        "currency": prices.currency or None,
+        "skipped_lines": skipped,
+        "total": line(added.whole),
+        "by": by,
+        "lines": [] if by == "class" else lines(added.by_name),
+    }
+
+
+def _text(added: Added, by: str, prices: Prices) -> str:
+    from gpumon.report.pages.ledger_table import class_table, ledger_table
+
+    if by == "class":
+        table = class_table(added.whole, prices.currency)
+    else:
+        table = ledger_table(added.by_name, added.whole, by, prices.currency)
+    seen = added.whole.observed_since
+    told = "nothing was observed" if seen is None else f"observed since {_local(seen)}"
+    booked = added.whole.began_at
+    first = "" if booked is None else f"GPU time from {_local(booked)}, "
+    return f"{table}\n{first}{told}\n"
+
+
+def _local(at: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))

@@ -1,0 +1,108 @@
+"""`gpumon simulate`: a recording of the simulated fleet, with labels of what is true."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from gpumon.cli.exits import DONE, NOTHING_READ, USAGE, narrate
+from gpumon.cli.options import Parser, period
+from gpumon.cli.quantities import duration, fleet, instant
+from gpumon.sources.address import DEMO_SIZE
+from gpumon.sources.demo import DemoSource
+from gpumon.sources.recording.decode import RecordingError
+from gpumon.sources.recording.labels import write_labels
+from gpumon.sources.recording.write import RecordingWriter
+
+if TYPE_CHECKING:
+    import threading
+
+BEGIN: Final = 1_767_225_600.0
+"""2026-01-01 00:00 UTC: one seed gives one recording, whenever it is made."""
+
+
+_TROUBLED_S: Final = 3600.0
+"""Jobs come into trouble within the first hour, however long the recording is."""
+
+
+class _Fleet(NamedTuple):
+    """What is simulated."""
+
+    nodes: int
+    gpus: int
+    """Of each node."""
+    seed: int
+    start: float
+    """Unix time."""
+    for_s: float
+    period_s: float
+
+
+class _Clock:
+    """Time that somebody sets."""
+
+    def __init__(self, now: float) -> None:
+        self.time = now
+
+    def now(self) -> float:
+        return self.time
+
+    def monotonic(self) -> float:
+        return self.time
+
+    def wait(self, event: threading.Event, seconds: float) -> bool:
+        self.time += max(0.0, seconds)
+        return event.is_set()
+
+
+def simulate(words: list[str]) -> int:
+    """Exit code of the command."""
+    made = Parser(prog="gpumon simulate", description="Record the simulated fleet, with labels.")
+    made.add_argument("file", metavar="FILE", help="recording to write (.zst: compressed)")
+    made.add_argument("--seed", type=int, default=1, metavar="N", help="which fleet (default 1)")
+    made.add_argument(
+        "--for", dest="for_s", type=duration, default=3600.0, metavar="TIME", help="default 1h"
+    )
+    made.add_argument(
+        "--nodes", type=fleet, default=DEMO_SIZE, metavar="NODESxGPUS", help="default 10x8"
+    )
+    made.add_argument("--period", type=period, default=1.0, metavar="SECONDS", help="beat")
+    made.add_argument(
+        "--start", type=instant, default=BEGIN, metavar="TIME", help="default 2026-01-01"
+    )
+    made.add_argument("--force", action="store_true", help="replace a recording")
+    options = made.parse_args(words)
+    if isinstance(options.start, str) or not 0 <= options.seed < 10**18:
+        made.error("--start is a time, --seed a number from 0")
+    path, (nodes, gpus) = Path(options.file), options.nodes
+    made_of = _Fleet(nodes, gpus, options.seed, options.start, options.for_s, options.period)
+    try:
+        count = _write(made_of, path, is_forced=options.force)
+    except RecordingError as error:
+        narrate(str(error))
+        return USAGE
+    except OSError as error:
+        narrate(f"{path}: {error.strerror}")
+        return NOTHING_READ
+    narrate(f"simulated {made_of.for_s:.0f} s in {path}, {count} labels beside it")
+    return DONE
+
+
+def _write(made_of: _Fleet, path: Path, *, is_forced: bool) -> int:
+    """Number of labels written beside the recording."""
+    nodes, gpus, seed, start, for_s, period_s = made_of
+    clock = _Clock(start)
+    url = f"demo:{nodes}x{gpus}?seed={seed}"
+    source = DemoSource(url, nodes, gpus, seed, clock, period_s, _TROUBLED_S)
+    writer = RecordingWriter(path, clock.time, period_s, [url], is_forced=is_forced)
+    try:
+        beats = int(for_s / period_s)
+        for beat in range(beats + 1):
+            clock.time = start + beat * period_s
+            writer.frames(source.poll())
+            writer.beat(clock.time, period_s)
+    finally:
+        writer.close()
+    labels = source.labels(clock.time)
+    write_labels(path, labels)
+    return len(labels)

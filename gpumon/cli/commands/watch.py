@@ -1,0 +1,257 @@
+"""The main command: the terminal, one document, a stream of documents, or a table."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any, Final
+
+from gpumon.cli.exits import (
+    INTERRUPTED,
+    NOTHING_READ,
+    USAGE,
+    check_status,
+    is_anything_read,
+    narrate,
+    narrate_error,
+    plain_status,
+)
+from gpumon.cli.filtering import ONLY_GPUS, is_refused, passing
+from gpumon.cli.options import parser, request_of
+from gpumon.cli.output import Documents, is_tty, write, write_json
+from gpumon.cli.request import chosen_targets, is_demo, judge_of, past_of, settings_with
+from gpumon.sources.address import Look, Target, TargetError
+from gpumon.sources.open import open_source
+from gpumon.sources.probes import early
+from gpumon.sources.source import SystemClock, Wish
+
+if TYPE_CHECKING:
+    from gpumon.base.footprint import Footprint
+    from gpumon.cli.request import Request
+    from gpumon.fleet.sampler.sampler import Sampler
+    from gpumon.model.records.tick import Tick
+    from gpumon.sources.source import Clock
+    from gpumon.tui.app import Feed
+
+PING_LIMIT_S: Final = 3.0
+"""A controller that has not answered by then is taken for configured and silent."""
+
+RENEW_S: Final = 60.0
+"""A stream asks again for the jobs that have ended when the answer is that old."""
+
+
+def watch(words: list[str]) -> int:
+    """Exit code of the main command."""
+    options = parser().parse_args(words)
+    if options.steps and options.job is None:
+        narrate("--steps is about one job: name it with --job ID")
+        return USAGE
+    if (options.json or options.watch_s is not None) and is_refused(options.passes):
+        narrate(ONLY_GPUS)
+        return USAGE
+    settings = settings_with(
+        period_s=options.period, is_all=options.all, is_check=options.exit_status
+    )
+    try:
+        targets = chosen_targets(options.targets, settings) or default_targets()
+    except TargetError as error:
+        narrate(str(error))
+        return USAGE
+    if not targets:
+        narrate("no NVIDIA driver and no Slurm commands on this machine; try: gpumon demo")
+        return NOTHING_READ
+    request = request_of(options, settings, targets, is_to_tty=is_tty())
+    if request.past_s is not None and not (request.is_terminal and is_demo(targets)):
+        narrate("--past invents a past for the demo's terminal; elsewhere it is what was recorded")
+        return USAGE
+    if any(target.scheme == "recording" for target in targets):
+        return _replay(request, is_once=options.once)
+    if request.watch_s is not None:
+        return _stream(request, request.watch_s)
+    return _terminal(request) if request.is_terminal else _look(request)
+
+
+def _replay(request: Request, *, is_once: bool) -> int:
+    """A recording has a time of its own, so nothing else is shown beside it."""
+    first, *others = request.targets
+    if others:
+        narrate(f"{first.url} cannot be watched beside a recording; name one of them")
+        return USAGE
+    from gpumon.cli.commands.replay import replay
+
+    words = ["--json"] * request.is_json + ["--once"] * is_once + ["--ascii"] * request.is_ascii
+    words += ["--exit-status"] * request.is_check
+    if request.passes is not None:
+        words.append(f"--filter={request.passes.text}")
+    if request.watch_s is not None:
+        words += ["--watch", str(request.watch_s)]
+    return replay([*words, "--", first.path])
+
+
+def default_targets() -> list[Target]:
+    """Slurm where its commands know a cluster, this machine where the driver's library is."""
+    import shutil
+
+    found = []
+    if shutil.which("scontrol"):
+        from gpumon.sources.slurm.commands.commands import SlurmCommands
+
+        if SlurmCommands(timeout_s=PING_LIMIT_S).is_configured():
+            found.append(Target("slurm", "slurm"))
+    if _has_driver():
+        found.append(Target("local", "local"))
+    return found
+
+
+def _has_driver() -> bool:
+    import ctypes
+
+    try:
+        ctypes.CDLL("libnvidia-ml.so.1")
+    except OSError:
+        return False
+    return True
+
+
+def _sampler(
+    request: Request, period_s: float, *, is_single: bool = False, clock: Clock | None = None
+) -> Sampler:
+    clock = clock or SystemClock()
+    targets, wanted = request.targets, request.wanted
+    look = Look(
+        period_s,
+        is_single,
+        wanted.keeps,
+        request.has_gpm,
+        request.tiers,
+        user=wanted.user or "",
+        everyone=wanted.is_everyone,
+        past_s=request.past_s or 0.0,
+    )
+    sources = [open_source(target, look, clock) for target in targets]
+    arrived = threading.Event()
+    for source in sources:
+        source.start(arrived.set)
+        if request.since is not None:
+            source.wish(Wish(ended_since=request.since.seen_from(clock.now())))
+        if request.steps_of is not None:
+            source.wish(Wish(use_of=request.steps_of))
+    if all(target.scheme != "local" for target in targets):
+        # Where one is, its thread may still be on its way to the child.
+        early.end()
+    # The probes come up while the rest is imported.
+    from gpumon.fleet.sampler.pace import JUDGE_S
+    from gpumon.fleet.sampler.sampler import Sampler
+
+    if is_single:
+        return Sampler(sources, clock, period_s, arrived=arrived)
+    from gpumon.cli.books import books_of
+    from gpumon.cli.recorded_past import recorded
+
+    is_invented = is_demo(targets)
+    keeps = request.watch_s is not None or request.is_terminal
+    books = books_of(request.settings, is_real=keeps and not is_invented)
+    past = past_of(request.settings)
+    if keeps and not is_invented:
+        past = recorded(past, [target.url for target in targets])
+    judge = judge_of(request.settings, is_noted=request.is_terminal and not is_invented)
+    return Sampler(sources, clock, period_s, past, judge, arrived, books, JUDGE_S)
+
+
+def _document(request: Request, tick: Tick, cost: Footprint | None = None) -> dict[str, Any]:
+    """A picture as a document of the jobs that are wanted."""
+    from gpumon.report.document.document import document
+
+    passes = passing(request.passes, tick, lambda view: request.wanted.keeps(view.job))
+    return document(tick, passes, cost)
+
+
+def _look(request: Request) -> int:
+    """One answer: JSON or a table."""
+    # Half of a short look is its beat, so that a rate has the two samples it needs.
+    period_s = min(1.0, max(0.25, request.look_s / 2))
+    sampler = _sampler(request, period_s, is_single=request.look_s == 0)
+    try:
+        if request.is_json:
+            # While the probes come up there is time to import what writes their answer.
+            import gpumon.report.document.document  # noqa: F401
+        tick = sampler.look(request.look_s)
+    finally:
+        sampler.close()
+    if not is_anything_read(tick):
+        for error in tick.errors:
+            narrate_error(error)
+    _print(request, tick)
+    return check_status(tick) if request.is_check else plain_status(tick)
+
+
+def _print(request: Request, tick: Tick) -> None:
+    if not request.is_json:
+        import shutil
+
+        from gpumon.cli.show import shown
+        from gpumon.report.lists.once import table
+
+        width = shutil.get_terminal_size((120, 40)).columns
+        text = table(tick, width, request.passes)
+        write(shown(text, is_ascii=request.is_ascii))
+        return
+    write_json(_document(request, tick), is_pretty=request.is_to_tty)
+
+
+def _stream(request: Request, period_s: float) -> int:
+    """One document a period until interrupted, or until nobody reads any more."""
+    import gc
+    import signal
+
+    from gpumon.base.footprint import footprint
+    from gpumon.cli.stop_signal import Ending
+
+    ending = Ending(signal.SIGTERM)
+    since, steps_of = request.since, request.steps_of
+
+    def emit(tick: Tick) -> None:
+        if since is not None and (tick.ended is None or tick.at - tick.ended.at > RENEW_S):
+            sampler.wish(Wish(ended_since=since.seen_from(tick.at)))
+        if steps_of and (use := tick.running_use) and tick.at - use.at > RENEW_S:
+            sampler.wish(Wish(use_of=steps_of))
+        documents.write(_document(request, tick, footprint()))
+
+    # Ticks are free of cycles: walking thousands of GPUs would only make them late.
+    gc.set_threshold(50_000, 20, 50)
+    sampler = _sampler(request, period_s)
+    with ending, Documents(ending.tell) as documents:
+        sampler.start(emit, lambda _failure: ending.tell())
+        try:
+            ending.wait()
+        except KeyboardInterrupt:
+            return INTERRUPTED
+        finally:
+            documents.end()
+            sampler.close()
+    if sampler.failure is not None:
+        narrate_error(sampler.failure)
+        return NOTHING_READ
+    return 0
+
+
+def _terminal(request: Request) -> int:
+    from gpumon.cli.show import show
+
+    title = " ".join(target.url for target in request.targets)
+    if request.past_s is None:
+        feed: Feed = _sampler(request, request.period_s)
+    else:
+        from gpumon.fleet.replay.catch_up import CatchUpClock, CatchUpFeed, stride_s
+
+        clock = CatchUpClock(request.past_s)
+        stride = stride_s(request.past_s, request.period_s)
+        sampler = _sampler(request, stride, clock=clock)
+        feed = CatchUpFeed(sampler, clock, request.period_s)
+    return show(
+        feed,
+        title,
+        request.settings,
+        request.passes,
+        is_ascii=request.is_ascii,
+        allows_actions=request.allows_actions,
+    )

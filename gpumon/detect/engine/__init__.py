@@ -1,0 +1,4 @@
+"""Detection as the monitor sees it: hand in a picture, collect findings with their life.
+
+Sees the worker. `engine` is the entrance.
+"""

@@ -1,0 +1,328 @@
+"""Detection as the monitor sees it: hand in a picture, collect a report, never wait."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any, Final
+
+from gpumon.detect.contract import DetectorError
+from gpumon.detect.engine.finding_life import Lives, Look, notes_from, subjects_of
+from gpumon.detect.engine.muting import Roster
+from gpumon.detect.engine.worker_process import WorkerLink, WorkerLostError
+from gpumon.detect.wire.tick_messages import Sender
+from gpumon.detect.worker.tuning import Tuning
+from gpumon.detect.worker.validation import (
+    MAX_FINDINGS,
+    Bounds,
+    RubbishError,
+    coverage_from,
+    declaration_from,
+    finding_from,
+    part_from,
+)
+from gpumon.model.fault import DETECTION, SourceError
+from gpumon.model.finding import DetectionReport
+from gpumon.model.text import plain
+
+if TYPE_CHECKING:
+    from gpumon.detect.engine.notes_file import NotesFile
+    from gpumon.model.finding import Coverage
+    from gpumon.model.records.tick import Tick
+
+BUDGET_S: Final = 10.0
+"""Time of one detector for one look: ten times the goal for all of them over 10,000 jobs."""
+
+START_S: Final = 30.0
+"""Time in which the worker must be up: Python and numpy from a slow network file system."""
+
+_MAX_BLAMELESS_LOSSES: Final = 3
+"""Workers lost in a row with no detector at work, after which detection gives up."""
+
+_CLOSE_S: Final = 0.3
+
+
+class DetectionEngine:
+    """Runs the detectors in one worker process; imports neither numpy nor plugins itself.
+
+    The worker is started with the first picture. Whatever happens to it, this class raises nothing
+    out of its methods: what went wrong is in the report.
+    """
+
+    def __init__(
+        self,
+        paths: tuple[str, ...] = (),
+        *,
+        installed: bool = True,
+        budget_s: float = BUDGET_S,
+        start_s: float = START_S,
+        tuning: Tuning | None = None,
+        notes: NotesFile | None = None,
+    ) -> None:
+        self._paths = paths
+        self._installed = installed
+        self._tuning = tuning or Tuning()
+        self._unknown: list[SourceError] = []
+        """Detectors that the configuration names and nobody has installed."""
+        self._budget_s = budget_s
+        self._start_s = start_s
+        self._roster = Roster()
+        self._link: WorkerLink | None = None
+        self._sender = Sender()
+        self._lives = Lives()
+        self._coverage: dict[str, Coverage] = {}
+        """Of every detector at work its last look's, by key: some rest on some looks."""
+        self._losses = 0
+        self._last_loss = ""
+        self._looked_at = float("inf")
+        """Unix time of the last picture that was judged: none before the first."""
+        self._state = threading.Condition()
+        self._kept_notes = notes
+        if notes is not None:
+            self.restore(notes.read())
+        self._thread: threading.Thread | None = None
+        self._waiting: Tick | None = None
+        self._is_busy = False
+        self._is_closed = False
+        self._report: DetectionReport | None = None
+
+    def submit(self, tick: Tick) -> bool:
+        """Have a tick judged; False, and nothing happens, while another one is.
+
+        A tick without history is not judged.
+        """
+        with self._state:
+            if self._is_busy or self._is_closed or tick.history is None:
+                return False
+            self._is_busy = True
+            self._waiting = tick
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="detect", daemon=True)
+                self._thread.start()
+            self._state.notify_all()
+            return True
+
+    def collect(self) -> DetectionReport | None:
+        """The newest report, once; None while there is no new one."""
+        with self._state:
+            report, self._report = self._report, None
+            return report
+
+    def finish(self, timeout_s: float) -> DetectionReport | None:
+        """The report of the tick being judged, waiting up to `timeout_s` for it."""
+        with self._state:
+            self._state.wait_for(lambda: not self._is_busy or self._is_closed, timeout_s)
+        return self.collect()
+
+    def close(self) -> None:
+        """End the worker and everything that plugins started; takes half a second at most."""
+        with self._state:
+            self._is_closed = True
+            link, self._link = self._link, None
+            self._state.notify_all()
+        if link is not None:
+            link.close()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(_CLOSE_S)
+        if self._kept_notes is not None:
+            self._kept_notes.close()
+
+    def _run(self) -> None:
+        while True:
+            with self._state:
+                self._state.wait_for(lambda: self._waiting is not None or self._is_closed)
+                tick, self._waiting = self._waiting, None
+                if self._is_closed or tick is None:
+                    return
+            try:
+                report = self._judge(tick)
+            # Whatever else fails must not end detection unseen: it becomes the report.
+            except Exception as error:  # noqa: BLE001
+                self._drop(None)
+                report = self._failed(tick, f"{type(error).__name__}: {error}")
+            del tick
+            with self._state:
+                self._report = None if self._is_closed else report
+                self._is_busy = False
+                self._state.notify_all()
+
+    def acknowledge(self, identity: tuple[str, str, str], *, is_known: bool = True) -> bool:
+        """Note that somebody knows of a finding, until it clears; False: it does not stand."""
+        with self._state:
+            is_standing = self._lives.acknowledge(identity, is_known=is_known)
+        self._keep_notes()
+        return is_standing
+
+    def mute(
+        self, until: float, finding_class: str | None = None, subject: str | None = None
+    ) -> None:
+        """Tell nothing of a class, a subject, or a class about a subject before a Unix time."""
+        with self._state:
+            self._lives.mute(until, finding_class, subject)
+        self._keep_notes()
+
+    def _keep_notes(self) -> None:
+        if self._kept_notes is not None:
+            self._kept_notes.write(self.notes())
+
+    def notes(self) -> dict[str, object]:
+        """What was acknowledged and muted, in JSON's types: to be kept over a restart."""
+        with self._state:
+            return self._lives.notes()
+
+    def restore(self, notes: object) -> None:
+        """Take up the notes of an earlier run before the first picture; rubbish is ignored."""
+        with self._state:
+            self._lives.restore(*notes_from(notes))
+
+    def _judge(self, tick: Tick) -> DetectionReport:
+        """Have the worker judge a tick, without whoever keeps it from answering."""
+        self._roster.release(tick.at)
+        while self._losses < _MAX_BLAMELESS_LOSSES:
+            link = None
+            try:
+                link = self._link or self._start(tick.at)
+                report = self._look(link, tick)
+            except WorkerLostError as lost:
+                self._drop(link)
+                if self._is_closed:
+                    break
+                if lost.culprit is None:
+                    self._losses += 1
+                    self._last_loss = f"the worker {lost}"
+                else:
+                    self._roster.mute(lost.culprit, str(lost), tick.at)
+            else:
+                self._losses = 0
+                return report
+        return self._failed(tick, self._last_loss)
+
+    def _start(self, at: float) -> WorkerLink:
+        link = WorkerLink(self._budget_s, self._start_s)
+        with self._state:
+            if not self._is_closed:
+                self._link = link
+        if self._link is not link:
+            link.close()
+            raise WorkerLostError("closed", None)
+        self._sender = Sender()
+        link.ask(
+            {
+                "kind": "start",
+                "paths": self._paths,
+                "installed": self._installed,
+                "muted": sorted(self._roster.muted),
+                "tuning": self._tuning,
+            }
+        )
+        self._unknown = []
+        while (message := link.answer()).get("kind") != "ready":
+            key = plain(str(message.get("key")))
+            if message.get("kind") == "failed":
+                self._roster.mute(key, str(message.get("message")), at)
+            elif message.get("kind") == "loaded":
+                self._admit(key, message.get("declaration"), at)
+            elif message.get("kind") == "unknown":
+                said = plain(str(message.get("message")))
+                hint = "gpumon detectors list shows the names"
+                self._unknown.append(SourceError("detectors", said, hint))
+        return link
+
+    def _admit(self, key: str, declaration: object, at: float) -> None:
+        try:
+            self._roster.admit(key, declaration_from(declaration), at)
+        except DetectorError as error:
+            self._roster.mute(key, str(error), at)
+
+    def _look(self, link: WorkerLink, tick: Tick) -> DetectionReport:
+        from gpumon.detect.series import unbroken_since
+        from gpumon.fleet.history.reader import HistoryReader
+
+        if not isinstance(tick.history, HistoryReader):
+            raise TypeError("the tick's history is not in shared memory")
+        message, descriptors = self._sender.message(tick, tick.history, self._roster.muted)
+        link.ask(message, descriptors)
+        bounds = Bounds(
+            tick.at,
+            tick.observed_since,
+            {
+                f"job:{view.job.job_id}": len(view.gpu_uuids) + view.gpus_unknown
+                for view in tick.jobs
+            },
+            tick.gpus,
+            tick.nodes,
+        )
+        looks: list[Look] = []
+        while (answer := link.answer()).get("kind") != "done":
+            key, kind = plain(str(answer.get("key"))), answer.get("kind")
+            if kind == "loaded":
+                self._admit(key, answer.get("declaration"), tick.at)
+            elif kind == "bloated":
+                raise WorkerLostError(str(answer.get("message")), key)
+            elif kind == "failed":
+                self._roster.mute(key, f"raised {answer.get('message')}", tick.at)
+            elif kind == "result":
+                try:
+                    look, coverage = self._checked(key, answer, bounds)
+                except RubbishError as error:
+                    self._roster.mute(key, f"returned rubbish: {error}", tick.at)
+                else:
+                    looks.append(look)
+                    self._coverage[key] = coverage
+        seen_from = unbroken_since(tick.history, self._looked_at, tick.at)
+        self._looked_at = tick.at
+        return self._report_of(tick, looks, bounds, seen_from)
+
+    def _report_of(
+        self, tick: Tick, looks: list[Look], bounds: Bounds, seen_from: float
+    ) -> DetectionReport:
+        in_view = subjects_of(bounds.gpus_of, tick.gpus, tick.nodes)
+        out = self._roster.muted
+        self._coverage = {key: seen for key, seen in self._coverage.items() if key not in out}
+        with self._state:
+            self._lives.take(tick.at, looks, in_view, self._resting(looks), seen_from)
+            standing, cleared = self._lives.standing(tick.at), self._lives.cleared(tick.at)
+            muted = self._lives.muted(tick.at)
+        return DetectionReport(
+            tick.at,
+            standing,
+            (*self._coverage.values(), *self._roster.coverage()),
+            (*self._roster.errors(), *self._unknown),
+            cleared,
+            muted,
+        )
+
+    def _resting(self, looks: list[Look]) -> frozenset[str]:
+        """Names of the detectors that are at work and were not asked on this look."""
+        asked = {look.detector for look in looks}
+        return frozenset(self._roster.at_work()) - asked
+
+    def _checked(self, key: str, answer: dict[str, Any], bounds: Bounds) -> tuple[Look, Coverage]:
+        declared = self._roster.declared.get(key)
+        claims, blind = answer.get("findings"), answer.get("blind")
+        if declared is None or not isinstance(claims, list) or len(claims) > MAX_FINDINGS:
+            raise RubbishError(f"not a list of at most {MAX_FINDINGS} findings")
+        findings = [finding_from(claim, declared, bounds) for claim in claims]
+        if len({finding.identity for finding in findings}) != len(findings):
+            raise RubbishError("two findings of one class about one subject")
+        coverage = coverage_from(answer.get("coverage"), declared)
+        part = part_from(answer.get("part"))
+        dark = frozenset(map(str, blind)) if isinstance(blind, list) else frozenset[str]()
+        look = Look(declared.name, tuple(findings), part, dark, declared.is_instant)
+        return look, coverage
+
+    def _drop(self, link: WorkerLink | None) -> None:
+        with self._state:
+            link, self._link = link or self._link, None
+        if link is not None:
+            link.close()
+
+    def _failed(self, tick: Tick, reason: str) -> DetectionReport:
+        hint = "this Python must be able to run: import gpumon.detect.worker.worker"
+        error = SourceError(DETECTION, plain(reason), hint)
+        with self._state:
+            in_view = subjects_of((v.job.job_id for v in tick.jobs), tick.gpus, tick.nodes)
+            self._lives.take(tick.at, (), in_view, frozenset())
+            standing, cleared = self._lives.standing(tick.at), self._lives.cleared(tick.at)
+            muted = self._lives.muted(tick.at)
+        errors = (error, *self._roster.errors())
+        return DetectionReport(tick.at, standing, self._roster.coverage(), errors, cleared, muted)

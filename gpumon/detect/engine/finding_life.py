@@ -1,0 +1,350 @@
+"""The life of findings from look to look: entered, standing, out of sight, cleared.
+
+What a detector claims is shown at once: its confidence is what its window allows, and no counting
+of looks delays it. Counting decides what remains. A hypothesis that was claimed on fewer than two
+of three looks vanishes without a trace when it is claimed no more. Anything surer, or claimed
+oftener, is *entered*: it leaves only after three looks in a row, over at least half a minute, that
+saw its subject and did not claim it, and is then kept as cleared for an hour. A look that could not
+see the subject neither clears nor confirms: the finding is unknown since then. Nor does a look
+after a gap, until as much is observed again as the claim once needed.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from gpumon.detect.facts.facts import is_in_part
+from gpumon.model.finding import Confidence
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable
+
+    from gpumon.model.finding import Finding
+
+    Identity = tuple[str, str, str]
+
+ENTER_LOOKS: Final = 2
+"""Claims among the last `ENTER_OF` looks from which a hypothesis is entered."""
+
+ENTER_OF: Final = 3
+
+LEAVE_LOOKS: Final = 3
+"""Looks in a row without the claim after which it is cleared: more than entering takes."""
+
+LEAVE_S: Final = 30.0
+"""Shortest time without the claim after which it is cleared, however fast the looks follow."""
+
+SIGHT_S: Final = 30.0
+"""A subject that was out of sight for no longer was seen all the time, as far as windows go."""
+
+SETTLE_S: Final = 60.0
+"""After a gap so much more than its shortest window is left to a detector to claim again: what
+is no GPU has a row every ten seconds or more, and some detectors rest between looks."""
+
+KEPT_S: Final = 3600.0
+"""How long a cleared finding is shown as such: as far as history reaches."""
+
+FORGET_S: Final = 86400.0
+"""A finding that nobody could judge for a day is no longer told."""
+
+MAX_CLEARED: Final = 10_000
+"""Cleared findings that are kept at most; the oldest go first."""
+
+MAX_NOTES: Final = 10_000
+"""More is no file of a person's."""
+
+MAX_TEXT: Final = 512
+"""Longer is no name of a detector, a class or a subject."""
+
+_LATEST: Final = 2**53
+"""No Unix time lies beyond."""
+
+
+def notes_from(value: object) -> tuple[list[tuple[str, str, str]], list[Mute]]:
+    """Acknowledged identities and mutes as they come back from a file.
+
+    Nothing in it is believed: what is neither is left out.
+    """
+    given = value if isinstance(value, dict) else {}
+    known = [_identity(row) for row in _rows(given.get("acknowledged"))]
+    mutes = [_mute(row) for row in _rows(given.get("muted"))]
+    return [one for one in known if one is not None], [one for one in mutes if one is not None]
+
+
+def _rows(value: object) -> list[list[object]]:
+    rows = value if isinstance(value, list | tuple) else []
+    return [list(r) for r in rows[:MAX_NOTES] if isinstance(r, list | tuple) and len(r) == 3]
+
+
+def _identity(row: list[object]) -> tuple[str, str, str] | None:
+    texts = [item for item in row if isinstance(item, str) and len(item) <= MAX_TEXT]
+    return (texts[0], texts[1], texts[2]) if len(texts) == 3 else None
+
+
+def _mute(row: list[object]) -> Mute | None:
+    finding_class, subject, until = row
+    if not isinstance(finding_class, str | None) or not isinstance(subject, str | None):
+        return None
+    if isinstance(until, bool) or not isinstance(until, int | float):
+        return None
+    # A whole number has no bound in JSON; -inf and inf are none of a person's either.
+    if not abs(until) < _LATEST:
+        return None
+    return Mute(finding_class, subject, float(until))
+
+
+class Look(NamedTuple):
+    """What one detector did on one look."""
+
+    detector: str
+    claims: tuple[Finding, ...]
+    part: tuple[int, int]
+    """Number and count of the part of the jobs that it had before it."""
+    blind: Container[str]
+    """Those of them for which it lacked a field that it needs."""
+    is_instant: bool = False
+
+    def had(self, subject: str) -> bool:
+        """Whether a subject was before it; GPUs and nodes always are."""
+        kind, _, name = subject.partition("/")[0].partition(":")
+        return kind != "job" or is_in_part(name, *self.part)
+
+
+class Mute(NamedTuple):
+    """What somebody does not want to be told for a while."""
+
+    finding_class: str | None
+    """None: every class."""
+    subject: str | None
+    """None: every subject."""
+    until: float
+    """Unix time."""
+
+    def covers(self, finding: Finding, now: float) -> bool:
+        """Whether a finding is not to be told now."""
+        is_class = self.finding_class in (None, finding.finding_class)
+        return now < self.until and is_class and self.subject in (None, finding.subject)
+
+
+class _Case:
+    """One finding over time."""
+
+    def __init__(self, finding: Finding) -> None:
+        self.finding = finding
+        self.looks: deque[bool] = deque(maxlen=ENTER_OF)
+        self.misses = 0
+        self.is_entered = False
+        self._needs_s = float("inf")
+        """Length of the shortest window in which it was claimed."""
+        self._seen_since = float("-inf")
+        """Unix time since when its subject is seen without a gap, as far as it matters."""
+        self._dark_since: float | None = None
+
+    def claim(self, finding: Finding, *, is_instant: bool) -> None:
+        """It is claimed again, or for the first time."""
+        before = self.finding
+        self.looks.append(True)
+        self.misses = 0
+        is_sure = finding.confidence is not Confidence.HYPOTHESIS
+        self.is_entered |= is_instant or is_sure or sum(self.looks) >= ENTER_LOOKS
+        self._needs_s = min(self._needs_s, finding.window.end - finding.window.start)
+        self._seen_since = min(self._seen_since, finding.window.start)
+        self._dark_since = None
+        # A window that begins after the last claim tells of a new beginning.
+        is_unbroken = finding.window.start <= before.last_seen
+        began_at = min(before.began_at, finding.began_at) if is_unbroken else finding.began_at
+        self.finding = finding._replace(
+            first_seen=before.first_seen,
+            onset=began_at,
+            is_acknowledged=before.is_acknowledged,
+        )
+
+    def darken(self, since: float) -> None:
+        """Its subject is out of sight."""
+        if self._dark_since is None:
+            self._dark_since = since
+
+    def see(self, at: float) -> bool:
+        """Its subject is in sight; returns whether for long enough that a claim would be made."""
+        if self._dark_since is not None and at - self._dark_since > SIGHT_S:
+            self._seen_since = at
+        self._dark_since = None
+        is_unbroken = self._seen_since == float("-inf")
+        return is_unbroken or at - self._seen_since >= self._needs_s + SETTLE_S
+
+    def interrupt(self, until: float) -> None:
+        """Nothing at all was observed right before this time."""
+        self._seen_since = max(self._seen_since, until)
+
+    def miss(self) -> None:
+        """Its subject was seen and it was not claimed."""
+        self.looks.append(False)
+        self.misses += 1
+        self.finding = self.finding._replace(unknown_since=None)
+
+
+class Lives:
+    """What became of every finding; pure, times are those of the pictures."""
+
+    def __init__(self) -> None:
+        self._open: dict[Identity, _Case] = {}
+        self._cleared: dict[Identity, Finding] = {}
+        self._mutes: list[Mute] = []
+        self._known: set[Identity] = set()
+        self._looked_at = float("-inf")
+
+    def take(
+        self,
+        at: float,
+        looks: Iterable[Look],
+        in_view: Container[str],
+        resting: Container[str] = frozenset(),
+        unbroken_since: float = float("-inf"),
+    ) -> None:
+        """Take in one picture's looks.
+
+        Args:
+            at: Unix time of the picture.
+            looks: One per detector that answered; of the others nothing new is known.
+            in_view: Subjects that exist in the picture; jobs that do not have ended.
+            resting: Detectors that were not asked on purpose: what they said still holds.
+            unbroken_since: End of the last gap in which nobody observed anything.
+        """
+        for standing in self._open.values():
+            standing.interrupt(unbroken_since)
+        answered = {look.detector: look for look in looks}
+        claimed: set[Identity] = set()
+        for look in answered.values():
+            for finding in look.claims:
+                case = self._open.get(finding.identity)
+                if case is None:
+                    is_known = finding.identity in self._known
+                    case = _Case(finding._replace(is_acknowledged=is_known))
+                    self._open[finding.identity] = case
+                case.claim(finding, is_instant=look.is_instant)
+                self._cleared.pop(finding.identity, None)
+                claimed.add(finding.identity)
+        for identity, case in list(self._open.items()):
+            if identity not in claimed:
+                self._unclaimed(at, case, answered.get(identity[0]), in_view, resting)
+        self._looked_at = at
+        self._forget(at)
+
+    def _unclaimed(
+        self,
+        at: float,
+        case: _Case,
+        look: Look | None,
+        in_view: Container[str],
+        resting: Container[str],
+    ) -> None:
+        finding = case.finding
+        subject = finding.subject
+        if subject.partition("/")[0] not in in_view:
+            if subject.startswith("job:"):
+                self._clear(case)
+            else:
+                case.darken(self._looked_at)
+                self._lose_sight(at, case)
+        elif look is None:
+            if finding.detector not in resting:
+                self._lose_sight(at, case)
+        elif subject in look.blind:
+            case.darken(self._looked_at)
+            self._lose_sight(at, case)
+        elif not look.had(subject):
+            return
+        elif not case.see(at) and not look.is_instant:
+            self._lose_sight(at, case)
+        else:
+            case.miss()
+            is_over = case.misses >= LEAVE_LOOKS and at - finding.last_seen >= LEAVE_S
+            if not case.is_entered:
+                del self._open[finding.identity]
+            elif is_over or look.is_instant:
+                self._clear(case)
+
+    def _lose_sight(self, at: float, case: _Case) -> None:
+        since = case.finding.unknown_since
+        if since is None:
+            since = max(case.finding.last_seen, min(self._looked_at, at))
+            case.finding = case.finding._replace(unknown_since=since)
+        if at - since > FORGET_S:
+            del self._open[case.finding.identity]
+
+    def _clear(self, case: _Case) -> None:
+        """It is over since it was last seen, not since that was noticed."""
+        finding = case.finding
+        del self._open[finding.identity]
+        self._known.discard(finding.identity)
+        if case.is_entered:
+            self._cleared[finding.identity] = finding._replace(
+                cleared_at=finding.last_seen, unknown_since=None
+            )
+
+    def _forget(self, at: float) -> None:
+        kept = [
+            (identity, finding)
+            for identity, finding in self._cleared.items()
+            if at - finding.last_seen <= KEPT_S
+        ]
+        self._cleared = dict(kept[-MAX_CLEARED:])
+        self._mutes = [mute for mute in self._mutes if at < mute.until]
+
+    def standing(self, now: float) -> tuple[Finding, ...]:
+        """Findings that stand or are out of sight, without those that nobody wants to be told."""
+        return self._told((case.finding for case in self._open.values()), now)
+
+    def cleared(self, now: float) -> tuple[Finding, ...]:
+        """Findings that went away within the last hour."""
+        return self._told(self._cleared.values(), now)
+
+    def muted(self, now: float) -> tuple[Finding, ...]:
+        """Findings of both kinds that nobody wants to be told."""
+        if not self._mutes:
+            return ()
+        known = (*(case.finding for case in self._open.values()), *self._cleared.values())
+        return tuple(f for f in known if any(mute.covers(f, now) for mute in self._mutes))
+
+    def acknowledge(self, identity: Identity, *, is_known: bool = True) -> bool:
+        """Note that somebody knows of a finding, until it clears; False: there is none."""
+        case = self._open.get(identity)
+        if case is not None:
+            case.finding = case.finding._replace(is_acknowledged=is_known)
+            (self._known.add if is_known else self._known.discard)(identity)
+        return case is not None
+
+    def mute(
+        self, until: float, finding_class: str | None = None, subject: str | None = None
+    ) -> None:
+        """Do not tell of a class, a subject, or a class about a subject before a Unix time."""
+        self._mutes = [
+            mute
+            for mute in self._mutes
+            if (mute.finding_class, mute.subject) != (finding_class, subject)
+        ]
+        self._mutes.append(Mute(finding_class, subject, until))
+
+    def notes(self) -> dict[str, object]:
+        """What somebody said, in JSON's types: to be kept over a restart."""
+        return {
+            "acknowledged": [list(identity) for identity in sorted(self._known)],
+            "muted": [list(mute) for mute in self._mutes],
+        }
+
+    def restore(self, acknowledged: Iterable[Identity], mutes: Iterable[Mute]) -> None:
+        """Take up what was said before a restart; call it before the first picture."""
+        self._known.update(acknowledged)
+        self._mutes += mutes
+
+    def _told(self, findings: Iterable[Finding], now: float) -> tuple[Finding, ...]:
+        if not self._mutes:
+            return tuple(findings)
+        return tuple(f for f in findings if not any(m.covers(f, now) for m in self._mutes))
+
+
+def subjects_of(jobs: Iterable[str], gpus: Iterable[str], nodes: Iterable[str]) -> frozenset[str]:
+    """Subjects by the names that findings use; jobs may be named so already."""
+    named = (job if job.startswith("job:") else f"job:{job}" for job in jobs)
+    return frozenset((*named, *(f"gpu:{u}" for u in gpus), *(f"node:{n}" for n in nodes)))

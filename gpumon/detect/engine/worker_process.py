@@ -1,0 +1,166 @@
+"""The monitor's end of one detection worker: starts it, talks to it, ends it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from gpumon.detect.wire.protocol import ProtocolError, encode, receive, send
+from gpumon.model.text import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_END_S: Final = 1.0
+"""A killed process is gone once its memory is given back; one that hangs in the kernel is not
+waited for."""
+
+_END_POLLS: Final = 100
+"""Looks within `_END_S`; a stream ends a moment before its process does."""
+
+_ONE_THREAD: Final = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+"""Numeric libraries start a thread per core unless these say otherwise."""
+
+
+class WorkerLostError(Exception):
+    """The worker does not answer as agreed; the message says why."""
+
+    def __init__(self, reason: str, culprit: str | None) -> None:
+        super().__init__(reason)
+        self.culprit = culprit
+        """Key of the detector that was at work, None where none was."""
+
+
+class WorkerLink:
+    """One worker process, in its own process group."""
+
+    def __init__(self, budget_s: float, start_s: float) -> None:
+        self._budget_s = budget_s
+        self._start_s = start_s
+        self._culprit: str | None = None
+        self._is_closed = False
+        self._deadline = time.monotonic() + start_s
+        here, there = socket.socketpair()
+        self._sock = here
+        try:
+            with there:
+                self._process = _spawn(there.fileno())
+        except OSError as error:
+            here.close()
+            raise WorkerLostError(f"cannot be started: {error}", None) from error
+
+    def ask(self, message: Mapping[str, object], descriptors: Sequence[int] = ()) -> None:
+        """Send a request.
+
+        Raises:
+            WorkerLostError: The worker does not take it.
+        """
+        self._culprit = None
+        self._deadline = time.monotonic() + self._start_s
+        try:
+            self._sock.settimeout(self._start_s)
+            send(self._sock, encode(message), descriptors)
+        except OSError as error:
+            raise self._lost(f"ended: {self._last_words() or error}") from error
+
+    def answer(self) -> dict[str, Any]:
+        """The next message, which must come within the budget of who is at work.
+
+        Raises:
+            WorkerLostError: It does not, or is no message.
+        """
+        try:
+            received = receive(self._sock, self._set_timeout)
+        except TimeoutError as error:
+            budget_s = self._start_s if self._culprit is None else self._budget_s
+            raise self._lost(f"took longer than {budget_s:g} s") from error
+        except ProtocolError as error:
+            raise self._lost(f"broke the protocol: {error}") from error
+        except OSError as error:
+            raise self._lost(f"ended: {self._last_words() or error}") from error
+        if received is None:
+            raise self._lost(f"ended: {self._last_words() or 'its stream was closed'}")
+        message, descriptors = received
+        for descriptor in descriptors:
+            os.close(descriptor)
+        is_begin = message.get("kind") == "begin"
+        self._culprit = str(message.get("key")) if is_begin else None
+        self._deadline = time.monotonic() + (self._budget_s if is_begin else self._start_s)
+        return message
+
+    def close(self) -> None:
+        """End the worker and everything that it started; bounded, from any thread."""
+        self._is_closed = True
+        if self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            try:
+                self._process.wait(_END_S)
+            except subprocess.TimeoutExpired:
+                # It is collected whenever it goes; until then Popen would warn of it.
+                threading.Thread(
+                    target=self._process.wait, name="worker's end", daemon=True
+                ).start()
+        # Whoever waits for an answer in another thread wakes up by this.
+        with contextlib.suppress(OSError):
+            self._sock.shutdown(socket.SHUT_RDWR)
+        self._sock.close()
+        if self._process.stderr is not None:
+            self._process.stderr.close()
+
+    def _set_timeout(self) -> None:
+        left_s = self._deadline - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError
+        self._sock.settimeout(left_s)
+
+    def _lost(self, reason: str) -> WorkerLostError:
+        return WorkerLostError(plain(reason), self._culprit)
+
+    def _last_words(self) -> str:
+        """Exit status, and the last line that the worker wrote: at its start, or why it ends.
+
+        The process is not reaped: until then nobody else can have its group's number.
+        """
+        status = None
+        for _ in range(_END_POLLS):
+            flags = os.WEXITED | os.WNOWAIT | os.WNOHANG
+            status = None if self._is_closed else os.waitid(os.P_PID, self._process.pid, flags)
+            if self._is_closed or status is not None:
+                break
+            time.sleep(_END_S / _END_POLLS)
+        if status is None or self._process.stderr is None:
+            return ""
+        os.set_blocking(self._process.stderr.fileno(), False)
+        lines = (self._process.stderr.read() or b"").decode(errors="replace").split("\n")
+        said = next((line.strip() for line in reversed(lines) if line.strip()), "")
+        kind = "exit status" if status.si_code == os.CLD_EXITED else "signal"
+        return f"{kind} {status.si_status}" + (f": {said}" if said else "")
+
+
+def _spawn(descriptor: int) -> subprocess.Popen[bytes]:
+    # -P keeps the working directory, which may hold anything, off the module path.
+    argv = [
+        sys.executable,
+        "-P",
+        "-m",
+        "gpumon.detect.worker.worker",
+        str(descriptor),
+        str(os.getpid()),
+    ]
+    return subprocess.Popen(
+        argv,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        pass_fds=(descriptor,),
+        process_group=0,
+        env={**dict.fromkeys(_ONE_THREAD, "1"), **os.environ},
+    )

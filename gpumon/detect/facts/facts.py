@@ -1,0 +1,213 @@
+"""What a detector gets to know besides history: of GPUs, nodes, links, events and processes."""
+
+from __future__ import annotations
+
+import zlib
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from gpumon.detect.facts.entity_facts import NO_ROWS, Rows, Value
+from gpumon.model.xid import xid
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gpumon.model.fault import SourceError
+    from gpumon.model.records.cluster import JobView, SlurmNode
+    from gpumon.model.xid import Xid
+
+JUDGED_STATE: Final = "RUNNING"
+
+
+class GpuFacts(NamedTuple):
+    """What hardly changes about a GPU while it is watched."""
+
+    uuid: str
+    node: str
+    nvml_index: int | None
+    """NVML's index on the node: a label only."""
+    name: str | None
+    """Product name."""
+    rows: Rows = NO_ROWS
+    row: int = 0
+    is_stale: bool = False
+    """Whether nothing was heard of it for so long that its values are not the present."""
+    is_lost: bool = False
+    """Whether the driver lists it and says that it fell off the bus: it tells nothing more."""
+
+    def value(self, key: str) -> Value:
+        """Newest value of an id, a mask, an error counter or a constant; None where missing.
+
+        Levels and rates are in history: `View.latest`. A stale GPU keeps the facts last told.
+        """
+        return self.rows.value(key, self.row)
+
+    def label(self, key: str) -> str | None:
+        """Text fact such as `pci_bus_id`, None where it is missing."""
+        return self.rows.label(key, self.row)
+
+    @property
+    def place(self) -> str:
+        """How people find it: `NODE GPU INDEX`."""
+        return f"{self.node} GPU {self.uuid if self.nvml_index is None else self.nvml_index}"
+
+    @property
+    def subject(self) -> str:
+        """How a finding names this GPU."""
+        return f"gpu:{self.uuid}"
+
+
+class LinkFacts(NamedTuple):
+    """One NVLink of a GPU."""
+
+    uuid: str
+    number: int
+    key: str
+    """`UUID/NUMBER`, by which history knows it."""
+    rows: Rows
+    row: int
+
+    def value(self, key: str) -> Value:
+        """State, version, speed or an error counter; None where missing."""
+        return self.rows.value(key, self.row)
+
+    def label(self, key: str) -> str | None:
+        """`remote_type` or `remote`, None where missing."""
+        return self.rows.label(key, self.row)
+
+
+class EventFacts(NamedTuple):
+    """What a driver told of one of its GPUs."""
+
+    uuid: str
+    xid: Xid | None
+    """None: an event of another type."""
+    event_type: int
+    """NVML's type: 0x8 Xid, 0x2 uncorrected ECC error, 0x8000 recovery action changed."""
+    at: float | None
+    """Unix time on the monitor's clock; None: not said."""
+    key: str
+
+
+class ProcessFacts(NamedTuple):
+    """One process that holds a context on a GPU, or owns one that does."""
+
+    node: str
+    pid: int
+    name: str | None
+    """Base name of the program."""
+    uid: int | None
+    job_id: str | None
+    step: str | None
+    start_time_s: float | None
+    """Seconds since the node booted."""
+    container: str | None
+    gpu_uuids: tuple[str, ...]
+
+
+class NodeFacts(NamedTuple):
+    """One node: how Slurm sees it, how telemetry fares, what its blocks hold."""
+
+    name: str
+    has_telemetry: bool
+    """Whether it was ever heard of."""
+    silent_since: float | None
+    """Unix time of its newest telemetry where that is stale; None: it talks, or never did."""
+    errors: tuple[SourceError, ...] = ()
+    """What its source could not do now."""
+    slurm: SlurmNode | None = None
+    """State, reason, boot time, features as Slurm lists them; None where no queue lists it."""
+    gpu_uuids: tuple[str, ...] = ()
+    """In NVML's order."""
+    blocks: Mapping[str, Rows] = MappingProxyType({})
+    """Facts by block: `link`, `event`, `process`, `nic`, `filesystem`, `cgroup`, `node`, `mig`."""
+    event_at: Mapping[str, float] = MappingProxyType({})
+    """Unix time of each event, by its key."""
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether it was heard of before and is silent now."""
+        return self.silent_since is not None
+
+    @property
+    def subject(self) -> str:
+        """How a finding names this node."""
+        return f"node:{self.name}"
+
+    def block(self, name: str) -> Rows:
+        """Facts of one block, empty where the node reports none."""
+        return self.blocks.get(name, NO_ROWS)
+
+    def label(self, key: str) -> str | None:
+        """`driver_version`, `boot_id`, …, None where missing."""
+        rows = self.block("node")
+        return rows.label(key, 0) if rows.keys else None
+
+    def links(self, uuid: str) -> tuple[LinkFacts, ...]:
+        """NVLinks of one GPU of the node, by number."""
+        rows = self.block("link")
+        found = []
+        for row, key in enumerate(rows.keys):
+            owner, _, number = key.rpartition("/")
+            if owner == uuid and number.isdecimal():
+                found.append(LinkFacts(owner, int(number), key, rows, row))
+        return tuple(sorted(found, key=lambda link: link.number))
+
+    @property
+    def events(self) -> tuple[EventFacts, ...]:
+        """Events of the node's GPUs, the newest first."""
+        rows = self.block("event")
+        found = []
+        for row, key in enumerate(rows.keys):
+            number = rows.value("xid", row)
+            meaning = None if number is None else xid(int(number))
+            kind = int(rows.value("event_type", row) or 0)
+            uuid = key.partition("/")[0]
+            found.append(EventFacts(uuid, meaning, kind, self.event_at.get(key), key))
+        return tuple(sorted(found, key=lambda event: -(event.at or 0.0)))
+
+    @property
+    def processes(self) -> tuple[ProcessFacts, ...]:
+        """Processes with a context on one of the node's GPUs."""
+        rows, contexts = self.block("process"), self.block("context")
+        held: dict[str, list[str]] = {}
+        for context in tuple(contexts.keys):
+            pid, _, uuid = context.partition("/")
+            held.setdefault(pid, []).append(uuid)
+        # One process whose job is readable tells whose the others of its cgroup are.
+        jobs = {
+            rows.label("sluid", row): rows.label("job_id", row)
+            for row in range(len(rows.keys))
+            if rows.label("job_id", row) and rows.label("sluid", row)
+        }
+        return tuple(
+            self._process(rows, row, jobs.get(rows.label("sluid", row)), tuple(held[pid]))
+            for row, pid in enumerate(rows.keys)
+            if pid in held and pid.isdecimal()
+        )
+
+    def _process(
+        self, rows: Rows, row: int, job_id: str | None, uuids: tuple[str, ...]
+    ) -> ProcessFacts:
+        uid, start = rows.value("uid", row), rows.value("start_time_s", row)
+        return ProcessFacts(
+            self.name,
+            int(rows.keys[row]),
+            rows.label("name", row),
+            None if uid is None else int(uid),
+            rows.label("job_id", row) or job_id,
+            rows.label("step", row),
+            start,
+            rows.label("container", row),
+            uuids,
+        )
+
+
+def is_judged(view: JobView) -> bool:
+    """Whether detectors see a job: it runs and holds GPUs, whether telemetry names them or not."""
+    return view.job.state == JUDGED_STATE and bool(view.gpu_uuids or view.gpus_unknown)
+
+
+def is_in_part(job_id: str, number: int, count: int) -> bool:
+    """Whether a job is looked at in this of `count` turns; the same in monitor and worker."""
+    return zlib.crc32(job_id.encode()) % count == number

@@ -1,0 +1,4 @@
+"""Messages between the monitor and its detection worker: only what changed, never pickle.
+
+Sees `facts`. `protocol` frames a message, `tick_messages` says what is in it.
+"""

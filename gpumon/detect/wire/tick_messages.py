@@ -1,0 +1,185 @@
+"""Pictures as the monitor tells them to its worker: only what changed since the last one."""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import TYPE_CHECKING, Any, Final
+
+from gpumon.detect.facts.entity_facts import FACT_KEYS, Rows, print_of, rows_of
+from gpumon.detect.facts.facts import is_judged
+from gpumon.model.missing import Reason
+from gpumon.model.records.block import EMPTY_BLOCK
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from gpumon.detect.facts.entity_facts import Print
+    from gpumon.fleet.history.reader import HistoryReader
+    from gpumon.model.records.block import Block
+    from gpumon.model.records.cluster import Gpu, Job, JobView, Node, SlurmNode
+    from gpumon.model.records.tick import Interval, Tick
+
+_ALWAYS_TOLD: Final = "temp_c"
+"""Every GPU has a temperature: why it is missing tells how the GPU is."""
+
+
+class FactSender:
+    """Remembers which facts one worker knows already."""
+
+    def __init__(self) -> None:
+        self._heads: dict[str, tuple[object, ...]] = {}
+        self._known: dict[str, dict[str, tuple[Block | None, Print | Rows]]] = {}
+
+    def changes(self, tick: Tick) -> dict[str, Any]:
+        """What the worker does not know yet of a tick's nodes and GPUs."""
+        gpus: dict[str, list[Gpu]] = {}
+        for gpu in tick.gpus.values():
+            gpus.setdefault(gpu.node, []).append(gpu)
+        listed = {node.name: node for node in tick.queue.nodes} if tick.queue else {}
+        told = []
+        names = dict.fromkeys((*tick.nodes, *gpus))
+        for name in names:
+            node = tick.nodes.get(name)
+            mine = _in_order(node, gpus.get(name, []))
+            head = _head(node, listed.get(name), mine)
+            blocks, gone = self._blocks(name, node, mine)
+            if head != self._heads.get(name) or blocks or gone:
+                told.append((name, head, blocks, gone, _event_times(node, blocks)))
+                self._heads[name] = head
+        lost = [name for name in self._heads if name not in names]
+        for name in lost:
+            del self._heads[name]
+            self._known.pop(name, None)
+        return {"nodes": told, "nodes_gone": lost}
+
+    def _blocks(
+        self, name: str, node: Node | None, gpus: Sequence[Gpu]
+    ) -> tuple[dict[str, Rows], list[str]]:
+        """Facts of the blocks that changed, and the names of those that are gone."""
+        known = self._known.setdefault(name, {})
+        now: dict[str, Block] = dict(node.blocks) if node else {}
+        now.pop("gpu", None)
+        changed: dict[str, Rows] = {}
+        if gpus:
+            whole = _whole(gpus)
+            mark = _gathered(gpus) if whole is None else print_of(whole, "gpu")
+            if "gpu" not in known or known["gpu"][1] != mark:
+                changed["gpu"] = mark if isinstance(mark, Rows) else rows_of(gpus[0].block, "gpu")
+            known["gpu"] = (None, mark)
+        for kind, block in now.items():
+            if kind not in FACT_KEYS or (kind in known and known[kind][0] is block):
+                continue
+            mark = print_of(block, kind)
+            if kind not in known or known[kind][1] != mark:
+                changed[kind] = rows_of(block, kind)
+            known[kind] = (block, mark)
+        gone = [kind for kind in known if kind not in now and not (kind == "gpu" and gpus)]
+        for kind in gone:
+            del known[kind]
+        return changed, gone
+
+
+def _in_order(node: Node | None, gpus: list[Gpu]) -> list[Gpu]:
+    """GPUs in NVML's order where the node tells it."""
+    if node is None or len(node.gpu_uuids) != len(gpus):
+        return gpus
+    places = {uuid: place for place, uuid in enumerate(node.gpu_uuids)}
+    return sorted(gpus, key=lambda gpu: places.get(gpu.uuid, len(places)))
+
+
+def _head(node: Node | None, slurm: SlurmNode | None, gpus: Sequence[Gpu]) -> tuple[object, ...]:
+    has_telemetry = bool(gpus) if node is None else node.taken_at is not None
+    return (
+        has_telemetry,
+        node.taken_at if node is not None and node.is_stale else None,
+        node.errors if node is not None else (),
+        slurm,
+        tuple(gpu.uuid for gpu in gpus),
+        tuple(gpu.uuid for gpu in gpus if gpu.is_stale),
+        tuple(gpu.uuid for gpu in gpus if gpu.reason(_ALWAYS_TOLD) is Reason.LOST),
+    )
+
+
+def _whole(gpus: Sequence[Gpu]) -> Block | None:
+    """The one block that holds exactly these GPUs in this order, None where there is none."""
+    block = gpus[0].block
+    if len(block.keys) != len(gpus):
+        return None
+    is_whole = all(gpu.block is block and gpu.row == row for row, gpu in enumerate(gpus))
+    return block if is_whole else None
+
+
+def _gathered(gpus: Sequence[Gpu]) -> Rows:
+    """Facts of GPUs that come from several blocks."""
+    keys = [key for key in FACT_KEYS["gpu"] if any(key in gpu.block.columns for gpu in gpus)]
+    labels = dict.fromkeys(key for gpu in gpus for key in gpu.block.labels)
+    return Rows(
+        tuple(gpu.uuid for gpu in gpus),
+        {key: tuple(gpu.block.value(key, gpu.row) for gpu in gpus) for key in keys},
+        {key: tuple(gpu.label(key) for gpu in gpus) for key in labels},
+    )
+
+
+def _event_times(node: Node | None, blocks: dict[str, Rows]) -> dict[str, float]:
+    """Unix time of the node's events, by key, where they are told anew."""
+    if node is None or "event" not in blocks or node.taken_at is None:
+        return {}
+    block = node.blocks.get("event", EMPTY_BLOCK)
+    times = {}
+    for row, key in enumerate(block.keys):
+        age_s = block.value("event_age_s", row)
+        if age_s is not None and isfinite(age_s):
+            times[key] = node.taken_at - age_s
+    return times
+
+
+class Sender:
+    """Remembers what one worker knows already."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[str, tuple[JobView, tuple[Interval, ...]]] = {}
+        self._records: dict[str, Job] = {}
+        self._facts = FactSender()
+        self._entities: dict[int, int] = {}
+        """How many entities of each chunk it knows."""
+
+    def message(
+        self, tick: Tick, history: HistoryReader, muted: Iterable[str]
+    ) -> tuple[dict[str, object], list[int]]:
+        """The request to judge a tick, and the descriptors of the chunks that are new to it."""
+        jobs = {
+            view.job.job_id: (view, history.intervals(view.job.job_id))
+            for view in tick.jobs
+            if is_judged(view)
+        }
+        # A waiting job's priority grows with its age, and no detector needs it.
+        records = {
+            view.job.job_id: view.job._replace(priority=None)
+            for view in tick.jobs
+            if not is_judged(view)
+        }
+        chunks = {chunk.shape.number: chunk for chunk, _ in history.chunks}
+        entities = {
+            number: tuple(chunk.entities[self._entities.get(number, 0) :])
+            for number, chunk in chunks.items()
+        }
+        new_chunks = [chunk for number, chunk in chunks.items() if number not in self._entities]
+        message: dict[str, object] = {
+            "kind": "look",
+            "at": tick.at,
+            "observed_since": tick.observed_since,
+            "muted": sorted(muted),
+            "chunks": [chunk.shape for chunk in new_chunks],
+            "rows": [(chunk.shape.number, rows) for chunk, rows in history.chunks],
+            "entities": [(number, names) for number, names in entities.items() if names],
+            "jobs": [entry for job_id, entry in jobs.items() if self._jobs.get(job_id) != entry],
+            "jobs_gone": [job_id for job_id in self._jobs if job_id not in jobs],
+            "records": [job for key, job in records.items() if self._records.get(key) != job],
+            "records_gone": [job_id for job_id in self._records if job_id not in records],
+            "facts": self._facts.changes(tick),
+        }
+        self._jobs, self._records = jobs, records
+        self._entities = {
+            number: self._entities.get(number, 0) + len(names) for number, names in entities.items()
+        }
+        return message, [chunk.fd for chunk in new_chunks]

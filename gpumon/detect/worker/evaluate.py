@@ -1,0 +1,42 @@
+"""What a detector says about one view, in JSON's types."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gpumon.detect.contract import declaration_of
+from gpumon.detect.worker.coverage import coverage_of
+from gpumon.detect.worker.validation import MAX_FINDINGS
+
+if TYPE_CHECKING:
+    from gpumon.detect.contract import Declaration, Detector
+    from gpumon.detect.view import View
+
+
+def answer_of(
+    detector: Detector, view: View, declared: Declaration | None = None
+) -> dict[str, object]:
+    """Findings and coverage of one look; raises whatever the detector raises.
+
+    Args:
+        detector: Who looks.
+        view: What it sees.
+        declared: What it declares, where that is known already.
+    """
+    coverage, blind = coverage_of(view, declared or declaration_of(detector))
+    # A detector computes with missing values all the time; numpy need not warn of each.
+    with np.errstate(all="ignore"):
+        findings = list(islice(detector.evaluate(view), MAX_FINDINGS + 1))
+    return {"findings": _plain(findings), "coverage": _plain(coverage), "blind": blind}
+
+
+def _plain(value: object) -> object:
+    """Python's numbers, which JSON knows, for numpy's scalars."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value

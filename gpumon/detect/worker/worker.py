@@ -1,0 +1,298 @@
+"""The detection worker: the one process that imports plugins.
+
+`python -P -m gpumon.detect.worker.worker FD PARENT` with one end of a socket pair. It says what it
+is about to do before it does it, so that the monitor knows whom to blame when nothing follows.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import os
+import resource
+import signal
+import socket
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from gpumon.detect.contract import DetectorError, declaration_of
+from gpumon.detect.wire.protocol import encode, framed, receive
+from gpumon.detect.worker.evaluate import answer_of
+from gpumon.detect.worker.registry import entries, load
+from gpumon.detect.worker.replica import Replica
+from gpumon.detect.worker.tuning import ParameterError, Tuning
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpumon.detect.contract import Declaration, Detector
+    from gpumon.detect.view import View
+    from gpumon.detect.worker.registry import Entry
+
+_PR_SET_PDEATHSIG: Final = 1
+"""linux/prctl.h."""
+
+_NICENESS: Final = 5
+"""Detection can wait; the screen and the sampler cannot."""
+
+_MOST_WORDS: Final = 160
+"""Characters of an error that ends the worker: a line of the terminal takes no more."""
+
+_MUCH_NEWS: Final = 1000
+"""Nodes and jobs told anew at once from which the picture is worth keeping off the collector."""
+
+JOBS_A_LOOK: Final = 1000
+"""Jobs of one look where there are more: ten looks see the largest fleets once."""
+
+EARLY_S: Final = 0.5
+"""A look that comes so little too early counts as the turn: the beats of a clock are never exact,
+and the next look may be seconds away."""
+
+MOST_BYTES: Final = 2 * 2**30
+"""Memory of its own that the worker can have at all; history is mapped and does not count."""
+
+KEPT_BYTES: Final = 768 * 2**20
+"""Memory of its own that the worker may keep between looks: scikit-learn, numpy and the facts of
+80,000 GPUs stay below half of it."""
+
+_STATM: Final = Path("/proc/self/statm")
+_PAGE_BYTES: Final = resource.getpagesize()
+
+
+def limit_memory() -> None:
+    """Have allocations beyond `MOST_BYTES` fail in this process alone."""
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    most = MOST_BYTES if hard == resource.RLIM_INFINITY else min(MOST_BYTES, hard)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
+
+
+def own_bytes() -> int | None:
+    """Memory of this process that is not mapped from elsewhere; None where Linux says nothing."""
+    try:
+        # Resident pages, and of them those of files and of shared memory (proc_pid_statm(5)).
+        _, resident, shared, *_ = map(int, _STATM.read_bytes().split())
+    except (OSError, ValueError):
+        return None
+    return (resident - shared) * _PAGE_BYTES
+
+
+class Memory:
+    """Books the growth of the process on the detector that was at work."""
+
+    def __init__(self) -> None:
+        self._before: int | None = None
+        self._kept: dict[str, int] = {}
+        self.reason = ""
+
+    def settle(self) -> None:
+        """Begin a look: what grew since the last one was not a detector."""
+        self._before = own_bytes()
+
+    def culprit(self, key: str) -> str | None:
+        """Who keeps most, where all is too much after the look of `key`; None: all is well."""
+        now = own_bytes()
+        if now is None or self._before is None:
+            return None
+        self._kept[key] = self._kept.get(key, 0) + now - self._before
+        self._before = now
+        if now <= KEPT_BYTES:
+            return None
+        worst = max(self._kept, key=lambda name: self._kept[name])
+        self.reason = f"kept {self._kept[worst] / 2**20:.0f} MiB of memory"
+        return worst
+
+
+class Turns:
+    """Remembers when each detector was asked last, and about which part of the jobs."""
+
+    def __init__(self) -> None:
+        self._asked_at: dict[str, float] = {}
+        self._count: dict[str, int] = {}
+
+    def take(
+        self, key: str, now: float, jobs: int, declared: Declaration
+    ) -> tuple[int, int] | None:
+        """Number and count of the part to judge now, None where the detector rests.
+
+        The first look sees everything: a single report has no second one. A part is asked about
+        every `every_s` at the earliest, so the pause between two looks is the share of one part.
+        """
+        parts = -(-jobs // JOBS_A_LOOK) if declared.subjects == "job" and jobs else 1
+        asked = self._count.get(key, 0)
+        if not asked:
+            parts = 1
+        elif now - self._asked_at[key] + EARLY_S < declared.every_s / parts:
+            return None
+        self._asked_at[key] = now
+        self._count[key] = asked + 1
+        return asked % parts, parts
+
+
+class Worker:
+    """Answers the monitor until it hangs up."""
+
+    def __init__(self, sock: socket.socket, last_words: int | None = None) -> None:
+        """`last_words` is the descriptor that takes why this process ends; None: nobody reads."""
+        self._sock = sock
+        self._last_words = last_words
+        self._replica = Replica()
+        self._entries: tuple[Entry, ...] = ()
+        self._tuning = Tuning()
+        self._detectors: dict[str, tuple[Detector, Declaration]] = {}
+        """By key, with what each declared when it was loaded: it holds as long as the worker."""
+        self._turns = Turns()
+        self._memory = Memory()
+        self._kept = b""
+        """An answer that goes out with what is said next."""
+
+    def run(self) -> None:
+        """Load what the first message names, then judge one picture per message."""
+        first = receive(self._sock)
+        if first is None:
+            return
+        message = first[0]
+        self._take(message)
+        self._load(message["muted"])
+        self._tell(kind="ready")
+        while (request := receive(self._sock)) is not None:
+            message, descriptors = request
+            if self._replica.take(message, descriptors):
+                # Views of earlier looks, which hold cycles, map what is over for everybody else.
+                gc.collect()
+            if len(message["jobs"]) + len(message["facts"]["nodes"]) >= _MUCH_NEWS:
+                _keep_for_good()
+            self._load(message["muted"])
+            self._look(message)
+
+    def _take(self, start: dict[str, Any]) -> None:
+        """Which detectors there are, without those that the configuration disables."""
+        found = entries(start["paths"], installed=start["installed"])
+        self._tuning = Tuning(*start["tuning"])
+        for line in self._tuning.unknown(entry.key for entry in found):
+            self._tell(kind="unknown", message=line)
+        self._entries = tuple(e for e in found if e.key not in self._tuning.disabled)
+
+    def _load(self, muted: Sequence[str]) -> None:
+        """Load those that are neither loaded nor muted: at first all, later who gets a chance."""
+        for entry in self._entries:
+            if entry.key in muted or entry.key in self._detectors:
+                continue
+            self._tell(kind="begin", key=entry.key, doing="load")
+            try:
+                detector = load(entry, self._tuning.parameters.get(entry.key))
+                declared = declaration_of(detector)
+            except DetectorError as error:
+                is_set = isinstance(error, ParameterError)
+                where = f"{self._tuning.parameters_origin}: " if is_set else ""
+                self._tell(kind="failed", key=entry.key, message=f"{where}{error}")
+            else:
+                self._detectors[entry.key] = detector, declared
+                self._tell(kind="loaded", key=entry.key, declaration=declared._asdict())
+
+    def _look(self, message: dict[str, Any]) -> None:
+        view = self._replica.view(message)
+        self._memory.settle()
+        for key, (_, declared) in self._detectors.items():
+            if key in message["muted"]:
+                continue
+            turn = self._turns.take(key, view.now, len(view.running), declared)
+            if turn is None:
+                continue
+            self._tell(kind="begin", key=key, doing="evaluate")
+            self._evaluate(key, view.part(*turn), turn)
+            culprit = self._memory.culprit(key)
+            if culprit is not None:
+                self._tell(kind="bloated", key=culprit, message=self._memory.reason)
+        self._tell(kind="done")
+
+    def _evaluate(self, key: str, view: View, turn: tuple[int, int]) -> None:
+        detector, declared = self._detectors[key]
+        try:
+            said = answer_of(detector, view, declared)
+            answer = {"kind": "result", "key": key, "part": turn, **said}
+            payload = encode(answer)
+        except MemoryError:
+            # What it holds is lost to the others too: only a new process has all of it again.
+            if self._last_words is not None:
+                os.write(self._last_words, b"MemoryError\n")
+            os._exit(1)
+        # Foreign code may raise anything; the monitor mutes it and says so.
+        except Exception as error:  # noqa: BLE001
+            self._tell(kind="failed", key=key, message=f"{type(error).__name__}: {error}")
+        else:
+            self._kept += framed(payload)
+
+    def _tell(self, **message: object) -> None:
+        """Say something, and before it what was kept: the monitor wakes up once for both."""
+        kept, self._kept = self._kept, b""
+        self._sock.sendall(kept + framed(encode(message)))
+
+
+def _keep_for_good() -> None:
+    """Spare the garbage collector the picture, which is large and holds no cycles.
+
+    What a look leaves behind is full of them, and is then found without walking all the rest.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.collect()
+
+
+def _die_with(parent: int) -> None:
+    """End this process when its parent ends, however that happens."""
+    # Only Linux has prctl; elsewhere the end of the stream ends the worker between two looks.
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        sys.exit(0)
+
+
+def _be_quiet() -> int:
+    """Plugins may print; nobody reads it, and the terminal is not theirs.
+
+    Returns:
+        A descriptor that the monitor reads once this process has ended, and plugins do not know.
+    """
+    last_words = os.dup(2)
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    os.dup2(null, 2)
+    os.close(null)
+    return last_words
+
+
+def _words(error: Exception) -> bytes:
+    """What ended the worker and where in it, on one line."""
+    at = error.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    place = "" if at is None else f" ({Path(at.tb_frame.f_code.co_filename).name}:{at.tb_lineno})"
+    said = " ".join(f"{type(error).__name__}: {error}".split())
+    return f"{said[:_MOST_WORDS]}{place}\n".encode(errors="replace")
+
+
+def main() -> None:
+    """Serve the monitor at the other end of the socket."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _die_with(int(sys.argv[2]))
+    os.nice(_NICENESS)
+    limit_memory()
+    last_words = _be_quiet()
+    with socket.socket(fileno=int(sys.argv[1])) as sock, contextlib.suppress(BrokenPipeError):
+        # A plugin's child that kept the stream open would hide the end of this process.
+        os.register_at_fork(after_in_child=sock.close)
+        try:
+            Worker(sock, last_words).run()
+        except BrokenPipeError:
+            raise
+        # Whatever it is, the monitor can only tell it if it is said before the end.
+        except Exception as error:  # noqa: BLE001
+            os.write(last_words, _words(error))
+            sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

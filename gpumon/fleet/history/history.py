@@ -1,0 +1,86 @@
+"""The fleet's past as columns over time, in bounded memory: recent fine, older coarse."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING
+
+from gpumon.fleet.history.fields import HISTORY_BLOCKS, HISTORY_KEYS
+from gpumon.fleet.history.plan import DEFAULT_MAX_BYTES, DEFAULT_SPAN_S
+from gpumon.fleet.join.membership import Membership
+
+if TYPE_CHECKING:
+    from gpumon.fleet.history.reader import HistoryReader
+    from gpumon.fleet.history.track import Track
+    from gpumon.model.records.tick import Tick
+
+__all__ = ["HISTORY_KEYS", "History"]
+
+
+class History:
+    """The last `span_s` seconds, or less where they do not fit into `max_bytes`.
+
+    Of GPUs one row per tick, of everything else one every ten seconds or more: what the tick
+    shows, NaN where it is missing or stale. Older rows are added up into coarser ones. A row is
+    written once, so whoever holds a reader of an earlier tick sees that tick's past unchanged.
+    """
+
+    def __init__(self, span_s: float = DEFAULT_SPAN_S, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
+        self._span_s = span_s
+        self.max_bytes = max_bytes
+        self._numbers = count(1)
+        self._tracks: dict[str, Track] = {}
+        self._newest_at = float("-inf")
+        self._membership = Membership(span_s)
+        self.begins_at: float | None = None
+        """Unix time of the first picture that is remembered; None: there is none yet."""
+
+    def append(self, tick: Tick) -> None:
+        """Keep the tick's values and who held which GPU.
+
+        A tick of the same time again is ignored. A clock that was set back starts the past anew:
+        no window could be told from there.
+        """
+        if tick.at == self._newest_at:
+            return
+        if tick.at < self._newest_at:
+            self._tracks.clear()
+            self._membership = Membership(self._span_s)
+            self.begins_at = None
+        self._newest_at = tick.at
+        self._membership.update(tick.at, tick.jobs)
+        if not tick.gpus and not tick.nodes:
+            return
+        if self.begins_at is None:
+            self.begins_at = tick.at
+        for block in HISTORY_BLOCKS:
+            self._track(block).append(tick)
+
+    def reader(self) -> HistoryReader:
+        """Reader of the past as it is now."""
+        from gpumon.fleet.history.reader import HistoryReader
+
+        chunks = (
+            (chunk, chunk.rows)
+            for track in self._tracks.values()
+            for tier in track.tiers
+            for chunk in tier.chunks
+        )
+        return HistoryReader(chunks, self._membership.snapshot())
+
+    def close(self) -> None:
+        """Let go of the memory; what readers still hold lives as long as they do."""
+        self._tracks.clear()
+
+    @property
+    def used_bytes(self) -> int:
+        """Memory in use."""
+        return sum(chunk.used_bytes for chunk, _ in self.reader().chunks)
+
+    def _track(self, block: str) -> Track:
+        if block not in self._tracks:
+            # numpy is loaded with the first row, so that one sample without a past never needs it.
+            from gpumon.fleet.history.track import Track
+
+            self._tracks[block] = Track(block, self._numbers, self.max_bytes, self._span_s)
+        return self._tracks[block]

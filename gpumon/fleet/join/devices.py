@@ -1,0 +1,141 @@
+"""GPUs and their processes from the newest frames, each GPU under its UUID."""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from gpumon.model.missing import Reason
+from gpumon.model.records.cluster import Gpu, Process
+from gpumon.model.text import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from gpumon.model.records.block import Block
+    from gpumon.model.records.frame import Frame
+
+_REMEMBERED: Final = 2**14
+"""Texts of rank variables that are read once only: a process keeps its own for life."""
+
+
+def gpus_of(
+    frames: Iterable[tuple[str, Frame]],
+    now: float,
+    stale_after_s: float,
+    jobs_by_sluid: Mapping[str, str] = MappingProxyType({}),
+) -> dict[str, Gpu]:
+    """Every GPU by UUID; one that two targets report is taken from the fresher frame.
+
+    Args:
+        frames: Canonical node name and newest frame of that node, per origin.
+        now: Unix time of the picture.
+        stale_after_s: Age beyond which values are no longer shown as the present.
+        jobs_by_sluid: Job ids as Slurm tells them, by the name of the job's control group.
+    """
+    gpus: dict[str, Gpu] = {}
+    for node, frame in frames:
+        block = frame.block("gpu")
+        held = _processes(frame, node, jobs_by_sluid)
+        is_stale = now - frame.taken_at > stale_after_s
+        for row, uuid in enumerate(block.keys):
+            known = gpus.get(uuid)
+            if known is not None and known.taken_at >= frame.taken_at:
+                continue
+            processes = tuple(held.get(uuid, ()))
+            gpus[uuid] = Gpu(
+                uuid, node, block, row, frame.taken_at, frame.origin, is_stale, processes
+            )
+    return gpus
+
+
+def _processes(
+    frame: Frame, node: str, jobs_by_sluid: Mapping[str, str]
+) -> Mapping[str, list[Process]]:
+    """Processes by the UUID of each GPU on which they hold a context."""
+    contexts, owners = frame.block("context"), frame.block("process")
+    if not contexts.keys:
+        return {}
+    memory: dict[str, dict[str, float]] = {}
+    uuids: dict[str, list[str]] = {}
+    for row, key in enumerate(contexts.keys):
+        pid, _, uuid = key.partition("/")
+        uuids.setdefault(pid, []).append(uuid)
+        used = contexts.value("context_mem_used_bytes", row)
+        if used is not None:
+            memory.setdefault(pid, {})[uuid] = used
+    held: dict[str, list[Process]] = {}
+    rows = {pid: row for row, pid in enumerate(owners.keys)}
+    told_here = _jobs_by_sluid(owners)
+    for pid, on in uuids.items():
+        if pid.isascii() and pid.isdecimal():
+            place = rows.get(pid)
+            process = _process(node, int(pid), owners, place, tuple(on), memory.get(pid))
+            sluid = owners.label("sluid", place) if place is not None else None
+            if sluid is not None:
+                # Slurm's word counts more than an environment: of a het job that names the leader.
+                job_id = jobs_by_sluid.get(sluid) or told_here.get(sluid, process.job_id)
+                if job_id != process.job_id:
+                    process = process._replace(job_id=job_id)
+            for uuid in on:
+                held.setdefault(uuid, []).append(process)
+    return held
+
+
+def _jobs_by_sluid(block: Block) -> dict[str, str]:
+    """Job ids by the SLUID that names their cgroup, from processes of which both are known.
+
+    One readable process of a job is enough to tell whose the others are.
+    """
+    found: dict[str, str] = {}
+    for row in range(len(block.keys)):
+        sluid, job_id = block.label("sluid", row), block.label("job_id", row)
+        if sluid and job_id:
+            found[sluid] = job_id
+    return found
+
+
+def _process(
+    node: str,
+    pid: int,
+    block: Block,
+    row: int | None,
+    uuids: tuple[str, ...],
+    memory: Mapping[str, float] | None,
+) -> Process:
+    if row is None:
+        nothing: dict[str, str] = {}
+        return Process(
+            node, pid, None, None, None, None, nothing, Reason.NO_PROCESS, uuids, memory or {}
+        )
+    uid, parent = block.value("uid", row), block.value("parent_pid", row)
+    variables = _variables(block.label("rank_vars", row))
+    return Process(
+        node,
+        pid,
+        block.label("name", row),
+        None if uid is None else int(uid),
+        block.label("job_id", row) or variables.get("SLURM_JOB_ID"),
+        block.label("step", row),
+        variables,
+        block.reason("rank_vars", row),
+        uuids,
+        memory or {},
+        block.value("start_time_s", row),
+        None if parent is None else int(parent),
+        block.label("container", row),
+    )
+
+
+@lru_cache(_REMEMBERED)
+def _variables(text: str | None) -> Mapping[str, str]:
+    """Rank variables of a process; a text that is no JSON object names none."""
+    try:
+        variables = json.loads(text) if text else {}
+    except ValueError:
+        return {}
+    if not isinstance(variables, dict):
+        return {}
+    return {plain(str(key)): plain(str(value)) for key, value in variables.items()}

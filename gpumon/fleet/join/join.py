@@ -1,0 +1,257 @@
+"""Jobs, GPUs, processes and ranks joined into one picture.
+
+A GPU is its UUID. Slurm's IDX counts the device files of gres.conf, so the way from a job to its
+GPUs is IDX, device file, minor number, UUID. A process of the job that is seen on a GPU beats it.
+"""
+
+from __future__ import annotations
+
+import re
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from gpumon.fleet.join.devices import gpus_of
+from gpumon.fleet.join.ranks import places
+from gpumon.fleet.join.unowned_processes import is_mig, strays_of
+from gpumon.model.records.cluster import JobView, Node, Rank
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from gpumon.fleet.join.ranks import Place
+    from gpumon.model.fault import SourceError
+    from gpumon.model.records.block import Block
+    from gpumon.model.records.cluster import Allocation, Gpu, Job, Process, SlurmNode
+    from gpumon.model.records.frame import Frame, QueueRecords
+
+ENDED_STATES: Final = frozenset(
+    {
+        "BOOT_FAIL",
+        "CANCELLED",
+        "COMPLETED",
+        "DEADLINE",
+        "FAILED",
+        "NODE_FAIL",
+        "OUT_OF_MEMORY",
+        "PREEMPTED",
+        "TIMEOUT",
+    }
+)
+"""Base states in which a job holds nothing any more."""
+
+_DEVICE: Final = re.compile(r"/dev/nvidia(\d+)\Z")
+
+
+class Picture(NamedTuple):
+    """The joined fleet at one instant."""
+
+    nodes: dict[str, Node]
+    gpus: dict[str, Gpu]
+    jobs: tuple[JobView, ...]
+    strays: tuple[Process, ...] = ()
+    """Processes of no job on GPUs that no job holds."""
+
+
+def join(
+    frames: Sequence[Frame],
+    queue: QueueRecords | None,
+    errors: Mapping[str, tuple[SourceError, ...]],
+    now: float,
+    stale_after_s: float,
+    left: Mapping[tuple[str, str], float] = MappingProxyType({}),
+) -> Picture:
+    """The fleet as the newest frames and the queue's last answer show it.
+
+    Args:
+        frames: Newest frame with values of every node and origin.
+        queue: Last answer of the queue, None without one.
+        errors: What is wrong now with a node, by the name its source uses.
+        now: Unix time of the picture.
+        stale_after_s: Age beyond which values are no longer shown as the present.
+        left: Since when a source looks at a node no more, by origin and node: Unix time.
+    """
+    names = NodeNames(queue.nodes if queue else ())
+    named = [(names.canonical(frame.node, frame.host_names), frame) for frame in frames]
+    unique = {job.sluid: job.job_id for job in queue.jobs if job.sluid} if queue else {}
+    gpus = gpus_of(named, now, stale_after_s, unique)
+    on_node: dict[str, list[Gpu]] = {}
+    for gpu in gpus.values():
+        on_node.setdefault(gpu.node, []).append(gpu)
+    troubles = {names.canonical(node, ()): trouble for node, trouble in errors.items() if node}
+    nodes = _nodes(named, queue, on_node, troubles, now - stale_after_s, left)
+    if queue is None:
+        return Picture(nodes, gpus, ())
+    listed = {node.name: node for node in queue.nodes}
+    by_job: dict[str, dict[tuple[str, int], Process]] = {}
+    for gpu in gpus.values():
+        for process in gpu.processes:
+            if process.job_id is not None:
+                by_job.setdefault(process.job_id, {})[process.node, process.pid] = process
+    jobs = tuple(
+        _view(job, on_node, listed, tuple(by_job.get(job.job_id, {}).values()))
+        for job in queue.jobs
+    )
+    return Picture(nodes, gpus, jobs, strays_of(jobs, queue.nodes, on_node))
+
+
+class NodeNames:
+    """Finds the queue's name of a node: NodeName, NodeHostName, NodeAddr, then short name."""
+
+    def __init__(self, nodes: Iterable[SlurmNode]) -> None:
+        """Index the queue's nodes by everything they may be called."""
+        self._names: dict[str, str] = {}
+        listed = tuple(nodes)
+        aliases = (
+            [(node.name, node.name) for node in listed],
+            [(node.host_name, node.name) for node in listed],
+            [(node.address, node.name) for node in listed],
+            [(node.name.partition(".")[0], node.name) for node in listed],
+        )
+        for pairs in aliases:
+            found: dict[str, set[str]] = {}
+            for alias, name in pairs:
+                found.setdefault(alias, set()).add(name)
+            for alias, owners in found.items():
+                # Two nodes that answer to one name are told apart by a better name, or not at all.
+                if alias and len(owners) == 1:
+                    self._names.setdefault(alias, next(iter(owners)))
+
+    def canonical(self, name: str, others: Sequence[str]) -> str:
+        """The queue's name of a node, else the name its source uses."""
+        for alias in (name, *others, name.partition(".")[0]):
+            if alias in self._names:
+                return self._names[alias]
+        return name
+
+
+def _nodes(
+    named: Sequence[tuple[str, Frame]],
+    queue: QueueRecords | None,
+    on_node: Mapping[str, list[Gpu]],
+    errors: Mapping[str, tuple[SourceError, ...]],
+    fresh_from: float,
+    left: Mapping[tuple[str, str], float],
+) -> dict[str, Node]:
+    newest: dict[str, Frame] = {}
+    blocks: dict[str, dict[str, Block]] = {}
+    for name, frame in sorted(named, key=lambda pair: pair[1].taken_at):
+        newest[name] = frame
+        blocks.setdefault(name, {}).update(frame.blocks)
+    states = {node.name: node.state for node in queue.nodes} if queue else {}
+    nodes = {}
+    for name in dict.fromkeys((*states, *newest, *errors)):
+        frame_now = newest.get(name)
+        ordered = sorted(on_node.get(name, ()), key=lambda gpu: (gpu.nvml_index or 0, gpu.uuid))
+        nodes[name] = Node(
+            name,
+            tuple(gpu.uuid for gpu in ordered),
+            frame_now.taken_at if frame_now else None,
+            frame_now is not None and frame_now.taken_at < fresh_from,
+            states.get(name),
+            errors.get(name, ()),
+            frame_now.lateness_s if frame_now else None,
+            frame_now.block("node") if frame_now else None,
+            blocks.get(name, {}),
+            left.get((frame_now.origin, frame_now.node)) if frame_now else None,
+        )
+    return nodes
+
+
+def _minors(node: SlurmNode) -> tuple[int, ...]:
+    """Minor number of every IDX; empty where gres.conf does not say it for all of them."""
+    matches = [_DEVICE.match(file) for file in node.gpu_files]
+    minors = [int(match[1]) for match in matches if match]
+    return tuple(minors) if len(minors) == len(matches) else ()
+
+
+def _view(
+    job: Job,
+    on_node: Mapping[str, list[Gpu]],
+    listed: Mapping[str, SlurmNode],
+    processes: tuple[Process, ...],
+) -> JobView:
+    uuids: list[str] = []
+    contradictions: list[str] = []
+    for allocation in job.allocations:
+        seen = {uuid for p in processes if p.node == allocation.node for uuid in p.gpu_uuids}
+        held, trouble = _held(
+            job, allocation, on_node.get(allocation.node, []), listed.get(allocation.node), seen
+        )
+        uuids += held
+        contradictions += trouble
+    if job.state in ENDED_STATES:
+        contradictions += [
+            f"a process of job {job.label} is still on {uuid} of {process.node}, "
+            f"though Slurm says {job.state}"
+            for process in processes
+            for uuid in process.gpu_uuids
+        ]
+    elsewhere = {p.node for p in processes} - {a.node for a in job.allocations}
+    if job.state == "RUNNING":
+        contradictions += [
+            f"processes of job {job.label} run on {node}, where it holds no GPU"
+            for node in sorted(elsewhere)
+        ]
+    granted = sum(allocation.gpu_count for allocation in job.allocations)
+    if any(is_mig(gpu) for a in job.allocations for gpu in on_node.get(a.node, ())):
+        # Slurm counts instances there, of which several lie on one GPU.
+        granted = len(uuids) if uuids else granted
+    ranks = sorted(
+        (_rank(process, where) for process, where in places(processes)),
+        key=lambda r: (r.world_id or "~", r.rank is None, r.rank or 0, r.node, r.pid),
+    )
+    return JobView(
+        job, tuple(uuids), max(0, granted - len(uuids)), tuple(ranks), tuple(contradictions)
+    )
+
+
+def _held(
+    job: Job,
+    allocation: Allocation,
+    gpus: Sequence[Gpu],
+    node: SlurmNode | None,
+    seen: set[str],
+) -> tuple[list[str], list[str]]:
+    """UUIDs that a job holds on one node, and where Slurm and the processes disagree."""
+    minors = _minors(node) if node else ()
+    by_minor = {gpu.minor_number: gpu.uuid for gpu in gpus}
+    derived = [
+        by_minor[minors[index]]
+        for index in allocation.gpu_indices or ()
+        if index < len(minors) and minors[index] in by_minor
+    ]
+    in_node = node.gpu_count if node else None
+    if not derived and allocation.gpu_count == len(gpus) == in_node:
+        # A job that holds the whole node needs no order to be known. Slurm's count says whether
+        # this is the whole: a probe within a job sees only what that job may open.
+        ordered = sorted(gpus, key=lambda gpu: (gpu.nvml_index or 0, gpu.uuid))
+        derived = [gpu.uuid for gpu in ordered]
+    strangers = sorted(seen - set(derived))
+    if not strangers:
+        return derived, []
+    if len(derived) + len(strangers) <= allocation.gpu_count or allocation.has_shares:
+        return derived + strangers, []
+    kept = [uuid for uuid in derived if uuid in seen]
+    room = max(0, allocation.gpu_count - len(kept) - len(strangers))
+    kept += [uuid for uuid in derived if uuid not in seen][:room]
+    trouble = [
+        f"a process of job {job.label} is on {uuid} of {allocation.node}, "
+        "which Slurm's allocation does not name"
+        for uuid in strangers
+    ]
+    return kept + strangers, trouble
+
+
+def _rank(process: Process, where: Place) -> Rank:
+    return Rank(
+        process.step,
+        where.world_id,
+        where.rank,
+        where.local_rank,
+        where.world_size,
+        process.node,
+        process.pid,
+        process.gpu_uuids,
+        where.why,
+        process.name,
+    )

@@ -1,0 +1,4 @@
+"""The books: what became of every GPU-second of every allocation, and the files that keep them.
+
+Sees `join`. `ledger` is the entrance, `journal` writes it to disk, `journal_reader` reads it back.
+"""

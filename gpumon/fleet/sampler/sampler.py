@@ -1,0 +1,463 @@
+"""The one loop: collects frames until the period's deadline, joins them, publishes a Tick."""
+
+from __future__ import annotations
+
+import threading
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from gpumon.fleet.join.join import join
+from gpumon.fleet.sampler.newest import Newest
+from gpumon.fleet.sampler.pace import Pace
+from gpumon.model.fault import DETECTION, SourceError, fault
+from gpumon.model.records.tick import TargetState, Tick
+from gpumon.sources.probes.zoom import Zoom
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from gpumon.fleet.sampler.protocols import Books, Detection, Past
+    from gpumon.model.finding import DetectionReport
+    from gpumon.model.records.frame import Frame
+    from gpumon.sources.source import Clock, Source, Wish
+
+STALE_PERIODS: Final = 3.0
+"""Values older than this many periods are stale; one lost line is not yet a lost node."""
+
+STALE_FLOOR_S: Final = 5.0
+"""No value is called stale before this, so that a fast beat does not flicker."""
+
+GRACE_S: Final = 10.0
+"""A single look waits this much longer than asked for nodes that have not answered yet."""
+
+DETECTION_WAIT_S: Final = 60.0
+"""A single look waits this long for the detection worker, whose start takes about a second, and
+many where the machine is busy or Python lies on a file server."""
+
+_UNKEPT_HINT: Final = "ledger.directory in the configuration names another folder"
+
+MOST_SHARE: Final = 0.25
+"""Share of the time between two pictures that making one may take: of a large fleet joining jobs
+and GPUs costs too much to be done oftener than the beat."""
+
+DEAR: Final = 3
+"""So many dear pictures in a row are no accident."""
+
+_ROOM: Final = 1.5
+"""So many steps must be left to the beat: the picture of the beat itself comes anyway."""
+
+_T = TypeVar("_T")
+
+
+class Faults:
+    """Collects errors of gpumon's own until they are told."""
+
+    def __init__(self) -> None:
+        self._errors: dict[SourceError, None] = {}
+
+    def trying(self, doing: str, step: Callable[[], _T], otherwise: _T) -> _T:
+        """The result of a step, or `otherwise` where it fails, which is noted down."""
+        try:
+            return step()
+        # One broken part must not take the whole picture, nor the next one, with it.
+        except Exception as error:  # noqa: BLE001
+            self._errors[fault(doing, error)] = None
+            return otherwise
+
+    def told(self) -> tuple[SourceError, ...]:
+        """Everything since the last time, each once."""
+        errors, self._errors = self._errors, {}
+        return tuple(errors)
+
+
+class Closer:
+    """Knows what is looked at, and whether its nodes really say more than the others."""
+
+    def __init__(self, cpu_s: Callable[[], float] = time.thread_time) -> None:
+        """Nothing is looked at; `cpu_s` tells the CPU time that the caller's thread has used."""
+        self.cpu_s = cpu_s
+        self._zoom = Zoom()
+        self._has_news = False
+        self._dear = 0
+        self.period_s: float | None = None
+        """Seconds between two pictures of what is looked at; None: no more than of all else."""
+
+    def wish(self, wish: Wish) -> None:
+        """Take what is to be looked at, or that nothing is; may come from any thread."""
+        if wish.is_about_zoom:
+            self._zoom = Zoom(wish.zoom_nodes, wish.zoom_gpus)
+            self._dear = 0
+            self.period_s = None
+
+    def hear(self, frames: Iterable[Frame]) -> None:
+        """Note whether a node that is looked at has said something."""
+        if self._zoom.nodes and not self._has_news:
+            nodes = set(self._zoom.nodes)
+            self._has_news = any(
+                frame.blocks and not nodes.isdisjoint((frame.node, *frame.host_names))
+                for frame in frames
+            )
+
+    def step_s(self, beat_s: float, left_s: float) -> float | None:
+        """Seconds to the next picture before the beat; None: there is none.
+
+        Args:
+            beat_s: Seconds between two beats.
+            left_s: Seconds to the next one.
+        """
+        self._has_news = False
+        zoom = self._zoom
+        step_s = zoom.period_s(frozenset(zoom.nodes), beat_s)
+        if not zoom.nodes or self._dear >= DEAR or step_s >= beat_s or left_s < _ROOM * step_s:
+            return None
+        return step_s
+
+    def has_news(self, step_s: float) -> bool:
+        """Whether a picture is worth making: a node that is looked at has said more."""
+        if self._has_news and self._zoom.nodes:
+            self.period_s = step_s
+        return self._has_news
+
+    def cost(self, seconds: float, step_s: float) -> None:
+        """Take the CPU time of a picture; too much of it ends the pictures between beats."""
+        self._dear = self._dear + 1 if seconds > MOST_SHARE * step_s else 0
+        if self._dear >= DEAR:
+            self.period_s = None
+
+
+class Sampler:
+    """Collects, joins and publishes on a plain thread of its own, or once in the caller's."""
+
+    def __init__(
+        self,
+        sources: Sequence[Source],
+        clock: Clock,
+        period_s: float,
+        remember: Callable[[], Past] | None = None,
+        judge: Callable[[], Detection] | None = None,
+        arrived: threading.Event | None = None,
+        keep_books: Callable[[], Books] | None = None,
+        judge_every_s: float = 0.0,
+    ) -> None:
+        """Nothing is sampled before `start` or `look`.
+
+        Args:
+            sources: One per target; started here unless `arrived` is given.
+            clock: Time, real or injected.
+            period_s: Seconds between ticks.
+            remember: Makes the memory when the sampling begins; None: a single sample needs none.
+            judge: Makes the detection engine likewise; None: no findings.
+            arrived: What sources that run already were given to set when a frame is ready.
+            keep_books: Makes the ledger likewise; None: GPU time is not accounted for.
+            judge_every_s: Seconds between two pictures that are judged; 0: all, where the engine
+                is free.
+        """
+        self._sources = tuple(sources)
+        self._clock = clock
+        self._period_s = period_s
+        self._remember = remember
+        self._judge = judge
+        self._keep_books = keep_books
+        self._books: Books | None = None
+        self._past: Past | None = None
+        self._detection: Detection | None = None
+        self._pace = Pace(judge_every_s)
+        self._newest = Newest()
+        self._number = 0
+        self._report: DetectionReport | None = None
+        self._is_started = arrived is not None
+        self._arrived = arrived or threading.Event()
+        self._closing = threading.Event()
+        self._stirred = threading.Event()
+        self._closer = Closer()
+        self._thread: threading.Thread | None = None
+        self._faults = Faults()
+        self._shown: Tick | None = None
+        self._began_at: float | None = None
+        self.failure: SourceError | None = None
+        """Why there will be no tick any more; None: there will."""
+
+    def start(
+        self,
+        on_tick: Callable[[Tick], None],
+        on_failure: Callable[[SourceError], None] = lambda _failure: None,
+    ) -> None:
+        """Publish a tick every period from a thread of its own.
+
+        What fails while a tick is made is among its errors, and the next one is tried. Whatever
+        ends the thread for good all the same, an error of `on_tick` for example, is told to
+        `on_failure`.
+        """
+        self._thread = threading.Thread(
+            target=self._run, args=(on_tick, on_failure), name="sampler", daemon=True
+        )
+        self._thread.start()
+
+    def _run(
+        self, on_tick: Callable[[Tick], None], on_failure: Callable[[SourceError], None]
+    ) -> None:
+        try:
+            self._beats(on_tick)
+        # The last door of the thread: whoever waits for its ticks must hear that none will come.
+        except Exception as error:  # noqa: BLE001
+            self.failure = fault("sampling", error)
+            on_failure(self.failure)
+
+    def _beats(self, on_tick: Callable[[Tick], None]) -> None:
+        try:
+            self._open()
+            beat = self._clock.monotonic() + self._period_s
+            self._gather(beat, self._is_settled)
+            beat = min(beat, self._clock.monotonic())
+            while not self._closing.is_set():
+                self._take()
+                late_s = max(0.0, self._clock.monotonic() - beat)
+                tick = self._told(self._booked(self._judged(self.tick(late_s))))
+                on_tick(tick)
+                if late_s > self._period_s:
+                    beat += late_s  # the beats that were missed are not made up for
+                beat += self._period_s
+                self._wait_for(beat, tick, on_tick)
+        finally:
+            self._free()
+
+    def _wait_for(self, beat: float, last: Tick, on_tick: Callable[[Tick], None]) -> None:
+        """Wait for the beat; on the way publish pictures where somebody looks closer."""
+        clock, closer = self._clock, self._closer
+        while (left_s := beat - clock.monotonic()) > 0:
+            self._stirred.clear()
+            # Looked at only now: an end between the look and the clearing would be slept over.
+            if self._closing.is_set():
+                return
+            step_s = closer.step_s(self._period_s, left_s)
+            is_stirred = clock.wait(self._stirred, left_s if step_s is None else step_s)
+            if step_s is None or is_stirred or self._closing.is_set():
+                continue
+            begin_s = closer.cpu_s()
+            self._take()
+            if closer.has_news(step_s):
+                on_tick(self._between(last))
+                closer.cost(closer.cpu_s() - begin_s, step_s)
+
+    def _between(self, last: Tick) -> Tick:
+        """A picture between two beats: to be looked at, neither remembered, judged nor booked."""
+        self._number += 1
+        tick = self._faults.trying("joining", partial(self._picture, 0.0), None)
+        if tick is None:
+            return last._replace(number=self._number)
+        seen = self._with_findings(tick)
+        return self._told(seen._replace(history=last.history, ledger=last.ledger))
+
+    def look(self, seconds: float) -> Tick:
+        """One tick after watching for `seconds`; 0: the first report of every node.
+
+        Nodes that have not answered by then are waited for, at most `GRACE_S` more.
+        """
+        self._open()
+        self._gather(self._clock.monotonic() + seconds + GRACE_S, self._is_settled)
+        beat = self._clock.monotonic()
+        end = beat + seconds
+        while beat < end and not self._closing.is_set():
+            self._booked(self.tick(0.0))
+            beat = min(beat + self._period_s, end)
+            self._clock.wait(self._closing, beat - self._clock.monotonic())
+            self._take()
+        tick = self._naming_silent(self.tick(0.0), seconds + GRACE_S)
+        detection = self._detection
+        if detection is not None:
+            self._faults.trying("judging", partial(detection.submit, tick), False)
+            finish = partial(detection.finish, DETECTION_WAIT_S)
+            self._report = self._faults.trying("judging", finish, None)
+            if self._report is None:
+                # Without this, no finding would look like no trouble.
+                message = f"no answer in {DETECTION_WAIT_S:.0f} s: nothing was looked for"
+                unjudged = SourceError(DETECTION, message, "look again when less runs here")
+                tick = tick._replace(errors=(*tick.errors, unjudged))
+        return self._told(self._booked(self._with_findings(tick)))
+
+    def wish(self, wish: Wish) -> None:
+        """Pass a wish to every source; a new period is also the sampler's."""
+        if wish.period_s is not None:
+            self._period_s = wish.period_s
+        self._closer.wish(wish)
+        for source in self._sources:
+            source.wish(wish)
+        self._stirred.set()
+
+    def acknowledge(self, identity: tuple[str, str, str], *, is_known: bool = True) -> bool:
+        """Note that somebody knows of a finding; False: it does not stand, or nothing is judged."""
+        detection = self._detection
+        is_standing = detection is not None and detection.acknowledge(identity, is_known=is_known)
+        self._pace.hurry()
+        return is_standing
+
+    def mute(
+        self, until: float, finding_class: str | None = None, subject: str | None = None
+    ) -> None:
+        """Have a class, a subject, or a class about a subject not told before a Unix time."""
+        if self._detection is not None:
+            self._detection.mute(until, finding_class, subject)
+        self._pace.hurry()
+
+    def close(self) -> None:
+        """End everything; bounded, because a source or driver may hang."""
+        self._closing.set()
+        self._arrived.set()
+        self._stirred.set()
+        if self._thread is None:
+            self._free()
+        else:
+            self._thread.join(0.45)
+
+    def _open(self) -> None:
+        if not self._is_started:
+            for source in self._sources:
+                source.start(self._arrived.set)
+        if self._judge is not None:
+            self._detection = self._faults.trying("starting detection", self._judge, None)
+        if self._remember is not None:
+            self._past = self._faults.trying("making room for the past", self._remember, None)
+            # It may begin with what a recording knows.
+            self._began_at = None if self._past is None else self._past.begins_at
+        if self._keep_books is not None:
+            self._books = self._faults.trying("opening the books", self._keep_books, None)
+
+    def _free(self) -> None:
+        for part in (*self._sources, self._detection, self._past, self._books):
+            if part is not None:
+                self._faults.trying("closing", part.close, None)
+
+    def _naming_silent(self, tick: Tick, waited_s: float) -> Tick:
+        """The tick with an error for every target that still owes an answer."""
+        errors = {}
+        for source, state in zip(self._sources, tick.targets, strict=True):
+            if source.pending() and state.error is None:
+                who = "not every node has answered" if state.age_s is not None else "no answer"
+                hint = "look longer with --for, or run gpumon doctor"
+                errors[source.url] = SourceError(source.url, f"{who} in {waited_s:.0f} s", hint)
+        targets = (
+            state._replace(error=errors.get(state.url, state.error)) for state in tick.targets
+        )
+        return tick._replace(targets=tuple(targets), errors=tick.errors + tuple(errors.values()))
+
+    def _is_settled(self) -> bool:
+        return not any(source.pending() for source in self._sources)
+
+    def _take(self) -> None:
+        for source in self._sources:
+            self._faults.trying(f"reading {source.url}", partial(self._take_from, source), None)
+
+    def _take_from(self, source: Source) -> None:
+        frames = source.poll()
+        self._closer.hear(frames)
+        self._newest.take(frames)
+
+    def _gather(self, deadline: float, is_enough: Callable[[], bool]) -> None:
+        """Take frames as they arrive until enough are there or the deadline passes."""
+        while True:
+            self._arrived.clear()
+            # Looked at only now, as in `_wait_for`.
+            if self._closing.is_set():
+                return
+            self._take()
+            left_s = deadline - self._clock.monotonic()
+            is_over = is_enough()
+            if is_over:
+                # What was reported since the take counts too, and so does what it sets off.
+                self._take()
+                is_over = is_enough()
+            if left_s <= 0 or is_over:
+                return
+            self._clock.wait(self._arrived, left_s)
+
+    def tick(self, lateness_s: float) -> Tick:
+        """The picture of this instant, remembered where there is a past.
+
+        Where none can be made, the last one stands, with its own time.
+        """
+        self._number += 1
+        tick = self._faults.trying("joining", partial(self._picture, lateness_s), None)
+        if tick is None:
+            last = self._shown or self._blank()
+            return last._replace(number=self._number, lateness_s=lateness_s)
+        past = self._past
+        if past is not None:
+            self._faults.trying("remembering", partial(past.append, tick), None)
+            tick = tick._replace(history=self._faults.trying("remembering", past.reader, None))
+        self._shown = tick
+        return tick
+
+    def _blank(self) -> Tick:
+        """A picture of nothing."""
+        now = self._clock.now()
+        states = (TargetState(source.url, False, None, None) for source in self._sources)
+        return Tick(0, now, now, self._period_s, tuple(states), {}, {}, (), None, (), (), (), 0.0)
+
+    def _told(self, tick: Tick) -> Tick:
+        """The tick with what failed inside while it was made."""
+        return tick._replace(errors=tick.errors + self._faults.told())
+
+    def _picture(self, lateness_s: float) -> Tick:
+        now = self._clock.now()
+        newest = self._newest
+        newest.forget(now)
+        stale_after_s = max(STALE_FLOOR_S, STALE_PERIODS * self._period_s)
+        queue = newest.queue
+        picture = join(newest.frames, queue, newest.node_errors, now, stale_after_s, newest.left)
+        return Tick(
+            number=self._number,
+            at=now,
+            observed_since=self._began_at or newest.first_at or now,
+            period_s=self._period_s,
+            targets=tuple(newest.target(source.url, now) for source in self._sources),
+            nodes=picture.nodes,
+            gpus=picture.gpus,
+            jobs=picture.jobs,
+            queue_at=queue.jobs_at if queue else None,
+            findings=(),
+            coverage=(),
+            errors=newest.errors,
+            lateness_s=lateness_s,
+            queue=queue,
+            strays=picture.strays,
+            ended=newest.ended,
+            running_use=newest.running_use,
+            zoom_period_s=self._closer.period_s,
+        )
+
+    def _judged(self, tick: Tick) -> Tick:
+        """The tick with the newest findings; judged itself when it is time and the worker free."""
+        detection, pace = self._detection, self._pace
+        if detection is None:
+            return tick
+        if pace.is_due(tick) and self._faults.trying(
+            "judging", partial(detection.submit, tick), False
+        ):
+            pace.judged(tick)
+        self._report = self._faults.trying("judging", detection.collect, None) or self._report
+        return self._with_findings(tick)
+
+    def _with_findings(self, tick: Tick) -> Tick:
+        report = self._report
+        if report is None:
+            return tick
+        return tick._replace(
+            findings=report.findings,
+            cleared=report.cleared,
+            muted=report.muted,
+            coverage=report.coverage,
+            errors=tick.errors + report.errors,
+        )
+
+    def _booked(self, tick: Tick) -> Tick:
+        """The tick with the books as its findings leave them."""
+        books = self._books
+        if books is None:
+            return tick
+        self._faults.trying("booking", partial(books.take, tick), None)
+        totals = self._faults.trying("booking", books.summary, None)
+        if totals is not None and totals.note:
+            unkept = SourceError("ledger", totals.note, _UNKEPT_HINT)
+            tick = tick._replace(errors=(*tick.errors, unkept))
+        return tick._replace(ledger=totals)

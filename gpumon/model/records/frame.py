@@ -1,0 +1,56 @@
+"""What one source reported about one node, or about the queue, at one instant."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from gpumon.model.records.block import EMPTY_BLOCK, Block
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gpumon.model.fault import SourceError
+    from gpumon.model.records.accounting import EndedReport
+    from gpumon.model.records.cluster import Job, SlurmNode
+    from gpumon.model.records.queue import Partition, Reservation
+
+
+class QueueRecords(NamedTuple):
+    """What a queue system said: jobs, nodes, and when each was asked."""
+
+    jobs: tuple[Job, ...]
+    nodes: tuple[SlurmNode, ...]
+    jobs_at: float
+    """Unix time of the answer that listed the jobs."""
+    nodes_at: float
+    partitions: tuple[Partition, ...] = ()
+    reservations: tuple[Reservation, ...] = ()
+    is_filtered: bool = False
+    """Whether jobs that the queue listed were left out, as nobody asked for them."""
+
+
+class Frame(NamedTuple):
+    """One report of one source."""
+
+    origin: str
+    """URL of the target it comes from."""
+    node: str
+    """Node that it describes as the source names it; empty for a queue's report."""
+    taken_at: float
+    """Unix time of the report on the monitor's clock."""
+    lateness_s: float
+    """How long after its period's beat the report was ready, and how much longer than others of
+    its probe it was on the way."""
+    blocks: Mapping[str, Block]
+    errors: tuple[SourceError, ...] = ()
+    queue: QueueRecords | None = None
+    host_names: tuple[str, ...] = ()
+    """Other names under which the node knows itself, for matching with Slurm's."""
+    ended: EndedReport | None = None
+    """What the accounting was asked and said; such a frame says nothing else."""
+    is_left: bool = False
+    """Whether the source has ended its look at the node itself, as no job in view is there."""
+
+    def block(self, name: str) -> Block:
+        """The named block, empty where the frame has none."""
+        return self.blocks.get(name, EMPTY_BLOCK)

@@ -1,0 +1,141 @@
+"""Processes that hold a context on one GPU: memory, and how busy each kept the SMs."""
+
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+
+import pynvml
+
+from gpumon.probe.driver.driver import Driver, NoValueError
+from gpumon.probe.rows import NOT_SAMPLED, NOT_SHARED, NOT_SUPPORTED, Row
+
+RUNNING = ("nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetComputeRunningProcesses_v2")
+"""The newest form of the call, and the one that drivers of the 470 branch have."""
+
+USE = "nvmlDeviceGetProcessUtilization"
+
+NO_INSTANCE = 0xFFFFFFFF
+"""What stands for the instance of a process on a GPU that is not cut (nvml.h)."""
+
+Held = Tuple[int, Row]
+"""PID and the row of its context."""
+
+
+class Context(NamedTuple):
+    """One process on the GPU, as the driver lists it."""
+
+    pid: int
+    memory: Optional[int]
+    gpu_instance: Optional[int]
+    compute_instance: Optional[int]
+
+
+def _instance(entry: Any, name: str) -> Optional[int]:
+    number = getattr(entry, name, NO_INSTANCE)
+    return None if number is None or number == NO_INSTANCE else int(number)
+
+
+class Contexts:
+    """Lists the processes of one GPU."""
+
+    def __init__(self, driver: Driver, handle: Any, gpu: str) -> None:
+        """Nothing is listed yet."""
+        self._driver = driver
+        self._handle = handle
+        self._gpu = gpu
+        self._listed: List[Context] = []
+        self._reason = NOT_SAMPLED
+        self._mem_used: Any = None
+        self._use: Dict[int, float] = {}
+        self._use_reason = NOT_SAMPLED
+        self._sampled: List[int] = []
+        self._last_sample = 0
+        self._has_use = False
+
+    def read(self, row: Row, is_due: bool) -> List[Held]:
+        """Contexts as last listed, and their number in the GPU's row.
+
+        They are listed anew when their turn has come, and at once when the GPU's memory in use has
+        changed: no process comes or goes without that.
+        """
+        mem_used = row.values.get("mem_used_bytes")
+        if is_due or mem_used != self._mem_used:
+            self._list()
+            self._mem_used = mem_used
+        if is_due:
+            self._sample()
+        if self._reason:
+            row.missing["process_count"] = self._reason
+            return []
+        row.values["process_count"] = len(self._listed)
+        return [(context.pid, self._row(context, row.at)) for context in self._listed]
+
+    def _list(self) -> None:
+        for function in RUNNING:
+            try:
+                found = self._driver.call(function, self._gpu, self._handle)
+            except NoValueError as missing:
+                self._reason = missing.reason
+                if missing.reason != NOT_SUPPORTED:
+                    return
+                continue
+            self._reason = ""
+            self._listed = [
+                Context(
+                    int(entry.pid),
+                    entry.usedGpuMemory,
+                    _instance(entry, "gpuInstanceId"),
+                    _instance(entry, "computeInstanceId"),
+                )
+                for entry in found
+            ]
+            return
+
+    def _sample(self) -> None:
+        """Learn the SM use since the last sample, by the last sample's own timestamp.
+
+        Its clock is none of ours (wall clock or since boot, as the driver likes). The first answer
+        averages whatever the driver still had, so it only tells where the next begins.
+        """
+        if not self._listed:
+            return
+        first = not self._has_use
+        try:
+            found = self._driver.call_since(USE, self._gpu, self._handle, self._last_sample)
+        except NoValueError as missing:
+            if missing.code not in (pynvml.NVML_ERROR_NOT_FOUND, pynvml.NVML_SUCCESS):
+                self._use_reason = missing.reason
+                return
+            # Nobody kept an SM busy since then, in the binding's two ways of saying so.
+            found = []
+            first = False
+        fresh = [sample for sample in found if sample.timeStamp > self._last_sample]
+        self._last_sample = max([s.timeStamp for s in fresh] + [self._last_sample])
+        self._has_use = True
+        self._use_reason = NOT_SAMPLED if first else ""
+        self._sampled = [context.pid for context in self._listed]
+        self._use = {}
+        for sample in sorted(fresh, key=lambda sample: sample.timeStamp):
+            self._use[int(sample.pid)] = sample.smUtil * 0.01
+
+    def _row(self, context: Context, at: float) -> Row:
+        pid = context.pid
+        row = Row("%d/%s" % (pid, self._gpu), at)
+        if context.memory is None:
+            row.missing["context_mem_used_bytes"] = NOT_SHARED
+        else:
+            row.values["context_mem_used_bytes"] = context.memory
+        for key, number in (
+            ("context_gpu_instance", context.gpu_instance),
+            ("context_compute_instance", context.compute_instance),
+        ):
+            if number is None:
+                row.missing[key] = NOT_SUPPORTED
+            else:
+                row.values[key] = number
+        if self._use_reason:
+            row.missing["context_sm_util_ratio"] = self._use_reason
+        elif pid not in self._sampled:
+            # It came after the last sample, which therefore says nothing of it.
+            row.missing["context_sm_util_ratio"] = NOT_SAMPLED
+        else:
+            row.values["context_sm_util_ratio"] = self._use.get(pid, 0.0)
+        return row

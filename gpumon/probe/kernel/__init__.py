@@ -1,0 +1,5 @@
+"""What the node's kernel tells: host, processes, cgroups, ports, mounts, its log.
+
+Reads files below /proc and /sys, never a network mount. `surroundings` is the entrance, on a thread
+of its own.
+"""

@@ -1,0 +1,303 @@
+"""Who holds the GPUs: owner, program, Slurm job and step, and the variables that name a rank."""
+
+import json
+import os
+import re
+from typing import Dict, List, NamedTuple, Optional, Tuple
+
+from gpumon.probe.kernel import files
+from gpumon.probe.kernel.membership import container, enroot, membership
+from gpumon.probe.rows import NO_PERMISSION, NO_PROCESS, NOT_SUPPORTED, Row
+
+RANK_VARIABLES = frozenset(
+    (
+        "SLURM_JOB_ID",
+        "SLURM_STEP_ID",
+        "SLURM_PROCID",
+        "SLURM_LOCALID",
+        "SLURM_NODEID",
+        "SLURM_NTASKS",
+        "SLURM_STEP_NUM_TASKS",
+        "SLURM_TASK_PID",
+        "SLURM_ARRAY_JOB_ID",
+        "SLURM_ARRAY_TASK_ID",
+        "RANK",
+        "LOCAL_RANK",
+        "GROUP_RANK",
+        "ROLE_RANK",
+        "ROLE_NAME",
+        "WORLD_SIZE",
+        "LOCAL_WORLD_SIZE",
+        "MASTER_ADDR",
+        "MASTER_PORT",
+        "TORCHELASTIC_RUN_ID",
+        "TORCHELASTIC_RESTART_COUNT",
+        "OMPI_COMM_WORLD_RANK",
+        "OMPI_COMM_WORLD_LOCAL_RANK",
+        "OMPI_COMM_WORLD_SIZE",
+        "PMI_RANK",
+        "PMI_SIZE",
+        "PMI_LOCAL_RANK",
+        "PMIX_RANK",
+        "PMIX_NAMESPACE",
+        "MV2_COMM_WORLD_RANK",
+        "MV2_COMM_WORLD_LOCAL_RANK",
+        "MV2_COMM_WORLD_SIZE",
+        "MPI_LOCALRANKID",
+    )
+)
+"""The only variables that ever leave a node."""
+
+IO = {b"read_bytes:": "process_io_read_bytes", b"write_bytes:": "process_io_write_bytes"}
+"""Lines of /proc/PID/io, which only the owner and root may read, by their catalogue keys."""
+
+USE = ["process_cpu_us", "process_rss_bytes"]
+"""What /proc/PID/stat says anew at every reading."""
+
+EVERY = ["name", "uid", "start_time_s", "parent_pid", "inner_pid", "job_id", "rank_vars"]
+EVERY += [*USE, *sorted(IO.values())]
+"""What is missing of a process that cannot be read at all."""
+
+MAX_VALUE = 256
+"""Longer values of rank variables are cut; a rank or an address needs far less."""
+
+MAX_PROCESSES = 4096
+"""Most processes that one report describes."""
+
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+"""Unit of the times in /proc/PID/stat."""
+
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+"""Unit of the resident memory in /proc/PID/stat."""
+
+HOST_PID_NAMESPACE = "pid:[4026531836]"
+"""The kernel's fixed number of the first PID namespace (PROC_PID_INIT_INO, proc_ns.h)."""
+
+HIDING = re.compile(r"\bhidepid=(?:2|4|invisible|ptraceable)\b")
+"""Options of a /proc that shows no folders of other users' processes."""
+
+
+def rank_variables(environ: bytes) -> Dict[str, str]:
+    """The named rank variables of a /proc/PID/environ text, everything else dropped."""
+    found: Dict[str, str] = {}
+    for entry in environ.split(b"\0"):
+        name, _, value = entry.partition(b"=")
+        key = name.decode("ascii", "replace")
+        if key in RANK_VARIABLES:
+            found[key] = value[:MAX_VALUE].decode("utf-8", "replace")
+    return found
+
+
+def inner_pid(status: str) -> Optional[int]:
+    """PID by which a container knows a process, of /proc/PID/status; None outside of one."""
+    for line in status.splitlines()[:64]:
+        name, _, rest = line.partition(":")
+        pids = rest.split()
+        if name == "NSpid" and len(pids) > 1:
+            try:
+                return files.whole(pids[-1])
+            except ValueError:
+                return None
+    return None
+
+
+class Stat(NamedTuple):
+    """What /proc/PID/stat says."""
+
+    start: Optional[float]
+    """Start in seconds since boot; None: nothing could be read."""
+    parent: int
+    use: Dict[str, float]
+    """Values of `USE`, as far as they are there."""
+    reason: str
+    """Why nothing is known, else empty."""
+
+
+class Known(NamedTuple):
+    """What was read of a process when it was first seen."""
+
+    row: Row
+    folders: Dict[str, str]
+    """Folder of its job by controller."""
+
+
+def _stat_use(words: List[bytes]) -> Dict[str, float]:
+    """CPU time and resident memory of the words behind a program's name in /proc/PID/stat."""
+    try:
+        ticks = sum(files.whole(words[at].decode("ascii")) for at in (11, 12))
+        pages = files.whole(words[21].decode("ascii"))
+    except (IndexError, ValueError):
+        return {}
+    return {
+        "process_cpu_us": ticks * 1_000_000 // TICKS_PER_S,
+        "process_rss_bytes": pages * PAGE_BYTES,
+    }
+
+
+class Processes:
+    """Reads who a process is once, for with its start time a PID names one process for ever.
+
+    What it uses is read every time.
+    """
+
+    def __init__(self, root: str = "/proc", devices: str = "/dev") -> None:
+        """Read below `root`; `devices` holds the driver's device files."""
+        self._root = root
+        self._devices = devices
+        self._known: Dict[Tuple[int, float], Known] = {}
+        hides = HIDING.search(files.read_or_empty(root + "/mounts"))
+        self._absent = NO_PERMISSION if hides else NO_PROCESS
+        # Inside a container the driver still tells the host's PIDs, which here mean others.
+        self._is_inside = self._namespace() not in ("", HOST_PID_NAMESPACE)
+
+    def rows(self, pids: List[int], now: float) -> List[Row]:
+        """One row per PID; processes that are gone are forgotten."""
+        rows, known = [], {}
+        for pid in sorted(set(pids))[:MAX_PROCESSES]:
+            stat = self._stat(pid)
+            entry = self._known.get((pid, stat.start)) if stat.start is not None else None
+            if entry is None:
+                entry = self._read(pid, stat.start, stat.parent, stat.reason, now)
+            if stat.start is not None:
+                known[(pid, stat.start)] = entry
+            rows.append(self._used(pid, entry.row, stat, now))
+        self._known = known
+        return rows
+
+    def jobs(self) -> Dict[str, Dict[str, str]]:
+        """Folders by controller of every job, or of its SLUID, that the last rows belong to."""
+        found: Dict[str, Dict[str, str]] = {}
+        for row, folders in self._known.values():
+            job = row.labels.get("job_id") or row.labels.get("sluid")
+            if job and folders:
+                found.setdefault(job, {}).update(folders)
+        return found
+
+    def _namespace(self) -> str:
+        try:
+            return os.readlink(self._root + "/self/ns/pid")
+        except OSError:
+            return ""
+
+    def _used(self, pid: int, known: Row, stat: Stat, now: float) -> Row:
+        """A row of its own, for the last one may still be on its way out, with what it uses."""
+        row = Row(known.key, now)
+        row.add(known)
+        if stat.start is None:
+            return row
+        row.values.update(stat.use)
+        row.lose(USE, NOT_SUPPORTED)
+        keys = sorted(IO.values())
+        # What was forbidden once stays so: it is not asked again.
+        if known.missing.get(keys[0]) == NO_PERMISSION:
+            return row
+        try:
+            for line in files.read_bytes("%s/%d/io" % (self._root, pid), 4096).splitlines():
+                name, _, number = line.partition(b" ")
+                if name in IO:
+                    row.values[IO[name]] = files.whole(number.decode("ascii"))
+        except PermissionError:
+            known.lose(keys, NO_PERMISSION)
+            row.lose(keys, NO_PERMISSION)
+        except (OSError, ValueError):
+            row.lose(keys, NOT_SUPPORTED)
+        row.lose(keys, NOT_SUPPORTED)
+        return row
+
+    def _stat(self, pid: int) -> Stat:
+        """Start, parent and use of a process, else why not."""
+        try:
+            stat = files.read_bytes("%s/%d/stat" % (self._root, pid), 4096)
+            # The program's name may hold spaces and brackets, so count from its last bracket.
+            words = stat.rpartition(b")")[2].split()
+            start = files.whole(words[19].decode("ascii")) / float(TICKS_PER_S)
+            parent = files.whole(words[1].decode("ascii"))
+        except PermissionError:
+            return Stat(None, 0, {}, NO_PERMISSION)
+        except FileNotFoundError:
+            return Stat(None, 0, {}, self._absent)
+        except (OSError, IndexError, ValueError):
+            return Stat(None, 0, {}, NO_PROCESS)
+        reason = self._strange(pid) if self._is_inside else ""
+        return Stat(None, 0, {}, reason) if reason else Stat(start, parent, _stat_use(words), "")
+
+    def _strange(self, pid: int) -> str:
+        """Why a PID of the driver may mean another process here, empty where it does not.
+
+        The right one has a GPU open; where that cannot be seen, it is not taken for granted.
+        """
+        folder = "%s/%d/fd" % (self._root, pid)
+        if not os.path.exists(self._devices + "/nvidiactl"):
+            return ""
+        try:
+            names = os.listdir(folder)[:1024]
+        except OSError as error:
+            return NO_PERMISSION if isinstance(error, PermissionError) else NO_PROCESS
+        for name in names:
+            try:
+                if os.readlink("%s/%s" % (folder, name)).startswith("/dev/nvidia"):
+                    return ""
+            except OSError:
+                # Closed meanwhile.
+                continue
+        return NO_PROCESS
+
+    def _read(
+        self, pid: int, start: Optional[float], parent: int, reason: str, now: float
+    ) -> Known:
+        row = Row(str(pid), now)
+        if start is None:
+            row.lose(EVERY, reason)
+            return Known(row, {})
+        row.values["start_time_s"] = start
+        row.values["parent_pid"] = parent
+        folder = "%s/%d" % (self._root, pid)
+        try:
+            row.values["uid"] = os.stat(folder).st_uid
+        except OSError:
+            row.missing["uid"] = NO_PROCESS
+        name = self._file(row, "name", folder + "/comm")
+        if name is not None:
+            row.labels["name"] = name.decode("utf-8", "replace").strip()
+        environ = self._file(row, "rank_vars", folder + "/environ")
+        variables = rank_variables(environ) if environ is not None else {}
+        if environ is not None:
+            row.labels["rank_vars"] = json.dumps(variables, sort_keys=True)
+        folders = self._belongs(row, folder, variables)
+        inner = inner_pid(files.read_or_empty(folder + "/status", 8192))
+        if inner is not None:
+            row.values["inner_pid"] = inner
+        row.lose(["inner_pid"], NOT_SUPPORTED)
+        return Known(row, folders)
+
+    def _belongs(self, row: Row, folder: str, variables: Dict[str, str]) -> Dict[str, str]:
+        """Label the row with its job and its container; the job's folders by controller."""
+        data = self._file(row, "job_id", folder + "/cgroup")
+        if data is None:
+            return {}
+        cgroups = data.decode("utf-8", "replace")
+        found = membership(cgroups)
+        job_id = found.job_id
+        if found.sluid is not None and variables.get("SLURM_JOB_ID", "").isdigit():
+            job_id = variables["SLURM_JOB_ID"]
+        mounts = files.read_or_empty(folder + "/mountinfo", 1 << 16)
+        for label, value in (
+            ("job_id", job_id),
+            ("sluid", found.sluid),
+            ("step", found.step),
+            ("task", found.task),
+            ("container", container(cgroups) or enroot(mounts)),
+        ):
+            if value is not None:
+                row.labels[label] = value
+        return found.folders
+
+    def _file(self, row: Row, label: str, path: str) -> Optional[bytes]:
+        try:
+            with open(path, "rb") as file:
+                return file.read(1 << 20)
+        except PermissionError:
+            row.missing[label] = NO_PERMISSION
+        except OSError:
+            row.missing[label] = NO_PROCESS
+        return None

@@ -1,0 +1,244 @@
+"""Everything about a node but its GPUs, read by a thread that the report does not wait for long.
+
+A file of the kernel can block as a driver's call can: a port's counters ask the adapter, and the
+environment of a process waits for its memory's lock.
+"""
+
+import os
+import re
+import threading
+import time
+from typing import Any, Callable, Dict, List, NamedTuple, Sequence, Tuple
+
+from gpumon.probe import tiers
+from gpumon.probe.kernel.cgroups import MAX_JOBS, Cgroups
+from gpumon.probe.kernel.filesystems import Filesystems
+from gpumon.probe.kernel.host import Host
+from gpumon.probe.kernel.log import KernelLog
+from gpumon.probe.kernel.ports import Ports
+from gpumon.probe.kernel.processes import Processes
+from gpumon.probe.rows import Row, block
+
+PATIENCE_S = 1.0
+"""A reading is reported as stuck after this long; a whole one takes a few milliseconds."""
+
+NAMES = ("node", "process", "nic", "filesystem", "cgroup")
+"""Blocks that are read here."""
+
+PERIOD_S = 5.0
+"""How often the folders are looked for."""
+
+CONTROLLERS = ("cpuacct", "cpuset", "memory", "blkio", "freezer", "devices")
+"""Hierarchies of cgroup v1 in which Slurm makes folders and which the readers use."""
+
+JOB = re.compile(r"(?:job_(\d{1,10})|(s[0-9A-HJKMNP-TV-Z]{13}))\Z")
+"""A job's folder, by number or, from Slurm 26.05 on, by SLUID."""
+
+MAX_ENTRIES = 4096
+"""Most entries of one folder that are looked at."""
+
+
+class JobFolders:
+    """Finds the jobs of a node that have a control group, also those that touch no GPU."""
+
+    def __init__(self, root: str = "/") -> None:
+        """Look below /sys/fs/cgroup of `root`."""
+        self._base = root.rstrip("/") + "/sys/fs/cgroup"
+        self._at = float("-inf")
+        self._found: Dict[str, Dict[str, str]] = {}
+
+    def beside(
+        self, now: float, known: Dict[str, Dict[str, str]], most: int
+    ) -> Dict[str, Dict[str, str]]:
+        """The known jobs, and as many others that there is room for.
+
+        Args:
+            now: Monotonic time of the node.
+            known: For every job its folder by controller; they come first.
+            most: How many jobs there may be in all.
+        """
+        if now - self._at >= PERIOD_S:
+            self._at = now
+            self._found = self._look()
+        jobs = dict(known)
+        for job in sorted(self._found):
+            if len(jobs) >= most:
+                break
+            jobs.setdefault(job, self._found[job])
+        return jobs
+
+    def _look(self) -> Dict[str, Dict[str, str]]:
+        found: Dict[str, Dict[str, str]] = {}
+        for controller in CONTROLLERS:
+            top = "%s/%s" % (self._base, controller)
+            for slurm in _named(top, "slurm"):
+                for user in _named(top + slurm, "uid_"):
+                    _jobs(found, controller, top, slurm + user)
+        unified = self._base + "/unified"
+        top = unified if os.path.isdir(unified) else self._base
+        for scope in _named(top + "/system.slice", "", "slurmstepd.scope"):
+            _jobs(found, "", top, "/system.slice" + scope)
+        return found
+
+
+def _named(folder: str, start: str, end: str = "") -> List[str]:
+    """Names in a folder, each with a slash before it, that start and end so; none without it."""
+    try:
+        names = os.listdir(folder)[:MAX_ENTRIES]
+    except OSError:  # another version of cgroups, or no Slurm
+        return []
+    return ["/" + name for name in names if name.startswith(start) and name.endswith(end)]
+
+
+def _jobs(found: Dict[str, Dict[str, str]], controller: str, top: str, path: str) -> None:
+    for name, job in _job_names(top + path):
+        found.setdefault(job, {})[controller] = path + name
+
+
+def _job_names(folder: str) -> List[Tuple[str, str]]:
+    named = [(name, JOB.match(name[1:])) for name in _named(folder, "")]
+    return [(name, match.group(1) or match.group(2)) for name, match in named if match]
+
+
+class Wanted(NamedTuple):
+    """What one reading is about."""
+
+    gpus: Dict[str, str]
+    """PCI bus id of every GPU by its UUID."""
+    pids: List[int]
+    """Processes that hold a GPU."""
+
+
+class Surroundings:
+    """Reads the node. Other threads only take what it publishes."""
+
+    def __init__(
+        self,
+        root: str = "/",
+        monotonic: Callable[[], float] = time.monotonic,
+        wanted_tiers: Sequence[str] = tiers.ALL,
+    ) -> None:
+        """Read /proc, /sys and /dev below `root`; nothing is read before the thread runs."""
+        self._tiers = wanted_tiers
+        self._root = root.rstrip("/")
+        self._monotonic = monotonic
+        self._wanted = Wanted({}, [])
+        self._rows: Dict[str, List[Row]] = {name: [] for name in NAMES}
+        self._rows["node"] = [Row(os.uname().nodename, monotonic())]
+        self._events: List[Row] = []
+        self._reading: Tuple[str, float] = ("", 0.0)
+        self._asked_at = 0.0
+        self._failure = ""
+        self._lock = threading.Lock()
+        self._go = threading.Event()
+        self._done = threading.Event()
+        self._done.set()
+
+    def start(self) -> None:
+        """Run on a daemon thread: a read that never returns must not keep the process alive."""
+        threading.Thread(target=self._run, name="host", daemon=True).start()
+
+    def ask(self, gpus: List[Row], pids: List[int]) -> None:
+        """Ask for another reading unless one is still under way."""
+        if self._done.is_set():
+            bus_ids = {gpu.key: gpu.labels.get("pci_bus_id", "") for gpu in gpus}
+            self._wanted = Wanted(bus_ids, pids)
+            self._asked_at = self._monotonic()
+            self._done.clear()
+            self._go.set()
+
+    def wait(self) -> None:
+        """Wait until the reading is complete, at most until `PATIENCE_S` after it was asked for."""
+        self._done.wait(max(0.0, self._asked_at + PATIENCE_S - self._monotonic()))
+
+    def take(self, told: Row) -> Tuple[Dict[str, Any], List[Row], List[Dict[str, str]]]:
+        """Blocks of the last whole reading, Xids of the kernel's log, and errors.
+
+        Args:
+            told: What else is known of the node.
+        """
+        with self._lock:
+            rows, events = self._rows, self._events
+        # A reading that hangs is told again, but what else is known of the node is of now.
+        node = Row(rows["node"][0].key, rows["node"][0].at)
+        node.add(rows["node"][0])
+        node.add(told)
+        for key in list(told.values) + list(told.labels):
+            node.missing.pop(key, None)
+        shown = {**rows, "node": [node]}
+        return {name: block(shown[name]) for name in NAMES}, events, self._errors()
+
+    def _errors(self) -> List[Dict[str, str]]:
+        what, since = self._reading
+        waited = self._monotonic() - since
+        if not self._done.is_set() and waited >= PATIENCE_S:
+            message = "reading %s has not returned for %.0f s" % (what, waited)
+            hint = "a device or a process of the node may hang; look at dmesg on it"
+        elif self._failure:
+            message, hint = self._failure, "please report this with the kernel's version"
+        else:
+            return []
+        return [{"where": "host", "message": message, "hint": hint}]
+
+    def _run(self) -> None:
+        reader = Reader(self._root, self._monotonic, self._tiers)
+        while True:
+            self._go.wait()
+            self._go.clear()
+            try:
+                rows, events = reader.read(self._wanted, self._note)
+                self._failure = ""
+                with self._lock:
+                    self._rows, self._events = rows, events
+            except Exception as error:  # noqa: BLE001 - a strange file must not end the thread
+                self._failure = "reading %s failed: %r" % (self._reading[0], error)
+            self._done.set()
+
+    def _note(self, what: str) -> None:
+        self._reading = (what, self._monotonic())
+
+
+class Reader:
+    """Reads every part of the node once."""
+
+    def __init__(
+        self, root: str, monotonic: Callable[[], float], wanted_tiers: Sequence[str]
+    ) -> None:
+        """Read below `root`; without the medium tier neither mounts nor ports are read."""
+        self._monotonic = monotonic
+        self._host = Host(root, tiers.SLOW in wanted_tiers)
+        self._processes = Processes(root + "/proc", root + "/dev")
+        self._ports = Ports(root)
+        self._has_medium = tiers.MEDIUM in wanted_tiers
+        self._filesystems = Filesystems(root)
+        self._cgroups = Cgroups(root)
+        self._folders = JobFolders(root)
+        self._log = KernelLog(root)
+
+    def read(
+        self, wanted: Wanted, note: Callable[[str], None]
+    ) -> Tuple[Dict[str, List[Row]], List[Row]]:
+        """Rows by block, and Xids; `note` is told what is read next."""
+        now = self._monotonic()
+        rows: Dict[str, List[Row]] = {}
+        note("processes")
+        rows["process"] = self._processes.rows(wanted.pids, now)
+        note("control groups")
+        # A job that left its GPUs alone has no process on them, and is told by its folder.
+        jobs = self._folders.beside(now, self._processes.jobs(), MAX_JOBS)
+        rows["cgroup"] = self._cgroups.rows(now, jobs)
+        note("the node")
+        node = self._host.read(now)
+        rows["node"] = [node]
+        note("file systems")
+        rows["filesystem"] = self._filesystems.rows(now) if self._has_medium else []
+        note("network ports")
+        rows["nic"] = self._ports.rows(now, wanted.gpus) if self._has_medium else []
+        note("the kernel's log")
+        events = self._log.rows(now, wanted.gpus)
+        # Without the log, Xids from before the probe's start stay unseen: that is to be said.
+        if self._log.reason:
+            node.missing["kernel_log"] = self._log.reason
+        else:
+            node.labels["kernel_log"] = "readable"
+        return rows, events

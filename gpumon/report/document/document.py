@@ -1,0 +1,218 @@
+"""The JSON document: one picture as plain data, keys with units, null for unknown.
+
+Its form is `document-1.schema.json` beside this file; within a major version it only grows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from gpumon import __version__
+from gpumon.report.document.ledger import job_lines, ledger_part
+from gpumon.report.document.nodes import Machine, cgroups
+from gpumon.report.document.queue import (
+    job_request,
+    partitions,
+    queue_age_s,
+    reservations,
+    slurm_node,
+    stray_processes,
+    waiting,
+)
+from gpumon.report.facts.entities import moment, number
+from gpumon.report.facts.tick_index import Digest
+from gpumon.report.wording.ended import ended_part, running_steps
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gpumon.base.footprint import Footprint
+    from gpumon.model.fault import SourceError
+    from gpumon.model.finding import Coverage, Finding
+    from gpumon.model.records.cluster import JobView, Node, Rank
+    from gpumon.model.records.tick import TargetState, Tick
+
+SCHEMA: Final = "gpumon-document/1"
+"""Name and major version of the document's form."""
+
+
+def document(
+    tick: Tick,
+    keeps: Callable[[JobView], bool] | None = None,
+    footprint: Footprint | None = None,
+) -> dict[str, Any]:
+    """The whole picture.
+
+    Args:
+        tick: What to report.
+        keeps: Which jobs to report, with their findings; None: all. Nodes and GPUs are all there,
+            and so are the findings about them.
+        footprint: What gpumon costs here; None: not measured.
+    """
+    jobs = [view for view in tick.jobs if keeps is None or keeps(view)]
+    subjects = {f"job:{view.job.job_id}" for view in jobs}
+    findings = [
+        finding
+        for finding in (*tick.findings, *tick.cleared)
+        if keeps is None
+        or not finding.subject.startswith("job:")
+        or finding.subject.partition("/")[0] in subjects
+    ]
+    digest, used, booked = Digest(tick), cgroups(tick.nodes), job_lines(tick)
+    return {
+        "schema": SCHEMA,
+        "tool": _tool(footprint),
+        "generated_at": moment(tick.at),
+        "observed_since": moment(tick.observed_since),
+        "queue_age_s": queue_age_s(digest),
+        "targets": [_target(target) for target in tick.targets],
+        "nodes": [_node(digest, node) for node in tick.nodes.values()],
+        "jobs": [
+            {
+                **_job(digest, view, used.get(view.job.job_id, [])),
+                "waste": booked.get(view.job.job_id),
+            }
+            for view in jobs
+        ],
+        **ended_part(tick),
+        "partitions": partitions(digest),
+        "reservations": reservations(digest),
+        "stray_processes": stray_processes(digest),
+        **ledger_part(tick),
+        "findings": [_finding(finding) for finding in findings],
+        "coverage": [_coverage(coverage) for coverage in tick.coverage],
+        "errors": [_error(error) for error in tick.errors],
+    }
+
+
+def _tool(footprint: Footprint | None) -> dict[str, Any]:
+    tool: dict[str, Any] = {"name": "gpumon", "version": __version__}
+    if footprint is not None:
+        tool["footprint"] = {
+            "cpu_ratio": number(footprint.cpu_ratio),
+            "rss_bytes": footprint.rss_bytes,
+            "children": list(footprint.children),
+        }
+    return tool
+
+
+def _error(error: SourceError) -> dict[str, Any]:
+    return {"where": error.where, "message": error.message, "hint": error.hint or None}
+
+
+def _target(target: TargetState) -> dict[str, Any]:
+    return {
+        "url": target.url,
+        "ok": target.is_ok,
+        "error": _error(target.error) if target.error else None,
+        "age_s": None if target.age_s is None else round(target.age_s, 3),
+    }
+
+
+def _node(digest: Digest, node: Node) -> dict[str, Any]:
+    tick, machine = digest.tick, Machine(node)
+    return {
+        "name": node.name,
+        "state": node.state,
+        "age_s": None if node.taken_at is None else round(tick.at - node.taken_at, 3),
+        "stale": node.is_stale,
+        "left_at": moment(node.left_at),
+        "lateness_s": node.lateness_s,
+        "slurm": slurm_node(digest, node.name),
+        **machine.host(),
+        "gpus": [machine.gpu(tick.gpus[uuid]) for uuid in node.gpu_uuids],
+        "nics": machine.nics(),
+        "filesystems": machine.filesystems(),
+        "events": machine.events(tick.at),
+        "errors": [_error(error) for error in node.errors],
+    }
+
+
+def _job(digest: Digest, view: JobView, used: list[dict[str, Any]]) -> dict[str, Any]:
+    job = view.job
+    return {
+        "job_id": job.job_id,
+        "label": job.label,
+        "name": job.name,
+        "user": job.user,
+        "account": job.account,
+        "partition": job.partition,
+        "state": job.state,
+        "reason": job.reason or None,
+        "submitted_at": moment(job.submit_at),
+        "started_at": moment(job.start_at),
+        "ends_at": moment(job.end_at),
+        "time_limit_s": job.time_limit_s,
+        "interactive": job.is_interactive,
+        **job_request(job),
+        "waiting": waiting(digest, view),
+        "nodes": list(job.nodes),
+        "gpu_count": job.gpu_count,
+        "gpus": list(view.gpu_uuids),
+        "gpus_unknown": view.gpus_unknown,
+        "ranks": [_rank(rank) for rank in view.ranks],
+        "cgroups": used,
+        "contradictions": list(view.contradictions),
+        "running_steps": running_steps(digest.tick, job.job_id),
+    }
+
+
+def _rank(rank: Rank) -> dict[str, Any]:
+    return {
+        "step": rank.step,
+        "world_id": rank.world_id,
+        "rank": rank.rank,
+        "local_rank": rank.local_rank,
+        "world_size": rank.world_size,
+        "node": rank.node,
+        "pid": rank.pid,
+        "program": rank.program,
+        "gpu_uuids": list(rank.gpu_uuids),
+        "why": rank.why,
+    }
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    return {
+        "detector": finding.detector,
+        "class": finding.finding_class,
+        "subject": finding.subject,
+        "severity": finding.severity.value,
+        "confidence": finding.confidence.value,
+        "summary": finding.summary,
+        "evidence": [
+            {"field": e.field, "subject": e.subject, "text": e.text, "value": number(e.value)}
+            for e in finding.evidence
+        ],
+        "window": {
+            "start": moment(finding.window.start),
+            "end": moment(finding.window.end),
+            "duration_s": round(finding.window.end - finding.window.start, 3),
+            "samples": finding.window.samples,
+        },
+        "first_seen": moment(finding.first_seen),
+        "last_seen": moment(finding.last_seen),
+        "advice": list(finding.advice),
+        "gpu_seconds": number(finding.gpu_seconds),
+        "gpus": list(finding.gpus),
+        "onset": moment(finding.began_at),
+        "cleared_at": _moment_or_none(finding.cleared_at),
+        "unknown_since": _moment_or_none(finding.unknown_since),
+        "acknowledged": finding.is_acknowledged,
+        "category": finding.category or None,
+    }
+
+
+def _moment_or_none(at: float | None) -> str | None:
+    return None if at is None else moment(at)
+
+
+def _coverage(coverage: Coverage) -> dict[str, Any]:
+    return {
+        "detector": coverage.detector,
+        "state": coverage.state,
+        "subjects_seen": coverage.subjects_seen,
+        "subjects_blind": coverage.subjects_blind,
+        "missing_fields": list(coverage.missing_fields),
+        "note": coverage.note or None,
+    }

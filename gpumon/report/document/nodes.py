@@ -1,0 +1,230 @@
+"""Nodes and GPUs as the JSON document shows them, with all that the catalogue knows of each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from gpumon.model.catalogue.fields import clock_event_names
+from gpumon.model.hardware import SHEETS, Basis, sheet_for
+from gpumon.model.records.block import EMPTY_BLOCK
+from gpumon.model.xid import FABRIC_HEALTH, FABRIC_STATES, RECOVERY_ACTIONS, name_of, xid
+from gpumon.report.facts.entities import Entity, moment, number
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from gpumon.model.hardware import Figure, Sheet
+    from gpumon.model.records.block import Block
+    from gpumon.model.records.cluster import Gpu, Node, Process
+
+WRITTEN_APART: Final = ("index", "uid", "start_time_s", "context_mem_used_bytes")
+"""Values that the document names in its own way since its first version."""
+
+
+CODE_NAMES: Final = {
+    "recovery_action": RECOVERY_ACTIONS,
+    "fabric_state": FABRIC_STATES,
+    "fabric_health": FABRIC_HEALTH,
+}
+"""Values of a GPU that are codes, with their names."""
+
+
+class Place(NamedTuple):
+    """Where an entity stands in a node's block."""
+
+    key: str
+    block: Block
+    row: int
+
+
+class Machine:
+    """One node's blocks, with the entities of each GPU found once."""
+
+    def __init__(self, node: Node) -> None:
+        """Look through the blocks of a node."""
+        self.node = node
+        self._links = self._by_gpu("link")
+        self._slices = self._by_gpu("mig")
+        self._rows = {
+            name: {key: row for row, key in enumerate(self._block(name).keys)}
+            for name in ("process", "context")
+        }
+
+    def _block(self, name: str) -> Block:
+        return self.node.blocks.get(name, EMPTY_BLOCK)
+
+    def _by_gpu(self, name: str) -> dict[str, list[Place]]:
+        """Entities by the UUID of their GPU: its label, else what the key begins with."""
+        found: dict[str, list[Place]] = {}
+        for place in self.places(name):
+            uuid, _, rest = place.key.partition("/")
+            uuid = place.block.label("parent", place.row) or uuid
+            found.setdefault(uuid, []).append(place._replace(key=rest or place.key))
+        return found
+
+    def places(self, name: str) -> Iterator[Place]:
+        """Every entity of one kind."""
+        block = self._block(name)
+        for row, key in enumerate(block.keys):
+            yield Place(key, block, row)
+
+    def entity(self, kind: str, place: Place) -> Entity:
+        """One of this node's entities."""
+        return Entity(kind, place.block, place.row, self.node.is_stale)
+
+    def links(self, uuid: str) -> list[dict[str, Any]]:
+        """The NVLinks of a GPU, by number."""
+        return [
+            {"link": _whole(place.key), **self.entity("link", place).whole()}
+            for place in sorted(self._links.get(uuid, ()), key=lambda p: (len(p.key), p.key))
+        ]
+
+    def slices(self, uuid: str) -> list[dict[str, Any]]:
+        """The MIG instances of a GPU."""
+        return [
+            {"uuid": place.key, **self.entity("mig", place).whole()}
+            for place in self._slices.get(uuid, ())
+        ]
+
+    def process(self, process: Process, uuid: str) -> dict[str, Any]:
+        """A process on one GPU."""
+        owner = self._entity("process", str(process.pid))
+        context = self._entity("context", f"{process.pid}/{uuid}")
+        mine, there = owner.values(WRITTEN_APART), context.values(WRITTEN_APART)
+        return {
+            "pid": process.pid,
+            "name": process.name,
+            "uid": process.uid,
+            "job_id": process.job_id,
+            "step": process.step,
+            "mem_used_bytes": number(process.mem_used_bytes.get(uuid)),
+            "start_time_s": number(process.start_time_s),
+            **mine,
+            **there,
+            "missing": {**owner.missing(mine), **context.missing(there)},
+        }
+
+    def _entity(self, name: str, key: str) -> Entity:
+        return Entity(name, self._block(name), self._rows[name].get(key), self.node.is_stale)
+
+    def gpu(self, gpu: Gpu) -> dict[str, Any]:
+        """One GPU with its links, slices and processes."""
+        entity = Entity("gpu", gpu.block, gpu.row, gpu.is_stale)
+        values = entity.values(WRITTEN_APART)
+        mask = gpu.value("clock_event_reasons")
+        sheet = _sheet_of(gpu)
+        return {
+            "uuid": gpu.uuid,
+            "index": gpu.nvml_index,
+            **entity.labels(),
+            "origin": gpu.origin,
+            "stale": gpu.is_stale,
+            **values,
+            "clock_event_names": None if mask is None else list(clock_event_names(int(mask))),
+            **{f"{key}_name": name_of(values.get(key), names) for key, names in CODE_NAMES.items()},
+            "missing": entity.missing(values),
+            "data_sheet": None if sheet is None else _DATA_SHEETS[sheet.product],
+            "links": self.links(gpu.uuid),
+            "mig": self.slices(gpu.uuid),
+            "processes": [self.process(process, gpu.uuid) for process in gpu.processes],
+        }
+
+    def host(self) -> dict[str, Any]:
+        """The node itself."""
+        return Entity("node", self.node.block, 0, self.node.is_stale).whole()
+
+    def nics(self) -> list[dict[str, Any]]:
+        """Its network ports."""
+        return [
+            {
+                "device": place.key.partition("/")[0],
+                "port": _whole(place.key.partition("/")[2]),
+                **self.entity("nic", place).whole(),
+            }
+            for place in self.places("nic")
+        ]
+
+    def filesystems(self) -> list[dict[str, Any]]:
+        """Its shared file systems."""
+        return [
+            {"mount": place.key, **self.entity("filesystem", place).whole()}
+            for place in self.places("filesystem")
+        ]
+
+    def events(self, now: float) -> list[dict[str, Any]]:
+        """What its drivers and kernel told of late, oldest first, with meaning and action."""
+        found = []
+        for place in self.places("event"):
+            entity = Entity("event", place.block, place.row, is_stale=False)
+            age_s = place.block.value("event_age_s", place.row)
+            code = place.block.value("xid", place.row)
+            entry = None if code is None else xid(int(code))
+            # The age was told with the frame; an event of a silent node grows older with it.
+            at = None if age_s is None else (self.node.taken_at or now) - age_s
+            found.append(
+                {
+                    "gpu": place.key.partition("/")[0],
+                    "at": moment(at),
+                    **entity.whole(),
+                    "meaning": entry.meaning if entry and entry.is_known else None,
+                    "action": None if entry is None else entry.action.value,
+                    "is_application": entry.is_application if entry and entry.is_known else None,
+                }
+            )
+        return sorted(found, key=lambda event: event["at"] or "")
+
+
+def cgroups(nodes: Mapping[str, Node]) -> dict[str, list[dict[str, Any]]]:
+    """What each job uses on each of its nodes, by job id."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for node in nodes.values():
+        block = node.blocks.get("cgroup", EMPTY_BLOCK)
+        for row, job_id in enumerate(block.keys):
+            used = Entity("cgroup", block, row, node.is_stale).whole()
+            found.setdefault(job_id, []).append({"node": node.name, **used})
+    return found
+
+
+def _whole(text: str) -> int | None:
+    return int(text) if text.isdecimal() else None
+
+
+def _sheet_of(gpu: Gpu) -> Sheet | None:
+    # What a GPU is does not go stale: its last known total and limit will do.
+    total, limit = (gpu.block.value(key, gpu.row) for key in ("mem_total_bytes", "power_limit_w"))
+    return sheet_for(gpu.label("name"), total, limit)
+
+
+def _data_sheet(sheet: Sheet) -> dict[str, Any]:
+    single = {
+        "memory_bytes": sheet.memory_bytes,
+        "memory_bytes_per_s": sheet.memory_bytes_per_s,
+        "tdp_w": sheet.tdp_w,
+        "nvlink_links": sheet.nvlink_links,
+        "nvlink_bytes_per_s": sheet.nvlink_bytes_per_s,
+        "pcie_gen": sheet.pcie_gen,
+        "pcie_lanes": sheet.pcie_lanes,
+    }
+    tables = {
+        "dense_tflops": sheet.dense_tflops,
+        "achievable_tflops": sheet.achievable_tflops,
+    }
+    named: list[tuple[str, Figure | None]] = [
+        *single.items(),
+        *((name, figure) for name, table in tables.items() for figure in table.values()),
+    ]
+    told = [(name, figure) for name, figure in named if figure is not None]
+    unchecked = (name for name, figure in told if figure.basis is Basis.GENERAL)
+    return {
+        "product": sheet.product,
+        **{name: None if f is None else number(f.value) for name, f in single.items()},
+        **{
+            name: {precision: number(f.value) for precision, f in table.items()}
+            for name, table in tables.items()
+        },
+        "unchecked": list(dict.fromkeys(unchecked)),
+        "sources": list(dict.fromkeys(figure.source for _, figure in told)),
+    }
+
+
+_DATA_SHEETS: Final = {sheet.product: _data_sheet(sheet) for sheet in SHEETS}

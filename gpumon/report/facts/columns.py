@@ -1,0 +1,110 @@
+"""What a column is, and how columns share a width."""
+
+from __future__ import annotations
+
+from operator import itemgetter
+from typing import TYPE_CHECKING, Final, Generic, Literal, NamedTuple, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from gpumon.report.facts.tick_index import Digest
+    from gpumon.report.text.cells import Cell
+
+Row = TypeVar("Row", contravariant=True)  # a column over any GPU row serves every kind of them
+SortKey = tuple[float | str, ...]
+
+
+class Column(NamedTuple, Generic[Row]):
+    """One column of a table over rows of one kind."""
+
+    key: str
+    title: str
+    width: int
+    """Cells it takes at least."""
+    align: Literal["left", "right"]
+    priority: int
+    """0 is never dropped; on a narrow terminal the highest goes first."""
+    cell: Callable[[Digest, Row], Cell]
+    order: Callable[[Digest, Row], SortKey | None] | None
+    """Ascending sort key, None for rows without a value, which come last in both directions.
+    No function: the column has no order."""
+    doc: str
+    """One sentence for the help: meaning and unit."""
+    max_width: int = 0
+    """Cells it may grow to where there is room; 0: it does not grow."""
+    is_descending: bool = False
+    """Whether the first sort shows the largest first."""
+    unit: str | None = None
+    """Unit of the numbers that filters compare, one of `filter_units.SCALES`; None: that of the
+    catalogue's field of this key, or a column of text."""
+    value: Callable[[Digest, Row], float | str | None] | None = None
+    """What filters compare, None where it is missing: a number in `unit`, or a text that counts
+    beside the one shown. No function: the first part of the sort key, or the text shown."""
+    is_hidden: bool = False
+    """Whether it is drawn only where somebody chose it; filters know it anyway."""
+
+
+class Sorting(NamedTuple):
+    """By which column, and which way; no key: the order at first."""
+
+    key: str | None = None
+    is_descending: bool = False
+
+
+def usual(columns: Sequence[Column[Row]]) -> list[Column[Row]]:
+    """The columns that are drawn where nobody has chosen others."""
+    return [column for column in columns if not column.is_hidden]
+
+
+def arranged(
+    rows: Iterable[Row], order: Callable[[Row], SortKey | None], is_descending: bool = False
+) -> list[Row]:
+    """The rows in order, those without a key last whichever way the order runs."""
+    keyed = [(order(row), row) for row in rows]
+    known = [(key, row) for key, row in keyed if key is not None]
+    known.sort(key=itemgetter(0), reverse=is_descending)
+    return [row for _, row in known] + [row for key, row in keyed if key is None]
+
+
+class Placed(NamedTuple, Generic[Row]):
+    """A column with its place on the line."""
+
+    column: Column[Row]
+    x: int
+    width: int
+
+
+GAP: Final = 1
+"""Blank cells between two columns."""
+
+
+def place(columns: Sequence[Column[Row]], width: int) -> tuple[Placed[Row], ...]:
+    """The columns that fit into `width` cells: the least important are dropped, the rest grow."""
+    kept = list(columns)
+    while len(kept) > 1 and sum(c.width + GAP for c in kept) - GAP > width:
+        # Of equal priority the rightmost goes, so that lines stay comparable while resizing.
+        drop = max(range(len(kept)), key=lambda i: (kept[i].priority, i))
+        if kept[drop].priority == 0:
+            break
+        del kept[drop]
+    placed: list[Placed[Row]] = []
+    x = 0
+    for column, wide in zip(kept, _widths(kept, width), strict=True):
+        placed.append(Placed(column, x, wide))
+        x += wide + GAP
+    return tuple(placed)
+
+
+def _widths(columns: Sequence[Column[Row]], width: int) -> list[int]:
+    """Each column's width; spare cells go round among those that may still grow."""
+    widths = [column.width for column in columns]
+    spare = width - (sum(widths) + GAP * (len(widths) - 1))
+    while spare > 0:
+        growing = [i for i, column in enumerate(columns) if widths[i] < column.max_width]
+        if not growing:
+            break
+        for i in growing[:spare]:
+            widths[i] += 1
+        spare -= min(spare, len(growing))
+    return widths

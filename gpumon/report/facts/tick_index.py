@@ -1,0 +1,244 @@
+"""A tick with the look-ups that tables need, each made once and only when asked for."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from itertools import chain
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar, cast
+
+from gpumon.model.records.block import MISSING_INTEGER
+from gpumon.report.facts.rows import link_states, rows_by_gpu
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from gpumon.model.finding import Finding
+    from gpumon.model.records.cluster import Gpu, JobView, Node, Process, Rank
+    from gpumon.model.records.tick import Tick
+    from gpumon.report.facts.rows import BlockRow
+
+
+T = TypeVar("T")
+
+
+_STEP: Final = 250
+"""Nodes whose GPUs are put into rows in one step."""
+
+
+class RankRow(NamedTuple):
+    """One line of a job: a rank on one of its GPUs, a rank without GPU, or a GPU without rank."""
+
+    job: JobView
+    rank: Rank | None
+    gpu: Gpu | None
+    uuid: str | None
+
+    @property
+    def key(self) -> str:
+        """What names the line over time."""
+        if self.rank is None:
+            return self.uuid or ""
+        return f"{self.rank.node}/{self.rank.pid}/{self.uuid or ''}"
+
+
+class GpuRow(NamedTuple):
+    """One line of the fleet: a GPU, or a node that shows none."""
+
+    node: Node
+    gpu: Gpu | None
+
+    @property
+    def key(self) -> str:
+        """What names the line over time."""
+        return self.gpu.uuid if self.gpu else f"node:{self.node.name}"
+
+
+class Digest:
+    """Look-ups over one tick. It lives as long as its tick is on screen."""
+
+    def __init__(self, tick: Tick) -> None:
+        self.tick = tick
+        self._remembered: dict[tuple[str, str], object] = {}
+        self._means: dict[tuple[str, str], float | None] = {}
+        self._rows_by_node: list[list[GpuRow]] = []
+
+    @cached_property
+    def job_by_gpu(self) -> dict[str, JobView]:
+        """The job that holds a GPU, by UUID."""
+        return {uuid: view for view in self.tick.jobs for uuid in view.gpu_uuids}
+
+    @cached_property
+    def findings_by_job(self) -> dict[str, tuple[Finding, ...]]:
+        """Findings about a job, its ranks and its GPUs, by job id, the gravest and surest first."""
+        found: dict[str, list[Finding]] = {}
+        for finding in self.tick.findings:
+            kind, _, name = finding.subject.partition(":")
+            if kind == "job":
+                found.setdefault(name.partition("/")[0], []).append(finding)
+            elif kind == "gpu" and (view := self.job_by_gpu.get(name)):
+                found.setdefault(view.job.job_id, []).append(finding)
+        return {job_id: _gravest_first(findings) for job_id, findings in found.items()}
+
+    @cached_property
+    def findings_by_gpu(self) -> dict[str, tuple[Finding, ...]]:
+        """Findings about a GPU itself, by UUID."""
+        found: dict[str, list[Finding]] = {}
+        for finding in self.tick.findings:
+            kind, _, name = finding.subject.partition(":")
+            if kind == "gpu":
+                found.setdefault(name, []).append(finding)
+        return {uuid: _gravest_first(findings) for uuid, findings in found.items()}
+
+    @cached_property
+    def _findings_by_rank(self) -> dict[str, tuple[Finding, ...]]:
+        found: dict[str, list[Finding]] = {}
+        for finding in self.tick.findings:
+            if "/rank:" in finding.subject:
+                found.setdefault(finding.subject, []).append(finding)
+        return {subject: _gravest_first(findings) for subject, findings in found.items()}
+
+    def findings_of_node(self, name: str) -> tuple[Finding, ...]:
+        """Findings about a node itself and about its GPUs."""
+        node = self.tick.nodes.get(name)
+        subjects = {f"node:{name}", *(f"gpu:{uuid}" for uuid in (node.gpu_uuids if node else ()))}
+        return _gravest_first([f for f in self.tick.findings if f.subject in subjects])
+
+    @cached_property
+    def all_findings(self) -> tuple[Finding, ...]:
+        """Every finding, the gravest and surest first."""
+        return _gravest_first(list(self.tick.findings))
+
+    def verdict(self, view: JobView) -> Finding | None:
+        """The finding of a job that accounts for the others, None where there is none."""
+        findings = self.findings_by_job.get(view.job.job_id)
+        if not findings:
+            return None
+        from gpumon.model.finding_classes import precedence
+
+        return min(findings, key=precedence)
+
+    def explained(self, view: JobView) -> int:
+        """How many further findings of a job its verdict accounts for."""
+        return max(0, len(self.findings_by_job.get(view.job.job_id, ())) - 1)
+
+    def row_finding(self, row: RankRow) -> Finding | None:
+        """The gravest finding about one rank of a job, or about its GPU."""
+        found: tuple[Finding, ...] = ()
+        if row.rank is not None and row.rank.rank is not None:
+            subject = f"job:{row.job.job.job_id}/rank:{row.rank.rank}"
+            found = self._findings_by_rank.get(subject, ())
+        if not found and row.uuid:
+            found = self.findings_by_gpu.get(row.uuid, ())
+        return found[0] if found else None
+
+    def gpus(self, view: JobView) -> tuple[Gpu, ...]:
+        """The job's GPUs that telemetry names."""
+        known = self.tick.gpus
+        # Without a step of a generator for each: tables ask for eighty thousand of them.
+        return tuple([gpu for gpu in map(known.get, view.gpu_uuids) if gpu is not None])
+
+    def mean(self, view: JobView, key: str) -> float | None:
+        """Mean of a field over the job's GPUs whose value is known, None where none is."""
+        memo = (view.job.job_id, key)
+        if memo not in self._means:
+            values = self._values(view, key)
+            self._means[memo] = sum(values) / len(values) if values else None
+        return self._means[memo]
+
+    def _values(self, view: JobView, key: str) -> list[float | int]:
+        """The known values of a field of a job's GPUs."""
+        # Without a call for each GPU: sorting ten thousand jobs asks for eighty thousand values.
+        values = [
+            column[gpu.row]
+            for gpu in map(self.tick.gpus.get, view.gpu_uuids)
+            if gpu is not None
+            and not gpu.is_stale
+            and (column := gpu.block.columns.get(key)) is not None
+        ]
+        return [value for value in values if value == value and value != MISSING_INTEGER]
+
+    def remembered(self, what: tuple[str, str], make: Callable[[], T]) -> T:
+        """What was made once for this picture, under a name that is its kind and its subject."""
+        if what not in self._remembered:
+            self._remembered[what] = make()
+        return cast("T", self._remembered[what])
+
+    def entities(self, gpu: Gpu, name: str) -> tuple[BlockRow, ...]:
+        """A GPU's links, MIG instances or events: the rows of a block of its node that are its."""
+        node = self.tick.nodes.get(gpu.node)
+        found = self.remembered((name, gpu.node), lambda: rows_by_gpu(node, name))
+        return found.get(gpu.uuid, ())
+
+    def link_states(self, gpu: Gpu) -> tuple[int, int]:
+        """How many of a GPU's NVLinks are inactive, and of how many the state is known."""
+        node = self.tick.nodes.get(gpu.node)
+        found = self.remembered(("link states", gpu.node), lambda: link_states(node))
+        return found.get(gpu.uuid, (0, 0))
+
+    def stale_age_s(self, view: JobView) -> float | None:
+        """Age of the freshest telemetry of a job all of whose GPUs are stale, else None."""
+        gpus = self.gpus(view)
+        if not gpus or not all(gpu.is_stale for gpu in gpus):
+            return None
+        return self.tick.at - max(gpu.taken_at for gpu in gpus)
+
+    @cached_property
+    def _rank_by_process(self) -> dict[tuple[str, int], Rank]:
+        return {(rank.node, rank.pid): rank for view in self.tick.jobs for rank in view.ranks}
+
+    def rank_of(self, process: Process) -> Rank | None:
+        """The rank that a process is, None where it is none or not known as one."""
+        return self._rank_by_process.get((process.node, process.pid))
+
+    @cached_property
+    def is_waiting(self) -> bool:
+        """Whether every detector still waits for its window to fill."""
+        states = {coverage.state for coverage in self.tick.coverage}
+        return states == {"waiting"}
+
+    @cached_property
+    def is_blind(self) -> bool:
+        """Whether no detector could judge anything."""
+        return not any(c.state == "ok" and c.subjects_seen for c in self.tick.coverage)
+
+    def rank_rows(self, view: JobView) -> tuple[RankRow, ...]:
+        """A job's ranks on their GPUs, then the GPUs that it holds without a process."""
+        return self.remembered(("rank rows", view.job.job_id), lambda: self._rank_rows(view))
+
+    def _rank_rows(self, view: JobView) -> tuple[RankRow, ...]:
+        known = self.tick.gpus
+        rows: list[RankRow] = []
+        served: set[str] = set()
+        for rank in view.ranks:
+            rows.extend(RankRow(view, rank, known.get(uuid), uuid) for uuid in rank.gpu_uuids)
+            served.update(rank.gpu_uuids)
+            if not rank.gpu_uuids:
+                rows.append(RankRow(view, rank, None, None))
+        rows.extend(
+            RankRow(view, None, known.get(uuid), uuid)
+            for uuid in view.gpu_uuids
+            if uuid not in served
+        )
+        return tuple(rows)
+
+    @cached_property
+    def gpu_rows(self) -> tuple[GpuRow, ...]:
+        """Every GPU by node, and the nodes whose GPUs are not known."""
+        for _ in self.gpu_row_steps():
+            pass
+        return tuple(chain.from_iterable(self._rows_by_node))
+
+    def gpu_row_steps(self) -> Iterator[None]:
+        """Make the rows, those of some hundred nodes in a step; `gpu_rows` then only joins them."""
+        known, made = self.tick.gpus, self._rows_by_node
+        nodes = tuple(self.tick.nodes.values())
+        while len(made) < len(nodes):
+            for node in nodes[len(made) : len(made) + _STEP]:
+                gpus = map(known.get, node.gpu_uuids)
+                rows = [GpuRow(node, gpu) for gpu in gpus if gpu is not None]
+                made.append(rows or [GpuRow(node, None)])
+            yield
+
+
+def _gravest_first(findings: list[Finding]) -> tuple[Finding, ...]:
+    return tuple(sorted(findings, key=lambda f: (f.severity.rank, f.confidence.rank), reverse=True))

@@ -1,0 +1,122 @@
+"""By what the nodes of a heat map are put together: only what somebody has told."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from gpumon.model.records.cluster import SlurmNode
+    from gpumon.report.facts.tick_index import Digest
+    from gpumon.report.fleet_map.map import Unit
+
+
+class Cluster(NamedTuple):
+    """Nodes that belong together."""
+
+    name: str
+    units: tuple[Unit, ...]
+
+
+GROUPINGS: Final = ("partition", "leaf switch", "block", "NVLink domain", "name", "state")
+"""Racks are missing, as nobody tells them: a leaf switch or a block comes nearest."""
+
+_NONE: Final = "no "
+"""How the name of a group begins whose nodes belong to none; no name of Slurm's holds a blank."""
+
+_OF_SLURM: Final[dict[str, Callable[[SlurmNode], str]]] = {
+    "partition": lambda node: (node.partitions or ("",))[0],
+    "leaf switch": lambda node: node.leaf_switch,
+    "block": lambda node: node.block,
+}
+"""Groupings that Slurm tells, and how."""
+
+_DIGITS: Final = re.compile(r"(\d+)")
+
+
+def natural(name: str) -> tuple[tuple[int, int | str], ...]:
+    """Sort key that counts: gpu9 before gpu10."""
+    parts = (part for part in _DIGITS.split(name) if part)
+    return tuple((0, int(part)) if part.isdecimal() else (1, part) for part in parts)
+
+
+def clusters(digest: Digest, units: tuple[Unit, ...], grouping: str) -> tuple[Cluster, ...]:
+    """The nodes by group, both in the order of their names; those of no group come last."""
+    return grouped(digest, sorted(units, key=lambda unit: natural(unit.name)), grouping)
+
+
+def grouped(digest: Digest, units: Iterable[Unit], grouping: str) -> tuple[Cluster, ...]:
+    """The same of nodes that are in the order of their names already."""
+    found: dict[str, list[Unit]] = {}
+    of = _OF_SLURM.get(grouping)
+    if of is None:
+        for unit in units:
+            found.setdefault(group_of(digest, unit.name, grouping), []).append(unit)
+    else:
+        # Each name is worked out once for a node, without a call for each of ten thousand units.
+        told = {name: of(node) for name, node in _listed(digest).items()}
+        for unit in units:
+            name = told.get(unit.name) or f"{_NONE}{grouping}"
+            found.setdefault(name, []).append(unit)
+    names = sorted(found, key=lambda name: (name.startswith(_NONE), natural(name)))
+    return tuple(Cluster(name, tuple(found[name])) for name in names)
+
+
+def following(digest: Digest, units: Iterable[Unit], grouping: str) -> str:
+    """The next grouping of which the fleet tells anything; the same one where it tells of none."""
+    at = GROUPINGS.index(grouping)
+    names = {unit.name for unit in units}
+    for other in (*GROUPINGS[at + 1 :], *GROUPINGS[:at]):
+        if _is_told(digest, names, other):
+            return other
+    return grouping
+
+
+def _is_told(digest: Digest, names: set[str], grouping: str) -> bool:
+    """Whether anything tells the group of one of these nodes."""
+    of = _OF_SLURM.get(grouping)
+    if of is not None:
+        # Without a look at each of the nodes' names: mostly no node says anything.
+        return any(of(node) and name in names for name, node in _listed(digest).items())
+    return any(not group_of(digest, name, grouping).startswith(_NONE) for name in names)
+
+
+def group_of(digest: Digest, name: str, grouping: str) -> str:
+    """The group of a node; begins with `no ` where nothing tells it."""
+    if grouping in _OF_SLURM:
+        node = _listed(digest).get(name)
+        return (_OF_SLURM[grouping](node) if node else "") or f"{_NONE}{grouping}"
+    if grouping == "NVLink domain":
+        return _domain(digest, name)
+    if grouping == "name":
+        return name.rstrip("0123456789").rstrip("-_") or "no prefix"
+    return digest.tick.nodes[name].state or "no state"
+
+
+def _listed(digest: Digest) -> Mapping[str, SlurmNode]:
+    """The queue's nodes by name."""
+    queue = digest.tick.queue
+    found = queue.nodes if queue else ()
+    return digest.remembered(("queue nodes", ""), lambda: {node.name: node for node in found})
+
+
+def _domain(digest: Digest, name: str) -> str:
+    """Cluster and clique of the NVLink fabric; GPUs that share both reach each other."""
+    uuids, known = digest.tick.nodes[name].gpu_uuids, digest.tick.gpus
+    first = known.get(uuids[0]) if uuids else None
+    if first is not None and first.block.keys == uuids:
+        # Mostly one report tells of all GPUs of a node, and of no fabric.
+        uuids = uuids if first.block.labels.get("fabric_cluster") else ()
+    for uuid in uuids:
+        gpu = known.get(uuid)
+        if gpu is None:
+            continue
+        cluster = gpu.label("fabric_cluster")
+        # All zeros is what a node tells whose links end inside it.
+        if not cluster or not cluster.strip("0-"):
+            continue
+        clique = gpu.block.value("fabric_clique", gpu.row)
+        return f"{cluster[:8]}/{'?' if clique is None else int(clique)}"
+    return "no domain beyond the node"

@@ -1,0 +1,106 @@
+"""A tick as plain text for `--once` and for output that is no terminal: no colours, no escapes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from gpumon.report.facts.columns import GAP, arranged, place, usual
+from gpumon.report.facts.tick_index import Digest
+from gpumon.report.tables.ended import ENDED_COLUMNS
+from gpumon.report.tables.gpu import FLEET_COLUMNS, fleet_order
+from gpumon.report.tables.job import JOB_COLUMNS, default_order
+from gpumon.report.text import units
+from gpumon.report.text.cells import fit, safe
+from gpumon.report.wording.ended import ended_title
+from gpumon.report.wording.paragraphs import all_errors, error_lines, finding_lines, target_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from gpumon.model.finding import Finding
+    from gpumon.model.records.cluster import JobView
+    from gpumon.model.records.tick import Tick
+    from gpumon.report.facts.columns import Column
+    from gpumon.report.lists.filter_tables import RowFilter
+    from gpumon.report.text.cells import Line
+
+DEFAULT_WIDTH: Final = 100
+
+R = TypeVar("R")
+
+
+def table(tick: Tick, width: int = DEFAULT_WIDTH, passes: RowFilter | None = None) -> str:
+    """Jobs, or GPUs where there are no jobs, then findings and errors; ends in a line break.
+
+    Args:
+        tick: What to report.
+        width: Cells of a line.
+        passes: Which jobs to report, with their findings; one that only GPUs have columns for
+            makes it their table. None: all.
+    """
+    digest = Digest(tick)
+    lines, findings = _jobs_or_gpus(digest, width, passes)
+    if tick.ended is not None:
+        lines += ["", ended_title(tick.ended)]
+        if tick.ended.jobs:
+            lines += table_lines(digest, ENDED_COLUMNS, tick.ended.jobs, width)
+    for finding in findings:
+        lines += ["", safe(finding.subject)]
+        lines += plain_lines(finding_lines(finding, width))
+    errors = all_errors(tick)
+    if errors:
+        lines += ["", *plain_lines(error_lines(errors, width))]
+    lines += ["", *plain_lines(target_lines(tick, width)), _footer(tick)]
+    return "\n".join(lines) + "\n"
+
+
+def _jobs_or_gpus(
+    digest: Digest, width: int, passes: RowFilter | None
+) -> tuple[list[str], tuple[Finding, ...]]:
+    """The table itself, and the findings about what it shows."""
+    tick, findings = digest.tick, digest.all_findings
+    keeps_gpu = None if passes is None else passes.gpus
+    if tick.jobs and (passes is None or passes.jobs is not None):
+        jobs = arranged(tick.jobs, lambda view: default_order(digest, view))
+        if passes is not None and (keeps := passes.jobs) is not None:
+            jobs = [view for view in jobs if keeps(digest, view)]
+            findings = tuple(f for view in jobs for f in digest.findings_by_job.get(_id(view), ()))
+        return table_lines(digest, JOB_COLUMNS, jobs, width), findings
+    if not digest.gpu_rows:
+        return ["no jobs and no GPUs"], findings
+    rows = arranged(digest.gpu_rows, lambda row: fleet_order(digest, row))
+    if passes is not None:
+        rows = [row for row in rows if keeps_gpu is not None and keeps_gpu(digest, row)]
+        shown = [row.gpu.uuid for row in rows if row.gpu is not None]
+        findings = tuple(f for uuid in shown for f in digest.findings_by_gpu.get(uuid, ()))
+    return table_lines(digest, FLEET_COLUMNS, rows, width), findings
+
+
+def _id(view: JobView) -> str:
+    return view.job.job_id
+
+
+def table_lines(
+    digest: Digest, columns: Sequence[Column[R]], rows: Iterable[R], width: int
+) -> list[str]:
+    """Titles and one line per row, at most `width` cells wide, blanks at the end cut off."""
+    placed = place(usual(columns), width)
+    gap = " " * GAP
+    lines = [gap.join(fit(p.column.title, p.width, p.column.align) for p in placed)]
+    lines += [
+        gap.join(fit(p.column.cell(digest, row).text, p.width, p.column.align) for p in placed)
+        for row in rows
+    ]
+    return [line.rstrip() for line in lines]
+
+
+def plain_lines(lines: Iterable[Line]) -> list[str]:
+    """Toned lines as text."""
+    return ["".join(safe(cell.text) for cell in line).rstrip() for line in lines]
+
+
+def _footer(tick: Tick) -> str:
+    """When the picture was taken, and since when was observed."""
+    at = units.clock_time(tick.at, with_seconds=True)
+    looked = units.short_duration(max(0.0, tick.at - tick.observed_since))
+    return f"at {at}, observed for {looked}"

@@ -1,0 +1,280 @@
+"""The columns of the table of jobs that have ended, and the order in which they are listed."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING, Final
+
+from gpumon.report.facts.columns import Column, SortKey
+from gpumon.report.text import units
+from gpumon.report.text.cells import EMPTY_CELL, NO_VALUE, Cell, Tone
+from gpumon.report.wording.verdict_words import state_cell
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gpumon.model.records.accounting import EndedJob
+    from gpumon.report.facts.tick_index import Digest
+
+LOW_RATIO: Final = 0.10
+"""Below this share of its capacity a GPU counts as hardly used, as among running jobs."""
+
+_OOM_SIGNAL: Final = 125
+"""What is left of Slurm's own SIG_OOM (253) in the seven bits of a signal; no real one has it."""
+
+_HOUR_S: Final = 3600.0
+
+
+def ended_order(_digest: Digest, ended: EndedJob) -> SortKey:
+    """Those that ended last come first."""
+    return (-(ended.job.end_at or 0.0), ended.job.job_id)
+
+
+def ended_search_text(ended: EndedJob) -> str:
+    """What the row filter looks through, lower case."""
+    job = ended.job
+    words = (job.label, job.name, job.user, job.account, job.partition, job.state, *job.nodes)
+    return "\n".join(words).lower()
+
+
+def gpu_hours(gpu_seconds: float | None) -> str:
+    """GPU time in hours, two digits below 10: `0.02`, `3.41`, `128`."""
+    if gpu_seconds is None:
+        return units.MISSING
+    hours = gpu_seconds / _HOUR_S
+    if 0 < hours < 0.005:
+        return "<.01"
+    return f"{hours:.2f}" if hours < 9.995 else f"{hours:,.0f}"
+
+
+def exit_text(ended: EndedJob) -> str:
+    """Exit status, or the signal that ended it: `3`, `SIG9`, `OOM`."""
+    if ended.exit_signal == _OOM_SIGNAL:
+        return "OOM"
+    if ended.exit_signal:
+        return f"SIG{ended.exit_signal}"
+    return units.MISSING if ended.exit_status is None else str(ended.exit_status)
+
+
+def _exit(_digest: Digest, ended: EndedJob) -> Cell:
+    text = exit_text(ended)
+    if text == units.MISSING:
+        return NO_VALUE
+    return Cell(text, Tone.DIM if text == "0" else Tone.BAD)
+
+
+def _hours(of: Callable[[EndedJob], float | None]) -> Callable[[Digest, EndedJob], Cell]:
+    def cell(_digest: Digest, ended: EndedJob) -> Cell:
+        seconds = of(ended)
+        return NO_VALUE if seconds is None else Cell(gpu_hours(seconds))
+
+    return cell
+
+
+def _ratio(of: Callable[[EndedJob], float | None]) -> Callable[[Digest, EndedJob], Cell]:
+    def cell(_digest: Digest, ended: EndedJob) -> Cell:
+        value = of(ended)
+        if value is None:
+            return NO_VALUE
+        return Cell(units.percent(value), Tone.WARN if value < LOW_RATIO else Tone.PLAIN)
+
+    return cell
+
+
+def _by(
+    of: Callable[[EndedJob], float | None],
+) -> Callable[[Digest, EndedJob], SortKey | None]:
+    def order(_digest: Digest, ended: EndedJob) -> SortKey | None:
+        value = of(ended)
+        return None if value is None else (value,)
+
+    return order
+
+
+def _gpus(_digest: Digest, ended: EndedJob) -> Cell:
+    count = ended.job.gpu_count
+    return NO_VALUE if count is None else Cell(str(count), Tone.PLAIN if count else Tone.DIM)
+
+
+def _rss(_digest: Digest, ended: EndedJob) -> Cell:
+    found = ended.max_rss_bytes
+    return NO_VALUE if found is None else Cell(units.gib(found))
+
+
+def _ended(digest: Digest, ended: EndedJob) -> Cell:
+    at = ended.job.end_at
+    return NO_VALUE if at is None else Cell(units.short_duration(max(0.0, digest.tick.at - at)))
+
+
+def _elapsed(_digest: Digest, ended: EndedJob) -> Cell:
+    found = ended.elapsed_s
+    return NO_VALUE if found is None else Cell(units.slurm_duration(found))
+
+
+ENDED_COLUMNS: Final[tuple[Column[EndedJob], ...]] = (
+    Column(
+        "job_id",
+        "JOBID",
+        8,
+        "left",
+        0,
+        lambda _d, e: Cell(e.job.label),
+        lambda _d, e: (float(e.job.job_id) if e.job.job_id.isdigit() else inf, e.job.label),
+        "Slurm's job id; an array task as 6_1.",
+        12,
+    ),
+    Column(
+        "user",
+        "USER",
+        8,
+        "left",
+        2,
+        lambda _d, e: Cell(e.job.user),
+        lambda _d, e: (e.job.user,),
+        "Owner of the job.",
+        12,
+    ),
+    Column(
+        "account",
+        "ACCOUNT",
+        7,
+        "left",
+        9,
+        lambda _d, e: Cell(e.job.account) if e.job.account else EMPTY_CELL,
+        lambda _d, e: (e.job.account,),
+        "Slurm account that the job is charged to.",
+        12,
+    ),
+    Column(
+        "state",
+        "ST",
+        3,
+        "left",
+        0,
+        lambda _d, e: state_cell(e.job.state),
+        lambda _d, e: (e.job.state,),
+        "Slurm's state code: CD completed, F failed, CA cancelled, TO timed out.",
+        value=lambda _d, e: e.job.state,
+    ),
+    Column(
+        "exit",
+        "EXIT",
+        5,
+        "right",
+        1,
+        _exit,
+        lambda _d, e: (e.job.exit_code,) if e.job.exit_code else None,
+        "Exit status of the batch script, or SIG and the signal that ended it.",
+    ),
+    Column(
+        "ended",
+        "AGO",
+        6,
+        "right",
+        1,
+        _ended,
+        ended_order,
+        "Time since the job ended.",
+        unit="s",
+        value=lambda d, e: None if e.job.end_at is None else max(0.0, d.tick.at - e.job.end_at),
+    ),
+    Column(
+        "elapsed",
+        "ELAPSED",
+        10,
+        "right",
+        2,
+        _elapsed,
+        _by(lambda e: e.elapsed_s),
+        "Time that the job ran.",
+        0,
+        True,
+        "s",
+    ),
+    Column(
+        "gpus",
+        "GPUS",
+        5,
+        "right",
+        0,
+        _gpus,
+        _by(lambda e: None if e.job.gpu_count is None else float(e.job.gpu_count)),
+        "GPUs that the job held.",
+        0,
+        True,
+        "",
+    ),
+    Column(
+        "gpu_hours",
+        "GPU-H",
+        6,
+        "right",
+        0,
+        _hours(lambda e: e.gpu_seconds),
+        _by(lambda e: e.gpu_seconds),
+        "GPU-hours that the job held.",
+        8,
+        True,
+        "GPU-s",
+    ),
+    Column(
+        "gpu_util_ratio",
+        "UTIL%",
+        5,
+        "right",
+        3,
+        _ratio(lambda e: e.gpu_util_ratio),
+        _by(lambda e: e.gpu_util_ratio),
+        "Share of time in which any kernel ran, as the cluster's accounting gathered it.",
+    ),
+    Column(
+        "gpu_idle_hours",
+        "IDLE-H",
+        6,
+        "right",
+        4,
+        _hours(lambda e: e.gpu_idle_seconds),
+        _by(lambda e: e.gpu_idle_seconds),
+        "GPU-hours without a running kernel, where the accounting gathers utilisation.",
+        8,
+        True,
+        "GPU-s",
+    ),
+    Column(
+        "cpu_used_ratio",
+        "CPU%",
+        4,
+        "right",
+        5,
+        _ratio(lambda e: e.cpu_used_ratio),
+        _by(lambda e: e.cpu_used_ratio),
+        "Share of the CPU time that the job held and used.",
+        0,
+        True,
+        "ratio",
+    ),
+    Column(
+        "max_rss_bytes",
+        "RSS GiB",
+        7,
+        "right",
+        6,
+        _rss,
+        _by(lambda e: e.max_rss_bytes),
+        "Largest host memory of one of its tasks.",
+        0,
+        True,
+        "bytes",
+    ),
+    Column(
+        "name",
+        "NAME",
+        8,
+        "left",
+        3,
+        lambda _d, e: Cell(e.job.name),
+        lambda _d, e: (e.job.name,),
+        "The job's name.",
+        60,
+    ),
+)

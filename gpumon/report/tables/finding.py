@@ -1,0 +1,266 @@
+"""The columns of the findings: what is claimed of whom, since when, and what became of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from gpumon.model.finding_classes import finding_class
+from gpumon.report.facts.columns import Column, SortKey
+from gpumon.report.text import units
+from gpumon.report.text.cells import NO_VALUE, Cell, Tone
+from gpumon.report.text.units import index_text
+from gpumon.report.wording.verdict_words import SEVERITY_SIGNS, SEVERITY_TONES
+
+if TYPE_CHECKING:
+    from gpumon.model.finding import Finding
+    from gpumon.model.finding_classes import FindingClass
+    from gpumon.model.records.cluster import JobView
+    from gpumon.report.facts.tick_index import Digest
+
+
+def class_of(finding: Finding) -> FindingClass:
+    """The class of a finding; of a plugin's own with the category that the plugin gave it."""
+    return finding_class(finding.finding_class, {finding.finding_class: finding.category})
+
+
+def finding_key(finding: Finding) -> str:
+    """What names a finding over time."""
+    return "\n".join((*finding.identity, "" if finding.is_open else "cleared"))
+
+
+def finding_order(_digest: Digest, finding: Finding) -> SortKey:
+    """What stands before what is known or out of sight, before what is cleared; then by gravity."""
+    return (
+        _STATE_ORDER[state_of(finding)],
+        -finding.severity.rank,
+        -finding.confidence.rank,
+        -(finding.gpu_seconds or 0.0),
+        *finding.identity,
+    )
+
+
+_STATE_ORDER: Final = {"open": 0.0, "unknown": 1.0, "acknowledged": 2.0, "cleared": 3.0}
+
+
+def state_of(finding: Finding) -> str:
+    """One of `open`, `unknown` (its subject is out of sight), `acknowledged`, `cleared`."""
+    if not finding.is_open:
+        return "cleared"
+    if finding.unknown_since is not None:
+        return "unknown"
+    return "acknowledged" if finding.is_acknowledged else "open"
+
+
+def state_words(digest: Digest, finding: Finding) -> str:
+    """The state with its time: `open`, `unknown for 3m`, `cleared 10:31`."""
+    state = state_of(finding)
+    if finding.cleared_at is not None:
+        return f"cleared {units.clock_time(finding.cleared_at)}"
+    if finding.unknown_since is not None:
+        known = ", acknowledged" if finding.is_acknowledged else ""
+        return f"unknown for {units.short_duration(digest.tick.at - finding.unknown_since)}{known}"
+    return state
+
+
+def subject_words(digest: Digest, finding: Finding) -> str:
+    """Whom it is about, as people call it: `48214 rank 3`, `gpu02:1`, `gpu04`."""
+    kind, _, name = finding.subject.partition(":")
+    if kind == "gpu":
+        gpu = digest.tick.gpus.get(name)
+        return name if gpu is None else f"{gpu.node}:{index_text(gpu)}"
+    if kind == "job":
+        job_id, _, rank = name.partition("/rank:")
+        view = digest.tick.job(job_id)
+        label = view.job.label if view else job_id
+        return f"{label} rank {rank}" if rank else label
+    return name
+
+
+def finding_search(digest: Digest, finding: Finding) -> str:
+    """What bare words are looked for in, lower case."""
+    view = _holder(digest, finding)
+    job = (view.job.user, view.job.name, view.job.account) if view else ()
+    known = class_of(finding)
+    words = (
+        known.title,
+        finding.finding_class,
+        finding.subject,
+        subject_words(digest, finding),
+        finding.summary,
+        finding.severity.value,
+        finding.confidence.value,
+        known.category.value,
+        state_of(finding),
+        *job,
+    )
+    return "\n".join(words).lower()
+
+
+def _tone(finding: Finding, tone: Tone = Tone.PLAIN) -> Tone:
+    """What is over, or known, stands back."""
+    return tone if state_of(finding) in ("open", "unknown") else Tone.DIM
+
+
+def _state(digest: Digest, finding: Finding) -> Cell:
+    tone = Tone.WARN if state_of(finding) == "unknown" else Tone.PLAIN
+    return Cell(state_words(digest, finding), _tone(finding, tone))
+
+
+def _holder(digest: Digest, finding: Finding) -> JobView | None:
+    """The job that it is about, or that holds the GPU that it is about."""
+    kind, _, name = finding.subject.partition(":")
+    if kind == "gpu":
+        return digest.job_by_gpu.get(name)
+    return digest.tick.job(name.partition("/")[0]) if kind == "job" else None
+
+
+def _user(digest: Digest, finding: Finding) -> Cell:
+    view = _holder(digest, finding)
+    return Cell(view.job.user, _tone(finding)) if view else NO_VALUE
+
+
+def _job(digest: Digest, finding: Finding) -> Cell:
+    view = _holder(digest, finding)
+    return Cell(view.job.label, _tone(finding)) if view else NO_VALUE
+
+
+FINDING_COLUMNS: Final[tuple[Column[Finding], ...]] = (
+    Column(
+        "severity",
+        "",
+        1,
+        "left",
+        0,
+        lambda _d, f: Cell(SEVERITY_SIGNS[f.severity], _tone(f, SEVERITY_TONES[f.severity])),
+        None,
+        "Severity: i info, ! warning, ‼ critical.",
+        value=lambda _d, f: f.severity.value,
+    ),
+    Column(
+        "class",
+        "FINDING",
+        18,
+        "left",
+        0,
+        lambda _d, f: Cell(class_of(f).title, _tone(f, SEVERITY_TONES[f.severity])),
+        lambda _d, f: (class_of(f).title,),
+        "What is claimed; Enter says what it means.",
+        26,
+    ),
+    Column(
+        "subject",
+        "SUBJECT",
+        12,
+        "left",
+        0,
+        lambda d, f: Cell(subject_words(d, f), _tone(f, Tone.STRONG)),
+        lambda d, f: (subject_words(d, f),),
+        "The job, rank, GPU or node that it is about.",
+        24,
+    ),
+    Column(
+        "user",
+        "USER",
+        8,
+        "left",
+        4,
+        _user,
+        lambda d, f: (_user(d, f).text,),
+        "Who holds the job or the GPU.",
+        12,
+    ),
+    Column(
+        "job",
+        "JOB",
+        8,
+        "left",
+        4,
+        _job,
+        lambda d, f: (_job(d, f).text,),
+        "The job that it is about, or that holds the GPU.",
+        12,
+    ),
+    Column(
+        "since",
+        "SINCE",
+        6,
+        "right",
+        1,
+        lambda d, f: Cell(units.short_duration(d.tick.at - f.began_at), _tone(f)),
+        lambda d, f: (d.tick.at - f.began_at,),
+        "Time since its evidence began.",
+        is_descending=True,
+        unit="s",
+    ),
+    Column(
+        "last_seen",
+        "SEEN",
+        5,
+        "right",
+        3,
+        lambda d, f: Cell(units.short_duration(d.tick.at - f.last_seen), _tone(f)),
+        lambda d, f: (d.tick.at - f.last_seen,),
+        "Time since it was last seen.",
+        unit="s",
+    ),
+    Column(
+        "confidence",
+        "CONF",
+        11,
+        "left",
+        2,
+        lambda _d, f: Cell(f.confidence.value, _tone(f)),
+        lambda _d, f: (float(f.confidence.rank),),
+        "How sure it is: hypothesis, supported, established.",
+        is_descending=True,
+        value=lambda _d, f: f.confidence.value,
+    ),
+    Column(
+        "gpu_seconds",
+        "LOST",
+        11,
+        "right",
+        2,
+        lambda _d, f: (
+            NO_VALUE if f.gpu_seconds is None else Cell(units.gpu_time(f.gpu_seconds), _tone(f))
+        ),
+        lambda _d, f: None if f.gpu_seconds is None else (f.gpu_seconds,),
+        "GPU time lost within the window in which it was observed.",
+        is_descending=True,
+        unit="s",
+    ),
+    Column(
+        "category",
+        "KIND",
+        9,
+        "left",
+        5,
+        lambda _d, f: Cell(class_of(f).category.value, _tone(f)),
+        lambda _d, f: (float(class_of(f).category.rank), class_of(f).category.value),
+        "Kind of cause.",
+        13,
+    ),
+    Column(
+        "state",
+        "STATE",
+        14,
+        "left",
+        1,
+        _state,
+        lambda d, f: (_STATE_ORDER[state_of(f)], state_words(d, f)),
+        "open, unknown since its subject is out of sight, acknowledged by somebody, or cleared.",
+        24,
+        value=lambda _d, f: state_of(f),
+    ),
+    Column(
+        "summary",
+        "SAYS",
+        20,
+        "left",
+        6,
+        lambda _d, f: Cell(f.summary, _tone(f)),
+        None,
+        "The claim in one sentence.",
+        140,
+    ),
+)

@@ -1,0 +1,366 @@
+"""The columns of a job's ranks and of the fleet's GPUs."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING, Final
+
+from gpumon.report.facts.columns import Column, SortKey
+from gpumon.report.facts.rows import awaited_call
+from gpumon.report.tables.place import place_columns
+from gpumon.report.text.cells import EMPTY_CELL, NO_VALUE, Cell, Tone
+from gpumon.report.text.units import index_text
+from gpumon.report.wording.gpu_cells import measured_columns, model_name, short_uuid, throttle_cell
+from gpumon.report.wording.health import health_cell, health_order, troubles
+from gpumon.report.wording.verdict_words import finding_cell, old_gpu_cell
+
+if TYPE_CHECKING:
+    from gpumon.report.facts.tick_index import Digest, GpuRow, RankRow
+
+
+def _number(value: int | None) -> Cell:
+    return NO_VALUE if value is None else Cell(str(value))
+
+
+def _maybe(value: int | None) -> float | None:
+    return None if value is None else float(value)
+
+
+_OUT_OF_SERVICE: Final = frozenset(
+    {"down", "drain", "drained", "draining", "fail", "failing", "error", "not_responding"}
+)
+"""Node states and flags of sinfo(1) under which silence is no surprise."""
+
+
+def _text_order(text: str) -> SortKey | None:
+    return (text,) if text else None
+
+
+def row_node(row: RankRow) -> str:
+    """Node of a rank or GPU, empty where neither is known."""
+    if row.rank is not None:
+        return row.rank.node
+    return row.gpu.node if row.gpu else ""
+
+
+def gpu_node(row: GpuRow) -> str:
+    """Node of a line of the fleet."""
+    return row.node.name
+
+
+def _index(row: RankRow | GpuRow) -> float:
+    index = row.gpu.nvml_index if row.gpu else None
+    return inf if index is None else float(index)
+
+
+def rank_order(_digest: Digest, row: RankRow) -> SortKey:
+    """Ranks by world and number, then what has no rank, by node and GPU."""
+    rank = row.rank
+    number = inf if rank is None or rank.rank is None else float(rank.rank)
+    world = (rank.world_id or "") if rank else "\uffff"
+    return (world, number, row_node(row), _index(row), row.key)
+
+
+def rank_why(digest: Digest, row: RankRow) -> Cell:
+    """The worst that is to say of one rank or GPU of a job, in a few words."""
+    finding = digest.row_finding(row)
+    if row.gpu is not None and row.gpu.is_stale:
+        return old_gpu_cell(digest, row.gpu, finding)
+    if finding is not None:
+        return finding_cell(finding)
+    if row.uuid and row.gpu is None:
+        return Cell("no telemetry", Tone.DIM)
+    if row.gpu is not None and (found := troubles(digest, row.gpu)):
+        return Cell(f"{found[0].sign} {found[0].sentence}", found[0].tone)
+    if row.rank is None:
+        return Cell("no process", Tone.WARN)
+    if row.gpu is not None and (throttle := throttle_cell(row.gpu)):
+        return throttle
+    if row.rank.why:
+        return Cell(f"rank: {row.rank.why}", Tone.DIM)
+    return EMPTY_CELL if row.gpu else Cell("on no GPU", Tone.WARN)
+
+
+def rank_search_text(digest: Digest, row: RankRow) -> str:
+    """What the row filter looks through, lower case."""
+    rank = row.rank
+    words = (
+        row_node(row),
+        row.uuid or "",
+        f"rank {rank.rank} {rank.pid} {rank.program}" if rank else "",
+        rank_why(digest, row).text,
+    )
+    return "\n".join(words).lower()
+
+
+def _program(row: RankRow) -> Cell:
+    if row.rank is None:
+        return EMPTY_CELL
+    return Cell(row.rank.program) if row.rank.program else NO_VALUE
+
+
+RANK_COLUMNS: Final[tuple[Column[RankRow], ...]] = (
+    Column(
+        "rank",
+        "RANK",
+        4,
+        "right",
+        0,
+        lambda _d, r: _number(r.rank.rank if r.rank else None),
+        rank_order,
+        "Global rank within its world.",
+        6,
+        unit="",
+        value=lambda _d, r: _maybe(r.rank.rank if r.rank else None),
+    ),
+    Column(
+        "local_rank",
+        "LRANK",
+        5,
+        "right",
+        8,
+        lambda _d, r: _number(r.rank.local_rank if r.rank else None),
+        None,
+        "Rank on its node.",
+        unit="",
+        value=lambda _d, r: _maybe(r.rank.local_rank if r.rank else None),
+    ),
+    Column(
+        "node",
+        "NODE",
+        10,
+        "left",
+        1,
+        lambda _d, r: Cell(row_node(r)),
+        lambda _d, r: (row_node(r), _index(r)),
+        "Node name.",
+        16,
+    ),
+    Column(
+        "gpu",
+        "GPU",
+        3,
+        "right",
+        0,
+        lambda _d, r: Cell(index_text(r.gpu)) if r.uuid else EMPTY_CELL,
+        None,
+        "NVML's index on the node: a label, the UUID is the identity.",
+        unit="",
+        value=lambda _d, r: _maybe(r.gpu.nvml_index if r.gpu else None),
+    ),
+    Column(
+        "uuid",
+        "UUID",
+        8,
+        "left",
+        6,
+        lambda _d, r: Cell(short_uuid(r.uuid), Tone.DIM) if r.uuid else EMPTY_CELL,
+        None,
+        "First digits of the GPU's UUID.",
+        value=lambda _d, r: r.uuid,
+    ),
+    Column(
+        "pid",
+        "PID",
+        7,
+        "right",
+        4,
+        lambda _d, r: Cell(str(r.rank.pid), Tone.DIM) if r.rank else EMPTY_CELL,
+        lambda _d, r: (float(r.rank.pid),) if r.rank else None,
+        "Process id on the node.",
+        unit="",
+    ),
+    Column(
+        "program",
+        "PROG",
+        8,
+        "left",
+        5,
+        lambda _d, r: _program(r),
+        None,
+        "Base name of the program.",
+        16,
+    ),
+    *measured_columns(),
+    Column(
+        "why",
+        "WHY",
+        12,
+        "left",
+        0,
+        rank_why,
+        lambda d, r: _text_order(rank_why(d, r).text),
+        "The worst about this rank: staleness, a finding, what is wrong with its GPU, no process, "
+        "why the clock is held down, why its rank number is unknown.",
+        60,
+    ),
+    *place_columns(row_node),
+)
+
+
+def fleet_order(_digest: Digest, row: GpuRow) -> SortKey:
+    """By node and NVML index."""
+    return (row.node.name, _index(row), row.key)
+
+
+def fleet_why(digest: Digest, row: GpuRow) -> Cell:
+    """The worst that is to say of one GPU or of a node that shows none."""
+    if row.gpu is None:
+        return _silent_node(row)
+    finding = next(iter(digest.findings_by_gpu.get(row.gpu.uuid, ())), None)
+    if row.gpu.is_stale:
+        return old_gpu_cell(digest, row.gpu, finding)
+    if finding is not None:
+        return finding_cell(finding)
+    found = troubles(digest, row.gpu)
+    if found:
+        return Cell(f"{found[0].sign} {found[0].sentence}", found[0].tone)
+    if row.gpu.uuid in digest.job_by_gpu and not row.gpu.processes:
+        return Cell("no process", Tone.WARN)
+    return throttle_cell(row.gpu) or EMPTY_CELL
+
+
+def _silent_node(row: GpuRow) -> Cell:
+    if row.node.errors:
+        return Cell(row.node.errors[0].message, Tone.BAD)
+    state = row.node.state or ""
+    if set(state.split("+")) & _OUT_OF_SERVICE:
+        return Cell(f"{state} in Slurm", Tone.BAD)
+    if row.node.taken_at is None:
+        return Cell("no telemetry yet", Tone.DIM)
+    awaited = awaited_call(row.node)
+    return Cell(f"waits for {awaited}" if awaited else "shows no GPU", Tone.DIM)
+
+
+def fleet_search_text(digest: Digest, row: GpuRow) -> str:
+    """What the row filter looks through, lower case."""
+    words = (
+        row.node.name,
+        row.gpu.uuid if row.gpu else "",
+        (row.gpu.label("name") or "") if row.gpu else "",
+        *(_holder(digest, row)),
+        fleet_why(digest, row).text,
+    )
+    return "\n".join(words).lower()
+
+
+def _holder(digest: Digest, row: GpuRow) -> tuple[str, str]:
+    """Job label and user of who holds the GPU, empty where nobody does."""
+    view = digest.job_by_gpu.get(row.gpu.uuid) if row.gpu else None
+    return ("", "") if view is None else (view.job.label, view.job.user)
+
+
+def _processes(row: GpuRow) -> Cell:
+    if row.gpu is None or not row.gpu.processes:
+        return EMPTY_CELL
+    first = row.gpu.processes[0]
+    more = len(row.gpu.processes) - 1
+    name = first.name or str(first.pid)
+    return Cell(f"{name} +{more}" if more else name)
+
+
+FLEET_COLUMNS: Final[tuple[Column[GpuRow], ...]] = (
+    Column(
+        "node",
+        "NODE",
+        10,
+        "left",
+        0,
+        lambda _d, r: Cell(r.node.name),
+        fleet_order,
+        "Node name.",
+        20,
+    ),
+    Column(
+        "gpu",
+        "GPU",
+        3,
+        "right",
+        0,
+        lambda _d, r: Cell(index_text(r.gpu)) if r.gpu else NO_VALUE,
+        None,
+        "NVML's index on the node: a label, the UUID is the identity.",
+        unit="",
+        value=lambda _d, r: _maybe(r.gpu.nvml_index if r.gpu else None),
+    ),
+    Column(
+        "uuid",
+        "UUID",
+        8,
+        "left",
+        8,
+        lambda _d, r: Cell(short_uuid(r.gpu.uuid), Tone.DIM) if r.gpu else EMPTY_CELL,
+        None,
+        "First digits of the GPU's UUID.",
+        value=lambda _d, r: r.gpu.uuid if r.gpu else None,
+    ),
+    Column(
+        "model",
+        "MODEL",
+        10,
+        "left",
+        7,
+        lambda _d, r: Cell(model_name(r.gpu.label("name")), Tone.DIM) if r.gpu else EMPTY_CELL,
+        lambda _d, r: _text_order(model_name(r.gpu.label("name")) if r.gpu else ""),
+        "The GPU's name.",
+        16,
+    ),
+    Column(
+        "job",
+        "JOB",
+        8,
+        "left",
+        2,
+        lambda d, r: Cell(_holder(d, r)[0]),
+        lambda d, r: _text_order(_holder(d, r)[0]),
+        "Job that holds the GPU.",
+        12,
+    ),
+    Column(
+        "user",
+        "USER",
+        8,
+        "left",
+        5,
+        lambda d, r: Cell(_holder(d, r)[1]),
+        lambda d, r: _text_order(_holder(d, r)[1]),
+        "Owner of that job.",
+    ),
+    Column(
+        "process",
+        "PROC",
+        8,
+        "left",
+        4,
+        lambda _d, r: _processes(r),
+        None,
+        "First process on the GPU, and how many more.",
+        16,
+    ),
+    *measured_columns(),
+    Column(
+        "health",
+        "HEALTH",
+        12,
+        "left",
+        3,
+        lambda d, r: health_cell(d, r.gpu),
+        lambda d, r: health_order(d, r.gpu),
+        "The worst that is wrong with the GPU itself: Xid, ECC, row remap, heat, PCIe lanes, "
+        "links; +1: one thing more. ok: nothing that was read is wrong.",
+    ),
+    Column(
+        "why",
+        "WHY",
+        20,
+        "left",
+        0,
+        fleet_why,
+        lambda d, r: _text_order(fleet_why(d, r).text),
+        "The worst about this GPU: staleness, a finding, why it cannot be read, what is wrong "
+        "with it, a job without process, why the clock is held down; for a node without GPUs the "
+        "reason.",
+        60,
+    ),
+    *place_columns(gpu_node),
+)

@@ -1,0 +1,294 @@
+"""The columns of users, accounts and partitions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from gpumon.report.facts.columns import Column, SortKey
+from gpumon.report.facts.reference_values import LOW_RATIO
+from gpumon.report.text import units
+from gpumon.report.text.cells import NO_VALUE, Cell, Tone
+from gpumon.report.wording.ledger_words import hours_cell
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gpumon.report.facts.groups import Group, PartitionRow
+    from gpumon.report.facts.tick_index import Digest
+
+
+def group_order(_digest: Digest, group: Group) -> SortKey:
+    """What wasted most on top, then what holds most, then what asks for most."""
+    lost = -(group.booked.waste_s if group.booked else 0.0)
+    return (lost, -float(group.gpus_running), -float(group.gpus_pending), group.name)
+
+
+def group_search(_digest: Digest, group: Group) -> str:
+    """What the row filter looks through, lower case."""
+    return group.name.lower()
+
+
+def partition_order(digest: Digest, row: PartitionRow) -> SortKey:
+    """As the groups."""
+    return group_order(digest, row.group)
+
+
+def partition_search(_digest: Digest, row: PartitionRow) -> str:
+    """What the row filter looks through, lower case."""
+    return f"{row.group.name}\n{row.partition.state if row.partition else ''}".lower()
+
+
+def _count(value: int, is_quiet: bool = True) -> Cell:
+    return Cell(str(value), Tone.DIM if not value and is_quiet else Tone.PLAIN)
+
+
+def _sized(value: float | None, words: Callable[[float], str]) -> Cell:
+    return NO_VALUE if value is None else Cell(words(value))
+
+
+def _key(value: float | None) -> SortKey | None:
+    return None if value is None else (float(value),)
+
+
+def _is_seen(group: Group) -> bool:
+    """Whether the activity of any of its GPUs is known, or it has none."""
+    return not group.gpus_running or bool(group.gpus_busy or group.gpus_low)
+
+
+def _busy(group: Group) -> Cell:
+    return _count(group.gpus_busy) if _is_seen(group) else NO_VALUE
+
+
+def _low(group: Group) -> Cell:
+    if not _is_seen(group):
+        return NO_VALUE
+    return Cell(str(group.gpus_low), Tone.WARN if group.gpus_low else Tone.DIM)
+
+
+def _unknown(group: Group) -> int:
+    return max(0, group.gpus_running - group.gpus_busy - group.gpus_low)
+
+
+def _activity(group: Group) -> Cell:
+    value = group.activity_ratio
+    if value is None:
+        return NO_VALUE
+    return Cell(units.percent(value), Tone.WARN if value < LOW_RATIO else Tone.PLAIN)
+
+
+def _allocated_s(group: Group) -> float | None:
+    return group.booked.allocated_s if group.booked else None
+
+
+def _wasted_s(group: Group) -> float | None:
+    return group.booked.waste_s if group.booked else None
+
+
+def _wasted_ratio(group: Group) -> float | None:
+    booked = group.booked
+    return booked.waste_s / booked.allocated_s if booked and booked.allocated_s > 0 else None
+
+
+def _wasted_cost(group: Group) -> float | None:
+    booked = group.booked
+    return None if booked is None or booked.cost is None else sum(booked.wasted_cost.values())
+
+
+def _number(
+    pick: Callable[[Any], Group],
+    key: Literal["jobs_running", "jobs_pending", "gpus_running", "gpus_pending"],
+    title: str,
+    priority: int,
+    doc: str,
+) -> Column[Any]:
+    return Column(
+        key,
+        title,
+        max(5, len(title)),
+        "right",
+        priority,
+        lambda _d, row: _count(getattr(pick(row), key)),
+        lambda _d, row: (float(getattr(pick(row), key)),),
+        doc,
+        0,
+        True,
+        "",
+    )
+
+
+def _booked_columns(pick: Callable[[Any], Group]) -> tuple[Column[Any], ...]:
+    """What the books say: GPU time held and wasted since they were opened, and what that cost."""
+    return (
+        Column(
+            "allocated_gpu_s", "GPU-H", 7, "right", 2,
+            lambda _d, r: hours_cell(_allocated_s(pick(r))),
+            lambda _d, r: _key(_allocated_s(pick(r))),
+            "GPU-hours held since the books were opened, also by jobs that have ended.",
+            0, True, "GPU-s",
+        ),
+        Column(
+            "wasted_gpu_s", "WASTE", 7, "right", 0,
+            lambda _d, r: hours_cell(_wasted_s(pick(r)), Tone.WARN, "h"),
+            lambda _d, r: _key(_wasted_s(pick(r))),
+            "Of these, GPU-hours that supported findings claim; no second counts twice.",
+            0, True, "GPU-s",
+        ),
+        Column(
+            "wasted_ratio", "WASTE%", 6, "right", 1,
+            lambda _d, r: _sized(_wasted_ratio(pick(r)), units.percent),
+            lambda _d, r: _key(_wasted_ratio(pick(r))),
+            "The wasted part of the GPU-hours held.", 0, True, "ratio",
+        ),
+        Column(
+            "wasted_cost", "COST", 9, "right", 3,
+            lambda _d, r: _sized(_wasted_cost(pick(r)), "{:,.2f}".format),
+            lambda _d, r: _key(_wasted_cost(pick(r))),
+            "Price of the wasted GPU-hours, in the currency of the configuration's prices; shown "
+            "where chosen with c.", 0, True, "", is_hidden=True,
+        ),
+    )  # fmt: skip
+
+
+def _use_columns(pick: Callable[[Any], Group]) -> tuple[Column[Any], ...]:
+    """What groups of every kind have: jobs, GPUs, their use, what was wasted, waits."""
+    return (
+        _number(pick, "gpus_running", "GPUS", 0, "GPUs that its jobs hold."),
+        Column(
+            "gpus_busy", "BUSY", 5, "right", 2, lambda _d, r: _busy(pick(r)),
+            lambda _d, r: (float(pick(r).gpus_busy),) if _is_seen(pick(r)) else None,
+            "Of these, GPUs whose activity is not low.", 0, True, "",
+        ),
+        Column(
+            "gpus_low", "LOW", 5, "right", 0,
+            lambda _d, r: _low(pick(r)),
+            lambda _d, r: (float(pick(r).gpus_low),) if _is_seen(pick(r)) else None,
+            f"Of these, GPUs hardly used: activity below {LOW_RATIO:.0%}.", 0, True, "",
+        ),
+        Column(
+            "gpus_unknown", "?", 4, "right", 6,
+            lambda _d, r: _count(_unknown(pick(r))), lambda _d, r: (float(_unknown(pick(r))),),
+            "Of these, GPUs whose activity nobody tells.", 0, True, "",
+        ),
+        Column(
+            "activity_ratio", "SM%", 4, "right", 1,
+            lambda _d, r: _activity(pick(r)), lambda _d, r: _key(pick(r).activity_ratio),
+            "Mean SM activity of its GPUs; where one has no such counter, its duty cycle.",
+            unit="ratio",
+        ),
+        *_booked_columns(pick),
+        Column(
+            "findings", "FINDINGS", 8, "right", 4,
+            lambda _d, r: _count(pick(r).findings), lambda _d, r: (float(pick(r).findings),),
+            "Findings about its jobs.", 0, True, "",
+        ),
+        _number(pick, "jobs_running", "JOBS", 3, "Jobs that hold something."),
+        _number(pick, "jobs_pending", "WAIT", 1, "Jobs that wait, arrays counted by task."),
+        _number(pick, "gpus_pending", "ASKED", 5, "GPUs that these ask for, as far as known."),
+        Column(
+            "oldest_wait_s", "OLDEST", 7, "right", 4,
+            lambda _d, r: _sized(pick(r).oldest_wait_s, units.short_duration),
+            lambda _d, r: _key(pick(r).oldest_wait_s),
+            "How long its oldest waiting job waits.", 0, True, "s",
+        ),
+    )  # fmt: skip
+
+
+def _group_columns(key: str, title: str, doc: str) -> tuple[Column[Group], ...]:
+    name: Column[Group] = Column(
+        key, title, 12, "left", 0,
+        lambda _d, group: Cell(group.name or "–", Tone.STRONG if group.name else Tone.DIM),
+        lambda _d, group: (group.name,), doc, 24,
+    )  # fmt: skip
+    return (name, *_use_columns(lambda group: group))
+
+
+USER_COLUMNS: Final = _group_columns("user", "USER", "Owner of the jobs.")
+ACCOUNT_COLUMNS: Final = _group_columns("account", "ACCOUNT", "Slurm account of the jobs.")
+
+
+def _partition_state(row: PartitionRow) -> Cell:
+    if row.partition is None:
+        return NO_VALUE
+    is_up = row.partition.state in ("UP", "")
+    return Cell(row.partition.state.lower() or "up", Tone.PLAIN if is_up else Tone.WARN)
+
+
+def _nodes(row: PartitionRow) -> Cell:
+    return Cell(str(row.nodes)) if row.nodes else NO_VALUE
+
+
+def _out(value: int | None) -> Cell:
+    if value is None:
+        return NO_VALUE
+    return Cell(str(value), Tone.WARN if value else Tone.DIM)
+
+
+def _limit(row: PartitionRow) -> Cell:
+    return _sized(row.partition.time_limit_s if row.partition else None, units.short_duration)
+
+
+_USE: Final = {column.key: column for column in _use_columns(lambda row: row.group)}
+
+PARTITION_COLUMNS: Final[tuple[Column[PartitionRow], ...]] = (
+    Column(
+        "partition", "PARTITION", 10, "left", 0,
+        lambda _d, r: Cell(
+            r.group.name + ("*" if r.partition and r.partition.is_default else ""), Tone.STRONG
+        ),
+        lambda _d, r: (r.group.name,), "Name; * marks the default partition.", 24,
+        value=lambda _d, r: r.group.name,
+    ),
+    Column(
+        "state", "STATE", 8, "left", 5,
+        lambda _d, r: _partition_state(r),
+        lambda _d, r: (r.partition.state if r.partition else "",),
+        "up, or why it starts no jobs.",
+    ),
+    Column(
+        "nodes", "NODES", 5, "right", 3,
+        lambda _d, r: _nodes(r), lambda _d, r: (float(r.nodes),), "Nodes of it.", 0, True, "",
+        lambda _d, r: float(r.nodes) if r.nodes else None,
+    ),
+    Column(
+        "nodes_out", "OUT", 4, "right", 2,
+        lambda _d, r: _out(r.nodes_out if r.nodes else None), lambda _d, r: (float(r.nodes_out),),
+        "Of these, nodes that take no jobs: down, drained, failing, in maintenance.", 0, True,
+        "", lambda _d, r: float(r.nodes_out) if r.nodes else None,
+    ),
+    Column(
+        "total", "GPUS", 5, "right", 1,
+        lambda _d, r: _sized(r.gpus, str), lambda _d, r: _key(r.gpus),
+        "GPUs of its nodes.", 0, True, "",
+    ),
+    Column(
+        "used", "HELD", 5, "right", 0,
+        lambda _d, r: _sized(r.gpus_used, str), lambda _d, r: _key(r.gpus_used),
+        "GPUs that jobs hold, of any partition that shares these nodes.", 0, True, "",
+    ),
+    Column(
+        "free", "FREE", 5, "right", 0,
+        lambda _d, r: _sized(r.gpus_free, str), lambda _d, r: _key(r.gpus_free),
+        "GPUs that no job holds, on nodes that take jobs.", 0, True, "",
+    ),
+    Column(
+        "out", "DOWN", 5, "right", 2,
+        lambda _d, r: _out(r.gpus_out), lambda _d, r: _key(r.gpus_out),
+        "GPUs that no job holds, on nodes that take none.", 0, True, "",
+    ),
+    _USE["gpus_low"],
+    _USE["activity_ratio"],
+    _USE["allocated_gpu_s"]._replace(priority=5),
+    _USE["wasted_gpu_s"]._replace(priority=4),
+    _USE["wasted_ratio"]._replace(priority=4),
+    _USE["wasted_cost"],
+    _USE["jobs_running"],
+    _USE["jobs_pending"],
+    _USE["gpus_pending"],
+    _USE["oldest_wait_s"],
+    Column(
+        "limit", "LIMIT", 6, "right", 6,
+        lambda _d, r: _limit(r),
+        lambda _d, r: _key(r.partition.time_limit_s if r.partition else None),
+        "Longest time limit of a job; – for none or unknown.", 0, True, "s",
+    ),
+)  # fmt: skip

@@ -1,0 +1,397 @@
+"""The columns of a node's ports, file systems and jobs, and the layout of its own values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from gpumon.model.catalogue.fields import CATALOGUE
+from gpumon.model.missing import Reason
+from gpumon.report.facts.columns import Column
+from gpumon.report.tables.link import errors_cell, field_cell, label_cell, rate_cell
+from gpumon.report.text import units
+from gpumon.report.text.cells import NO_VALUE, Cell, Tone
+from gpumon.report.wording.verdict_words import reason_words
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gpumon.report.facts.rows import BlockRow
+    from gpumon.report.facts.tick_index import Digest
+
+HOST: Final = {
+    "cpu_busy_ratio": "CPU busy",
+    "cpu_iowait_ratio": "CPU waits for disk",
+    "load_1m": "load, 1 minute",
+    "host_mem_available_bytes": "memory available",
+    "host_swap_free_bytes": "swap free",
+    "cpu_pressure_some_ratio": "PSI CPU",
+    "mem_pressure_some_ratio": "PSI memory",
+    "io_pressure_some_ratio": "PSI I/O",
+    "d_state_process_count": "stuck in kernel (D)",
+    "net_tx_bytes_per_s": "network sent",
+    "net_rx_bytes_per_s": "network received",
+    "disk_read_bytes_per_s": "disk read",
+    "disk_write_bytes_per_s": "disk written",
+    "uptime_s": "up for",
+}
+"""Values of a node in their order, by the names that people call them."""
+
+HOST_BESIDE: Final = frozenset(
+    {
+        "cpu_count",
+        "load_5m",
+        "load_15m",
+        "host_mem_total_bytes",
+        "host_swap_total_bytes",
+        "cpu_pressure_full_ratio",
+        "mem_pressure_full_ratio",
+        "io_pressure_full_ratio",
+        "cpu_busy_ticks",
+        "cpu_iowait_ticks",
+        "cpu_total_ticks",
+        "net_tx_bytes",
+        "net_rx_bytes",
+        "disk_read_bytes",
+        "disk_write_bytes",
+    }
+)
+"""Values that other lines show beside their own, and the counters that rates are made of."""
+
+_PORT_ERRORS: Final = tuple(
+    key
+    for key, field in CATALOGUE.items()
+    if field.block == "nic" and field.kind.is_integer and not field.unit and "numa" not in key
+)
+
+
+def host_of(row: BlockRow, key: str) -> str:
+    """What a value of the node is to be compared with."""
+    total = {
+        "host_mem_available_bytes": "host_mem_total_bytes",
+        "host_swap_free_bytes": "host_swap_total_bytes",
+    }.get(key)
+    if total is not None:
+        value = row.value(total)
+        if value is None:
+            return ""
+        return f"of {units.quantity(value, 'bytes')}" if value else "there is none"
+    if key.endswith("_pressure_some_ratio"):
+        value = row.value(key.replace("_some_", "_full_"))
+        return "" if value is None else f"all tasks {units.percent(value)} %"
+    cpus = row.value("cpu_count")
+    if key == "cpu_busy_ratio":
+        return "" if cpus is None else f"of {cpus:.0f} CPUs"
+    if key == "load_1m":
+        older = [value for k in ("load_5m", "load_15m") if (value := row.value(k)) is not None]
+        return ", ".join(f"{value:.1f}" for value in older) + " in 5, 15" if older else ""
+    return ""
+
+
+def host_reason(reason: Reason) -> str:
+    """Why a value of the node itself is missing."""
+    return "not offered here" if reason is Reason.NOT_SUPPORTED else reason_words(reason)
+
+
+def _port_state(_digest: Digest, row: BlockRow) -> Cell:
+    """The port's state; a port that is not active is a warning."""
+    words = [text for key in ("state", "phys_state") if (text := row.label(key))]
+    if not words:
+        return NO_VALUE
+    if words[0].upper() == "ACTIVE":
+        return Cell(words[0].lower())
+    return Cell(", ".join(words).lower(), Tone.WARN)
+
+
+def _nearest(digest: Digest, row: BlockRow) -> Cell:
+    """The GPUs nearest to a port by their index: `0,1 (same switch)`."""
+    named = (row.label("nearest_gpus") or "").split(",")
+    gpus = [gpu for uuid in named if (gpu := digest.tick.gpus.get(uuid)) is not None]
+    if not gpus:
+        return NO_VALUE
+    indices = ",".join(str(gpu.nvml_index) for gpu in gpus)
+    how = row.label("nearest_by")
+    return Cell(f"{indices} ({how})" if how else indices)
+
+
+PORT_COLUMNS: Final[tuple[Column[BlockRow], ...]] = (
+    Column(
+        "port",
+        "PORT",
+        9,
+        "left",
+        0,
+        lambda _d, r: Cell(r.key),
+        None,
+        "Adapter and port.",
+        14,
+    ),
+    Column("state", "STATE", 8, "left", 0, _port_state, None, "The port's state.", 18),
+    Column(
+        "speed",
+        "SPEED",
+        9,
+        "right",
+        1,
+        field_cell("nic_speed_gbps"),
+        None,
+        "Data rate of the link.",
+    ),
+    Column(
+        "tx",
+        "TX B/s",
+        7,
+        "right",
+        0,
+        rate_cell("nic_tx_bytes_per_s"),
+        None,
+        "Sent by the port.",
+    ),
+    Column(
+        "rx",
+        "RX B/s",
+        7,
+        "right",
+        0,
+        rate_cell("nic_rx_bytes_per_s"),
+        None,
+        "Received by the port.",
+    ),
+    Column(
+        "errors",
+        "ERRORS",
+        10,
+        "left",
+        1,
+        lambda _d, r: errors_cell(r, _PORT_ERRORS, "nic_"),
+        None,
+        "Counters of errors and congestion above 0, by name.",
+        40,
+    ),
+    Column(
+        "nearest",
+        "NEAREST GPUS",
+        14,
+        "left",
+        2,
+        _nearest,
+        None,
+        "GPUs that are nearest to the adapter, and what they share with it.",
+        28,
+    ),
+    Column(
+        "layer",
+        "LAYER",
+        10,
+        "left",
+        4,
+        label_cell("link_layer", Tone.DIM),
+        None,
+        "InfiniBand or Ethernet.",
+    ),
+    Column(
+        "net",
+        "NETDEV",
+        8,
+        "left",
+        5,
+        label_cell("net_device", Tone.DIM),
+        None,
+        "Network interface of the adapter.",
+        12,
+    ),
+)
+
+
+def _mount_trouble(_digest: Digest, row: BlockRow) -> Cell:
+    """Requests that went wrong; of a mount that tells nothing, why."""
+    reason = row.reason("fs_read_bytes_per_s")
+    if reason in (Reason.NO_PERMISSION, Reason.NOT_SUPPORTED, Reason.FAILED):
+        return Cell(host_reason(reason), Tone.DIM)
+    return errors_cell(row, ("fs_retransmits", "fs_timeouts"), "fs_")
+
+
+FILESYSTEM_COLUMNS: Final[tuple[Column[BlockRow], ...]] = (
+    Column("mount", "MOUNT", 12, "left", 0, lambda _d, r: Cell(r.key), None, "Where it is.", 30),
+    Column("type", "TYPE", 6, "left", 0, label_cell("fstype"), None, "Kind of file system.", 8),
+    Column(
+        "read",
+        "READ/s",
+        7,
+        "right",
+        0,
+        rate_cell("fs_read_bytes_per_s"),
+        None,
+        "Read from the servers, bytes with decimal prefix.",
+    ),
+    Column(
+        "write",
+        "WRITE/s",
+        7,
+        "right",
+        0,
+        rate_cell("fs_write_bytes_per_s"),
+        None,
+        "Written to the servers, bytes with decimal prefix.",
+    ),
+    Column(
+        "read_time",
+        "RD TIME",
+        8,
+        "right",
+        1,
+        field_cell("fs_read_exec_s"),
+        None,
+        "Mean time of a read request from start to end.",
+    ),
+    Column(
+        "write_time",
+        "WR TIME",
+        8,
+        "right",
+        1,
+        field_cell("fs_write_exec_s"),
+        None,
+        "Mean time of a write request from start to end.",
+    ),
+    Column(
+        "errors",
+        "TROUBLE",
+        12,
+        "left",
+        2,
+        _mount_trouble,
+        None,
+        "Requests sent again or timed out since the mount, or why nothing can be read.",
+        30,
+    ),
+    Column(
+        "device",
+        "FROM",
+        12,
+        "left",
+        3,
+        label_cell("device", Tone.DIM),
+        None,
+        "Server and export.",
+        40,
+    ),
+)
+
+
+def _pair(row: BlockRow, used: str, limit: str, text: Callable[[float], str]) -> Cell:
+    """A value and its limit, where that is known."""
+    value, most = row.value(used), row.value(limit)
+    if value is None:
+        return NO_VALUE
+    return Cell(text(value) if most is None else f"{text(value)}/{text(most)}")
+
+
+def _cores(_digest: Digest, row: BlockRow) -> Cell:
+    return _pair(row, "job_cpu_cores_used", "job_cpu_count", lambda cores: f"{cores:.3g}")
+
+
+def _memory(_digest: Digest, row: BlockRow) -> Cell:
+    return _pair(row, "job_mem_used_bytes", "job_mem_limit_bytes", units.gib)
+
+
+def _kills(_digest: Digest, row: BlockRow) -> Cell:
+    value = row.value("job_oom_kills")
+    if value is None:
+        return NO_VALUE
+    return Cell(f"! {int(value)}" if value else "0", Tone.WARN if value else Tone.PLAIN)
+
+
+def _output_age(_digest: Digest, row: BlockRow) -> Cell:
+    value = row.value("job_output_age_s")
+    return NO_VALUE if value is None else Cell(units.short_duration(value))
+
+
+def _pressure(_digest: Digest, row: BlockRow) -> Cell:
+    """CPU, memory and I/O pressure of some task, percent."""
+    keys = (f"job_{what}_pressure_some_ratio" for what in ("cpu", "mem", "io"))
+    values = [row.value(key) for key in keys]
+    if all(value is None for value in values):
+        return NO_VALUE
+    return Cell("/".join(units.percent(value) for value in values))
+
+
+def _owner(digest: Digest, row: BlockRow) -> Cell:
+    view = digest.tick.job(row.key)
+    return Cell(f"{view.job.user} {view.job.name}") if view else Cell("not listed", Tone.DIM)
+
+
+JOB_USE_COLUMNS: Final[tuple[Column[BlockRow], ...]] = (
+    Column("job", "JOB", 8, "left", 0, lambda _d, r: Cell(r.key), None, "Slurm's job id.", 12),
+    Column(
+        "cores",
+        "CORES",
+        11,
+        "right",
+        0,
+        _cores,
+        None,
+        "CPU cores that the job kept busy, and that it may use.",
+    ),
+    Column(
+        "memory",
+        "MEM GiB",
+        11,
+        "right",
+        0,
+        _memory,
+        None,
+        "Host memory of the job and its limit, page cache included.",
+    ),
+    Column("oom", "OOM", 4, "right", 2, _kills, None, "Processes killed for lack of memory."),
+    Column(
+        "pressure",
+        "PSI C/M/IO",
+        10,
+        "right",
+        2,
+        _pressure,
+        None,
+        "Share of the last 10 s in which some task waited for CPU, memory, I/O, percent.",
+    ),
+    Column(
+        "read",
+        "READ/s",
+        7,
+        "right",
+        3,
+        rate_cell("job_io_read_bytes_per_s"),
+        None,
+        "Read from block devices; network file systems do not show here.",
+    ),
+    Column(
+        "write",
+        "WRITE/s",
+        7,
+        "right",
+        3,
+        rate_cell("job_io_write_bytes_per_s"),
+        None,
+        "Written to block devices.",
+    ),
+    Column(
+        "processes",
+        "PROCS",
+        5,
+        "right",
+        4,
+        field_cell("job_process_count"),
+        None,
+        "Processes of the job on this node.",
+    ),
+    Column(
+        "output",
+        "OUT AGE",
+        7,
+        "right",
+        3,
+        _output_age,
+        None,
+        "Time since the job last wrote to its standard output or error.",
+    ),
+    Column("owner", "WHO", 12, "left", 1, _owner, None, "Owner and name of the job.", 40),
+)

@@ -1,0 +1,387 @@
+"""The columns of the job table, and the order in which jobs are listed."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING, Final
+
+from gpumon.model.job_states import has_ended
+from gpumon.report.facts.array_tasks import asked_gpus
+from gpumon.report.facts.columns import Column, SortKey
+from gpumon.report.facts.reference_values import LOW_RATIO
+from gpumon.report.text import units
+from gpumon.report.text.cells import NO_VALUE, Cell, Tone
+from gpumon.report.wording.gpu_cells import DUTY_DOC, duty_cell
+from gpumon.report.wording.ledger_words import hours_cell, wasted_s
+from gpumon.report.wording.pending import expected_start, start_words
+from gpumon.report.wording.verdict_words import class_words, state_cell, verdict_cell
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gpumon.model.records.cluster import JobView
+    from gpumon.report.facts.tick_index import Digest
+
+_STATE_ORDER: Final = {"RUNNING": 0, "COMPLETING": 1, "PENDING": 2}
+
+
+def default_order(digest: Digest, view: JobView) -> SortKey:
+    """Jobs with findings first by severity and sureness, running before pending, then by GPUs.
+
+    Jobs that have ended come last, whatever was found: nothing can be done for them.
+    """
+    finding = digest.verdict(view)
+    gravity = -(finding.severity.rank * 10 + finding.confidence.rank + 1) if finding else 0
+    job = view.job
+    ended = 1.0 if has_ended(job.state) else 0.0
+    return (ended, gravity, _STATE_ORDER.get(job.state, 3), -(job.gpu_count or 0), job.job_id)
+
+
+def search_text(digest: Digest, view: JobView) -> str:
+    """What the row filter looks through, lower case."""
+    job = view.job
+    finding = digest.verdict(view)
+    words = (
+        job.label,
+        job.name,
+        job.user,
+        job.account,
+        job.partition,
+        job.state,
+        " ".join(job.nodes),
+        *((class_words(finding), finding.finding_class) if finding else ()),
+    )
+    return "\n".join(words).lower()
+
+
+def age_s(digest: Digest, view: JobView) -> float | None:
+    """Time since the job started, or since it was submitted while it waits.
+
+    Of a job that has ended how long it ran, which grows no more; None where nobody says.
+    """
+    job = view.job
+    since = job.submit_at if job.state == "PENDING" else job.start_at
+    until = job.end_at if has_ended(job.state) else digest.tick.at
+    return None if since is None or until is None else max(0.0, until - since)
+
+
+def _tone(view: JobView) -> Tone:
+    """What is not at work stands back."""
+    return Tone.PLAIN if view.job.state == "RUNNING" else Tone.DIM
+
+
+def _gpus(digest: Digest, view: JobView) -> Cell:
+    count = asked_gpus(view.job)
+    if count is None:
+        return Cell(str(len(view.gpu_uuids))) if view.gpu_uuids else NO_VALUE
+    known = len(digest.gpus(view))
+    if view.job.state == "RUNNING" and 0 < known < count:
+        return Cell(f"{known}/{count}", Tone.WARN)
+    return Cell(str(count), _tone(view) if count else Tone.DIM)
+
+
+def _gpu_count(_digest: Digest, view: JobView) -> float | None:
+    """GPUs held or asked for; where Slurm does not say, those whose UUIDs are known."""
+    count = asked_gpus(view.job)
+    return float(count) if count is not None else float(len(view.gpu_uuids)) or None
+
+
+def _verdict(digest: Digest, view: JobView) -> str:
+    """The verdict without its sign: a finding's class, else the words shown."""
+    finding = digest.verdict(view)
+    if finding is not None and not has_ended(view.job.state):
+        return finding.finding_class
+    return verdict_cell(digest, view).text.removeprefix(f"{units.MISSING} ")
+
+
+def _activity(digest: Digest, view: JobView) -> Cell:
+    """SM activity; where no GPU of the job has that counter, the duty cycle, marked `u`."""
+    value = digest.mean(view, "sm_active_ratio")
+    if value is None:
+        return duty_cell(digest.mean(view, "gpu_util_ratio"))
+    low = value < LOW_RATIO and view.job.state == "RUNNING"
+    return Cell(units.percent(value), Tone.WARN if low else Tone.PLAIN)
+
+
+def _ratio(key: str) -> Callable[[Digest, JobView], Cell]:
+    def cell(digest: Digest, view: JobView) -> Cell:
+        value = digest.mean(view, key)
+        return NO_VALUE if value is None else Cell(units.percent(value))
+
+    return cell
+
+
+def _by_age(digest: Digest, view: JobView) -> SortKey | None:
+    age = age_s(digest, view)
+    return None if age is None else (age,)
+
+
+def _by_mean(key: str) -> Callable[[Digest, JobView], SortKey | None]:
+    def order(digest: Digest, view: JobView) -> SortKey | None:
+        value = digest.mean(view, key)
+        return None if value is None else (value,)
+
+    return order
+
+
+def _power(digest: Digest, view: JobView) -> Cell:
+    power_w = digest.mean(view, "power_w")
+    if power_w is None:
+        return NO_VALUE
+    return Cell(units.power(power_w, digest.mean(view, "power_limit_w")))
+
+
+def _memory(digest: Digest, view: JobView) -> Cell:
+    used = digest.mean(view, "mem_used_bytes")
+    if used is None:
+        return NO_VALUE
+    return Cell(units.memory(used, digest.mean(view, "mem_total_bytes")))
+
+
+def _confidence(digest: Digest, view: JobView) -> Cell:
+    finding = digest.verdict(view)
+    return NO_VALUE if finding is None else Cell(finding.confidence.value)
+
+
+def _age(digest: Digest, view: JobView) -> Cell:
+    age = age_s(digest, view)
+    if age is None:
+        return NO_VALUE
+    return Cell(units.short_duration(age), _tone(view))
+
+
+JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
+    Column(
+        "job_id",
+        "JOBID",
+        8,
+        "left",
+        0,
+        lambda _d, v: Cell(v.job.label, _tone(v)),
+        lambda _d, v: (float(v.job.job_id) if v.job.job_id.isdigit() else inf, v.job.label),
+        "Slurm's job id; an array task as 6_1.",
+        12,
+    ),
+    Column(
+        "user",
+        "USER",
+        8,
+        "left",
+        2,
+        lambda _d, v: Cell(v.job.user, _tone(v)),
+        lambda _d, v: (v.job.user,),
+        "Owner of the job.",
+        12,
+    ),
+    Column(
+        "partition",
+        "PART",
+        6,
+        "left",
+        8,
+        lambda _d, v: Cell(v.job.partition, _tone(v)),
+        lambda _d, v: (v.job.partition,),
+        "Slurm partition.",
+        10,
+    ),
+    Column(
+        "nodes",
+        "NODES",
+        5,
+        "right",
+        6,
+        lambda _d, v: Cell(str(len(v.job.nodes))) if v.job.nodes else NO_VALUE,
+        lambda _d, v: (float(len(v.job.nodes)),),
+        "Nodes that the job holds.",
+        0,
+        True,
+        "",
+        lambda _d, v: float(len(v.job.nodes)) if v.job.nodes else None,
+    ),
+    Column(
+        "gpus",
+        "GPUS",
+        5,
+        "right",
+        0,
+        _gpus,
+        lambda _d, v: (float(asked_gpus(v.job) or 0),),
+        "GPUs held or asked for, by all tasks of an array; 6/8: telemetry names only 6.",
+        7,
+        True,
+        "",
+        _gpu_count,
+    ),
+    Column(
+        "age",
+        "AGE",
+        6,
+        "right",
+        1,
+        _age,
+        _by_age,
+        "Time since the start, or since the submission while the job waits; how long it ran once "
+        "it has ended.",
+        0,
+        True,
+        "s",
+    ),
+    Column(
+        "state",
+        "ST",
+        3,
+        "left",
+        1,
+        lambda _d, v: state_cell(v.job.state),
+        lambda _d, v: (float(_STATE_ORDER.get(v.job.state, 3)), v.job.state),
+        "Slurm's state code: R running, PD pending, CG completing.",
+        value=lambda _d, v: v.job.state,
+    ),
+    Column(
+        "sm_active_ratio",
+        "SM%",
+        4,
+        "right",
+        1,
+        _activity,
+        _by_mean("sm_active_ratio"),
+        "Share of SM-cycles with work, mean over the job's GPUs with a known value." + DUTY_DOC,
+    ),
+    Column(
+        "tensor_active_ratio",
+        "TENS%",
+        5,
+        "right",
+        3,
+        _ratio("tensor_active_ratio"),
+        _by_mean("tensor_active_ratio"),
+        "Share of cycles in which a tensor pipe worked, mean over the job's GPUs.",
+    ),
+    Column(
+        "dram_active_ratio",
+        "DRAM%",
+        5,
+        "right",
+        6,
+        _ratio("dram_active_ratio"),
+        _by_mean("dram_active_ratio"),
+        "Share of the memory bandwidth in use, mean over the job's GPUs.",
+    ),
+    Column(
+        "power_w",
+        "PWR W/cap",
+        9,
+        "right",
+        4,
+        _power,
+        _by_mean("power_w"),
+        "Board power and its limit in watts, mean per GPU.",
+        0,
+        True,
+    ),
+    Column(
+        "mem_used_bytes",
+        "MEM GiB",
+        8,
+        "right",
+        5,
+        _memory,
+        _by_mean("mem_used_bytes"),
+        "Device memory in use and in all, GiB, mean per GPU.",
+        0,
+        True,
+    ),
+    Column(
+        "gpu_util_ratio",
+        "UTIL%",
+        5,
+        "right",
+        9,
+        lambda d, v: Cell(_ratio("gpu_util_ratio")(d, v).text, Tone.DIM),
+        _by_mean("gpu_util_ratio"),
+        "Share of time in which any kernel ran, mean: 100 says nothing about how much of the GPU.",
+    ),
+    Column(
+        "verdict",
+        "VERDICT",
+        23,
+        "left",
+        0,
+        verdict_cell,
+        default_order,
+        "The gravest finding: i info, ! warning, ‼ critical; a trailing ? is a hypothesis. "
+        "no finding: detectors looked and found nothing; unknown: they could not see.",
+        34,
+        value=_verdict,
+    ),
+    Column(
+        "confidence",
+        "CONF",
+        11,
+        "left",
+        7,
+        _confidence,
+        None,
+        "How sure the finding is: hypothesis, supported, established.",
+    ),
+    Column(
+        "starts",
+        "STARTS",
+        9,
+        "right",
+        10,
+        lambda d, v: Cell(start_words(d, v), Tone.DIM),
+        lambda _d, v: None if (start := expected_start(v)) is None else (start,),
+        "When the scheduler expects to start a waiting job.",
+        unit="s",
+        value=lambda d, v: None if (at := expected_start(v)) is None else at - d.tick.at,
+    ),
+    Column(
+        "wasted_gpu_s",
+        "WASTE",
+        7,
+        "right",
+        8,
+        lambda d, v: hours_cell(wasted_s(d, v), Tone.WARN, "h"),
+        lambda d, v: None if (wasted := wasted_s(d, v)) is None else (wasted,),
+        "GPU-hours that supported findings claim of the job's time since it was booked.",
+        0,
+        True,
+        "GPU-s",
+    ),
+    Column(
+        "name",
+        "NAME",
+        8,
+        "left",
+        2,
+        lambda _d, v: Cell(v.job.name, _tone(v)),
+        lambda _d, v: (v.job.name,),
+        "The job's name.",
+        60,
+    ),
+    Column(
+        "account",
+        "ACCOUNT",
+        8,
+        "left",
+        9,
+        lambda _d, v: Cell(v.job.account, _tone(v)),
+        lambda _d, v: (v.job.account,),
+        "Slurm account that the job is charged to; shown where chosen with c.",
+        12,
+        is_hidden=True,
+    ),
+    Column(
+        "qos",
+        "QOS",
+        8,
+        "left",
+        9,
+        lambda _d, v: Cell(v.job.qos, _tone(v)),
+        lambda _d, v: (v.job.qos,),
+        "Quality of service; shown where chosen with c.",
+        12,
+        is_hidden=True,
+    ),
+)

@@ -1,0 +1,59 @@
+"""The columns of a node's place in the network, for every table whose rows stand on a node."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from gpumon.report.facts.columns import Column
+from gpumon.report.facts.slurm_nodes import rooms
+from gpumon.report.text.cells import EMPTY_CELL, Cell
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gpumon.model.records.cluster import SlurmNode
+    from gpumon.report.facts.tick_index import Digest
+
+R = TypeVar("R")
+
+
+def place_columns(node_of: Callable[[R], str]) -> tuple[Column[R], ...]:
+    """Leaf switch and block of the node that a row stands on, by its name; both hidden."""
+    return (
+        _column(
+            "leaf_switch",
+            "SWITCH",
+            "Leaf switch of the node by Slurm's topology; shown where chosen with c.",
+            node_of,
+            lambda node: node.leaf_switch,
+        ),
+        _column(
+            "block",
+            "BLOCK",
+            "Block of the node by Slurm's topology; shown where chosen with c.",
+            node_of,
+            lambda node: node.block,
+        ),
+    )
+
+
+def _column(
+    key: str,
+    title: str,
+    doc: str,
+    node_of: Callable[[R], str],
+    place_of: Callable[[SlurmNode], str],
+) -> Column[R]:
+    def place(digest: Digest, row: R) -> str:
+        room = rooms(digest).get(node_of(row))
+        return place_of(room.node) if room else ""
+
+    def cell(digest: Digest, row: R) -> Cell:
+        name = place(digest, row)
+        return Cell(name) if name else EMPTY_CELL
+
+    def order(digest: Digest, row: R) -> tuple[str] | None:
+        name = place(digest, row)
+        return (name,) if name else None
+
+    return Column(key, title, 8, "left", 9, cell, order, doc, 16, is_hidden=True)

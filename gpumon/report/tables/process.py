@@ -1,0 +1,260 @@
+"""The columns of the processes on one GPU."""
+
+from __future__ import annotations
+
+from math import isnan
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from gpumon.report.facts.columns import Column
+from gpumon.report.facts.rows import block_rows
+from gpumon.report.tables.field import PAST_WIDTH, bars, round_up, span_s
+from gpumon.report.text import units
+from gpumon.report.text.cells import EMPTY_CELL, NO_VALUE, Cell, Tone
+from gpumon.report.wording.verdict_words import reason_words
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gpumon.model.records.cluster import Gpu, Process, Rank
+    from gpumon.report.facts.rows import BlockRow
+    from gpumon.report.facts.tick_index import Digest
+
+
+BLOCK_BEATS: Final = 1.5
+"""Beats of history that one block of a process's past stands for at least."""
+
+
+class ProcessRow(NamedTuple):
+    """One process on one GPU."""
+
+    process: Process
+    uuid: str
+    rank: Rank | None
+    context: BlockRow | None
+    """What the driver says of the process on this GPU."""
+    owner: BlockRow | None
+    """What the node says of the process."""
+
+    def use(self, key: str) -> float | int | None:
+        """What it uses of the node, None where that is missing."""
+        return None if self.owner is None else self.owner.value(key)
+
+
+def process_rows(digest: Digest, gpu: Gpu) -> tuple[ProcessRow, ...]:
+    """The processes on a GPU, the largest first."""
+    node = digest.tick.nodes.get(gpu.node)
+    contexts = {row.key: row for row in block_rows(node, "context")}
+    owners = {row.key: row for row in block_rows(node, "process")}
+    rows = [
+        ProcessRow(
+            p,
+            gpu.uuid,
+            digest.rank_of(p),
+            contexts.get(f"{p.pid}/{gpu.uuid}"),
+            owners.get(str(p.pid)),
+        )
+        for p in gpu.processes
+    ]
+    return tuple(
+        sorted(rows, key=lambda r: (-r.process.mem_used_bytes.get(gpu.uuid, 0.0), r.process.pid))
+    )
+
+
+def _memory(_digest: Digest, row: ProcessRow) -> Cell:
+    used = row.process.mem_used_bytes.get(row.uuid)
+    return NO_VALUE if used is None else Cell(units.gib(used))
+
+
+def _sm_use(_digest: Digest, row: ProcessRow) -> Cell:
+    value = row.context.value("context_sm_util_ratio") if row.context else None
+    return NO_VALUE if value is None else Cell(units.percent(value))
+
+
+def _cores(_digest: Digest, row: ProcessRow) -> Cell:
+    cores = row.use("process_cpu_cores_used")
+    return NO_VALUE if cores is None else Cell(f"{cores:.1f}")
+
+
+def _past(digest: Digest, row: ProcessRow) -> Cell:
+    """The cores of the last minutes as blocks, from 0 to a round number; the newest right."""
+    history: Any = digest.tick.history
+    name = f"{row.process.node}/{row.process.pid}"
+    if not hasattr(history, "slab"):
+        return EMPTY_CELL
+    # Processes are remembered less often than GPUs: a block holds a row at least.
+    beat_s = max((span.resolution_s for span in history.spans("process")), default=0.0)
+    start = digest.tick.at - max(span_s(digest), BLOCK_BEATS * beat_s * PAST_WIDTH)
+    end = digest.tick.at
+    times, values = history.window(name, "process_cpu_cores_used", start, end, "process")
+    known = [value for value in values if not isnan(value)]
+    if not known:
+        return EMPTY_CELL
+    return Cell(
+        bars(times, values, (start, end), (0.0, round_up(max(known))), PAST_WIDTH), Tone.PAST
+    )
+
+
+def _bytes(key: str) -> Callable[[Digest, ProcessRow], Cell]:
+    def cell(_digest: Digest, row: ProcessRow) -> Cell:
+        value = row.use(key)
+        return NO_VALUE if value is None else Cell(units.short_rate(value))
+
+    return cell
+
+
+def _resident(_digest: Digest, row: ProcessRow) -> Cell:
+    size = row.use("process_rss_bytes")
+    return NO_VALUE if size is None else Cell(units.gib(size))
+
+
+def _rank(_digest: Digest, row: ProcessRow) -> Cell:
+    if row.rank is None:
+        return EMPTY_CELL
+    if row.rank.rank is None:
+        return NO_VALUE
+    world = row.rank.world_size
+    return Cell(f"{row.rank.rank}" if world is None else f"{row.rank.rank}/{world}")
+
+
+def _why(_digest: Digest, row: ProcessRow) -> Cell:
+    if row.rank is not None and row.rank.why:
+        return Cell(f"rank: {row.rank.why}", Tone.DIM)
+    return Cell(reason_words(row.process.why), Tone.DIM)
+
+
+def _job(_digest: Digest, row: ProcessRow) -> Cell:
+    job, step = row.process.job_id, row.process.step
+    if job is None:
+        return EMPTY_CELL
+    return Cell(job if step is None else f"{job}.{step}")
+
+
+PROCESS_COLUMNS: Final[tuple[Column[ProcessRow], ...]] = (
+    Column(
+        "pid",
+        "PID",
+        8,
+        "right",
+        0,
+        lambda _d, r: Cell(str(r.process.pid)),
+        None,
+        "Process id on the node.",
+    ),
+    Column(
+        "program",
+        "PROGRAM",
+        12,
+        "left",
+        0,
+        lambda _d, r: Cell(r.process.name) if r.process.name else NO_VALUE,
+        None,
+        "Base name of the program.",
+        20,
+    ),
+    Column(
+        "job",
+        "JOB.STEP",
+        12,
+        "left",
+        1,
+        _job,
+        None,
+        "Job and step whose cgroup holds the process; Enter opens the job.",
+        16,
+    ),
+    Column(
+        "rank",
+        "RANK",
+        7,
+        "right",
+        1,
+        _rank,
+        None,
+        "Rank, and how many ranks its world has.",
+        9,
+    ),
+    Column(
+        "memory",
+        "MEM GiB",
+        7,
+        "right",
+        0,
+        _memory,
+        None,
+        "Device memory of the process on this GPU.",
+    ),
+    Column("sm", "SM%", 4, "right", 1, _sm_use, None, "Share of the SMs that the process used."),
+    Column(
+        "cores",
+        "CORES",
+        5,
+        "right",
+        1,
+        _cores,
+        None,
+        "CPU cores that the process keeps busy itself; its children count their own.",
+    ),
+    Column(
+        "rss",
+        "RSS GiB",
+        7,
+        "right",
+        1,
+        _resident,
+        None,
+        "Host memory of the process that is resident.",
+    ),
+    Column(
+        "read",
+        "READ/s",
+        6,
+        "right",
+        2,
+        _bytes("process_io_read_bytes_per_s"),
+        None,
+        "Read from storage, that of the network included; told of your own processes, or to root.",
+    ),
+    Column(
+        "write",
+        "WRITE/s",
+        7,
+        "right",
+        2,
+        _bytes("process_io_write_bytes_per_s"),
+        None,
+        "Written to storage, told likewise.",
+    ),
+    Column(
+        "past",
+        "CORES PAST",
+        PAST_WIDTH,
+        "left",
+        2,
+        _past,
+        None,
+        "CORES over the last minutes, from 0 to the next round number, the newest at the right; "
+        "i in the ranks of a job draws all that the process uses.",
+    ),
+    Column(
+        "uid",
+        "UID",
+        6,
+        "right",
+        3,
+        lambda _d, r: NO_VALUE if r.process.uid is None else Cell(str(r.process.uid), Tone.DIM),
+        None,
+        "Owner of the process.",
+        10,
+    ),
+    Column(
+        "why",
+        "NOTE",
+        12,
+        "left",
+        2,
+        _why,
+        None,
+        "Why the rank is not known, or what may not be read.",
+        60,
+    ),
+)

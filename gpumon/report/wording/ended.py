@@ -1,0 +1,101 @@
+"""Jobs that have ended, for the document and for plain text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from gpumon.report.facts.entities import moment, number
+from gpumon.report.text import units
+
+if TYPE_CHECKING:
+    from gpumon.model.records.accounting import EndedJob, EndedJobs, StepUsage
+    from gpumon.model.records.tick import Tick
+
+_DAY_MIN: Final = 1440.0
+
+
+def ended_part(tick: Tick) -> dict[str, Any]:
+    """Members of the document about jobs that have ended; null where nobody asked for them."""
+    found = tick.ended
+    if found is None:
+        return {"ended_jobs": None, "ended_window": None}
+    window = {"start": moment(found.since), "end": moment(found.at), "unreadable": found.unreadable}
+    return {"ended_jobs": [_job(ended) for ended in found.jobs], "ended_window": window}
+
+
+def running_steps(tick: Tick, job_id: str) -> list[dict[str, Any]] | None:
+    """What a job's running steps have used; None where nobody asked, or Slurm did not tell."""
+    found = tick.running_use.steps.get(job_id) if tick.running_use else None
+    return None if found is None else [_step(step) for step in found]
+
+
+def ended_title(found: EndedJobs) -> str:
+    """What the table is about: how many jobs, in which window, with how much GPU time."""
+    count = len(found.jobs)
+    jobs = "1 job" if count == 1 else f"{count} jobs"
+    known = [ended.gpu_seconds for ended in found.jobs if ended.gpu_seconds is not None]
+    held = f", {units.gpu_time(sum(known))}" if any(known) else ""
+    unread = f", {found.unreadable} unreadable" if found.unreadable else ""
+    return f"{jobs} ended {window_words(found)}{held}{unread}"
+
+
+def window_words(found: EndedJobs) -> str:
+    """`in the last 24 h`, `in the last 31 days`; since the beginning of time: what is kept."""
+    if found.since <= 0.0:
+        return "as far back as the accounting goes"
+    minutes = (found.at - found.since) / 60.0
+    for size, name in ((_DAY_MIN, "days"), (60.0, "h")):
+        if minutes >= 2 * size:
+            return f"in the last {minutes / size:.3g} {name}"
+    return f"in the last {minutes:.0f} min"
+
+
+def _job(ended: EndedJob) -> dict[str, Any]:
+    job = ended.job
+    return {
+        "job_id": job.job_id,
+        "label": job.label,
+        "name": job.name,
+        "user": job.user,
+        "account": job.account,
+        "partition": job.partition,
+        "qos": job.qos or None,
+        "state": job.state,
+        "exit_status": ended.exit_status,
+        "exit_signal": ended.exit_signal,
+        "cancelled_by": ended.cancelled_by or None,
+        "submitted_at": moment(job.submit_at),
+        "started_at": moment(job.start_at),
+        "ended_at": moment(job.end_at),
+        "elapsed_s": number(ended.elapsed_s),
+        "time_limit_s": number(job.time_limit_s),
+        "nodes": list(job.nodes),
+        "cpu_count": job.cpu_count,
+        "mem_bytes": number(job.mem_bytes),
+        "gpu_count": job.gpu_count,
+        "gpu_seconds": number(ended.gpu_seconds),
+        "gpu_idle_seconds": number(ended.gpu_idle_seconds),
+        "cpu_used_s": number(ended.cpu_used_s),
+        "cpu_used_ratio": number(ended.cpu_used_ratio),
+        "max_rss_bytes": number(ended.max_rss_bytes),
+        "gpu_util_ratio": number(ended.gpu_util_ratio),
+        "gpu_mem_bytes": number(ended.gpu_mem_bytes),
+        "energy_j": number(ended.energy_j),
+        "steps": [_step(step) for step in ended.steps],
+    }
+
+
+def _step(step: StepUsage) -> dict[str, Any]:
+    return {
+        "step": step.step,
+        "name": step.name,
+        "state": step.state or None,
+        "exit_code": step.exit_code or None,
+        "elapsed_s": number(step.elapsed_s),
+        "task_count": step.task_count,
+        "cpu_used_s": number(step.cpu_used_s),
+        "max_rss_bytes": number(step.max_rss_bytes),
+        "gpu_util_sum_ratio": number(step.gpu_util_sum_ratio),
+        "gpu_mem_bytes": number(step.gpu_mem_bytes),
+        "energy_j": number(step.energy_j),
+    }

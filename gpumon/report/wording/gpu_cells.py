@@ -1,0 +1,262 @@
+"""Cells of one GPU, shared by a job's ranks and by the fleet's list of GPUs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
+
+from gpumon.model.catalogue.fields import CATALOGUE, CLOCK_EVENT_REASONS, clock_event_names
+from gpumon.report.facts.columns import Column, SortKey
+from gpumon.report.facts.healthy_nodes import HARMLESS_BITS, IDLE_BITS
+from gpumon.report.text import units
+from gpumon.report.text.cells import EMPTY_CELL, NO_VALUE, Cell, Tone
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gpumon.model.records.cluster import Gpu
+    from gpumon.report.facts.tick_index import Digest
+
+DUTY_DOC: Final = " u48: not offered by this GPU, 48 is UTIL%, the time in which any kernel ran."
+"""What the help says of the duty cycle that stands in for SM activity."""
+
+
+class HasGpu(Protocol):
+    """A row that shows one GPU, or says that there is none."""
+
+    @property
+    def gpu(self) -> Gpu | None:
+        """The GPU, None where no telemetry names it."""
+        ...
+
+
+GpuLike = TypeVar("GpuLike", bound=HasGpu)
+
+SHORT_REASONS: Final = {
+    "software power cap": "power cap",
+    "hardware slowdown": "hw slowdown",
+    "software thermal slowdown": "sw thermal",
+    "hardware thermal slowdown": "hw thermal",
+    "hardware power brake": "power brake",
+}
+
+_THERMAL_BITS: Final = sum(bit for bit, name in CLOCK_EVENT_REASONS.items() if "thermal" in name)
+
+_NVLINK_WAYS: Final = ("nvlink_tx_bytes_per_s", "nvlink_rx_bytes_per_s")
+
+
+def short_uuid(uuid: str) -> str:
+    """The first eight digits of a UUID, without the `GPU-` or `MIG-` in front."""
+    return uuid.partition("-")[2][:8] if uuid[:4] in ("GPU-", "MIG-") else uuid[:8]
+
+
+def model_name(name: str | None) -> str:
+    """A GPU's name without its maker: `H100 80GB HBM3`."""
+    return (name or "").removeprefix("NVIDIA ")
+
+
+def throttle_cell(gpu: Gpu) -> Cell | None:
+    """Why the clock is held down; a power cap is ordinary for a busy GPU, heat and hardware not."""
+    mask = int(gpu.value("clock_event_reasons") or 0) & ~IDLE_BITS
+    if not mask:
+        return None
+    words = ", ".join(SHORT_REASONS.get(name, name) for name in clock_event_names(mask))
+    return Cell(words, Tone.WARN if mask & ~HARMLESS_BITS else Tone.DIM)
+
+
+def ratio_cell(gpu: Gpu | None, key: str) -> Cell:
+    """A share in whole percent."""
+    value = gpu.value(key) if gpu else None
+    return NO_VALUE if value is None else Cell(units.percent(value))
+
+
+def activity_cell(gpu: Gpu | None) -> Cell:
+    """SM activity; on GPUs without that counter the duty cycle, marked `u`, which says far less."""
+    cell = ratio_cell(gpu, "sm_active_ratio")
+    return cell if cell is not NO_VALUE else duty_cell(gpu.value("gpu_util_ratio") if gpu else None)
+
+
+def duty_cell(gpu_util_ratio: float | None) -> Cell:
+    """The duty cycle in the place of SM activity: `u48`."""
+    if gpu_util_ratio is None:
+        return NO_VALUE
+    return Cell(f"u{units.percent(gpu_util_ratio)}", Tone.DIM)
+
+
+def _dim_ratio(gpu: Gpu | None) -> Cell:
+    return Cell(ratio_cell(gpu, "gpu_util_ratio").text, Tone.DIM)
+
+
+def memory_cell(gpu: Gpu | None) -> Cell:
+    """Device memory in use and in all, GiB."""
+    used = gpu.value("mem_used_bytes") if gpu else None
+    if gpu is None or used is None:
+        return NO_VALUE
+    return Cell(units.memory(used, gpu.value("mem_total_bytes")))
+
+
+def power_cell(gpu: Gpu | None) -> Cell:
+    """Power and limit, watts."""
+    power_w = gpu.value("power_w") if gpu else None
+    if gpu is None or power_w is None:
+        return NO_VALUE
+    return Cell(units.power(power_w, gpu.value("power_limit_w")))
+
+
+def temperature_cell(gpu: Gpu | None) -> Cell:
+    """Core temperature; marked only where the GPU itself says that heat slows it down."""
+    temp_c = gpu.value("temp_c") if gpu else None
+    if gpu is None or temp_c is None:
+        return NO_VALUE
+    mask = int(gpu.value("clock_event_reasons") or 0)
+    return Cell(f"{temp_c:.0f}", Tone.BAD if mask & _THERMAL_BITS else Tone.PLAIN)
+
+
+def clock_cell(gpu: Gpu | None) -> Cell:
+    """SM clock, MHz."""
+    clock = gpu.value("sm_clock_mhz") if gpu else None
+    return NO_VALUE if clock is None else Cell(f"{clock:.0f}")
+
+
+def pcie_cell(gpu: Gpu | None) -> Cell:
+    """PCIe link as generation x lanes; fewer lanes than GPU and slot have are a warning.
+
+    The generation is no sign of trouble: an idle GPU lowers it to save power.
+    """
+    gen, width = (gpu.value("pcie_gen"), gpu.value("pcie_width")) if gpu else (None, None)
+    if gpu is None or gen is None or width is None:
+        return NO_VALUE
+    widest = gpu.value("pcie_width_max")
+    if widest is not None and width < widest:
+        return Cell(f"{gen:.0f}x{width:.0f}!", Tone.WARN)
+    return Cell(f"{gen:.0f}x{width:.0f}")
+
+
+def nvlink_rate(gpu: Gpu | None) -> float | None:
+    """Payload per second over all NVLinks in the busier direction, None where neither is known.
+
+    One direction, because that is what data sheets promise and what a link is full at.
+    """
+    ways = (gpu.value(key) for key in _NVLINK_WAYS) if gpu else ()
+    return max((rate for rate in ways if rate is not None), default=None)
+
+
+def nvlink_cell(gpu: Gpu | None) -> Cell:
+    """Payload per second over all NVLinks in the busier direction."""
+    value = nvlink_rate(gpu)
+    return NO_VALUE if value is None else Cell(units.short_rate(value))
+
+
+class _Measured(NamedTuple):
+    """A column that reads the GPU alone."""
+
+    key: str
+    title: str
+    width: int
+    priority: int
+    cell: Callable[[Gpu | None], Cell]
+    doc: str
+
+
+_MEASURED: Final = (
+    _Measured(
+        "sm_active_ratio",
+        "SM%",
+        4,
+        1,
+        activity_cell,
+        CATALOGUE["sm_active_ratio"].doc + DUTY_DOC,
+    ),
+    _Measured(
+        "tensor_active_ratio",
+        "TENS%",
+        5,
+        2,
+        lambda gpu: ratio_cell(gpu, "tensor_active_ratio"),
+        CATALOGUE["tensor_active_ratio"].doc,
+    ),
+    _Measured(
+        "dram_active_ratio",
+        "DRAM%",
+        5,
+        4,
+        lambda gpu: ratio_cell(gpu, "dram_active_ratio"),
+        CATALOGUE["dram_active_ratio"].doc,
+    ),
+    _Measured(
+        "mem_used_bytes",
+        "MEM GiB",
+        8,
+        2,
+        memory_cell,
+        "Device memory in use and in all, GiB.",
+    ),
+    _Measured(
+        "power_w",
+        "PWR W/cap",
+        9,
+        2,
+        power_cell,
+        "Board power and its limit, watts.",
+    ),
+    _Measured(
+        "temp_c",
+        "°C",
+        3,
+        3,
+        temperature_cell,
+        "Core temperature; marked where the GPU says that heat slows it down.",
+    ),
+    _Measured("sm_clock_mhz", "MHz", 4, 5, clock_cell, "SM clock now."),
+    _Measured(
+        "pcie_width",
+        "PCIe",
+        5,
+        6,
+        pcie_cell,
+        "PCIe generation x lanes now; ! marks fewer lanes than GPU and slot have.",
+    ),
+    _Measured(
+        "nvlink",
+        "NVL/s",
+        5,
+        5,
+        nvlink_cell,
+        "NVLink payload per second of the busier direction, as the job's page counts it, "
+        "bytes with decimal prefix.",
+    ),
+    _Measured(
+        "gpu_util_ratio",
+        "UTIL%",
+        5,
+        7,
+        _dim_ratio,
+        CATALOGUE["gpu_util_ratio"].doc,
+    ),
+)
+
+
+def _order(key: str) -> Callable[[Digest, HasGpu], SortKey | None]:
+    def order(_digest: Digest, row: HasGpu) -> SortKey | None:
+        value = nvlink_rate(row.gpu) if key == "nvlink" else row.gpu and row.gpu.value(key)
+        return None if value is None else (value,)
+
+    return order
+
+
+def _shown(measured: _Measured) -> Callable[[Digest, HasGpu], Cell]:
+    def cell(_digest: Digest, row: HasGpu) -> Cell:
+        # A row without GPU stays blank: its WHY column says what it is.
+        return EMPTY_CELL if row.gpu is None else measured.cell(row.gpu)
+
+    return cell
+
+
+def measured_columns() -> tuple[Column[HasGpu], ...]:
+    """The columns that any row with a GPU can show."""
+    return tuple(
+        Column(
+            m.key, m.title, m.width, "right", m.priority, _shown(m), _order(m.key), m.doc, 0, True,
+            "bytes/s" if m.key == "nvlink" else None,
+        )
+        for m in _MEASURED
+    )  # fmt: skip

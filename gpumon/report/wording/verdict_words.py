@@ -1,0 +1,169 @@
+"""The words for states, reasons and verdicts, the same in the terminal and in plain text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from gpumon.model.finding import Confidence, Finding, Severity
+from gpumon.model.finding_classes import finding_class
+from gpumon.model.job_states import has_ended
+from gpumon.model.missing import Reason
+from gpumon.report.text.cells import Cell, Tone
+from gpumon.report.text.units import clock_time, short_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpumon.model.fault import SourceError
+    from gpumon.model.records.cluster import Gpu, JobView
+    from gpumon.report.facts.tick_index import Digest
+
+REASONS: Final = {
+    Reason.NOT_SUPPORTED: "not offered by GPU or driver",
+    Reason.NO_PERMISSION: "this user may not read it",
+    Reason.NOT_SAMPLED: "no sample yet",
+    Reason.STALE: "stale",
+    Reason.LOST: "the GPU fell off the bus",
+    Reason.GARBAGE: "out of range and dropped",
+    Reason.FAILED: "reading failed, see errors (e)",
+    Reason.NO_PROCESS: "the process was gone",
+    Reason.NOT_SHARED: "not asked for or not shared",
+}
+
+SEVERITY_TONES: Final = {
+    Severity.INFO: Tone.INFO,
+    Severity.WARNING: Tone.WARN,
+    Severity.CRITICAL: Tone.BAD,
+}
+
+SEVERITY_SIGNS: Final = {Severity.INFO: "i", Severity.WARNING: "!", Severity.CRITICAL: "‼"}
+
+STATE_CODES: Final = {
+    "RUNNING": "R",
+    "PENDING": "PD",
+    "COMPLETING": "CG",
+    "COMPLETED": "CD",
+    "CONFIGURING": "CF",
+    "CANCELLED": "CA",
+    "FAILED": "F",
+    "TIMEOUT": "TO",
+    "NODE_FAIL": "NF",
+    "OUT_OF_MEMORY": "OOM",
+    "PREEMPTED": "PR",
+    "SUSPENDED": "S",
+    "STOPPED": "ST",
+    "REQUEUED": "RQ",
+    "BOOT_FAIL": "BF",
+    "DEADLINE": "DL",
+}
+"""The compact codes of squeue(1)."""
+
+_BAD_STATES: Final = frozenset(
+    {"FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "DEADLINE"}
+)
+
+
+def state_cell(state: str) -> Cell:
+    """A job's state as squeue's code."""
+    code = STATE_CODES.get(state, state[:3])
+    if state in _BAD_STATES:
+        return Cell(code, Tone.BAD)
+    return Cell(code, Tone.PLAIN if state == "RUNNING" else Tone.DIM)
+
+
+def class_words(finding: Finding) -> str:
+    """A finding's class as the catalogue calls it: `some GPUs unused`."""
+    return finding_class(finding.finding_class, {finding.finding_class: finding.category}).title
+
+
+def finding_cell(finding: Finding) -> Cell:
+    """Severity sign and class by its title; a claim that is only a hypothesis ends in `?`."""
+    doubt = "?" if finding.confidence is Confidence.HYPOTHESIS else ""
+    sign = SEVERITY_SIGNS[finding.severity]
+    return Cell(f"{sign} {class_words(finding)}{doubt}", SEVERITY_TONES[finding.severity])
+
+
+def verdict_cell(digest: Digest, view: JobView) -> Cell:
+    """What is known of a job: the finding that explains the others, or why there is none."""
+    if has_ended(view.job.state):
+        return Cell(view.job.state.lower().replace("_", " "), Tone.DIM)
+    finding = digest.verdict(view)
+    if finding is not None:
+        cell, more = finding_cell(finding), digest.explained(view)
+        return Cell(f"{cell.text} (+{more})", cell.tone) if more else cell
+    if view.job.state == "PENDING":
+        return Cell(f"waits: {view.job.reason}" if view.job.reason else "waits", Tone.DIM)
+    if view.job.state != "RUNNING":
+        return Cell(view.job.state.lower().replace("_", " "), Tone.DIM)
+    age_s = digest.stale_age_s(view)
+    if age_s is not None:
+        return Cell(f"stale {short_duration(age_s)}", Tone.WARN)
+    if not view.job.gpu_count and not view.gpu_uuids:
+        return Cell("– no GPUs", Tone.DIM)
+    if not digest.gpus(view):
+        return Cell("– unknown", Tone.DIM)
+    if digest.is_waiting:
+        return Cell("– watching", Tone.DIM)
+    return Cell("– unknown" if digest.is_blind else "– no finding", Tone.DIM)
+
+
+def reason_words(reason: Reason | None) -> str:
+    """Why a value is missing, in words; empty where it is present."""
+    return "" if reason is None else REASONS[reason]
+
+
+def reading_words(digest: Digest, gpu: Gpu, reason: Reason) -> str:
+    """Why a value of a GPU is missing, with what the node itself says of a failed read."""
+    if reason is Reason.STALE:
+        return stale_words(digest, gpu)
+    node = digest.tick.nodes.get(gpu.node)
+    if reason is Reason.FAILED and node is not None and node.errors:
+        return _failed_words(gpu, node.errors)
+    return REASONS[reason]
+
+
+def _failed_words(gpu: Gpu, errors: Sequence[SourceError]) -> str:
+    """What is said of this GPU, else of the whole node: what fails of another one is none of it."""
+    for error in errors:
+        if gpu.uuid in error.where:
+            return error.message
+    common = [error.message for error in errors if "GPU-" not in error.where]
+    return f"read failed: {common[0]}" if common else REASONS[Reason.FAILED]
+
+
+def old_cell(age_words: str, finding: Finding | None) -> Cell:
+    """How old what is known is, then the finding that still stands, which may be cut."""
+    if finding is None:
+        return Cell(age_words, Tone.WARN)
+    found = finding_cell(finding)
+    tone = found.tone if finding.severity is Severity.CRITICAL else Tone.WARN
+    return Cell(f"{age_words} · {found.text}", tone)
+
+
+def left_since(digest: Digest, gpu: Gpu) -> float | None:
+    """Unix time since when nobody looks at a GPU's node, as no job in view is there; else None."""
+    node = digest.tick.nodes.get(gpu.node)
+    return None if node is None else node.left_at
+
+
+def left_words(left_at: float) -> str:
+    """`not watched since 14:03`: its probe was ended on purpose, which is no trouble."""
+    return f"not watched since {clock_time(left_at)}"
+
+
+def old_gpu_cell(digest: Digest, gpu: Gpu, finding: Finding | None) -> Cell:
+    """How old what is known of a GPU is; dim where its node was left on purpose."""
+    left_at = left_since(digest, gpu)
+    if left_at is None:
+        return old_cell(stale_words(digest, gpu), finding)
+    # Shorter than the time of day, which a table of 120 cells would cut.
+    words = f"not watched for {short_duration(digest.tick.at - left_at)}"
+    return Cell(words, Tone.DIM) if finding is None else old_cell(words, finding)
+
+
+def stale_words(digest: Digest, gpu: Gpu) -> str:
+    """`stale 12s`: how old the GPU's newest values are, or since when nobody looks at it."""
+    left_at = left_since(digest, gpu)
+    if left_at is not None:
+        return left_words(left_at)
+    return f"stale {short_duration(digest.tick.at - gpu.taken_at)}"

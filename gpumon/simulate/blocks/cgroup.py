@@ -1,0 +1,94 @@
+"""The block of the jobs' control groups on a node: cores, memory, pressure, processes."""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import TYPE_CHECKING, Final
+
+from gpumon.model.records.block import Block
+from gpumon.simulate.blocks.columns import column
+from gpumon.simulate.blocks.node import HOST_BYTES_PER_PROCESS
+from gpumon.simulate.cluster.timeline import CPU_AT, READ_AT, WRITE_AT
+from gpumon.simulate.physics.phase import CPU
+
+if TYPE_CHECKING:
+    from gpumon.simulate.blocks.environment import Held, Look
+    from gpumon.simulate.cluster.layout import SimNode
+
+_MEM_SHARE: Final = 0.95
+"""Share of the node's memory that its GPUs' jobs get together."""
+
+_CACHE_SHARE: Final = 0.3
+"""Share of a job's memory that the page cache keeps of what it read and wrote."""
+
+_LOG_BYTES_PER_S: Final = 38e3
+_LOG_AGE_S: Final = 0.4
+"""A job that logs a line a step has written a moment ago."""
+
+_IMAGE_BYTES: Final = 2_400_000_000
+"""What a job reads of the local disk as it starts: its container's layers."""
+
+_LOADERS: Final = {"input_bound": 14, "serving": 0, "notebook": 0, "model_parallel": 2}
+_USUAL_LOADERS: Final = 4
+"""Loader processes of one rank, by kind of job."""
+
+_SERVANTS: Final = 3
+"""slurmstepd, the batch script and the launcher."""
+
+
+def loaders_of(kind: str) -> int:
+    """Loader processes of one rank of this kind of job."""
+    return _LOADERS.get(kind, _USUAL_LOADERS)
+
+
+def cgroup_block(node: SimNode, look: Look) -> Block:
+    """One row per job that holds a GPU of the node, at its last look."""
+    rows = [_row(node, held, look.at) for held in look.held]
+    keys = rows[0].keys() if rows else ()
+    columns = {key: column(key, [row[key] for row in rows]) for key in keys}
+    return Block(tuple(str(held.job.job_id) for held in look.held), columns, {}, {})
+
+
+def _row(node: SimNode, held: Held, at: float) -> dict[str, float]:
+    job, request = held.job, held.job.request
+    counts = {
+        place: sum(
+            reading.totals.counted[place] - reading.stay.entry.counted[place]
+            for reading in held.readings
+        )
+        for place in (CPU_AT, READ_AT, WRITE_AT)
+    }
+    gpus = next(len(spot.gpus) for spot in job.spots if spot.node == node.number)
+    limit = _MEM_SHARE * node.host_mem_bytes * gpus / len(node.gpus)
+    is_one = request.workload.launcher == "process"
+    processes = 1 if is_one else len(held.readings)
+    cache = min(_CACHE_SHARE * limit, counts[READ_AT] + counts[WRITE_AT])
+    used = min(limit, processes * HOST_BYTES_PER_PROCESS + cache)
+    loaders = loaders_of(request.workload.kind)
+    wrote_at = at if held.hung_at is None else held.hung_at
+    logged = int(_LOG_BYTES_PER_S * (wrote_at - (job.start_at or at)))
+    log_bytes_per_s = _LOG_BYTES_PER_S if held.hung_at is None else 0.0
+    pressure = held.pressure
+    return {
+        "job_cpu_us": int(1e6 * counts[CPU_AT]),
+        "job_cpu_cores_used": max(0.0, sum(reading.means[CPU] for reading in held.readings)),
+        "job_cpu_count": node.cpus_per_gpu * gpus,
+        "job_mem_used_bytes": float(ceil(used)),
+        "job_mem_peak_bytes": float(ceil(used)),
+        "job_mem_limit_bytes": float(int(limit)),
+        "job_oom_kills": 0,
+        "job_io_read_bytes": _IMAGE_BYTES,
+        "job_io_read_bytes_per_s": 0.0,
+        "job_io_write_bytes": logged,
+        "job_io_write_bytes_per_s": log_bytes_per_s,
+        "job_output_bytes": logged,
+        "job_output_bytes_per_s": log_bytes_per_s,
+        "job_output_age_s": _LOG_AGE_S + at - wrote_at,
+        "job_cpu_pressure_some_ratio": pressure.cpu_some,
+        "job_cpu_pressure_full_ratio": 0.0,
+        "job_mem_pressure_some_ratio": 0.0,
+        "job_mem_pressure_full_ratio": 0.0,
+        "job_io_pressure_some_ratio": pressure.io_some,
+        "job_io_pressure_full_ratio": pressure.io_full,
+        "job_process_count": processes * (1 + loaders) + _SERVANTS,
+    }

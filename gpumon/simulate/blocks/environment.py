@@ -1,0 +1,154 @@
+"""What surrounds a node's GPUs at one look: jobs and what they ask of CPUs and storage."""
+
+from __future__ import annotations
+
+from math import floor
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from gpumon.simulate.cluster.timeline import Spans
+from gpumon.simulate.physics.phase import CPU, READ, WRITE
+from gpumon.simulate.physics.training import STORAGE_BYTES_PER_S
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpumon.simulate.cluster.layout import SimNode
+    from gpumon.simulate.cluster.schedule import SimJob
+    from gpumon.simulate.cluster.sim_cluster import Fleet
+    from gpumon.simulate.cluster.timeline import Reading, Stay
+
+LOOK_PERIOD_S: Final = 5.0
+"""How often mounts, control groups and load averages are looked at."""
+
+_PRESSURE_WINDOW_S: Final = 10.0
+_LOAD_WINDOWS_S: Final = (60.0, 300.0, 900.0)
+
+_CROWDED: Final = 0.75
+"""Share of its CPUs from which on a job's tasks wait for one another."""
+
+
+class Pressure(NamedTuple):
+    """Shares of the last seconds in which some, or all, tasks waited."""
+
+    cpu_some: float
+    io_some: float
+    io_full: float
+
+
+class Held(NamedTuple):
+    """What one job does on a node."""
+
+    job: SimJob
+    readings: list[Reading]
+    """Of its GPUs that processes have opened."""
+    pressure: Pressure
+    stuck: int
+    """Ranks that wait for storage that does not answer."""
+    hung_at: float | None
+    """Unix time of the last step; None: steps go on."""
+
+    def stuck_s(self, now: float) -> float:
+        """For how long its ranks have been stuck on storage, added up."""
+        return 0.0 if self.hung_at is None else self.stuck * (now - self.hung_at)
+
+
+class Look(NamedTuple):
+    """A node at one of the instants at which it is looked at."""
+
+    at: float
+    readings: list[Reading]
+    """Over the time since the last look."""
+    held: list[Held]
+    """Jobs with a process on a GPU, by number."""
+    loads: tuple[float, float, float]
+    """Mean of busy cores, and of ranks stuck on storage, over 1, 5 and 15 minutes."""
+
+    @property
+    def stuck_s(self) -> float:
+        """For how long ranks have been stuck on storage, added up."""
+        return sum(held.stuck_s(self.at) for held in self.held)
+
+    @property
+    def pressure(self) -> Pressure:
+        """Of the whole node: jobs wait apart from one another."""
+        calm = 1.0
+        for held in self.held:
+            calm *= 1.0 - held.pressure.io_some
+        return Pressure(
+            max((held.pressure.cpu_some for held in self.held), default=0.0),
+            1.0 - calm,
+            min((held.pressure.io_full for held in self.held), default=0.0),
+        )
+
+
+class Looks:
+    """Looks at nodes in turn: each at its own instants, which depend on the time alone."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        """Nothing has been looked at."""
+        self._fleet = fleet
+        self._spans: dict[int, tuple[Spans, ...]] = {}
+        self._last: dict[int, Look] = {}
+
+    def look(self, node: SimNode, now: float) -> Look:
+        """The node at its last instant up to now."""
+        phase = node.number % int(LOOK_PERIOD_S)
+        at = phase + LOOK_PERIOD_S * floor((now - phase) / LOOK_PERIOD_S)
+        last = self._last.get(node.number)
+        if last is None or last.at != at:
+            last = self._last[node.number] = self._look(node, self._spans_at(phase, at))
+        return last
+
+    def _spans_at(self, phase: int, at: float) -> tuple[Spans, ...]:
+        spans = self._spans.get(phase)
+        if spans is None or spans[0].now != at:
+            first = Spans(at, LOOK_PERIOD_S)
+            windows = (_PRESSURE_WINDOW_S, *_LOAD_WINDOWS_S)
+            spans = (first, *(Spans(at, window_s, first) for window_s in windows))
+            self._spans[phase] = spans
+        return spans
+
+    def _look(self, node: SimNode, spans: tuple[Spans, ...]) -> Look:
+        readings = self._fleet.read(node, spans[0])
+        stays = [reading.stay for reading in readings]
+        at = spans[0].now
+        busy = [_cores(window, stays) for window in spans[2:]]
+        groups: dict[int, list[Reading]] = {}
+        for reading in readings:
+            if reading.stay.job is not None and reading.stay.is_used and reading.phase.mem_bytes:
+                groups.setdefault(reading.stay.job.job_id, []).append(reading)
+        held = []
+        for _, members in sorted(groups.items()):
+            job = members[0].stay.job
+            if job is None:
+                continue
+            stuck = sum(self._fleet.is_stuck(reading.stay, at) for reading in members)
+            pressure = _pressure(node, members, spans[1])
+            if stuck:
+                pressure = pressure._replace(io_some=1.0)
+            hung_at = self._fleet.hung_at(job)
+            is_hung = hung_at is not None and hung_at <= at
+            held.append(Held(job, members, pressure, stuck, hung_at if is_hung else None))
+        loads = [
+            cores + sum(min(one.stuck * window_s, one.stuck_s(at)) for one in held) / window_s
+            for cores, window_s in zip(busy, _LOAD_WINDOWS_S, strict=True)
+        ]
+        return Look(at, readings, held, (loads[0], loads[1], loads[2]))
+
+
+def _cores(spans: Spans, stays: Sequence[Stay]) -> float:
+    return sum(spans.of(stay).means[CPU] for stay in stays)
+
+
+def _pressure(node: SimNode, members: Sequence[Reading], spans: Spans) -> Pressure:
+    means = [spans.of(reading.stay).means for reading in members]
+    cores = sum(mean[CPU] for mean in means) / (node.cpus_per_gpu * len(members))
+    waits = [waiting(mean) for mean in means]
+    crowd = max(0.0, min(1.0, (cores - _CROWDED) / (1.0 - _CROWDED)))
+    # Ranks of one job load and save together, so their waits cover one another.
+    return Pressure(0.6 * crowd, max(waits), min(waits))
+
+
+def waiting(rates: Sequence[float]) -> float:
+    """Share of the time in which a rank waits for storage, from its channels' rates."""
+    return max(0.0, min(1.0, (rates[READ] + rates[WRITE]) / STORAGE_BYTES_PER_S))

@@ -1,0 +1,234 @@
+"""Readings of the simulated fleet as the frames that a probe's source would make of them."""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from gpumon.model.catalogue.field import Kind
+from gpumon.model.catalogue.fields import CATALOGUE
+from gpumon.model.missing import Reason
+from gpumon.model.records.block import EMPTY_BLOCK, Block, column_for
+from gpumon.model.records.frame import Frame
+from gpumon.simulate.blocks.cgroup import cgroup_block, loaders_of
+from gpumon.simulate.blocks.columns import column, lost
+from gpumon.simulate.blocks.environment import Looks
+from gpumon.simulate.blocks.gpu import GpuBlocks, ratio
+from gpumon.simulate.blocks.link import LinkBlocks
+from gpumon.simulate.blocks.mig import cut_gpu, mark_cut, mig_block
+from gpumon.simulate.blocks.mount import mount_block
+from gpumon.simulate.blocks.node import HOST_BYTES_PER_PROCESS, NodeBlocks
+from gpumon.simulate.blocks.port import PortBlocks
+from gpumon.simulate.cluster.hardware_faults import xids_between
+from gpumon.simulate.cluster.timeline import CPU_AT, READ_AT, WRITE_AT, Spans
+from gpumon.simulate.physics.phase import CPU, READ, SM, WRITE
+from gpumon.simulate.records.slurm_queue import processes_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence, Set
+
+    from gpumon.simulate.blocks.environment import Look
+    from gpumon.simulate.cluster.layout import SimNode
+    from gpumon.simulate.cluster.sim_cluster import Fleet
+    from gpumon.simulate.cluster.timeline import Reading
+    from gpumon.simulate.records.slurm_queue import SimProcess
+
+_INSTANCE_KEYS: Final = tuple(
+    key for key, field in CATALOGUE.items() if field.block == "context" and field.kind is Kind.ID
+)
+"""In which instance of a cut GPU a context is: those that jobs hold are whole."""
+
+_HostKey = tuple[tuple[int, float], ...]
+
+_SHOWN_S: Final = 30.0
+"""How long an event stays in the reports."""
+
+_XID_EVENT: Final = 0x8
+
+_LOADER_WEIGHT: Final = 0.25
+"""A loader of data works a quarter as much as the process that it loads for."""
+
+SECRET: Final = (
+    *("process_io_read_bytes", "process_io_read_bytes_per_s"),
+    *("process_io_write_bytes", "process_io_write_bytes_per_s"),
+)
+"""What a node tells only of the own processes: what they read and write."""
+
+_COUNTERS: Final = (SECRET[0], SECRET[2], "process_cpu_us")
+
+
+def with_use(block: Block, found: Sequence[SimProcess], readings: Sequence[Reading]) -> Block:
+    """The processes of a node with what each uses itself; its loaders' part is not its own."""
+    rows = [_use(one, [readings[row] for row in one.rows]) for one in found]
+    keys = rows[0].keys() if rows else ()
+    made = {key: column_for(key in _COUNTERS, [row[key] for row in rows]) for key in keys}
+    return block._replace(columns={**block.columns, **made})
+
+
+def _use(process: SimProcess, readings: Sequence[Reading]) -> dict[str, float | int | None]:
+    share = 1 / (1 + _LOADER_WEIGHT * loaders_of(process.job.request.workload.kind))
+
+    def mean(channel: int) -> float:
+        return share * sum(max(0.0, reading.means[channel]) for reading in readings)
+
+    def total(place: int) -> float:
+        return share * sum(
+            reading.totals.counted[place] - reading.stay.entry.counted[place]
+            for reading in readings
+        )
+
+    is_mine = process.rank_vars is not None
+    return {
+        "process_cpu_us": 1e6 * total(CPU_AT),
+        "process_cpu_cores_used": mean(CPU),
+        "process_rss_bytes": HOST_BYTES_PER_PROCESS * share,
+        "process_io_read_bytes": total(READ_AT) if is_mine else None,
+        "process_io_read_bytes_per_s": mean(READ) if is_mine else None,
+        "process_io_write_bytes": total(WRITE_AT) if is_mine else None,
+        "process_io_write_bytes_per_s": mean(WRITE) if is_mine else None,
+    }
+
+
+def event_block(fleet: Fleet, node: SimNode, now: float) -> Block:
+    """What the driver told of late, keyed `UUID/XID/SEQUENCE`."""
+    memory = fleet.ailments.memory
+    if memory is None or memory.node != node.number:
+        return EMPTY_BLOCK
+    told = xids_between(now - _SHOWN_S, now, fleet.origin)
+    uuid = node.gpus[memory.gpu].uuid
+    return Block(
+        tuple(f"{uuid}/{xid}/{number}" for number, (_, xid) in enumerate(told, 1)),
+        {
+            "xid": column("xid", [xid for _, xid in told]),
+            "event_type": column("event_type", [_XID_EVENT for _ in told]),
+            "event_age_s": column("event_age_s", [round(now - at, 3) for at, _ in told]),
+        },
+        {},
+        {},
+    )
+
+
+class _Hosted(NamedTuple):
+    """Processes of a node for as long as none comes or goes."""
+
+    key: _HostKey
+    found: Sequence[SimProcess]
+    processes: Block
+    contexts: Block
+    rows: tuple[int, ...]
+    """Per context, its GPU's position in NVML's order."""
+
+
+class FrameMaker:
+    """Makes the frames of all nodes; keeps the blocks that rarely change."""
+
+    def __init__(self, fleet: Fleet, origin: str) -> None:
+        """Make frames that carry `origin`, the target's URL."""
+        self._fleet = fleet
+        self._origin = origin
+        self._gpus = GpuBlocks(fleet)
+        self._links = LinkBlocks(fleet)
+        self._ports = PortBlocks(fleet)
+        self._nodes = NodeBlocks(fleet)
+        self._looks = Looks(fleet)
+        self._looked: dict[int, tuple[Look, Block, Block]] = {}
+        self._hosted: dict[int, _Hosted] = {}
+
+    def frames(self, now: float, window_s: float, only: Set[str] | None = None) -> list[Frame]:
+        """One frame per node, with means and rates over the window that ends now.
+
+        Args:
+            now: Unix time.
+            window_s: Seconds.
+            only: Names of the nodes that are wanted; None: all.
+        """
+        self._fleet.advance(now)
+        spans = Spans(now, window_s)
+        nodes = self._fleet.nodes
+        return [self._frame(node, spans) for node in nodes if only is None or node.name in only]
+
+    def _frame(self, node: SimNode, spans: Spans) -> Frame:
+        readings = self._fleet.read(node, spans)
+        hosted = self._processes(node, readings)
+        look, mounts, cgroups = self._look(node, spans.now)
+        memory = self._fleet.ailments.memory
+        cut = cut_gpu(node, memory is not None and memory.node == node.number)
+        gpus = mark_cut(self._gpus.block(node, readings, spans.now), cut)
+        blocks = {
+            "gpu": gpus,
+            "link": self._links.block(node, gpus),
+            "mig": mig_block(self._fleet.seed, node, cut),
+            "process": with_use(hosted.processes, hosted.found, readings),
+            "context": _with_use(hosted, readings),
+            "event": event_block(self._fleet, node, spans.now),
+            "node": self._nodes.block(node, readings, look, len(hosted.processes.keys), spans.now),
+            "nic": self._ports.block(node, readings),
+            "filesystem": mounts,
+            "cgroup": cgroups,
+        }
+        return Frame(self._origin, node.name, spans.now, 0.0, blocks)
+
+    def _look(self, node: SimNode, now: float) -> tuple[Look, Block, Block]:
+        look = self._looks.look(node, now)
+        known = self._looked.get(node.number)
+        if known is None or known[0] is not look:
+            mounts = mount_block(node, look, self._fleet.origin)
+            known = self._looked[node.number] = (look, mounts, cgroup_block(node, look))
+        return known
+
+    def _processes(self, node: SimNode, readings: Sequence[Reading]) -> _Hosted:
+        key = tuple((id(reading.stay.job), reading.phase.mem_bytes) for reading in readings)
+        known = self._hosted.get(node.number)
+        if known is None or known.key != key:
+            known = self._hosted[node.number] = self._process_blocks(node, readings, key)
+        return known
+
+    def _process_blocks(self, node: SimNode, readings: Sequence[Reading], key: _HostKey) -> _Hosted:
+        stays = [
+            reading.stay._replace(is_used=reading.stay.is_used and reading.phase.mem_bytes > 0)
+            for reading in readings
+        ]
+        found = processes_of(self._fleet, node, stays)
+        held = [(process.pid, row) for process in found for row in process.rows]
+        processes = Block(
+            tuple(str(process.pid) for process in found),
+            {
+                "uid": array("q", [process.uid for process in found]),
+                "parent_pid": array("q", [process.parent_pid for process in found]),
+                "start_time_s": array("d", [process.start_time_s for process in found]),
+            },
+            {
+                "name": tuple(process.job.request.workload.program for process in found),
+                "job_id": tuple(str(process.job.job_id) for process in found),
+                "step": tuple(process.step for process in found),
+                "task": tuple(process.task for process in found),
+                "rank_vars": tuple(process.rank_vars for process in found),
+                "container": (None,) * len(found),
+            },
+            {
+                (key, row): Reason.NO_PERMISSION
+                for row, process in enumerate(found)
+                if process.rank_vars is None
+                for key in ("rank_vars", *SECRET)
+            }
+            # Only processes in a container have another number there.
+            | {("inner_pid", row): Reason.NOT_SUPPORTED for row in range(len(found))},
+        )
+        contexts = Block(
+            tuple(f"{pid}/{node.gpus[row].uuid}" for pid, row in held),
+            {
+                "context_mem_used_bytes": array(
+                    "d", [float(int(readings[row].phase.mem_bytes)) for _, row in held]
+                )
+            },
+            {},
+            lost(_INSTANCE_KEYS, len(held), Reason.NOT_SUPPORTED),
+        )
+        return _Hosted(key, found, processes, contexts, tuple(row for _, row in held))
+
+
+def _with_use(hosted: _Hosted, readings: Sequence[Reading]) -> Block:
+    """Contexts with what each keeps of its GPU's SMs busy: it is alone on it."""
+    use = array("d", [ratio(readings[row].means[SM]) for row in hosted.rows])
+    columns = {**hosted.contexts.columns, "context_sm_util_ratio": use}
+    return hosted.contexts._replace(columns=columns)

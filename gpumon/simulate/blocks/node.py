@@ -1,0 +1,160 @@
+"""The block of the node itself: CPUs, memory, pressure, disks and the plain network."""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING, Final
+
+from gpumon.model.catalogue.fields import CATALOGUE
+from gpumon.model.missing import Reason
+from gpumon.model.records.block import Block
+from gpumon.simulate.blocks.columns import code_of, lost, same
+from gpumon.simulate.blocks.environment import waiting
+from gpumon.simulate.blocks.gpu import ratio
+from gpumon.simulate.cluster.layout import DRIVER_VERSION
+from gpumon.simulate.cluster.timeline import CPU_AT, READ_AT, WRITE_AT
+from gpumon.simulate.physics.phase import CPU, READ, WRITE
+from gpumon.simulate.physics.training import STORAGE_BYTES_PER_S
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpumon.simulate.blocks.columns import Columns
+    from gpumon.simulate.blocks.environment import Look
+    from gpumon.simulate.cluster.layout import SimNode
+    from gpumon.simulate.cluster.sim_cluster import Fleet
+    from gpumon.simulate.cluster.timeline import Reading
+
+HOST_BASE_BYTES: Final = 14e9
+"""Host memory of the system itself."""
+
+HOST_BYTES_PER_PROCESS: Final = 26e9
+"""Host memory of one rank with its loaders."""
+
+_TICKS_PER_S: Final = 100
+_SYSTEM_CORES: Final = 0.4
+"""Cores that daemons, and the monitor of the site, keep busy."""
+
+_NET_RX_BYTES_PER_S: Final = 230e3
+_NET_TX_BYTES_PER_S: Final = 160e3
+_DISK_READ_BYTES_PER_S: Final = 45e3
+_DISK_WRITE_BYTES_PER_S: Final = 310e3
+"""What logs, metrics, the queue's daemon and home directories cause, whatever runs."""
+
+_CALLS_PER_GPU_S: Final = 9.5
+"""Calls that the probe makes into the driver per GPU at a beat of a second, all tiers together."""
+
+_CALL_US: Final = 38.0
+"""Mean time of such a call on a data centre GPU's driver."""
+
+_SLOWEST_CALL_S: Final = 0.0021
+
+_WAITING_RATE: Final = 0.5
+"""A rank that waits at least so much of its phase is found in uninterruptible sleep."""
+
+_MISSING: Final = lost(("kernel_log",), 1, Reason.NO_PERMISSION)
+_CODES: Final = {key: code_of(key) for key, field in CATALOGUE.items() if field.block == "node"}
+
+
+class NodeBlocks:
+    """Makes the blocks of nodes; what a look found stays until the next."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        """Nothing is made yet."""
+        self._fleet = fleet
+        self._labels: dict[int, dict[str, tuple[str | None, ...]]] = {}
+        self._slow: dict[int, tuple[Look, Columns]] = {}
+
+    def block(
+        self, node: SimNode, readings: Sequence[Reading], look: Look, processes: int, now: float
+    ) -> Block:
+        """The node at one instant.
+
+        Args:
+            node: The node.
+            readings: Its GPUs now.
+            look: What surrounds them at the last look.
+            processes: Ranks on the node.
+            now: Unix time.
+        """
+        slow = self._slow.get(node.number)
+        if slow is None or slow[0] is not look:
+            columns = same(_looked_values(node, look), 1)
+            slow = self._slow[node.number] = (look, columns)
+        columns = dict(slow[1])
+        for key, value in _values(node, readings, look, now - self._fleet.origin).items():
+            columns[key] = array(_CODES[key], (value,))
+        held_bytes = HOST_BASE_BYTES + processes * HOST_BYTES_PER_PROCESS
+        columns["host_mem_available_bytes"] = array("d", (node.host_mem_bytes - held_bytes,))
+        if node.number not in self._labels:
+            self._labels[node.number] = {
+                "driver_version": (DRIVER_VERSION,),
+                "nvml_version": (f"12.{DRIVER_VERSION}",),
+                "boot_id": (node.boot_id,),
+                "host_name": (node.name,),
+                "slowest_call": ("nvmlGpmSampleGet (GPU 0)",),
+            }
+        return Block((node.name,), columns, self._labels[node.number], _MISSING)
+
+
+def _values(
+    node: SimNode, readings: Sequence[Reading], look: Look, lived_s: float
+) -> dict[str, float]:
+    up_s = node.up_s + lived_s
+    counted = [reading.totals.counted for reading in readings]
+    # What ran before the simulation began is counted as a third of all CPUs.
+    earlier_s = node.up_s * node.cpu_count / 3.0
+    busy_s = earlier_s + _SYSTEM_CORES * lived_s + sum(counts[CPU_AT] for counts in counted)
+    moved = sum(counts[READ_AT] + counts[WRITE_AT] for counts in counted)
+    stuck = sum(held.stuck for held in look.held)
+    waited_s = moved / STORAGE_BYTES_PER_S + 0.002 * node.up_s + look.stuck_s
+    cores = _SYSTEM_CORES + sum(reading.means[CPU] for reading in readings)
+    calls_per_s = _CALLS_PER_GPU_S * len(readings)
+    moving = sum(reading.means[READ] + reading.means[WRITE] for reading in readings)
+    return {
+        "cpu_busy_ratio": ratio(cores / node.cpu_count),
+        "cpu_iowait_ratio": ratio((moving / STORAGE_BYTES_PER_S + stuck) / node.cpu_count),
+        "cpu_busy_ticks": int(_TICKS_PER_S * busy_s),
+        "cpu_iowait_ticks": int(_TICKS_PER_S * waited_s),
+        "cpu_total_ticks": int(_TICKS_PER_S * node.cpu_count * up_s),
+        "net_rx_bytes": int(_NET_RX_BYTES_PER_S * up_s),
+        "net_tx_bytes": int(_NET_TX_BYTES_PER_S * up_s),
+        "disk_read_bytes": int(_DISK_READ_BYTES_PER_S * up_s),
+        "disk_write_bytes": int(_DISK_WRITE_BYTES_PER_S * up_s),
+        "uptime_s": round(up_s, 2),
+        "probe_calls": int(calls_per_s * lived_s),
+        "probe_driver_us": int(calls_per_s * _CALL_US * lived_s),
+        "probe_calls_per_s": calls_per_s,
+        "probe_driver_ratio": calls_per_s * _CALL_US * 1e-6,
+        "probe_slowest_call_s": _SLOWEST_CALL_S,
+    }
+
+
+def _looked_values(node: SimNode, look: Look) -> dict[str, float]:
+    one, five, fifteen = look.loads
+    pressure = look.pressure
+    asleep = sum(
+        waiting(reading.phase.rates) > _WAITING_RATE
+        for held in look.held
+        for reading in held.readings
+    ) + sum(held.stuck for held in look.held)
+    return {
+        "load_1m": round(_SYSTEM_CORES + one, 2),
+        "load_5m": round(_SYSTEM_CORES + five, 2),
+        "load_15m": round(_SYSTEM_CORES + fifteen, 2),
+        "host_swap_total_bytes": 0,
+        "host_swap_free_bytes": 0,
+        "cpu_pressure_some_ratio": pressure.cpu_some,
+        "cpu_pressure_full_ratio": 0.0,
+        "mem_pressure_some_ratio": 0.0,
+        "mem_pressure_full_ratio": 0.0,
+        "io_pressure_some_ratio": pressure.io_some,
+        "io_pressure_full_ratio": pressure.io_full,
+        "d_state_process_count": asleep,
+        "host_mem_total_bytes": node.host_mem_bytes,
+        "disk_write_bytes_per_s": _DISK_WRITE_BYTES_PER_S,
+        "disk_read_bytes_per_s": _DISK_READ_BYTES_PER_S,
+        "net_tx_bytes_per_s": _NET_TX_BYTES_PER_S,
+        "net_rx_bytes_per_s": _NET_RX_BYTES_PER_S,
+        "cpu_count": node.cpu_count,
+    }

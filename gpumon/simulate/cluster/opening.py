@@ -1,0 +1,135 @@
+"""The jobs with which a demonstration begins: one of each kind, among them the known fault."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from gpumon.simulate.cluster.job_faults import HANG, STRAGGLER, Trouble
+from gpumon.simulate.cluster.people import FIRST_PARTITION, OLD_PARTITION, YOU, Request, limit_for
+from gpumon.simulate.cluster.workloads import (
+    DATA_PARALLEL,
+    FULL_PRECISION,
+    IDLE_HELD,
+    INPUT_BOUND,
+    MODEL_PARALLEL,
+    NOTEBOOK,
+    PARTIAL,
+    SERVING,
+    SWEEP,
+    Workload,
+)
+from gpumon.simulate.physics.training import Shape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_HOUR: Final = 3600.0
+
+
+class _Opening(NamedTuple):
+    workload: Workload
+    name: str
+    user: str
+    partition: str
+    shape: Shape
+    age_h: float
+    left_h: float
+    variant: int = 0
+    trouble: Trouble | None = None
+
+
+_SEATED: Final = (
+    _Opening(PARTIAL, "vit-finetune", YOU, FIRST_PARTITION, Shape(1, 8), 2.3, 13.6),
+    _Opening(MODEL_PARALLEL, "pretrain-34b", YOU, FIRST_PARTITION, Shape(2, 8), 9.4, 31.0),
+    _Opening(DATA_PARALLEL, "llama-8b-sft", "amina", FIRST_PARTITION, Shape(1, 4), 1.2, 4.4, 1),
+    _Opening(SERVING, "llm-serve", "hiro", FIRST_PARTITION, Shape(1, 2), 20.1, 20.0),
+    _Opening(FULL_PRECISION, "unet-seg", "ines", FIRST_PARTITION, Shape(1, 1), 3.1, 1.3),
+    _Opening(INPUT_BOUND, "resnet50-jpeg", "farid", FIRST_PARTITION, Shape(1, 1), 5.2, 2.1),
+    _Opening(NOTEBOOK, "jupyter", YOU, OLD_PARTITION, Shape(1, 1), 1.6, 5.9),
+    _Opening(IDLE_HELD, "eval-suite", "bjorn", OLD_PARTITION, Shape(1, 2), 3.4, 6.3),
+    _Opening(INPUT_BOUND, "histopath-tiles", "chiara", OLD_PARTITION, Shape(1, 2), 0.9, 3.7, 2),
+)
+
+_LONGEST_H: Final = 47.0
+
+_FULL_WITHOUT_TROUBLE: Final = 6
+_TROUBLED_FROM: Final = 10
+"""Nodes from which on there is room for jobs that span several and go wrong."""
+
+_TROUBLED: Final = (
+    _Opening(
+        DATA_PARALLEL, "dinov2-giant", YOU, FIRST_PARTITION, Shape(2, 8), 5.6, 13.0, 3,
+        Trouble(STRAGGLER, 1, 3, 2400.0),
+    ),
+    _Opening(
+        DATA_PARALLEL, "sam2-video", YOU, FIRST_PARTITION, Shape(2, 8), 3.3, 9.5, 4,
+        Trouble(HANG, 0, 6, 720.0),
+    ),
+)  # fmt: skip
+
+_WAITING: Final = (
+    (_Opening(MODEL_PARALLEL, "moe-8x7b", "kavya", FIRST_PARTITION, Shape(2, 8), 3.9, 11.0), 1, 1),
+    (_Opening(DATA_PARALLEL, "esm2-650m", "eunji", FIRST_PARTITION, Shape(1, 8), 1.9, 9.0), 1, 1),
+    (_Opening(SWEEP, "hpo-sweep", "greta", OLD_PARTITION, Shape(1, 1), 0.8, 0.25), 24, 3),
+    (_Opening(PARTIAL, "sd-lora", "luca", FIRST_PARTITION, Shape(1, 4), 0.6, 5.0), 1, 1),
+    (_Opening(DATA_PARALLEL, "whisper-ft", "hiro", FIRST_PARTITION, Shape(1, 2), 0.4, 2.5), 1, 1),
+    (_Opening(FULL_PRECISION, "gnn-qm9", YOU, FIRST_PARTITION, Shape(1, 1), 0.1, 3.0), 1, 1),
+)
+
+
+def is_full(nodes: int) -> bool:
+    """Whether the opening jobs alone fill a fleet of so many nodes."""
+    return nodes <= _FULL_WITHOUT_TROUBLE or nodes == _TROUBLED_FROM
+
+
+def seated_requests(
+    nodes: int, gpus_per_node: int, opened_s: float
+) -> Iterator[tuple[Request, float, float]]:
+    """Requests that run already, each with its age and what is left of it, seconds.
+
+    Args:
+        nodes: Nodes of the fleet.
+        gpus_per_node: GPUs of each.
+        opened_s: How much later the fleet is first looked at: jobs in trouble still run then.
+    """
+    for opening in _SEATED:
+        request = _request(opening, nodes, gpus_per_node)
+        yield request, opening.age_h * _HOUR, opening.left_h * _HOUR
+    has_room = nodes >= _TROUBLED_FROM and gpus_per_node > 1
+    for opening in _TROUBLED if has_room else ():
+        left_h = min(opening.left_h + opened_s / _HOUR, _LONGEST_H - opening.age_h)
+        request = _request(opening._replace(left_h=left_h), nodes, gpus_per_node)
+        yield request, opening.age_h * _HOUR, left_h * _HOUR
+
+
+def waiting_requests(nodes: int, gpus_per_node: int) -> list[tuple[Request, float]]:
+    """Requests that wait, each with the seconds for which it has."""
+    return [
+        (
+            _request(opening, nodes, gpus_per_node)._replace(
+                run_s=opening.left_h * _HOUR, array_tasks=tasks, array_throttle=throttle
+            ),
+            opening.age_h * _HOUR,
+        )
+        for opening, tasks, throttle in _WAITING
+    ]
+
+
+def _request(opening: _Opening, nodes: int, gpus_per_node: int) -> Request:
+    wanted = opening.shape
+    run_s = (opening.age_h + opening.left_h) * _HOUR
+    shape = Shape(min(wanted.nodes, max(1, nodes // 2)), min(wanted.gpus, gpus_per_node))
+    trouble = opening.trouble
+    if trouble is not None:
+        trouble = trouble._replace(local=min(trouble.local, shape.gpus - 1))
+    return Request(
+        opening.workload,
+        opening.name,
+        opening.user,
+        opening.partition if nodes >= 5 else FIRST_PARTITION,
+        shape,
+        run_s,
+        limit_for(run_s),
+        opening.variant,
+        trouble=trouble,
+    )

@@ -1,0 +1,123 @@
+"""Who uses the fleet, and the request for one job of theirs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from gpumon.simulate.cluster.workloads import (
+    HEALTHY,
+    NOTEBOOK,
+    PARTIAL,
+    SWEEP,
+    WORKLOADS,
+    Workload,
+    gpus_used,
+)
+from gpumon.simulate.physics.training import Shape
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from gpumon.simulate.cluster.job_faults import Trouble
+
+YOU: Final = "you"
+"""The user who looks at the demo: only this user's processes show their environment."""
+
+ACCOUNTS: Final = {
+    YOU: "vision",
+    "amina": "nlp",
+    "bjorn": "climate",
+    "chiara": "vision",
+    "dmitri": "nlp",
+    "eunji": "biology",
+    "farid": "robotics",
+    "greta": "climate",
+    "hiro": "speech",
+    "ines": "biology",
+    "jomo": "robotics",
+    "kavya": "speech",
+    "luca": "vision",
+}
+"""Slurm account of each user."""
+
+UIDS: Final = {user: 20_001 + number for number, user in enumerate(ACCOUNTS)}
+
+FIRST_PARTITION: Final = "h100"
+OLD_PARTITION: Final = "a100"
+
+_LIMIT_HOURS: Final = (1, 2, 4, 8, 12, 24, 48)
+
+
+class Request(NamedTuple):
+    """One job as it is submitted."""
+
+    workload: Workload
+    name: str
+    user: str
+    partition: str
+    shape: Shape
+    run_s: float
+    """How long it will run."""
+    limit_s: float
+    """Time limit that its user asked for."""
+    variant: int
+    """Which draw of its kind's parameters it uses."""
+    array_tasks: int = 1
+    """Tasks of a job array; 1: no array."""
+    array_throttle: int = 1
+    """Array tasks that may run at once."""
+    trouble: Trouble | None = None
+    """What befalls it while it runs."""
+
+    @property
+    def account(self) -> str:
+        """Slurm account that pays."""
+        return ACCOUNTS[self.user]
+
+    @property
+    def truth(self) -> str:
+        """Class that the job's label carries."""
+        is_whole = gpus_used(self.workload, self.shape.gpus) == self.shape.gpus
+        return HEALTHY if self.workload is PARTIAL and is_whole else self.workload.truth
+
+
+def limit_for(run_s: float) -> float:
+    """The usual time limit that a run of this length fits in, seconds."""
+    fitting = (hours * 3600.0 for hours in _LIMIT_HOURS if hours * 3600.0 >= 1.1 * run_s)
+    return next(fitting, 48 * 3600.0)
+
+
+def draw_request(chance: Random, nodes: dict[str, int], gpus: int) -> Request:
+    """A job like the fleet's others.
+
+    Args:
+        chance: Where the draw comes from.
+        nodes: Usable nodes per partition.
+        gpus: GPUs per node: no job asks for more of one node.
+    """
+    workload = chance.choices(
+        list(WORKLOADS.values()), [workload.weight for workload in WORKLOADS.values()]
+    )[0]
+    is_old = nodes.get(OLD_PARTITION, 0) > 0 and (
+        workload is NOTEBOOK or chance.random() < nodes[OLD_PARTITION] / sum(nodes.values())
+    )
+    partition = OLD_PARTITION if is_old else FIRST_PARTITION
+    shapes, weights = zip(*workload.shapes, strict=True)
+    wanted = chance.choices(shapes, weights)[0]
+    # Nobody gets more than half of a partition.
+    shape = Shape(min(wanted.nodes, max(1, nodes[partition] // 2)), min(wanted.gpus, gpus))
+    run_s = 3600.0 * chance.uniform(*workload.hours)
+    user = chance.choice([user for user in ACCOUNTS if user != YOU])
+    is_array = workload is SWEEP
+    return Request(
+        workload,
+        chance.choice(workload.names),
+        user,
+        partition,
+        shape,
+        run_s,
+        limit_for(run_s),
+        chance.randrange(6),
+        chance.choice((6, 8, 12)) if is_array else 1,
+        3 if is_array else 1,
+    )

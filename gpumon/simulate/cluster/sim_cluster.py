@@ -1,0 +1,225 @@
+"""The simulated fleet: machines, queue and programs under one seed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from gpumon.simulate.cluster.hardware_faults import ailments_of
+from gpumon.simulate.cluster.job_faults import HANG, STRAGGLER, THROTTLED, after
+from gpumon.simulate.cluster.layout import SimNode, lay_out
+from gpumon.simulate.cluster.opening import is_full, seated_requests, waiting_requests
+from gpumon.simulate.cluster.schedule import Schedule, SimJob
+from gpumon.simulate.cluster.timeline import Reading, Spans, Stay, Timeline, Totals
+from gpumon.simulate.cluster.workloads import HEALTHY, gpus_used, lane_of
+from gpumon.simulate.physics.program import Turned
+from gpumon.simulate.physics.random_streams import stream
+from gpumon.simulate.physics.services import unused
+
+if TYPE_CHECKING:
+    from gpumon.simulate.cluster.job_faults import Trouble
+    from gpumon.simulate.cluster.people import Request
+    from gpumon.simulate.cluster.workloads import Workload
+    from gpumon.simulate.physics.board import Board
+    from gpumon.simulate.physics.program import Program
+    from gpumon.simulate.physics.training import Shape
+
+PAST_S: Final = 48 * 3600.0
+"""How long before its origin the fleet's GPUs have been counting, seconds."""
+
+_UNKNOWN: Final = Totals(0.0, 0.0, 0.0, ())
+
+
+class Label(NamedTuple):
+    """What is true of one subject over a stretch of time."""
+
+    subject: str
+    """`job:ID`, `job:ID/rank:N` or `gpu:UUID`."""
+    finding_class: str
+    """Class of the fault, or `healthy`."""
+    start: float
+    """Unix time."""
+    end: float
+
+
+class Fleet:
+    """Everything that there is to observe, as a pure function of seed, origin and time."""
+
+    def __init__(
+        self, nodes: int, gpus_per_node: int, seed: int, origin: float, opened_s: float = 0.0
+    ) -> None:
+        """Build the fleet and let its queue fill it.
+
+        Args:
+            nodes: Nodes that answer; Slurm lists one more, which is down.
+            gpus_per_node: GPUs of each node.
+            seed: What tells two fleets of one size apart.
+            origin: Unix time at which the demonstration begins.
+            opened_s: How much later it is first looked at; troubles begin shortly before that.
+        """
+        self.seed = seed
+        self.origin = origin
+        self._opened_at = origin + opened_s
+        self.nodes = lay_out(seed, nodes, gpus_per_node)
+        self.ailments = ailments_of(self.nodes)
+        self.gpus_per_node = gpus_per_node
+        partitions = ["" if node.is_drained else node.partition for node in self.nodes]
+        self._programs: dict[tuple[object, ...], Program] = {}
+        self._turns: dict[tuple[Request, int, bool], Turned] = {}
+        self._lines = [
+            [Timeline(origin - PAST_S, self._idle(node.board)) for _ in node.gpus]
+            for node in self.nodes
+        ]
+        self._schedule = Schedule(seed, partitions, gpus_per_node, origin)
+        for seat in seated_requests(nodes, gpus_per_node, opened_s):
+            self._schedule.seat(*seat)
+        if not is_full(nodes):
+            self._schedule.fill()
+        self._schedule.open_doors(waiting_requests(nodes, gpus_per_node))
+        self._seen = 0
+        self._host()
+
+    def advance(self, until: float) -> None:
+        """Let the queue play up to a time; looking back afterwards stays possible."""
+        self._schedule.advance(until)
+        self._host()
+
+    def running(self, now: float) -> list[SimJob]:
+        """Jobs that hold GPUs, in the order in which they were submitted."""
+        self.advance(now)
+        return [job for job in self._schedule.jobs if job.is_running(now)]
+
+    def waiting(self, now: float) -> list[SimJob]:
+        """Jobs, and tasks of arrays, that have not started, first in line first."""
+        self.advance(now)
+        return [job for job in self._schedule.jobs if job.is_waiting(now)]
+
+    def read(self, node: SimNode, spans: Spans) -> list[Reading]:
+        """All GPUs of a node, in NVML's order, at the instant of `spans`."""
+        return [line.read(spans) for line in self._lines[node.number]]
+
+    def stays(self, node: SimNode, now: float) -> list[Stay]:
+        """What runs on each GPU of a node, in NVML's order."""
+        return [line.stay_at(now) for line in self._lines[node.number]]
+
+    def labels(self, until: float) -> list[Label]:
+        """What is true of every job that started before a time, and of broken hardware."""
+        self.advance(until)
+        labels = [
+            Label(f"gpu:{uuid}", truth, self.origin - PAST_S, until)
+            for uuid, truth in self.ailments.known(self.nodes)
+            if until > self.origin - PAST_S
+        ]
+        for job in self._schedule.started:
+            if job.start_at is None or job.end_at is None or job.start_at > until:
+                continue
+            labels += self._labels_of(job, job.start_at, job.end_at, until)
+        return sorted(labels, key=lambda label: (label.finding_class == HEALTHY, label.subject))
+
+    def _host(self) -> None:
+        """Give every job that began since the last call its place on the GPUs."""
+        started = self._schedule.started
+        for job in started[self._seen :]:
+            if job.start_at is None or job.end_at is None:
+                continue
+            for spot, place in enumerate(job.spots):
+                node = self.nodes[place.node]
+                for local, minor in enumerate(place.gpus):
+                    line = self._lines[place.node][node.gpu_of_minor(minor)]
+                    line.add(self._stay(job, job.start_at, node.board, spot, local))
+                    line.add(Stay(job.end_at, self._idle(node.board), _UNKNOWN, None))
+        self._seen = len(started)
+
+    def _labels_of(self, job: SimJob, start: float, end: float, until: float) -> list[Label]:
+        subject, trouble = f"job:{job.job_id}", job.request.trouble
+        if trouble is None:
+            begin = start + self._onset_s(job)
+            truth = job.request.truth if begin < end else HEALTHY
+            return [Label(subject, truth, min(begin, end), end)]
+        onset = self._opened_at - trouble.before_s
+        if onset >= min(end, until):
+            return [Label(subject, HEALTHY, start, end)]
+        rank = trouble.spot * gpus_used(job.request.workload, job.request.shape.gpus)
+        labels = [
+            Label(subject, HEALTHY, start, onset),
+            Label(f"{subject}/rank:{rank + trouble.local}", trouble.finding_class, onset, end),
+        ]
+        if trouble.finding_class == HANG:
+            # All ranks lose all of their time; a straggler's peers still make their steps.
+            labels.append(Label(subject, HANG, onset, end))
+        if trouble.finding_class == STRAGGLER:
+            labels.append(Label(f"gpu:{self._uuid_of(job, trouble)}", THROTTLED, onset, end))
+        return labels
+
+    def _uuid_of(self, job: SimJob, trouble: Trouble) -> str:
+        spot = job.spots[trouble.spot]
+        node = self.nodes[spot.node]
+        return node.gpus[node.gpu_of_minor(spot.gpus[trouble.local])].uuid
+
+    def cooling_lost_at(self, stay: Stay) -> float | None:
+        """Unix time at which the heat of the stay's GPU begins to lower its clock; None: never."""
+        trouble = None if stay.job is None else stay.job.request.trouble
+        if trouble is None or trouble.finding_class != STRAGGLER:
+            return None
+        return self._opened_at - trouble.before_s if trouble.is_of(stay.spot, stay.local) else None
+
+    def hung_at(self, job: SimJob) -> float | None:
+        """Unix time from which on a job makes no step any more; None: it does."""
+        trouble = job.request.trouble
+        if trouble is None or trouble.finding_class != HANG:
+            return None
+        return self._opened_at - trouble.before_s
+
+    def is_stuck(self, stay: Stay, now: float) -> bool:
+        """Whether a rank waits for storage that does not answer, so that its job hangs."""
+        trouble = None if stay.job is None else stay.job.request.trouble
+        if stay.job is None or trouble is None or not trouble.is_of(stay.spot, stay.local):
+            return False
+        hung_at = self.hung_at(stay.job)
+        return hung_at is not None and hung_at <= now
+
+    def _onset_s(self, job: SimJob) -> float:
+        request = job.request
+        if not request.workload.turns_after_start_up:
+            return 0.0
+        board = self.nodes[job.spots[0].node].board
+        lane = 0
+        return self._program(request.workload, board, request.shape, request.variant, lane).head_s
+
+    def _stay(self, job: SimJob, start: float, board: Board, spot: int, local: int) -> Stay:
+        request = job.request
+        lane = lane_of(request.workload, request.shape, spot, local)
+        if lane is None:
+            return Stay(start, self._idle(board), _UNKNOWN, job, spot, local)
+        program = self._program(request.workload, board, request.shape, request.variant, lane)
+        if request.trouble is None:
+            return Stay(start, program, _UNKNOWN, job, spot, local, is_used=True)
+        is_cause = request.trouble.is_of(spot, local)
+        key = (request, lane, is_cause)
+        if key not in self._turns:
+            at_s = self._opened_at - request.trouble.before_s - start
+            self._turns[key] = Turned(
+                program, at_s, self._after(request, request.trouble, board, lane, is_cause=is_cause)
+            )
+        return Stay(start, self._turns[key], _UNKNOWN, job, spot, local, is_used=True)
+
+    def _after(
+        self, request: Request, trouble: Trouble, board: Board, lane: int, *, is_cause: bool
+    ) -> Program:
+        chance = stream(self.seed, request.workload.kind, request.shape, request.variant)
+        return after(trouble, board, request.shape, chance, lane, is_cause=is_cause)
+
+    def _idle(self, board: Board) -> Program:
+        key = (board.name,)
+        if key not in self._programs:
+            self._programs[key] = unused(board)
+        return self._programs[key]
+
+    def _program(
+        self, workload: Workload, board: Board, shape: Shape, variant: int, lane: int
+    ) -> Program:
+        key = (workload.kind, board.name, shape, variant, lane)
+        if key not in self._programs:
+            # Every lane draws the same numbers: ranks of one job differ by their lane alone.
+            chance = stream(self.seed, workload.kind, shape, variant)
+            self._programs[key] = workload.build(board, shape, chance, lane)
+        return self._programs[key]

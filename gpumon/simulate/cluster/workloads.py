@@ -1,0 +1,199 @@
+"""The kinds of job in the fleet: how they behave, how they are launched, what is true of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from gpumon.simulate.physics import services, training
+from gpumon.simulate.physics.training import Shape
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from random import Random
+
+    from gpumon.simulate.physics.board import Board
+    from gpumon.simulate.physics.program import Program
+
+HEALTHY: Final = "healthy"
+"""Label of a job without an inefficiency."""
+
+
+class Workload(NamedTuple):
+    """One kind of job."""
+
+    kind: str
+    truth: str
+    """Class that its label carries."""
+    build: Callable[[Board, Shape, Random, int], Program]
+    lanes: str
+    """What tells ranks of one job apart: `pace` (silicon), `stage` (pipeline) or `none`."""
+    launcher: str
+    """`torchrun` (one task a node), `srun` (one task a GPU), `process` (one for all GPUs)."""
+    program: str
+    """Base name of the processes."""
+    names: tuple[str, ...]
+    shapes: tuple[tuple[Shape, int], ...]
+    """Sizes with weights."""
+    hours: tuple[float, float]
+    """Shortest and longest run."""
+    weight: int
+    """How common it is among new jobs."""
+    used_share: float = 1.0
+    """Share of the GPUs of each node that the job uses at all."""
+    is_interactive: bool = False
+    turns_after_start_up: bool = False
+    """Whether its label holds only once the program's head has run."""
+
+
+def _sizes(*sizes: tuple[int, int, int]) -> tuple[tuple[Shape, int], ...]:
+    return tuple((Shape(nodes, gpus), weight) for nodes, gpus, weight in sizes)
+
+
+DATA_PARALLEL: Final = Workload(
+    "data_parallel",
+    HEALTHY,
+    training.data_parallel,
+    "pace",
+    "torchrun",
+    "python3.11",
+    ("llama-8b-sft", "vit-l-pretrain", "whisper-ft", "esm2-650m", "clip-b16", "reward-model"),
+    _sizes((1, 1, 3), (1, 2, 4), (1, 4, 6), (1, 8, 7), (2, 8, 3), (4, 8, 1)),
+    (1.5, 20.0),
+    30,
+)
+MODEL_PARALLEL: Final = Workload(
+    "model_parallel",
+    HEALTHY,
+    training.model_parallel,
+    "stage",
+    "srun",
+    "python",
+    ("pretrain-34b", "moe-8x7b", "pretrain-70b", "longctx-34b"),
+    _sizes((2, 8, 6), (4, 8, 4), (8, 8, 2), (16, 8, 1)),
+    (8.0, 40.0),
+    5,
+)
+FULL_PRECISION: Final = Workload(
+    "full_precision",
+    "no_tensor_cores",
+    training.full_precision,
+    "pace",
+    "torchrun",
+    "python3",
+    ("unet-seg", "gnn-qm9", "deeponet", "sr-gan"),
+    _sizes((1, 1, 6), (1, 2, 3), (1, 4, 1)),
+    (2.0, 16.0),
+    8,
+)
+INPUT_BOUND: Final = Workload(
+    "input_bound",
+    "input_bound",
+    training.input_bound,
+    "pace",
+    "torchrun",
+    "python3",
+    ("resnet50-jpeg", "video-mae", "histopath-tiles"),
+    _sizes((1, 1, 4), (1, 2, 4), (1, 4, 4), (1, 8, 2)),
+    (3.0, 18.0),
+    10,
+)
+SERVING: Final = Workload(
+    "serving",
+    HEALTHY,
+    services.serving,
+    "none",
+    "process",
+    "sglang",
+    ("llm-serve", "chat-backend", "embed-api"),
+    _sizes((1, 1, 2), (1, 2, 5), (1, 4, 3)),
+    (12.0, 44.0),
+    8,
+)
+NOTEBOOK: Final = Workload(
+    "notebook",
+    "interactive_idle",
+    services.notebook,
+    "none",
+    "process",
+    "python3.10",
+    ("jupyter", "ood-lab", "bash"),
+    _sizes((1, 1, 1)),
+    (2.0, 8.0),
+    9,
+    is_interactive=True,
+)
+IDLE_HELD: Final = Workload(
+    "idle_held",
+    "idle_held",
+    services.idle_held,
+    "none",
+    "torchrun",
+    "python3",
+    ("eval-suite", "rl-sweep", "debug-run"),
+    _sizes((1, 1, 4), (1, 2, 2), (1, 4, 1)),
+    (3.0, 12.0),
+    6,
+    turns_after_start_up=True,
+)
+PARTIAL: Final = Workload(
+    "partial_gpus_idle",
+    "partial_gpus_idle",
+    training.data_parallel,
+    "pace",
+    "torchrun",
+    "python3.11",
+    ("vit-finetune", "ddp-baseline", "sd-lora"),
+    _sizes((1, 4, 1), (1, 8, 2)),
+    (4.0, 20.0),
+    4,
+    used_share=0.625,
+)
+SWEEP: Final = Workload(
+    "sweep",
+    HEALTHY,
+    training.data_parallel,
+    "none",
+    "torchrun",
+    "python3",
+    ("hpo-sweep", "ablation", "seed-grid"),
+    _sizes((1, 1, 1)),
+    (0.4, 1.4),
+    4,
+)
+WORKLOADS: Final = {
+    workload.kind: workload
+    for workload in (
+        DATA_PARALLEL,
+        MODEL_PARALLEL,
+        FULL_PRECISION,
+        INPUT_BOUND,
+        SERVING,
+        NOTEBOOK,
+        IDLE_HELD,
+        PARTIAL,
+        SWEEP,
+    )
+}
+"""Every kind by its name."""
+
+
+def gpus_used(workload: Workload, gpus_per_node: int) -> int:
+    """GPUs of one node that the job's processes open, at least one."""
+    return max(1, round(workload.used_share * gpus_per_node))
+
+
+def lane_of(workload: Workload, shape: Shape, node: int, local: int) -> int | None:
+    """Which of the job's programs a GPU runs; None: no process ever opens it.
+
+    Args:
+        workload: Kind of the job.
+        shape: Its size.
+        node: Position of the node in the job.
+        local: Position of the GPU among the job's GPUs there.
+    """
+    if local >= gpus_used(workload, shape.gpus):
+        return None
+    if workload.lanes == "stage":
+        return min(3, node * min(shape.nodes, 4) // shape.nodes)
+    # Spread unevenly, so that neighbours differ: slow silicon is the rarer kind.
+    return (0, 1, 1, 2, 1, 2, 0, 2)[(node * 3 + local) % 8] if workload.lanes == "pace" else 0

@@ -1,0 +1,95 @@
+"""What is not a step loop: serving in bursts, notebooks, held and unused GPUs."""
+
+from __future__ import annotations
+
+from math import exp
+from typing import TYPE_CHECKING
+
+from gpumon.simulate.physics.phase import Work, run_on
+from gpumon.simulate.physics.program import Loop, Program
+from gpumon.simulate.physics.training import dense_model, start_up, step_loops
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from gpumon.simulate.physics.board import Board
+    from gpumon.simulate.physics.training import Shape
+
+_HOUR = 3600.0
+
+
+def unused(board: Board) -> Program:
+    """A GPU that no process has opened."""
+    return Program([], [_rest(board, _HOUR, 0.0)], board.idle_w)
+
+
+def serving(board: Board, shape: Shape, chance: Random, lane: int) -> Program:
+    """A language-model server: prefill and decode while requests come, idle in between.
+
+    Burst and gap lengths are log-normal with the published medians and upper tenths of real
+    serving windows: 1.9 and 8.6 minutes of work, 1.9 and 14.3 minutes without.
+    """
+    held = 0.9 * board.mem_total_bytes
+    weights = chance.uniform(0.35, 0.6) * board.mem_total_bytes
+    links = 0.0 if shape.gpus == 1 else 1.0
+    tensor = chance.uniform(0.4, 0.55)
+    batch = chance.uniform(0.55, 0.95)
+    request = [
+        Work(
+            0.16, 1.0, 0.9, 0.34, tensor, 0.4, nvlink_bytes=links * 6e9, cpu_cores=2.0,
+            pcie_rx_bytes=4e5, mem_bytes=held,
+        ),
+        Work(
+            1.7, 0.94, 0.72 * batch, 0.3 * batch, 0.12 * batch, 0.74,
+            nvlink_bytes=links * 9e9, pcie_tx_bytes=2e5, cpu_cores=2.0, mem_bytes=held,
+        ),
+        Work(0.12 + 0.02 * lane, cpu_cores=1.0, mem_bytes=held),
+    ]  # fmt: skip
+    lap: list[Loop] = []
+    for _ in range(24):
+        busy_s = min(21.9 * 60, 1.9 * 60 * exp(1.178 * chance.gauss(0.0, 1.0)))
+        quiet_s = min(61.8 * 60, 1.9 * 60 * exp(1.575 * chance.gauss(0.0, 1.0)))
+        lap += step_loops(board, request, busy_s, chance, loops=1)
+        lap.append(_rest(board, max(2.0, quiet_s), held))
+    return _with_start(board, weights, held, chance, lap)
+
+
+def notebook(board: Board, _shape: Shape, chance: Random, _lane: int) -> Program:
+    """Somebody at a keyboard: seconds of work between minutes of reading and typing."""
+    held = chance.uniform(0.06, 0.2) * board.mem_total_bytes
+    cell = [
+        Work(0.35, 1.0, 0.55, 0.22, 0.15, 0.3, pcie_rx_bytes=2e8, cpu_cores=1.0, mem_bytes=held),
+        Work(0.25, cpu_cores=1.0, mem_bytes=held),
+    ]
+    lap: list[Loop] = []
+    for _ in range(12):
+        lap += step_loops(board, cell, chance.uniform(10.0, 55.0), chance, loops=1)
+        lap.append(_rest(board, chance.uniform(4 * 60.0, 22 * 60.0), held))
+    return _with_start(board, held * 0.6, held, chance, lap)
+
+
+def idle_held(board: Board, shape: Shape, chance: Random, _lane: int) -> Program:
+    """Worked for a while, then nothing ever again, its memory still held."""
+    model = dense_model(board, shape, chance)
+    held = model.mem_bytes
+    step = [
+        Work(model.compute_s, 1.0, 0.9, 0.3, model.tensor, 0.35, cpu_cores=2.0, mem_bytes=held),
+        Work(0.02, cpu_cores=2.0, mem_bytes=held),
+    ]
+    head = [
+        *(Loop([run_on(board, w)]) for w in start_up(model.weights_bytes, held, chance)),
+        *step_loops(board, step, chance.uniform(900.0, 1800.0), chance),
+    ]
+    return Program(head, [_rest(board, _HOUR, held)], board.idle_w)
+
+
+def _rest(board: Board, seconds: float, held: float) -> Loop:
+    work = Work(seconds, cpu_cores=0.02 if held else 0.0, mem_bytes=held)
+    return Loop([run_on(board, work)])
+
+
+def _with_start(
+    board: Board, weights: float, held: float, chance: Random, lap: list[Loop]
+) -> Program:
+    head = start_up(weights, held, chance)
+    return Program([Loop([run_on(board, work)]) for work in head], lap, board.idle_w)

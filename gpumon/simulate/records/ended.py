@@ -1,0 +1,92 @@
+"""Jobs of the simulated fleet that ended before anybody looked, as its accounting lists them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from gpumon.model.records.accounting import EndedJob, EndedJobs
+from gpumon.model.records.cluster import Job
+from gpumon.simulate.cluster.people import ACCOUNTS, FIRST_PARTITION, YOU
+from gpumon.simulate.cluster.schedule import FIRST_JOB_ID
+
+if TYPE_CHECKING:
+    from gpumon.simulate.cluster.sim_cluster import Fleet
+
+_HOUR: Final = 3600.0
+_GIB: Final = 2.0**30
+_QUEUED_H: Final = 0.4
+
+
+class _Past(NamedTuple):
+    """One job that has ended."""
+
+    number: int
+    """Below the number of the first job that runs."""
+    name: str
+    user: str
+    gpus: int
+    state: str
+    exit_code: str
+    ended_h: float
+    """Hours before the fleet's origin."""
+    ran_h: float
+    util_ratio: float | None
+    """What the accounting gathered; None for a job that was too short for a sample."""
+    cpu_ratio: float | None
+    rss_gib: float | None
+
+
+_PAST: Final = (
+    _Past(12, "vit-finetune", YOU, 8, "COMPLETED", "0:0", 0.6, 5.2, 0.91, 0.42, 31),
+    _Past(14, "sweep-lr-3e-4", YOU, 1, "OUT_OF_MEMORY", "0:125", 1.1, 0.3, 0.7, 0.9, 118),
+    _Past(15, "tokenize", "amina", 4, "COMPLETED", "0:0", 1.9, 7.5, 0.03, 0.97, 54),
+    _Past(18, "gnn-pretrain", "bjorn", 8, "TIMEOUT", "0:0", 3.4, 24.0, 0.88, 0.3, 40),
+    _Past(21, "notebook", YOU, 2, "CANCELLED", "0:0", 6.0, 8.0, 0.01, 0.02, 6),
+    _Past(25, "smoke-test", "dmitri", 1, "FAILED", "1:0", 9.2, 0.01, None, None, None),
+    _Past(29, "fold-screen", "eunji", 4, "COMPLETED", "0:0", 15.5, 3.1, 0.66, 0.5, 22),
+)  # fmt: skip
+
+
+def ended_records(fleet: Fleet, since: float, now: float) -> EndedJobs:
+    """The jobs that ended since then, those that ended last first."""
+    found = [_ended(fleet, past) for past in _PAST if past.gpus <= fleet.gpus_per_node]
+    kept = tuple(one for one in found if since <= (one.job.end_at or 0.0) <= now)
+    return EndedJobs(kept, since, now, 0)
+
+
+def _ended(fleet: Fleet, past: _Past) -> EndedJob:
+    node = fleet.nodes[past.number % len(fleet.nodes)]
+    cpus = past.gpus * node.cpus_per_gpu
+    end_at = fleet.origin - past.ended_h * _HOUR
+    elapsed_s = past.ran_h * _HOUR
+    job = Job(
+        str(FIRST_JOB_ID - past.number),
+        str(FIRST_JOB_ID - past.number),
+        past.name,
+        past.user,
+        ACCOUNTS[past.user],
+        FIRST_PARTITION,
+        past.state,
+        "",
+        (node.name,),
+        (),
+        past.gpus,
+        end_at - elapsed_s - _QUEUED_H * _HOUR,
+        end_at - elapsed_s,
+        end_at,
+        24.0 * _HOUR,
+        exit_code=past.exit_code,
+        node_count=1,
+        cpu_count=cpus,
+    )
+    return EndedJob(
+        job=job,
+        elapsed_s=elapsed_s,
+        gpu_seconds=past.gpus * elapsed_s,
+        cancelled_by="",
+        cpu_used_s=None if past.cpu_ratio is None else past.cpu_ratio * cpus * elapsed_s,
+        max_rss_bytes=None if past.rss_gib is None else past.rss_gib * _GIB,
+        gpu_util_ratio=past.util_ratio,
+        gpu_mem_bytes=None,
+        energy_j=None,
+    )

@@ -1,0 +1,275 @@
+"""The jobs of the simulated fleet as Slurm lists them: running, waiting in line, and kept back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from gpumon.model.records.cluster import Allocation, Job
+from gpumon.simulate.cluster.people import ACCOUNTS, FIRST_PARTITION, YOU
+from gpumon.simulate.cluster.schedule import FIRST_JOB_ID
+from gpumon.simulate.records.site import MAINTENANCE_END_S
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from gpumon.simulate.cluster.layout import SimNode
+    from gpumon.simulate.cluster.schedule import SimJob
+    from gpumon.simulate.cluster.sim_cluster import Fleet
+
+_HOUR: Final = 3600.0
+_PLANNED: Final = 2
+"""Jobs at the head of each partition's line for which the scheduler plans a start."""
+
+_PRIORITY_AT_SUBMISSION: Final = 10_000
+
+
+class _Kept(NamedTuple):
+    """A job that does not start while anybody looks."""
+
+    number: int
+    name: str
+    user: str
+    gpus: int
+    nodes: int
+    reason: str
+    age_h: float
+    limit_h: float
+    qos: str = "normal"
+    start_in_h: float | None = None
+    """Expected start behind the fleet's origin."""
+
+
+_KEPT: Final = (
+    _Kept(FIRST_JOB_ID - 9, "ablation-v2", YOU, 4, 1, "JobHeldUser", 26.0, 12.0),
+    _Kept(
+        FIRST_JOB_ID - 7,
+        "pretrain-70b",
+        "kavya",
+        32,
+        4,
+        "ReqNodeNotAvail,_Reserved_for_maintenance",
+        22.0,
+        48.0,
+        "large",
+        MAINTENANCE_END_S / _HOUR,
+    ),
+    _Kept(FIRST_JOB_ID - 6, "protein-lm", "eunji", 16, 2, "QOSMaxGRESPerUser", 19.0, 24.0),
+    _Kept(
+        FIRST_JOB_ID - 4,
+        "nightly-eval",
+        "luca",
+        1,
+        1,
+        "BeginTime",
+        12.0,
+        2.0,
+        start_in_h=8.5,
+    ),
+)
+
+
+def job_records(fleet: Fleet, now: float, reserved: Mapping[int, str]) -> list[Job]:
+    """Every job that Slurm lists at a time.
+
+    Args:
+        fleet: The fleet.
+        now: Unix time.
+        reserved: Reservation by job number.
+    """
+    running = fleet.running(now)
+    jobs = [_running(fleet, job, reserved.get(job.job_id, "")) for job in running]
+    jobs += _waiting(fleet, running, fleet.waiting(now), now)
+    jobs += [_kept(fleet, kept) for kept in _KEPT if _fits(fleet, kept)]
+    leader = next((job for job in running if job.request.user == YOU), None)
+    if leader is not None:
+        kept = _Kept(FIRST_JOB_ID - 2, "evaluate", YOU, 1, 1, "Dependency", 0.0, 1.0)
+        dependency = f"afterok:{leader.job_id}(unfulfilled)"
+        jobs.append(_kept(fleet, kept)._replace(dependency=dependency, eligible_at=None))
+    return jobs
+
+
+def _fits(fleet: Fleet, kept: _Kept) -> bool:
+    """Whether the fleet is large enough that somebody would ask for so much."""
+    return len(fleet.nodes) >= 2 * kept.nodes and fleet.gpus_per_node * kept.nodes >= kept.gpus
+
+
+def _running(fleet: Fleet, job: SimJob, reservation: str) -> Job:
+    request = job.request
+    node = fleet.nodes[job.spots[0].node]
+    per_gpu = node.cpus_per_gpu
+    allocations = tuple(
+        Allocation(fleet.nodes[spot.node].name, len(spot.gpus), spot.gpus, per_gpu * len(spot.gpus))
+        for spot in job.spots
+    )
+    start = job.start_at or 0.0
+    return Job(
+        str(job.job_id),
+        _label(job),
+        request.name,
+        request.user,
+        request.account,
+        request.partition,
+        "RUNNING",
+        "",
+        tuple(allocation.node for allocation in allocations),
+        allocations,
+        request.shape.world,
+        job.submit_at,
+        start,
+        start + request.limit_s,
+        request.limit_s,
+        reservation=reservation,
+        **_asked(fleet, job, node, start - job.submit_at),
+    )
+
+
+def _label(job: SimJob) -> str:
+    return str(job.job_id) if job.array_task is None else f"{job.array_id}_{job.array_task}"
+
+
+def _asked(fleet: Fleet, job: SimJob, node: SimNode, waited_s: float) -> dict[str, Any]:
+    """What a job asked for, whether it has it yet or not."""
+    request = job.request
+    is_interactive = request.workload.is_interactive
+    folder = f"/home/{request.user}/runs/{request.name}"
+    output = None if is_interactive else f"{folder}/slurm-{_label(job)}.out"
+    gpus = request.shape.world
+    return {
+        "is_interactive": is_interactive,
+        "qos": _qos(request.shape.nodes, is_interactive=is_interactive),
+        "features": request.partition if request.shape.nodes > 1 else "",
+        "priority": _PRIORITY_AT_SUBMISSION + int(waited_s / 60.0),
+        "eligible_at": job.submit_at,
+        "restart_count": 0,
+        "node_count": request.shape.nodes,
+        "cpu_count": gpus * node.cpus_per_gpu,
+        "mem_bytes": float(gpus * (node.host_mem_bytes // (fleet.gpus_per_node + 1))),
+        "work_dir": folder,
+        "stdout_path": output,
+        "stderr_path": output,
+    }
+
+
+def _qos(nodes: int, *, is_interactive: bool) -> str:
+    if is_interactive:
+        return "interactive"
+    return "large" if nodes > 1 else "normal"
+
+
+def _waiting(
+    fleet: Fleet, running: Sequence[SimJob], waiting: Sequence[SimJob], now: float
+) -> list[Job]:
+    """Pending jobs, one record per array; the first of a partition waits for resources."""
+    records, served, arrays = [], dict[str, list[float]](), set[int]()
+    for job in waiting:
+        request = job.request
+        line = served.setdefault(request.partition, [])
+        label, job_id, reason = str(job.job_id), job.job_id, "Priority"
+        if job.array_task is not None:
+            if job.array_id in arrays:
+                continue
+            arrays.add(job.array_id)
+            last = request.array_tasks - 1
+            span = f"{job.array_task}-{last}" if job.array_task < last else str(last)
+            label = f"{job.array_id}_[{span}%{request.array_throttle}]"
+            job_id, reason = job.array_id, "JobArrayTaskLimit"
+        elif not line:
+            reason = "Resources"
+        plan: tuple[float | None, tuple[str, ...]] = (None, ())
+        if job.array_task is None and len(line) < _PLANNED:
+            start, nodes = _plan(fleet, running, job, now)
+            line.append(max([start, *line]))
+            plan = line[-1], nodes
+        records.append(_pending(fleet, job, (str(job_id), label, reason), plan, now))
+    return records
+
+
+def _plan(
+    fleet: Fleet, running: Sequence[SimJob], job: SimJob, now: float
+) -> tuple[float, tuple[str, ...]]:
+    """When and where a job fits at the latest, should every running one use up its limit."""
+    releases: dict[int, list[tuple[float, int]]] = {}
+    for other in running:
+        ends_by = (other.start_at or 0.0) + other.request.limit_s
+        for spot in other.spots:
+            releases.setdefault(spot.node, []).append((ends_by, len(spot.gpus)))
+    ready = []
+    for node in fleet.nodes:
+        if node.is_drained or node.partition != job.request.partition:
+            continue
+        ends = sorted(releases.get(node.number, []))
+        free, at = len(node.gpus) - sum(gpus for _, gpus in ends), now + 60.0
+        for ends_by, gpus in ends:
+            if free >= job.request.shape.gpus:
+                break
+            free, at = free + gpus, ends_by
+        ready.append((at, node.name))
+    chosen = sorted(ready)[: job.request.shape.nodes]
+    return chosen[-1][0], tuple(sorted(name for _, name in chosen))
+
+
+def _pending(
+    fleet: Fleet,
+    job: SimJob,
+    told: tuple[str, str, str],
+    plan: tuple[float | None, tuple[str, ...]],
+    now: float,
+) -> Job:
+    request = job.request
+    job_id, label, reason = told
+    node = next(one for one in fleet.nodes if one.partition == request.partition)
+    return Job(
+        job_id,
+        label,
+        request.name,
+        request.user,
+        request.account,
+        request.partition,
+        "PENDING",
+        reason,
+        (),
+        (),
+        request.shape.world,
+        job.submit_at,
+        plan[0],
+        None,
+        request.limit_s,
+        expected_nodes=plan[1],
+        **_asked(fleet, job, node, now - job.submit_at),
+    )
+
+
+def _kept(fleet: Fleet, kept: _Kept) -> Job:
+    node = fleet.nodes[0]
+    submit_at = fleet.origin - kept.age_h * _HOUR
+    start_at = None if kept.start_in_h is None else fleet.origin + kept.start_in_h * _HOUR
+    folder = f"/home/{kept.user}/runs/{kept.name}"
+    is_held = kept.reason == "JobHeldUser"
+    begins = start_at if kept.reason == "BeginTime" else submit_at
+    return Job(
+        str(kept.number),
+        str(kept.number),
+        kept.name,
+        kept.user,
+        ACCOUNTS[kept.user],
+        FIRST_PARTITION,
+        "PENDING",
+        kept.reason,
+        (),
+        (),
+        kept.gpus,
+        submit_at,
+        start_at,
+        None,
+        kept.limit_h * _HOUR,
+        qos=_qos(kept.nodes, is_interactive=False),
+        priority=0 if is_held else _PRIORITY_AT_SUBMISSION,
+        eligible_at=None if is_held else begins,
+        restart_count=0,
+        node_count=kept.nodes,
+        cpu_count=kept.gpus * node.cpus_per_gpu,
+        mem_bytes=float(kept.gpus * (node.host_mem_bytes // (fleet.gpus_per_node + 1))),
+        work_dir=folder,
+        stdout_path=f"{folder}/slurm-{kept.number}.out",
+        stderr_path=f"{folder}/slurm-{kept.number}.out",
+    )

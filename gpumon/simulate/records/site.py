@@ -1,0 +1,158 @@
+"""What the simulated site sets: nodes, partitions and reservations as Slurm lists them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from gpumon.model.records.cluster import SlurmNode
+from gpumon.model.records.queue import Partition, Reservation
+from gpumon.simulate.cluster.layout import down_node, leaf_switch
+from gpumon.simulate.cluster.people import FIRST_PARTITION, OLD_PARTITION
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpumon.simulate.cluster.layout import SimNode
+    from gpumon.simulate.cluster.schedule import SimJob
+    from gpumon.simulate.cluster.sim_cluster import Fleet
+
+_HOUR: Final = 3600.0
+_LIMIT_S: Final = 48 * _HOUR
+
+_MAINTENANCE_START_S: Final = 31 * _HOUR
+"""Behind the fleet's origin."""
+MAINTENANCE_END_S: Final = 39 * _HOUR
+
+_LOST_S: Final = 5.3 * _HOUR
+_DRAINED_S: Final = 2.6 * _HOUR
+"""How long before the fleet's origin a node fell silent, or was drained."""
+
+
+def node_records(
+    fleet: Fleet, running: Sequence[SimJob], reserved: Reservation | None
+) -> tuple[SlurmNode, ...]:
+    """Nodes, one of which is down.
+
+    Args:
+        fleet: The fleet.
+        running: Jobs that hold GPUs.
+        reserved: The reservation that holds nodes now.
+    """
+    held: dict[int, int] = {}
+    for job in running:
+        for spot in job.spots:
+            held[spot.node] = held.get(spot.node, 0) + len(spot.gpus)
+    memory = fleet.ailments.memory
+    broken = None if memory is None else memory.node
+    nodes = []
+    for node in fleet.nodes:
+        record = _node(fleet, node, held.get(node.number, 0))
+        if node.is_drained:
+            is_broken = node.number == broken
+            record = record._replace(
+                state="idle+drain",
+                reason="GPU memory row remap pending" if is_broken else "kernel update",
+                reason_at=fleet.origin - _DRAINED_S,
+                reason_user="root",
+            )
+        if reserved is not None and node.name in reserved.nodes:
+            record = record._replace(reservation=reserved.name)
+        nodes.append(record)
+    lost = down_node(len(fleet.nodes))
+    nodes.append(
+        SlurmNode(
+            lost,
+            lost,
+            lost,
+            "down+not_responding",
+            fleet.gpus_per_node,
+            reason="Not responding",
+            reason_at=fleet.origin - _LOST_S,
+            reason_user="slurm",
+            partitions=(FIRST_PARTITION,),
+            features=(FIRST_PARTITION, "nvlink"),
+            cpu_count=fleet.nodes[0].cpu_count,
+            cpus_used=0,
+            mem_bytes=float(fleet.nodes[0].host_mem_bytes),
+            gpus_used=0,
+            leaf_switch=leaf_switch(len(fleet.nodes) - 1),
+        )
+    )
+    return tuple(nodes)
+
+
+def _node(fleet: Fleet, node: SimNode, held: int) -> SlurmNode:
+    total = len(node.gpus)
+    return SlurmNode(
+        node.name,
+        node.name,
+        node.name,
+        "idle" if not held else "allocated" if held == total else "mixed",
+        total,
+        tuple(f"/dev/nvidia{number}" for number in range(total)),
+        partitions=(node.partition,),
+        features=(node.partition, "nvlink"),
+        cpu_count=node.cpu_count,
+        cpus_used=held * node.cpus_per_gpu,
+        mem_bytes=float(node.host_mem_bytes),
+        gpus_used=held,
+        boot_at=fleet.origin - node.up_s,
+        leaf_switch=leaf_switch(node.number),
+    )
+
+
+def partition_records(fleet: Fleet) -> tuple[Partition, ...]:
+    """Partitions: one of each kind of GPU."""
+    names = [FIRST_PARTITION, OLD_PARTITION]
+    lost = down_node(len(fleet.nodes))
+    found = []
+    for place, name in enumerate(names):
+        nodes = tuple(node.name for node in fleet.nodes if node.partition == name)
+        if not nodes:
+            continue
+        nodes += (lost,) if not place else ()
+        gpus = len(nodes) * fleet.gpus_per_node
+        found.append(Partition(name, "UP", nodes, gpus, not place, _LIMIT_S, 10 - place))
+    return tuple(found)
+
+
+def sprint(fleet: Fleet, running: Sequence[SimJob]) -> tuple[Reservation, int] | None:
+    """Nodes set aside for the first large job, and that job's number; None where there is none."""
+    job = next((job for job in running if len(job.spots) > 1), None)
+    if job is None or job.start_at is None:
+        return None
+    request = job.request
+    nodes = tuple(fleet.nodes[spot.node].name for spot in job.spots)
+    reservation = Reservation(
+        f"{request.account}-sprint",
+        "ACTIVE",
+        job.start_at - 0.5 * _HOUR,
+        job.start_at + request.limit_s + 2.0 * _HOUR,
+        nodes,
+        ("SPEC_NODES",),
+        (),
+        (request.account,),
+        request.partition,
+        len(nodes) * fleet.gpus_per_node,
+    )
+    return reservation, job.job_id
+
+
+def maintenance(fleet: Fleet, now: float) -> Reservation | None:
+    """The site's next maintenance; None once it is over."""
+    start, end = fleet.origin + _MAINTENANCE_START_S, fleet.origin + MAINTENANCE_END_S
+    if now >= end:
+        return None
+    nodes = (*(node.name for node in fleet.nodes), down_node(len(fleet.nodes)))
+    return Reservation(
+        "maintenance",
+        "ACTIVE" if now >= start else "INACTIVE",
+        start,
+        end,
+        nodes,
+        ("MAINT", "IGNORE_JOBS", "SPEC_NODES", "ALL_NODES"),
+        ("root",),
+        (),
+        "",
+        len(nodes) * fleet.gpus_per_node,
+    )

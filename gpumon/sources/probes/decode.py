@@ -1,0 +1,209 @@
+"""From a probe's line to a frame: range checks, rates from counters, reasons."""
+
+from __future__ import annotations
+
+import json
+from math import inf, isfinite
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from gpumon.model.catalogue.fields import CATALOGUE, LABELS
+from gpumon.model.fault import SourceError
+from gpumon.model.missing import Reason
+from gpumon.model.records.block import Block, column_for
+from gpumon.model.records.frame import Frame
+from gpumon.model.text import plain
+from gpumon.sources.probes.delay import Delay
+from gpumon.sources.probes.rates import DERIVED, DERIVED_OF, Rates
+
+if TYPE_CHECKING:
+    from array import array
+
+    from gpumon.model.catalogue.field import Field
+
+MAX_ROWS: Final = 65536
+"""Most entities that one block may hold; a line that claims more is refused."""
+
+MAX_LABEL: Final = 8192
+"""Longest label that is kept; the rank variables of a process fit well within."""
+
+MAX_INTEGER: Final = 2**63 - 1
+"""Largest value of an integer column."""
+
+REPEATED: Final = ("link", "mig")
+"""Blocks that a probe leaves out while they are as it last told them."""
+
+
+_REASONS: Final = {reason.value: reason for reason in Reason}
+
+
+class GarbageError(Exception):
+    """A line is not what a probe writes."""
+
+
+class _Column(NamedTuple):
+    """One column as a probe told it, and what was made of it."""
+
+    told: list[Any]
+    checked: list[float | int | None]
+    packed: array[float] | array[int]
+
+
+class _Told:
+    """What was told last of one block, and what was made of it: most of it comes again."""
+
+    def __init__(self, keys: list[Any]) -> None:
+        self.keys = keys
+        self.names = tuple(plain(str(key)) for key in keys)
+        self.columns: dict[str, _Column] = {}
+        self.labels: dict[str, tuple[list[Any], tuple[str | None, ...]]] = {}
+        self.lacking: dict[str, Any] = {}
+        self.missing: dict[tuple[str, int], Reason] = {}
+
+    def reasons(self, told: dict[str, Any]) -> dict[tuple[str, int], Reason]:
+        """Reason by field and row, in a map of its own."""
+        if told != self.lacking:
+            count = len(self.keys)
+            found: dict[tuple[str, int], Reason] = {}
+            for field, reasons in told.items():
+                if isinstance(reasons, str):
+                    reason = _REASONS[reasons]
+                    found.update(((field, row), reason) for row in range(count))
+                else:
+                    found.update(((field, int(row)), _REASONS[r]) for row, r in reasons.items())
+            self.lacking, self.missing = told, found
+        return dict(self.missing)
+
+    def label(self, label: str, texts: list[Any]) -> tuple[str | None, ...]:
+        """Texts made harmless."""
+        known = self.labels.get(label)
+        if known is None or known[0] != texts:
+            safe = tuple(None if t is None else plain(str(t), MAX_LABEL) for t in texts)
+            known = self.labels[label] = texts, safe
+        return known[1]
+
+
+class Decoder:
+    """Turns the lines of one probe into frames; remembers its last counters."""
+
+    def __init__(self, origin: str) -> None:
+        """`origin` is the target's URL."""
+        self._origin = origin
+        self._rates = Rates()
+        self._delay = Delay()
+        self._repeated: dict[str, Block] = {}
+        self._told: dict[str, _Told] = {}
+
+    def frame(self, line: bytes, node: str, now: float, heard_s: float) -> Frame:
+        """Frame of one line.
+
+        Args:
+            line: One JSON object of the probe.
+            node: Name under which the source knows the node; empty: the node's own host name.
+            now: Unix time of its arrival.
+            heard_s: The monotonic clock at its arrival.
+
+        Raises:
+            GarbageError: The line is not a report.
+        """
+        try:
+            message = json.loads(line)
+            blocks = {
+                str(name): self._block(str(name), block)
+                for name, block in message["blocks"].items()
+                if name in LABELS
+            }
+            errors = tuple(
+                SourceError(
+                    plain(f"{node} {error['where']}".strip()),
+                    plain(str(error["message"])),
+                    plain(str(error.get("hint", ""))),
+                )
+                for error in message["errors"]
+            )
+            late_s, made_s = _finite(message["late_s"]), _finite(message["at"])
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+            raise GarbageError(repr(error)) from error
+        for name in REPEATED:
+            if name in blocks:
+                self._repeated[name] = blocks[name]
+            elif name in self._repeated:
+                blocks[name] = self._repeated[name]
+        host = blocks["node"].keys[:1] if "node" in blocks else ()
+        # What waited in a pipe is as old as it is, not as new as it looks.
+        delay_s = self._delay.of(made_s, heard_s)
+        return Frame(
+            self._origin,
+            node or (host[0] if host else ""),
+            now - delay_s,
+            late_s + delay_s,
+            blocks,
+            errors,
+            None,
+            host,
+        )
+
+    def _block(self, name: str, raw: dict[str, Any]) -> Block:
+        keys = raw["keys"]
+        if len(keys) > MAX_ROWS:
+            message = f"{len(keys)} rows in block {name}"
+            raise ValueError(message)
+        told = self._told.get(name)
+        if told is None or told.keys != keys:
+            told = _Told(keys)
+            # Of what is left out while unchanged little would come again.
+            if name not in REPEATED:
+                self._told[name] = told
+        missing = told.reasons(raw["missing"])
+        at = [_finite(read_at) for read_at in raw["at"]]
+        if len(at) != len(keys):
+            message = f"{len(at)} times for {len(keys)} rows in block {name}"
+            raise ValueError(message)
+        values: dict[str, list[float | int | None]] = {}
+        packed: dict[str, array[float] | array[int]] = {}
+        for key, column in raw["columns"].items():
+            field = CATALOGUE.get(key)
+            if field is None or field.block != name or len(column) != len(keys):
+                continue
+            known = told.columns.get(key)
+            if known is None or known.told != column:
+                known = _column(field, column, missing)
+                # What is made of counters changes with them, and garbage has to be told again.
+                if key not in DERIVED and known.checked is column:
+                    told.columns[key] = known
+            values[key], packed[key] = known.checked, known.packed
+        self._rates.add(name, told.names, at, values, missing)
+        for key in DERIVED_OF.get(name, ()):
+            packed[key] = column_for(False, values[key])
+        labels = {
+            label: told.label(label, texts)
+            for label, texts in raw["labels"].items()
+            if label in LABELS[name] and len(texts) == len(keys)
+        }
+        return Block(told.names, packed, labels, missing)
+
+
+def _column(field: Field, told: list[Any], missing: dict[tuple[str, int], Reason]) -> _Column:
+    """The column with every value outside the catalogue's range dropped as garbage."""
+    is_integer = field.kind.is_integer
+    low, high = field.low, min(field.high, MAX_INTEGER) if is_integer else field.high
+    checked: list[float | int | None] = told
+    wrong = [row for row, v in enumerate(told) if v is not None and not low <= v <= high]
+    if wrong or field.key in DERIVED:
+        checked = list(told)
+    for row in wrong:
+        missing[field.key, row] = Reason.GARBAGE
+        checked[row] = None
+    return _Column(told, checked, column_for(is_integer, checked))
+
+
+def _finite(number: float | str) -> float:
+    """The number; raises ValueError where it is none that can be reckoned with."""
+    try:
+        found = float(number)
+    except OverflowError:
+        # A whole number has no bound in JSON.
+        found = inf
+    if not isfinite(found):
+        message = f"{found} for a time"
+        raise ValueError(message)
+    return found

@@ -1,0 +1,140 @@
+"""What follows from two readings of counters: rates, shares of time, means per operation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from gpumon.model.catalogue.fields import CATALOGUE
+from gpumon.model.catalogue.gpu import GPU_ENGINE_FIELDS
+from gpumon.model.missing import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+RATES: Final = {
+    rate.removesuffix("_per_s"): rate
+    for rate, field in CATALOGUE.items()
+    if rate.endswith("_per_s") and rate.removesuffix("_per_s") in CATALOGUE
+}
+"""Which rate each counter gives: `x_per_s` of the counter `x`, of every block."""
+
+
+class Derived(NamedTuple):
+    """How a field follows from two readings."""
+
+    counter: str
+    per: str | None = None
+    """The counter by whose growth is divided; None: the node's own time, seconds."""
+    factor: float = 1.0
+
+
+DERIVED: Final[Mapping[str, Derived]] = {
+    **{rate: Derived(counter) for counter, rate in RATES.items()},
+    **{
+        field.key: Derived(field.key.replace("_ratio", "_us"), None, 1e-6)
+        for field in GPU_ENGINE_FIELDS
+        if field.key.replace("_ratio", "_us") in CATALOGUE and field.unit == "ratio"
+    },
+    "cpu_busy_ratio": Derived("cpu_busy_ticks", "cpu_total_ticks"),
+    "cpu_iowait_ratio": Derived("cpu_iowait_ticks", "cpu_total_ticks"),
+    "fs_read_rtt_s": Derived("fs_read_rtt_us", "fs_read_ops", 1e-6),
+    "fs_read_exec_s": Derived("fs_read_exec_us", "fs_read_ops", 1e-6),
+    "fs_write_rtt_s": Derived("fs_write_rtt_us", "fs_write_ops", 1e-6),
+    "fs_write_exec_s": Derived("fs_write_exec_us", "fs_write_ops", 1e-6),
+    "probe_driver_ratio": Derived("probe_driver_us", None, 1e-6),
+    "job_cpu_cores_used": Derived("job_cpu_us", None, 1e-6),
+    "process_cpu_cores_used": Derived("process_cpu_us", None, 1e-6),
+}
+"""Every field that is made of counters."""
+
+DERIVED_OF: Final = {
+    block: tuple(field for field in DERIVED if CATALOGUE[field].block == block)
+    for block in {CATALOGUE[field].block for field in DERIVED}
+}
+"""The same by block."""
+
+
+def _limit(field: str) -> float:
+    """Largest result that is not garbage; two clocks may make a little more than all time."""
+    high = CATALOGUE[field].high
+    return high * 1.05 if CATALOGUE[field].unit == "ratio" else high
+
+
+_LIMITS: Final = {field: (_limit(field), CATALOGUE[field].high) for field in DERIVED}
+
+
+class _Reading(NamedTuple):
+    at: float
+    counted: int
+    per: int | None
+    result: float | None
+
+
+class Rates:
+    """Remembers the last counters of one probe."""
+
+    def __init__(self) -> None:
+        """Nothing has been read."""
+        self._last: dict[str, dict[str, dict[str, _Reading]]] = {}
+        """Last reading by block, field and entity."""
+
+    def add(
+        self,
+        block: str,
+        keys: tuple[str, ...],
+        at: Sequence[float],
+        values: dict[str, list[float | int | None]],
+        missing: dict[tuple[str, int], Reason],
+    ) -> None:
+        """Add what follows; where no counter answers, what the probe itself says stays.
+
+        Args:
+            block: Name of the block.
+            keys: Its entities; the counters of those that are gone are forgotten.
+            at: Node's monotonic time at which each was read.
+            values: Columns of the block, which get those that are made here.
+            missing: Reasons; what cannot be made is missing for its counter's reason.
+        """
+        before = self._last.get(block, {})
+        now: dict[str, dict[str, _Reading]] = {}
+        self._last[block] = now
+        nothing: list[float | int | None] = [None] * len(keys)
+        for field in DERIVED_OF.get(block, ()):
+            how, (limit, high) = DERIVED[field], _LIMITS[field]
+            counts = values.get(how.counter, nothing)
+            pers = values.get(how.per, nothing) if how.per else nothing
+            results = values.setdefault(field, list(nothing))
+            known = before.get(field, {})
+            readings = now[field] = {}
+            for row, key in enumerate(keys):
+                count, per = counts[row], pers[row]
+                last = known.get(key)
+                if count is not None and (how.per is None or per is not None):
+                    last = _next(
+                        last, at[row], int(count), None if per is None else int(per), how.factor
+                    )
+                    if last.result is not None and last.result <= limit:
+                        results[row] = min(last.result, high)
+                if last is not None:
+                    readings[key] = last
+                if results[row] is None:
+                    reason = missing.get((how.counter, row), missing.get((how.per or "", row)))
+                    missing.setdefault((field, row), reason or Reason.NOT_SAMPLED)
+                else:
+                    missing.pop((field, row), None)
+
+
+def _next(last: _Reading | None, at: float, count: int, per: int | None, factor: float) -> _Reading:
+    """The reading with what follows from it and the last.
+
+    A reading that comes again keeps its result; the first one, and one after a reset or a wrap,
+    have none.
+    """
+    if last is not None and (at, count, per) == last[:3]:
+        return last
+    result = None
+    if last is not None and at > last.at and count >= last.counted:
+        grown = at - last.at if per is None or last.per is None else per - last.per
+        if grown > 0:
+            result = (count - last.counted) * factor / grown
+    return _Reading(at, count, per, result)

@@ -1,0 +1,251 @@
+"""From the lines of a recording to frames; a file is as hostile as a node."""
+
+from __future__ import annotations
+
+import json
+from array import array
+from typing import Any, Final, NamedTuple
+
+from gpumon.model.catalogue.fields import CATALOGUE, LABELS
+from gpumon.model.fault import SourceError
+from gpumon.model.missing import Reason
+from gpumon.model.records.block import MISSING_INTEGER, Block
+from gpumon.model.records.frame import Frame, QueueRecords
+from gpumon.model.text import plain
+from gpumon.sources.probes.decode import MAX_INTEGER, MAX_ROWS
+from gpumon.sources.recording.encode import FORMAT, VERSION
+from gpumon.sources.recording.records import MAX_ITEMS, TABLES, number, text, unpack
+
+MIN_PERIOD_S: Final = 0.1
+MAX_PERIOD_S: Final = 86400.0
+
+
+class RecordingError(Exception):
+    """A file is no recording that can be read; the message is one line for the user."""
+
+
+class LineError(Exception):
+    """A line is not what a recorder writes."""
+
+
+class Header(NamedTuple):
+    """What a recording says of itself."""
+
+    started_at: float
+    period_s: float
+    targets: tuple[str, ...]
+    tool: str
+
+
+class Sync(NamedTuple):
+    """From here on nothing before counts."""
+
+    at: float
+
+
+class Told(NamedTuple):
+    """What a queue had said before a sync line, for readers that begin there."""
+
+    frame: Frame
+
+
+class Beat(NamedTuple):
+    """The frames that one picture was made of."""
+
+    at: float
+    """Unix time of the picture."""
+    period_s: float
+    frames: tuple[Frame, ...] = ()
+
+
+Said = Header | Sync | Told | Beat | Frame
+"""What one line may say."""
+
+
+class Decoder:
+    """Turns the lines of a recording into what they say; remembers what they leave out."""
+
+    def __init__(self) -> None:
+        """Nothing has been said."""
+        self._blocks: dict[tuple[str, str], dict[str, Block]] = {}
+        self._records: dict[tuple[str, str], dict[str, Any]] = {}
+        self._is_lost = True
+
+    def read(self, raw: bytes) -> Said | None:
+        """What one line says; None for a kind of line that is not known.
+
+        After a line that was garbage, frames are passed over up to the next sync line, for they
+        may build upon what it said.
+
+        Raises:
+            LineError: It is not what a recorder writes.
+        """
+        try:
+            message = json.loads(raw)
+            kind = message["kind"]
+            if kind == "frame":
+                return None if self._is_lost else self._frame(message)
+            if kind == "queue":
+                return None if self._is_lost else Told(self._retold(message))
+            if kind == "beat":
+                return Beat(number(message["at"]), _period(message["period_s"]))
+            if kind not in ("header", "sync"):
+                return None
+            self._blocks.clear()
+            self._records.clear()
+            self._is_lost = False
+            return header_of(message) if kind == "header" else Sync(number(message["at"]))
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+            self._is_lost = True
+            raise LineError(plain(f"{type(error).__name__}: {error}", 120)) from error
+        except OverflowError as error:
+            self._is_lost = True
+            raise LineError("a number beyond 64 bits") from error
+
+    def _frame(self, message: dict[str, Any]) -> Frame:
+        origin, node = text(message["origin"]), text(message["node"])
+        known = self._blocks.setdefault((origin, node), {})
+        for name in message.get("gone", ()):
+            known.pop(text(name), None)
+        for name, change in message.get("blocks", {}).items():
+            if name in LABELS:
+                known[name] = _block(name, change, known.get(name))
+        errors = tuple(
+            SourceError(text(e["where"]), text(e["message"]), text(e.get("hint", "")))
+            for e in message.get("errors", ())[:MAX_ITEMS]
+        )
+        queue = self._queue(origin, message["queue"]) if "queue" in message else None
+        names = tuple(text(name) for name in message.get("host_names", ())[:MAX_ITEMS])
+        at, late_s = number(message["at"]), number(message["late_s"])
+        is_left = message.get("left") is True
+        return Frame(origin, node, at, late_s, dict(known), errors, queue, names, is_left=is_left)
+
+    def _retold(self, message: dict[str, Any]) -> Frame:
+        origin, node, at = text(message["origin"]), text(message["node"]), number(message["at"])
+        return Frame(origin, node, at, 0.0, {}, queue=self._queue(origin, message["queue"]))
+
+    def _queue(self, origin: str, raw: dict[str, Any]) -> QueueRecords:
+        tables: dict[str, tuple[Any, ...]] = {}
+        for table, (kind, _) in TABLES.items():
+            known = self._records.get((origin, table), {})
+            changed = raw.get(table, {})
+            order = raw.get(f"{table}_order", known)
+            made = {
+                name: unpack(kind, changed[name]) if name in changed else known[name]
+                for name in order
+            }
+            self._records[origin, table] = made
+            tables[table] = tuple(made.values())
+        return QueueRecords(
+            jobs_at=_told_at(raw["jobs_at"]),
+            nodes_at=_told_at(raw["nodes_at"]),
+            is_filtered=raw.get("is_filtered") is True,
+            **tables,
+        )
+
+
+def header_of(message: dict[str, Any]) -> Header:
+    """What a header says.
+
+    Raises:
+        RecordingError: It is none of this program's, or of a later format.
+    """
+    if message.get("format") != FORMAT:
+        raise RecordingError("is not a recording of gpumon")
+    version = message.get("version")
+    if version != VERSION:
+        shown = plain(str(version), 20)
+        raise RecordingError(f"is a recording of format {shown}; this gpumon reads {VERSION}")
+    return Header(
+        number(message["started_at"]),
+        _period(message["period_s"]),
+        tuple(text(url) for url in message["targets"][:MAX_ITEMS]),
+        text(message["tool"]),
+    )
+
+
+def _period(value: object) -> float:
+    return min(MAX_PERIOD_S, max(MIN_PERIOD_S, number(value)))
+
+
+def _block(name: str, raw: dict[str, Any], known: Block | None) -> Block:
+    """The block as a line leaves it."""
+    if "keys" in raw:
+        keys = tuple(text(key) for key in raw["keys"])
+        if len(keys) > MAX_ROWS:
+            message = f"{len(keys)} rows in block {name}"
+            raise ValueError(message)
+        known = Block(keys, {}, {}, {})
+    if known is None:
+        message = f"a change of block {name}, of which nothing was said"
+        raise ValueError(message)
+    rows = len(known.keys)
+    missing = dict(known.missing)
+    if "missing" in raw:
+        missing = {
+            (text(field), _row(row, rows)): Reason(reason)
+            for field, reasons in raw["missing"].items()
+            for reason, listed in reasons.items()
+            for row in listed
+        }
+    gone = {text(field) for field in raw.get("gone", ())}
+    columns = {key: column for key, column in known.columns.items() if key not in gone}
+    labels = {label: texts for label, texts in known.labels.items() if label not in gone}
+    for key, values in raw.get("columns", {}).items():
+        if key in CATALOGUE and CATALOGUE[key].block == name:
+            columns[key] = _column(key, values, rows, known.columns.get(key), missing)
+    for label, texts in raw.get("labels", {}).items():
+        if label in LABELS[name]:
+            _check_rows(label, texts, rows)
+            labels[label] = tuple(None if one is None else text(one) for one in texts)
+    return Block(known.keys, columns, labels, missing)
+
+
+def _column(
+    key: str,
+    raw: list[Any] | dict[str, list[Any]],
+    rows: int,
+    known: array[float] | array[int] | None,
+    missing: dict[tuple[str, int], Reason],
+) -> array[float] | array[int]:
+    """The column; what lies outside the catalogue's range is dropped as garbage."""
+    field = CATALOGUE[key]
+    is_integer = field.kind.is_integer
+    if isinstance(raw, dict):
+        grown = raw["plus"]
+        _check_rows(key, grown, rows)
+        if known is None:
+            message = f"growth of {key}, of which nothing was said"
+            raise ValueError(message)
+        raw = [old + new for old, new in zip(known, grown, strict=True)]
+    _check_rows(key, raw, rows)
+    high = min(field.high, MAX_INTEGER) if is_integer else field.high
+    nothing = MISSING_INTEGER if is_integer else float("nan")
+    values: list[float | int] = []
+    for row, value in enumerate(raw):
+        if value is None:
+            values.append(nothing)
+        elif field.low <= value <= high:
+            values.append(value)
+        else:
+            values.append(nothing)
+            missing[key, row] = Reason.GARBAGE
+    return array("q" if is_integer else "d", values)
+
+
+def _told_at(value: object) -> float:
+    """Unix time of an answer, NaN where there has been none."""
+    return float("nan") if value is None else number(value)
+
+
+def _check_rows(what: str, values: object, rows: int) -> None:
+    if not isinstance(values, list) or len(values) != rows:
+        message = f"{plain(what, 40)} is no list of {rows}"
+        raise ValueError(message)
+
+
+def _row(row: object, rows: int) -> int:
+    if isinstance(row, bool) or not isinstance(row, int) or not 0 <= row < rows:
+        message = "a row that the block does not have"
+        raise ValueError(message)
+    return row

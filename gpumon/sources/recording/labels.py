@@ -1,0 +1,104 @@
+"""What is true of a recording, beside it in `FILE.labels.json`."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from gpumon.simulate.cluster.sim_cluster import Label
+from gpumon.sources.recording.decode import RecordingError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+MAX_BYTES: Final = 64 * 2**20
+_SUBJECT: Final = re.compile(
+    r"(?:job:[A-Za-z0-9_+.-]{1,64}(?:/rank:\d{1,7})?|gpu:[A-Za-z0-9_./-]{1,128})\Z"
+)
+_CLASS: Final = re.compile(r"[a-z][a-z0-9_]{0,63}\Z")
+_FIELDS: Final = {"subject", "class", "start", "end"}
+
+
+def labels_path(recording: Path) -> Path:
+    """Where the labels of a recording lie."""
+    return recording.with_name(recording.name + ".labels.json")
+
+
+def write_labels(recording: Path, labels: Sequence[Label]) -> Path:
+    """The file that the labels were written to, mode 0600, in place of an older one.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    path = labels_path(recording)
+    rows = [
+        {
+            "subject": label.subject,
+            "class": label.finding_class,
+            "start": _shown(label.start),
+            "end": _shown(label.end),
+        }
+        for label in labels
+    ]
+    new = path.with_name(path.name + ".new")
+    new.unlink(missing_ok=True)
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        json.dump(rows, file, indent=1)
+        file.write("\n")
+    new.replace(path)
+    return path
+
+
+def read_labels(recording: Path) -> list[Label]:
+    """The labels of a recording.
+
+    Raises:
+        RecordingError: The file is not what is documented; the message names the entry.
+        OSError: It cannot be read.
+    """
+    path = labels_path(recording)
+    with path.open("rb") as file:
+        raw = file.read(MAX_BYTES + 1)
+    if len(raw) > MAX_BYTES:
+        message = f"{path} is longer than {MAX_BYTES >> 20} MiB"
+        raise RecordingError(message)
+    try:
+        rows = json.loads(raw)
+    except (ValueError, RecursionError):
+        message = f"{path} is not JSON"
+        raise RecordingError(message) from None
+    if not isinstance(rows, list):
+        message = f"{path} is not a list of labels"
+        raise RecordingError(message)
+    return [_label(path, number, row) for number, row in enumerate(rows, 1)]
+
+
+def _label(path: Path, number: int, row: Any) -> Label:  # noqa: ANN401 - what JSON can hold
+    try:
+        if not row.keys() >= _FIELDS:
+            raise ValueError("subject, class, start and end are needed")
+        if not (_SUBJECT.match(row["subject"]) and _CLASS.match(row["class"])):
+            raise ValueError("the subject is job:ID, job:ID/rank:N or gpu:UUID, the class a word")
+        start, end = _read(row["start"]), _read(row["end"])
+        if end < start:
+            raise ValueError("it ends before it starts")
+    except (ValueError, TypeError, AttributeError, OverflowError) as error:
+        message = f"{path}: label {number}: {error}"
+        raise RecordingError(message) from None
+    return Label(row["subject"], row["class"], start, end)
+
+
+def _shown(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _read(text: str) -> float:
+    at = datetime.fromisoformat(text)
+    if at.tzinfo is None:
+        raise ValueError("times are RFC 3339 with Z or an offset")
+    return at.timestamp()

@@ -1,0 +1,206 @@
+"""What went wrong with slurmrestd, and the way out, one line each."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from gpumon.model.fault import SourceError
+from gpumon.model.text import plain
+from gpumon.sources.slurm.commands import failures
+from gpumon.sources.slurm.commands.token import RENEW
+from gpumon.sources.slurm.json.values import records, text, whole
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gpumon.sources.slurm.commands.token import Token
+
+AUTHENTICATION: Final = 1007
+"""ESLURM_PROTOCOL_AUTHENTICATION_ERROR (slurm_errno.h): also what an expired token brings."""
+
+MAX_REMARKS: Final = 3
+"""Most errors or warnings of one answer that are passed on."""
+
+_NOTHING_THERE: Final = re.compile(
+    r"zero [a-z]+ to dump|slurmdb_\w+\([^()]*\) found nothing", re.IGNORECASE
+)
+"""What 24.11 warns of beside an empty list, which says so itself."""
+
+_SHOWN: Final = 200
+_VERSIONS_HINT: Final = "check the address, the port, and any path in front of /slurm/"
+
+
+def where(what: str) -> str:
+    """What an error is about: `slurmrestd jobs`."""
+    return f"slurmrestd {what}"
+
+
+def not_reached(what: str, place: str, error: Exception) -> SourceError:
+    """No connection, or one that was lost before the answer."""
+    said = plain(" ".join(str(error).split()), _SHOWN) or type(error).__name__
+    if "CERTIFICATE" in said:
+        hint = "point SSL_CERT_FILE to the bundle of the authority that signed its certificate"
+    elif "SSL" in said:
+        hint = "it speaks no TLS there: check the port, or reach it through a tunnel to localhost"
+    elif "ermission denied" in said:
+        hint = "this user may not open the socket: ask your Slurm administrators"
+    else:
+        hint = "check that slurmrestd runs there; gpumon asks again by itself, ever more seldom"
+    return SourceError(where(what), f"{place} cannot be reached: {said}", hint)
+
+
+def broken(what: str, error: Exception) -> SourceError:
+    """Something answered that does not speak HTTP, or stopped in the middle."""
+    said = plain(" ".join(str(error).split()), _SHOWN) or type(error).__name__
+    return SourceError(
+        where(what),
+        f"the answer broke off or is no HTTP: {said}",
+        "check that the port is slurmrestd's, and whether it wants slurm+https://",
+    )
+
+
+def timed_out(what: str, timeout_s: float) -> SourceError:
+    """No whole answer within the deadline."""
+    return SourceError(
+        where(what),
+        f"gave no whole answer within {timeout_s:.0f} s",
+        "`scontrol ping` and `sdiag` say whether the controller is overloaded",
+    )
+
+
+def too_long(what: str, max_bytes: int) -> SourceError:
+    """More than any cluster can mean."""
+    return SourceError(
+        where(what),
+        f"answered more than {max_bytes // 2**20} MiB and was cut off",
+        "check what listens there",
+    )
+
+
+def not_accepted(
+    what: str, token: Token | None, now: float, *, is_socket: bool = False
+) -> SourceError:
+    """HTTP 401 or 403, whatever header the token came in."""
+    if is_socket:
+        return SourceError(
+            where(what),
+            "the socket does not answer this user" + (", nor the token" if token else ""),
+            "with rest_auth/local it answers only root and its own user: use a target over TCP",
+        )
+    if token is None:
+        return SourceError(
+            where(what),
+            "wants a token, and there is none",
+            "`export $(scontrol token lifespan=86400)`, or name a file with ?token_file=/path",
+        )
+    return _expired(what, token, now) or SourceError(
+        where(what), f"does not accept the token of {plain(token.user)}", RENEW
+    )
+
+
+def redirected(what: str, location: str) -> SourceError:
+    """The server sends us elsewhere, where the token must not follow."""
+    to = plain(location, 80) or "nowhere"
+    return SourceError(
+        where(what), f"redirects to {to}, which is not followed", "name that address yourself"
+    )
+
+
+def no_version(what: str, newest: str, oldest: str) -> SourceError:
+    """Nothing under any path that is known."""
+    return SourceError(
+        where(what), f"serves none of the versions {newest} to {oldest}", _VERSIONS_HINT
+    )
+
+
+def web_page(what: str, status: int) -> SourceError:
+    """HTML: a proxy, a portal, a log-in page."""
+    return SourceError(
+        where(what),
+        f"answered HTTP {status} with a web page: a proxy or portal, not slurmrestd",
+        _VERSIONS_HINT,
+    )
+
+
+def garbage(what: str, status: int, body: bytes) -> SourceError:
+    """Neither a list nor an error that can be read."""
+    said = plain(" ".join(body[:400].decode("utf-8", "replace").split()), 80)
+    return SourceError(
+        where(what),
+        f"answered HTTP {status} with something that is no list of {what}: {said!r}",
+        "check that slurmrestd listens there, and its log",
+    )
+
+
+def said_errors(
+    what: str, status: int, answer: Mapping[str, Any], token: Token | None, now: float
+) -> SourceError:
+    """An answer without records whose `errors` say why."""
+    errors = [one for one in records(answer, "errors") or [] if isinstance(one, dict)]
+    said = described(errors)
+    expired = _expired(what, token, now)
+    if expired is not None:
+        return expired
+    if AUTHENTICATION in (whole(one.get("error_number")) for one in errors):
+        return SourceError(where(what), f"does not accept the token: {said}", RENEW)
+    known = failures.recognised(where(what), said)
+    if known is not None:
+        return known
+    return SourceError(
+        where(what),
+        f"answered HTTP {status} with an error: {said}",
+        "22.05 says no more whether its controller is down or a token refused: `scontrol ping`",
+    )
+
+
+def described(errors: list[dict[str, Any]]) -> str:
+    """The first entries of `errors` in one line."""
+    return "; ".join(_described(one) for one in errors[:MAX_REMARKS]) or "no reason given"
+
+
+def remarks(what: str, answer: Mapping[str, Any]) -> tuple[SourceError, ...]:
+    """Errors and warnings that stand beside good records."""
+    found: list[SourceError] = []
+    for key in ("errors", "warnings"):
+        listed = [one for one in records(answer, key) or [] if isinstance(one, dict)]
+        told = [said for said in map(_described, listed) if not _NOTHING_THERE.match(said)]
+        found += [_beside(what, key[:-1], said) for said in told[:MAX_REMARKS]]
+    accounting = [one for one in found if failures.is_about_accounting(one)]
+    # Its errors and its warnings tell the same twice.
+    return (*accounting[:1], *(one for one in found if one not in accounting))
+
+
+def is_of_accounting_only(answer: Mapping[str, Any]) -> bool:
+    """Whether an answer complains of slurmdbd and of nothing else.
+
+    24.11 asks slurmdbd for the names of resources before it lists partitions; where that is gone,
+    it answers with HTTP 500, that error, and all its records.
+    """
+    said = [one for one in records(answer, "errors") or [] if isinstance(one, dict)]
+    errors = [_beside("", "error", _described(one)) for one in said]
+    return bool(errors) and all(map(failures.is_about_accounting, errors))
+
+
+def _expired(what: str, token: Token | None, now: float) -> SourceError | None:
+    """What is said where the token itself says that its time is over."""
+    if token is None or token.expires_at is None or token.expires_at > now:
+        return None
+    minutes = (now - token.expires_at) / 60.0
+    return SourceError(where(what), f"the token expired {minutes:.0f} min ago", RENEW)
+
+
+def _beside(what: str, kind: str, said: str) -> SourceError:
+    """An error or warning that stands beside good records."""
+    known = failures.recognised(where(what), said)
+    if known is not None and failures.is_about_accounting(known):
+        return known
+    return SourceError(where(what), f"{kind} beside the records: {said}")
+
+
+def _described(error: Mapping[str, Any]) -> str:
+    """One entry of `errors` or `warnings` in one line."""
+    parts = [re.sub(r"\s+", " ", text(error.get(key))).strip() for key in ("description", "error")]
+    said = plain(": ".join(dict.fromkeys(part for part in parts if part)), _SHOWN)
+    code = whole(error.get("error_number"))
+    return f"{said or 'an error without words'}" + (f" ({code})" if code else "")

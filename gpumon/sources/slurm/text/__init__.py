@@ -1,0 +1,4 @@
+"""What Slurm's commands print, as records; pure functions.
+
+Also holds the grammars that text and JSON share: gres, times, output patterns.
+"""

@@ -1,0 +1,305 @@
+"""Jobs from the text of `scontrol show job -d`, of every version that prints it."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from gpumon.model.hostlist import expand, is_host_name, is_job_id
+from gpumon.model.records.cluster import Allocation, Job
+from gpumon.model.text import plain
+from gpumon.sources.slurm.text.gres import gpus_held, gpus_in_tres, gpus_listed
+from gpumon.sources.slurm.text.job_output import output_path
+from gpumon.sources.slurm.text.job_values import (
+    count,
+    exit_text,
+    memory_of_tres,
+    planned_nodes,
+    sluid,
+)
+from gpumon.sources.slurm.text.records import announced, keyed_lines, pairs, split_records
+from gpumon.sources.slurm.text.times import duration_s, instant
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+HOLDING_STATES: Final = frozenset(
+    {
+        "RUNNING",
+        "SUSPENDED",
+        "COMPLETING",
+        "CONFIGURING",
+        "RESIZING",
+        "SIGNALING",
+        "STAGE_OUT",
+        "STOPPED",
+    }
+)
+"""States in which a job holds its nodes; scontrol prints some flags in place of the base state."""
+
+_PLAIN_LINES: Final = frozenset(
+    {
+        "Priority",
+        "Features",
+        "JobState",
+        "Requeue",
+        "RunTime",
+        "SubmitTime",
+        "StartTime",
+        "Partition",
+        "NodeList",
+        "NumNodes",
+        "Reservation",
+        "SLUID",
+        "SchedNodeList",
+        "TresPerJob",
+        "TresPerNode",
+        "TresPerTask",
+        "TresPerSocket",
+    }
+)
+"""First keys of the lines that are read pair by pair."""
+
+_TRES_LINES: Final = ("AllocTRES", "TRES", "ReqTRES")
+"""Where TRES stand: 22.05 and older print one `TRES=`, newer ones two lines."""
+
+_PATHS: Final = ("WorkDir", "StdOut", "StdErr")
+"""Lines whose whole rest is one value, blanks included."""
+
+_JOB_GRES: Final = "JOB_GRES"
+"""What the job holds on all nodes together, also while its nodes' lines no longer say."""
+
+MAX_PATH: Final = 1024
+"""Longest path that is kept whole; sites rarely come near Linux's limit of 4096."""
+
+_NO_TASK: Final = "4294967294"
+"""NO_VAL (slurm.h), which Slurm prints as the task of those tasks of an array that were cancelled
+while they waited together; squeue calls them by their number alone."""
+
+_USER: Final = re.compile(r"UserId=(.*?)\(([0-9]+)\) GroupId=")
+_DETAIL: Final = re.compile(r" {5}Nodes=(\S+) CPU_IDs=(\S*) Mem=(\S*) GRES=(.*)")
+_DETAIL_MARK: Final = "     Nodes="
+_CPU_RANGE: Final = re.compile(r"([0-9]{1,6})(?:-([0-9]{1,6}))?")
+_CPU_IDS_CUT: Final = 120
+"""From this length on Slurm may have cut the list to fit its buffer of 128 bytes."""
+
+
+class JobList(NamedTuple):
+    """Jobs that were read, and how many records were not."""
+
+    jobs: tuple[Job, ...]
+    unreadable: int
+    announced: int | None = None
+    """Records that scontrol said it would print, where it did."""
+
+
+def parse_jobs(text: str) -> JobList:
+    """Every job of the text, in its order; a record that cannot be read is counted, not fatal."""
+    jobs: list[Job] = []
+    unreadable = 0
+    for lines in split_records(text, "JobId"):
+        try:
+            jobs.append(_job(lines))
+        except ValueError:
+            unreadable += 1
+    return JobList(tuple(jobs), unreadable, announced(text, "JobId"))
+
+
+def _job(lines: Sequence[str]) -> Job:
+    """One job.
+
+    Raises:
+        ValueError: a value that everything else rests on is missing or cannot be read.
+    """
+    ids, _, name = lines[0].partition(" JobName=")
+    head = pairs(ids)
+    job_id = head.get("JobId", "")
+    if not (is_job_id(job_id) and job_id.isdecimal()):
+        raise ValueError("no job id")
+    user, fields, tres = _body(lines[1:])
+    state = fields["JobState"].upper() if "JobState" in fields else ""
+    if not re.fullmatch(r"[A-Z_]{1,32}", state) or user is None:
+        raise ValueError("no state or user")
+    nodes = node_names(fields.get("NodeList", ""))
+    is_holding = state in HOLDING_STATES
+    details = _details(lines) if is_holding else ()
+    gpu_count = gpu_count_of(details, tres, fields)
+    if is_holding and not sum(detail.gpu_count for detail in details):
+        details = without_details(details, nodes, gpu_count)
+    reason = fields.get("Reason", "None")
+    return Job(
+        job_id=job_id,
+        label=job_label(job_id, head),
+        name=plain(name.rstrip(" ")),
+        user=plain(user),
+        account=_word(fields, "Account"),
+        partition=_word(fields, "Partition"),
+        state=state,
+        reason="" if reason == "None" else plain(reason),
+        nodes=nodes,
+        allocations=details,
+        gpu_count=gpu_count,
+        submit_at=instant(fields.get("SubmitTime", "")),
+        start_at=instant(fields.get("StartTime", "")),
+        end_at=instant(fields.get("EndTime", "")),
+        time_limit_s=duration_s(fields.get("TimeLimit", "")),
+        is_interactive=fields.get("BatchFlag") == "0",
+        qos=_word(fields, "QOS"),
+        reservation=_word(fields, "Reservation"),
+        features=_word(fields, "Features"),
+        dependency=_word(fields, "Dependency"),
+        priority=count(fields.get("Priority", "")),
+        eligible_at=instant(fields.get("EligibleTime", "")),
+        restart_count=count(fields.get("Restarts", "")),
+        exit_code=exit_text(fields.get("ExitCode", ""), state),
+        node_count=count(fields.get("NumNodes", "")),
+        cpu_count=count(fields.get("NumCPUs", "")),
+        mem_bytes=memory_of_tres(_first_tres(tres)),
+        expected_nodes=planned_nodes(fields.get("SchedNodeList", "")),
+        work_dir=_path(fields, "WorkDir"),
+        stdout_path=_output(fields, "StdOut", head, job_id, name, user),
+        stderr_path=_output(fields, "StdErr", head, job_id, name, user),
+        sluid=sluid(head.get("SLUID", fields.get("SLUID", ""))),
+    )
+
+
+def _first_tres(tres: Mapping[str, str]) -> str:
+    """What is allocated, else what is asked for."""
+    said = (tres.get(key, "") for key in _TRES_LINES)
+    return next((text for text in said if text not in ("", "(null)")), "")
+
+
+def _output(
+    fields: Mapping[str, str], key: str, head: Mapping[str, str], job_id: str, name: str, user: str
+) -> str | None:
+    """Where the job writes; scontrol leaves patterns with a width, such as `%6j`, to others.
+
+    None for tasks of an array that wait together: Slurm prints one path that none will have.
+    """
+    task = head.get("ArrayTaskId", "")
+    path = fields.get(key, "")
+    if path in ("", "(null)") or (task and not task.isdecimal()) or task == _NO_TASK:
+        return None
+    values = {"j": job_id, "A": head.get("ArrayJobId", job_id), "x": name.rstrip(" "), "u": user}
+    found = output_path(path, "", {**values, "a": task} if task else values)
+    return plain(found, MAX_PATH) if found else None
+
+
+def _path(fields: Mapping[str, str], key: str) -> str | None:
+    """A file's path as text that may be shown; None where there is none."""
+    value = fields.get(key, "")
+    return None if value in ("", "(null)") else plain(value, MAX_PATH)
+
+
+def _body(lines: Sequence[str]) -> tuple[str | None, dict[str, str], dict[str, str]]:
+    """User name, pairs of the plain lines, TRES and gres by key; first occurrences count."""
+    user: str | None = None
+    fields: dict[str, str] = {}
+    tres: dict[str, str] = {}
+    for key, line in keyed_lines(list(lines)):
+        if key in _PLAIN_LINES:
+            for name, value in pairs(line).items():
+                fields.setdefault(name, value)
+        elif key in _TRES_LINES or key == _JOB_GRES:
+            tres.setdefault(key, line.partition("=")[2])
+        elif key in _PATHS:
+            fields.setdefault(key, line.partition("=")[2])
+        elif key == "UserId" and user is None:
+            match = _USER.match(line)
+            user = match[1] if match else None
+    return user, fields, tres
+
+
+def _word(fields: Mapping[str, str], key: str) -> str:
+    """A value as text, empty for Slurm's `(null)`."""
+    value = fields.get(key, "")
+    return "" if value == "(null)" else plain(value)
+
+
+def job_label(job_id: str, head: Mapping[str, str]) -> str:
+    """The id people use, `6_1`, `6_[2-7%2]` or `7+1`."""
+    array, task = head.get("ArrayJobId", ""), head.get("ArrayTaskId", "")
+    if array.isdecimal() and task and task != _NO_TASK:
+        return plain(f"{array}_{task}" if task.isdecimal() else f"{array}_[{task}]")
+    het, offset = head.get("HetJobId", ""), head.get("HetJobOffset", "")
+    if het.isdecimal() and offset.isdecimal():
+        return f"{het}+{offset}"
+    return job_id
+
+
+def node_names(hostlist: str) -> tuple[str, ...]:
+    """Names of a hostlist, each fit to be an operand of a command."""
+    names = expand(hostlist)
+    if not all(map(is_host_name, names)):
+        raise ValueError("a node name that is none")
+    return names
+
+
+def _details(lines: Sequence[str]) -> tuple[Allocation, ...]:
+    """What the job holds per node, of the lines that `-d` adds; equal nodes share a line."""
+    found: list[Allocation] = []
+    for line in lines:
+        if not line.startswith(_DETAIL_MARK):
+            continue
+        match = _DETAIL.match(line)
+        if match is None:
+            raise ValueError("an allocation that cannot be read")
+        held = gpus_held(match[4].strip())
+        cpus = _cpu_count(match[2])
+        found.extend(
+            Allocation(node, held.gpu_count, held.indices, cpus, held.has_shares)
+            for node in node_names(match[1])
+        )
+    return tuple(found)
+
+
+def without_details(
+    details: tuple[Allocation, ...], nodes: tuple[str, ...], gpu_count: int | None
+) -> tuple[Allocation, ...]:
+    """Allocations of a job whose detail lines name no GPU, though it may hold some."""
+    if not gpu_count:
+        return details
+    return (Allocation(nodes[0], gpu_count, None),) if len(nodes) == 1 else ()
+
+
+def _cpu_count(text: str) -> int | None:
+    """CPUs of a list such as `0-3,32-35`; None where the list is, or may be, cut off."""
+    if not text or len(text) >= _CPU_IDS_CUT:
+        return None
+    count = 0
+    for part in text.split(","):
+        match = _CPU_RANGE.fullmatch(part)
+        if match is None:
+            return None
+        count += int(match[2] or match[1]) - int(match[1]) + 1
+    return count
+
+
+def gpu_count_of(
+    details: Sequence[Allocation], tres: Mapping[str, str], fields: Mapping[str, str]
+) -> int | None:
+    """GPUs allocated, or requested while pending; None where Slurm does not say."""
+    held = sum(detail.gpu_count for detail in details) or gpus_listed(tres.get(_JOB_GRES, ""))
+    if held:
+        return held
+    for key in _TRES_LINES:
+        counted = gpus_in_tres(tres.get(key, ""))
+        if counted is not None:
+            return counted
+    return _requested(fields) if tres else None
+
+
+def _requested(fields: Mapping[str, str]) -> int | None:
+    """GPUs by the request, for an accounting that leaves GPUs out of TRES; 0 where none."""
+    per = {
+        key: gpus_listed(fields.get(f"TresPer{key}", ""))
+        for key in ("Job", "Node", "Task", "Socket")
+    }
+    if per["Job"]:
+        return per["Job"]
+    for key, number in (("Node", "NumNodes"), ("Task", "NumTasks")):
+        if per[key]:
+            # A pending job may span a range of nodes, `1-4`: the least is what it asks for.
+            times = fields.get(number, "").partition("-")[0]
+            return per[key] * int(times) if times.isdecimal() else None
+    return None if per["Socket"] else 0

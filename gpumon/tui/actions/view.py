@@ -1,0 +1,181 @@
+"""Actions that change what a view shows: rows and cells, the instant, which findings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from gpumon.report.facts.typed_time import EXAMPLES
+from gpumon.tui.actions.action import BOOKED, CELLS, EVERYWHERE, MAPS, TABLES, Action
+
+if TYPE_CHECKING:
+    from gpumon.tui.actions.action import ViewName
+
+SHOW_ACTIONS: Final = (
+    Action(
+        "filter",
+        ("slash",),
+        "/",
+        "filter",
+        "Show only what contains a text; in a table, what passes a filter: user==ada & sm<20.",
+        EVERYWHERE,
+    ),
+    Action("sort", ("s",), "s", "sort", "Sort by the next column.", TABLES),
+    Action("reverse", ("S",), "S", "", "Sort the other way round.", TABLES),
+    Action(
+        "sort_left",
+        ("less_than_sign",),
+        "<",
+        "",
+        "Sort by the column to the left.",
+        TABLES,
+    ),
+    Action(
+        "sort_right",
+        ("greater_than_sign",),
+        ">",
+        "",
+        "Sort by the column to the right.",
+        TABLES,
+    ),
+    Action(
+        "sort_waste",
+        ("W",),
+        "W",
+        "by waste",
+        "Sort by the GPU time that was wasted, the most on top.",
+        BOOKED,
+    ),
+    Action("default_sort", ("0",), "0", "", "Sort as at first: what needs a look on top.", TABLES),
+    Action("columns", ("c",), "c", "", "Choose the columns of the table.", TABLES),
+    Action(
+        "toggle_column",
+        ("enter", "x"),
+        "Enter",
+        "on/off",
+        "Show the column, or do not.",
+        frozenset({"columns"}),
+    ),
+    Action(
+        "usual_columns",
+        ("0",),
+        "0",
+        "as at first",
+        "Show the columns of the beginning again.",
+        frozenset({"columns"}),
+    ),
+    Action(
+        "field",
+        ("v",),
+        "v",
+        "field",
+        "Draw the next field: verdict, SM activity, duty cycle, tensor activity, memory, power, "
+        "temperature, user, job; of ranks those that they have.",
+        CELLS,
+    ),
+    Action("field_back", ("V",), "V", "", "Draw the field before.", CELLS),
+    Action(
+        "grouping",
+        ("o",),
+        "o",
+        "group",
+        "Put the nodes together by partition, leaf switch, block, NVLink domain, the front of "
+        "their names, or state.",
+        MAPS,
+    ),
+    Action("closer", ("z",), "z", "zoom", "Larger cells, in the end one number per GPU.", MAPS),
+    Action("wider", ("Z",), "Z", "", "Smaller cells, in the end two nodes in one.", MAPS),
+    Action("fit", ("0",), "0", "", "The largest cells with which all is in sight.", MAPS),
+    Action(
+        "mean",
+        ("m",),
+        "m",
+        "",
+        "Where a cell is a node: its worst GPU, or the mean of those that jobs hold.",
+        MAPS,
+    ),
+    Action(
+        "order",
+        ("s",),
+        "s",
+        "sort",
+        "Sort ranks over time by their number, or by how far they are from their peers' median.",
+        frozenset({"ranks"}),
+    ),
+    Action(
+        "every_rank",
+        ("z",),
+        "z",
+        "zoom",
+        "A line for every rank, or as many on a line as it takes to have all in sight.",
+        frozenset({"ranks"}),
+    ),
+    Action("span", ("w",), "w", "wider", "More of the past.", frozenset({"curves", "ranks"})),
+    Action(
+        "theme",
+        ("t",),
+        "t",
+        "",
+        "The next theme: dark, light, high contrast, colour-blind, greys; :theme names one.",
+        EVERYWHERE,
+    ),
+    Action("refresh", ("r", "ctrl+l"), "r", "", "Draw the newest picture afresh.", EVERYWHERE),
+)
+"""Which rows, columns and cells, in which order, size and colours."""
+
+
+TIME_ACTIONS: Final = (
+    Action(
+        "pause",
+        ("p", "space"),
+        "p Space",
+        "pause",
+        "Freeze the picture; sampling goes on behind it. Again to go on.",
+        EVERYWHERE,
+    ),
+    Action("step_back", ("comma",), ",", "", "One picture back, and stand there.", EVERYWHERE),
+    Action("step_on", ("full_stop",), ".", "", "One picture on, and stand there.", EVERYWHERE),
+    Action("minute_back", ("left_curly_bracket",), "{", "", "One minute back.", EVERYWHERE),
+    Action("minute_on", ("right_curly_bracket",), "}", "", "One minute on.", EVERYWHERE),
+    Action(
+        "time",
+        ("T",),
+        "T",
+        "time",
+        f"Go to a time: {EXAMPLES}.",
+        EVERYWHERE,
+    ),
+    Action(
+        "live",
+        ("L",),
+        "L",
+        "",
+        "Live again; of a recording, to its end.",
+        EVERYWHERE,
+    ),
+    Action("faster", ("plus", "equals_sign"), "+", "", "Play a recording faster.", EVERYWHERE),
+    Action("slower", ("minus",), "-", "", "Play a recording slower.", EVERYWHERE),
+)
+"""Which instant is shown: the same keys for what is live, its past, and recordings."""
+
+
+JUDGING: Final[frozenset[ViewName]] = frozenset({"findings", "finding"})
+
+FINDING_ACTIONS: Final = (
+    Action(
+        "acknowledge",
+        ("a",),
+        "a",
+        "known",
+        "Say that somebody knows of the finding, or take it back.",
+        JUDGING,
+    ),
+    Action(
+        "mute",
+        ("m",),
+        "m",
+        "mute",
+        "Do not tell of it for a while: of it, of its class, or of all of its subject.",
+        JUDGING,
+    ),
+)
+"""What people say about findings."""

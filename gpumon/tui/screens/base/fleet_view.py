@@ -1,0 +1,37 @@
+"""What the tables of the whole fleet share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from gpumon.report.wording.paragraphs import all_errors
+from gpumon.tui.screens.base.root_view import RootView, stale_queue_lines
+from gpumon.tui.screens.base.table_view import TableView
+
+if TYPE_CHECKING:
+    from gpumon.report.facts.tick_index import Digest
+    from gpumon.report.text.cells import Line
+
+R = TypeVar("R")
+
+
+class FleetView(RootView, TableView[R], Generic[R]):
+    """A table that belongs to the cycle of Tab."""
+
+    def head_lines(self, digest: Digest, width: int) -> list[Line]:
+        """Only when the queue's answer has grown old, or no node answers."""
+        return stale_queue_lines(digest, width)
+
+    def no_queue_words(self, digest: Digest) -> tuple[str, ...]:
+        """Why no queue tells anything; empty where one has answered."""
+        tick = digest.tick
+        if tick.queue_at is not None:
+            return ()
+        if any("slurm" in target.url for target in tick.targets):
+            said = "could not be read" if all_errors(tick) else "has not answered yet"
+            return (f"The queue {said}.", "Tab shows the other views.")
+        return (
+            f"No {self.noun}: none of the targets is a queue.",
+            "Tab shows the other views.",
+            "gpumon slurm reads a Slurm cluster, gpumon demo shows a simulated one.",
+        )

@@ -1,0 +1,69 @@
+"""What the views of the whole fleet share whatever they draw: the way from one to the next."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpumon.report.text import units
+from gpumon.report.text.cells import Tone, paragraph
+from gpumon.report.wording.empty_states import silent_lines
+from gpumon.tui.actions.action import ROOTS
+from gpumon.tui.screens.base.view import View
+from gpumon.tui.status import QUEUE_OLD_S
+
+if TYPE_CHECKING:
+    from gpumon.report.facts.tick_index import Digest
+    from gpumon.report.text.cells import Line
+    from gpumon.tui.actions.action import ViewName
+
+
+class RootView(View):
+    """A view that belongs to the cycle of Tab."""
+
+    @property
+    def root(self) -> ViewName:
+        """Its place in the cycle."""
+        return self.view
+
+    def trail(self) -> tuple[str, ...]:
+        """The name of the view."""
+        return (self.root,)
+
+    def action_switch(self) -> None:
+        """To the next view."""
+        self._go_by(1)
+
+    def action_switch_back(self) -> None:
+        """To the view before."""
+        self._go_by(-1)
+
+    def _go_by(self, steps: int) -> None:
+        self._choose(ROOTS[(ROOTS.index(self.root) + steps) % len(ROOTS)])
+
+    def _choose(self, view: ViewName) -> None:
+        self.gpumon.go(view)
+        self.gpumon.keep_root(view)
+
+    def action_back(self) -> None:
+        """Clear the filter, else back to the jobs."""
+        is_leaving = not self.needle() and self.root != "jobs"
+        super().action_back()
+        if is_leaving:
+            self.gpumon.keep_root("jobs")
+
+    def action_view(self, key: str) -> None:
+        """To the view with this number."""
+        wanted = ROOTS[int(key) - 1]
+        if wanted != self.view or self.trail() != (wanted,):
+            self._choose(wanted)
+
+
+def stale_queue_lines(digest: Digest, width: int) -> list[Line]:
+    """That the queue's answer has grown old, or that no node answers any more."""
+    tick = digest.tick
+    silent = silent_lines(tick, width)
+    if tick.queue_at is None or tick.at - tick.queue_at <= QUEUE_OLD_S:
+        return silent
+    age = units.short_duration(tick.at - tick.queue_at)
+    text = f"stale {age}: the queue has not answered since; jobs may have begun or ended"
+    return paragraph(text, width, Tone.WARN, "! ", "  ") + silent

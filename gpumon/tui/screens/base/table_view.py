@@ -1,0 +1,288 @@
+"""What the views with a table share: cursor, sorting, filter, and the states of a table."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, Final, Generic, TypeVar
+
+from gpumon.report.facts.columns import Sorting
+from gpumon.report.text.cells import Cell, Tone, paragraph
+from gpumon.report.wording.empty_states import nothing_lines
+from gpumon.report.wording.paragraphs import all_errors
+from gpumon.tui.screens.base.column_filter import ColumnFiltered
+from gpumon.tui.widgets.table.grid import Grid, Plan
+from gpumon.tui.widgets.text.lines import Lines
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from textual.app import ComposeResult
+
+    from gpumon.model.fault import SourceError
+    from gpumon.report.facts.columns import Column
+    from gpumon.report.facts.tick_index import Digest
+    from gpumon.report.filter.tree import FilterError
+    from gpumon.report.next_steps.commands import Subject
+    from gpumon.report.text.cells import Line
+
+R = TypeVar("R")
+
+_FRAME: Final = 4
+"""Lines that neither facts nor rows have: the bars above and below, and the titles of columns."""
+
+LARGE: Final = 2_000
+"""GPUs and jobs from which on a view is painted before its rows are looked at."""
+
+
+class TableView(ColumnFiltered, Generic[R]):
+    """Facts on top, a table below."""
+
+    plan: ClassVar[Plan]  # type: ignore[type-arg]
+    noun: ClassVar[str] = "rows"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.grid: Grid[R] = Grid(self.plan)
+        self.head = Lines(id="head")
+
+    def body(self) -> Grid[R]:
+        """The table."""
+        return self.grid
+
+    def parts(self) -> ComposeResult:
+        """Facts, then the table."""
+        self.grid.choose(self.gpumon.chosen_columns.get(self.view))
+        self.grid.sort_as_before(self.gpumon.sortings.get(self.view, Sorting()))
+        yield self.head
+        yield from super().parts()
+
+    # To be given by each view
+
+    @abstractmethod
+    def rows(self, digest: Digest) -> Sequence[R]:
+        """The rows of the table."""
+
+    def row_steps(self, _digest: Digest) -> Iterable[None]:
+        """Steps that make `rows` quick where it would keep keys waiting."""
+        return ()
+
+    @abstractmethod
+    def head_lines(self, digest: Digest, width: int) -> list[Line]:
+        """Facts above the table."""
+
+    @abstractmethod
+    def empty_words(self, digest: Digest) -> tuple[str, ...]:
+        """Why there is nothing to show, and what to try."""
+
+    def errors_behind(self, digest: Digest) -> Sequence[SourceError]:
+        """What failed and may be why there is nothing to show."""
+        return all_errors(digest.tick)
+
+    def help_columns(self) -> Sequence[tuple[str, str]]:
+        """Those of the table."""
+        return [(column.title, column.doc) for column in self.plan.columns]
+
+    # Drawing
+
+    def draw(self) -> None:
+        """Hand the tick's rows to the table."""
+        width = max(20, self.size.width - 2)
+        digest = self.digest
+        if digest is None:
+            self.head.show_lines([])
+            self.grid.set_notice(self._waiting(width))
+            return
+        self.head.show_lines(self._bounded(self.head_lines(digest, width), digest))
+        self.grid.show(
+            digest, lambda: self.rows(digest), self.row_steps, is_large=_is_large(digest)
+        )
+        self._note_absence(digest, width)
+
+    def rows_below(self, _digest: Digest) -> int | None:
+        """Lines of a table that is known to be short; None: it takes what it gets."""
+        return None
+
+    def _bounded(self, lines: list[Line], digest: Digest) -> list[Line]:
+        """At most two fifths of the screen, or what a short table leaves, for the facts."""
+        most = max(4, self.size.height * 2 // 5)
+        below = self.rows_below(digest)
+        if below is not None:
+            most = max(most, self.size.height - _FRAME - below)
+        indented = [(Cell(" "), *line) for line in lines]
+        if len(indented) <= most:
+            return indented
+        more = len(indented) - most + 1
+        text = f" … {more} more lines: f shows the findings, a larger terminal all"
+        return [*indented[: most - 1], (Cell(text, Tone.DIM),)]
+
+    def _waiting(self, width: int) -> list[Line]:
+        text = "Waiting for the first sample"
+        if self.gpumon.watched:
+            text += f" of {self.gpumon.watched}"
+        return [(), *_indented(paragraph(f"{text} …", width, Tone.DIM))]
+
+    def _note_absence(self, digest: Digest, width: int) -> None:
+        """Give the table what it says in place of rows, once it has none."""
+        if not self.grid.shown[0]:
+            self.grid.set_notice(self._notice(digest, width))
+
+    def _notice(self, digest: Digest, width: int) -> list[Line]:
+        """What to say in place of rows: filtered away, failed, or empty."""
+        shown, known = self.grid.shown
+        if self.grid.is_counting:
+            return []
+        if known and not shown:
+            from gpumon.report.filter.parser import is_word
+
+            verb = "contains" if is_word(self.needle()) else "passes"
+            text = f"None of {known} {self.noun} {verb} “{self.needle()}”. Esc clears the filter."
+            return [(), *_indented(paragraph(text, width))]
+        return nothing_lines(digest, self.empty_words(digest), width, self.errors_behind(digest))
+
+    def amount(self) -> str:
+        """`12 of 40 jobs`, and how they are sorted."""
+        shown, known = self.grid.shown
+        count = f"{shown} of {known}" if shown != known else str(known)
+        if self.grid.is_counting:
+            count = f"… of {known}" if known else "…"
+        noun = self.noun.removesuffix("s") if known == 1 else self.noun
+        return f"{count} {noun} " if self.digest else ""
+
+    # Filter
+
+    def needle(self) -> str:
+        """The row filter at work."""
+        return self.grid.needle
+
+    def filter_trouble(self) -> FilterError | None:
+        """What is wrong with the filter that was typed last."""
+        return self.grid.trouble
+
+    def filter_columns(self) -> Sequence[Column[R]]:
+        """All of the table, also those that are not shown."""
+        return self.plan.columns
+
+    def apply_needle(self, needle: str) -> None:
+        """Show only rows that pass this filter; one that is wrong leaves them as they are."""
+        self.grid.set_needle(needle)
+        if self.digest is not None:
+            self._note_absence(self.digest, max(20, self.size.width - 2))
+
+    def on_grid_settled(self) -> None:
+        """Say how many rows there are, now that they are counted."""
+        if self.digest is not None:
+            self._note_absence(self.digest, max(20, self.size.width - 2))
+        self.draw_frame()
+
+    def on_screen_resume(self) -> None:
+        """Catch up, also with columns that were chosen meanwhile."""
+        self.grid.choose(self.gpumon.chosen_columns.get(self.view))
+        super().on_screen_resume()
+        self.grid.uncover()
+
+    def on_screen_suspend(self) -> None:
+        """Leave the time to what lies above."""
+        self.grid.cover()
+
+    # Actions
+
+    def subject_here(self) -> Subject | None:
+        """What the row is about, else what the view is."""
+        from gpumon.report.lists.subjects import of_row
+
+        row, digest = self.grid.current, self.digest
+        found = of_row(digest, row) if digest is not None and row is not None else None
+        return found or super().subject_here()
+
+    def table_maker(self, form: str) -> Callable[[], str] | None:
+        """Writes the columns and rows that are in view, those below the edge included."""
+        from gpumon.report.lists.export import as_csv, as_json
+
+        digest = self.digest
+        if digest is None:
+            return None
+        return partial(as_csv if form == "csv" else as_json, digest, *self.grid.table)
+
+    def action_columns(self) -> None:
+        """Choose columns."""
+        views = self.gpumon.views
+        self.app.push_screen(views.columns(self.view, self.plan.columns, self.trail()))
+
+    def action_open(self) -> None:
+        """Open what the cursor is on."""
+        row = self.grid.current
+        if row is not None:
+            self.open_row(row)
+
+    def open_row(self, row: R) -> None:
+        """Open a row."""
+
+    def on_grid_sort_changed(self) -> None:
+        """Remember the order for the next table of this kind."""
+        self.gpumon.sortings[self.view] = self.grid.sorting
+        self.gpumon.keep_habits()
+
+    def on_grid_opened(self) -> None:
+        """A click on the cursor opens."""
+        self.action_open()
+
+    def action_down(self) -> None:
+        """Down one line."""
+        self.grid.move_by(1)
+
+    def action_up(self) -> None:
+        """Up one line."""
+        self.grid.move_by(-1)
+
+    def action_page_down(self) -> None:
+        """Down one page."""
+        self.grid.move_page(1)
+
+    def action_page_up(self) -> None:
+        """Up one page."""
+        self.grid.move_page(-1)
+
+    def action_top(self) -> None:
+        """To the first line."""
+        self.grid.move_to(0)
+
+    def action_bottom(self) -> None:
+        """To the last line."""
+        self.grid.move_to_end()
+
+    def action_sort(self) -> None:
+        """Sort by the next column."""
+        self.grid.sort_next()
+
+    def action_sort_left(self) -> None:
+        """Sort by the column to the left."""
+        self.grid.sort_aside(-1)
+
+    def action_sort_right(self) -> None:
+        """Sort by the column to the right."""
+        self.grid.sort_aside(1)
+
+    def action_reverse(self) -> None:
+        """Sort the other way round."""
+        self.grid.reverse()
+
+    def action_sort_waste(self) -> None:
+        """Sort by what was wasted, the most on top, however it was sorted before."""
+        wanted = Sorting("wasted_gpu_s", True)
+        if self.grid.sorting != wanted:
+            self.grid.sort_by(wanted.key)
+
+    def action_default_sort(self) -> None:
+        """Sort as at first."""
+        if self.grid.sorting == Sorting():
+            self.say("sorted as at first already")
+        self.grid.sort_by(None)
+
+
+def _is_large(digest: Digest) -> bool:
+    return len(digest.tick.gpus) + len(digest.tick.jobs) > LARGE
+
+
+def _indented(lines: list[Line]) -> list[Line]:
+    return [(Cell(" "), *line) for line in lines]

@@ -1,0 +1,340 @@
+"""What every view shares: where one is, how fresh the picture is, which keys work."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from gpumon.report.text.cells import Cell, Tone, fit
+from gpumon.tui.actions import palette
+from gpumon.tui.actions.action import ROOTS
+from gpumon.tui.actions.registry import footer_of
+from gpumon.tui.screens.base.take_along import HandOff
+from gpumon.tui.status import crumb_line, join_fitting, status_line, trouble_line
+from gpumon.tui.textual_private.signals import has_shell
+from gpumon.tui.widgets.text.lines import KeyBar, Lines
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from textual.app import ComposeResult
+    from textual.events import Resize
+    from textual.geometry import Size
+    from textual.widget import Widget
+
+    from gpumon.report.facts.groups import ScopeKind
+    from gpumon.report.facts.tick_index import Digest
+    from gpumon.report.filter.tree import FilterError
+    from gpumon.report.text.cells import Line
+    from gpumon.tui.actions.action import ViewName
+    from gpumon.tui.widgets.text.prompt import Prompt
+
+
+class View(HandOff):
+    """A full screen: crumbs, a body, status and keys."""
+
+    AUTO_FOCUS = "#body"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.crumbs = Lines(is_bar=True)
+        self.status = Lines(is_bar=True)
+        self._prompt: Prompt | None = None
+        self._drawn_size: Size | None = None
+        """For which size the picture at hand is drawn; None: it is not."""
+
+    # To be given by each view
+
+    @abstractmethod
+    def body(self) -> Widget:
+        """The widget that takes the room between the bars."""
+
+    @abstractmethod
+    def trail(self) -> tuple[str, ...]:
+        """The crumbs of this view."""
+
+    def amount(self) -> str:
+        """How much is shown, for the right end of the top line."""
+        return ""
+
+    @abstractmethod
+    def draw(self) -> None:
+        """Show `self.digest` in the body; None: nothing was sampled yet."""
+
+    @abstractmethod
+    def apply_needle(self, needle: str) -> None:
+        """Show only what contains this text."""
+
+    @abstractmethod
+    def needle(self) -> str:
+        """The text that is looked for."""
+
+    def filter_trouble(self) -> FilterError | None:
+        """What is wrong with the filter that was typed last; None: nothing."""
+        return None
+
+    def help_columns(self) -> Sequence[tuple[str, str]]:
+        """Titles of the columns in view with what they mean."""
+        return ()
+
+    # The frame
+
+    def compose(self) -> ComposeResult:
+        """The frame from top to bottom, filled before its first layout to be painted once."""
+        self.digest = self.gpumon.digest
+        self._draw_whole()
+        yield self.crumbs
+        yield from self.parts()
+        yield self.status
+        keys = KeyBar(footer_of(self.view))
+        keys.fill(self.size.width)
+        yield keys
+
+    def parts(self) -> ComposeResult:
+        """What lies between the crumbs and the status."""
+        body = self.body()
+        body.id = "body"
+        yield body
+
+    def on_screen_resume(self) -> None:
+        """Catch up with what happened while another view was open."""
+        if self.digest is not self.gpumon.digest:
+            self.show(self.gpumon.digest)
+
+    def on_unmount(self) -> None:
+        """Let go of drawn lines: textual's cache of colours holds those of 1,024 dead widgets."""
+        # Private to textual: another of its versions may have no such cache.
+        with suppress(ImportError, AttributeError):
+            from textual._styles_cache import StylesCache
+
+            StylesCache.get_inner_outer.cache_clear()
+
+    def on_resize(self, _event: Resize) -> None:
+        """Write the lines anew for the new size, which mostly the first is not."""
+        if self.size != self._drawn_size:
+            self.show(self.digest)
+
+    def show(self, digest: Digest | None) -> None:
+        """Show the picture of a tick."""
+        self.digest = digest
+        if not self.is_mounted:
+            self._drawn_size = None
+            return
+        with self.app.batch_update():
+            self._draw_whole()
+
+    def _draw_whole(self) -> None:
+        self._drawn_size = self.size
+        self.draw()
+        self.draw_frame()
+
+    def draw_frame(self) -> None:
+        """Write the line on top and the status."""
+        width = self.size.width
+        tick = self.digest.tick if self.digest else None
+        right = self.amount()
+        if needle := self.needle():
+            right = f"/{needle}  {right}"
+        self.crumbs.show_lines([crumb_line(self.gpumon.name_shown, self.trail(), right, width)])
+        command = self._command_line(width)
+        status = status_line(tick, self.gpumon.mood, width) if command is None else command
+        self.status.show_lines([status])
+
+    def _command_line(self, width: int) -> Line | None:
+        """In place of the status while a command is typed: its completions, or what is wrong."""
+        from gpumon.tui.widgets.text.prompt import AnswerPrompt, CommandPrompt, FilterPrompt
+
+        prompt = self._prompt
+        if isinstance(prompt, FilterPrompt) and (wrong := self.filter_trouble()) is not None:
+            return trouble_line(str(wrong), wrong.at + 1, width)
+        if isinstance(prompt, CommandPrompt | AnswerPrompt) and prompt.trouble:
+            return (Cell(fit(f" ✗ {prompt.trouble}", width), Tone.BAD),)
+        if not isinstance(prompt, CommandPrompt):
+            return (Cell(fit(f" → {self.said}", width), Tone.INFO),) if self.said else None
+        found = palette.completions(prompt.value, self.digest)
+        return join_fitting([Cell(text, Tone.INFO) for text in found], width, "  ")
+
+    # Actions that all views share
+
+    async def on_key_bar_picked(self, message: KeyBar.Picked) -> None:
+        """Do what was clicked in the footer."""
+        await self.run_action(message.action.name)
+
+    def action_quit(self) -> None:
+        """Leave at once."""
+        self.app.exit(0)
+
+    def action_suspend(self) -> None:
+        """Stop until the shell wakes this process again."""
+        if self.app.is_headless or not has_shell():
+            self.say("no shell here could wake gpumon again")
+        else:
+            self.app.action_suspend_process()
+
+    def action_refresh(self) -> None:
+        """Draw everything afresh."""
+        self.gpumon.show_newest()
+        self.refresh(repaint=True, layout=True)
+
+    def action_theme(self) -> None:
+        """Draw in the next theme."""
+        self.gpumon.next_theme()
+
+    def action_ascii(self) -> None:
+        """Draw ASCII only, or no longer."""
+        self.gpumon.draw_ascii(not self.gpumon.is_ascii)
+
+    def open_node(self, name: str) -> None:
+        """Open a node, unless one came from it."""
+        if self.came_from("node", name):
+            self.app.pop_screen()
+        else:
+            self.app.push_screen(self.gpumon.views.node(name, self.trail()))
+
+    def open_gpu(self, uuid: str) -> None:
+        """Open a GPU."""
+        self.app.push_screen(self.gpumon.views.gpu(uuid, self.trail()))
+
+    def came_from(self, view: ViewName, name: str) -> bool:
+        """Whether a job, a GPU or a node lies right below this screen."""
+        below = self.app.screen_stack[-2] if len(self.app.screen_stack) > 1 else None
+        if not isinstance(below, View) or below.view != view:
+            return False
+        return below.finding_scope() == f"{view}:{name}"
+
+    def action_findings(self) -> None:
+        """All findings in view."""
+        self.app.push_screen(self.gpumon.views.findings(self.trail(), self.finding_scope()))
+
+    def action_curves(self) -> None:
+        """Curves of what this view is about."""
+        subject = self.finding_scope()
+        if subject is not None:
+            self.app.push_screen(self.gpumon.views.curves(subject, self.trail()))
+
+    def action_errors(self) -> None:
+        """Targets and errors."""
+        self.app.push_screen(self.gpumon.views.errors(self.trail()))
+
+    def action_help(self) -> None:
+        """Explain this view."""
+        columns = self.help_columns()
+        self.app.push_screen(self.gpumon.views.help(self.view, columns, self.trail()))
+
+    def action_back(self) -> None:
+        """Clear the filter, else go back one level."""
+        if self.needle():
+            self.apply_needle("")
+            self.draw_frame()
+        elif len(self.app.screen_stack) > 1:
+            self.app.pop_screen()
+
+    async def action_filter(self) -> None:
+        """Ask for a text to look for."""
+        from gpumon.tui.widgets.text.prompt import Prompt
+
+        await self.ask(Prompt(self.needle(), "text to look for: Enter keeps it, Esc drops it"))
+
+    async def action_command(self) -> None:
+        """Ask where to go."""
+        from gpumon.tui.widgets.text.prompt import CommandPrompt
+
+        await self.ask(CommandPrompt())
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether a prompt is open, which takes the keys."""
+        return self._prompt is not None
+
+    async def ask(self, prompt: Prompt) -> None:
+        """Open a prompt unless one is open."""
+        if self._prompt is not None:
+            return
+        self._prompt = prompt
+        await self.mount(prompt, before=self.status)
+        # At once: whoever sees the prompt may type.
+        self.set_focus(prompt)
+        self.draw_frame()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """What is typed before a prompt takes the keys must not act on the view."""
+        is_opening = self._prompt is not None and not self._prompt.has_focus
+        return not is_opening and super().check_action(action, parameters)
+
+    def on_input_changed(self, event: Prompt.Changed) -> None:
+        """Filter, or show how a command goes on, while the user types."""
+        from gpumon.tui.widgets.text.prompt import AnswerPrompt, CommandPrompt
+
+        if isinstance(event.input, CommandPrompt | AnswerPrompt):
+            event.input.trouble = ""
+        else:
+            self.apply_needle(event.value)
+        self.draw_frame()
+
+    def on_command_prompt_completion_wanted(self) -> None:
+        """Write the rest of what was begun."""
+        if self._prompt is not None:
+            self._prompt.value = palette.completed(self._prompt.value, self.digest)
+            self._prompt.cursor_position = len(self._prompt.value)
+
+    async def on_prompt_left(self, message: Prompt.Left) -> None:
+        """Close the prompt, and go where a command leads; what cannot be understood stays."""
+        from gpumon.tui.widgets.text.prompt import AnswerPrompt, CommandPrompt
+
+        prompt = self._prompt
+        if prompt is None:
+            return
+        destination = None
+        if isinstance(prompt, CommandPrompt):
+            if not message.is_dropped:
+                try:
+                    destination = palette.understood(prompt.value, self.digest)
+                except palette.UnknownCommandError as error:
+                    prompt.trouble = str(error)
+                    self.draw_frame()
+                    return
+        elif isinstance(prompt, AnswerPrompt):
+            if not message.is_dropped and not prompt.is_answered():
+                self.draw_frame()
+                return
+        elif message.is_dropped:
+            self.apply_needle("")
+        elif self.filter_trouble() is not None:
+            return
+        self._prompt = None
+        self.query_one("#body").focus()
+        await prompt.remove()
+        self.draw_frame()
+        if destination is not None:
+            self.go_to(destination)
+
+    def go_to(self, destination: palette.Destination) -> None:
+        """Show what a command names."""
+        kind, name = destination
+        if kind in ROOTS:
+            self.gpumon.go(next(root for root in ROOTS if root == kind))
+            self.gpumon.keep_root(kind)
+        elif kind in palette.PAGES:
+            getattr(self, f"action_{kind}")()
+        elif kind == "job":
+            self._open_job(name)
+        elif kind == "node":
+            self.open_node(name)
+        elif kind == "theme":
+            self.gpumon.show_theme(name)
+        elif kind == "gpu":
+            self.open_gpu(name)
+        else:
+            self.open_group(next(scope for scope in palette.SCOPES if scope == kind), name)
+
+    def _open_job(self, job_id: str) -> None:
+        view = self.digest.tick.job(job_id) if self.digest else None
+        if view is not None:
+            self.app.push_screen(self.gpumon.views.job(job_id, view.job.label, self.trail()))
+
+    def open_group(self, kind: ScopeKind, name: str) -> None:
+        """The jobs of a user, account, partition or reservation."""
+        from gpumon.report.facts.groups import Scope
+
+        self.app.push_screen(self.gpumon.views.jobs(Scope(kind, name)))

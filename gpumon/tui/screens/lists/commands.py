@@ -1,0 +1,133 @@
+"""The commands for what the cursor was on: one line each, Enter copies it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from gpumon.report.facts.columns import Column
+from gpumon.report.next_steps.commands import Command, Subject, commands_for, why_unchanged
+from gpumon.report.next_steps.roads import ways_for
+from gpumon.report.text.cells import Cell, Tone, paragraph
+from gpumon.tui.actions.registry import bindings_of
+from gpumon.tui.screens.base.table_view import TableView
+from gpumon.tui.widgets.table.grid import Plan
+from gpumon.tui.widgets.text.lines import KeyBar
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpumon.report.facts.tick_index import Digest
+    from gpumon.report.text.cells import Line
+
+_COLUMNS: Final[tuple[Column[Command], ...]] = (
+    Column(
+        "about", "ABOUT", 5, "left", 0,
+        lambda _d, c: Cell(c.about, Tone.WARN if c.change else Tone.DIM), None, "What it is of.",
+    ),
+    Column(
+        "command", "COMMAND", 40, "left", 0, lambda _d, c: Cell(c.line, Tone.STRONG),
+        lambda _d, c: (c.line,), "What is copied.", 100,
+    ),
+    Column(
+        "meaning", "WHAT IT TELLS OR DOES", 28, "left", 1,
+        lambda _d, c: Cell(c.doc, Tone.WARN if c.change else Tone.DIM), None, "In words.", 90,
+    ),
+)  # fmt: skip
+
+
+class CommandsView(TableView["Command"]):
+    """What to type next; nothing is run but changes that were allowed and asked for."""
+
+    view = "commands"
+    BINDINGS = bindings_of("commands")
+    noun = "commands"
+    plan = Plan(
+        _COLUMNS,
+        lambda command: command.line,
+        lambda _digest, _command: (0.0,),
+        lambda _digest, command: f"{command.about}\n{command.line}\n{command.doc}".lower(),
+    )
+
+    def __init__(self, about: Subject, came_from: tuple[str, ...]) -> None:
+        super().__init__()
+        self._about = about
+        self._came_from = came_from
+
+    def trail(self) -> tuple[str, ...]:
+        """Where one came from, then this one."""
+        return (*self._came_from, "commands")
+
+    def rows(self, digest: Digest) -> Sequence[Command]:
+        """Every command; those that change something only where the user allowed them."""
+        ways = ways_for(digest.tick, self._about.checked().node)
+        return commands_for(self._about, ways, with_changes=self.gpumon.allows_actions)
+
+    def head_lines(self, _digest: Digest, width: int) -> list[Line]:
+        """What the list is."""
+        text = "Enter copies a command; nothing is run here."
+        if self.gpumon.allows_actions:
+            text = "Enter copies a command; one that changes something is asked about and run."
+            text = why_unchanged(self._about) or text
+        row = self.grid.current
+        shown: list[Line] = paragraph(text, width, Tone.DIM)
+        return shown + paragraph(row.line, width, Tone.INFO, "→ ", "  ") if row else shown
+
+    def empty_words(self, _digest: Digest) -> tuple[str, ...]:
+        """Nothing is known by a name that a command may contain."""
+        return ("No command: what the cursor was on has no name that is safe to type.",)
+
+    def draw(self) -> None:
+        """Also spell out a command, which is known once the table has its rows."""
+        was_empty = self.grid.current is None
+        super().draw()
+        if was_empty and self.grid.current is not None:
+            super().draw()
+
+    def on_mount(self) -> None:
+        """Name the keys for the first row."""
+        self.draw_frame()
+
+    def draw_frame(self) -> None:
+        """Also say what Enter does with this row."""
+        super().draw_frame()
+        row = self.grid.current
+        is_run = row is not None and row.change is not None
+        for bar in self.query(KeyBar):
+            bar.relabel("copy_command", "run …" if is_run else "copy")
+
+    def action_copy(self) -> None:
+        """Copy the command."""
+        if (row := self.grid.current) is not None:
+            self.copy_text(row.line)
+
+    def on_moved(self) -> None:
+        """Spell the command out above."""
+        self.show(self.digest)
+
+    async def action_copy_command(self) -> None:
+        """Copy the command, or ask whether to run it."""
+        row = self.grid.current
+        if row is None or row.change is None:
+            self.action_copy()
+        elif refusal := self.gpumon.changes.refusal(row.change):
+            self.say(refusal)
+        else:
+            from gpumon.tui.widgets.text.prompt import AnswerPrompt
+
+            target = row.change.job.label
+            question = f"{row.line}: type {target} to run it, Esc leaves all as it is"
+            await self.ask(AnswerPrompt(question, lambda text: self._confirm(row, text)))
+
+    def _confirm(self, command: Command, text: str) -> str:
+        """Run a command whose job was typed; returns why it is not run."""
+        change = command.change
+        if change is None or text.strip() != change.job.label:
+            return f"not run: type {change.job.label}, or Esc" if change else "nothing to run"
+        if refusal := self.gpumon.changes.refusal(change):
+            return refusal
+        self.gpumon.changes.send(command, change)
+        return ""
+
+    def on_grid_opened(self) -> None:
+        """A click on the cursor copies."""
+        self.action_copy()

@@ -1,0 +1,180 @@
+"""The findings with their life: what stands, what is out of sight, known, or over."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from gpumon.model.finding import Confidence
+from gpumon.model.finding_classes import finding_class
+from gpumon.report.pages.finding import find, finding_entries
+from gpumon.report.tables.finding import (
+    FINDING_COLUMNS,
+    finding_key,
+    finding_order,
+    finding_search,
+    state_of,
+    subject_words,
+)
+from gpumon.report.text import units
+from gpumon.report.text.cells import Cell, Tone, paragraph
+from gpumon.report.wording.empty_states import nothing_lines
+from gpumon.report.wording.paragraphs import unjudged_lines
+from gpumon.report.wording.verdict_words import SEVERITY_SIGNS, SEVERITY_TONES
+from gpumon.tui.actions.registry import bindings_of
+from gpumon.tui.screens.base.finding_actions import Judging
+from gpumon.tui.screens.base.page import Page
+from gpumon.tui.screens.base.table_view import TableView
+from gpumon.tui.widgets.table.grid import Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpumon.model.finding import Finding
+    from gpumon.report.facts.tick_index import Digest
+    from gpumon.report.text.cells import Line
+
+
+_WIDE: Final = 100
+"""Cells from which on the head says over which time something was lost."""
+
+
+def scoped(digest: Digest, scope: str | None) -> tuple[Finding, ...]:
+    """Findings about a job, GPU or node and what belongs to it, and those that went away."""
+    kind, _, name = (scope or "").partition(":")
+    told = (*digest.tick.findings, *digest.tick.cleared)
+    if not kind:
+        return told
+    subjects = {scope}
+    if kind == "job":
+        view = digest.tick.job(name)
+        subjects |= {f"gpu:{uuid}" for uuid in (view.gpu_uuids if view else ())}
+    elif kind == "node":
+        node = digest.tick.nodes.get(name)
+        subjects |= {f"gpu:{uuid}" for uuid in (node.gpu_uuids if node else ())}
+    return tuple(finding for finding in told if finding.subject.partition("/")[0] in subjects)
+
+
+def _lost(findings: Sequence[Finding]) -> str:
+    """GPU time lost to them, that of mere hypotheses by itself: the books charge none for those."""
+    sure_s, suspected_s = 0.0, 0.0
+    for finding in findings:
+        if finding.confidence is Confidence.HYPOTHESIS:
+            suspected_s += finding.gpu_seconds or 0.0
+        else:
+            sure_s += finding.gpu_seconds or 0.0
+    parts = ((sure_s, "lost"), (suspected_s, "suspected"))
+    return ", ".join(f"{units.gpu_time(seconds)} {word}" for seconds, word in parts if seconds)
+
+
+class FindingsView(Judging, TableView["Finding"]):
+    """One line per finding."""
+
+    view = "findings"
+    BINDINGS = bindings_of("findings")
+    noun = "findings"
+    plan = Plan(FINDING_COLUMNS, finding_key, finding_order, finding_search)
+
+    def __init__(self, came_from: tuple[str, ...] = (), scope: str | None = None) -> None:
+        """`scope` is `job:ID`, `gpu:UUID` or `node:NAME`; None: everything."""
+        super().__init__()
+        self._came_from = came_from
+        self._scope = scope
+
+    def trail(self) -> tuple[str, ...]:
+        """Where one came from, then this."""
+        return (*self._came_from, "findings")
+
+    def finding_scope(self) -> str | None:
+        """What the findings are about."""
+        return self._scope
+
+    def rows(self, digest: Digest) -> Sequence[Finding]:
+        """What stands and what went away within the last hour."""
+        return scoped(digest, self._scope)
+
+    def head_lines(self, digest: Digest, width: int) -> list[Line]:
+        """How many of which severity, what is muted, and which detectors say nothing."""
+        open_ones = [f for f in self.rows(digest) if state_of(f) in ("open", "unknown")]
+        counts = Counter(finding.severity for finding in open_ones)
+        cells = [
+            Cell(f"{SEVERITY_SIGNS[severity]} {counts[severity]} {severity.value}  ", tone)
+            for severity, tone in reversed(SEVERITY_TONES.items())
+            if counts[severity]
+        ]
+        lost = _lost(open_ones)
+        if lost:
+            where = " in their windows" if width >= _WIDE else ""
+            cells.append(Cell(f"{lost}{where}  ", Tone.DIM))
+        lines: list[Line] = [tuple(cells)] if cells else []
+        lines += unjudged_lines(digest.tick, width)
+        return [*lines, *self.mute_lines(digest, width)]
+
+    def empty_words(self, digest: Digest) -> tuple[str, ...]:
+        """Nothing was found, or nobody could look."""
+        if not digest.tick.coverage:
+            return ("No detector has reported yet.", "f shows what they could and could not see.")
+        if digest.is_waiting:
+            return ("No finding yet: the detectors wait for their windows to fill.",)
+        return ("No finding.", "f shows what the detectors could and could not see.")
+
+    def current_finding(self) -> Finding | None:
+        """The one under the cursor."""
+        return self.grid.current
+
+    def open_row(self, row: Finding) -> None:
+        """Open the finding."""
+        self.app.push_screen(self.gpumon.views.finding(row.identity, self.trail()))
+
+    def action_findings(self) -> None:
+        """Everything in full, and what the detectors could not see."""
+        views = self.gpumon.views
+        self.app.push_screen(views.findings_in_full(self.trail(), self._scope))
+
+
+class FindingScreen(Judging, Page):
+    """One finding with its evidence on the charts that show it."""
+
+    view = "finding"
+    BINDINGS = bindings_of("finding")
+
+    def __init__(self, identity: tuple[str, str, str], came_from: tuple[str, ...]) -> None:
+        super().__init__(finding_class(identity[1]).title, came_from, self._told)
+        self.identity = identity
+
+    def current_finding(self) -> Finding | None:
+        """This one, as long as it is told."""
+        return find(self.digest, self.identity) if self.digest else None
+
+    def finding_scope(self) -> str | None:
+        """Its subject."""
+        return self.identity[2].partition("/")[0]
+
+    def amount(self) -> str:
+        """Whom it is about."""
+        finding = self.current_finding()
+        return f"{subject_words(self.digest, finding)} " if finding and self.digest else ""
+
+    def _told(self, digest: Digest | None, width: int) -> list[list[Line]]:
+        if digest is None:
+            return [paragraph("Waiting for the first sample …", width, Tone.DIM)]
+        finding = find(digest, self.identity)
+        if finding is None:
+            text = "This finding is not told at this instant: it had not begun, is over for more "
+            text += "than an hour, or is muted."
+            words = (text, "Esc goes back.")
+            return [nothing_lines(digest, words, width), [*self.mute_lines(digest, width)]]
+        return [
+            *([line] for line in self.mute_lines(digest, width)),
+            *finding_entries(digest, finding, width, self.size.height),
+        ]
+
+    def action_open(self) -> None:
+        """Open what the finding is about."""
+        kind, _, name = self.identity[2].partition(":")
+        if kind == "job":
+            self._open_job(name.partition("/")[0])
+        elif kind == "node":
+            self.open_node(name)
+        else:
+            self.open_gpu(name)

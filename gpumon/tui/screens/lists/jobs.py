@@ -1,0 +1,76 @@
+"""The jobs, those that need a look on top."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from gpumon.report.facts.groups import jobs_of
+from gpumon.report.tables.job import JOB_COLUMNS, default_order, search_text
+from gpumon.tui.actions.registry import bindings_of
+from gpumon.tui.screens.base.fleet_view import FleetView
+from gpumon.tui.widgets.table.grid import Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpumon.model.records.cluster import JobView
+    from gpumon.report.facts.groups import Scope
+    from gpumon.report.facts.tick_index import Digest
+    from gpumon.tui.actions.action import ViewName
+
+_ROOTS: Final[dict[str, ViewName]] = {
+    "user": "users",
+    "account": "accounts",
+    "partition": "partitions",
+    "reservation": "reservations",
+}
+"""The view that lists groups of a kind."""
+
+
+class JobsView(FleetView["JobView"]):
+    """One line per job; of one group, or of the whole queue."""
+
+    view = "jobs"
+    BINDINGS = bindings_of("jobs")
+    noun = "jobs"
+    plan = Plan(
+        JOB_COLUMNS,
+        lambda view: view.job.job_id,
+        default_order,
+        search_text,
+        stamp=lambda digest, view: (view.job, digest.verdict(view)),
+    )
+
+    def __init__(self, scope: Scope | None = None) -> None:
+        """A scope names the group whose jobs are listed."""
+        super().__init__()
+        self.scope = scope
+
+    @property
+    def root(self) -> ViewName:
+        """Its own place, or that of the groups of its kind."""
+        return "jobs" if self.scope is None else _ROOTS[self.scope.kind]
+
+    def trail(self) -> tuple[str, ...]:
+        """The root, or the group."""
+        return (self.root,) if self.scope is None else (self.root, self.scope.name or "–")
+
+    def rows(self, digest: Digest) -> Sequence[JobView]:
+        """All jobs, or those of the group."""
+        return digest.tick.jobs if self.scope is None else jobs_of(digest, self.scope)
+
+    def empty_words(self, digest: Digest) -> tuple[str, ...]:
+        """No queue, or an empty one."""
+        if words := self.no_queue_words(digest):
+            return words
+        if self.scope is None:
+            return ("The queue lists no jobs.", "Tab shows the other views.")
+        return (
+            f"The queue lists no jobs of {self.scope.kind} {self.scope.name}.",
+            "Esc goes back.",
+        )
+
+    def open_row(self, row: JobView) -> None:
+        """Open the job."""
+        views = self.gpumon.views
+        self.app.push_screen(views.job(row.job.job_id, row.job.label, self.trail()))

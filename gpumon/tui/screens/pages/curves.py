@@ -1,0 +1,137 @@
+"""Curves over a whole screen: the main fields of a GPU, a node or a job on one time axis."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from gpumon.report.charts.chart import chart_lines, time_axis
+from gpumon.report.charts.curves import SPANS_S, gpu_panels, job_panels, node_panels, span_of
+from gpumon.report.charts.rank_curves import rank_panels
+from gpumon.report.text import units
+from gpumon.report.text.cells import Cell, Tone, paragraph
+from gpumon.report.wording.empty_states import nothing_lines, stale_subject_lines
+from gpumon.tui.actions.registry import bindings_of
+from gpumon.tui.screens.base.page import Page
+from gpumon.tui.widgets.text.blocks import Block, Blocks
+
+if TYPE_CHECKING:
+    from gpumon.report.charts.curves import Panel
+    from gpumon.report.facts.tick_index import Digest
+    from gpumon.report.next_steps.commands import Subject
+    from gpumon.report.text.cells import Line
+
+MIN_HEIGHT: Final = 5
+MAX_HEIGHT: Final = 10
+"""Rows of one chart: on less than the least a curve is flat, so that the page scrolls instead."""
+
+_FRAME: Final = 4
+"""Rows that no chart has: the lines above and below the page, and a blank one on top of it."""
+
+
+class CurvesScreen(Page):
+    """Charts one below the other, as high as the terminal allows."""
+
+    view = "curves"
+    BINDINGS = bindings_of("curves")
+
+    def __init__(self, subject: str, trail: tuple[str, ...]) -> None:
+        """`subject` is `gpu:UUID`, `node:NAME`, `job:ID`, or of a rank `rank:UUID/PID`."""
+        super().__init__("curves", trail, self._charts)
+        self.subject = subject
+        self._span_s: float | None = None
+
+    def amount(self) -> str:
+        """How much time is shown."""
+        return f"last {units.short_duration(self._chosen(self.digest))} " if self.digest else ""
+
+    def finding_scope(self) -> str | None:
+        """What the curves are of; of a rank its GPU."""
+        kind, _, name = self.subject.partition(":")
+        return f"gpu:{name.partition('/')[0]}" if kind == "rank" else self.subject
+
+    def subject_here(self) -> Subject | None:
+        """What the curves are of; of a rank its process on its GPU."""
+        found = super().subject_here()
+        _, _, pid = self.subject.removeprefix("rank:").partition("/")
+        return found._replace(pids=(int(pid),)) if found is not None and pid.isdigit() else found
+
+    def action_span(self) -> None:
+        """More of the past; after the most, the least."""
+        if self.digest is not None:
+            longest = span_of(self.digest)
+            now_s = self._chosen(self.digest)
+            longer = [span for span in SPANS_S if now_s < span <= longest]
+            before, self._span_s = self._span_s, longer[0] if longer else SPANS_S[0]
+            if self._span_s in (before, now_s):
+                self.say(f"the past reaches back {units.short_duration(longest)} only")
+            self.show(self.digest)
+
+    def _chosen(self, digest: Digest) -> float:
+        return min(span_of(digest), SPANS_S[1]) if self._span_s is None else self._span_s
+
+    def _panels(self, digest: Digest) -> list[Panel]:
+        kind, _, name = self.subject.partition(":")
+        span_s = self._chosen(digest)
+        if kind == "rank":
+            uuid, _, pid = name.partition("/")
+            gpu = digest.tick.gpus.get(uuid)
+            return rank_panels(digest, gpu, int(pid) if pid else None, span_s) if gpu else []
+        if kind == "gpu":
+            gpu = digest.tick.gpus.get(name)
+            return gpu_panels(digest, gpu, span_s) if gpu else []
+        if kind == "node":
+            node = digest.tick.nodes.get(name)
+            return node_panels(digest, node, span_s) if node else []
+        view = digest.tick.job(name)
+        return job_panels(digest, view, span_s) if view else []
+
+    def _blocks(self, digest: Digest | None, width: int) -> list[Block]:
+        """The page in blocks: their heights are known before a chart is drawn."""
+        if digest is None:
+            return [_written(paragraph("Waiting for the first sample …", width, Tone.DIM))]
+        panels = self._panels(digest)
+        if not panels:
+            text = "Nothing is known of it at this instant: it has ended, or no node answers."
+            return [_written(nothing_lines(digest, (text, "Esc goes back."), width))]
+        stale = stale_subject_lines(digest, self.finding_scope() or "", width)
+        above = stale + _key_of_dots(self.subject)
+        found = [_written(above)]
+        some, height = _shared(self.size.height - _FRAME - len(above), len(panels))
+        for first in range(0, len(panels), some):
+            group = panels[first : first + some]
+            found += [Block(1 + height, partial(_drawn, panel, width, height)) for panel in group]
+            found.append(_written(time_axis(group[-1].chart, width)))
+        return found
+
+    def _charts(self, digest: Digest | None, width: int) -> list[list[Line]]:
+        return [block.make() for block in self._blocks(digest, width)]
+
+    def draw(self) -> None:
+        """Only what is in sight, unless a text is searched for: a rank has dozens of charts."""
+        if self.needle():
+            super().draw()
+        else:
+            blank = Block(1, lambda: [()])
+            blocks = self._blocks(self.digest, max(20, self.size.width - 4))
+            self.reader.show_lines(Blocks([blank, *blocks]))
+
+
+def _key_of_dots(subject: str) -> list[Line]:
+    """What lines and dots of a job's charts are, above them: below, a small screen cuts it off."""
+    text = "line: mean of the job's GPUs; dots: the least and the most of them"
+    return [(Cell(text, Tone.DIM),)] if subject.startswith("job:") else []
+
+
+def _written(lines: list[Line]) -> Block:
+    return Block(len(lines), lambda: lines)
+
+
+def _drawn(panel: Panel, width: int, height: int) -> list[Line]:
+    return [panel.title, *chart_lines(panel.chart, width, height)]
+
+
+def _shared(rows: int, panels: int) -> tuple[int, int]:
+    """How many charts share a screen and its time axis, and the rows of each without its title."""
+    some = max(1, min(panels, (rows - 1) // (MIN_HEIGHT + 1)))
+    return some, max(MIN_HEIGHT, min(MAX_HEIGHT, (rows - 1) // some - 1))

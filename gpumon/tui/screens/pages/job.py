@@ -1,0 +1,204 @@
+"""One job: what is wrong with it, then its ranks and GPUs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from gpumon.report.facts.array_tasks import asked_gpus
+from gpumon.report.rank_map.legend import faulty_words
+from gpumon.report.rank_map.marks import faulty_rank
+from gpumon.report.tables.gpu import RANK_COLUMNS, rank_order, rank_search_text
+from gpumon.report.text.cells import Tone, paragraph
+from gpumon.report.wording.empty_states import gone_job_words, job_errors, stale_job_lines
+from gpumon.report.wording.ledger_words import job_books
+from gpumon.report.wording.paragraphs import (
+    contradiction_lines,
+    finding_lines,
+    job_facts,
+    unjudged_lines,
+    unknown_gpus,
+    watching_lines,
+)
+from gpumon.report.wording.pending import wait_words
+from gpumon.report.wording.progress import output_lines
+from gpumon.sources.source import Wish
+from gpumon.tui.actions.registry import bindings_of
+from gpumon.tui.screens.base.rank_view import RankView
+from gpumon.tui.screens.base.table_view import TableView
+from gpumon.tui.widgets.table.grid import Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpumon.model.fault import SourceError
+    from gpumon.model.records.cluster import JobView
+    from gpumon.report.facts.tick_index import Digest, RankRow
+    from gpumon.report.text.cells import Line
+
+
+_FEW: Final = 128
+"""GPUs and ranks up to which they are counted for the room that they take."""
+
+_NOTICE: Final = 8
+"""Lines that are left for why there is no rank."""
+
+
+class JobScreen(RankView, TableView["RankRow"]):
+    """One line per rank and GPU."""
+
+    view = "job"
+    BINDINGS = bindings_of("job")
+    noun = "lines"
+    none_here = "no rank and no GPU here"
+    plan = Plan(RANK_COLUMNS, lambda row: row.key, rank_order, rank_search_text)
+
+    def __init__(self, job_id: str, label: str, came_from: tuple[str, ...] = ("jobs",)) -> None:
+        super().__init__()
+        self._came_from = came_from
+        self.job_id = job_id
+        self.label = label
+        self._has_begun = False
+
+    def on_screen_resume(self) -> None:
+        """Ask for a closer look at the job's GPUs; another job may have had it meanwhile."""
+        digest = self.gpumon.digest
+        view = digest.tick.job(self.job_id) if digest else None
+        wish = Wish(zoom_nodes=view.job.nodes, zoom_gpus=view.gpu_uuids) if view else Wish()
+        self.gpumon.wish(wish)
+        super().on_screen_resume()
+
+    def on_unmount(self) -> None:
+        """The closer look is no longer needed, unless one came back to a job."""
+        if not any(isinstance(screen, JobScreen) for screen in self.app.screen_stack):
+            self.gpumon.wish(Wish())
+
+    def trail(self) -> tuple[str, ...]:
+        """Where one came from, then this one."""
+        view = self.digest.tick.job(self.job_id) if self.digest else None
+        return (*self._came_from, f"{self.label} {view.job.name}" if view else self.label)
+
+    def rows(self, digest: Digest) -> Sequence[RankRow]:
+        """The job's ranks and GPUs; nothing once it has left the queue."""
+        view = digest.tick.job(self.job_id)
+        return () if view is None else digest.rank_rows(view)
+
+    def rows_below(self, digest: Digest) -> int | None:
+        """A line for each rank and GPU, or room to say why there is none."""
+        view = digest.tick.job(self.job_id)
+        if view is None or len(view.gpu_uuids) + len(view.ranks) > _FEW:
+            return None
+        return max(_NOTICE, len(digest.rank_rows(view)))
+
+    def head_lines(self, digest: Digest, width: int) -> list[Line]:
+        """What is wrong comes before its output and the books: small terminals cut the end."""
+        view = digest.tick.job(self.job_id)
+        if view is None:
+            return []
+        lines = job_facts(digest, view, width)
+        if view.job.state == "PENDING" and digest.rank_rows(view):
+            lines += _wait_lines(digest, view, width)
+        lines += stale_job_lines(digest, view, width)
+        for finding in digest.findings_by_job.get(self.job_id, ()):
+            whom = faulty_words(digest, view, finding)
+            lines += finding_lines(finding, width, is_full=False, whom=whom)
+        if view.job.state == "RUNNING" and view.job.gpu_count != 0:
+            lines += unjudged_lines(digest.tick, width)
+            is_seen = bool(digest.gpus(view)) and digest.stale_age_s(view) is None
+            if is_seen and digest.verdict(view) is None:
+                lines += watching_lines(digest.tick, width)
+        lines += contradiction_lines(view, width)
+        lines += unknown_gpus(digest, view, width)
+        return lines + output_lines(digest, view, width) + job_books(digest, view, width)
+
+    def empty_words(self, digest: Digest) -> tuple[str, ...]:
+        """Ended, pending, or without telemetry."""
+        view = digest.tick.job(self.job_id)
+        if view is None:
+            return gone_job_words(digest, self.label, self.job_id)
+        if view.job.state == "PENDING":
+            return wait_words(digest, view)
+        if view.job.gpu_count == 0:
+            return ("The job holds no GPUs.",)
+        return (
+            "No telemetry names the job's GPUs yet, and no process of it was seen.",
+            "e shows what its nodes say.",
+        )
+
+    def draw(self) -> None:
+        """Also begin on the rank at fault."""
+        super().draw()
+        self._begin()
+
+    def on_grid_settled(self) -> None:
+        """Begin on the rank at fault where rows took longer than a key may wait."""
+        self._begin()
+
+    def _begin(self) -> None:
+        """Put the cursor on the rank at fault, once there are rows: it may be out of sight."""
+        view = self.digest.tick.job(self.job_id) if self.digest else None
+        rows = self.grid.table[1]
+        if self.digest is None or view is None or self._has_begun or not rows:
+            return
+        self._has_begun = True
+        verdict = self.digest.verdict(view)
+        faulty = None if verdict is None else faulty_rank(self.digest, view, verdict)
+        if faulty is None:
+            return
+        for index, row in enumerate(rows):
+            if row.key == faulty.key:
+                self.grid.move_to(index)
+        if not self.grid.size:
+            # Before the layout a table has no height: its layout scrolls as far as it takes.
+            self.grid.scroll_to(y=0, animate=False, force=True)
+
+    def errors_behind(self, digest: Digest) -> Sequence[SourceError]:
+        """Those of its own nodes; of a job that is not in the queue all, they may tell why."""
+        view = digest.tick.job(self.job_id)
+        return super().errors_behind(digest) if view is None else job_errors(digest, view)
+
+    def amount(self) -> str:
+        """`5 ranks, 8 GPUs`."""
+        view = self.digest.tick.job(self.job_id) if self.digest else None
+        if view is None or self.grid.needle:
+            return super().amount()
+        asked = asked_gpus(view.job)
+        gpus = asked if asked is not None else len(view.gpu_uuids)
+        ranks = len(view.ranks)
+        if view.job.state == "PENDING" and not ranks:
+            return f"asks for {gpus:,} GPU{'s' * (gpus != 1)} "
+        return f"{ranks:,} rank{'s' * (ranks != 1)}, {gpus:,} GPU{'s' * (gpus != 1)} "
+
+    def finding_scope(self) -> str | None:
+        """This job."""
+        return f"job:{self.job_id}"
+
+    def action_open(self) -> None:
+        """Open the GPU under the cursor."""
+        if self.grid.current is None:
+            self.say(self.none_here)
+        super().action_open()
+
+    def open_row(self, row: RankRow) -> None:
+        """Open the GPU."""
+        self.open_rank(row)
+
+    def action_ranks(self) -> None:
+        """The ranks over time."""
+        self.app.push_screen(self.gpumon.views.ranks(self.job_id, self.label, self.trail()))
+
+    def current_rank(self) -> RankRow | None:
+        """The rank or GPU under the cursor."""
+        return self.grid.current
+
+    def job_trail(self) -> tuple[str, ...]:
+        """These crumbs."""
+        return self.trail()
+
+
+def _wait_lines(digest: Digest, view: JobView, width: int) -> list[Line]:
+    """What a requeued job waits for, above the ranks that are left of its run before."""
+    first, *hints = wait_words(digest, view)
+    lines = paragraph(first, width, Tone.STRONG)
+    for hint in hints:
+        lines += paragraph(hint, width, Tone.PLAIN, "→ ", "  ")
+    return lines + paragraph("Below is what is left of its run before.", width, Tone.DIM)

@@ -1,0 +1,87 @@
+"""What a key changes is painted in one frame, without the screen being laid out anew."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from textual.geometry import Size
+from textual.reactive import Reactive
+from textual.scroll_view import ScrollView
+
+from gpumon.tui.textual_private.cropping import cropped
+
+if TYPE_CHECKING:
+    from textual.geometry import Region
+    from textual.strip import Strip
+    from textual.widget import Widget
+
+    _Mixin = Widget
+else:
+    # Textual takes over the style rules of the first base only that is a widget.
+    _Mixin = object
+
+
+def announce(widget: Widget) -> None:
+    """Tell the screen now that a widget is to be painted.
+
+    Textual tells it once the widget has nothing else to do. By then a frame with the rest of what
+    the key changed may be on its way, and the next one comes a sixtieth of a second later.
+    """
+    # Private to textual: another of its versions tells the screen in its own time.
+    check = getattr(widget, "_check_refresh", None)
+    if check is not None:
+        check()
+
+
+class PlainLines(_Mixin):
+    """Its lines are finished as `render_line` gives them: no border, no padding, no opacity.
+
+    Textual's own asks for some forty rules of style with every line, to find none of these.
+    """
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """These lines, or a stretch of each."""
+        filters, ground = self.get_line_filters(), self.background_colors[1]
+        first, end = crop.column_span
+        is_whole = first == 0 and end >= self.size.width
+        lines: list[Strip] = []
+        for y in crop.line_range:
+            line = self.render_line(y)
+            for one in filters:
+                line = line.apply_filter(one, ground)
+            lines.append(line if is_whole else cropped(line, first, end))
+        return lines
+
+
+class LongList(PlainLines, ScrollView, inherit_bindings=False):
+    """Draws its own lines; that there are more or fewer concerns nothing but its scrollbar.
+
+    Textual's own lays out the whole screen for that, which takes longer than to paint the lines.
+    """
+
+    DEFAULT_CSS = """
+    LongList { height: 1fr; width: 1fr; overflow-x: hidden; scrollbar-size-vertical: 1; }
+    """
+
+    virtual_size: Reactive[Size] = Reactive(Size(0, 0), layout=False)
+
+    def watch_virtual_size(self, size: Size) -> None:
+        """Have the scrollbar follow; where it comes or goes, the screen is laid out."""
+        if not self.container_size:
+            return
+        # Private to textual: another of its versions lays out the screen.
+        update = getattr(self, "_scroll_update", None)
+        if update is None:
+            self.refresh(layout=True)
+        else:
+            update(size)
+
+    def bring_into_view(self, line: int, page: int) -> bool:
+        """Scroll as little as it takes to show a line among `page` others; whether it took any."""
+        top = self.scroll_offset.y
+        wanted = min(line, max(top, line - page + 1))
+        if wanted == top:
+            return False
+        # Forced: right after the rows grew the scrollbar that would allow it is not there yet.
+        self.scroll_to(y=wanted, animate=False, force=True)
+        return True

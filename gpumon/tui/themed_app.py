@@ -1,0 +1,163 @@
+"""The part of the application that knows how it looks, and what its user chose to see."""
+
+from __future__ import annotations
+
+import os
+import time
+from math import inf
+from typing import TYPE_CHECKING
+
+from textual.app import App
+
+from gpumon.tui.look.saved_choices import NO_HABITS, Habits, written
+from gpumon.tui.look.theme import FALLBACKS, Look
+from gpumon.tui.look.themes import DARK, MONO, SHORT_NAMES, THEMES
+from gpumon.tui.textual_private.ascii_filter import AsciiFilter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from rich.console import RenderableType
+    from textual.driver import Driver
+    from textual.filter import LineFilter
+    from textual.screen import Screen
+
+    from gpumon.tui.look.saved_choices import Shelf
+    from gpumon.tui.textual_private.idle_gc import QuietCollector
+
+
+def _lean() -> Callable[[RenderableType | None], RenderableType | None]:
+    """Writes updates with fewer bytes; nothing where this textual's own classes are others."""
+    try:
+        from gpumon.tui.textual_private.update_writer import lean
+    except ImportError:
+        return lambda renderable: renderable
+    return lean
+
+
+class DressedApp(App[int]):
+    """Themes, ASCII, and the choices that outlive the terminal."""
+
+    def __init__(self, shelf: Shelf | None = None, habits: Habits = NO_HABITS) -> None:
+        """Look as chosen.
+
+        Args:
+            shelf: Where to keep what the user chooses; None: it is forgotten at the end.
+            habits: What was chosen before.
+        """
+        # Without colours, textual's own filter would only turn them into greys.
+        self._has_colour = "NO_COLOR" not in os.environ
+        super().__init__(ansi_color=None if self._has_colour else True)
+        self._shelf = shelf
+        self.chosen_columns: dict[str, tuple[str, ...]] = dict(habits.columns)
+        """Keys of the columns that a kind of view shows, where somebody chose them."""
+        self.sortings = dict(habits.sortings)
+        """Order of a kind of table, where somebody chose one."""
+        self.map_field, self.map_grouping = habits.map_field, habits.map_grouping
+        self.map_density = habits.map_density
+        self.root = habits.view
+        """View of the whole fleet that was chosen last."""
+        self.is_ascii = bool(habits.is_ascii)
+        self._ascii_filter = AsciiFilter()
+        self._lean = _lean()
+        self.collector: QuietCollector | None = None
+        """Looks for dead objects where Python itself is told not to."""
+        self.typed_s = -inf
+        """When the last key came, by `time.perf_counter`."""
+        for theme in THEMES:
+            self.register_theme(theme)
+        self.theme = SHORT_NAMES[habits.theme] if habits.theme else DARK.name
+        self.look = self._look()
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        """Our own variables under a theme that does not know them."""
+        theme = self.current_theme.to_color_system().generate()
+        return {name: theme[other] for name, other in FALLBACKS.items()}
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """Textual's own, and in the end ASCII only."""
+        filters = super().get_line_filters()
+        return [*filters, self._ascii_filter] if self.is_ascii else filters
+
+    def get_driver_class(self) -> type[Driver]:
+        """Textual's own, and on a terminal the one that sleeps until there is input."""
+        found = super().get_driver_class()
+        if found.__module__ != "textual.drivers.linux_driver":
+            return found
+        try:
+            from gpumon.tui.textual_private.input_driver import PatientDriver
+        except ImportError:
+            return found
+        return PatientDriver
+
+    def note_key(self) -> None:
+        """A key has come: what takes long waits until it is answered."""
+        self.typed_s = time.perf_counter()
+        if self.collector is not None:
+            self.collector.note_key()
+
+    def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
+        """Send what changed with fewer bytes than textual does."""
+        super()._display(screen, self._lean(renderable))
+        if self.collector is not None:
+            self.collector.note_frame()
+
+    def _look(self) -> Look:
+        is_mono = self.theme == MONO.name
+        return Look(
+            self.get_css_variables(),
+            self._has_colour and not is_mono,
+            is_ascii=self.is_ascii,
+            has_greys=self._has_colour and is_mono,
+        )
+
+    def next_theme(self) -> None:
+        """The theme after this one."""
+        names = [theme.name for theme in THEMES]
+        self.show_theme(names[(names.index(self.theme) + 1) % len(names)])
+
+    def show_theme(self, name: str) -> None:
+        """Draw everything in a theme."""
+        self.theme = name
+        self._look_anew()
+        self.keep_habits()
+
+    def draw_ascii(self, is_ascii: bool) -> None:
+        """Draw ASCII only, or whatever says most."""
+        self.is_ascii = is_ascii
+        self._look_anew()
+        self.keep_habits()
+
+    def keep_habits(self) -> None:
+        """Have the next terminal begin with what was chosen in this one."""
+        if self._shelf is None:
+            return
+        theme = next((short for short, name in SHORT_NAMES.items() if name == self.theme), None)
+        habits = Habits(
+            theme,
+            self.is_ascii,
+            dict(self.chosen_columns),
+            dict(self.sortings),
+            self.map_field,
+            self.map_grouping,
+            self.map_density,
+            self.root,
+        )
+        self._shelf.write(written(habits))
+
+    def keep_root(self, view: str) -> None:
+        """Have the next terminal begin with this view of the whole fleet."""
+        if view != self.root:
+            self.root = view
+            self.keep_habits()
+
+    def _look_anew(self) -> None:
+        self.look = self._look()
+        for screen in self.screen_stack:
+            screen.refresh(repaint=True, layout=True)
+            for widget in screen.walk_children():
+                widget.refresh()
+        self.show_again()
+
+    def show_again(self) -> None:
+        """Draw the picture once more."""

@@ -1,0 +1,109 @@
+"""A picture on its way to the map: nodes numbered, grouped and marked, in steps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from gpumon.report.fleet_map.all_nodes import FleetHeat
+from gpumon.report.fleet_map.columns import FleetColumns
+from gpumon.report.fleet_map.groups import grouped
+from gpumon.report.fleet_map.legend import legend
+from gpumon.report.fleet_map.map import owner_marks
+from gpumon.report.fleet_map.roster import roster_of
+from gpumon.report.fleet_map.totals import TOTALLED, HeatTotals, heat_totals
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Sequence
+
+    from gpumon.report.facts.tick_index import Digest
+    from gpumon.report.fleet_map.groups import Cluster
+    from gpumon.report.fleet_map.map import Unit
+    from gpumon.report.fleet_map.marks import HeatField
+    from gpumon.report.fleet_map.roster import Roster
+
+_EACH: Final = 50
+"""Nodes to which a filter is put in one step."""
+
+
+class Asked(NamedTuple):
+    """A picture that is to be drawn."""
+
+    digest: Digest
+    keeps: Callable[[Digest, Unit], bool] | None
+    """Whether a node passes the filter; None: all do."""
+    is_large: bool
+    """Whether keys are to be answered while it is made ready."""
+
+
+class Arranged(NamedTuple):
+    """A picture that is ready to be drawn."""
+
+    heat: FleetHeat
+    clusters: tuple[Cluster, ...]
+    totals: HeatTotals
+
+
+class HeatDesk:
+    """Makes pictures ready, and keeps what the next one, or the next key, needs again."""
+
+    def __init__(self) -> None:
+        self._roster: Roster | None = None
+        self._columns: FleetColumns | None = None
+        self._passing: tuple[Asked | None, Sequence[Unit]] = (None, ())
+        self._basis: tuple[object, ...] = ()
+        self._clusters: tuple[Cluster, ...] = ()
+
+    def steps(
+        self, asked: Asked, field: HeatField, grouping: str
+    ) -> Generator[None, None, Arranged]:
+        """Number, group and mark the nodes of a picture."""
+        digest, columns = asked.digest, self._columns
+        if columns is None or columns.digest is not digest:
+            self._roster = yield from roster_of(digest, self._roster)
+            yield
+            columns = self._columns = FleetColumns(digest, self._roster, columns)
+            yield
+        for key in (*TOTALLED, *field.keys):
+            columns.column(key)
+            yield
+        totals = heat_totals(digest, columns)
+        yield
+        passing = yield from self._filtered(asked, columns.roster)
+        self._group(columns, passing, grouping)
+        yield
+        if field.name_of is not None:
+            owner_marks(digest, field)
+            yield
+        heat = yield from FleetHeat(columns, field).complete()
+        yield
+        # Told below the map with every cell that the cursor comes to.
+        legend(digest, field, heat.seen())
+        yield
+        return Arranged(heat, self._clusters, totals)
+
+    def _filtered(self, asked: Asked, roster: Roster) -> Generator[None, None, Sequence[Unit]]:
+        """The nodes that pass the filter, in the order of their names."""
+        every, keeps = roster.in_order, asked.keeps
+        if keeps is None:
+            return every
+        if self._passing[0] is not asked:
+            found: list[Unit] = []
+            for start in range(0, len(every), _EACH):
+                some = every[start : start + _EACH]
+                found += [unit for unit in some if keeps(asked.digest, unit)]
+                yield
+            self._passing = (asked, found)
+        return self._passing[1]
+
+    def _group(self, columns: FleetColumns, passing: Sequence[Unit], grouping: str) -> None:
+        """Put the nodes into groups, anew only where something about them has changed."""
+        tick = columns.digest.tick
+        states = columns.states if grouping == "state" else ()
+        basis = (columns.roster, tick.queue, grouping, len(tick.gpus), states, passing)
+        old = self._basis
+        is_same = bool(old) and old[0] is basis[0] and old[1] is basis[1] and old[2:] == basis[2:]
+        if not is_same:
+            self._basis = basis
+            made = grouped(columns.digest, passing, grouping)
+            # The same object tells that nothing has to be placed anew.
+            self._clusters = self._clusters if made == self._clusters else made

@@ -1,0 +1,91 @@
+"""Where things of a table are: its columns on screen, and the row that the cursor keeps to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from gpumon.report.facts.columns import GAP, place, usual
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Sequence
+
+    from gpumon.report.facts.columns import Column, Placed
+    from gpumon.report.text.cells import Cell
+
+R = TypeVar("R")
+
+
+def chosen_of(columns: Sequence[Column[R]], keys: Collection[str] | None) -> list[Column[R]]:
+    """The columns with these keys; those shown at first where it is None, or no key is known."""
+    return [c for c in columns if keys is not None and c.key in keys] or usual(columns)
+
+
+def placed(columns: Sequence[Column[R]], sorted_by: str | None, room: int) -> tuple[Placed[R], ...]:
+    """Those that fit; the column that rows are sorted by is never dropped."""
+    return place([c._replace(priority=0) if c.key == sorted_by else c for c in columns], room)
+
+
+def shape_of(places: Iterable[Placed[Any]]) -> list[tuple[str, int, int]]:
+    """Which column begins where, and how wide it is."""
+    return [(placed.column.key, placed.x, placed.width) for placed in places]
+
+
+def column_at(places: Iterable[Placed[Any]], x: int) -> Column[Any] | None:
+    """The column at a cell of the line of titles."""
+    found = (one.column for one in places if one.x <= x < one.x + one.width + GAP)
+    return next(found, None)
+
+
+def stretch(
+    places: Sequence[Placed[Any]], old: Sequence[Cell] | None, new: Sequence[Cell]
+) -> tuple[int, int] | None:
+    """Where the cells of a row that changed begin, and how wide they are together.
+
+    None: the row has to be drawn as a whole.
+    """
+    if old is None or len(old) != len(new):
+        return None
+    changed = [one for one, a, b in zip(places, old, new, strict=True) if a != b]
+    if not changed:
+        return 0, 0
+    first, last = changed[0], changed[-1]
+    return first.x, last.x + last.width - first.x
+
+
+def _ordered(places: Iterable[Placed[Any]]) -> list[str]:
+    """Keys of the columns that rows can be sorted by."""
+    return [placed.column.key for placed in places if placed.column.order is not None]
+
+
+def key_after(places: Iterable[Placed[Any]], key: str | None) -> str | None:
+    """The column to sort by next; None: in the end, as at first."""
+    keys = _ordered(places)
+    position = keys.index(key) + 1 if key in keys else 0
+    return keys[position] if position < len(keys) else None
+
+
+def key_aside(places: Iterable[Placed[Any]], key: str | None, steps: int) -> str | None:
+    """The column so many to the right, the last followed by the first; None: there is none."""
+    keys = _ordered(places)
+    if not keys:
+        return None
+    if key in keys:
+        return keys[(keys.index(key) + steps) % len(keys)]
+    return keys[0 if steps > 0 else -1]
+
+
+def followed(
+    rows: Sequence[R], key: Callable[[R], str], cursor: int, cursor_key: str | None
+) -> int:
+    """Where the cursor is among other rows: on its row, else where it was.
+
+    Args:
+        rows: The rows that are shown now.
+        key: Names a row over time.
+        cursor: Where it was.
+        cursor_key: The row that it keeps to; None: nobody has moved it yet.
+    """
+    at = min(cursor, max(0, len(rows) - 1))
+    if cursor_key is None or (rows and key(rows[at]) == cursor_key):
+        return at
+    return next((i for i, row in enumerate(rows) if key(row) == cursor_key), at)

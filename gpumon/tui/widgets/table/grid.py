@@ -1,0 +1,447 @@
+"""The one table of the terminal: it draws the rows that are visible and nothing else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+
+from textual.geometry import Region, Size
+from textual.message import Message
+from textual.strip import Strip
+
+from gpumon.report.facts.columns import Sorting, usual
+from gpumon.report.text.cells import Cell, Line
+from gpumon.tui.look.theme import look_of
+from gpumon.tui.textual_private.repaint import LongList, announce
+from gpumon.tui.widgets.table import column_layout
+from gpumon.tui.widgets.table.row_pictures import RowPictures
+from gpumon.tui.widgets.table.row_steps import Asked, Desk
+from gpumon.tui.widgets.table.table_spec import Moved, Plan
+from gpumon.tui.widgets.table.titles import MARGIN, title_strip
+from gpumon.tui.widgets.text.strips import line_strip
+from gpumon.tui.widgets.text.time_slices import Slices, last_key
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+
+    from textual.events import Click
+
+    from gpumon.report.facts.columns import Column, Placed
+    from gpumon.report.facts.tick_index import Digest
+    from gpumon.report.filter.tree import FilterError
+    from gpumon.report.text.cells import Cell, Line
+
+__all__ = ["MARGIN", "Grid", "Plan"]
+
+R = TypeVar("R")
+
+
+class _Needle(NamedTuple, Generic[R]):
+    """A filter as far as it can be understood."""
+
+    text: str | None
+    """The filter to be at work; None: the one before."""
+    keeps: Callable[[Digest, R], bool] | None
+    """Whether a row passes; None: every row does."""
+    trouble: FilterError | None
+    """What is wrong with the filter that was typed."""
+
+
+def _row_filter_of(
+    typed: str, columns: Sequence[Column[R]], search: Callable[[Digest, R], str]
+) -> _Needle[R]:
+    """The filter; of one that is wrong, what stands before that."""
+    if not typed.strip():
+        return _Needle("", None, None)
+    # Imported for the first filter, not for the first picture.
+    from gpumon.report.filter.tree import FilterError
+
+    try:
+        return _whole(typed, columns, search, None)
+    except FilterError as error:
+        head = typed[: max(typed.rfind(sign, 0, error.at) for sign in "&|") + 1]
+        try:
+            return _whole(head.rstrip("&| "), columns, search, error)
+        except FilterError:
+            return _Needle(None, None, error)
+
+
+def _whole(
+    text: str,
+    columns: Sequence[Column[R]],
+    search: Callable[[Digest, R], str],
+    trouble: FilterError | None,
+) -> _Needle[R]:
+    from gpumon.report.filter.bind import row_filter
+
+    keeps = row_filter(text, columns, search)
+    text = text.strip()
+    return _Needle(text, keeps if text else None, trouble)
+
+
+class Grid(LongList, Generic[R], inherit_bindings=False):
+    """Rows and columns with a cursor that keeps to its row while the order changes."""
+
+    can_focus = True
+
+    class Opened(Message):
+        """A row was clicked on while the cursor was on it."""
+
+    class SortChanged(Message):
+        """The user sorts by another column."""
+
+    class Settled(Message):
+        """Rows that took longer than a key may wait are there."""
+
+    def __init__(self, plan: Plan[R]) -> None:
+        super().__init__()
+        self.plan = plan
+        self.sorting = Sorting()
+        self.needle = ""
+        """The row filter that is at work."""
+        self.trouble: FilterError | None = None
+        """What is wrong with the filter that was asked for last; then the one before goes on."""
+        self.notice: Sequence[Line] = ()
+        """Drawn in place of rows while there are none."""
+        self.is_counting = False
+        """Whether the rows that were asked for are not all there yet."""
+        self.is_back = False
+        """Whether the table was covered and is not painted yet, which comes before all else."""
+        self.slices = Slices(self.set_timer, typed_s=last_key(self))
+        self._keeps: Callable[[Digest, R], bool] | None = None
+        self._columns: Sequence[Column[R]] = usual(plan.columns)
+        self._digest: Digest | None = None
+        self._all: Sequence[R] = ()
+        self._desk: Desk[R] = Desk(plan)
+        self._asked: Asked[R] | None = None
+        self._found: list[R] = []
+        """The first rows that pass, while others are still looked at."""
+        self._under_way: Asked[R] | None = None
+        """What is looked at, as long as none of it is shown."""
+        self._is_late = False
+        self._rows: Sequence[R] = ()
+        self._cursor = 0
+        self._cursor_key: str | None = None
+        self._placed: tuple[Placed[R], ...] = ()
+        self._pictures: RowPictures[R] = RowPictures()
+
+    def on_unmount(self) -> None:
+        """Let go of the fleet: a dead widget stays for a while."""
+        self.slices.drop()
+        self._digest = self._asked = self._under_way = self._keeps = None
+        self._desk, self._all, self._rows, self._found = Desk(self.plan), (), (), []
+        self._pictures.clear()
+
+    # What is shown
+
+    def show(
+        self,
+        digest: Digest,
+        rows: Sequence[R] | Callable[[], Sequence[R]],
+        prepare: Callable[[Digest], Iterable[None]] = lambda _digest: (),
+        *,
+        is_large: bool = False,
+    ) -> None:
+        """Show these rows of this tick.
+
+        Args:
+            digest: The tick.
+            rows: Its rows, or what makes them.
+            prepare: Steps that make them cheap to make.
+            is_large: Whether the frame should be painted before anybody looks at them.
+        """
+        self._asked = Asked(digest, rows if callable(rows) else lambda: rows, prepare)
+        # What is under way goes on, else ticks would keep slow work from ever coming to an end.
+        if self.slices.is_busy:
+            return
+        self.is_counting = self._digest is None
+        if is_large and (self.is_back or not self.is_running):
+            self._is_late = True
+            self.slices.hold(self._steps(), self._show_part)
+        else:
+            self._arrange()
+
+    def uncover(self) -> None:
+        """Go on with what was put off, once the table is painted as it was."""
+        self.is_back = False
+        if self.size:
+            self.call_after_refresh(self.slices.begin)
+
+    def cover(self) -> None:
+        """Put off what is under way: what lies above is opened sooner."""
+        self.is_back = True
+        self.slices.pause()
+
+    def set_needle(self, needle: str) -> None:
+        """Show only rows that pass this filter; of one that is wrong, what stands before that."""
+        found = _row_filter_of(needle, self.plan.columns, self._desk.search)
+        self.trouble = found.trouble
+        # Of what is no whole the rows stay as they are.
+        if found.text is not None:
+            self.needle, self._keeps = found.text, found.keeps
+        self.is_counting = True
+        self._arrange()
+
+    def choose(self, keys: Collection[str] | None) -> None:
+        """Show only columns with these keys, as far as they fit; None: those shown at first."""
+        chosen = column_layout.chosen_of(self.plan.columns, keys)
+        if chosen != self._columns:
+            self._columns = chosen
+            self._replace()
+
+    def set_notice(self, notice: Sequence[Line]) -> None:
+        """Show this text while there are no rows."""
+        if notice != self.notice:
+            self.notice = notice
+            if not self._rows:
+                self.refresh()
+
+    @property
+    def current(self) -> R | None:
+        """The row under the cursor."""
+        return self._rows[self._cursor] if self._cursor < len(self._rows) else None
+
+    @property
+    def shown(self) -> tuple[int, int]:
+        """How many rows pass the filter, and how many there are."""
+        return len(self._rows), len(self._all)
+
+    @property
+    def table(self) -> tuple[Sequence[Column[R]], Sequence[R]]:
+        """The columns that are shown where there is room, and the rows that pass, in order."""
+        self.slices.finish()
+        return self._columns, self._rows
+
+    def _arrange(self) -> None:
+        """Filter and sort, at once where that is quick."""
+        if self._asked is None:
+            self.is_counting = False
+        else:
+            self.slices.run(self._steps(), self._show_part)
+
+    def _steps(self) -> Iterator[bool]:
+        """Filter and sort until the newest tick is shown; true where there is a part to show."""
+        ready = self._desk.ready
+        if self.is_counting and ready is not None and ready is not self._asked:
+            # A key is answered with the picture at hand, before a newer one is put in order.
+            yield from self._arranged(ready)
+        shown: Asked[R] | None = None
+        while (asked := self._asked) is not None and asked is not shown:
+            yield from self._arranged(asked)
+            shown = asked
+
+    def _arranged(self, asked: Asked[R]) -> Iterator[bool]:
+        """Filter, sort and show one tick."""
+        self._under_way, self._found = asked, []
+        work = self._desk.steps(asked, self.sorting, self._keeps, self._found)
+        rows: Sequence[R] | None = None
+        while rows is None:
+            try:
+                next(work)
+            except StopIteration as end:
+                rows = end.value
+            yield rows is None and self._has_part
+        self._under_way, self.is_counting = None, False
+        self._take(asked.digest, rows)
+        if self._is_late:
+            self._is_late = False
+            self.post_message(self.Settled())
+
+    @property
+    def _has_part(self) -> bool:
+        """Whether a screenful of what a key asked for is there, none of which is shown yet."""
+        # Any less would move the cursor or the picture, which go back in the end.
+        needed = max(self.scroll_offset.y + self._page, self._cursor + 1)
+        return self.is_counting and self._under_way is not None and len(self._found) >= needed
+
+    def _show_part(self) -> None:
+        """Show a screenful of what a key asked for as soon as there is one."""
+        self._is_late = True
+        asked = self._under_way
+        if self._has_part and asked is not None:
+            self._under_way = None
+            self._take(asked.digest, list(self._found))
+
+    def _take(self, digest: Digest, rows: Sequence[R]) -> None:
+        """Show these rows, keep the cursor on its row, and redraw what changed."""
+        self._digest, self._all = digest, self._desk.all
+        count = len(self._rows)
+        was_in_view, cursor = self._is_in_view, self._cursor
+        self._rows = rows
+        self._cursor = column_layout.followed(rows, self.plan.key, self._cursor, self._cursor_key)
+        if len(rows) != count:
+            self.virtual_size = Size(0, len(rows) + 1)
+            self._redraw_rows(*range(len(rows), min(count, self.scroll_offset.y + self._page)))
+        if not rows or not count:
+            self.refresh()
+        before = self._pictures.renew()
+        # Who has scrolled away from the cursor with the wheel is not pulled back.
+        if was_in_view and self._scroll_to_cursor():
+            self.refresh()
+        else:
+            self._redraw_changed(before)
+            if self._cursor != cursor:
+                self._redraw_rows(cursor, self._cursor)
+        announce(self)
+
+    # Drawing
+
+    def on_resize(self) -> None:
+        """Share the new width among the columns; by the first layout the frame is painted."""
+        self._replace()
+        self.call_later(self.slices.begin)
+
+    def watch_show_vertical_scrollbar(self) -> None:
+        """Give the scrollbar its cell, or take it back."""
+        self._replace()
+
+    def _replace(self) -> None:
+        room = self.scrollable_content_region.width - MARGIN
+        before, self._placed = (
+            self._placed,
+            column_layout.placed(self._columns, self.sorting.key, room),
+        )
+        if column_layout.shape_of(before) == column_layout.shape_of(self._placed):
+            self.refresh(Region(0, 0, self.size.width, 1))
+        else:
+            self._pictures.clear()
+            self.refresh()
+        self._scroll_to_cursor()
+        announce(self)
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Forget the pictures of rows that were scrolled away."""
+        self._pictures.clear()
+        super().watch_scroll_y(old_value, new_value)
+
+    def _image(self, index: int) -> tuple[Cell, ...]:
+        """The cells of one row, made once per tick."""
+        assert self._digest is not None
+        return self._pictures.cells(index, self._placed, self._digest, self._rows[index])
+
+    def _redraw_changed(self, before: dict[int, tuple[Cell, ...]]) -> None:
+        """Redraw, of each visible row, the stretch of columns that differs from `before`."""
+        if not self._placed:
+            return
+        top = self.scroll_offset.y
+        for index in range(top, min(len(self._rows), top + self._page)):
+            cells, old = self._image(index), before.get(index)
+            changed = column_layout.stretch(self._placed, old, cells)
+            if changed is None:
+                self._redraw_rows(index)
+            elif changed[1]:
+                self.refresh(Region(changed[0] + MARGIN, index - top + 1, changed[1], 1))
+            else:
+                self._pictures.keep(index, old or cells)
+
+    def _redraw_rows(self, *indices: int) -> None:
+        for index in indices:
+            self.refresh(Region(0, index - self.scroll_offset.y + 1, self.size.width, 1))
+
+    def render_line(self, y: int) -> Strip:
+        """The titles, a row, or a line of the notice."""
+        width = self.size.width
+        look = look_of(self)
+        if y == 0:
+            return title_strip(self._placed, self.sorting, width, look)
+        if not self._rows:
+            line = self.notice[y - 1] if y <= len(self.notice) else ()
+            return line_strip(line, width, look)
+        index = self.scroll_offset.y + y - 1
+        if index >= len(self._rows):
+            return Strip.blank(width, look.base)
+        mark = look.cursor if index == self._cursor else None
+        self._image(index)
+        return self._pictures.line(index, self._placed, width, look, mark)
+
+    # Cursor
+
+    @property
+    def _page(self) -> int:
+        return max(1, self.size.height - 1)
+
+    def move_by(self, lines: int) -> None:
+        """Move the cursor down, up for negative numbers."""
+        self.move_to(self._cursor + lines)
+
+    def move_page(self, pages: int) -> None:
+        """Move the cursor by whole pages."""
+        self.move_by(pages * self._page)
+
+    def move_to(self, index: int) -> None:
+        """Put the cursor on a row, from then on it keeps to it; -1 is the last."""
+        if not self._rows:
+            return
+        last = len(self._rows) - 1
+        index = max(0, min(last, index))
+        old, self._cursor = self._cursor, index
+        self.post_message(Moved())
+        self._cursor_key = self.plan.key(self._rows[index])
+        self._scroll_to_cursor()
+        self._redraw_rows(old, index)
+
+    def move_to_end(self) -> None:
+        """Put the cursor on the last row."""
+        self.slices.finish()
+        self.move_to(len(self._rows) - 1)
+
+    @property
+    def _is_in_view(self) -> bool:
+        return 0 <= self._cursor - self.scroll_offset.y < self._page
+
+    def _scroll_to_cursor(self) -> bool:
+        """Whether the picture had to be scrolled to keep the cursor in it."""
+        return self.bring_into_view(self._cursor, self._page)
+
+    # Sorting
+
+    def sort_as_before(self, sorting: Sorting) -> None:
+        """Sort as somebody chose earlier, unless the table no longer has that column."""
+        keys = {None} | {c.key for c in self.plan.columns if c.order is not None}
+        if sorting.key in keys and sorting != self.sorting:
+            self.sorting = sorting
+            self._arrange()
+
+    def sort_next(self) -> None:
+        """Sort by the next column that is on screen and has an order, in the end as at first."""
+        self.sort_by(column_layout.key_after(self._placed, self.sorting.key))
+
+    def sort_aside(self, steps: int) -> None:
+        """Sort by the column so many to the right on screen, the last followed by the first."""
+        key = column_layout.key_aside(self._placed, self.sorting.key, steps)
+        if key is not None:
+            self.sort_by(key)
+
+    def sort_by(self, key: str | None) -> None:
+        """Sort by a column, the second time the other way; None: as at first."""
+        if key is not None and key == self.sorting.key:
+            self.reverse()
+            return
+        column = next((c for c in self.plan.columns if c.key == key), None)
+        self._set_sorting(Sorting(key, column.is_descending if column else False))
+
+    def reverse(self) -> None:
+        """Sort the other way round."""
+        self._set_sorting(Sorting(self.sorting.key, not self.sorting.is_descending))
+
+    def _set_sorting(self, sorting: Sorting) -> None:
+        self.sorting = sorting
+        self._replace()
+        self._arrange()
+        self.post_message(self.SortChanged())
+
+    # Mouse
+
+    def on_click(self, event: Click) -> None:
+        """A title sorts, a row takes the cursor, the row with the cursor opens."""
+        if event.y == 0:
+            column = column_layout.column_at(self._placed, event.x - MARGIN)
+            if column is not None and column.order is not None:
+                self.sort_by(column.key)
+            return
+        index = self.scroll_offset.y + event.y - 1
+        if index >= len(self._rows):
+            return
+        if index == self._cursor and self._cursor_key is not None:
+            self.post_message(self.Opened())
+        else:
+            self.move_to(index)

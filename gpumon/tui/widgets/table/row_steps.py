@@ -1,0 +1,114 @@
+"""The rows of a table on their way to the screen: in first order, filtered, sorted, in steps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+
+from gpumon.tui.widgets.table.arranging import kept_steps, sorted_steps
+from gpumon.tui.widgets.table.table_spec import Plan, RowShelf
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable, Sequence
+
+    from gpumon.report.facts.columns import Sorting
+    from gpumon.report.facts.tick_index import Digest
+
+R = TypeVar("R")
+
+
+class Asked(NamedTuple, Generic[R]):
+    """A picture that is to be shown."""
+
+    digest: Digest
+    rows: Callable[[], Sequence[R]]
+    prepare: Callable[[Digest], Iterable[None]]
+    """Steps that make `rows` cheap to call."""
+
+
+class Desk(Generic[R]):
+    """Arranges rows, and keeps what the next key may need again of the same picture."""
+
+    def __init__(self, plan: Plan[R]) -> None:
+        self.ready: Asked[R] | None = None
+        """The newest picture whose rows are in their first order."""
+        self._given: Sequence[R] = ()
+        self.all: Sequence[R] = ()
+        """Every row of that picture, in its first order."""
+        self._sorted: tuple[Sorting, Sequence[R]] | None = None
+        self._passing: tuple[Callable[[Digest, R], bool] | None, Sequence[R]] = (None, ())
+        """A filter, and which of `all` pass it."""
+        self._shelf: RowShelf[R] = RowShelf(plan)
+        self.search = self._shelf.search
+        self._orders = {c.key: c.order for c in plan.columns if c.order is not None}
+
+    def steps(
+        self,
+        asked: Asked[R],
+        sorting: Sorting,
+        keeps: Callable[[Digest, R], bool] | None,
+        found: list[R],
+    ) -> Generator[None, None, Sequence[R]]:
+        """The rows that pass, in order.
+
+        Args:
+            asked: The picture.
+            sorting: By which column.
+            keeps: Whether a row passes; None: all do.
+            found: Takes those at the top as soon as they are known to be there.
+        """
+        if asked is not self.ready:
+            yield from self._take(asked, sorting)
+        whole = self._whole(sorting)
+        if whole is None:
+            if keeps is not None and keeps is self._passing[0]:
+                return (yield from self._sorted_anew(sorting))
+            whole = yield from self._in_order(asked.digest, self.all, sorting)
+            self._sorted = (sorting, whole)
+        if keeps is None:
+            return whole
+        digest = asked.digest
+        # In order first: what is on top is known to be there long before all rows are looked at.
+        yield from kept_steps(whole, lambda row: keeps(digest, row), found)
+        self._passing = (keeps, found)
+        return found
+
+    def _take(self, asked: Asked[R], sorting: Sorting) -> Generator[None, None, None]:
+        """Put the rows of another picture in order.
+
+        Until they all are, what was ready stays: keys that come meanwhile are answered with it.
+        """
+        yield from asked.prepare(asked.digest)
+        rows, before = asked.rows(), self.ready
+        if before is None or before.digest is not asked.digest or rows is not self._given:
+            every = yield from self._shelf.in_first_order(asked.digest, rows)
+            in_order: tuple[Sorting, Sequence[R]] | None = None
+            if sorting.key in self._orders:
+                in_order = (sorting, (yield from self._in_order(asked.digest, every, sorting)))
+            self.all, self._given, self._sorted = every, rows, in_order
+            self._passing = (None, ())
+        self.ready = asked
+        self._shelf.keep_only(asked.digest)
+
+    def _in_order(
+        self, digest: Digest, rows: Sequence[R], sorting: Sorting
+    ) -> Generator[None, None, list[R]]:
+        order = self._orders[sorting.key or ""]
+        return (
+            yield from sorted_steps(rows, lambda row: order(digest, row), sorting.is_descending)
+        )
+
+    def _sorted_anew(self, sorting: Sorting) -> Generator[None, None, list[R]]:
+        """The rows that passed already, by another column: mostly these are few."""
+        assert self.ready is not None
+        passing = set(map(id, self._passing[1]))
+        # Rows that are alike in that column keep their first order.
+        rows = [row for row in self.all if id(row) in passing]
+        yield
+        return (yield from self._in_order(self.ready.digest, rows, sorting))
+
+    def _whole(self, sorting: Sorting) -> Sequence[R] | None:
+        """All rows in an order that need not be found any more."""
+        if sorting.key not in self._orders:
+            return self.all[::-1] if sorting.is_descending else self.all
+        kept = self._sorted
+        return kept[1] if kept is not None and kept[0] == sorting else None

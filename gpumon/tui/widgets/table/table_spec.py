@@ -1,0 +1,104 @@
+"""What a table shows of rows of one kind, and what it need not find anew with every picture."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
+
+from textual.message import Message
+
+from gpumon.tui.widgets.table.arranging import RUN, sorted_steps
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Sequence
+
+    from gpumon.report.facts.columns import Column, SortKey
+    from gpumon.report.facts.tick_index import Digest
+
+R = TypeVar("R")
+
+STEADY_PICTURES: Final = 30
+"""Pictures after which also a steady order is made anew."""
+
+
+class Moved(Message):
+    """The cursor of a table was moved."""
+
+
+class Plan(NamedTuple, Generic[R]):
+    """What a table shows of rows of one kind."""
+
+    columns: Sequence[Column[R]]
+    key: Callable[[R], str]
+    """Names a row over time: the cursor follows it."""
+    order: Callable[[Digest, R], SortKey]
+    """The order at first."""
+    search: Callable[[Digest, R], str]
+    """Lower-case text in which a row filter's bare words are looked for."""
+    is_steady: bool = False
+    """Whether the order at first hardly ever changes while the keys stay the same, such as that
+    of GPUs by their place: it is looked at again every `STEADY_PICTURES` only."""
+    stamp: Callable[[Digest, R], object] | None = None
+    """What the text to search is made of: while it is the same, so is the text of a row, also in
+    another picture. None: every picture has texts of its own."""
+
+
+class RowShelf(Generic[R]):
+    """Rows in their first order, and the texts in which bare words are looked for."""
+
+    def __init__(self, plan: Plan[R]) -> None:
+        self._plan = plan
+        self._age = 0
+        self._keys: list[str] = []
+        self._places: list[int] = []
+        """Of a steady order, where the rows with these keys went to."""
+        self._texts: dict[str, tuple[object, str]] = {}
+        """By key: the stamp of a text, and the text."""
+        self._searched: Digest | None = None
+        self._read: dict[str, str] = {}
+        """By key: the texts of the picture that was searched last."""
+
+    def in_first_order(
+        self, digest: Digest, rows: Sequence[R]
+    ) -> Generator[None, None, Sequence[R]]:
+        """The rows of another picture; their order is found anew only where it may be another."""
+        if len(self._texts) > 2 * len(rows):
+            self._texts = {}
+        order, key = self._plan.order, self._plan.key
+        if not self._plan.is_steady:
+            return (yield from sorted_steps(rows, lambda row: order(digest, row)))
+        keys: list[str] = []
+        for start in range(0, len(rows), RUN):
+            keys += map(key, rows[start : start + RUN])
+            if start + RUN < len(rows):
+                yield
+        self._age += 1
+        if keys != self._keys or self._age >= STEADY_PICTURES:
+            every = range(len(rows))
+            self._places = yield from sorted_steps(every, lambda at: order(digest, rows[at]))
+            self._keys, self._age = keys, 0
+        return [rows[at] for at in self._places]
+
+    def search(self, digest: Digest, row: R) -> str:
+        """The text of a row, made once: each key typed looks through those of all rows."""
+        if digest is not self._searched:
+            self._searched, self._read = digest, {}
+        key = self._plan.key(row)
+        text = self._read.get(key)
+        if text is None:
+            text = self._read[key] = self._text(key, digest, row)
+        return text
+
+    def _text(self, key: str, digest: Digest, row: R) -> str:
+        plan = self._plan
+        if plan.stamp is None:
+            return plan.search(digest, row)
+        made_of = plan.stamp(digest, row)
+        found = self._texts.get(key)
+        if found is None or found[0] != made_of:
+            found = self._texts[key] = (made_of, plan.search(digest, row))
+        return found[1]
+
+    def keep_only(self, digest: Digest) -> None:
+        """Let go of any other picture: whole fleets hang on it."""
+        if self._searched is not digest:
+            self._searched, self._read = None, {}

@@ -1,0 +1,90 @@
+"""Dead objects are looked for while nobody types, and neither too often nor never."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpumon.tui.textual_private.idle_gc import (
+    FEW,
+    LATEST_S,
+    PAUSE_S,
+    PERIOD_S,
+    QUIET_S,
+    WHOLE_S,
+    QuietCollector,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Terminal:
+    """Paints when told to, on an invented clock."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+        self.new_objects = FEW
+        self.looks: list[tuple[float, int]] = []
+        """When it was looked, and through which generation."""
+        self._due: list[tuple[float, Callable[[], None]]] = []
+        self.collector = QuietCollector(
+            lambda seconds, what: self._due.append((self.now_s + seconds, what)),
+            lambda: self.now_s,
+            lambda generation: self.looks.append((self.now_s, generation)),
+            lambda: self.new_objects,
+        )
+
+    def paint(self, every_s: float, seconds: float, *, is_typing: bool = False) -> None:
+        """Paint at an even pace for so long, each frame for a key where somebody types."""
+        end_s = self.now_s + seconds
+        while self.now_s < end_s:
+            if is_typing:
+                self.collector.note_key()
+            self.collector.note_frame()
+            self._pass_to(self.now_s + every_s)
+
+    def _pass_to(self, end_s: float) -> None:
+        while ready := [one for one in self._due if one[0] <= end_s]:
+            self._due.remove(ready[0])
+            self.now_s = ready[0][0]
+            ready[0][1]()
+        self.now_s = end_s
+
+
+def test_it_is_looked_between_two_pictures_every_period():
+    terminal = Terminal()
+    terminal.paint(1.0, 3 * PERIOD_S + 5.0)
+    assert [generation for _, generation in terminal.looks] == [1, 1, 1]
+    assert all((at - 100.0) % 1.0 == pytest.approx(PAUSE_S) for at, _ in terminal.looks)
+
+
+def test_while_keys_are_typed_it_waits_but_not_for_ever():
+    terminal = Terminal()
+    terminal.paint(0.3, LATEST_S - 1.0, is_typing=True)
+    assert terminal.looks == []
+    terminal.paint(0.3, 2.0, is_typing=True)
+    assert len(terminal.looks) == 1
+
+
+def test_a_look_that_is_due_waits_until_the_last_key_is_a_while_ago():
+    terminal = Terminal()
+    terminal.paint(0.3, PERIOD_S + 5.0, is_typing=True)
+    typed_s = terminal.now_s
+    terminal.paint(0.3, QUIET_S + 1.0)
+    assert [at >= typed_s - 0.3 + QUIET_S for at, _ in terminal.looks] == [True]
+
+
+def test_few_objects_are_not_worth_a_look():
+    terminal = Terminal()
+    terminal.new_objects = FEW - 1
+    terminal.paint(1.0, 5 * PERIOD_S)
+    assert terminal.looks == []
+
+
+def test_everything_is_looked_at_now_and_then_however_little_is_new():
+    terminal = Terminal()
+    terminal.new_objects = 0
+    terminal.paint(1.0, 2 * (WHOLE_S + PERIOD_S))
+    assert [generation for _, generation in terminal.looks] == [2, 2]

@@ -1,0 +1,139 @@
+"""`record`, `replay` and `simulate` as commands."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpumon.cli import main
+from gpumon.cli.commands.simulate import BEGIN
+from gpumon.sources.recording.labels import read_labels
+from gpumon.sources.recording.source import Recording
+from tests.worlds.probe import bounded
+
+SLURM_DATA = Path(__file__).parents[2] / "sources" / "slurm" / "data"
+
+
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory):
+    path = tmp_path_factory.mktemp("cli") / "fleet.gpumon.zst"
+    words = ["simulate", str(path), "--seed", "1", "--for", "90", "--nodes", "2x4"]
+    assert main(words) == 0
+    return path
+
+
+def test_in_the_first_hour_of_a_simulated_fleet_a_rank_is_slow_and_a_job_hangs(tmp_path):
+    path = tmp_path / "troubled.gpumon"
+    assert main(["simulate", str(path), "--for", "50m", "--period", "600"]) == 0
+    labels = {label.finding_class: label for label in read_labels(path)}
+    assert labels["straggler"].start == BEGIN + 1_200
+    assert labels["hang"].start == BEGIN + 2_880
+    assert labels["straggler"].subject.endswith("/rank:11")
+
+
+def test_a_simulated_fleet_is_a_recording_with_labels(recording, tmp_path):
+    assert Recording(recording).span.end - Recording(recording).span.start == 90
+    assert "healthy" in {label.finding_class for label in read_labels(recording)}
+    again = tmp_path / "again.gpumon.zst"
+    assert main(["simulate", str(again), "--seed", "1", "--for", "90", "--nodes", "2x4"]) == 0
+    assert again.read_bytes() == recording.read_bytes()
+
+
+@pytest.mark.parametrize("words", [["replay", "FILE", "--json"], ["FILE", "--json"]])
+def test_a_recording_answers_as_its_target_did(recording, capsys, words):
+    given = [str(recording) if word == "FILE" else word for word in words]
+    assert main(given) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["generated_at"] == "2026-01-01T00:01:30.000Z"
+    assert len(document["nodes"]) >= 2
+    assert document["coverage"]
+    assert [target["url"] for target in document["targets"]] == ["demo:2x4?seed=1"]
+
+
+def test_one_instant_and_a_stream(recording, capsys):
+    assert main(["replay", str(recording), "--json", "--at", "+30", "--no-detectors"]) == 0
+    assert json.loads(capsys.readouterr().out)["generated_at"] == "2026-01-01T00:00:30.000Z"
+    words = ["--watch", "30", "--from", "+20", "--no-detectors"]
+    assert main(["replay", str(recording), *words]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    seconds = [json.loads(line)["generated_at"][14:19] for line in lines]
+    assert seconds == ["00:20", "00:50", "01:20"]
+
+
+def test_what_is_no_recording_is_said_in_one_line(tmp_path, capsys):
+    (tmp_path / "a.gpumon").write_text("hello\n")
+    for name, says in (("a.gpumon", "not a recording"), ("b.gpumon", "No such file")):
+        assert main(["replay", str(tmp_path / name), "--json"]) == 1
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert says in err
+        assert err.count("\n") == 1
+
+
+def test_a_recording_is_watched_alone_and_not_recorded(recording, capsys):
+    assert main(["--json", "demo:1x1", str(recording)]) == 2
+    assert "beside a recording" in capsys.readouterr().err
+    assert main(["record", str(recording) + ".new", str(recording)]) == 2
+
+
+def test_a_file_that_is_there_is_not_recorded_into(recording, capsys):
+    before = recording.read_bytes()
+    assert main(["record", str(recording), "demo:1x1"]) == 2
+    assert "--append" in capsys.readouterr().err
+    assert recording.read_bytes() == before
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_recording_ends_well_when_it_is_told_to(caller, number, code):
+    path = caller.home / "live.gpumon"
+    words = ["record", str(path), "--period", "0.1", "demo:1x2"]
+    started = caller.start(*words, stderr=subprocess.PIPE)
+    with started as child, bounded(child, 300.0):
+        said = [child.stderr.readline(), child.stderr.readline()]
+        child.send_signal(number)
+        rest = child.stderr.read()
+        child.wait()
+    assert said[0] == f"gpumon: recording demo:1x2 into {path}\n"
+    assert "1 pictures" in said[1]
+    assert child.returncode == code
+    assert f"in {path}" in rest
+    assert Recording(path).span.end >= Recording(path).span.start
+
+
+def test_only_one_job_is_recorded_where_only_that_is_asked_for(tmp_path, monkeypatch):
+    jobs, nodes = SLURM_DATA / "jobs-22.05.txt", SLURM_DATA / "nodes-22.05.txt"
+    scontrol = tmp_path / "scontrol"
+    scontrol.write_text(
+        f'#!/bin/sh\ncase "$*" in *job) exec cat {jobs};; *node) exec cat {nodes};; esac\n'
+        'echo "No ${7}s in the system"\n'
+    )
+    scontrol.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    path = tmp_path / "one.gpumon"
+    assert main(["record", "--for", "1", "--job", "13", str(path), "slurm?nodes=none"]) == 0
+    lines = map(json.loads, path.read_text().splitlines())
+    queues = [line["queue"] for line in lines if line["kind"] == "frame"]
+    assert [(list(queue["jobs"]), queue["is_filtered"]) for queue in queues] == [(["13"], True)]
+
+
+def test_a_full_disk_ends_recording_with_one_line(tmp_path):
+    path = tmp_path / "live.gpumon"
+    command = f"ulimit -f 64; exec {sys.executable} -m gpumon record {path} --period 0.1 demo:2x8"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 1
+    assert "recording ended: File too large" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert Recording(path).span.start > 0
+
+
+def test_doctor_says_whether_a_recording_can_be_read(recording, tmp_path, capsys):
+    main(["doctor", str(recording)])
+    assert "ok      " + str(recording) in capsys.readouterr().out
+    (tmp_path / "a.gpumon").write_text("hello\n")
+    assert main(["doctor", str(tmp_path / "a.gpumon")]) == 1
+    assert "FAULT   " + str(tmp_path) in capsys.readouterr().out

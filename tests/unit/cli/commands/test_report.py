@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from gpumon.cli import main
+from gpumon.cli.books import books_of, folder_of
+from gpumon.fleet.ledger.journal_reader import Entry
+from gpumon.model.settings import DEFAULTS, Chosen, Settings
+
+START = 1_767_225_600.0
+
+
+def entry(**changes):
+    made = Entry(
+        START, START + 3600, "7", START, "ada", "ml", "h100", "gpu01", "NVIDIA H100 80GB HBM3",
+        ("GPU-1", "GPU-2"), {"productive": 3600.0, "idle_tail": 2700.0, "unobserved": 900.0},
+        3.6e6, 7200.0, START + 900,
+    )  # fmt: skip
+    return made._replace(**changes)
+
+
+@pytest.fixture
+def books(tmp_path, monkeypatch):
+    """A folder of books of two users."""
+    monkeypatch.setenv("GPUMON_LEDGER_DIRECTORY", str(tmp_path))
+    monkeypatch.setenv("GPUMON_CONFIG", "/dev/null")
+    other = entry(user="bob\x1b[31m", job_id="8", seconds={"productive": 7200.0})
+    lines = (entry().line(), other.line(), b"torn")
+    (tmp_path / "2026-01-01.ndjson").write_bytes(b"".join(lines))
+    return tmp_path
+
+
+def test_the_table_sums_up_to_the_whole_and_shows_no_escapes(books, capsys):
+    assert main(["report"]) == 0
+    shown = capsys.readouterr()
+    rows = {line.split()[0]: line.split() for line in shown.out.splitlines() if line.strip()}
+    assert rows["ada"][1:8] == ["2.00", "50.0", "%", "37.5", "%", "12.5", "%"]
+    assert rows["ada"][8:10] == ["idle_tail", "0.75"]
+    assert rows["total"][1] == "4.00"
+    assert "\x1b" not in shown.out
+    assert "1 lines" in shown.err
+
+
+def test_classes_are_listed_with_their_share_of_the_allocation(books, capsys):
+    assert main(["report", "--by", "class"]) == 0
+    rows = dict(line.split(None, 1) for line in capsys.readouterr().out.splitlines() if line)
+    assert rows["idle_tail"].split() == ["0.75", "18.8", "%"]
+    assert rows["productive"].split() == ["3.00", "75.0", "%"]
+    assert rows["total"].split() == ["4.00", "100.0", "%"]
+
+
+def test_the_document_says_the_same_as_numbers(books, capsys):
+    assert main(["report", "--json", "--by", "job"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["schema"] == "gpumon-report/1"
+    assert data["skipped_lines"] == 1
+    lines = {line["name"]: line for line in data["lines"]}
+    assert lines["7"]["waste"] == {"idle_tail": 2700.0}
+    assert lines["7"]["energy_j"] == 3.6e6
+    assert data["total"]["allocated_gpu_seconds"] == 14400.0
+    total = data["total"]
+    assert total["allocated_gpu_seconds"] == (
+        total["productive_gpu_seconds"]
+        + total["wasted_gpu_seconds"]
+        + total["unobserved_gpu_seconds"]
+    )
+
+
+def test_money_stands_there_only_where_prices_are(books, capsys, monkeypatch):
+    main(["report", "--json"])
+    assert json.loads(capsys.readouterr().out)["total"]["cost"] is None
+    monkeypatch.setenv("GPUMON_PRICES_GPU_HOUR", "H100=2")
+    monkeypatch.setenv("GPUMON_PRICES_KWH", "0.5")
+    main(["report", "--json"])
+    total = json.loads(capsys.readouterr().out)["total"]
+    assert total["cost"] == pytest.approx(4 * 2 + 2 * 0.5)
+    assert total["wasted_cost"] == pytest.approx(0.75 * 2)
+
+
+def test_only_what_is_asked_for_counts(books, capsys):
+    assert main(["report", "--json", "--since", "2026-01-02"]) == 0
+    assert json.loads(capsys.readouterr().out)["total"]["allocated_gpu_seconds"] == 0
+
+
+def test_without_books_it_says_how_to_keep_them(tmp_path, capsys):
+    assert main(["report", "--directory", str(tmp_path)]) == 1
+    assert "ledger.is_kept" in capsys.readouterr().err
+
+
+def test_the_folder_is_the_configured_one_else_the_users_state():
+    named = Settings({**DEFAULTS.chosen, "ledger.directory": Chosen("/srv/books", "x")})
+    assert str(folder_of(named)) == "/srv/books"
+    assert str(folder_of(DEFAULTS, {"XDG_STATE_HOME": "/s"})) == "/s/gpumon/ledger"
+    assert str(folder_of(DEFAULTS, {"XDG_STATE_HOME": "relative", "HOME": "/h"})) == (
+        "/h/.local/state/gpumon/ledger"
+    )
+
+
+def test_nothing_is_written_unless_asked_nor_of_what_is_invented(tmp_path):
+    folder = Chosen(str(tmp_path / "books"), "x")
+    kept = {"ledger.directory": folder, "ledger.is_kept": Chosen(True, "x")}
+    off = Settings({**DEFAULTS.chosen, "ledger.directory": folder})
+    on = Settings({**DEFAULTS.chosen, **kept})
+    assert books_of(off, is_real=True)().summary().kept_in is None
+    assert books_of(on, is_real=False)().summary().kept_in is None
+    assert not (tmp_path / "books").exists()
+    ledger = books_of(on, is_real=True)()
+    assert ledger.summary().kept_in == str(tmp_path / "books")
+    ledger.close()

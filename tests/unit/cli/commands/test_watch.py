@@ -1,0 +1,225 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from gpumon.cli import main
+from gpumon.cli.exits import check_status
+from gpumon.model.fault import DETECTION, SourceError
+from gpumon.model.finding import Confidence, Finding, Severity, Window
+from gpumon.model.records.tick import TargetState, Tick
+from tests.worlds.probe import bounded
+
+
+def test_one_sample_of_the_demo_is_one_document_without_detection(caller):
+    done = caller.run("--json", "--for", "0", "demo:2x8")
+    document = json.loads(done.stdout)
+    assert done.returncode == 0
+    assert done.stderr == ""
+    assert document["schema"] == "gpumon-document/1"
+    assert document["coverage"] == []
+    assert sum(len(node["gpus"]) for node in document["nodes"]) >= 16
+
+
+def test_a_look_at_the_demo_finds_its_known_fault_as_a_hypothesis_with_evidence(caller):
+    document = json.loads(caller.run("--json", "--for", "1", "demo").stdout)
+    (finding,) = [f for f in document["findings"] if f["class"] == "partial_gpus_idle"]
+    assert finding["confidence"] == "hypothesis"
+    assert finding["evidence"]
+    assert finding["window"]["duration_s"] < 10
+    job = next(j for j in document["jobs"] if f"job:{j['job_id']}" == finding["subject"])
+    assert job["gpu_count"] == 8
+
+
+def test_job_and_user_narrow_the_jobs_and_their_findings(caller):
+    everything = json.loads(caller.run("--json", "--for", "0", "demo").stdout)["jobs"]
+    someone = everything[-1]
+    by_user = json.loads(
+        caller.run("--json", "--for", "0", "--user", someone["user"], "demo").stdout
+    )
+    assert {job["user"] for job in by_user["jobs"]} == {someone["user"]}
+    by_job = json.loads(
+        caller.run("--json", "--for", "0", "--job", someone["job_id"], "demo").stdout
+    )
+    assert [job["job_id"] for job in by_job["jobs"]] == [someone["job_id"]]
+
+
+def test_watch_streams_one_document_a_line_until_interrupted(caller):
+    started = caller.start("--watch", "0.2", "demo:2x8", stdout=subprocess.PIPE)
+    with started as process, bounded(process, 300.0):
+        lines = [process.stdout.readline() for _ in range(3)]
+        process.send_signal(signal.SIGINT)
+        assert process.wait() == 130
+    documents = [json.loads(line) for line in lines]
+    moments = [document["generated_at"] for document in documents]
+    assert moments == sorted(set(moments))
+    assert all(document["tool"]["footprint"]["rss_bytes"] > 1e7 for document in documents)
+
+
+def test_a_stream_tells_of_the_jobs_that_one_look_tells_of(caller):
+    """The demo's users are invented, so whoever looks at it sees them all."""
+    asked = [["--json", "--for", "0"], ["--json", "--watch", "0.3"], ["--watch", "0.3"]]
+    found = []
+    for words in asked:
+        started = caller.start(*words, "demo:3x4", stdout=subprocess.PIPE)
+        with started as process, bounded(process, 300.0):
+            found.append(json.loads(process.stdout.readline()))
+    jobs = [{job["job_id"] for job in document["jobs"]} for document in found]
+    assert len(jobs[0]) > 3
+    assert jobs[1:] == jobs[:1] * 2
+    of_one = found[0]["jobs"][-1]["user"]
+    done = caller.run("--json", "--for", "0", "--user", of_one, "demo:3x4")
+    assert {job["user"] for job in json.loads(done.stdout)["jobs"]} == {of_one}
+
+
+def test_a_reader_that_leaves_ends_the_stream_quietly(caller):
+    done = subprocess.run(
+        f"{sys.executable} -m gpumon --watch 0.1 demo:2x8 | head -c 10",
+        shell=True,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        **caller.options(),
+    )
+    assert done.stderr == ""
+
+
+def test_without_a_terminal_the_answer_is_a_table(caller):
+    done = caller.run("--for", "0", "demo:2x8")
+    assert done.returncode == 0
+    assert "JOB" in done.stdout
+    assert "\x1b" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["--for", "-1", "demo"], ["--for", "x"], ["--nonsense"], ["what:ever"], ["ssh://-oProxy=x"]],
+)
+def test_wrong_usage_is_one_line_and_exit_2(caller, words):
+    done = caller.run("--json", *words)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert caller.run("--exit-status", "--nonsense").returncode == 3
+
+
+def test_a_machine_without_driver_and_slurm_offers_the_demo(caller):
+    done = caller.run("--json", env=dict.fromkeys(("PATH", "LD_LIBRARY_PATH"), str(caller.home)))
+    assert done.returncode == 1
+    assert done.stderr == (
+        "gpumon: no NVIDIA driver and no Slurm commands on this machine; try: gpumon demo\n"
+    )
+
+
+def test_a_host_that_does_not_exist_is_one_line_and_exit_1(caller):
+    done = caller.run("--json", "--for", "0", "ssh://no-such-host.invalid")
+    assert done.returncode == 1
+    assert "no-such-host.invalid" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert json.loads(done.stdout)["targets"][0]["ok"] is False
+
+
+def tick(*findings, is_ok=True):
+    target = TargetState("demo", is_ok, None, 0.0)
+    return Tick(1, 0.0, 0.0, 1.0, (target,), {}, {}, (), 0.0, findings, (), (), 0.0)
+
+
+def finding(severity, confidence):
+    window = Window(0.0, 1.0, 2)
+    return Finding("d", "c", "job:1", severity, confidence, "s", (), window, 0.0, 0.0, (), None)
+
+
+def unjudged(*findings):
+    return tick(*findings)._replace(errors=(SourceError(DETECTION, "no answer", ""),))
+
+
+@pytest.mark.parametrize(
+    ("picture", "status"),
+    [
+        (tick(), 0),
+        (tick(finding(Severity.CRITICAL, Confidence.HYPOTHESIS)), 0),
+        (tick(finding(Severity.WARNING, Confidence.SUPPORTED)), 1),
+        (tick(finding(Severity.CRITICAL, Confidence.ESTABLISHED)), 2),
+        (tick(is_ok=False), 3),
+        (unjudged(), 3),
+        (unjudged(finding(Severity.WARNING, Confidence.SUPPORTED)), 1),
+    ],
+)
+def test_only_supported_findings_raise_an_alarm(picture, status):
+    assert check_status(picture) == status
+
+
+def test_help_and_version_leave_with_0(capsys):
+    assert main(["--help"]) == 0
+    assert main(["--version"]) == 0
+    assert "targets:" in capsys.readouterr().out
+
+
+@pytest.fixture
+def configured(caller):
+    """Writes a configuration and gives the environment that reads it."""
+
+    def write(text):
+        path = caller.home / "c.toml"
+        path.write_text(text)
+        return {**os.environ, "GPUMON_CONFIG": str(path)}
+
+    return write
+
+
+def test_targets_of_the_configuration_are_watched(caller, configured):
+    done = caller.run("--json", "--for", "0", env=configured('targets = ["demo:2x8"]\n'))
+    assert [target["url"] for target in json.loads(done.stdout)["targets"]] == ["demo:2x8"]
+    assert done.stderr == ""
+
+
+def test_a_wrong_configuration_is_a_line_per_mistake_and_exit_2_or_3(caller, configured):
+    env = configured("perod_s = 3\nall_jobs = 1\n")
+    for words, status in ((["--json", "demo"], 2), (["--exit-status", "--once", "demo"], 3)):
+        done = caller.run(*words, env=env)
+        assert (done.returncode, done.stdout) == (status, "")
+        assert [line.split(": ")[2] for line in done.stderr.splitlines()] == [
+            "perod_s is no setting; did you mean period_s?",
+            "all_jobs takes true or false, not 1",
+        ]
+
+
+def test_a_detector_that_is_disabled_is_not_run_and_a_wrong_name_is_an_error(caller, configured):
+    env = configured('[detectors]\ndisabled = ["partial_gpus_idle", "nobody"]\n')
+    document = json.loads(caller.run("--json", "--for", "1", "demo:2x8", env=env).stdout)
+    assert "partial_gpus_idle" not in {seen["detector"] for seen in document["coverage"]}
+    (error,) = [e for e in document["errors"] if e["where"] == "detectors"]
+    assert error["message"] == f"{env['GPUMON_CONFIG']}:2: no detector is called nobody"
+
+
+BROKEN = """
+import sys
+from gpumon.report import document as made
+from gpumon.cli import main
+
+def broken(*_given):
+    raise LookupError("what is this")
+
+made.document = broken
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "doing"),
+    [(["--watch", "0.2"], "sampling"), (["--json", "--for", "0"], "in watch")],
+)
+def test_an_error_of_its_own_is_one_line_and_exit_1(words, doing):
+    command = [sys.executable, "-c", BROKEN, *words, "demo:2x8"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        f"gpumon: gpumon itself failed {doing}: LookupError: what is this "
+        "(please report this; GPUMON_DEBUG=1 shows where it happened)\n"
+    )

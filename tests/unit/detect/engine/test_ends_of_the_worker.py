@@ -1,0 +1,261 @@
+"""What becomes of the worker process, whatever a plugin does to it."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpumon.detect.engine import worker_process
+from tests.worlds.probe import bounded, heard, tell
+
+LONG_S = 60.0
+"""Far beyond what any of these looks takes; a test that gets near it has failed."""
+
+
+def ends(descriptor):
+    """Whether the process of a pidfd ends."""
+    with os.fdopen(descriptor):
+        ended = select.poll()
+        ended.register(descriptor, select.POLLIN)
+        return bool(ended.poll(1000 * LONG_S))
+
+
+def test_a_detector_that_overruns_is_killed_and_the_rest_still_answer(
+    engine, honest, plugin, scene, look, states, monkeypatch
+):
+    real = worker_process.WorkerLink._set_timeout
+
+    def spared(one):
+        # On a busy machine the honest one may take longer than a budget that is worth waiting for.
+        if one._culprit is None or "forever" not in one._culprit:
+            one._deadline += LONG_S
+        real(one)
+
+    monkeypatch.setattr(worker_process.WorkerLink, "_set_timeout", spared)
+    path = plugin(
+        "forever",
+        """
+        class Forever(Base):
+            name = "forever"
+            def evaluate(self, view):
+                while True:
+                    pass
+        """,
+    )
+    one = engine(path, honest, budget_s=0.5)
+    report = look(one, scene.run(30, {}))
+    assert states(report) == {"honest": "waiting", "forever": "muted"}
+    assert [f.detector for f in report.findings] == ["honest"]
+    assert "longer than 0.5 s" in report.errors[0].message
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("os._exit(7)", "exit status 7"),
+        ("os.kill(os.getpid(), 11)", "signal 11"),
+        ("sys.exit(3)", "exit status 3"),
+        ("os.write(int(sys.argv[1]), b'\\xff' * 64)", "broke the protocol"),
+    ],
+)
+def test_a_detector_that_takes_the_worker_down_is_muted(
+    engine, honest, plugin, scene, body, words, look, states
+):
+    path = plugin(
+        "fatal",
+        f"""
+        class Fatal(Base):
+            name = "fatal"
+            def evaluate(self, view):
+                {body}
+                return ()
+        """,
+    )
+    report = look(engine(path, honest), scene.run(30, {}))
+    assert states(report) == {"honest": "waiting", "fatal": "muted"}
+    assert words in report.errors[0].message
+
+
+def test_an_idle_worker_that_dies_is_replaced(engine, plugin, scene, tmp_path, look):
+    path = plugin(
+        "teller",
+        f"""
+        class Teller(Base):
+            name = "teller"
+            def evaluate(self, view):
+                open({str(tmp_path / "pid")!r}, "w").write(str(os.getpid()))
+                return self.claim(view)
+        """,
+    )
+    one = engine(path)
+    look(one, scene.run(30, {}))
+    pid = int((tmp_path / "pid").read_text())
+    descriptor = os.pidfd_open(pid)
+    os.kill(pid, signal.SIGKILL)
+    assert ends(descriptor)
+    report = look(one, scene.run(10, {}))
+    assert [f.window.samples for f in report.findings] == [4]
+    assert report.errors == ()
+    assert int((tmp_path / "pid").read_text()) != pid
+
+
+def test_a_worker_that_never_starts_is_told(engine, honest, scene, monkeypatch, look):
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    one = engine(honest)
+    report = look(one, scene.run(30, {}))
+    assert report.findings == ()
+    assert report.errors[0].where == "detection"
+    assert "exit status 1" in report.errors[0].message
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (
+            "RuntimeError('no' + chr(27) + '[31m' + chr(10) + 'room')",
+            "RuntimeError: no\ufffd[31m room",
+        ),
+        ("RuntimeError('x' * 9999)", "RuntimeError: xxx"),
+    ],
+)
+def test_why_a_worker_ended_is_told_on_one_line(engine, plugin, scene, look, error, words):
+    path = plugin(
+        "saboteur",
+        f"""
+        from gpumon.detect.worker.replica import Replica
+        def fail(*_given):
+            raise {error}
+        Replica.take = fail
+        class Saboteur(Base):
+            name = "saboteur"
+            def evaluate(self, view):
+                return ()
+        """,
+    )
+    message = look(engine(path), scene.run(30, {})).errors[0].message
+    assert message.startswith(f"the worker ended: exit status 1: {words}")
+    assert message.endswith(")")
+    assert "(saboteur.py:" in message
+    assert len(message) < 256
+
+
+def test_a_detector_without_memory_left_is_told_as_that(engine, plugin, scene, look):
+    path = plugin(
+        "greedy",
+        """
+        class Greedy(Base):
+            name = "greedy"
+            def evaluate(self, view):
+                raise MemoryError
+        """,
+    )
+    report = look(engine(path), scene.run(30, {}))
+    assert report.errors[0].message.endswith("ended: exit status 1: MemoryError")
+
+
+def test_what_plugins_print_goes_nowhere(engine, plugin, scene, capfd, look):
+    path = plugin(
+        "chatty",
+        """
+        print("at import")
+        class Chatty(Base):
+            name = "chatty"
+            def evaluate(self, view):
+                print("out"); print("err", file=sys.stderr); os.write(1, b"raw")
+                return self.claim(view)
+        """,
+    )
+    assert len(look(engine(path), scene.run(30, {})).findings) == 1
+    assert capfd.readouterr() == ("", "")
+
+
+def test_close_ends_a_busy_worker_and_its_children(engine, plugin, scene, tmp_path):
+    os.mkfifo(tmp_path / "pids")
+    path = plugin(
+        "parent",
+        f"""
+        class Parent(Base):
+            name = "parent"
+            def evaluate(self, view):
+                child = os.fork()
+                if child == 0:
+                    time.sleep(1000)
+                open({str(tmp_path / "pids")!r}, "w").write(f"{{os.getpid()}} {{child}}")
+                time.sleep(1000)
+        """,
+    )
+    one = engine(path)
+    one.submit(scene.run(30, {}))
+    worker, child = (int(pid) for pid in heard(tmp_path / "pids").split())
+    descriptor = os.pidfd_open(child)
+    one.close()
+    assert not Path(f"/proc/{worker}").exists()
+    assert ends(descriptor)
+    assert not one.submit(scene.run(10, {}))
+    assert one.finish(LONG_S) is None
+
+
+def test_what_a_crashed_detector_started_is_ended_too(engine, plugin, scene, tmp_path, states):
+    path = plugin(
+        "leaver",
+        f"""
+        class Leaver(Base):
+            name = "leaver"
+            def evaluate(self, view):
+                child = os.fork()
+                if child == 0:
+                    time.sleep(1000)
+                open({str(tmp_path / "child")!r}, "w").write(str(child))
+                open({str(tmp_path / "go")!r}).read()
+                os._exit(1)
+        """,
+    )
+    os.mkfifo(tmp_path / "child")
+    os.mkfifo(tmp_path / "go")
+    one = engine(path)
+    one.submit(scene.run(30, {}))
+    descriptor = os.pidfd_open(int(heard(tmp_path / "child")))
+    tell(tmp_path / "go", "go")
+    assert states(one.finish(LONG_S)) == {"leaver": "muted"}
+    assert ends(descriptor)
+
+
+def test_close_before_anything_was_submitted(engine):
+    one = engine()
+    one.close()
+    one.close()
+    assert one.collect() is None
+
+
+def test_the_worker_dies_with_a_killed_monitor(honest, plugin, tmp_path):
+    os.mkfifo(tmp_path / "pid")
+    path = plugin(
+        "busy",
+        f"""
+        class Busy(Base):
+            name = "busy"
+            def evaluate(self, view):
+                open({str(tmp_path / "pid")!r}, "w").write(str(os.getpid()))
+                while True:
+                    pass
+        """,
+    )
+    code = f"""
+from gpumon.detect.engine.engine import DetectionEngine
+from gpumon.detect.scene import Scene
+scene = Scene()
+scene.job("7", scene.node("n", 2))
+engine = DetectionEngine(({path!r},), installed=False)
+engine.submit(scene.run(30, {{}}))
+engine.finish({LONG_S})
+"""
+    with subprocess.Popen([sys.executable, "-c", code]) as monitor, bounded(monitor):
+        worker = int(heard(tmp_path / "pid"))
+        descriptor = os.pidfd_open(worker)
+    assert ends(descriptor)

@@ -1,0 +1,86 @@
+"""What somebody said of findings outlives the terminal."""
+
+from __future__ import annotations
+
+import json
+import threading
+
+import pytest
+
+from gpumon.detect.engine import notes_file
+from gpumon.detect.engine.notes_file import NotesFile, own_notes
+
+NOTES = {"acknowledged": [["d", "c", "job:7"]], "muted": []}
+
+
+@pytest.fixture
+def path(tmp_path, monkeypatch):
+    monkeypatch.setattr(notes_file, "READ_S", 60.0)
+    monkeypatch.setattr(notes_file, "WRITE_S", 60.0)
+    return tmp_path / "gpumon" / "notes.json"
+
+
+def written(path, notes=NOTES):
+    one = NotesFile(path)
+    one.write(notes)
+    one.close()
+
+
+def test_notes_are_private_whole_and_come_back(path):
+    written(path)
+    assert NotesFile(path).read() == NOTES
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert [file.name for file in path.parent.iterdir()] == ["notes.json"]
+
+
+def test_the_last_that_speaks_counts(path):
+    written(path)
+    written(path, {"acknowledged": [], "muted": []})
+    assert NotesFile(path).read() == {"acknowledged": [], "muted": []}
+
+
+@pytest.mark.parametrize("text", ["", "{", "[" * 100_000, "\xff"])
+def test_rubbish_says_nothing(path, text):
+    path.parent.mkdir()
+    path.write_text(text, encoding="latin-1")
+    assert NotesFile(path).read() is None
+
+
+def test_a_home_that_cannot_be_written_only_forgets(path):
+    path.parent.write_text("a file in place of the folder")
+    written(path)
+    assert NotesFile(path).read() is None
+
+
+def test_a_file_that_hangs_holds_up_nobody(path, monkeypatch):
+    held = threading.Event()
+    monkeypatch.setattr(notes_file, "READ_S", 0.0)
+    monkeypatch.setattr(notes_file.json, "loads", lambda _data: held.wait())
+    path.parent.mkdir()
+    path.write_text("{}")
+    assert NotesFile(path).read() is None
+    held.set()
+
+
+def test_the_state_folder_is_xdgs(monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", "/state")
+    assert str(own_notes()) == "/state/gpumon/notes.json"
+    monkeypatch.setenv("XDG_STATE_HOME", "relative")
+    assert own_notes().is_absolute()
+
+
+def test_an_acknowledgement_and_a_mute_outlive_the_engine(path, engine, honest, scene, look):
+    first = engine(honest, notes=NotesFile(path))
+    (finding,) = look(first, scene.run(30, {})).findings
+    assert not finding.is_acknowledged
+    assert first.acknowledge(finding.identity)
+    first.close()
+    second = engine(honest, notes=NotesFile(path))
+    tick = scene.run(10, {})
+    (again,) = look(second, tick).findings
+    assert again.is_acknowledged
+    second.mute(tick.at + 3600, "seen")
+    second.close()
+    assert json.loads(path.read_text())["muted"] == [["seen", None, tick.at + 3600]]
+    third = engine(honest, notes=NotesFile(path))
+    assert look(third, scene.run(10, {})).findings == ()

@@ -1,0 +1,101 @@
+"""Positions and groups of a fleet: they tell what asking GPU by GPU would tell."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gpumon.detect.facts.fact_book import FactBook
+from gpumon.detect.facts.positions import Groups
+from gpumon.detect.scene import Scene, working
+from gpumon.detect.wire.tick_messages import FactSender
+
+GROUPS: tuple[list[int], ...] = ([0, 1], [], [4], [], [2, 3])
+
+
+def test_groups_without_members_have_nothing() -> None:
+    groups = Groups.of(GROUPS)
+
+    flags = np.array([False, True, False, False, True])
+
+    assert groups.some(flags).tolist() == [True, False, True, False, False]
+    assert Groups.of([[], []]).some(flags).tolist() == [False, False]
+    assert Groups.of([]).least(np.zeros(5)).tolist() == []
+
+
+def test_bounds_ignore_what_is_missing() -> None:
+    groups = Groups.of(GROUPS)
+
+    values = np.array([3.0, np.nan, 7.0, 5.0, np.nan])
+
+    assert groups.least(values).tolist() == pytest.approx(
+        [3, np.nan, np.nan, np.nan, 5], nan_ok=True
+    )
+    assert groups.most(values).tolist() == pytest.approx(
+        [3, np.nan, np.nan, np.nan, 7], nan_ok=True
+    )
+
+
+def test_members_of_a_group_by_its_number() -> None:
+    groups = Groups.of(GROUPS)
+
+    found = [groups.places(np.intp(number)).tolist() for number in range(len(GROUPS))]
+
+    assert found == [list(group) for group in GROUPS]
+
+
+def test_spreading_reaches_exactly_the_members() -> None:
+    groups = Groups.of(GROUPS)
+
+    reached = groups.spread(np.array([True, True, False, False, False]), 6)
+
+    assert reached.tolist() == [True, True, False, False, False, False]
+
+
+def test_columns_follow_facts_without_a_new_layout() -> None:
+    scene = Scene()
+    uuids = scene.node("n1", 2) + scene.node("n2", 2)
+    scene.run(10, working(uuids))
+    sender, book = FactSender(), FactBook()
+    book.take(sender.changes(scene.run(10, working(uuids))))
+    layout = book.layout
+    before = book.columns.column("remap_failure").tolist()
+    stale_before = book.columns.is_stale.tolist()
+
+    scene.gpu(uuids[2], remap_failure=1)
+    book.take(sender.changes(scene.run(10, working(uuids), stale=(uuids[1],))))
+
+    assert book.layout is layout
+    assert before == pytest.approx([np.nan] * 5, nan_ok=True)
+    assert book.columns.column("remap_failure")[2] == 1
+    assert stale_before == [False] * 4
+    assert book.columns.is_stale.tolist() == [False, True, False, False]
+
+
+def test_a_gpu_that_goes_makes_a_new_layout() -> None:
+    scene = Scene()
+    uuids = scene.node("n1", 2) + scene.node("n2", 2)
+    sender, book = FactSender(), FactBook()
+    book.take(sender.changes(scene.run(10, working(uuids))))
+
+    scene.lose(uuids[0])
+    book.take(sender.changes(scene.run(10, working(uuids[1:]))))
+
+    assert set(book.layout.uuids) == set(uuids[1:])
+    assert book.layout.uuids == tuple(book.gpus)
+    assert {book.layout.uuids[p] for p in book.layout.places(uuids)} == set(uuids[1:])
+
+
+def test_jobs_on_a_shared_gpu_are_found_from_the_gpu() -> None:
+    scene = Scene()
+    uuids = scene.node("n1", 2)
+    scene.job("1", uuids[:1])
+    scene.job("2", uuids)
+    scene.run(10, working(uuids))
+
+    view = scene.view()
+
+    assert [job.job.job_id for job in view.jobs_of(uuids[0])] == ["1", "2"]
+    assert [job.job.job_id for job in view.jobs_of(uuids[1])] == ["2"]
+    assert view.jobs_of("GPU-elsewhere") == ()
+    assert [job.job.job_id for job in view.jobs_on("n1")] == ["1", "2"]

@@ -1,0 +1,51 @@
+"""Processes of a frame: parents, containers, and jobs that Slurm names by their SLUID."""
+
+from __future__ import annotations
+
+from gpumon.fleet.join.devices import gpus_of
+from gpumon.model.records.block import Block, column_for
+from tests.unit.fleet.factories import frame, gpu_block, process_blocks, uuid
+
+SLUID = "s8FXKTA79XAR00"
+
+
+def seen(blocks: dict[str, Block]) -> dict[int, object]:
+    blocks["gpu"] = gpu_block("gpu01", [0])
+    gpus = gpus_of([("gpu01", frame("gpu01", blocks))], 100.0, 5.0)
+    return {process.pid: process for process in gpus[uuid("gpu01", 0)].processes}
+
+
+def labelled(blocks: dict[str, Block], **labels: tuple[str | None, ...]) -> dict[str, Block]:
+    owners = blocks["process"]
+    blocks["process"] = owners._replace(labels={**owners.labels, **labels})
+    return blocks
+
+
+def test_one_readable_process_tells_whose_the_others_of_its_cgroup_are() -> None:
+    gpu = [uuid("gpu01", 0)]
+    blocks = process_blocks(
+        [(50, gpu, "26", "0", {}), (51, gpu, None, "0", None), (52, gpu, None, "0", None)]
+    )
+    found = seen(labelled(blocks, sluid=(SLUID, SLUID, "s0000000000000")))
+    assert {pid: process.job_id for pid, process in found.items()} == {50: "26", 51: "26", 52: None}
+
+
+def test_parent_and_container_of_a_process() -> None:
+    blocks = process_blocks([(50, [uuid("gpu01", 0)], "7", "0", {})])
+    blocks = labelled(blocks, container=("docker:3f4a3f4a3f4a",))
+    owners = blocks["process"]
+    columns = {**owners.columns, "parent_pid": column_for(True, [49])}
+    blocks["process"] = owners._replace(columns=columns)
+    process = seen(blocks)[50]
+    assert (process.parent_pid, process.container) == (49, "docker:3f4a3f4a3f4a")
+
+
+def test_what_is_not_told_of_a_process_is_none() -> None:
+    process = seen(process_blocks([(50, [uuid("gpu01", 0)], "7", "0", {})]))[50]
+    assert (process.parent_pid, process.container, process.start_time_s) == (None, None, None)
+
+
+def test_a_key_that_is_no_pid_is_left_out() -> None:
+    gpu = uuid("gpu01", 0)
+    blocks = {"context": Block((f"٣/{gpu}", f"x/{gpu}", f"7/{gpu}"), {}, {}, {})}
+    assert set(seen(blocks)) == {7}

@@ -1,0 +1,75 @@
+"""What is kept of every node: the newest that it said, however late the rest comes."""
+
+from __future__ import annotations
+
+from gpumon.fleet.sampler.newest import Newest
+from gpumon.model.fault import SourceError
+from gpumon.model.records.frame import Frame
+from tests.unit.fleet.factories import frame, gpu_block
+
+
+def said(at, temp_c=50.0, node="n1", origin="slurm"):
+    return frame(node, {"gpu": gpu_block(node, [0], temp_c=[temp_c])}, at, origin)
+
+
+def kept(newest):
+    return {(f.origin, f.node): f.taken_at for f in newest.frames}
+
+
+def beat(newest, now, *frames):
+    newest.take(frames)
+    newest.forget(now)
+
+
+def test_a_frame_that_was_held_back_does_not_replace_a_newer_one():
+    newest = Newest()
+    beat(newest, 111.0, said(110.0))
+    beat(newest, 112.0, said(104.0), said(107.0))
+    assert kept(newest) == {("slurm", "n1"): 110.0}
+    beat(newest, 113.0, said(112.5))
+    assert kept(newest) == {("slurm", "n1"): 112.5}
+
+
+def test_within_one_beat_the_newer_frame_is_kept_in_any_order():
+    newest = Newest()
+    beat(newest, 100.0, said(99.0))
+    beat(newest, 103.0, said(100.5), said(100.0))
+    assert kept(newest) == {("slurm", "n1"): 100.5}
+
+
+def test_other_nodes_and_origins_are_not_compared():
+    newest = Newest()
+    beat(newest, 111.0, said(110.0), said(105.0, node="n2"), said(104.0, origin="ssh"))
+    assert sorted(kept(newest).values()) == [104.0, 105.0, 110.0]
+
+
+def test_what_comes_late_heals_no_newer_error():
+    newest = Newest()
+    beat(newest, 111.0, said(110.0))
+    silent = SourceError("ssh", "it does not answer")
+    beat(newest, 116.0, Frame("slurm", "n1", 115.0, 0.0, {}, errors=(silent,)))
+    beat(newest, 117.0, said(108.0))
+    assert newest.errors == (silent,)
+    beat(newest, 118.0, said(117.5))
+    assert newest.errors == ()
+
+
+def test_after_the_clock_was_set_back_frames_count_again():
+    newest = Newest()
+    beat(newest, 7200.0, said(7200.0))
+    beat(newest, 3600.0, said(3600.0))
+    beat(newest, 3601.0, said(3601.0))
+    assert kept(newest) == {("slurm", "n1"): 3601.0}
+
+
+def test_of_steps_that_are_over_nothing_is_kept_but_what_they_said():
+    newest = Newest()
+    for job in range(100):
+        over = Frame(f"slurm#job={job}", "n1", 100.0 + job, 0.0, {}, is_left=True)
+        beat(newest, 100.0 + job, over)
+    assert newest.left == {}
+    beat(newest, 300.0, said(299.0, origin="slurm#job=7"))
+    beat(newest, 301.0, Frame("slurm#job=7", "n1", 300.5, 0.0, {}, is_left=True))
+    assert newest.left == {("slurm#job=7", "n1"): 300.5}
+    beat(newest, 4200.0)
+    assert newest.left == {}

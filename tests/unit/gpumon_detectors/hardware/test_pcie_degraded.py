@@ -1,0 +1,191 @@
+from __future__ import annotations
+
+import pytest
+
+from gpumon.detect.scene import START_AT, UNUSED, WORKING, Scene
+from gpumon_detectors.hardware.pcie_degraded import PcieDegraded
+
+LINK = {
+    "pcie_gen": 5.0,
+    "pcie_width": 16.0,
+    "pcie_gen_max": 5.0,
+    "pcie_width_max": 16.0,
+    "pcie_replay_count": 0.0,
+}
+BUSY = {**WORKING, **LINK}
+RESTING = {**UNUSED, **LINK, "pcie_gen": 1.0, "pcie_width": 8.0}
+NARROW = {**BUSY, "pcie_width": 4.0}
+
+
+def scene_with_job(gpu_count=4):
+    scene = Scene()
+    uuids = scene.node("n1", gpu_count)
+    scene.job("42", uuids)
+    return scene, uuids
+
+
+def with_one(uuids, values, others=BUSY):
+    return {**dict.fromkeys(uuids, others), uuids[1]: values}
+
+
+def findings(scene, **parameters):
+    return list(PcieDegraded(**parameters).evaluate(scene.view()))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "confidence"),
+    [(20, "hypothesis"), (300, "hypothesis"), (310, "supported"), (1810, "established")],
+)
+def test_a_downtrain_under_load_is_found_from_its_first_sample(seconds, confidence):
+    scene, uuids = scene_with_job()
+    scene.run(600, dict.fromkeys(uuids, BUSY))
+    bad_at = scene.next_at
+    scene.run(seconds, with_one(uuids, NARROW))
+    (finding,) = findings(scene)
+    assert finding.subject == f"gpu:{uuids[1]}"
+    assert (finding.onset, finding.confidence) == (bad_at, confidence)
+    assert finding.severity == "critical"
+    assert finding.gpu_seconds is None
+    assert finding.gpus == (uuids[1],)
+    assert "PCIe gen 5 x4 under load instead of gen 5 x16" in finding.summary
+    assert finding.evidence[0].text == "link: gen 5 x4; GPU and slot: gen 5 x16"
+
+
+def test_a_lower_generation_counts_too():
+    scene, uuids = scene_with_job()
+    scene.run(400, with_one(uuids, {**BUSY, "pcie_gen": 3.0}))
+    (finding,) = findings(scene)
+    assert "gen 3 x16 under load instead of gen 5 x16" in finding.summary
+    assert finding.window.start == START_AT
+
+
+def test_a_slot_that_offers_less_than_those_beside_it_is_found():
+    scene, uuids = scene_with_job()
+    scene.run(400, with_one(uuids, {**BUSY, "pcie_width": 8.0, "pcie_width_max": 8.0}))
+    (finding,) = findings(scene)
+    assert finding.evidence[0].text.endswith("most of its kind on the node: gen 5 x16")
+
+
+def test_a_load_that_begins_on_a_narrow_link_is_bad_from_its_first_sample():
+    scene, uuids = scene_with_job()
+    scene.run(300, dict.fromkeys(uuids, RESTING))
+    begun = scene.next_at
+    scene.run(400, with_one(uuids, NARROW))
+    (finding,) = findings(scene)
+    assert finding.onset == begun
+
+
+def test_pauses_of_the_load_do_not_break_the_window():
+    scene, uuids = scene_with_job()
+    scene.run(200, with_one(uuids, NARROW))
+    scene.run(60, with_one(uuids, {**RESTING, "pcie_width": 4.0}))
+    scene.run(200, with_one(uuids, NARROW))
+    (finding,) = findings(scene)
+    assert finding.window.start == START_AT
+    assert finding.confidence == "supported"
+
+
+def test_replays_that_go_on_are_found():
+    scene, uuids = scene_with_job()
+    scene.run(300, dict.fromkeys(uuids, BUSY))
+    bad_at = scene.next_at
+    scene.run(700, with_one(uuids, {**BUSY, "pcie_replay_count": lambda s: (s + 20) // 20}))
+    (finding,) = findings(scene)
+    assert (finding.severity, finding.confidence) == ("warning", "supported")
+    assert finding.onset == bad_at
+    assert "35 PCIe packets sent again" in finding.summary
+
+
+def test_replays_of_a_few_minutes_are_a_hypothesis():
+    scene, uuids = scene_with_job()
+    scene.run(590, with_one(uuids, {**BUSY, "pcie_replay_count": lambda s: s // 20}))
+    assert findings(scene)[0].confidence == "hypothesis"
+
+
+def test_advice_is_filled_in():
+    scene, uuids = scene_with_job()
+    scene.run(400, with_one(uuids, NARROW))
+    lines = findings(scene)[0].advice
+    look = "srun --jobid=42 --overlap -w n1 nvidia-smi --query-gpu=pcie."
+    (line,) = [line for line in lines if line.startswith(f"Look closer: {look}")]
+    assert line.endswith(f" -i {uuids[1]}")
+    assert any('State=DRAIN Reason="PCIe link below' in line for line in lines)
+
+
+# Look-alikes
+
+
+def test_a_whole_link():
+    scene, uuids = scene_with_job()
+    scene.run(900, dict.fromkeys(uuids, BUSY))
+    assert findings(scene) == []
+
+
+def test_an_idle_gpu_lowers_its_link():
+    scene, uuids = scene_with_job()
+    scene.run(900, dict.fromkeys(uuids, RESTING))
+    assert findings(scene) == []
+
+
+def test_a_link_that_wakes_up_with_the_load():
+    scene, uuids = scene_with_job()
+    waking = {**BUSY, "pcie_gen": lambda s: 1.0 if s < 10 else 5.0}
+    for _ in range(10):
+        scene.run(30, dict.fromkeys(uuids, RESTING))
+        scene.run(10, dict.fromkeys(uuids, waking))
+        assert findings(scene) == []
+    scene.run(30, dict.fromkeys(uuids, waking))
+    assert findings(scene) == []
+
+
+def test_slots_of_an_older_generation_are_how_the_node_was_bought():
+    scene, uuids = scene_with_job()
+    old = {**BUSY, "pcie_gen": 4.0, "pcie_gen_max": 4.0}
+    scene.run(900, dict.fromkeys(uuids, old))
+    assert findings(scene) == []
+
+
+def test_another_product_beside_it_has_a_link_of_its_own():
+    scene = Scene()
+    uuids = scene.node("n1", 4)
+    other = {**BUSY, "pcie_gen": 4.0, "pcie_gen_max": 4.0}
+    scene.gpu(uuids[1], name="NVIDIA L40S")
+    scene.run(900, with_one(uuids, other))
+    assert findings(scene) == []
+
+
+def test_one_burst_of_replays_is_a_retraining():
+    scene, uuids = scene_with_job()
+    burst = {**BUSY, "pcie_replay_count": lambda s: min(12.0, s // 10)}
+    scene.run(600, with_one(uuids, burst))
+    assert findings(scene) == []
+
+
+def test_what_is_mended_is_claimed_no_more():
+    scene, uuids = scene_with_job()
+    scene.run(400, with_one(uuids, NARROW))
+    scene.run(20, dict.fromkeys(uuids, BUSY))
+    assert findings(scene) == []
+
+
+# Missing fields
+
+
+@pytest.mark.parametrize("key", PcieDegraded.needs)
+def test_without_a_needed_field_nothing_is_claimed(key):
+    scene, uuids = scene_with_job()
+    scene.run(900, with_one(uuids, {**NARROW, key: None}))
+    assert findings(scene) == []
+
+
+def test_without_the_replay_counter_the_link_is_judged():
+    scene, uuids = scene_with_job()
+    scene.run(400, with_one(uuids, {**NARROW, "pcie_replay_count": None}))
+    assert len(findings(scene)) == 1
+
+
+def test_a_stale_gpu_is_not_judged():
+    scene, uuids = scene_with_job()
+    scene.run(400, with_one(uuids, NARROW))
+    scene.run(60, with_one(uuids, NARROW), stale=uuids)
+    assert findings(scene) == []

@@ -1,0 +1,208 @@
+from __future__ import annotations
+
+import pytest
+
+from gpumon.detect.scene import HELD, START_AT, UNUSED, WORKING
+from gpumon_detectors.idle.idle_held import IdleHeld
+from tests.unit.gpumon_detectors.idle_scenes import all_of, job_scene, serve, work
+
+HOUR = 3600.0
+
+
+def findings(scene):
+    return list(IdleHeld().evaluate(scene.view()))
+
+
+def rest(scene, uuids, seconds):
+    scene.run(seconds, all_of(uuids, HELD))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "confidence"),
+    [(1200, "hypothesis"), (2000, "supported"), (7200, "supported"), (8100, "established")],
+)
+def test_the_claim_grows_with_the_window_as_observed(seconds, confidence):
+    scene, uuids = job_scene()
+    work(scene, uuids, 4 * HOUR)
+    rest(scene, uuids, seconds)
+    (finding,) = findings(scene)
+    assert finding.confidence == confidence
+    # What is older than an hour and a half is known in rows of five minutes.
+    assert -30 <= finding.window.start - (START_AT + 4 * HOUR) <= (120 if seconds < HOUR else 600)
+
+
+def test_the_finding_says_what_it_rests_on_and_what_it_costs():
+    scene, uuids = job_scene()
+    work(scene, uuids, 4 * HOUR)
+    rest(scene, uuids, 3000)
+    (finding,) = findings(scene)
+    length_s = finding.window.end - finding.window.start
+    assert (finding.subject, finding.severity) == ("job:42", "critical")
+    assert finding.summary.startswith("2 GPUs idle with 80.0 GiB of memory held since ")
+    assert finding.gpu_seconds == 2 * length_s
+    assert [e.text for e in finding.evidence][1:] == [
+        "80.0 GiB of 160.0 GiB of memory held",
+        f"the job kept 0.01 of 32 CPUs busy over {length_s / 60:.0f} min",
+    ]
+
+
+# The context
+
+
+def test_a_batch_job_watched_for_less_than_four_hours_stays_a_hypothesis():
+    scene, uuids = job_scene()
+    work(scene, uuids, HOUR)
+    rest(scene, uuids, 2.5 * HOUR)
+    (finding,) = findings(scene)
+    assert finding.confidence == "hypothesis"
+    assert finding.evidence[-1].text.startswith("watched for 3.5 h of the 4.0 h after which")
+    rest(scene, uuids, HOUR)
+    (finding,) = findings(scene)
+    assert finding.confidence == "established"
+
+
+@pytest.mark.parametrize("rest_h", [0.5, 1.0, 2.0, 4.0])
+def test_a_server_is_recognised_by_its_bursts_and_may_rest(rest_h):
+    scene, uuids = job_scene()
+    serve(scene, uuids, 4 * HOUR)
+    rest(scene, uuids, rest_h * HOUR)
+    assert findings(scene) == []
+
+
+def test_a_server_that_rests_longer_than_any_known_one_is_a_hypothesis():
+    scene, uuids = job_scene()
+    serve(scene, uuids, 4 * HOUR)
+    rest(scene, uuids, 5 * HOUR)
+    (finding,) = findings(scene)
+    assert finding.confidence == "hypothesis"
+    assert "may be a server: " in finding.evidence[-1].text
+
+
+def test_checkpoints_do_not_make_a_training_run_a_server():
+    scene, uuids = job_scene()
+    for _ in range(14):
+        work(scene, uuids, 1000)
+        rest(scene, uuids, 90)
+    rest(scene, uuids, 3000)
+    (finding,) = findings(scene)
+    assert finding.confidence == "supported"
+
+
+def test_a_server_is_recognised_by_name():
+    for fields, program in (({"name": "llm-serve"}, "python3"), ({}, "tritonserver")):
+        scene, uuids = job_scene(**fields)
+        scene.process(7, uuids, job_id="42", name=program)
+        work(scene, uuids, 4 * HOUR)
+        rest(scene, uuids, 3 * HOUR)
+        assert findings(scene) == []
+
+
+@pytest.mark.parametrize(
+    ("seconds", "confidence"),
+    [(1.5 * HOUR, "hypothesis"), (2.2 * HOUR, "supported"), (4.3 * HOUR, "established")],
+)
+def test_an_interactive_session_may_rest_for_two_hours(seconds, confidence):
+    scene, uuids = job_scene(is_interactive=True)
+    work(scene, uuids, 2 * HOUR)
+    rest(scene, uuids, seconds)
+    assert findings(scene)[0].confidence == confidence
+
+
+def test_a_program_stopped_in_a_debugger_on_the_debug_partition_is_interactive():
+    scene, uuids = job_scene(partition="gpu-debug")
+    work(scene, uuids, 4 * HOUR)
+    rest(scene, uuids, HOUR)
+    assert findings(scene)[0].confidence == "hypothesis"
+
+
+# Other look-alikes
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"gpu_util_ratio": 0.01},
+        {"sm_active_ratio": 0.2},
+        {"encoder_util_ratio": 0.5},
+        {"decoder_util_ratio": 0.5},
+        {"pcie_rx_bytes_per_s": 2e8},
+        {"pcie_tx_bytes_per_s": 2e8},
+    ],
+)
+def test_one_gpu_at_work_of_any_kind_is_work(other):
+    scene, uuids = job_scene()
+    work(scene, uuids, 4 * HOUR)
+    scene.run(HOUR, {uuids[0]: {**HELD, **other}, uuids[1]: HELD})
+    assert findings(scene) == []
+
+
+@pytest.mark.parametrize("values", [{"job_cpu_cores_used": 4.0}, {"job_io_write_bytes_per_s": 5e8}])
+def test_a_checkpoint_or_an_evaluation_on_cpus_is_work(values):
+    scene, uuids = job_scene()
+    work(scene, uuids, 4 * HOUR)
+    scene.cgroup("42", **values)
+    rest(scene, uuids, HOUR)
+    assert findings(scene) == []
+
+
+def test_a_pause_of_a_checkpoint_is_not_even_a_hypothesis():
+    scene, uuids = job_scene(period_s=10.0)
+    work(scene, uuids, 1800)
+    rest(scene, uuids, 100)
+    assert findings(scene) == []
+
+
+def test_gpus_without_process_and_memory_are_another_class():
+    scene, uuids = job_scene()
+    work(scene, uuids, 4 * HOUR)
+    scene.run(HOUR, all_of(uuids, UNUSED))
+    assert findings(scene) == []
+
+
+def test_gpus_that_others_of_the_job_leave_unused_are_idle_with_them():
+    scene, uuids = job_scene()
+    work(scene, uuids, 4 * HOUR)
+    scene.run(HOUR, {uuids[0]: HELD})
+    (finding,) = findings(scene)
+    assert finding.gpu_seconds == 2 * (finding.window.end - finding.window.start)
+
+
+# What telemetry does not show
+
+
+@pytest.mark.parametrize("key", IdleHeld.needs)
+def test_without_one_of_the_fields_nothing_is_claimed(key):
+    scene, uuids = job_scene()
+    work(scene, uuids, 4 * HOUR)
+    scene.run(HOUR, {uuids[0]: {**HELD, key: None}, uuids[1]: HELD})
+    assert findings(scene) == []
+
+
+@pytest.mark.parametrize("key", ["sm_active_ratio", "encoder_util_ratio", "pcie_rx_bytes_per_s"])
+def test_without_the_counters_that_not_every_gpu_has_the_claim_stands(key):
+    scene, uuids = job_scene()
+    values = {**WORKING, "encoder_util_ratio": 0.0, "pcie_rx_bytes_per_s": 1e9, key: None}
+    scene.run(4 * HOUR, all_of(uuids, values))
+    still = {**HELD, "encoder_util_ratio": 0.0, "pcie_rx_bytes_per_s": 0.0, key: None}
+    scene.run(HOUR, all_of(uuids, still))
+    assert findings(scene)[0].confidence == "supported"
+
+
+def test_stale_unnamed_and_cut_gpus_are_not_idle():
+    scene, uuids = job_scene()
+    work(scene, uuids, 4 * HOUR)
+    scene.run(HOUR, all_of(uuids, HELD), stale=uuids[1:])
+    assert findings(scene) == []
+    rest(scene, uuids, HOUR)
+    scene.gpu(uuids[1], mig_mode=1)
+    rest(scene, uuids, 60)
+    assert findings(scene) == []
+
+
+def test_without_any_sight_of_the_cpus_it_stays_a_hypothesis():
+    scene, uuids = job_scene()
+    scene.cgroup("42", job_cpu_cores_used=None)
+    scene.host("n", cpu_busy_ratio=None)
+    scene.run(4 * HOUR, all_of(uuids, WORKING))
+    rest(scene, uuids, HOUR)
+    assert findings(scene)[0].confidence == "hypothesis"

@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import pytest
+
+from gpumon.detect.scene import HELD, START_AT, WORKING
+from gpumon_detectors.requests.oversized_gpu import OversizedGpu
+from tests.unit.gpumon_detectors.idle_scenes import all_of, job_scene, serve
+
+HOUR = 3600.0
+SMALL = {
+    **WORKING,
+    "mem_used_bytes": 6.0 * 2**30,
+    "gpu_util_ratio": 0.6,
+    "sm_active_ratio": 0.1,
+}
+
+
+def findings(scene, **parameters):
+    return list(OversizedGpu(**parameters).evaluate(scene.view()))
+
+
+def run(seconds, gpu_count=1, values=SMALL, *, other=None, **fields):
+    scene, uuids = job_scene(gpu_count, **fields)
+    scene.run(seconds, all_of(uuids, values, **(other or {})))
+    return scene, uuids
+
+
+@pytest.mark.parametrize(
+    ("hours", "confidence"), [(1, "hypothesis"), (3, "hypothesis"), (4.5, "established")]
+)
+def test_it_is_claimed_for_sure_once_a_server_can_be_ruled_out(hours, confidence):
+    scene, _ = run(hours * HOUR)
+    (finding,) = findings(scene)
+    assert finding.confidence == confidence
+    assert 0 <= finding.window.start - START_AT <= 300
+
+
+def test_a_window_of_two_hours_in_a_job_that_was_watched_longer_is_supported():
+    scene, uuids = job_scene(1)
+    scene.run(2.5 * HOUR, all_of(uuids, WORKING))
+    scene.skip(900)
+    scene.run(2.5 * HOUR, all_of(uuids, SMALL))
+    (finding,) = findings(scene)
+    assert finding.confidence == "supported"
+
+
+def test_the_finding_says_what_it_rests_on_and_what_it_costs():
+    scene, _ = run(5 * HOUR)
+    (finding,) = findings(scene)
+    length_s = finding.window.end - finding.window.start
+    assert (finding.subject, finding.severity) == ("job:42", "warning")
+    assert finding.evidence[0].text == (
+        "6.0 GiB of memory in use for 95 % of the time, 8 % of the NVIDIA H100 80GB HBM3"
+    )
+    assert finding.evidence[1].field == "sm_active_ratio"
+    assert finding.evidence[1].value == pytest.approx(0.1)
+    # A slice has a seventh of the SMs.
+    assert finding.gpu_seconds == pytest.approx(6 / 7 * length_s)
+
+
+# Look-alikes
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"mem_used_bytes": 30.0 * 2**30},
+        {"sm_active_ratio": 0.4},
+        {"mem_total_bytes": 24e9, "mem_used_bytes": 2e9},
+        {"gpu_util_ratio": 0.01, "sm_active_ratio": 0.005},
+    ],
+    ids=["memory is used", "SMs are used", "a small board", "idle"],
+)
+def test_what_needs_the_gpu_or_does_not_use_it_at_all(other):
+    scene, _ = run(5 * HOUR, other=other)
+    assert findings(scene) == []
+
+
+def test_memory_that_is_needed_now_and_then_counts():
+    scene, uuids = job_scene(1)
+    for _ in range(10):
+        scene.run(1500, all_of(uuids, SMALL))
+        scene.run(300, all_of(uuids, SMALL, mem_used_bytes=60.0 * 2**30))
+    scene.run(300, all_of(uuids, SMALL))
+    assert findings(scene) == []
+
+
+def test_several_gpus_are_used_together():
+    scene, _ = run(5 * HOUR, gpu_count=2)
+    assert findings(scene) == []
+
+
+def test_a_session_is_another_class():
+    scene, _ = run(5 * HOUR, is_interactive=True)
+    assert findings(scene) == []
+
+
+def test_inference_with_a_deadline_stays_a_hypothesis():
+    scene, _ = run(5 * HOUR, name="rank-api")
+    assert findings(scene)[0].confidence == "hypothesis"
+    scene, uuids = job_scene(1)
+    light = {"mem_used_bytes": 6.0 * 2**30, "sm_active_ratio": 0.1}
+    for _ in range(20):
+        scene.run(300, all_of(uuids, WORKING, **light))
+        scene.run(600, all_of(uuids, HELD, **light))
+    (finding,) = findings(scene)
+    assert finding.confidence == "hypothesis"
+    assert "may be a server" in finding.evidence[-1].text
+
+
+def test_a_large_server_is_not_oversized():
+    scene, uuids = job_scene(1)
+    serve(scene, uuids, 5 * HOUR)
+    assert findings(scene) == []
+
+
+# What telemetry does not show
+
+
+@pytest.mark.parametrize("key", OversizedGpu.needs)
+def test_without_one_of_the_fields_nothing_is_claimed(key):
+    scene, _ = run(5 * HOUR, other={key: None})
+    assert findings(scene) == []
+
+
+def test_without_sm_counters_utilisation_bounds_them():
+    scene, _ = run(5 * HOUR, other={"sm_active_ratio": None})
+    assert findings(scene) == []
+    scene, _ = run(5 * HOUR, other={"sm_active_ratio": None, "gpu_util_ratio": 0.15})
+    (finding,) = findings(scene)
+    assert finding.evidence[1].field == "gpu_util_ratio"
+    assert finding.evidence[1].text.startswith("utilisation, which bounds SM activity, 15 %")
+
+
+def test_a_slice_a_stale_and_an_unnamed_gpu_are_not_judged():
+    scene, uuids = job_scene(1)
+    scene.gpu(uuids[0], mig_mode=1)
+    scene.run(5 * HOUR, all_of(uuids, SMALL))
+    assert findings(scene) == []
+    scene, uuids = job_scene(1)
+    scene.run(5 * HOUR, all_of(uuids, SMALL), stale=uuids)
+    assert findings(scene) == []
+    scene, _ = run(3 * HOUR, gpu_count=1, gpus_unknown=1)
+    assert findings(scene) == []

@@ -1,0 +1,65 @@
+"""The books at one instant: added up once, and the same whichever way one counts."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpumon.fleet.ledger.ledger import Ledger
+from gpumon.model.records import ledger as books
+from gpumon.model.records.ledger import Prices
+from tests.unit.fleet.ledger_world import START, claim, gpu, tick, view
+
+
+def booked(seconds=100):
+    ledger = Ledger(Prices({"default": 3.6}))
+    jobs = [view(str(n), [f"{n}a", f"{n}b"], user=f"user{n % 3}") for n in range(9)]
+    uuids = [uuid for job in jobs for uuid in job.gpu_uuids]
+    for at in (START, START + seconds):
+        found = [
+            claim("hang", f"job:{n}", START, at, gpus=jobs[n].gpu_uuids, share=1)
+            for n in range(0, 9, 2)
+        ]
+        ledger.take(tick(at, jobs, [gpu(uuid, at) for uuid in uuids], found, period_s=seconds))
+    return ledger.summary()
+
+
+def test_sums_and_jobs_come_to_the_same():
+    totals = booked()
+    jobs = totals.by("job").values()
+    for dimension in ("user", "account", "partition", "gpu"):
+        parts = totals.by(dimension).values()
+        for what in ("allocated_s", "waste_s", "unobserved_s", "cost"):
+            whole = getattr(totals.total(), what)
+            assert sum(getattr(part, what) for part in parts) == pytest.approx(whole)
+            assert sum(getattr(job, what) for job in jobs) == pytest.approx(whole)
+    assert totals.total().allocated_s == 1800
+    assert totals.total().waste_s == pytest.approx(1000)
+
+
+def test_what_each_job_wasted_is_what_its_line_says():
+    totals = booked()
+    assert totals.wasted_by_job == pytest.approx(
+        {job_id: total.waste_s for job_id, total in totals.by("job").items()}
+    )
+    assert totals.job("4") == totals.by("job")["4"]
+    assert totals.job("77") is None
+
+
+def test_totals_are_added_up_once_however_often_they_are_asked_for(monkeypatch):
+    totals = booked()
+    made = []
+
+    class Counted(books.Sums):
+        def __init__(self, prices):
+            made.append(self)
+            super().__init__(prices)
+
+    monkeypatch.setattr(books, "Sums", Counted)
+    for _ in range(3):
+        totals.total()
+        totals.by("user")
+    assert len(made) == 1 + 3
+
+
+def test_totals_do_not_grow_with_the_number_of_jobs():
+    assert len(booked().sums) == 3

@@ -1,0 +1,110 @@
+"""How busy each process kept a GPU: by the driver's own sample times, 0 only when it was idle."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pynvml
+import pytest
+
+from gpumon.probe.driver.contexts import Contexts
+from gpumon.probe.driver.driver import Driver
+from gpumon.probe.rows import Row
+
+SM = "context_sm_util_ratio"
+
+
+class Card:
+    """One GPU with two processes, whose samples a test sets."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.samples: list[tuple[int, int, int]] = []
+        self.error: int | None = None
+        self.asked: list[int] = []
+        self.contexts = Contexts(Driver(lambda: 5.0), "handle", "GPU-1")
+        self.pids = [7, 8]
+        self.instances: dict[str, int] = {}
+        monkeypatch.setattr(pynvml, "nvmlDeviceGetComputeRunningProcesses", self.running)
+        monkeypatch.setattr(pynvml, "nvmlDeviceGetProcessUtilization", self.utilization)
+
+    def running(self, _: Any) -> list[Any]:
+        common = {"usedGpuMemory": None, **self.instances}
+        return [SimpleNamespace(pid=pid, **common) for pid in self.pids]
+
+    def utilization(self, _: Any, since: int) -> list[Any]:
+        self.asked.append(since)
+        if self.error is not None:
+            raise pynvml.NVMLError(self.error)
+        return [SimpleNamespace(pid=p, timeStamp=t, smUtil=sm) for p, t, sm in self.samples]
+
+    def read(self, is_due: bool = True, mem_used: int = 0) -> dict[int, Any]:
+        gpu = Row("GPU-1", 5.0)
+        gpu.values["mem_used_bytes"] = mem_used
+        rows = self.contexts.read(gpu, is_due)
+        return {pid: row.values.get(SM, row.missing.get(SM)) for pid, row in rows}
+
+
+@pytest.fixture
+def card(monkeypatch: pytest.MonkeyPatch) -> Card:
+    return Card(monkeypatch)
+
+
+def test_the_first_answer_only_tells_where_the_next_begins(card: Card) -> None:
+    card.samples = [(7, 1000, 90), (8, 1000, 5)]
+    assert card.read() == {7: "not_sampled", 8: "not_sampled"}
+    card.samples = [(7, 2000, 60)]
+    assert card.read() == {7: 0.6, 8: 0.0}
+    assert card.asked == [0, 1000]
+    card.read()
+    assert card.asked[-1] == 2000
+
+
+def test_nothing_found_means_idle(card: Card) -> None:
+    card.error = pynvml.NVML_ERROR_NOT_FOUND
+    assert card.read() == {7: 0.0, 8: 0.0}
+
+
+def test_the_binding_s_success_that_it_raises_means_idle(card: Card) -> None:
+    card.error = pynvml.NVML_SUCCESS
+    assert card.read() == {7: 0.0, 8: 0.0}
+
+
+def test_stale_rows_do_not_count_and_the_newest_wins(card: Card) -> None:
+    card.samples = [(7, 1000, 1)]
+    card.read()
+    card.samples = [(7, 3000, 30), (8, 900, 99), (7, 2000, 20)]
+    assert card.read() == {7: 0.3, 8: 0.0}
+
+
+def test_a_process_that_came_after_the_last_sample_is_not_called_idle(card: Card) -> None:
+    card.error = pynvml.NVML_ERROR_NOT_FOUND
+    card.read()
+    card.pids.append(9)
+    assert card.read(is_due=False) == {7: 0.0, 8: 0.0}
+    assert card.read(is_due=False, mem_used=5) == {7: 0.0, 8: 0.0, 9: "not_sampled"}
+    assert card.read()[9] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ({"gpuInstanceId": 5, "computeInstanceId": 0}, [5, 0]),
+        ({"gpuInstanceId": 2**32 - 1, "computeInstanceId": 2**32 - 1}, ["not_supported"] * 2),
+        ({}, ["not_supported"] * 2),
+    ],
+)
+def test_a_process_names_the_mig_instance_that_it_runs_in(
+    given: dict[str, int], wanted: list[Any], card: Card
+) -> None:
+    card.instances = given
+    (_, row), _ = card.contexts.read(Row("GPU-1", 5.0), is_due=True)
+    keys = ("context_gpu_instance", "context_compute_instance")
+    assert [row.values.get(key, row.missing.get(key)) for key in keys] == wanted
+
+
+def test_a_gpu_that_cannot_tell_is_asked_once(card: Card) -> None:
+    card.error = pynvml.NVML_ERROR_NOT_SUPPORTED
+    assert card.read() == {7: "not_supported", 8: "not_supported"}
+    assert card.read() == {7: "not_supported", 8: "not_supported"}
+    assert len(card.asked) == 1

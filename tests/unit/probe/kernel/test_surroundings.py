@@ -1,0 +1,204 @@
+"""The thread that reads the node: whole readings, hung ones, and strange machines."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gpumon.probe.kernel import surroundings
+from gpumon.probe.kernel.cgroups import Cgroups
+from gpumon.probe.kernel.surroundings import (
+    NAMES,
+    PATIENCE_S,
+    PERIOD_S,
+    JobFolders,
+    Reader,
+    Surroundings,
+    Wanted,
+)
+from gpumon.probe.rows import Row
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+SLUID = "s0123456789ABC"
+
+
+class Time:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def gate() -> Iterator[threading.Event]:
+    """What a hung read waits for; opened at the end, so that no thread is left behind."""
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+def gpu(uuid: str, bus_id: str) -> Row:
+    row = Row(uuid, 0.0)
+    row.labels["pci_bus_id"] = bus_id
+    return row
+
+
+def test_a_reading_has_every_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(surroundings, "PATIENCE_S", 60.0)
+    around = Surroundings(str(tmp_path), Time().monotonic)
+    around.start()
+    around.ask([gpu("GPU-a", "00000000:05:00.0")], [77])
+    around.wait()
+    told = Row("", 0.0)
+    told.labels["driver_version"] = "580.1"
+    told.values["probe_calls"] = 7
+    blocks, events, errors = around.take(told)
+    assert set(blocks) == set(NAMES)
+    assert blocks["process"]["keys"] == ["77"]
+    assert blocks["process"]["missing"]["name"] == "no_process"
+    assert blocks["node"]["labels"]["driver_version"] == ["580.1"]
+    assert blocks["node"]["missing"]["kernel_log"] == "not_supported"
+    assert (blocks["nic"]["keys"], blocks["cgroup"]["keys"]) == ([], [])
+    assert (events, errors) == ([], [])
+
+
+def test_tiers_that_are_not_wanted_are_not_read(tmp_path: Path) -> None:
+    for name in ("proc/1/stat", "proc/self/mountstats"):
+        (tmp_path / name).parent.mkdir(parents=True)
+    (tmp_path / "proc/1/stat").write_text("1 (init) D 0")
+    (tmp_path / "proc/self/mountstats").write_text("device f:/h mounted on /h with fstype nfs\n")
+    time = Time()
+    for wanted, mounts, hanging in ((("hot", "medium", "slow"), 1, 1), (("hot",), 0, None)):
+        reader = Reader(str(tmp_path), time.monotonic, wanted)
+        for _ in range(2):
+            rows, _ = reader.read(Wanted({}, []), lambda what: None)
+        assert len(rows["filesystem"]) == mounts
+        (node,) = rows["node"]
+        assert node.values.get("d_state_process_count") == hanging
+        assert hanging or node.missing["d_state_process_count"] == "not_sampled"
+
+
+def test_before_the_first_reading_the_node_has_a_name(tmp_path: Path) -> None:
+    blocks, _, _ = Surroundings(str(tmp_path)).take(Row("", 0.0))
+    assert len(blocks["node"]["keys"]) == 1
+    assert blocks["node"]["keys"][0]
+
+
+Read = tuple[dict[str, list[Row]], list[Any]]
+
+
+def replaced(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, time: Time, read: Callable[[], Read]
+) -> Surroundings:
+    """Surroundings whose reader does something else, after it has said what it reads."""
+
+    def stand_in(_: Reader, wanted: Wanted, note: Callable[[str], None]) -> Read:
+        note("network ports")
+        return read()
+
+    monkeypatch.setattr(surroundings.Reader, "read", stand_in)
+    around = Surroundings(str(tmp_path), time.monotonic)
+    around.start()
+    return around
+
+
+def test_a_read_that_never_returns_is_named_and_the_last_values_stay(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gate: threading.Event
+) -> None:
+    time, begun = Time(), threading.Event()
+
+    def hang() -> Read:
+        begun.set()
+        gate.wait()
+        return {name: [] for name in NAMES}, []
+
+    around = replaced(monkeypatch, tmp_path, time, hang)
+    around.ask([], [])
+    assert begun.wait(60)
+    assert around.take(Row("", 0.0))[2] == []
+    time.now += PATIENCE_S + 6
+    around.wait()
+    blocks, _, errors = around.take(Row("", 0.0))
+    assert blocks["node"]["keys"]
+    assert [error["message"] for error in errors] == [
+        "reading network ports has not returned for 7 s"
+    ]
+    around.ask([], [1])
+    around.wait()
+
+
+def test_a_file_that_is_too_strange_ends_neither_thread_nor_report(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    answers: list[Read | Exception] = [
+        ValueError("x"),
+        ({**{name: [] for name in NAMES}, "node": [Row("n", 1.0)]}, []),
+    ]
+
+    def read() -> Read:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(surroundings, "PATIENCE_S", 60.0)
+    around = replaced(monkeypatch, tmp_path, Time(), read)
+    around.ask([], [])
+    around.wait()
+    blocks, _, errors = around.take(Row("", 0.0))
+    assert blocks["node"]["keys"]
+    assert "reading network ports failed: ValueError('x')" in errors[0]["message"]
+    around.ask([], [])
+    around.wait()
+    blocks, _, errors = around.take(Row("", 0.0))
+    assert (blocks["node"]["keys"], errors) == (["n"], [])
+
+
+def make(root: Path, *folders: str) -> None:
+    for folder in folders:
+        (root / "sys/fs/cgroup" / folder).mkdir(parents=True)
+
+
+@pytest.mark.parametrize("scope", ["slurmstepd.scope", "gpu01_slurmstepd.scope"])
+def test_jobs_of_cgroup_v2(tmp_path: Path, scope: str) -> None:
+    make(tmp_path, *(f"system.slice/{scope}/{name}" for name in ("job_7", SLUID, "system")))
+    top = f"/system.slice/{scope}"
+    found = JobFolders(str(tmp_path)).beside(0.0, {}, 10)
+    assert found == {"7": {"": f"{top}/job_7"}, SLUID: {"": f"{top}/{SLUID}"}}
+
+
+@pytest.mark.parametrize("top", ["slurm", "slurm_gpu01"])
+def test_a_job_of_cgroup_v1_is_read_like_one_of_a_process(tmp_path: Path, top: str) -> None:
+    path = f"/{top}/uid_1000/job_3"
+    make(tmp_path, f"cpuacct{path}", f"freezer{path}/step_0", "memory/user.slice", "unified")
+    (tmp_path / f"sys/fs/cgroup/cpuacct{path}/cpuacct.usage").write_text("5000000\n")
+    found = JobFolders(str(tmp_path)).beside(0.0, {}, 10)
+    assert found == {"3": {"cpuacct": path, "freezer": path}}
+    (row,) = Cgroups(str(tmp_path)).rows(0.0, found)
+    assert row.values["job_cpu_us"] == 5000
+
+
+def test_jobs_with_processes_on_gpus_come_first_and_keep_what_is_known(tmp_path: Path) -> None:
+    top = "system.slice/slurmstepd.scope"
+    make(tmp_path, *(f"{top}/job_{number}" for number in range(1, 9)))
+    known = {"8": {"": "/from/its/process"}}
+    found = JobFolders(str(tmp_path)).beside(0.0, known, 3)
+    assert list(found) == ["8", "1", "2"]
+    assert found["8"] == {"": "/from/its/process"}
+    assert known == {"8": {"": "/from/its/process"}}
+
+
+def test_they_are_looked_for_now_and_then(tmp_path: Path) -> None:
+    folders = JobFolders(str(tmp_path))
+    assert folders.beside(0.0, {}, 10) == {}
+    make(tmp_path, "system.slice/slurmstepd.scope/job_7")
+    assert folders.beside(PERIOD_S - 1, {}, 10) == {}
+    assert list(folders.beside(PERIOD_S, {}, 10)) == ["7"]
+    (tmp_path / "sys/fs/cgroup/system.slice/slurmstepd.scope/job_7").rmdir()
+    assert folders.beside(2 * PERIOD_S, {}, 10) == {}

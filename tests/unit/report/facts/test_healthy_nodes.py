@@ -1,0 +1,49 @@
+"""A node is passed over only where looking at each of its GPUs would find nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpumon.report.facts.healthy_nodes import has_calm_node
+from gpumon.report.facts.tick_index import Digest
+from gpumon.report.wording.health import troubles
+from tests.worlds.node import WHOLE, machine
+from tests.worlds.tick import uuid_of
+
+UUID = uuid_of("n1", 0)
+
+
+def of(values):
+    """Digest and first GPU of a machine with these values."""
+    picture = machine({**WHOLE, **values})
+    return Digest(picture), picture.gpus[UUID]
+
+
+def test_a_whole_machine_is_calm():
+    digest, board = of({})
+    assert has_calm_node(digest, board)
+    assert troubles(digest, board) == ()
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"ecc_uncorrected_volatile_count": 1},
+        {"remap_failure": 1},
+        {"remap_pending": 1},
+        {"retired_pages_pending": 1},
+        {"recovery_action": 1},
+        {"clock_event_reasons": 0x40},
+        {"pcie_width": 8.0},
+        {"fabric_health": 2},
+        {"temp_c": None},
+    ],
+)
+def test_a_doubt_about_one_value_has_each_gpu_looked_at(values):
+    digest, board = of(values)
+    assert not has_calm_node(digest, board)
+
+
+def test_values_that_say_nothing_bad_leave_it_calm():
+    digest, board = of({"ecc_uncorrected_volatile_count": 0, "clock_event_reasons": 0x4})
+    assert has_calm_node(digest, board)

@@ -1,0 +1,123 @@
+"""How the map puts nodes together, and how their groups are headed."""
+
+from __future__ import annotations
+
+from array import array
+
+from gpumon.model.records.block import Block
+from gpumon.model.records.cluster import Gpu
+from gpumon.model.records.frame import QueueRecords
+from gpumon.report.facts.tick_index import Digest
+from gpumon.report.fleet_map.groups import GROUPINGS, Cluster, clusters, following
+from gpumon.report.fleet_map.layout import HeatLayout
+from gpumon.report.fleet_map.map import Unit, units
+from tests.worlds.map import drawn
+from tests.worlds.queue import slurm_node
+from tests.worlds.tick import AT, job_with_gpus, tick
+
+
+def test_groups_are_named_and_nodes_of_none_come_last():
+    view, gpus = job_with_gpus("1", {"gpu10": 1, "gpu9": 1, "odd1": 1})
+    listed = (slurm_node("gpu10"), slurm_node("gpu9"))
+    picture = tick((view,), gpus, queue=QueueRecords((), listed, AT, AT))
+    digest = Digest(picture)
+    found = clusters(digest, units(digest), "partition")
+    assert [(c.name, [u.name for u in c.units]) for c in found] == [
+        ("h100", ["gpu9", "gpu10"]),
+        ("no partition", ["odd1"]),
+    ]
+    assert [c.name for c in clusters(digest, units(digest), "name")] == ["gpu", "odd"]
+    assert [c.name for c in clusters(digest, units(digest), "NVLink domain")] == [
+        "no domain beyond the node"
+    ]
+    assert "h100 · 2 nodes · 16 GPUs" in "\n".join(drawn(picture))
+
+
+def test_nodes_are_put_together_by_leaf_switch_or_block():
+    view, gpus = job_with_gpus("1", {"n1": 1, "n2": 1, "n3": 1, "n4": 1})
+    listed = (
+        slurm_node("n1", leaf_switch="s10"),
+        slurm_node("n2", leaf_switch="s9"),
+        slurm_node("n3", leaf_switch="s9", block="b1"),
+        slurm_node("n4"),
+    )
+    digest = Digest(tick((view,), gpus, queue=QueueRecords((), listed, AT, AT)))
+    found = clusters(digest, units(digest), "leaf switch")
+    assert [(c.name, [u.name for u in c.units]) for c in found] == [
+        ("s9", ["n2", "n3"]),
+        ("s10", ["n1"]),
+        ("no leaf switch", ["n4"]),
+    ]
+    assert [c.name for c in clusters(digest, units(digest), "block")] == ["b1", "no block"]
+
+
+def turns(digest):
+    """The groupings that come one after the other, from the first until it comes again."""
+    found = [GROUPINGS[0]]
+    while (other := following(digest, units(digest), found[-1])) != GROUPINGS[0]:
+        found.append(other)
+        assert len(found) <= len(GROUPINGS)
+    return found
+
+
+def test_groupings_of_which_the_fleet_tells_nothing_are_passed_over():
+    view, gpus = job_with_gpus("1", {"n1": 1, "n2": 1})
+    bare = tick((view,), gpus, queue=QueueRecords((), (slurm_node("n1"),), AT, AT))
+    assert turns(Digest(bare)) == ["partition", "name", "state"]
+    listed = (slurm_node("n1"), slurm_node("n2", leaf_switch="s1"))
+    tree = tick((view,), gpus, queue=QueueRecords((), listed, AT, AT))
+    assert turns(Digest(tree)) == ["partition", "leaf switch", "name", "state"]
+    listed = (slurm_node("n1"), slurm_node("n2", block="b1"))
+    blocks = tick((view,), gpus, queue=QueueRecords((), listed, AT, AT))
+    assert turns(Digest(blocks)) == ["partition", "block", "name", "state"]
+
+
+def test_a_fleet_that_tells_nothing_keeps_its_grouping():
+    digest = Digest(tick((), []))
+    assert following(digest, (), "leaf switch") == "leaf switch"
+
+
+def test_an_nvlink_domain_is_cluster_and_clique():
+    keys = ("GPU-a",)
+    block = Block(
+        keys,
+        {"fabric_clique": array("q", [3])},
+        {"fabric_cluster": ("0badc0ffee" + "0" * 22,)},
+        {},
+    )
+    one = Gpu("GPU-a", "n1", block, 0, AT, "x", False, ())
+    picture = tick((), [one])
+    digest = Digest(picture)
+    assert clusters(digest, units(digest), "NVLink domain")[0].name == "0badc0ff/3"
+    assert {c for g in GROUPINGS for c in clusters(digest, units(digest), g)}
+
+
+def leaves(groups, nodes):
+    return tuple(
+        Cluster(f"leaf{g:02}", tuple(Unit(f"gpu{g * nodes + n:05}", 8) for n in range(nodes)))
+        for g in range(groups)
+    )
+
+
+def test_groups_that_fit_on_a_line_have_their_names_before_it_and_no_headings():
+    grouped = leaves(60, 16)
+    layout = HeatLayout(grouped, 80, "nodes")
+    # Each takes 6 + 1 + 17 cells, and two up to the next: three stand side by side.
+    assert layout.height == len(layout.lines) == 20
+    assert layout.lines[1].label == "leaf03"
+    assert layout.lines[1].beside == ((27, "leaf04"), (53, "leaf05"))
+    for density in ("nodes", "half nodes", "halves", "rows"):
+        for width in (40, 80, 120, 200):
+            layout = HeatLayout(grouped, width, density)
+            assert layout.height == len(layout.lines)
+            seen = [block for line in layout.lines for block in line.blocks]
+            assert [block.unit.name for block in seen] == [f"gpu{n:05}" for n in range(960)]
+            for name in ("gpu00000", "gpu00015", "gpu00016", "gpu00959"):
+                line, spot = layout.find(name, 0)
+                assert spot in layout.spots(line)
+                assert layout.at(spot.x, line).unit.name in {name, f"gpu{int(name[3:]) - 1:05}"}
+            if layout.is_group_a_line:
+                assert max(block.x + layout.block_width for block in seen) <= width
+    # Two groups keep their headings, which say how large they are; so do longer ones.
+    assert HeatLayout(grouped[:2], 80, "nodes").height == 4
+    assert HeatLayout(leaves(3, 80), 80, "nodes").height == 9

@@ -1,0 +1,232 @@
+"""The map of the fleet: what each cell says, and the lines around it."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpumon.model.finding import Severity
+from gpumon.model.missing import Reason
+from gpumon.model.records.cluster import JobView, Node
+from gpumon.model.records.frame import QueueRecords
+from gpumon.model.records.ledger import Account, LedgerTotals, Prices
+from gpumon.report.facts.tick_index import Digest
+from gpumon.report.fleet_map import marks
+from gpumon.report.fleet_map.groups import clusters
+from gpumon.report.fleet_map.layout import HeatLayout
+from gpumon.report.fleet_map.legend import legend, spot_words
+from gpumon.report.fleet_map.map import Heat, owner_marks, units
+from gpumon.report.fleet_map.marks import FIELDS
+from gpumon.report.fleet_map.totals import total_lines
+from tests.worlds.map import FIELD, drawn, totals_of
+from tests.worlds.queue import alone, slurm_node, waits
+from tests.worlds.tick import AT, BUSY, IDLE, finding, gpu, job, job_with_gpus, tick
+
+
+def marks_of(picture, field="verdict"):
+    digest = Digest(picture)
+    heat = Heat(digest, FIELD[field])
+    return {unit.name: "".join(m.sign for m in heat.marks(unit)) for unit in units(digest)}
+
+
+def test_a_verdict_tells_every_state_by_a_sign_of_its_own():
+    wasting, a = job_with_gpus("1", {"n1": 8}, idle=3)
+    stale, b = job_with_gpus("2", {"n2": 2}, stale_s=42.0)
+    idle, c = job_with_gpus("3", {"n3": 2}, idle=1)
+    free = [gpu("n4", i, IDLE) for i in range(2)]
+    blind = [gpu("n5", 0, {"sm_active_ratio": None, "gpu_util_ratio": None})]
+    blind_view = JobView(job("5", gpu_count=1), (blind[0].uuid,), 0, (), ())
+    picture = tick(
+        (wasting, stale, idle, blind_view),
+        [*a, *b, *c, *free, *blind],
+        findings=(
+            finding("job:1", gpus=(a[7].uuid,)),
+            finding(f"gpu:{a[0].uuid}", severity=Severity.CRITICAL),
+            finding("job:1/rank:1", severity=Severity.INFO),
+        ),
+    )
+    assert marks_of(picture) == {
+        "n1": "‼i███□□!",
+        "n2": "ss",
+        "n3": "█□",
+        "n4": "--",
+        "n5": "·",
+    }
+
+
+def test_down_drained_lost_and_promised_gpus_differ():
+    lost = gpu("n3", 0, {"power_w": None, "sm_active_ratio": None, "gpu_util_ratio": None})
+    lost.block.missing[("power_w", 0)] = Reason.LOST
+    picture = tick((), [gpu("n1", 0, IDLE), gpu("n2", 0, IDLE), lost])
+    nodes = dict(picture.nodes)
+    nodes["n1"] = nodes["n1"]._replace(state="idle+drain")
+    nodes["n4"] = Node("n4", (), None, False, "down*", ())
+    nodes["login"] = Node("login", (), None, False, "idle", ())
+    listed = (slurm_node("n4", "down*", 4), slurm_node("login", "idle", 0))
+    picture = picture._replace(nodes=nodes, queue=QueueRecords((), listed, AT, AT))
+    assert marks_of(picture) == {"n1": "d", "n2": "-", "n3": "L", "n4": "DDDD"}
+
+
+def test_a_zero_is_no_missing_value_and_a_held_idle_gpu_is_no_free_one():
+    busy, a = job_with_gpus("1", {"n1": 2}, idle=1)
+    free = [gpu("n2", 0, IDLE), gpu("n2", 1, {**IDLE, "sm_active_ratio": None})]
+    picture = tick((busy,), [*a, *free])
+    assert marks_of(picture, "sm") == {"n1": "█□", "n2": "-·"}
+    assert marks_of(picture, "temp") == {"n1": "▒░", "n2": "--"}
+
+
+@pytest.mark.parametrize("key", [field.key for field in FIELDS if field.keys])
+def test_scales_are_fixed_and_their_steps_differ_without_colours(key):
+    field = FIELD[key]
+    assert len({mark.sign for mark in field.levels}) == 4
+    top = 100.0 if field.unit == "°C" else 1.0
+    for edge, low, high in zip(field.edges, field.levels, field.levels[1:], strict=False):
+        assert field.level(edge - top / 1000) == low
+        assert field.level(edge) == high
+    signs = {mark.sign for mark in marks.STATES if mark != marks.IDLE}
+    assert signs.isdisjoint(mark.sign for mark in field.levels)
+
+
+def test_no_two_states_share_a_sign():
+    assert len({mark.sign for mark in marks.STATES}) == len(marks.STATES)
+
+
+def test_owners_have_letters_of_their_own_that_are_no_states():
+    views, gpus = [], []
+    for n, user in enumerate(["dan", "dora", "ada", "sam", "Lea"]):
+        view, mine = job_with_gpus(str(n), {f"n{n}": 1}, user=user)
+        views.append(view)
+        gpus += mine
+    found = owner_marks(Digest(tick(tuple(views), gpus)), FIELD["user"])
+    signs = {name: mark.sign for name, mark in found.items()}
+    assert len(set(signs.values())) == 5
+    assert {"d", "s", "L"}.isdisjoint(signs.values())
+    assert signs["ada"] == "a"
+
+
+def test_more_owners_than_letters_share_a_sign():
+    views, gpus = [], []
+    for n in range(70):
+        view, mine = job_with_gpus(str(n), {f"n{n}": 1}, user=f"u{n}")
+        views.append(view)
+        gpus += mine
+    found = owner_marks(Digest(tick(tuple(views), gpus)), FIELD["user"])
+    assert sum(mark.sign == "+" for mark in found.values()) > 1
+
+
+def test_a_node_shows_its_worst_gpu_or_its_mean():
+    view, gpus = job_with_gpus("1", {"n1": 4}, idle=1)
+    digest = Digest(tick((view,), gpus))
+    heat = Heat(digest, FIELD["sm"])
+    unit = units(digest)[0]
+    assert heat.node_mark(unit, is_mean=False).sign == "□"
+    assert heat.node_mark(unit, is_mean=True).sign == "▓"
+    verdict = Heat(digest, FIELD["verdict"])
+    assert verdict.node_mark(unit, is_mean=False) is marks.IDLE
+    assert verdict.node_mark(unit, is_mean=True) is marks.WORKING
+
+
+def test_a_half_cell_never_hides_a_state():
+    view, gpus = job_with_gpus("1", {f"n{i:03}": 8 for i in range(150)}, idle=1)
+    lines = drawn(tick((view,), gpus), "sm")
+    assert "▀▀▀□" in lines[-1]
+    picture = tick((view,), gpus, findings=(finding(f"gpu:{gpus[4].uuid}"),))
+    assert drawn(picture)[0].startswith(" n000 !▀▀▀ ▀▀▀▀")
+
+
+def test_numbers_stand_in_the_largest_cells():
+    view, gpus = job_with_gpus("1", {"n1": 3}, idle=1)
+    assert drawn(tick((view,), gpus), "sm") == [" n1   84  84 □ 0"]
+    assert drawn(tick((view,), gpus), "temp") == [" n1   64  64  33"]
+
+
+def test_totals_count_what_is_held_busy_useful_and_lost():
+    wasting, a = job_with_gpus("1", {"n1": 8}, idle=3)
+    slow, b = job_with_gpus("2", {"n2": 2})
+    b = [gpu("n2", i, {**BUSY, "sm_active_ratio": 0.3}) for i in range(2)]
+    picture = tick(
+        (wasting, slow, alone(waits("3", submit_at=AT - 8040))),
+        [*a, *b, gpu("n3", 0, {**IDLE, "sm_active_ratio": None})],
+        findings=(finding("job:1", gpu_seconds=7200.0),),
+    )
+    totals = totals_of(Digest(picture))
+    assert (totals.gpus, totals.allocated, totals.busy, totals.useful) == (11, 10, 7, 5)
+    assert totals.useful_known == 10
+    lines = ["".join(cell.text for cell in line) for line in total_lines(totals, 150)]
+    assert lines[0] == (
+        "11 GPUs · 10 (91 %) allocated · 7 (64 %) busy · 5 (45 %) at useful work, 1 unknown"
+    )
+    assert lines[1].startswith("wasted 2.0 GPU-h since ")
+    assert "1 warning · 1 waiting, longest 2h14m · 3 nodes" in lines[1]
+    narrow = ["".join(cell.text for cell in line) for line in total_lines(totals, 78)]
+    assert len(narrow) == 2
+    assert all(len(line) <= 78 for line in narrow)
+
+
+def test_gpus_of_nodes_that_told_nothing_are_counted_apart():
+    listed = (slurm_node("n1", gpus=2), slurm_node("n2", "down", gpus=8))
+    view, gpus = job_with_gpus("1", {"n1": 2})
+    picture = tick((view,), gpus, queue=QueueRecords((), listed, AT, AT))
+    silent = Node("n2", (), None, False, "down", ())
+    totals = totals_of(Digest(picture._replace(nodes={**picture.nodes, "n2": silent})))
+    assert (totals.gpus, totals.unseen) == (2, 8)
+    for width in (150, 78):
+        line = "".join(cell.text for cell in total_lines(totals, width)[0])
+        assert line.startswith("2 GPUs, 8 unseen · ")
+
+
+def test_the_books_say_what_was_wasted_and_what_that_cost():
+    account = Account("1", "ada", "ml", "h100", "H100", AT - 7200, AT - 7200, {"idle": 36_000.0})
+    books = LedgerTotals(AT, AT - 7200, (account,), (account,), Prices({"default": 2.5}, 0.0, "€"))
+    picture = tick((), [gpu("n1", 0)], ledger=books)
+    lines = total_lines(totals_of(Digest(picture)), 150)
+    assert "wasted 10.0 GPU-h, 25 € since " in "".join(cell.text for cell in lines[1])
+
+
+def test_without_a_queue_nothing_is_called_allocated():
+    totals = totals_of(Digest(tick((), [gpu("n1", 0)], queue_at=None)))
+    text_now = "".join(cell.text for line in total_lines(totals, 80) for cell in line)
+    assert "allocated" not in text_now
+    assert "100 % busy" in text_now
+
+
+def test_the_line_below_tells_gpu_job_value_and_verdict():
+    view, gpus = job_with_gpus("1", {"n1": 2}, idle=1, user="ada", name="train")
+    digest = Digest(tick((view,), gpus, findings=(finding("job:1"),)))
+    heat = Heat(digest, FIELD["sm"])
+    layout = HeatLayout(clusters(digest, units(digest), "partition"), 80, "cells")
+    spot = layout.spots(0)[1]
+    assert spot_words(heat, layout, spot, is_mean=False) == (
+        "n1:1 · job 1 ada train · SM active 0 % · ! some GPUs unused"
+    )
+    by_node = HeatLayout(layout.clusters, 80, "nodes")
+    words = spot_words(heat, by_node, by_node.spots(0)[0], is_mean=False)
+    assert words.startswith(
+        "n1 · held, <10 % · 2 of 2 GPUs held · job 1 ada train · SM active 0 to 84 %"
+    )
+
+
+def test_the_legend_names_what_is_on_the_map():
+    view, gpus = job_with_gpus("1", {"n1": 2}, idle=1)
+    digest = Digest(tick((view,), gpus))
+    heat = Heat(digest, FIELD["verdict"])
+    heat.marks(units(digest)[0])
+    assert [item.words for item in legend(digest, heat.field, heat.seen())] == [
+        "working",
+        "held, hardly used",
+    ]
+
+
+def test_totals_take_two_lines_of_a_narrow_terminal():
+    view, gpus = job_with_gpus("1", {f"n{n}": 8 for n in range(99)}, idle=1)
+    found = (finding("job:1", gpu_seconds=7200.0), finding("job:1", severity=Severity.CRITICAL))
+    waiting = tuple(JobView(waits(str(n)), (), 0, (), ()) for n in range(34))
+    picture = tick((view, *waiting), gpus, findings=found)
+    nodes = {
+        name: node._replace(state="down" if name == "n1" else "mixed")
+        for name, node in picture.nodes.items()
+    }
+    digest = Digest(picture._replace(nodes=nodes))
+    lines = total_lines(totals_of(digest), 78)
+    assert len(lines) == 2
+    assert "since" not in "".join(cell.text for cell in lines[1])
+    assert "since" in "".join(cell.text for cell in total_lines(totals_of(digest), 160)[1])

@@ -1,0 +1,114 @@
+"""One way to write each kind of number."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpumon.report.text import units
+
+
+@pytest.mark.parametrize(
+    ("ratio", "text"), [(None, "–"), (0.0, "0"), (0.001, "<1"), (0.87, "87"), (1.0, "100")]
+)
+def test_percent_shows_a_small_share_as_more_than_nothing(ratio, text):
+    assert units.percent(ratio) == text
+
+
+@pytest.mark.parametrize(
+    ("rate", "short", "long"),
+    [
+        (None, "–", "–"),
+        (0.0, "0", "0 B/s"),
+        (999.0, "999", "999 B/s"),
+        (4.5e6, "4.5M", "4.5 MB/s"),
+        (9.96e6, "10M", "10 MB/s"),
+        (999.9e6, "1.0G", "1.0 GB/s"),
+        (312e9, "312G", "312 GB/s"),
+        (2.5e12, "2.5T", "2.5 TB/s"),
+    ],
+)
+def test_rates_have_decimal_prefixes(rate, short, long):
+    assert units.short_rate(rate) == short
+    assert units.rate(rate) == long
+
+
+def test_memory_is_binary_and_shows_only_what_is_known():
+    assert units.memory(61 * 2**30, 80 * 2**30) == "61/80"
+    assert units.memory(7.5 * 2**30, None) == "7.5"
+    assert units.memory(None, 80 * 2**30) == "–"
+
+
+def test_power_shows_only_what_is_known():
+    assert units.power(412.4, 700.0) == "412/700"
+    assert units.power(412.4, None) == "412"
+    assert units.power(None, 700.0) == "–"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(None, "–"), (5, "0:05"), (845, "14:05"), (7384, "2:03:04"), (93784, "1-02:03:04")],
+)
+def test_durations_as_squeue_prints_them(seconds, text):
+    assert units.slurm_duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(None, "–"), (-3, "0s"), (42.9, "42s"), (840, "14m"), (8040, "2h14m"), (273600, "3d04h")],
+)
+def test_short_durations(seconds, text):
+    assert units.short_duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(None, "–"), (40, "40 GPU-s"), (1620, "27 GPU-min"), (12240, "3.4 GPU-h"),
+     (7_200_000, "2,000 GPU-h")],
+)  # fmt: skip
+def test_gpu_time(seconds, text):
+    assert units.gpu_time(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (None, "W", "–"),
+        (0.84, "ratio", "84 %"),
+        (61 * 2**30, "bytes", "61 GiB"),
+        (37 * 2**20, "bytes", "37 MiB"),
+        (3e9, "bytes/s", "3.0 GB/s"),
+        (612.0, "W", "612 W"),
+        (1_234_567.0, "J", "1,235 kJ"),
+        (464_066_000.0, "J", "128.9 kWh"),
+        (64.0, "C", "64 °C"),
+        (1980.0, "MHz", "1980 MHz"),
+        (5.0, "", "5"),
+        (1.25, "", "1.25"),
+    ],
+)
+def test_catalogue_values_with_their_unit(value, unit, text):
+    assert units.quantity(value, unit) == text
+
+
+@pytest.mark.parametrize(
+    ("size", "beside", "text"),
+    [
+        (None, 0.0, "–"),
+        (0.0, 0.0, "0.0 GiB"),
+        (2**30, 0.0, "1.0 GiB"),
+        (2**30 - 1, 0.0, "1.0 GiB"),
+        (2**29, 0.0, "512 MiB"),
+        (1.5 * 2**20, 0.0, "1.5 MiB"),
+        (300 * 2**10, 0.0, "300 KiB"),
+        (800, 0.0, "800 B"),
+        (0.0, 2e7, "0 MiB"),
+        (2e7, 80 * 2**30, "0.0 GiB"),
+    ],
+)
+def test_sizes_have_the_unit_that_fits_them_or_what_they_are_read_with(size, beside, text):
+    assert units.size(size, beside) == text
+
+
+@pytest.mark.parametrize(("count", "text"), [(0, "0 GPUs"), (1, "1 GPU"), (1024, "1,024 GPUs")])
+def test_gpus(count, text):
+    assert units.gpus(count) == text

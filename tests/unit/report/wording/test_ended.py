@@ -1,0 +1,170 @@
+"""Jobs that have ended, as text and in the document."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+
+import jsonschema
+import pytest
+
+from gpumon.model.records.accounting import EndedJob, EndedJobs, RunningUse, StepUsage
+from gpumon.report.document.document import document
+from gpumon.report.facts.columns import arranged
+from gpumon.report.facts.tick_index import Digest
+from gpumon.report.lists.once import table
+from gpumon.report.tables.ended import ENDED_COLUMNS, ended_order, ended_search_text, gpu_hours
+from gpumon.report.wording.ended import ended_title
+from tests.worlds.tick import AT, fleet, job
+
+STEP = StepUsage("9", "batch", "batch", "FAILED", "3:0", 7200.0, 1, 60.0, 2**30, 0.5, None, None)
+
+
+def ended(job_id: str = "9", **changes):
+    fields = {
+        "job": job(
+            job_id,
+            state="FAILED",
+            exit_code="3:0",
+            gpu_count=2,
+            cpu_count=4,
+            end_at=AT - 600.0,
+            name="train",
+        ),
+        "elapsed_s": 7200.0,
+        "gpu_seconds": 14400.0,
+        "cancelled_by": "",
+        "cpu_used_s": 60.0,
+        "max_rss_bytes": 2.0**30,
+        "gpu_util_ratio": 0.25,
+        "gpu_mem_bytes": None,
+        "energy_j": None,
+        "steps": (STEP,),
+    }
+    return EndedJob(**{**fields, **changes})
+
+
+def asked(*jobs, unreadable=0):
+    return fleet(ended=EndedJobs(jobs, AT - 86400.0, AT, unreadable))
+
+
+def cells(one):
+    digest = Digest(asked(one))
+    return {column.key: column.cell(digest, one).text for column in ENDED_COLUMNS}
+
+
+def test_the_table_tells_state_exit_gpu_hours_and_waste():
+    text = table(asked(ended()), 160)
+    (line,) = [line for line in text.split("\n") if line.startswith("9 ")]
+    assert "1 job ended in the last 24 h, 4.0 GPU-h" in text
+    assert line.split()[3:] == ["F", "3", "10m", "2:00:00", "2", "4.00", "25", "3.00", "<1", "1.0",
+                                "train"]  # fmt: skip
+
+
+def test_what_is_not_known_is_a_dash_and_never_0():
+    unknown = ended(
+        job=job("9", state="CANCELLED", gpu_count=None, exit_code="", end_at=None),
+        **dict.fromkeys(("elapsed_s", "gpu_seconds", "cpu_used_s", "max_rss_bytes")),
+        gpu_util_ratio=None,
+        steps=(),
+    )
+    found = cells(unknown)
+    for key in ("exit", "ended", "elapsed", "gpus", "gpu_hours", "gpu_util_ratio"):
+        assert found[key] == "–", key
+    for key in ("gpu_idle_hours", "cpu_used_ratio", "max_rss_bytes"):
+        assert found[key] == "–", key
+
+
+def test_a_signal_is_named():
+    killed = ended()
+    killed = killed._replace(job=killed.job._replace(exit_code="0:9"))
+    assert cells(killed)["exit"] == "SIG9"
+    killed = killed._replace(job=killed.job._replace(exit_code="0:125"))
+    assert cells(killed)["exit"] == "OOM"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(None, "–"), (0.0, "0.00"), (1.0, "<.01"), (36.0, "0.01"), (360000.0, "100")],
+)
+def test_gpu_hours(seconds, text):
+    assert gpu_hours(seconds) == text
+
+
+def test_the_last_to_end_comes_first():
+    late = ended("8")
+    late = late._replace(job=late.job._replace(end_at=AT))
+    picture = Digest(asked(ended(), late))
+    order = arranged([ended(), late], lambda one: ended_order(picture, one))
+    assert [one.job.job_id for one in order] == ["8", "9"]
+
+
+def test_every_column_sorts_without_tripping_over_what_is_missing():
+    bare = ended(elapsed_s=None, gpu_seconds=None, gpu_util_ratio=None, cpu_used_s=None)
+    picture = Digest(asked(ended(), bare))
+    for column in ENDED_COLUMNS:
+        order = column.order
+        assert order is not None
+        assert len(arranged([bare, ended()], lambda one, by=order: by(picture, one))) == 2
+
+
+def test_the_filter_finds_name_and_user():
+    assert "train" in ended_search_text(ended())
+    assert ended().job.user in ended_search_text(ended())
+
+
+def test_no_escape_of_a_name_reaches_the_terminal():
+    hostile = ended()
+    hostile = hostile._replace(job=hostile.job._replace(name="\x1b[31mred"))
+    assert "\x1b" not in table(asked(hostile), 160)
+
+
+def test_nothing_is_said_where_nobody_asked():
+    said = document(fleet())
+    assert (said["ended_jobs"], said["ended_window"]) == (None, None)
+    assert " ended " not in table(fleet())
+
+
+def test_no_job_ended_is_an_answer():
+    assert "0 jobs ended in the last 24 h" in table(asked())
+    assert document(asked())["ended_jobs"] == []
+
+
+@pytest.mark.parametrize(
+    ("since", "words"),
+    [
+        (AT - 1800.0, "in the last 30 min"),
+        (AT - 5400.0, "in the last 90 min"),
+        (AT - 90000.0, "in the last 25 h"),
+        (AT - 31 * 86400.0, "in the last 31 days"),
+        (0.0, "as far back as the accounting goes"),
+    ],
+)
+def test_the_window_is_told_as_people_tell_it(since, words):
+    found = EndedJobs((), since, AT, 0)
+    assert ended_title(found) == f"0 jobs ended {words}"
+
+
+def test_running_steps_stand_at_their_job_and_nowhere_else():
+    use = RunningUse({"4711": (STEP,)}, AT)
+    said = document(fleet(running_use=use))
+    schema = json.loads(files("gpumon.report").joinpath("document-1.schema.json").read_text())
+    jsonschema.validate(said, schema)
+    steps = {job["job_id"]: job["running_steps"] for job in said["jobs"]}
+    assert steps.pop("4711")[0]["cpu_used_s"] == 60
+    assert set(steps.values()) == {None}
+
+
+def test_the_document_tells_all_and_keeps_to_its_schema():
+    said = document(asked(ended(), unreadable=1))
+    schema = json.loads(files("gpumon.report").joinpath("document-1.schema.json").read_text())
+    jsonschema.validate(said, schema)
+    (found,) = said["ended_jobs"]
+    assert said["ended_window"]["unreadable"] == 1
+    assert (found["exit_status"], found["exit_signal"]) == (3, 0)
+    assert (found["gpu_seconds"], found["gpu_idle_seconds"]) == (14400, 10800)
+    assert found["energy_j"] is None
+    assert found["steps"][0]["max_rss_bytes"] == 2**30
+    declared = schema["$defs"]
+    assert found.keys() == declared["ended_job"]["properties"].keys()
+    assert found["steps"][0].keys() == declared["ended_step"]["properties"].keys()

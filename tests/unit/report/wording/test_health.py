@@ -1,0 +1,117 @@
+"""What is wrong with a GPU is said in a word and a sentence, and nothing is called ok unread."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpumon.model.missing import Reason
+from gpumon.report.facts.tick_index import Digest
+from gpumon.report.tables.gpu import fleet_why
+from gpumon.report.text.cells import Tone
+from gpumon.report.wording.health import MOST_EVENTS, gpu_health_lines, health_cell, troubles
+from tests.worlds.node import WHOLE, block, event, links, machine
+from tests.worlds.tick import gpu, tick, uuid_of
+
+UUID = uuid_of("n1", 0)
+
+
+def of(picture):
+    """Digest and first GPU of a picture."""
+    return Digest(picture), picture.gpus[UUID]
+
+
+def text(lines):
+    return ["".join(cell.text for cell in line) for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("values", "word", "tone"),
+    [
+        ({}, "ok", Tone.DIM),
+        ({"ecc_uncorrected_volatile_count": 2}, "‼ ECC 2", Tone.BAD),
+        ({"ecc_corrected_volatile_count": 900}, "ok", Tone.DIM),
+        ({"remap_failure": 1}, "‼ remap failed", Tone.BAD),
+        ({"remap_pending": 1}, "! remap waits", Tone.WARN),
+        ({"retired_pages_pending": 1}, "! page waits", Tone.WARN),
+        ({"recovery_action": 1}, "‼ recovery", Tone.BAD),
+        ({"clock_event_reasons": 0x40}, "! hw thermal", Tone.WARN),
+        ({"clock_event_reasons": 0x4}, "ok", Tone.DIM),
+        ({"pcie_width": 8.0}, "! PCIe x8", Tone.WARN),
+        ({"pcie_gen": 1.0}, "ok", Tone.DIM),
+        ({"fabric_health": 2}, "‼ fabric", Tone.BAD),
+        ({"remap_pending": 1, "remap_failure": 1}, "‼ remap failed +1", Tone.BAD),
+    ],
+)
+def test_health_in_a_word(values, word, tone):
+    digest, board = of(machine({**WHOLE, **values}))
+    assert health_cell(digest, board) == (word, tone)
+
+
+def test_a_gpu_of_which_nothing_was_read_is_not_called_ok():
+    board = gpu("n1", 0, {"index": 0})
+    assert health_cell(Digest(tick((), [board])), board).text == "–"
+
+
+def test_nothing_is_said_of_a_stale_gpu():
+    board = gpu("n1", 0, {**WHOLE, "remap_pending": 1}, stale_s=30)
+    assert troubles(Digest(tick((), [board])), board) == ()
+
+
+@pytest.mark.parametrize(
+    ("reason", "word"),
+    [
+        (Reason.LOST, "‼ lost"),
+        (Reason.FAILED, "‼ no answer"),
+        (Reason.NO_PERMISSION, "! no access"),
+        (Reason.NOT_SAMPLED, "–"),
+    ],
+)
+def test_why_a_gpu_cannot_be_read(reason, word):
+    picture = machine({"index": 0})
+    board = picture.gpus[UUID]
+    missing = {(key, 0): reason for key in WHOLE}
+    board = board._replace(block=board.block._replace(missing=missing))
+    blocks = {"event": block("event", {})}
+    node = picture.nodes["n1"]._replace(blocks=blocks)
+    picture = picture._replace(gpus={UUID: board}, nodes={"n1": node})
+    assert health_cell(Digest(picture), board).text == word
+
+
+def test_an_xid_of_a_program_is_a_warning_one_of_the_machine_is_grave():
+    digest, board = of(machine(more={"event": event(UUID, 31)}))
+    assert health_cell(digest, board) == ("! Xid 31", Tone.WARN)
+    digest, board = of(machine(more={"event": event(UUID, 79)}))
+    assert health_cell(digest, board) == ("‼ Xid 79", Tone.BAD)
+    row = next(row for row in digest.gpu_rows if row.gpu is board)
+    assert fleet_why(digest, row).text == "‼ Xid 79: GPU has fallen off the bus"
+
+
+def test_an_unknown_xid_is_said_to_be_unknown():
+    digest, board = of(machine(more={"event": event(UUID, 9999)}))
+    lines = text(gpu_health_lines(digest, board, 90))
+    assert "Xid 9999: not in the catalogue" in lines[0]
+    assert "look it up" in lines[1]
+
+
+def test_the_event_of_another_gpu_does_not_count():
+    digest, board = of(machine(more={"event": event(uuid_of("n1", 1), 79)}))
+    assert health_cell(digest, board).text == "ok"
+
+
+def test_a_storm_of_events_is_cut_and_counted():
+    rows = {
+        f"{UUID}/31/{number}": {"xid": 31, "event_type": 0x8, "event_age_s": float(number)}
+        for number in range(40)
+    }
+    digest, board = of(machine(more={"event": block("event", rows)}))
+    lines = text(gpu_health_lines(digest, board, 90))
+    assert sum("Xid 31" in line for line in lines) == MOST_EVENTS
+    assert "and 35 events before" in lines[-1]
+    assert health_cell(digest, board).text == "! Xid 31"
+
+
+def test_links_count_as_down_only_beside_links_that_work():
+    digest, board = of(machine(more={"link": links(UUID, 4, down=1)}))
+    assert health_cell(digest, board).text == "! 1 NVL down"
+    digest, board = of(machine(more={"link": links(UUID, 4, down=4)}))
+    assert health_cell(digest, board).text == "ok"

@@ -1,0 +1,135 @@
+"""Who wastes most, on the screen: the books in tables and on a job's page."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpumon.fleet.ledger.ledger import Ledger
+from gpumon.model.records.ledger import Prices
+from gpumon.report.facts.columns import arranged, place
+from gpumon.report.facts.groups import groups, partition_rows
+from gpumon.report.facts.tick_index import Digest
+from gpumon.report.filter.bind import row_filter
+from gpumon.report.tables.group import PARTITION_COLUMNS, USER_COLUMNS, group_order, group_search
+from gpumon.report.tables.job import JOB_COLUMNS, default_order, search_text
+from gpumon.report.text.units import gpu_hours
+from gpumon.report.wording.ledger_words import job_books
+from tests.unit.fleet.ledger_world import START, claim, gpu, tick, view
+
+HOURS = 3600.0
+
+
+EUROS = Prices({"default": 2.0}, 0.0, "EUR")
+
+
+def booked(prices=EUROS):
+    """Two hours of three users: ada's GPU hung for one, bob's was never seen, eve's job is over."""
+    ledger = Ledger(prices)
+    ada, bob = view("1", ["a"], user="ada"), view("2", [], unknown=2, user="bob")
+    eve = view("3", ["e"], START - HOURS / 2, user="eve")
+    end = START + 2 * HOURS
+    found = (claim("hang", "job:1", START, START + HOURS, gpus=["a"], share=1),)
+    for at, jobs in ((START, (ada, bob, eve)), (START + HOURS, (ada, bob)), (end, (ada, bob))):
+        picture = tick(
+            at, jobs, [gpu("a", at), gpu("e", at)], found if at == end else (), period_s=HOURS
+        )
+        ledger.take(picture)
+    return Digest(picture._replace(ledger=ledger.summary()))
+
+
+def cells(digest, columns, row):
+    return {column.title: column.cell(digest, row).text for column in columns}
+
+
+def text(lines):
+    return [" ".join("".join(cell.text for cell in line).split()) for line in lines]
+
+
+def test_a_jobs_page_says_what_became_of_its_time_and_since_when():
+    digest = booked()
+    first, second = text(job_books(digest, digest.tick.job("1"), 200))
+    assert first.startswith("booked 2.00 GPU-h, 4.00 EUR since ")
+    assert "(2h00m ago) productive 1.00 GPU-h, 50 % unobserved 0.00 GPU-h, 0 %" in first
+    assert second == "wasted 1.00 GPU-h, 50 %, 2.00 EUR hang 1.00 GPU-h"
+
+
+def test_a_job_that_was_never_seen_says_so():
+    digest = booked(Prices())
+    first, second = text(job_books(digest, digest.tick.job("2"), 200))
+    assert first.startswith("booked 4.00 GPU-h since ")
+    assert first.endswith("unobserved 4.00 GPU-h, 100 % first seen never")
+    assert second == "wasted 0.00 GPU-h, 0 %"
+
+
+def test_a_job_that_is_in_no_books_has_no_lines():
+    digest = booked()
+    assert job_books(Digest(digest.tick._replace(ledger=None)), digest.tick.job("1"), 80) == []
+    assert job_books(digest, view("77", ["x"]), 80) == []
+
+
+def test_users_are_told_by_what_they_wasted_also_those_whose_jobs_are_over():
+    digest = booked()
+    rows = sorted(groups(digest, "user"), key=lambda group: group_order(digest, group))
+    assert [group.name for group in rows] == ["ada", "bob", "eve"]
+    shown = cells(digest, USER_COLUMNS, rows[0])
+    assert [shown[title] for title in ("GPU-H", "WASTE", "WASTE%", "COST")] == [
+        "2.00", "1.00h", "50", "2.00",
+    ]  # fmt: skip
+    assert cells(digest, USER_COLUMNS, rows[2])["JOBS"] == "0"
+
+
+def test_without_books_or_prices_nothing_is_made_up():
+    digest = booked(Prices())
+    ada = next(group for group in groups(digest, "user") if group.name == "ada")
+    assert cells(digest, USER_COLUMNS, ada)["COST"] == "–"
+    bare = Digest(digest.tick._replace(ledger=None))
+    shown = cells(bare, USER_COLUMNS, groups(bare, "user")[0])
+    assert [shown[title] for title in ("GPU-H", "WASTE", "WASTE%")] == ["–"] * 3
+    assert cells(bare, JOB_COLUMNS, bare.tick.job("1"))["WASTE"] == "–"
+
+
+def test_partitions_have_them_too():
+    digest = booked()
+    (row,) = partition_rows(digest)
+    assert cells(digest, PARTITION_COLUMNS, row)["WASTE"] == "1.00h"
+
+
+def test_jobs_sort_by_what_they_wasted_and_keep_their_order_otherwise():
+    digest = booked()
+    (waste,) = [column for column in JOB_COLUMNS if column.title == "WASTE"]
+    rows = arranged(digest.tick.jobs, lambda row: waste.order(digest, row), waste.is_descending)
+    assert [row.job.job_id for row in rows] == ["1", "2"]
+    assert cells(digest, JOB_COLUMNS, rows[0])["WASTE"] == "1.00h"
+    bare = Digest(digest.tick._replace(ledger=None))
+    for row in digest.tick.jobs:
+        assert default_order(digest, row) == default_order(bare, row)
+
+
+def test_waste_is_for_wide_terminals_and_money_for_who_chose_it():
+    shown = [column for column in JOB_COLUMNS if not column.is_hidden]
+    assert "WASTE" in {placed.column.title for placed in place(shown, 200)}
+    assert "WASTE" not in {placed.column.title for placed in place(shown, 80)}
+    assert [column.title for column in USER_COLUMNS if column.is_hidden] == ["COST"]
+
+
+@pytest.mark.parametrize(
+    ("needle", "left"), [("waste>0.5", ["ada"]), ("waste%<=10", ["bob", "eve"])]
+)
+def test_filters_count_in_gpu_hours(needle, left):
+    digest = booked()
+    keeps = row_filter(needle, USER_COLUMNS, group_search)
+    assert sorted(group.name for group in groups(digest, "user") if keeps(digest, group)) == left
+
+
+def test_a_filter_finds_the_jobs_that_wasted_much():
+    digest = booked()
+    keeps = row_filter("waste>=1", JOB_COLUMNS, search_text)
+    assert [row.job.job_id for row in digest.tick.jobs if keeps(digest, row)] == ["1"]
+
+
+@pytest.mark.parametrize(
+    ("gpu_seconds", "words"),
+    [(0.0, "0.00"), (900.0, "0.25"), (35_999.0, "10.0"), (44_640.0, "12.4"), (4.752e6, "1,320")],
+)
+def test_gpu_hours(gpu_seconds, words):
+    assert gpu_hours(gpu_seconds) == words

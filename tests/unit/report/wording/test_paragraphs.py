@@ -1,0 +1,84 @@
+"""What a job's facts say of its requeues, with a cause only where told, and of its NVLinks."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpumon.report.facts.tick_index import Digest
+from gpumon.report.wording.gpu_cells import nvlink_cell, nvlink_rate
+from gpumon.report.wording.paragraphs import job_facts, nvlink_words, requeue_words
+from tests.worlds.tick import BUSY, gpu, job_with_gpus, tick
+
+NONE = {**BUSY, "nvlink_tx_bytes_per_s": None, "nvlink_rx_bytes_per_s": None}
+STILL = {**BUSY, "nvlink_tx_bytes_per_s": 900.0, "nvlink_rx_bytes_per_s": 0.0}
+
+
+def said(count, *, state="PENDING", reason="BeginTime", node_state="mixed"):
+    view, gpus = job_with_gpus(
+        "7", {"n1": 2, "n2": 2}, restart_count=count, state=state, reason=reason
+    )
+    picture = tick((view,), gpus)
+    nodes = {**picture.nodes, "n2": picture.nodes["n2"]._replace(state=node_state)}
+    return requeue_words(Digest(picture._replace(nodes=nodes)), view)
+
+
+@pytest.mark.parametrize(("count", "words"), [(None, ""), (0, ""), (1, "once"), (3, "3 times")])
+def test_restarts_are_counted_in_words(count, words):
+    assert said(count) == words
+
+
+def test_a_cause_that_slurm_tells_is_told():
+    assert said(2, reason="NodeDown") == "2 times: a node failed"
+    assert said(1, reason="JobLaunchFailure") == "once: it could not be launched"
+
+
+def test_a_node_that_is_down_and_held_its_ranks_is_named():
+    assert said(1, node_state="down+not_responding") == "once: n2, where it ran, is down"
+
+
+def test_a_job_that_runs_again_has_no_cause_any_more():
+    assert said(1, state="RUNNING", reason="", node_state="down") == "once"
+
+
+def test_the_facts_of_a_job_say_it():
+    view, gpus = job_with_gpus("7", {"n1": 1}, restart_count=2)
+    text = "".join(
+        c.text for line in job_facts(Digest(tick((view,), gpus)), view, 120) for c in line
+    )
+    assert "requeued 2 times" in text
+
+
+def words(*values, name="NVIDIA H100 80GB HBM3"):
+    view, _ = job_with_gpus("7", {"n0": len(values)})
+    gpus = [gpu("n0", index, one, name=name) for index, one in enumerate(values)]
+    return nvlink_words(Digest(tick((view,), gpus)), view)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ((BUSY, BUSY), "used, 151 GB/s each way, 34 % of 450 GB/s"),
+        ((BUSY, STILL, STILL), "used, 151 GB/s each way on 1 of 3 GPUs, 34 % of 450 GB/s"),
+        ((BUSY, NONE), "used, 151 GB/s each way, 34 % of 450 GB/s"),
+        ((STILL, STILL), "unused"),
+        ((NONE, NONE), ""),
+    ],
+)
+def test_how_much_of_what_on_how_many(values, expected):
+    assert words(*values) == expected
+
+
+def test_without_a_data_sheet_no_share_is_told():
+    assert words(BUSY, name="NVIDIA X1000") == "used, 151 GB/s each way"
+
+
+@pytest.mark.parametrize(
+    ("sent", "received", "rate"),
+    [(66e9, 60e9, 66e9), (60e9, 66e9, 66e9), (None, 60e9, 60e9), (None, None, None)],
+)
+def test_the_column_counts_the_busier_direction_as_the_words_do(sent, received, rate):
+    values = {**BUSY, "nvlink_tx_bytes_per_s": sent, "nvlink_rx_bytes_per_s": received}
+    one = gpu("n0", 0, values, name="NVIDIA H100 80GB HBM3")
+    assert nvlink_rate(one) == rate
+    assert nvlink_cell(one).text == ("–" if rate is None else f"{rate / 1e9:.0f}G")
+    assert words(values).startswith("used, 66 GB/s each way") is (rate == 66e9)

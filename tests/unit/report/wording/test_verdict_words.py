@@ -1,0 +1,42 @@
+"""What findings are called, and what is said first of what is stale."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpumon.model.finding import Severity
+from gpumon.model.finding_classes import CLASSES
+from gpumon.report.facts.tick_index import Digest
+from gpumon.report.tables.gpu import fleet_why, rank_why
+from gpumon.report.tables.node import NODE_COLUMNS, node_rows
+from gpumon.report.text.cells import Cell, Tone
+from gpumon.report.wording.verdict_words import finding_cell
+from tests.worlds.tick import finding, job_with_gpus, tick, uuid_of
+
+
+@pytest.mark.parametrize(
+    ("severity", "words", "tone"),
+    [
+        (None, "stale 12s", Tone.WARN),
+        (Severity.INFO, "stale 12s · i some GPUs unused", Tone.WARN),
+        (Severity.CRITICAL, "stale 12s · ‼ some GPUs unused", Tone.BAD),
+    ],
+)
+def test_what_is_stale_says_so_before_what_was_found(severity, words, tone):
+    view, gpus = job_with_gpus("1", {"n": 1}, stale_s=12.0)
+    about = [f"gpu:{uuid_of('n', 0)}"] if severity else []
+    claims = tuple(finding(subject, severity=severity) for subject in about)
+    digest = Digest(tick((view,), gpus, findings=claims))
+    assert rank_why(digest, digest.rank_rows(view)[0]) == Cell(words, tone)
+    assert fleet_why(digest, digest.gpu_rows[0]) == Cell(words, tone)
+    (row,) = node_rows(digest)
+    why = next(column for column in NODE_COLUMNS if column.key == "why")
+    assert why.cell(digest, row) == Cell(words, tone)
+
+
+def test_every_class_is_called_by_its_title():
+    for key, known in CLASSES.items():
+        cell = finding_cell(finding("job:1", finding_class=key))
+        assert cell.text == f"! {known.title}"
+    own = finding("job:1", finding_class="hot_gpu", category="degraded")
+    assert finding_cell(own).text == "! hot gpu"

@@ -1,0 +1,117 @@
+"""The fleet: what it shows is a function of seed and time, and its labels are true."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpumon.simulate.cluster.sim_cluster import Fleet
+from gpumon.simulate.cluster.timeline import Spans
+from gpumon.simulate.cluster.workloads import WORKLOADS
+
+ORIGIN = 1_800_000_000.0
+
+
+@pytest.fixture(scope="module")
+def fleet() -> Fleet:
+    return Fleet(6, 8, 1, ORIGIN)
+
+
+def truths(fleet: Fleet, until: float) -> dict[str, str]:
+    return {label.subject: label.finding_class for label in fleet.labels(until)}
+
+
+def test_every_kind_of_job_runs_at_the_start(fleet: Fleet) -> None:
+    kinds = {job.request.workload.kind for job in fleet.running(ORIGIN)}
+    assert kinds == set(WORKLOADS)
+
+
+def test_every_running_job_has_one_label_that_covers_it(fleet: Fleet) -> None:
+    labels = {x.subject: x for x in fleet.labels(ORIGIN) if x.subject.startswith("job:")}
+    running = fleet.running(ORIGIN)
+    assert len(labels) == len(running)
+    for job in running:
+        label = labels[f"job:{job.job_id}"]
+        assert label.finding_class == job.request.truth
+        assert label.start >= job.start_at
+        assert label.end == job.end_at
+
+
+def test_broken_hardware_is_labelled_by_its_gpu(fleet: Fleet) -> None:
+    uuids = {gpu.uuid for node in fleet.nodes for gpu in node.gpus}
+    broken = [x for x in fleet.labels(ORIGIN) if x.subject.startswith("gpu:")]
+    assert {x.finding_class for x in broken} == {
+        "nvlink_degraded",
+        "nic_port_down",
+        "row_remap_pending",
+    }
+    for label in broken:
+        assert label.subject.removeprefix("gpu:") in uuids
+        assert label.start < ORIGIN == label.end
+
+
+def test_the_known_fault_uses_five_of_its_eight_gpus(fleet: Fleet) -> None:
+    (label,) = [x for x in fleet.labels(ORIGIN) if x.finding_class == "partial_gpus_idle"]
+    (job,) = [x for x in fleet.running(ORIGIN) if f"job:{x.job_id}" == label.subject]
+    node = fleet.nodes[job.spots[0].node]
+    readings = fleet.read(node, Spans(ORIGIN, 1.0))
+    assert len(readings) == 8
+    assert sum(reading.stay.is_used for reading in readings) == 5
+    assert sum(reading.phase.mem_bytes > 0 for reading in readings) == 5
+    for reading in readings:
+        assert (reading.means[0] > 0.9) == reading.stay.is_used
+
+
+def test_a_partial_job_that_cannot_be_partial_is_healthy() -> None:
+    for gpus in (1, 2, 4):
+        small = Fleet(3, gpus, 1, ORIGIN)
+        small.advance(ORIGIN + 40_000.0)
+        faulty = [s for s, t in truths(small, ORIGIN + 40_000.0).items() if t.startswith("part")]
+        assert bool(faulty) == (gpus > 1)
+
+
+def test_jobs_end_and_others_begin(fleet: Fleet) -> None:
+    before = {job.job_id for job in fleet.running(ORIGIN)}
+    after = {job.job_id for job in fleet.running(ORIGIN + 6 * 3600.0)}
+    assert before - after
+    assert after - before
+    assert {job.job_id for job in fleet.running(ORIGIN)} == before
+
+
+def test_counters_and_heat_carry_over_from_job_to_job(fleet: Fleet) -> None:
+    until = ORIGIN + 12 * 3600.0
+    fleet.advance(until)
+    ends = [job for job in fleet._schedule.started if job.end_at and job.end_at < until]
+    assert ends
+    for job in ends:
+        node = fleet.nodes[job.spots[0].node]
+        before = fleet.read(node, Spans(job.end_at - 1e-3, 1.0))
+        after = fleet.read(node, Spans(job.end_at + 1e-3, 1.0))
+        for early, late in zip(before, after, strict=True):
+            assert 0.0 <= late.totals.energy_j - early.totals.energy_j < 10.0
+            assert late.totals.power_w == pytest.approx(early.totals.power_w, abs=10.0)
+            assert late.totals.heat_w == pytest.approx(early.totals.heat_w, abs=1.0)
+
+
+def test_seeds_differ_and_one_seed_repeats() -> None:
+    def uuids(seed: int) -> list[str]:
+        return [gpu.uuid for node in Fleet(6, 8, seed, ORIGIN).nodes for gpu in node.gpus]
+
+    assert uuids(1) == uuids(1)
+    assert not set(uuids(1)) & set(uuids(2))
+    assert len(set(uuids(1))) == 48
+
+
+def test_older_nodes_count_their_devices_in_another_order(fleet: Fleet) -> None:
+    old = fleet.nodes[4]
+    minors = [gpu.minor for gpu in old.gpus]
+    assert minors != sorted(minors)
+    assert sorted(minors) == list(range(8))
+
+
+def test_a_large_fleet_is_full_of_jobs() -> None:
+    large = Fleet(100, 8, 7, ORIGIN)
+    running = large.running(ORIGIN)
+    held = sum(len(spot.gpus) for job in running for spot in job.spots)
+    assert len(running) > 80
+    assert 0.9 * 98 * 8 < held <= 98 * 8
+    assert "partial_gpus_idle" in truths(large, ORIGIN).values()

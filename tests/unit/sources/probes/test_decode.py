@@ -1,0 +1,317 @@
+"""From a probe's line to a frame: ranges, reasons, rates, and lines of a hostile node."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpumon.model.catalogue.fields import CATALOGUE, LABELS
+from gpumon.model.missing import Reason
+from gpumon.sources.probes.decode import MAX_ROWS, Decoder, GarbageError
+from gpumon.sources.probes.rates import RATES
+
+if TYPE_CHECKING:
+    from gpumon.model.records.frame import Frame
+
+NOW = 1_760_000_000.0
+GPU = "GPU-1"
+
+
+def line(
+    columns: dict[str, list[Any]] | None = None,
+    *,
+    at: float = 100.0,
+    missing: dict[str, Any] | None = None,
+    labels: dict[str, list[Any]] | None = None,
+    keys: tuple[str, ...] = (GPU,),
+    block: str = "gpu",
+    **changes: Any,
+) -> bytes:
+    body = {
+        "keys": list(keys),
+        "at": [at] * len(keys),
+        "columns": columns or {},
+        "labels": labels or {},
+        "missing": missing or {},
+    }
+    return json.dumps(
+        {"at": at, "late_s": 0.25, "errors": [], "blocks": {block: body}, **changes}
+    ).encode()
+
+
+def decoded(text: bytes, decoder: Decoder | None = None, node: str = "n1") -> Frame:
+    return (decoder or Decoder("ssh://n1")).frame(text, node, NOW, NOW)
+
+
+def test_what_a_cut_cable_held_back_has_the_time_at_which_it_was_made() -> None:
+    decoder = Decoder("ssh://n1")
+    decoder.frame(line(at=1.0), "n1", NOW, 101.0)
+    held = [decoder.frame(line(at=2.0 + n), "n1", NOW + 30.0, 131.0) for n in range(30)]
+    assert held[0].taken_at == NOW + 1.0
+    assert held[0].lateness_s == 29.0 + 0.25
+    assert held[29].taken_at == NOW + 30.0
+    assert held[29].lateness_s == 0.25
+
+
+def rates(*readings: tuple[float, int | None], counter: str = "pcie_tx_bytes") -> list[Any]:
+    """What each reading (node's time, counter) gives as a rate, or why it gives none."""
+    decoder = Decoder("local")
+    found: list[Any] = []
+    block = CATALOGUE[counter].block
+    for at, count in readings:
+        text = line({counter: [count]}, at=at, block=block)
+        entities = decoded(text, decoder).block(block)
+        rate = entities.value(RATES[counter], 0)
+        found.append(entities.reason(RATES[counter], 0) if rate is None else rate)
+    return found
+
+
+def test_a_frame_says_where_when_and_how_late() -> None:
+    frame = decoded(line({"temp_c": [40]}))
+    assert (frame.origin, frame.node, frame.taken_at, frame.lateness_s) == (
+        "ssh://n1",
+        "n1",
+        NOW,
+        0.25,
+    )
+    assert frame.block("gpu").keys == (GPU,)
+    assert frame.block("process").keys == ()
+
+
+def test_the_node_names_itself_where_the_source_does_not() -> None:
+    named = line(block="node", keys=("gpu01.cluster",))
+    assert decoded(named, node="").node == "gpu01.cluster"
+    assert decoded(named, node="n1").node == "n1"
+    assert decoded(named, node="n1").host_names == ("gpu01.cluster",)
+    assert decoded(line(), node="").node == ""
+
+
+def test_a_rate_is_the_difference_over_the_node_s_own_time() -> None:
+    assert rates((100.0, 10**9), (100.5, 2 * 10**9)) == [Reason.NOT_SAMPLED, 2e9]
+
+
+@pytest.mark.parametrize("counter", RATES)
+def test_every_counter_has_its_rate(counter: str) -> None:
+    assert rates((1.0, 0), (3.0, 500), counter=counter)[-1] == 250.0
+    assert CATALOGUE[RATES[counter]].unit == ("bytes/s" if "_bytes" in counter else "1/s")
+
+
+def test_large_counters_lose_no_bit() -> None:
+    assert rates((1.0, 2**62 + 1), (2.0, 2**62 + 4))[-1] == 3.0
+
+
+@pytest.mark.parametrize(
+    ("second", "why"),
+    [
+        pytest.param((101.0, 5), Reason.NOT_SAMPLED, id="reset-or-wrap"),
+        pytest.param((100.0, 2000), Reason.NOT_SAMPLED, id="same-instant"),
+        pytest.param((100.0, 1000), Reason.NOT_SAMPLED, id="same-reading"),
+        pytest.param((99.0, 2000), Reason.NOT_SAMPLED, id="clock-went-back"),
+        pytest.param((100.001, 10**18), Reason.NOT_SAMPLED, id="faster-than-any-link"),
+        pytest.param((101.0, None), Reason.NOT_SAMPLED, id="missing"),
+    ],
+)
+def test_no_rate_is_negative_or_absurd(second: tuple[float, int | None], why: Reason) -> None:
+    assert rates((100.0, 1000), second) == [Reason.NOT_SAMPLED, why]
+
+
+def test_after_a_reset_the_next_pair_gives_a_rate_again() -> None:
+    assert rates((1.0, 900), (2.0, 100), (3.0, 350))[1:] == [Reason.NOT_SAMPLED, 250.0]
+
+
+def test_a_gap_gives_the_mean_over_it() -> None:
+    assert rates((1.0, 100), (2.0, None), (5.0, 500))[-1] == 100.0
+
+
+def test_the_probe_s_own_rate_counts_only_without_a_counter() -> None:
+    decoder = Decoder("local")
+    own = {"pcie_tx_bytes_per_s": [7.0]}
+    first = decoded(line({**own, "pcie_tx_bytes": [100]}, at=1.0), decoder)
+    assert first.block("gpu").value("pcie_tx_bytes_per_s", 0) == 7.0
+    second = decoded(line({**own, "pcie_tx_bytes": [160]}, at=2.0), decoder)
+    assert second.block("gpu").value("pcie_tx_bytes_per_s", 0) == 60.0
+    third = decoded(line(own, at=3.0, missing={"pcie_tx_bytes": "not_supported"}), decoder)
+    assert third.block("gpu").value("pcie_tx_bytes_per_s", 0) == 7.0
+    assert third.block("gpu").reason("pcie_tx_bytes_per_s", 0) is None
+
+
+@pytest.mark.parametrize("why", ["not_supported", "lost", "no_permission", "failed"])
+def test_a_rate_is_missing_for_the_reason_of_its_counter(why: str) -> None:
+    gpus = decoded(line(missing={"nvlink_tx_bytes": why})).block("gpu")
+    assert gpus.reason("nvlink_tx_bytes_per_s", 0) is Reason(why)
+
+
+def test_gpus_do_not_share_counters() -> None:
+    decoder = Decoder("local")
+    keys = ("GPU-1", "GPU-2")
+    decoded(line({"pcie_tx_bytes": [0, 10**6]}, at=1.0, keys=keys), decoder)
+    swapped = line({"pcie_tx_bytes": [10**6 + 30, 10]}, at=2.0, keys=keys[::-1])
+    assert list(decoded(swapped, decoder).block("gpu").columns["pcie_tx_bytes_per_s"]) == [30, 10]
+
+
+@pytest.mark.parametrize("field", CATALOGUE.values(), ids=lambda field: field.key)
+def test_what_lies_outside_the_catalogue_s_range_is_garbage(field: Any) -> None:
+    for value in (field.low - 1, field.high * 2 + 1, float("nan"), float("inf"), 2**63, 2**64):
+        text = line({field.key: [value]}, block=field.block)
+        found = decoded(text).block(field.block)
+        if field.kind.is_integer or not field.low <= value <= field.high:
+            assert found.value(field.key, 0) is None
+            assert found.reason(field.key, 0) is Reason.GARBAGE
+    for value in (field.low, min(field.high, 2**62)):
+        found = decoded(line({field.key: [value]}, block=field.block)).block(field.block)
+        assert found.value(field.key, 0) == value
+
+
+def test_garbage_in_one_row_leaves_the_others() -> None:
+    text = line({"gpu_util_ratio": [0.5, 42949672.95, None]}, keys=("a", "b", "c"))
+    gpus = decoded(text).block("gpu")
+    assert [gpus.value("gpu_util_ratio", row) for row in range(3)] == [0.5, None, None]
+    assert gpus.reason("gpu_util_ratio", 1) is Reason.GARBAGE
+    assert gpus.reason("gpu_util_ratio", 2) is Reason.NOT_SAMPLED
+
+
+def test_what_is_told_again_is_kept_and_what_changes_is_seen() -> None:
+    decoder = Decoder("ssh://n1")
+
+    def told(*temps: Any, keys: tuple[str, ...] = ("a", "b"), **more: Any) -> Any:
+        columns = {"temp_c": list(temps), "power_w": [70.0] * len(keys)}
+        return decoded(line(columns, keys=keys, **more), decoder).block("gpu")
+
+    missing = {"mem_temp_c": "lost"}
+    first = told(40, 999_999, missing=missing, labels={"name": ["H100", "H100"]})
+    again = told(41, 999_999, missing=missing, labels={"name": ["H100", "H200"]})
+    assert again.columns["power_w"] is first.columns["power_w"]
+    assert [first.value("temp_c", 0), again.value("temp_c", 0)] == [40, 41]
+    assert again.labels["name"] == ("H100", "H200")
+    for block in (first, again):
+        assert block.reason("temp_c", 1) is Reason.GARBAGE
+        assert block.reason("mem_temp_c", 0) is Reason.LOST
+    others = told(41, 42, keys=("b", "c"), missing={"mem_temp_c": "failed"})
+    assert others.keys == ("b", "c")
+    assert others.reason("mem_temp_c", 0) is Reason.FAILED
+    assert others.value("temp_c", 1) == 42
+
+
+def test_reasons_are_for_one_row_or_for_all() -> None:
+    missing = {"temp_c": "lost", "power_w": {"1": "no_permission"}}
+    gpus = decoded(line({"power_w": [1.0, None]}, missing=missing, keys=("a", "b"))).block("gpu")
+    assert [gpus.reason("temp_c", row) for row in (0, 1)] == [Reason.LOST] * 2
+    assert [gpus.reason("power_w", row) for row in (0, 1)] == [None, Reason.NO_PERMISSION]
+
+
+def test_what_is_unknown_is_left_out() -> None:
+    text = line(
+        {"temp_c": [1], "root_password": [2], "uid": [3], "power_w": [1, 2]},
+        labels={"name": ["H100"], "motd": ["hello"], "pci_bus_id": ["a", "b"]},
+    )
+    frame = decoded(text)
+    gpus = frame.block("gpu")
+    assert "root_password" not in gpus.columns
+    assert "uid" not in gpus.columns
+    assert gpus.value("power_w", 0) is None
+    assert dict(gpus.labels) == {"name": ("H100",)}
+    assert set(decoded(line(block="secrets")).blocks) == set()
+
+
+HOSTILE = "a\x1b]0;x\x07\n\u202eb[bold]"
+
+
+def test_text_of_the_node_is_harmless_everywhere() -> None:
+    clean = "a\ufffd]0;x\ufffd\ufffd\ufffdb[bold]"
+    error = {"where": HOSTILE, "message": HOSTILE, "hint": HOSTILE}
+    text = line(block="node", keys=(HOSTILE,), labels={"boot_id": [HOSTILE]}, errors=[error])
+    frame = decoded(text, node="")
+    assert frame.node == clean
+    assert frame.host_names == (clean,)
+    assert frame.block("node").keys == (clean,)
+    assert frame.block("node").label("boot_id", 0) == clean
+    assert frame.errors == ((clean, clean, clean),)
+    long = line(block="node", keys=("x" * 10_000,), labels={"boot_id": ["y" * 100_000]})
+    assert len(decoded(long).block("node").keys[0]) == 256
+    assert len(decoded(long).block("node").label("boot_id", 0) or "") == 8192
+
+
+def test_an_error_names_its_node() -> None:
+    text = line(errors=[{"where": "NVML", "message": "no driver", "hint": "modprobe nvidia"}])
+    assert decoded(text).errors == (("n1 NVML", "no driver", "modprobe nvidia"),)
+    assert decoded(line(errors=[{"where": "x", "message": 3}])).errors == (("n1 x", "3", ""),)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(b"", id="empty"),
+        pytest.param(b"{}", id="nothing"),
+        pytest.param(b"Last login: today", id="words"),
+        pytest.param(b"\xff\xfe", id="bytes"),
+        pytest.param(b"[" * 100_000, id="nested"),
+        pytest.param(b"9" * 5000, id="long-number"),
+        pytest.param(line(late_s="soon"), id="late-words"),
+        pytest.param(line(late_s=None), id="late-null"),
+        pytest.param(line(late_s=float("nan")), id="late-nan"),
+        pytest.param(line(at=float("nan")), id="at-nan"),
+        pytest.param(line(at=-(10**500)), id="at-beyond-floats"),
+        pytest.param(line(late_s=10**500), id="late-beyond-floats"),
+        pytest.param(line(errors=None), id="errors-null"),
+        pytest.param(line(errors=[{}]), id="errors-empty"),
+        pytest.param(line(blocks=[]), id="blocks-list"),
+        pytest.param(line(blocks={"gpu": {"keys": [GPU]}}), id="block-without-columns"),
+        pytest.param(line({"temp_c": ["hot"]}), id="value-text"),
+        pytest.param(line({"temp_c": [[]]}), id="value-list"),
+        pytest.param(line({"temp_c": [1]}, missing={"x": "because"}), id="unknown-reason"),
+        pytest.param(line(missing={"x": {"one": "lost"}}), id="row-no-number"),
+        pytest.param(line(missing=["x"]), id="missing-list"),
+        pytest.param(line(at=float("inf")), id="at-infinite"),
+        pytest.param(line({"temp_c": {"0": 1}}), id="column-map"),
+        pytest.param(line(keys=("k",) * (MAX_ROWS + 1)), id="too-many-rows"),
+    ],
+)
+def test_a_line_that_no_probe_writes_is_refused(text: bytes) -> None:
+    with pytest.raises(GarbageError):
+        decoded(text)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+COLUMNS = st.dictionaries(
+    st.sampled_from([*CATALOGUE, "other"]), st.lists(JSON, max_size=2) | JSON, max_size=4
+)
+BLOCK = st.fixed_dictionaries(
+    {
+        "keys": st.lists(st.text(max_size=5) | JSON, max_size=2) | JSON,
+        "at": st.lists(st.floats() | st.integers(), max_size=2) | JSON,
+        "columns": COLUMNS | JSON,
+        "labels": st.dictionaries(st.sampled_from(["name", "x"]), JSON, max_size=2) | JSON,
+        "missing": st.dictionaries(st.sampled_from([*CATALOGUE]), JSON, max_size=2) | JSON,
+    }
+)
+
+
+@given(
+    blocks=st.dictionaries(st.sampled_from([*LABELS, "x"]), BLOCK | JSON, max_size=3) | JSON,
+    errors=st.just([]) | JSON,
+    late_s=st.just(0.0) | JSON,
+    at=st.just(0.0) | JSON,
+)
+def test_any_json_is_a_frame_or_refused(blocks: Any, errors: Any, late_s: Any, at: Any) -> None:
+    """Whatever a node sends, the thread that reads all nodes goes on."""
+    told = {"blocks": blocks, "errors": errors, "late_s": late_s, "at": at}
+    text = json.dumps(told).encode()
+    try:
+        frame = decoded(text)
+    except GarbageError:
+        return
+    for name, block in frame.blocks.items():
+        assert name in LABELS
+        for key, column in block.columns.items():
+            assert CATALOGUE[key].block == name
+            assert len(column) == len(block.keys)

@@ -1,0 +1,347 @@
+"""The client of slurmrestd against a pretended one on real sockets."""
+
+from __future__ import annotations
+
+import gc
+import socket
+import ssl
+import subprocess
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpumon.sources.rest_address import RestAddress
+from gpumon.sources.slurm.commands.failures import UNREACHED_ACCOUNTING, CommandFailedError
+from gpumon.sources.slurm.rest.client import RestClient
+from gpumon.sources.source import SystemClock
+from tests.unit.sources.slurm.restd import EXPIRES_AT, Restd, Said, jwt, told
+from tests.worlds.probe import PATIENCE_S, eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from gpumon.model.fault import SourceError
+
+TOKEN = jwt()
+JOB = {"job_id": 7, "job_state": "RUNNING", "user_name": "alice", "nodes": "gpu01"}
+UNSPECIFIED = {
+    "description": "Failed while looking for jobs",
+    "error_number": -1,
+    "error": "Unspecified error",
+    "source": "slurm_load_jobs",
+}
+
+
+class Now(SystemClock):
+    """The machine's clock, but for what time it is."""
+
+    def __init__(self, now: float = EXPIRES_AT - 60.0) -> None:
+        self._now = now
+
+    def now(self) -> float:
+        return self._now
+
+
+@pytest.fixture
+def restd() -> Iterator[Restd]:
+    server = Restd()
+    yield server
+    server.stop()
+
+
+def client(restd: Restd, token: str = TOKEN, **options: object) -> RestClient:
+    environ = {"SLURM_JWT": token} if token else {}
+    address = RestAddress(f"http://127.0.0.1:{restd.port}")
+    return RestClient(address, **{"environ": environ, "clock": Now(), **options})  # type: ignore[arg-type]
+
+
+def failure(asked: RestClient, what: str = "jobs") -> SourceError:
+    """The one line of a call that brings nothing; it holds no token."""
+    with pytest.raises(CommandFailedError) as caught:
+        asked.get(what)
+    error = caught.value.error
+    for text in (error.message, error.hint):
+        assert "\n" not in text
+        assert TOKEN not in text
+        assert len(text) < 400
+    assert error.hint
+    assert error.where.startswith("slurmrestd ")
+    return error
+
+
+def test_both_headers_of_slurm_come_first(restd: Restd) -> None:
+    restd.answers["jobs"] = told(jobs=[])
+    client(restd, jwt("bob")).get("jobs")
+    headers = restd.asked[-1].headers
+    assert (headers["x-slurm-user-name"], headers["x-slurm-user-token"]) == ("bob", jwt("bob"))
+    assert "authorization" not in headers
+
+
+def test_a_server_that_wants_a_bearer_gets_it_and_is_remembered(restd: Restd) -> None:
+    restd.accepts = lambda headers: headers.get("authorization") == f"Bearer {TOKEN}"
+    asked = client(restd)
+    asked.get("jobs")
+    asked.get("nodes")
+    assert "x-slurm-user-token" in restd.asked[0].headers
+    assert all("authorization" in one.headers for one in restd.asked[1:])
+
+
+def test_a_refused_token_is_one_line(restd: Restd) -> None:
+    restd.accepts = lambda _: False
+    error = failure(client(restd))
+    assert error.message == "does not accept the token of alice"
+    assert "scontrol token" in error.hint
+    assert len(restd.asked) == 2
+
+
+def test_without_a_token_nothing_is_asked(restd: Restd) -> None:
+    error = failure(client(restd, ""))
+    assert error.message == "there is none: SLURM_JWT is not set"
+    assert restd.asked == []
+
+
+def test_an_expired_token_is_told_from_22_05s_wordless_refusal(restd: Restd) -> None:
+    restd.answers["jobs"] = told(500, jobs=[], errors=[UNSPECIFIED])
+    late = failure(client(restd, clock=Now(EXPIRES_AT + 300.0)))
+    assert late.message == "the token expired 5 min ago"
+    assert "scontrol token" in late.hint
+    other = failure(client(restd))
+    assert "Failed while looking for jobs: Unspecified error" in other.message
+    assert "token" in other.hint
+
+
+def test_error_1007_is_a_refused_token(restd: Restd) -> None:
+    refusal = {"error": "Protocol authentication error", "error_number": 1007}
+    restd.answers["jobs"] = told(401 + 99, jobs=[], errors=[refusal])
+    error = failure(client(restd))
+    assert error.message == "does not accept the token: Protocol authentication error (1007)"
+
+
+@pytest.mark.parametrize("status", [200, 500, 502])
+def test_errors_without_records_are_an_error_whatever_the_status(restd: Restd, status: int) -> None:
+    said = "Unable to contact slurm controller (connect failure)"
+    restd.answers["jobs"] = told(status, jobs=[], errors=[{"error": said, "error_number": 1}])
+    error = failure(client(restd))
+    assert error.message.startswith("cannot reach Slurm's controller: Unable to contact")
+    assert "scontrol ping" in error.hint
+
+
+def test_records_beside_errors_are_kept(restd: Restd) -> None:
+    restd.answers["jobs"] = told(jobs=[JOB], errors=[UNSPECIFIED], warnings=[])
+    answer = client(restd).get("jobs")
+    assert answer is not None
+    assert answer["jobs"] == [JOB]
+
+
+def test_records_whose_only_trouble_is_slurmdbd_are_kept(restd: Restd) -> None:
+    """As 24.11 answers for partitions while slurmdbd is gone, seen in the lab."""
+    said = {"description": "Slurmdb query failed", "error_number": 111, "error": "Refused"}
+    restd.answers["partitions"] = told(500, partitions=[{"name": "gpu"}], errors=[said])
+    assert client(restd).get("partitions") is not None
+    restd.answers["partitions"] = told(500, partitions=[], errors=[said])
+    assert failure(client(restd), "partitions").message.startswith(UNREACHED_ACCOUNTING)
+    both = [said, {"description": "Unable to contact slurm controller"}]
+    restd.answers["partitions"] = told(500, partitions=[{"name": "gpu"}], errors=both)
+    assert "controller" in failure(client(restd), "partitions").message
+
+
+def test_nothing_new_is_no_answer_but_no_error(restd: Restd) -> None:
+    asked = client(restd)
+    restd.answers["jobs"] = Said(304, b"", ())
+    assert asked.get("jobs", 1795251500) is None
+    assert restd.asked[-1].path == "/slurm/v0.0.38/jobs?update_time=1795251500"
+
+
+@pytest.mark.parametrize("version", ["v0.0.40", "v0.0.42"])
+def test_newer_servers_are_asked_in_their_words_and_for_all_nodes(
+    restd: Restd, version: str
+) -> None:
+    restd.versions = (version,)
+    restd.answers["jobs"] = restd.answers["nodes"] = Said(304, b"", ())
+    asked = client(restd)
+    asked.get("jobs", 1795251500)
+    assert restd.asked[-1].path == f"/slurm/{version}/jobs?update_time=uts1795251500"
+    asked.get("nodes", 1795251500)
+    assert restd.asked[-1].path == f"/slurm/{version}/nodes"
+
+
+def test_an_answer_without_jobs_and_without_its_time_means_that_nothing_changed(
+    restd: Restd,
+) -> None:
+    restd.versions = ("v0.0.42",)
+    never = {"set": True, "infinite": False, "number": 0}
+    restd.answers["jobs"] = told(jobs=[], errors=[], last_update=never)
+    assert client(restd).get("jobs", 1795251500) is None
+    restd.answers["jobs"] = told(jobs=[], errors=[], last_update={**never, "number": 1795251600})
+    answer = client(restd).get("jobs", 1795251500)
+    assert answer is not None
+    assert answer["jobs"] == []
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        (Said(200, b"<html><title>Portal</title>"), "a web page: a proxy or portal"),
+        (Said(404, b"  <!DOCTYPE html>"), "HTTP 404 with a web page"),
+        (Said(502, b"Bad Gateway\x1b[31m"), "HTTP 502 with something that is no list of jobs"),
+        (Said(200, b"[1, 2]"), "no list of jobs: '[1, 2]'"),
+        (Said(200, b"{}"), "no list of jobs: '{}'"),
+        (told(jobs={}), "no list of jobs"),
+        (Said(200, b"[" * 100_000), "no list of jobs"),
+        (Said(200, b'{"jobs": ' + b"9" * 5000 + b"}"), "no list of jobs"),
+        (Said(200, b""), "no list of jobs: ''"),
+        (told(500), "an error: no reason given"),
+    ],
+)
+def test_what_is_no_answer_of_slurmrestd_is_one_line(restd: Restd, said: Said, words: str) -> None:
+    restd.answers["jobs"] = said
+    assert words in failure(client(restd)).message
+
+
+def test_a_redirect_is_not_followed(restd: Restd) -> None:
+    elsewhere = Restd()
+    try:
+        location = f"http://127.0.0.1:{elsewhere.port}/slurm/v0.0.38/jobs"
+        restd.answers["jobs"] = Said(302, b"", (("Location", location),))
+        assert "redirects to http://127.0.0.1" in failure(client(restd)).message
+        assert elsewhere.asked == []
+    finally:
+        elsewhere.stop()
+
+
+def test_a_token_that_the_server_repeats_is_struck_out(restd: Restd) -> None:
+    restd.answers["jobs"] = told(500, errors=[{"description": f"bad {TOKEN}"}])
+    assert "bad (the token)" in failure(client(restd)).message
+
+
+def test_an_answer_beyond_all_measure_is_cut_off(restd: Restd) -> None:
+    restd.answers["jobs"] = told(jobs=["x" * 3_000_000])
+    assert "answered more than 1 MiB" in failure(client(restd, max_bytes=2**20)).message
+
+
+@pytest.mark.parametrize("raw", [b"SSH-2.0-OpenSSH_9.2p1\r\n", b"", b"HTTP/1.1 200 OK\r\nContent"])
+def test_a_port_that_speaks_something_else_is_one_line(restd: Restd, raw: bytes) -> None:
+    restd.raw = raw
+    assert "broke off or is no HTTP" in failure(client(restd)).message
+
+
+def test_a_server_that_never_answers_is_given_up(restd: Restd) -> None:
+    restd.is_mute = True
+    assert "gave no whole answer" in failure(client(restd, timeout_s=0.1)).message
+
+
+def test_a_closed_port_is_one_line(restd: Restd) -> None:
+    # Held, so that nobody else can listen there.
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+        address = RestAddress(f"http://127.0.0.1:{port}")
+        error = failure(RestClient(address, environ={"SLURM_JWT": TOKEN}))
+    assert f"http://127.0.0.1:{port} cannot be reached" in error.message
+    assert "check that slurmrestd runs there" in error.hint
+
+
+def test_closing_breaks_off_a_running_call(restd: Restd) -> None:
+    restd.is_mute = True
+    asked = client(restd, timeout_s=60.0)
+    said: list[str] = []
+    thread = threading.Thread(target=lambda: said.append(_message(asked)))
+    thread.start()
+    eventually(lambda: restd.asked, "the question arrives")
+    asked.close()
+    thread.join(PATIENCE_S)
+    assert said == ["was stopped because gpumon ends"]
+    assert _message(asked) == "was stopped because gpumon ends"
+
+
+def _message(asked: RestClient) -> str:
+    try:
+        asked.get("jobs")
+    except CommandFailedError as failed:
+        return failed.error.message
+    return "answered"
+
+
+def test_neither_proxies_nor_netrc_of_the_environment_see_the_token(
+    restd: Restd, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / ".netrc").write_text("machine 127.0.0.1 login mallory password x\n")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("NETRC", str(tmp_path / ".netrc"))
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    client(restd).get("jobs")
+    assert all("authorization" not in one.headers for one in restd.asked)
+
+
+def test_a_socket_that_goes_by_who_connects_is_shown_no_token(tmp_path: Path) -> None:
+    path = tmp_path / "rest.sock"
+    server = Restd(path=path)
+    address = RestAddress("http://slurmrestd", str(path))
+    try:
+        RestClient(address, environ={"SLURM_JWT": TOKEN}).get("jobs")
+        assert {"x-slurm-user-token", "authorization"}.isdisjoint(
+            {name for one in server.asked for name in one.headers}
+        )
+        server.accepts = lambda headers: headers.get("x-slurm-user-token") == TOKEN
+        RestClient(address, environ={"SLURM_JWT": TOKEN}).get("jobs")
+        error = failure(RestClient(address, environ={}))
+        assert error.message == "the socket does not answer this user"
+        assert "over TCP" in error.hint
+    finally:
+        server.stop()
+
+
+# httpcore leaves the socket of a failed connection to the garbage collector, which says so.
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_socket_that_nobody_listens_on_is_one_line(tmp_path: Path) -> None:
+    address = RestAddress("http://slurmrestd", str(tmp_path / "rest.sock"))
+    for _ in range(2):
+        assert "check that slurmrestd runs there" in failure(RestClient(address, environ={})).hint
+        with socket.socket(socket.AF_UNIX) as left_behind:
+            if not (tmp_path / "rest.sock").exists():
+                left_behind.bind(str(tmp_path / "rest.sock"))
+    gc.collect()
+
+
+def test_tls_to_a_port_that_speaks_plain_http_is_told_from_a_bad_certificate(restd: Restd) -> None:
+    address = RestAddress(f"https://127.0.0.1:{restd.port}")
+    error = failure(RestClient(address, environ={"SLURM_JWT": TOKEN}))
+    assert error.hint.startswith("it speaks no TLS there")
+    assert restd.asked == []
+
+
+@pytest.fixture(scope="session")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A certificate for 127.0.0.1 that only itself vouches for, and its key."""
+    folder = tmp_path_factory.mktemp("tls")
+    words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
+    names = ["-subj", "/CN=slurmrestd", "-addext", "subjectAltName=IP:127.0.0.1"]
+    files = ["-keyout", str(folder / "key.pem"), "-out", str(folder / "cert.pem")]
+    try:
+        subprocess.run([*words, *names, *files], check=True, capture_output=True)
+    except FileNotFoundError:
+        pytest.skip("openssl is not installed")
+    return folder / "cert.pem", folder / "key.pem"
+
+
+def test_a_certificate_is_checked_against_the_bundle_of_the_environment(
+    certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*certificate)
+    server = Restd(tls=context)
+    address = RestAddress(f"https://127.0.0.1:{server.port}")
+    try:
+        error = failure(RestClient(address, environ={"SLURM_JWT": TOKEN}))
+        assert "CERTIFICATE_VERIFY_FAILED" in error.message
+        assert "SSL_CERT_FILE" in error.hint
+        assert server.asked == []
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
+        RestClient(address, environ={"SLURM_JWT": TOKEN}).get("jobs")
+        assert server.asked[-1].path == "/slurm/v0.0.38/jobs"
+    finally:
+        server.stop()

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpumon.sources.slurm.text.gres_conf import find_and_read, parse
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def devices(*numbers: int) -> tuple[str, ...]:
+    return tuple(f"/dev/nvidia{number}" for number in numbers)
+
+
+@pytest.mark.parametrize(
+    ("text", "files"),
+    [
+        ("NodeName=gpu[01-04] Name=gpu Type=h100 File=/dev/nvidia[0-3]", devices(0, 1, 2, 3)),
+        ("Name=gpu File=/dev/nvidia1,/dev/nvidia0", devices(1, 0)),
+        ("name=GPU file=/dev/nvidia[2,0]", devices(2, 0)),
+        (
+            "NodeName=gpu[01-04] Name=gpu File=/dev/nvidia[4-5] # x\nName=gpu File=/dev/nvidia0",
+            devices(4, 5, 0),
+        ),
+        (
+            "NodeName=gpu02 Name=gpu File=/dev/nvidia9\nName=gpu \\\n  File=/dev/nvidia3\n",
+            devices(3),
+        ),
+        ("NodeName=gpu02 Name=gpu File=/dev/nvidia0", ()),
+        ("# Name=gpu File=/dev/nvidia0", ()),
+        ("Name=gpu Count=4", ()),
+        ("Name=gpu File=/dev/nvidia0\nName=gpu Type=x", ()),
+        ("AutoDetect=nvml", ()),
+        ("AutoDetect=nvml\nName=gpu Type=h100", ()),
+        ("AutoDetect=nvml\nName=gpu Type=h100 File=/dev/nvidia[0-1]", devices(0, 1)),
+        ("Name=gpu MultipleFiles=/dev/nvidia0,/dev/nvidia-caps/nvidia-cap21", ()),
+        ("Name=gpu File=/dev/nvidia0\nName=shard Count=8 File=/dev/nvidia0", devices(0)),
+        ("Name=gpu File=/dev/nvidia0\nName=gpu File=/dev/nvidia0", ()),
+        ("Name=gpu File=/dev/nvidia[0-", ()),
+        ("", ()),
+    ],
+)
+def test_finds_the_devices_of_a_node_in_order(text: str, files: tuple[str, ...]) -> None:
+    assert parse(text).gpu_files("gpu01") == files
+
+
+def test_notes_what_it_does_not_read() -> None:
+    conf = parse("Include /etc/slurm/more.conf\nName=gpu File=/dev/nvidia[x]\n")
+    assert conf.notes[0] == "gres.conf includes /etc/slurm/more.conf, which is not read"
+    assert conf.notes[1].startswith("line 2 of gres.conf cannot be read")
+
+
+def test_reads_the_file_beside_slurm_conf(tmp_path: Path) -> None:
+    (tmp_path / "gres.conf").write_text("Name=gpu File=/dev/nvidia5\n")
+    conf = find_and_read({"SLURM_CONF": str(tmp_path / "slurm.conf")})
+    assert conf.gpu_files("any") == devices(5)
+
+
+def test_no_file_means_not_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "gpumon.sources.slurm.text.gres_conf.DIRECTORIES", (str(tmp_path / "none"),)
+    )
+    conf = find_and_read({"SLURM_CONF": str(tmp_path / "slurm.conf")})
+    assert (conf.gpu_files("gpu01"), conf.notes) == ((), ())

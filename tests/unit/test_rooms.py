@@ -1,0 +1,185 @@
+"""The rooms inside the floors: how full they are, in which order, and how they are named."""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+from collections import Counter, defaultdict
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+ROOT = Path(__file__).parent.parent.parent
+PACKAGES = {"gpumon": ROOT / "gpumon", "gpumon_detectors": ROOT / "detectors/gpumon_detectors"}
+MOST_MODULES = 15
+"""Of one folder; beyond that nobody finds a thing by looking."""
+MOST_WITH_ONE_PREFIX = 2
+"""Three modules of a folder whose names begin with the same word are a package not yet made."""
+SHORTEST_ALONE = 80
+"""Lines of a module that only one neighbour imports, below which it goes back into that."""
+OWN_CONTRACTS = {"gpumon.probe"}
+"""Floors on whose import rules other contracts insist, too."""
+
+
+class Use(NamedTuple):
+    """An import of one module of gpumon by another."""
+
+    module: str
+    is_deferred: bool
+    """It stands in a function: what is imported is not needed at the start."""
+
+
+@lru_cache(maxsize=1)
+def modules() -> Mapping[str, Path]:
+    """Every module by its dotted name, packages among them by their own."""
+    found = {}
+    for name, folder in PACKAGES.items():
+        for file in sorted(folder.rglob("*.py")):
+            parts = file.relative_to(folder.parent).with_suffix("").parts
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = file
+        assert name in found
+    return found
+
+
+def plain_modules() -> dict[str, Path]:
+    """Those that are no packages, and no entrance of Python's own."""
+    return {
+        name: file
+        for name, file in modules().items()
+        if file.name not in ("__init__.py", "__main__.py")
+    }
+
+
+def imported(node: ast.AST, *, is_deferred: bool = False) -> Iterator[Use]:
+    """What the code below a node imports of gpumon, for types alone included."""
+    if isinstance(node, ast.Import):
+        names = [alias.name for alias in node.names]
+    elif isinstance(node, ast.ImportFrom):
+        names = [f"{node.module}.{alias.name}" for alias in node.names]
+        names = [name if name in modules() else str(node.module) for name in names]
+    else:
+        inside = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        for child in ast.iter_child_nodes(node):
+            yield from imported(child, is_deferred=is_deferred or inside)
+        return
+    for name in names:
+        if name in modules():
+            yield Use(name, is_deferred)
+
+
+@lru_cache(maxsize=1)
+def uses() -> Mapping[str, tuple[Use, ...]]:
+    return {
+        name: tuple(use for use in imported(ast.parse(file.read_text())) if use.module != name)
+        for name, file in modules().items()
+    }
+
+
+def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
+    """What is left when all that imports nothing, or is imported by nothing, is taken away."""
+    left = {name: set(targets) for name, targets in graph.items()}
+    while True:
+        wanted = set().union(*left.values()) if left else set()
+        gone = {name for name, targets in left.items() if not targets or name not in wanted}
+        if not gone:
+            return [sorted(left)] if left else []
+        left = {name: targets - gone for name, targets in left.items() if name not in gone}
+
+
+def test_a_circle_is_found() -> None:
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == [["a", "b", "c"]]
+    assert circles({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []
+
+
+def test_nothing_is_imported_in_a_circle() -> None:
+    """Neither at the start, nor later, nor for types."""
+    assert circles({name: {use.module for use in found} for name, found in uses().items()}) == []
+
+
+def test_no_folder_is_full() -> None:
+    counts = Counter(file.parent for file in plain_modules().values())
+    full = {str(folder.relative_to(ROOT)): n for folder, n in counts.items() if n > MOST_MODULES}
+    assert full == {}
+
+
+def test_no_three_neighbours_begin_with_one_word() -> None:
+    families: Counter[tuple[Path, str]] = Counter()
+    for file in plain_modules().values():
+        first, _, rest = file.stem.partition("_")
+        if rest:
+            families[file.parent, first] += 1
+    found = [
+        f"{folder.relative_to(ROOT)}/{first}_*"
+        for (folder, first), count in families.items()
+        if count > MOST_WITH_ONE_PREFIX
+    ]
+    assert found == []
+
+
+def test_every_package_says_what_it_owns() -> None:
+    silent = [
+        name
+        for name, file in modules().items()
+        if file.name == "__init__.py" and not ast.get_docstring(ast.parse(file.read_text()))
+    ]
+    assert silent == []
+
+
+def test_a_short_module_with_one_neighbour_as_user_is_part_of_that() -> None:
+    """What is imported in a function stays apart: it is not needed at the start."""
+    users: defaultdict[str, set[str]] = defaultdict(set)
+    deferred: defaultdict[str, set[str]] = defaultdict(set)
+    for user, found in uses().items():
+        for use in found:
+            (deferred if use.is_deferred else users)[use.module].add(user)
+    short = {
+        name: next(iter(users[name]))
+        for name, file in plain_modules().items()
+        if len(file.read_text().splitlines()) < SHORTEST_ALONE
+        and len(users[name]) == 1
+        and not deferred[name]
+    }
+    assert {
+        name: user
+        for name, user in short.items()
+        if user.rpartition(".")[0] == name.rpartition(".")[0]
+    } == {}
+
+
+def test_two_words_tell_every_module() -> None:
+    last_two = Counter(".".join(name.split(".")[-2:]) for name in plain_modules())
+    assert [name for name, count in last_two.items() if count > 1] == []
+
+
+def layers() -> dict[str, set[str]]:
+    """Which rooms stand in an order, by the package that holds them."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    found: dict[str, set[str]] = defaultdict(set)
+    for contract in project["tool"]["importlinter"]["contracts"]:
+        if contract["type"] != "layers":
+            continue
+        assert contract.get("exhaustive", False) or "containers" not in contract
+        names = [n.strip(" ()") for layer in contract["layers"] for n in layer.split("|")]
+        for container in contract.get("containers", [""]):
+            found[container] |= set(names)
+    return found
+
+
+def test_the_rooms_of_every_floor_stand_in_an_order() -> None:
+    """Import-linter holds them to it: `make lint`, and `test_the_floors_keep_their_order`."""
+    ordered = layers()
+    lacking = {}
+    for name, file in modules().items():
+        if file.name != "__init__.py" or (name in PACKAGES and name == "gpumon"):
+            continue
+        rooms = {
+            inner.rpartition(".")[2]
+            for inner in modules()
+            if inner.rpartition(".")[0] == name and modules()[inner].name == "__init__.py"
+        }
+        if rooms and not rooms <= ordered.get(name, set()):
+            lacking[name] = sorted(rooms - ordered.get(name, set()))
+    assert lacking == {}
