@@ -26,15 +26,20 @@ def run(session: pytest.Session) -> None:
     chosen = _chosen(session.config)
     if not chosen:
         return
-    of_workers = session.testscollected
-    if not session.perform_collect(chosen):
-        session.testscollected = of_workers
-        return
+    of_workers, failed = session.testscollected, session.testsfailed
+    # What failed before its first test is for pytest an error of collecting: none is run.
+    session.testsfailed = 0
+    if session.perform_collect(chosen):
+        _run_here(session)
+    session.testscollected += of_workers
+    session.testsfailed += failed
+
+
+def _run_here(session: pytest.Session) -> None:
+    """Runs the session's tests as where there are no workers, lanes included."""
     manager = session.config.pluginmanager
-    # What runs tests where there are no workers, lanes included.
     here = manager.subset_hook_caller("pytest_runtestloop", [manager.get_plugin("dsession")])
     here(session=session)
-    session.testscollected += of_workers
 
 
 def _chosen(config: pytest.Config) -> list[str]:

@@ -45,6 +45,15 @@ def test_one_run_has_the_workers_tests_and_the_labs_each_once(tmp_path: Path) ->
     assert "failed" not in said.splitlines()[-1]
 
 
+def test_a_failure_of_the_workers_is_no_reason_to_leave_the_lab_out(tmp_path: Path) -> None:
+    bad = tmp_path / "test_bad.py"
+    bad.write_text("def test_bad(): assert False\n")
+    code, told, said = run(tmp_path, "-n", "1", "-c", "pyproject.toml", str(bad), LAB)
+    assert code == 1, said
+    assert any(name.startswith("tests.lab.") for name in told)
+    assert "1 failed" in said.splitlines()[-1]
+
+
 def test_nothing_chosen_is_nothing_run(tmp_path: Path) -> None:
     code, told, said = run(tmp_path, "-n", "1", TEST, LAB, "-k", "no_test_has_this_name")
     assert (code, told) == (5, Counter()), said
