@@ -189,9 +189,8 @@ def pages(terminal: Terminal, env: Mapping[str, str]) -> Iterator[tuple[str, str
             if not (_settles(session) if terminal.is_live else _is_judged(session)):
                 continue
             for name, keys in ways(terminal).items():
-                is_fresh = keys[:2] in FRESH
-                begin = () if is_fresh else (*command("jobs"), "g")
-                _press(session, (*CLEAN, *begin, *keys), name)
+                _begin(session, name, is_fresh=keys[:2] in FRESH)
+                _press(session, keys, name)
                 rest(session, CALM_S, name)
                 yield name, drawn(session.screen.cells())
             _press(session, CLEAN, "the end")
@@ -226,6 +225,24 @@ def _settles(session: Session) -> bool:
             _press(session, ("p",), "the start")
             return True
     return is_judged
+
+
+def _begin(session: Session, page: str, *, is_fresh: bool) -> None:
+    """Leave everything open behind, for the jobs unless the way begins elsewhere.
+
+    Raises:
+        PageError: the jobs do not come.
+    """
+    for _ in range(MOST_STARTS):
+        _press(session, CLEAN, page)
+        if is_fresh:
+            return
+        _press(session, command("jobs"), page)
+        # On a machine that is very busy the prompt may have missed its Enter.
+        if not any(line.strip() == "jobs" for line in session.screen.text()):
+            _press(session, ("g",), page)
+            return
+    raise PageError(f"{page}: the jobs do not come")
 
 
 def _press(session: Session, keys: Sequence[str], page: str) -> None:
