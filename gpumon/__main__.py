@@ -1,6 +1,7 @@
 """`python -m gpumon`, and the command `gpumon`."""
 
-import signal
+# Not signal, which comes with enum: the probe of this machine is to start before either.
+import _signal as signal
 import sys
 
 # Until the command line answers it, Ctrl-C ends gpumon as it ends any program: no traceback.

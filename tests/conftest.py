@@ -20,9 +20,32 @@ if TYPE_CHECKING:
     from tests.lab.standin.driver import Standin
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds what asks for the tests that take long."""
+    parser.addoption("--slow", action="store_true", help="run slow tests and the lab's, too")
+
+
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keeps the lab's tests out of workers."""
+    """Keeps the lab's tests out of workers, and slow ones out of a run that asks for none."""
     after_workers.leave_out(config, items)
+    if config.getoption("slow"):
+        return
+    left = [item for item in items if is_slow(item) and not is_named(config, item)]
+    if left:
+        items[:] = [item for item in items if item not in set(left)]
+        config.hook.pytest_deselected(items=left)
+
+
+def is_slow(item: pytest.Item) -> bool:
+    """Whether `make test` leaves it to `make test ARGS=--slow`."""
+    return any(item.get_closest_marker(name) for name in ("slow", "lab"))
+
+
+def is_named(config: pytest.Config, item: pytest.Item) -> bool:
+    """Whether the command line names its file: then it is run however long it takes."""
+    where = config.invocation_params.dir
+    return any((where / word.partition("::")[0]).resolve() == item.path for word in config.args)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+# Not signal, which comes with enum: the probe of this machine is to start before either.
+import _signal as signal
 import gc
-import signal
 import sys
 from importlib import import_module
 
-from gpumon.cli.output import OutputError, ReaderGoneError, open_standard_streams
 from gpumon.sources.probes import early
 
 COMMANDS = ("config", "doctor", "detectors", "record", "replay", "report", "simulate")
@@ -24,7 +24,6 @@ def main(arguments: list[str] | None = None) -> int:
     # Imports leave no garbage, and looking for it among them costs a single look a millisecond.
     gc.set_threshold(50_000, 20, 50)
     try:
-        open_standard_streams()
         return _run(sys.argv[1:])
     finally:
         # Nothing is left to end but Python itself, which would answer Ctrl-C with a traceback.
@@ -49,6 +48,9 @@ def _run(words: list[str]) -> int:
         narrate,
         narrate_error,
     )
+    from gpumon.cli.output import OutputError, ReaderGoneError, open_standard_streams
+
+    open_standard_streams()
 
     try:
         # As a program it has left Ctrl-C to the kernel so far.

@@ -25,7 +25,8 @@ BROKEN_NAME = "a|b\ufffdc @x@"
 
 BOTH = """
 import json, os, sys
-from gpumon.sources.slurm import rest, rest_queue
+from gpumon.sources.slurm.poll import rest_queue
+from gpumon.sources.slurm.rest import client as rest
 from gpumon.sources.rest_address import RestAddress
 from gpumon.sources.slurm.poll.queue import SlurmQueue
 
@@ -45,7 +46,7 @@ print(json.dumps([records(SlurmQueue()), records(by_rest), by_rest._client.versi
 
 BEARER = """
 import sys
-from gpumon.sources.slurm import rest
+from gpumon.sources.slurm.rest import client as rest
 from gpumon.sources.rest_address import RestAddress
 
 every = rest._header_styles

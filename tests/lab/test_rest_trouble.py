@@ -13,7 +13,7 @@ pytestmark = pytest.mark.every_slurm
 
 ASK = """
 import json, sys
-from gpumon.sources.slurm import rest
+from gpumon.sources.slurm.rest import client as rest
 from gpumon.sources.rest_address import RestAddress
 from gpumon.sources.slurm.poll.rest_queue import RestQueue
 

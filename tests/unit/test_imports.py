@@ -23,7 +23,7 @@ HEAVY = ("numpy", "textual", "rich", "sklearn", "scipy", "httpx", "psutil", "pyn
 RUN = """
 import sys
 from gpumon.cli import main
-from gpumon.fleet import sampler
+from gpumon.fleet.sampler import sampler
 sampler.GRACE_S = 600.0
 try:
     status = main(sys.argv[1:])

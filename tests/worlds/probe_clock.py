@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 CHILD = """
 import json, sys
-from gpumon.probe import main, outputs, surroundings
+from gpumon.probe import main
+from gpumon.probe.kernel import outputs, surroundings
 from gpumon.probe.driver.driver import Driver
 from gpumon.probe.kernel.surroundings import Surroundings
 from gpumon.probe.driver.sweep import Sweeper
@@ -49,7 +50,7 @@ class Stepped:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            cwd=Path(__file__).parent.parent,
+            cwd=Path(__file__).parents[2],
         )
 
     def __enter__(self) -> Stepped:

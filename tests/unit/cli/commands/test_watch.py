@@ -200,7 +200,7 @@ def test_a_detector_that_is_disabled_is_not_run_and_a_wrong_name_is_an_error(cal
 
 BROKEN = """
 import sys
-from gpumon.report import document as made
+from gpumon.report.document import document as made
 from gpumon.cli import main
 
 def broken(*_given):

@@ -120,14 +120,14 @@ def test_a_controller_that_the_job_does_not_have_is_not_supported(tmp_path: Path
 
 
 def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    read = cgroups.kernel_files.read
+    read = cgroups.files.read
 
     def refuse(path: str, most: int = 1 << 20) -> str:
         if path.endswith(("memory.current", "memory.pressure")):
             raise PermissionError(13, "Permission denied")
         return read(path, most)
 
-    monkeypatch.setattr(cgroups.kernel_files, "read", refuse)
+    monkeypatch.setattr(cgroups.files, "read", refuse)
     row = only(tree(tmp_path, V2, PATH), "7", {"": PATH})
     for field in ("job_mem_used_bytes", "job_mem_pressure_some_ratio"):
         assert row.missing[field] == "no_permission"

@@ -131,7 +131,7 @@ def test_the_folders_of_the_installation_hide_no_module_of_python(
     """An old backport beside gpumon, such as typing, must not replace Python's own."""
     standin("h100", gpus=1)
     code = (
-        "import sys; from gpumon.sources import program; from pathlib import Path\n"
+        "import sys; from gpumon.sources.probes import program; from pathlib import Path\n"
         f"program._binding = lambda: Path({str(tmp_path)!r}) / 'pynvml.py'\n"
         f"sys.stdout.buffer.write(program.local_program({OPTIONS!r}))"
     )
