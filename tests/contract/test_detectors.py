@@ -14,6 +14,8 @@ from gpumon.detect.engine.engine import DetectionEngine
 from gpumon.detect.scene import WORKING, Scene
 from gpumon.detect.worker.registry import entries, load_class
 
+pytestmark = pytest.mark.slow
+
 INSTALLED = entries()
 EXAMPLE = Path(__file__).parents[2] / "plugins" / "gpumon-detector-example"
 

@@ -15,10 +15,15 @@ LAB = Path(__file__).parent
 """The folder of the lab's tests."""
 
 
+def is_labs(item: pytest.Item) -> bool:
+    """Whether a test lies in the lab's folder."""
+    return item.path.is_relative_to(LAB)
+
+
 def leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Takes the lab's tests from a worker, which collects what the controller was told to."""
     if hasattr(config, "workerinput"):
-        items[:] = [item for item in items if not item.path.is_relative_to(LAB)]
+        items[:] = [item for item in items if not is_labs(item)]
 
 
 def run(session: pytest.Session) -> None:

@@ -6,9 +6,13 @@ import functools
 import gc
 import sys
 
+import pytest
+
 from gpumon.model.finding import DetectionReport
 from tests.bench.day import Day
 from tests.worlds.tick import finding
+
+pytestmark = pytest.mark.slow
 
 HOURS = 24
 PERIOD_S = 120.0

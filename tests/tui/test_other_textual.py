@@ -21,6 +21,8 @@ from tests.bench.screen import Screen as Shown
 from tests.tui.board import board
 from tests.worlds.tick import fleet
 
+pytestmark = pytest.mark.slow
+
 SIZE = (100, 24)
 
 KEYS = (

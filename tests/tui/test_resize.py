@@ -9,6 +9,8 @@ import pytest
 from gpumon.report.text.cells import text_width
 from tests.worlds.tick import fleet
 
+pytestmark = pytest.mark.slow
+
 VIEWS = {
     **{str(number): (str(number),) for number in range(1, 10)},
     "job": ("enter",),

@@ -29,6 +29,8 @@ from tools.tasks import DEMO, LAB, LAB_FILE, MOST_KEYS, TASKS, Task
 if TYPE_CHECKING:
     from gpumon.model.records.tick import Tick
 
+pytestmark = pytest.mark.slow
+
 START = 1_760_000_000.0
 PAST_S = 7200.0
 PATIENCE_S = 60.0

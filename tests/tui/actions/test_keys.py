@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     Check = Callable[[Seen, Seen, str], bool]
     """Whether what is seen after a key follows from what was seen before it."""
 
+pytestmark = pytest.mark.slow
+
 VIEWS: tuple[ViewName, ...] = get_args(ViewName)
 
 WAYS: dict[ViewName, tuple[str, ...]] = {

@@ -9,6 +9,8 @@ from gpumon.detect.checks import check_detector
 from gpumon.detect.contract import Detector
 from gpumon.model.finding import Confidence, Severity, Window
 
+pytestmark = pytest.mark.slow
+
 
 class Honest(Detector):
     name = "honest"

@@ -13,6 +13,8 @@ from gpumon.fleet.sampler.sampler import Sampler
 from gpumon.sources.demo import DemoSource
 from tests.worlds.clocks import Hasty
 
+pytestmark = pytest.mark.slow
+
 AT = 1_760_000_000.0
 PAST_S = 3_600.0
 END = AT + 2.5 * 3600.0

@@ -9,10 +9,14 @@ from collections import Counter
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
+import pytest
+
 from tests.worlds.probe import PATIENCE_S
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+pytestmark = pytest.mark.slow
 
 TEST = "tests/unit/report/tables/test_age.py"
 LAB = "tests/lab/test_topology.py"

@@ -20,6 +20,8 @@ from gpumon_detectors.idle.slow_startup import SlowStartup
 from gpumon_detectors.requests.memory_leak import MemoryLeak
 from tests.worlds.clocks import Hasty
 
+pytestmark = pytest.mark.slow
+
 DETECTORS = (
     FabricDegraded,
     GpuFault,
