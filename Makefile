@@ -10,9 +10,10 @@ VENV := .venv/bin
 run: .venv/.ready
 	@$(VENV)/gpumon $(ARGS) || { status=$$?; [ $$status -eq 1 ] && exec $(VENV)/gpumon demo; exit $$status; }
 
+# Tests start gpumon some thousand times; compiled once, it starts in a third of the time.
 # A worker for each processor, but no more than memory has room for; ARGS="-n 0" runs one test after the other.
 test: .venv/.ready
-	$(VENV)/python -m pytest -n logical --maxprocesses 16 --dist worksteal $(ARGS)
+	unset PYTHONDONTWRITEBYTECODE; $(VENV)/python -m pytest -n logical --maxprocesses 16 --dist worksteal $(ARGS)
 
 # What `make test` promises on a fresh machine, tried on four of them; as root.
 bare:
