@@ -43,7 +43,7 @@ def is_slow(item: pytest.Item) -> bool:
 
 
 def is_named(config: pytest.Config, item: pytest.Item) -> bool:
-    """Whether the command line names its file, or the lab: then it is run, however long it takes."""
+    """Whether the command line names its file, or the lab: then it runs, however long it takes."""
     where = config.invocation_params.dir
     named = {(where / word.partition("::")[0]).resolve() for word in config.args}
     return item.path in named or (after_workers.LAB in named and after_workers.is_labs(item))
