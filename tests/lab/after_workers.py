@@ -34,9 +34,11 @@ def run(session: pytest.Session) -> None:
     of_workers, failed = session.testscollected, session.testsfailed
     # What failed before its first test is for pytest an error of collecting: none is run.
     session.testsfailed = 0
-    if session.perform_collect(chosen):
-        _run_here(session)
+    found = session.perform_collect(chosen)
+    # Before they run: the share that is told as done counts on from the workers' tests.
     session.testscollected += of_workers
+    if found:
+        _run_here(session)
     session.testsfailed += failed
 
 
