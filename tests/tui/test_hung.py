@@ -12,6 +12,8 @@ import pytest
 from tests.tui.test_terminal import Session
 from tests.worlds.probe import PATIENCE_S, children, eventually, is_alive
 
+pytestmark = pytest.mark.slow
+
 GPUMON = (sys.executable, "-m", "gpumon")
 
 WALK = (

@@ -83,6 +83,7 @@ def segments_of(stage):
         yield from (segment for segment in strip if segment.text.strip())
 
 
+@pytest.mark.slow
 async def test_every_word_in_every_view_can_be_read_in_every_theme(stage):
     async with stage(whole(), (120, 40)) as s:
         for name, keys in WAYS.items():

@@ -253,6 +253,7 @@ def test_an_interrupt_does_not_tear_a_line_that_is_read(words, given):
     assert all(json.loads(line)["schema"] == "gpumon-document/1" for line in lines[:-1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", STREAMS, ids=["live", "recorded"])
 @pytest.mark.parametrize("times", [1, 2])
 def test_an_interrupt_ends_a_line_that_nobody_reads(words, times, given):

@@ -240,6 +240,7 @@ def test_pending_jobs_say_why(frames: list[Frame]) -> None:
     assert array.label == f"{array.job_id}_[3-23%3]"
 
 
+@pytest.mark.slow
 def test_energy_counter_is_the_integral_of_power() -> None:
     demo = source()
     demo.source.wish(Wish(period_s=0.01))

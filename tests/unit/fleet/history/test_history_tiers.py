@@ -227,6 +227,7 @@ def test_an_hour_and_more_fits_into_two_gibibytes(gpus):
     assert planned <= limit
 
 
+@pytest.mark.slow
 def test_many_chunks_stay_within_the_descriptors_of_one_message():
     history = History(max_bytes=300_000)
     names = {"g": {"power_w": 1.0, "energy_j": 1}}

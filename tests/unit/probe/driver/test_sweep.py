@@ -136,6 +136,7 @@ def test_a_driver_that_holds_everybody_up_is_said_to_hang_as_a_whole(standin: St
         assert later.block("node").keys
 
 
+@pytest.mark.slow
 def test_a_driver_that_hangs_while_it_is_opened_is_named(standin: Start) -> None:
     node = standin("h100", gpus=1)
     node.state.hang("nvmlInitWithFlags")

@@ -89,6 +89,7 @@ def test_up_to_a_time_one_picture_of_each_passage_is_enough(tmp_path, name):
     assert [beat.at for beat in read] == [1.0, 61.0, 121.0, *map(float, range(181, 201))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_sigkill_at_any_moment_costs_nothing_before_the_last_flush(tmp_path, name):
     chance = random.Random(20260101)

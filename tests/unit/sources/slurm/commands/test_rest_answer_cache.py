@@ -88,6 +88,7 @@ def counted(folder: Path | None, count: int) -> dict[str, int]:
     return {kind: len(neighbours.client.asked(kind)) for kind in KINDS}
 
 
+@pytest.mark.slow
 def test_three_gpumons_cost_what_one_costs(tmp_path: Path) -> None:
     alone = counted(tmp_path / "one", 1)
     assert alone["jobs"] == pytest.approx(120, abs=1)

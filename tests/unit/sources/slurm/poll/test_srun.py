@@ -233,6 +233,7 @@ def test_a_step_none_of_whose_nodes_is_heard_is_lost_as_a_whole() -> None:
         run.close()
 
 
+@pytest.mark.slow
 def test_a_node_of_a_step_that_falls_silent_is_named_once() -> None:
     run = Run([step("hello 0 gpu01; report 0 1 5; hello 1 gpu03; n=1; "
                     "while read wish; do n=$((n+1)); report 0 $n 5; done")], False)  # fmt: skip
