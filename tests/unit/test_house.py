@@ -6,7 +6,7 @@ import ast
 import re
 import subprocess
 import sys
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -65,6 +65,12 @@ def sources() -> tuple[Path, ...]:
     return tuple(sorted(file for file in files if not {".venv", ".uv"} & set(file.parts)))
 
 
+@cache
+def tree_of(file: Path) -> ast.Module:
+    """A file's syntax tree; most checks walk every one."""
+    return ast.parse(file.read_text())
+
+
 def test_there_is_something_to_check() -> None:
     assert len(sources()) > 100
     assert len(PROBE) >= 8
@@ -78,7 +84,7 @@ def test_no_file_is_longer_than_can_be_read_at_once() -> None:
 
 
 def functions(file: Path) -> Iterator[tuple[str, int]]:
-    for node in ast.walk(ast.parse(file.read_text())):
+    for node in ast.walk(tree_of(file)):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.end_lineno:
             yield f"{file.relative_to(ROOT)}:{node.name}", node.end_lineno - node.lineno + 1
 
@@ -102,7 +108,7 @@ def test_no_import_is_relative() -> None:
     relative = [
         f"{file}:{node.lineno}"
         for file in sources()
-        for node in ast.walk(ast.parse(file.read_text()))
+        for node in ast.walk(tree_of(file))
         if isinstance(node, ast.ImportFrom) and node.level
     ]
     assert relative == []
@@ -116,7 +122,7 @@ def test_every_module_but_the_probe_s_postpones_annotations() -> None:
         and file.relative_to(ROOT).parts[0] in ("gpumon", "detectors")
         and any(
             isinstance(n, ast.FunctionDef) and (n.returns or n.args.args)
-            for n in ast.walk(ast.parse(file.read_text()))
+            for n in ast.walk(tree_of(file))
         )
         and "from __future__ import annotations" not in file.read_text()
     ]
@@ -196,7 +202,7 @@ def test_the_parser_of_3_6_refuses_newer_forms(code: str) -> None:
 def test_the_probe_imports_only_the_standard_library_the_binding_and_itself() -> None:
     found = set()
     for file in PROBE:
-        for node in ast.walk(ast.parse(file.read_text())):
+        for node in ast.walk(tree_of(file)):
             if isinstance(node, ast.Import):
                 found |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom):
@@ -207,7 +213,7 @@ def test_the_probe_imports_only_the_standard_library_the_binding_and_itself() ->
 
 def test_the_probe_opens_files_for_reading_only_and_starts_nothing() -> None:
     for file in PROBE:
-        for node in ast.walk(ast.parse(file.read_text())):
+        for node in ast.walk(tree_of(file)):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "open":
                 modes = [argument.value for argument in node.args[1:2]]
                 assert set(modes) <= {"r", "rb"}, f"{file.name}:{node.lineno}"

@@ -136,6 +136,7 @@ def feed(live):
     made.close()
 
 
+@pytest.mark.slow
 def test_a_feed_steps_and_seeks(feed):
     seen = Seen()
     feed.pause()

@@ -60,6 +60,7 @@ def watched():
     return looks, {label.subject: label for label in source.labels(end)}
 
 
+@pytest.mark.slow
 def test_nothing_is_claimed_about_a_healthy_job(watched):
     looks, labels = watched
     assert len(looks) == 18

@@ -120,6 +120,7 @@ def test_a_driver_that_never_opens_leaves_the_first_report_of_the_node(standin: 
     assert second.block("node").value("cpu_busy_ratio", 0) is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("function", [INIT, HANDLE])
 def test_a_driver_that_opens_slowly_is_no_trouble_and_its_gpus_follow(
     function: str, standin: Start

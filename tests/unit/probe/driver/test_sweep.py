@@ -121,6 +121,7 @@ def test_two_gpus_that_hang_leave_the_third(standin: Start) -> None:
     assert present(frame) == [False, False, True]
 
 
+@pytest.mark.slow
 def test_a_driver_that_holds_everybody_up_is_said_to_hang_as_a_whole(standin: Start) -> None:
     node = standin("h100", gpus=4)
     with Probe() as probe:

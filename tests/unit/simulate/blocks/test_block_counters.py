@@ -106,6 +106,7 @@ def test_average_power_is_the_energy_drawn() -> None:
             assert power_w == pytest.approx(drawn_w, abs=0.5)
 
 
+@pytest.mark.slow
 def test_a_checkpoint_shows_as_a_burst_of_writes_and_waiting() -> None:
     quiet, bursts = 0, 0
     for step in range(400):

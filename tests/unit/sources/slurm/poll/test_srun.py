@@ -133,6 +133,7 @@ def test_a_pool_waits_for_every_node_of_a_step() -> None:
         run.close()
 
 
+@pytest.mark.slow
 def test_a_step_that_ended_is_told_for_each_node_and_seldom_started_again() -> None:
     starts: list[int] = []
     ending = talker(
@@ -189,6 +190,7 @@ def is_told_of_now(run: Run, node: str) -> bool:
     return any(frame.taken_at == run.clock.now() for frame in run.frames(node))
 
 
+@pytest.mark.slow
 def test_a_step_that_lived_for_long_is_soon_started_again(tmp_path: Path) -> None:
     starts: list[int] = []
     clock = tmp_path / "clock"
