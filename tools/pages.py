@@ -246,7 +246,7 @@ def settings() -> str:
 
 def document() -> str:
     """The keys of the JSON document, object by object, as its schema describes them."""
-    path = ROOT / "gpumon" / "report" / "document-1.schema.json"
+    path = ROOT / "gpumon" / "report" / "document-2.schema.json"
     form = json.loads(path.read_text(encoding="utf-8"))
     parts = []
     for name, part in (("document", form), *form["$defs"].items()):

@@ -22,7 +22,7 @@ from gpumon.report.facts.entities import KEYS
 if TYPE_CHECKING:
     from gpumon.model.catalogue.field import Field
 
-PATH: Final = Path(__file__).resolve().parent.parent / "gpumon/report/document-1.schema.json"
+PATH: Final = Path(__file__).resolve().parent.parent / "gpumon/report/document-2.schema.json"
 WIDTH: Final = 160
 
 UNITS: Final = {

@@ -239,7 +239,7 @@ def test_the_books_balance_in_every_document_and_agree_with_slurm(story):
             if not books or books[0] is None:
                 continue
             (line,) = books
-            places = ("productive", "wasted", "unobserved")
+            places = ("useful", "wasted", "suspected", "unexplained", "unobserved")
             parts = sum(line[f"{place}_gpu_seconds"] for place in places)
             # Each number is rounded to the millisecond.
             assert line["allocated_gpu_seconds"] == pytest.approx(parts, abs=2e-3)

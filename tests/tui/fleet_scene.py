@@ -13,7 +13,7 @@ from gpumon.model.fault import SourceError
 from gpumon.model.finding import Coverage, Evidence, Severity
 from gpumon.model.records.accounting import EndedJob, EndedJobs, StepUsage
 from gpumon.model.records.cluster import Allocation, JobView, Node, Process
-from gpumon.model.records.ledger import Account, LedgerTotals
+from gpumon.model.records.ledger import Account, Charged, LedgerTotals
 from gpumon.model.records.tick import TargetState
 from tests.worlds.node import WHOLE, block, host, host_blocks, job_use, links
 from tests.worlds.queue import HOUR, cluster, slurm_node, waits
@@ -140,12 +140,17 @@ def _books() -> LedgerTotals:
     accounts = tuple(
         Account(job_id, user, "ml", "h100", "H100", AT - 7200, AT - 7200, seconds)
         for job_id, user, seconds in (
-            (FINETUNE, "grace", {"productive": 36_000.0, "partial_gpus_idle": 21_600.0}),
-            (PRETRAIN, "ada", {"productive": 109_000.0, "straggler": 6_200.0}),
-            (EMBED, "edsger", {"productive": 25_200.0, "slow_startup": 3_600.0}),
+            (FINETUNE, "grace", {"useful": 36_000.0, "partial_gpus_idle": 21_600.0}),
+            (PRETRAIN, "ada", {"useful": 109_000.0, "straggler": 6_200.0}),
+            (EMBED, "edsger", {"useful": 25_200.0, "slow_startup": 3_600.0}),
         )
     )
-    return LedgerTotals(AT, AT - 7200, accounts, accounts)
+    charged = {
+        ("straggler", "straggler", f"job:{PRETRAIN}/rank:{SLOW_RANK}"): Charged(6_200.0),
+        ("partial_gpus_idle", "partial_gpus_idle", f"job:{FINETUNE}"): Charged(21_600.0),
+        ("slow_startup", "slow_startup", f"job:{EMBED}"): Charged(3_600.0),
+    }
+    return LedgerTotals(AT, AT - 7200, accounts, accounts, charged=charged)
 
 
 def _ended() -> EndedJobs:

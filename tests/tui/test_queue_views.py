@@ -93,7 +93,7 @@ async def test_a_requeued_job_tells_its_wait_above_the_ranks_that_are_left(stage
 
 def booked(*jobs):
     """The cluster, with grace's job in the books: 27 minutes of a GPU were wasted."""
-    seconds = {"productive": 26_280.0, "partial_gpus_idle": 1_620.0}
+    seconds = {"useful": 26_280.0, "partial_gpus_idle": 1_620.0}
     held = Account("4711", "grace", "ml", "h100", "H100", AT - 3_487.5, AT - 3_487.5, seconds)
     return cluster(*jobs)._replace(ledger=LedgerTotals(AT, AT - 7_200, (held,), (held,)))
 

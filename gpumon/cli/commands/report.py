@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gpumon.fleet.ledger.totals import Added
     from gpumon.model.records.ledger import Prices
 
-SCHEMA: Final = "gpumon-report/1"
+SCHEMA: Final = "gpumon-report/2"
 """Name and major version of the form of `gpumon report --json`."""
 
 NAMES: Final[Mapping[str, Callable[[Entry], str]]] = {
@@ -39,8 +39,8 @@ def report(words: list[str]) -> int:
     """Exit code of the command."""
     made = Parser(
         prog="gpumon report",
-        description="Where GPU time went: productive, wasted by class, unobserved. Reads the "
-        "books that gpumon keeps where ledger.is_kept is set.",
+        description="Where GPU time went: useful, wasted by class, suspected, unexplained, "
+        "unobserved. Reads the books that gpumon keeps where ledger.is_kept is set.",
     )
     made.add_argument(
         "--since", type=since, metavar="WHEN", help="24h, 7days, 2026-11-20 (default: everything)"

@@ -4,10 +4,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumon.model.records.ledger import PRODUCTIVE, UNOBSERVED, Account, Open
+from gpumon.model.records.ledger import STATES, UNOBSERVED, Account, Charged, Open
 
 if TYPE_CHECKING:
     from gpumon.model.records.cluster import Job
+
+
+class ClaimSums:
+    """What each claim was charged, in all accounts."""
+
+    def __init__(self) -> None:
+        self._charged: dict[int, list[float]] = {}
+
+    def add(self, claim: int, seconds: float, *, is_suspected: bool) -> None:
+        """Book GPU-seconds that a claim has taken, or gives back."""
+        self._charged.setdefault(claim, [0.0, 0.0])[is_suspected] += seconds
+
+    def of(self, claim: int) -> Charged:
+        """What a claim was charged so far."""
+        return Charged(*(max(0.0, seconds) for seconds in self._charged.get(claim, (0.0, 0.0))))
+
+    def forget(self, claim: int) -> None:
+        """Nobody asks for a claim any more."""
+        self._charged.pop(claim, None)
 
 
 class OpenAccount:
@@ -20,6 +39,7 @@ class OpenAccount:
         "_open",
         "_snapshot",
         "_sum",
+        "claims",
         "energy_j",
         "energy_s",
         "gpu",
@@ -28,7 +48,13 @@ class OpenAccount:
     )
 
     def __init__(
-        self, job: Job, gpu: str, began_at: float, epoch: float, sum_in: OpenAccount | None = None
+        self,
+        job: Job,
+        gpu: str,
+        began_at: float,
+        epoch: float,
+        claims: ClaimSums,
+        sum_in: OpenAccount | None = None,
     ) -> None:
         """Empty.
 
@@ -37,6 +63,7 @@ class OpenAccount:
             gpu: Product name, empty where telemetry has named none.
             began_at: Unix time from which on time is booked.
             epoch: Unix time at which the books were opened, from which open stretches count.
+            claims: Where what claims take is booked by claim as well.
             sum_in: Account of many jobs, in which everything is booked as well.
         """
         if sum_in is not None:
@@ -45,12 +72,13 @@ class OpenAccount:
         self._job = job
         self._began_at = began_at
         self._epoch = epoch
+        self.claims = claims
         self.gpu = gpu
         self.seconds: dict[str, float] = {}
         self.observed_since: float | None = None
         self.energy_j = 0.0
         self.energy_s = 0.0
-        self._open = {PRODUCTIVE: [0, 0.0, 0.0], UNOBSERVED: [0, 0.0, 0.0]}
+        self._open = {state: [0, 0.0, 0.0] for state in STATES}
         self._snapshot: Account | None = None
 
     @property
@@ -67,7 +95,7 @@ class OpenAccount:
     def begin(self, state: str, start: float, weight: float) -> None:
         """A stretch goes on from a Unix time."""
         self._shift(state, 1, weight, (start - self._epoch) * weight)
-        if state == PRODUCTIVE:
+        if state != UNOBSERVED:
             self.observed_since = min(start, self.observed_since or start)
         if self._sum is not None:
             self._sum.begin(state, start, weight)
@@ -116,12 +144,15 @@ class OpenAccount:
                 self._began_at,
                 self.observed_since,
                 dict(self.seconds),
-                Open(*going[PRODUCTIVE][1:]),
-                Open(*going[UNOBSERVED][1:]),
+                (_open(going[STATES[0]]), _open(going[STATES[1]]), _open(going[STATES[2]])),
                 self.energy_j,
                 self.energy_s,
             )
         return self._snapshot
+
+
+def _open(going: list[float]) -> Open:
+    return Open(going[1], going[2])
 
 
 class Sums:
@@ -129,6 +160,7 @@ class Sums:
 
     def __init__(self, epoch: float) -> None:
         self._epoch = epoch
+        self.claims = ClaimSums()
         self._accounts: dict[tuple[str, str, str, str], OpenAccount] = {}
 
     def of(self, job: Job, gpu: str, began_at: float) -> OpenAccount:
@@ -137,7 +169,9 @@ class Sums:
         found = self._accounts.get(key)
         if found is None:
             anyone = job._replace(job_id="")
-            found = self._accounts[key] = OpenAccount(anyone, gpu, began_at, self._epoch)
+            found = self._accounts[key] = OpenAccount(
+                anyone, gpu, began_at, self._epoch, self.claims
+            )
         return found
 
     def snapshots(self) -> tuple[Account, ...]:

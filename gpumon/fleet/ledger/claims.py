@@ -1,11 +1,13 @@
-"""Which time of which GPUs the findings claim, and which part of it nobody has booked yet."""
+"""Which time of which GPUs the findings claim, and what of it has changed since the last look."""
 
 from __future__ import annotations
 
 from itertools import chain
+from math import inf
 from operator import is_
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from gpumon.fleet.join.membership import HOLDING_STATE
 from gpumon.fleet.ledger.timeline import Charge
 from gpumon.model.finding import Confidence
 from gpumon.model.finding_classes import CLASSES, Category, Loss, finding_class
@@ -13,97 +15,219 @@ from gpumon.model.finding_classes import CLASSES, Category, Loss, finding_class
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from gpumon.fleet.ledger.accounts import ClaimSums
+    from gpumon.fleet.ledger.timeline import Timeline
     from gpumon.model.finding import Finding
+    from gpumon.model.records.ledger import Charged
     from gpumon.model.records.tick import Tick
+
+    Identity = tuple[str, str, str]
 
 _ORDER: Final = {key: position for position, key in enumerate(CLASSES)}
 
+SAME_ONSET_S: Final = 60.0
+"""Two judgements about one subject that begin no further apart are about the same time: twice the
+30 s that windows bridge."""
+
 
 class Claim(NamedTuple):
-    """So much of a GPU's time is charged to a class."""
+    """What a finding says now of a GPU's time, in place of what it said before."""
 
     job_id: str | None
     """The job whose time it is; None: whoever held the GPU then."""
+    source_uuid: str
+    """The GPU whose fault it is, where others wait for it; empty: each GPU's own."""
     uuid: str
     start: float
     end: float
-    charge: Charge
+    number: int
+    charge: Charge | None
+    """None: nothing any more."""
+
+    def apply(self, timeline: Timeline) -> None:
+        """Have a timeline of the GPU charged so."""
+        if self.charge is None:
+            timeline.withdraw(self.start, self.end, self.number)
+        else:
+            timeline.charge(self.start, self.end, self.charge)
 
 
-class _Told(NamedTuple):
-    """What a finding has claimed so far."""
+class _Told:
+    """What a finding has claimed so far, since it was told first."""
 
-    last_seen: float
-    until: dict[str, float]
-    """Unix time up to which each GPU's time was claimed."""
+    def __init__(self, number: int, finding: Finding, job_id: str | None, source: str) -> None:
+        self.number = number
+        self.finding = finding
+        self.job_id = job_id
+        self.source = source
+        self.spans: dict[str, tuple[float, float]] = {}
+        """Start and end of what was claimed of each GPU."""
+        self.until = -inf
+        """Unix time up to which the newest look was taken in."""
+        self.charge: Charge | None = None
+
+    def claim(self, uuid: str, start: float, end: float, charge: Charge | None) -> Claim:
+        source = "" if uuid == self.source else self.source
+        return Claim(self.job_id, source, uuid, start, end, self.number, charge)
+
+    def withdrawn(self) -> Iterator[Claim]:
+        """It was wrong: it says nothing any more."""
+        for uuid in self.spans:
+            yield self.claim(uuid, -inf, inf, None)
+        self.spans.clear()
+        self.charge = None
 
 
 class Claims:
-    """Turns findings into claims, each second of a GPU once per finding.
+    """Turns findings into claims: what each says of its time from the onset to its window's end.
 
-    Only what is *supported* or better claims anything. The first claim reaches back to the onset;
-    later ones begin where the one before ended. A GPU that a finding names later than others is
-    claimed from the start of the window in which it did.
+    The newest look is believed about its window; what was said of the time before it stays. A GPU
+    that a finding names later than others is claimed from the window in which it is named. A
+    hypothesis that became more is so from its onset on. What vanishes as a hypothesis, while its
+    subject is in view, was wrong; so was what gave way to another judgement, of the same kind,
+    about the same subject since the same onset.
     """
 
     def __init__(self) -> None:
-        self._told: dict[tuple[str, str, str], _Told] = {}
+        self._told: dict[Identity, _Told] = {}
         self._last: tuple[tuple[Finding, ...], ...] = ()
+        self._numbers = 0
+        self._over: list[int] = []
 
     def new(self, tick: Tick) -> Iterator[Claim]:
-        """Claims that the findings of a tick add to those of the ticks before it."""
+        """What the findings of a tick change in what those of the ticks before it said."""
         told = (tick.findings, tick.cleared, tick.muted)
         if len(self._last) == len(told) and all(map(is_, self._last, told)):
             return
         self._last = told
         holders = _Holders(tick)
-        named: set[tuple[str, str, str]] = set()
+        named: set[Identity] = set()
         for finding in chain.from_iterable(told):
-            if finding.confidence is Confidence.HYPOTHESIS:
-                continue
-            named.add(finding.identity)
-            yield from self._of(finding, holders)
+            if finding.identity not in named:
+                named.add(finding.identity)
+                yield from self._of(finding, holders)
         for identity in self._told.keys() - named:
-            del self._told[identity]
+            gone = self._told.pop(identity)
+            if gone.finding.confidence is Confidence.HYPOTHESIS and holders.has(gone.finding):
+                yield from gone.withdrawn()
+            self._over.append(gone.number)
+        yield from self._replaced(chain(tick.findings, tick.muted))
+
+    def over(self) -> list[int]:
+        """Numbers of claims that are told no more, once."""
+        over, self._over = self._over, []
+        return over
 
     def forget(self) -> None:
-        """The clock was set back: what was claimed was claimed of another time."""
+        """The clock was set: what was claimed was claimed of another time."""
+        self._over += [told.number for told in self._told.values()]
         self._told.clear()
+
+    def charged(self, sums: ClaimSums) -> dict[Identity, Charged]:
+        """What each finding that is told was charged."""
+        return {identity: sums.of(told.number) for identity, told in self._told.items()}
 
     def _of(self, finding: Finding, holders: _Holders) -> Iterator[Claim]:
         told = self._told.get(finding.identity)
-        end = min(finding.last_seen, holders.at)
-        if told is not None and told.last_seen >= end:
+        end = min(finding.window.end, holders.at)
+        if told is not None and told.finding is finding and told.until >= end:
             return
-        until = dict(told.until) if told else {}
         job_id, uuids = holders.gpus(finding)
-        charge = charge_of(finding, len(uuids))
-        if charge is None:
+        if told is None or finding.began_at >= told.finding.window.end:
+            told = self._opened(finding, job_id)
+        charge = charge_of(finding, len(uuids), told.number)
+        if charge == told.charge:
+            charge = told.charge
+        start = finding.began_at
+        is_whole = finding.window.start <= start
+        for uuid in told.spans.keys() - (set(uuids) if charge else set()):
+            yield from _cut(told, uuid, -inf if is_whole else finding.window.start, inf)
+        is_first = not told.spans
+        if charge is not None:
+            for uuid in uuids:
+                begin = start if is_first or uuid in told.spans else finding.window.start
+                yield from _extended(told, finding, uuid, (begin, end), charge)
+        told.finding, told.charge, told.until = finding, charge, end
+
+    def _opened(self, finding: Finding, job_id: str | None) -> _Told:
+        before = self._told.get(finding.identity)
+        if before is not None:
+            self._over.append(before.number)
+        self._numbers += 1
+        kind, _, name = finding.subject.partition(":")
+        told = _Told(self._numbers, finding, job_id, name if kind == "gpu" else "")
+        self._told[finding.identity] = told
+        return told
+
+    def _replaced(self, standing: Iterator[Finding]) -> Iterator[Claim]:
+        """Withdraw what is cleared and judged otherwise now."""
+        gone = [t for t in self._told.values() if t.spans and not t.finding.is_open]
+        if not gone:
             return
-        for uuid in uuids:
-            start = _start(finding, told, uuid)
-            until[uuid] = end
-            if end > start:
-                yield Claim(job_id, uuid, start, end, charge)
-        self._told[finding.identity] = _Told(end, until)
+        by_subject: dict[str, list[Finding]] = {}
+        for finding in standing:
+            if finding.is_open:
+                by_subject.setdefault(finding.subject, []).append(finding)
+        for told in gone:
+            rivals = by_subject.get(told.finding.subject, ())
+            if any(_gives_way(told.finding, rival) for rival in rivals):
+                yield from told.withdrawn()
 
 
-def _start(finding: Finding, told: _Told | None, uuid: str) -> float:
-    """Unix time from which on a GPU's time is claimed anew."""
-    if told is None:
-        return finding.began_at
-    claimed = told.until.get(uuid)
-    if claimed is None:
-        return finding.window.start
-    since = finding.began_at if claimed == told.last_seen else finding.window.start
-    return max(claimed, since)
+def _gives_way(cleared: Finding, standing: Finding) -> bool:
+    """Whether a finding that stands is what one that was cleared is called now."""
+    return (
+        cleared.identity != standing.identity
+        and _category(cleared) is _category(standing)
+        and standing.began_at <= cleared.began_at + SAME_ONSET_S
+        and standing.window.end >= cleared.window.end
+        and standing.confidence.rank >= cleared.confidence.rank
+    )
 
 
-def charge_of(finding: Finding, gpu_count: int) -> Charge | None:
+def _category(finding: Finding) -> Category:
+    return finding_class(finding.finding_class, {finding.finding_class: finding.category}).category
+
+
+def _cut(told: _Told, uuid: str, start: float, end: float) -> Iterator[Claim]:
+    """Withdraw a part of what was claimed of a GPU."""
+    low, high = told.spans.pop(uuid)
+    yield told.claim(uuid, start, end, None)
+    if low < start:
+        told.spans[uuid] = (low, min(high, start))
+
+
+def _extended(
+    told: _Told, finding: Finding, uuid: str, span: tuple[float, float], charge: Charge
+) -> Iterator[Claim]:
+    """Claim a GPU's time as the newest look says."""
+    start, end = span
+    low, high = told.spans.get(uuid, (inf, -inf))
+    if start > low:
+        yield told.claim(uuid, -inf, start, None)
+    if end < high:
+        yield told.claim(uuid, end, inf, None)
+    if told.charge is None or told.charge.is_suspected != charge.is_suspected:
+        since = start
+    elif charge is told.charge:
+        since = start if start < low else high
+    else:
+        since = start if start < low else max(start, min(high, finding.window.start))
+    if end > since:
+        yield told.claim(uuid, since, end, charge)
+    told.spans[uuid] = (start, end)
+
+
+def charge_of(finding: Finding, gpu_count: int, number: int) -> Charge | None:
     """What a finding charges each second of its GPUs with; None: nothing.
 
     The share is the GPU-seconds that it says were lost of those within its window. A class that
     loses all of the time needs no number for that, a class that loses a part of it does.
+
+    Args:
+        finding: The finding.
+        gpu_count: How many GPUs it speaks of.
+        number: The claim's.
     """
     known = finding_class(finding.finding_class, {finding.finding_class: finding.category})
     if known.loss is Loss.NONE or known.category is Category.REQUEST or gpu_count == 0:
@@ -116,7 +240,9 @@ def charge_of(finding: Finding, gpu_count: int) -> Charge | None:
     else:
         return None
     rank = (known.category.rank, _ORDER.get(known.key, len(_ORDER)))
-    return Charge(known.key, rank, share, known.category is Category.HARDWARE)
+    is_suspected = finding.confidence is Confidence.HYPOTHESIS
+    is_hardware = known.category is Category.HARDWARE
+    return Charge(number, known.key, rank, share, is_suspected, is_hardware)
 
 
 class _Holders:
@@ -124,8 +250,21 @@ class _Holders:
 
     def __init__(self, tick: Tick) -> None:
         self.at = tick.at
+        self._tick = tick
         self._nodes = tick.nodes
         self._views = {view.job.job_id: view for view in tick.jobs}
+
+    def has(self, finding: Finding) -> bool:
+        """Whether its subject is in view: of jobs, the run that it was about."""
+        kind, _, name = finding.subject.partition("/")[0].partition(":")
+        if kind == "gpu":
+            return name in self._tick.gpus
+        if kind == "node":
+            return name in self._nodes
+        view = self._views.get(name)
+        if view is None or view.job.state != HOLDING_STATE:
+            return False
+        return view.job.start_at is None or view.job.start_at < finding.window.end
 
     def gpus(self, finding: Finding) -> tuple[str | None, tuple[str, ...]]:
         """The job whose time a finding counts, None for whoever holds the GPU; and the GPUs."""

@@ -99,5 +99,6 @@ class Run:
         account = self.accounts.get(gpu)
         if account is None:
             sum_in = sums.of(self.job, gpu, start)
-            account = self.accounts[gpu] = OpenAccount(self.job, gpu, start, epoch, sum_in)
+            account = OpenAccount(self.job, gpu, start, epoch, sums.claims, sum_in)
+            self.accounts[gpu] = account
         return account

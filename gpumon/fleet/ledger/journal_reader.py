@@ -6,12 +6,18 @@ import json
 import math
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from gpumon.model.records.ledger import SUSPICION, UNEXPLAINED
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-SCHEMA: Final = "gpumon-ledger/1"
+SCHEMA: Final = "gpumon-ledger/2"
 """Name and major version of the file's form, in the first line of each file."""
+
+PRODUCTIVE: Final = "productive"
+"""What version 1 called all that was observed and charged to nothing; nobody measured whether it
+was useful. Entries of both versions may stand in one file: that of the day of the change."""
 
 SUFFIX: Final = ".ndjson"
 
@@ -41,7 +47,7 @@ class Entry(NamedTuple):
     gpus: tuple[str, ...]
     """UUIDs; empty ones: GPUs that telemetry had not named."""
     seconds: Mapping[str, float]
-    """GPU-seconds: productive, unobserved, or by class."""
+    """GPU-seconds: by state, class, or `SUSPICION` and class."""
     energy_j: float
     energy_s: float
     """GPU-seconds over which the energy was measured."""
@@ -61,7 +67,12 @@ class Entry(NamedTuple):
             "node": self.node,
             "gpu": self.gpu,
             "gpus": list(self.gpus),
-            "gpu_seconds": dict(self.seconds),
+            "gpu_seconds": {k: v for k, v in self.seconds.items() if not k.startswith(SUSPICION)},
+            "suspected_gpu_seconds": {
+                k.removeprefix(SUSPICION): v
+                for k, v in self.seconds.items()
+                if k.startswith(SUSPICION)
+            },
             "energy_j": round(self.energy_j, 3),
             "energy_gpu_seconds": round(self.energy_s, 6),
             "observed_since": self.observed_since,
@@ -186,11 +197,19 @@ def _entry(data: dict[str, Any]) -> Entry:
         _text(data["node"]),
         _text(data["gpu"]),
         tuple(_text(uuid) for uuid in data["gpus"]),
-        {_text(key): _number(amount) for key, amount in data["gpu_seconds"].items()},
+        _seconds(data["gpu_seconds"], data.get("suspected_gpu_seconds", {})),
         _number(data["energy_j"]),
         _number(data["energy_gpu_seconds"]),
         None if seen is None else _number(seen),
     )
+
+
+def _seconds(certain: dict[str, object], suspected: dict[str, object]) -> dict[str, float]:
+    """GPU-seconds as the books of today have them."""
+    found = {_text(key): _number(amount) for key, amount in certain.items()}
+    if PRODUCTIVE in found:
+        found[UNEXPLAINED] = found.pop(PRODUCTIVE) + found.get(UNEXPLAINED, 0.0)
+    return found | {SUSPICION + _text(key): _number(amount) for key, amount in suspected.items()}
 
 
 def _number(value: object) -> float:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
-from gpumon.fleet.ledger.claims import Claims
+from gpumon.fleet.ledger.claims import Claim, Claims
 from gpumon.fleet.ledger.runs import CORRECTED_S, Runs
-from gpumon.model.records.ledger import NO_PRICES, LedgerTotals
+from gpumon.fleet.ledger.sight import Sight
+from gpumon.model.records.ledger import NO_PRICES, UNOBSERVED, LedgerTotals
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
 
     from gpumon.fleet.ledger.holding import Holding, Run
     from gpumon.fleet.ledger.runs import Booked
@@ -28,70 +29,6 @@ BEAT_S: Final = 60.0
 
 LONGEST_S: Final = 3 * BEAT_S
 """No power is taken to have lasted longer than this."""
-
-ACTIVITY_KEYS: Final = ("sm_active_ratio", "gpu_util_ratio", "graphics_active_ratio")
-"""Without one of these it is not known whether a GPU worked, however fresh its other values."""
-
-STALE_PERIODS: Final = 3.0
-STALE_FLOOR_S: Final = 5.0
-"""A pause between two pictures that is longer than this and so many periods was not observed: the
-limits beyond which the pictures themselves call a value stale."""
-
-
-class Change(NamedTuple):
-    """A GPU came into sight or was lost out of it."""
-
-    uuid: str
-    when: float
-    is_observed: bool
-
-
-class Sight:
-    """Follows every GPU of the fleet, held by a job or not."""
-
-    def __init__(self) -> None:
-        self._since: dict[str, float] = {}
-
-    def since(self, uuid: str) -> float | None:
-        """Unix time since when a GPU is observed without a gap; None: it is not."""
-        return self._since.get(uuid)
-
-    def restart(self, at: float) -> None:
-        """The clock was set back: what is in sight is so from now on."""
-        self._since = dict.fromkeys(self._since, at)
-
-    def changes(self, tick: Tick, last_at: float) -> Iterator[Change]:
-        """What changed since the tick of Unix time `last_at`.
-
-        A GPU is lost since its values were taken, or since the last tick where it is in none now or
-        its activity cannot be read any more.
-        """
-        seen, gpus = self._since, tick.gpus
-        if tick.at - last_at > max(STALE_FLOOR_S, STALE_PERIODS * tick.period_s):
-            yield from self._lost(tuple(seen), last_at)
-        yield from self._lost(tuple(seen.keys() - gpus.keys()), last_at)
-        for uuid, gpu in gpus.items():
-            is_observed = _is_observed(gpu)
-            if is_observed == (uuid in seen):
-                continue
-            if is_observed:
-                seen[uuid] = min(gpu.taken_at, tick.at)
-                yield Change(uuid, seen[uuid], True)
-            else:
-                when = min(gpu.taken_at, tick.at) if gpu.is_stale else last_at
-                yield from self._lost((uuid,), when)
-
-    def _lost(self, uuids: tuple[str, ...], when: float) -> Iterator[Change]:
-        for uuid in uuids:
-            del self._since[uuid]
-            yield Change(uuid, when, False)
-
-
-def _is_observed(gpu: Gpu) -> bool:
-    if gpu.is_stale:
-        return False
-    block, row = gpu.block, gpu.row
-    return any(block.value(key, row) is not None for key in ACTIVITY_KEYS)
 
 
 def meter(holding: Holding, gpu: Gpu | None) -> None:
@@ -158,8 +95,8 @@ class Ledger:
     """Keeps the books of a fleet. Only changes do work: what goes on is added up when it is read.
 
     A GPU is observed while its values are fresh and say whether it works. Of what is observed,
-    findings that are *supported* or better claim their part back to their onset; where two claim
-    the same second, the graver class keeps it.
+    findings claim their part from their onset to the end of their window: those that are
+    *supported* or better as wasted, hypotheses as suspected. The graver class takes its part first.
     """
 
     def __init__(self, prices: Prices = NO_PRICES, journal: Journal | None = None) -> None:
@@ -197,8 +134,10 @@ class Ledger:
         self._observe(runs, tick, last_at)
         for claim in self._claims.new(tick):
             for holding in runs.on_gpu.get(claim.uuid, ()):
-                if claim.job_id in (None, holding.run.job.job_id):
-                    holding.timeline.charge(claim.start, claim.end, claim.charge)
+                if _is_meant(claim, holding, runs):
+                    claim.apply(holding.timeline)
+        for number in self._claims.over():
+            runs.sums.claims.forget(number)
         self._at = tick.at
         self._gpus = tick.gpus
         self._at_times(runs, tick.at)
@@ -215,6 +154,7 @@ class Ledger:
             self._prices,
             self._journal.kept_in if self._journal else None,
             self._journal.note if self._journal else "",
+            self._claims.charged(runs.sums.claims) if runs else {},
         )
 
     def close(self) -> None:
@@ -225,17 +165,18 @@ class Ledger:
             self._journal.close()
 
     def _observe(self, runs: Runs, tick: Tick, last_at: float) -> None:
-        """Open or shut observed stretches: of GPUs that a job got now, and of all that changed."""
+        """Note the states of GPUs: of those that a job got now, and of all that changed."""
         for change in self._sight.changes(tick, last_at):
             for holding in runs.on_gpu.get(change.uuid, ()):
                 if holding.is_held:
-                    meter(holding, tick.gpus.get(change.uuid))
-                    holding.timeline.observe(change.when, is_observed=change.is_observed)
+                    if change.state == UNOBSERVED or holding.timeline.state == UNOBSERVED:
+                        meter(holding, tick.gpus.get(change.uuid))
+                    holding.timeline.observe(change.when, change.state)
         for holding in runs.taken():
-            since = self._sight.since(holding.uuid)
             meter(holding, tick.gpus.get(holding.uuid))
-            if since is not None and holding.is_held and not holding.timeline.is_observed:
-                holding.timeline.observe(since, is_observed=True)
+            if holding.is_held and holding.timeline.state == UNOBSERVED:
+                for when, state in self._sight.since(holding.uuid, holding.timeline.start):
+                    holding.timeline.observe(when, state)
 
     def _at_times(self, runs: Runs, at: float) -> None:
         """What is done once in a while."""
@@ -261,3 +202,15 @@ class Ledger:
     def _write(self, at: float, runs: Iterable[Run], gone_before: float | None = None) -> None:
         if self._journal is not None:
             self._journal.write(at, runs, gone_before)
+
+
+def _is_meant(claim: Claim, holding: Holding, runs: Runs) -> bool:
+    """Whether a claim is about the time of whoever holds or held a GPU.
+
+    What a fault of one GPU costs on others, which wait for it, it costs the jobs that held both.
+    """
+    if claim.job_id is not None:
+        return claim.job_id == holding.run.job.job_id
+    if claim.source_uuid in ("", holding.uuid):
+        return True
+    return any(other.run is holding.run for other in runs.on_gpu.get(claim.source_uuid, ()))

@@ -9,6 +9,7 @@ from gpumon.fleet.join.membership import HOLDING_STATE
 from gpumon.fleet.ledger.accounts import Sums
 from gpumon.fleet.ledger.holding import Holding, Run
 from gpumon.fleet.ledger.timeline import Timeline
+from gpumon.model.records.ledger import UNOBSERVED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -149,7 +150,7 @@ class Runs:
         for uuid in [uuid for uuid in run.held if uuid not in kept]:
             holding = run.held.pop(uuid)
             if len(run.unnamed) < view.gpus_unknown:
-                holding.timeline.observe(last_at, is_observed=False)
+                holding.timeline.observe(last_at, UNOBSERVED)
                 run.unnamed.append(holding)
             else:
                 self._release(run, holding, last_at)

@@ -1,63 +1,130 @@
-"""What one GPU did for one job over time: stretches that are observed or not, charged or not."""
+"""What one GPU did for one job over time: stretches in one state, divided among claims."""
 
 from __future__ import annotations
 
+from itertools import pairwise
 from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from gpumon.model.records.ledger import PRODUCTIVE, UNOBSERVED
+from gpumon.model.records.ledger import STATES, SUSPICION, UNOBSERVED
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from gpumon.fleet.ledger.accounts import OpenAccount
 
 MOST_STRETCHES: Final = 64
-"""Stretches of a GPU that can still be charged; an older one keeps what was charged to it."""
+"""Stretches of a GPU that are kept apart; beyond, neighbours are made one, old and short first."""
+
+SPARE_STRETCHES: Final = 16
+"""So many more may come before the next time that neighbours are made one."""
+
+FRESH_S: Final = 60.0
+"""What is younger counts as so old when neighbours are made one."""
 
 
 class Charge(NamedTuple):
-    """What a finding says of a GPU's time."""
+    """What a claim says of a GPU's time."""
 
+    claim: int
+    """Number of the claim: a later charge of the same claim takes the place of an earlier one."""
     finding_class: str
     rank: tuple[int, int]
-    """Precedence: the lowest takes over what others were charged with."""
+    """Precedence: the lowest takes its share first."""
     share: float
     """Part of each second that is lost, 0 to 1."""
+    is_suspected: bool = False
+    """Whether it is a hypothesis, which takes of what is left when the claims have taken."""
     takes_unobserved: bool = False
     """Whether the fault itself is why nothing was observed."""
 
+    @property
+    def key(self) -> str:
+        """Where it is booked."""
+        return SUSPICION + self.finding_class if self.is_suspected else self.finding_class
+
+    @property
+    def order(self) -> tuple[bool, tuple[int, int], str, float, int]:
+        """Who takes first; of one class the largest share."""
+        return self.is_suspected, self.rank, self.finding_class, -self.share, self.claim
+
+
+class _Part(NamedTuple):
+    """So much of a stretch is booked under one key."""
+
+    key: str
+    seconds: float
+    charge: Charge | None
+
 
 class _Stretch:
-    """A piece of time in one state, of which `lost_s` are charged to one class."""
+    """A piece of time of which the same is known and claimed throughout."""
 
-    __slots__ = ("charge", "end", "is_observed", "lost_s", "start", "weight")
+    __slots__ = ("booked", "charges", "end", "shares", "start", "weight")
 
-    def __init__(self, start: float, end: float, weight: float, *, is_observed: bool) -> None:
+    def __init__(self, start: float, end: float, weight: float, shares: tuple[float, ...]) -> None:
         self.start = start
         self.end = end
         self.weight = weight
-        self.is_observed = is_observed
-        self.charge: Charge | None = None
-        self.lost_s = 0.0
+        self.shares = shares
+        """Parts of it in each of `STATES`; more than one where neighbours were made one."""
+        self.charges: tuple[Charge, ...] = ()
+        """By precedence; nothing is charged to an open one, which has no end yet."""
+        self.booked: tuple[_Part, ...] = ()
 
     @property
     def state(self) -> str:
-        return PRODUCTIVE if self.is_observed else UNOBSERVED
+        """The state that most of it is in: of one that was not made of several, the only one."""
+        return STATES[self.shares.index(max(self.shares))]
 
     @property
     def seconds(self) -> float:
-        """GPU-seconds; an open stretch has no end yet, and nothing is charged to it."""
         return (self.end - self.start) * self.weight
 
     def continues(self, before: _Stretch) -> bool:
         """Whether it is the same as the stretch before it."""
-        mine, theirs = self.charge, before.charge
+        return before.shares == self.shares and self.can_join(before)
+
+    def can_join(self, before: _Stretch) -> bool:
+        """Whether it and the stretch before it differ in nothing but their states."""
         return (
             before.end == self.start
-            and before.is_observed == self.is_observed
             and before.weight == self.weight
-            and (mine and mine.finding_class) == (theirs and theirs.finding_class)
-            and (mine and mine.rank) == (theirs and theirs.rank)
+            and before.charges == self.charges
         )
+
+    def rest_from(self, when: float) -> _Stretch:
+        """The part of it after a Unix time."""
+        rest = _Stretch(when, self.end, self.weight, self.shares)
+        rest.charges = self.charges
+        return rest
+
+    def parts(self) -> Iterator[_Part]:
+        """How its GPU-seconds are divided.
+
+        Each claim takes its share of what graver ones left, then each hypothesis likewise. Of
+        claims of one class only the largest counts: they tell of the same loss. What is left is
+        what it was seen to be.
+        """
+        unobserved_s = self.seconds * self.shares[STATES.index(UNOBSERVED)]
+        observed_s = self.seconds - unobserved_s
+        left_s, unseen_s = observed_s, unobserved_s
+        before = ""
+        for charge in self.charges:
+            if charge.key == before:
+                continue
+            before = charge.key
+            taken_s = left_s * charge.share
+            left_s -= taken_s
+            if charge.takes_unobserved:
+                taken_s += unseen_s * charge.share
+                unseen_s -= unseen_s * charge.share
+            yield _Part(charge.key, taken_s, charge)
+        for state, share in zip(STATES, self.shares, strict=True):
+            if state == UNOBSERVED:
+                yield _Part(state, unseen_s, None)
+            elif observed_s > 0:
+                yield _Part(state, left_s * share * self.seconds / observed_s, None)
 
 
 class Timeline:
@@ -75,13 +142,13 @@ class Timeline:
         self.weight = 1.0
         self.seconds: dict[str, float] = {}
         """GPU-seconds of the stretches that are over, by state and class."""
-        self._stretches = [_Stretch(start, inf, 1.0, is_observed=False)]
+        self._stretches = [_Stretch(start, inf, 1.0, _WHOLE[UNOBSERVED])]
         account.begin(UNOBSERVED, start, 1.0)
 
     @property
-    def is_observed(self) -> bool:
-        """Whether the newest stretch is."""
-        return self._stretches[-1].is_observed
+    def state(self) -> str:
+        """What the newest stretch is, as far as nothing claims it."""
+        return self._stretches[-1].state
 
     @property
     def is_open(self) -> bool:
@@ -112,12 +179,23 @@ class Timeline:
             account.begin(last.state, last.start, last.weight)
         self.account = account
 
-    def observe(self, when: float, *, is_observed: bool) -> None:
-        """The GPU is observed from a Unix time on, or no longer is."""
-        last = self._stretches[-1]
-        when = max(when, last.start)
-        self._shut(when)
-        self._open(when, last.weight, is_observed=is_observed)
+    def observe(self, when: float, state: str) -> None:
+        """The GPU is in one of `STATES` from a Unix time on, as far as nothing claims it."""
+        shares = _WHOLE[state]
+        when = max(when, self._stretches[0].start)
+        self._cut(when)
+        position = len(self._stretches)
+        while position and self._stretches[position - 1].start >= when:
+            position -= 1
+            stretch = self._stretches[position]
+            if stretch.shares != shares:
+                self._take_back(stretch)
+                stretch.shares = shares
+                self._book(stretch)
+        for later in range(len(self._stretches) - 1, position - 1, -1):
+            self._join(later)
+        if len(self._stretches) > MOST_STRETCHES + SPARE_STRETCHES:
+            self._coarsen(when)
 
     def end(self, when: float) -> None:
         """The job no longer holds it since a Unix time, which may be past what was booked."""
@@ -140,21 +218,31 @@ class Timeline:
         for stretch in self._stretches:
             if stretch.start >= since and stretch.weight != weight:
                 self._take_back(stretch)
-                stretch.lost_s *= weight / stretch.weight
                 stretch.weight = weight
                 self._book(stretch)
 
     def charge(self, start: float, end: float, charge: Charge) -> None:
-        """Charge what a finding claims of the time between two Unix times, where it may."""
+        """Charge what a claim says of the time between two Unix times, in place of what it said."""
+        self._recharge(start, end, charge.claim, charge)
+
+    def withdraw(self, start: float, end: float, claim: int) -> None:
+        """A claim says nothing any more of the time between two Unix times."""
+        self._recharge(start, end, claim, None)
+
+    def _recharge(self, start: float, end: float, claim: int, charge: Charge | None) -> None:
         for position in range(len(self._stretches) - 1, -1, -1):
             stretch = self._stretches[position]
             if stretch.end <= start:
                 break
             low, high = max(start, stretch.start), min(end, stretch.end)
-            if high > low and _may_take(stretch, charge):
-                self._charge(position, low, high, charge)
+            if high <= low:
+                continue
+            charges = _replaced(stretch.charges, claim, charge)
+            if charges != stretch.charges:
+                self._set(position, low, high, charges)
 
-    def _charge(self, position: int, low: float, high: float, charge: Charge) -> None:
+    def _set(self, position: int, low: float, high: float, charges: tuple[Charge, ...]) -> None:
+        """Have a part of a stretch charged so."""
         if high < self._stretches[position].end:
             self._split(position, high)
         if low > self._stretches[position].start:
@@ -162,24 +250,49 @@ class Timeline:
             position += 1
         stretch = self._stretches[position]
         self._take_back(stretch)
-        stretch.charge = charge
-        stretch.lost_s = stretch.seconds * charge.share
+        stretch.charges = charges
         self._book(stretch)
+        if position + 1 < len(self._stretches):
+            self._join(position + 1)
         self._join(position)
 
     def _join(self, position: int) -> None:
-        """Make one of a stretch and the same one before it; drop the oldest of too many."""
-        if position > 0:
+        """Make one of a stretch and the one before it where they are the same."""
+        if 0 < position < len(self._stretches):
             stretch, before = self._stretches[position], self._stretches[position - 1]
             if stretch.continues(before):
                 self._take_back(stretch)
                 self._take_back(before)
                 before.end = stretch.end
-                before.lost_s += stretch.lost_s
                 self._book(before)
                 del self._stretches[position]
-        if len(self._stretches) > MOST_STRETCHES:
-            del self._stretches[0]
+
+    def _coarsen(self, now: float) -> None:
+        """Make one of neighbours that are claimed alike: the past grows coarse as it grows old.
+
+        Which part was in which state stays right for each of them as a whole. A claim that begins
+        or ends within one takes its part in proportion. Where no two are claimed alike, the oldest
+        stretches keep for ever what they are charged with.
+        """
+        costs = [
+            ((second.end - first.start) / max(FRESH_S, now - second.end), position)
+            for position, (first, second) in enumerate(pairwise(self._stretches))
+            if second.end != inf and second.can_join(first)
+        ]
+        wanted = len(self._stretches) - MOST_STRETCHES
+        chosen: set[int] = set()
+        for _, position in sorted(costs):
+            if len(chosen) < wanted and position - 1 not in chosen and position + 1 not in chosen:
+                chosen.add(position)
+        for position in sorted(chosen, reverse=True):
+            first, second = self._stretches[position], self._stretches[position + 1]
+            self._take_back(first)
+            self._take_back(second)
+            first.shares = _mean(first, second)
+            first.end = second.end
+            self._book(first)
+            del self._stretches[position + 1]
+        del self._stretches[: wanted - len(chosen)]
 
     def _cut(self, when: float) -> None:
         """Have a stretch begin at a Unix time."""
@@ -190,12 +303,8 @@ class Timeline:
 
     def _split(self, position: int, when: float) -> None:
         stretch = self._stretches[position]
-        rest = _Stretch(when, stretch.end, stretch.weight, is_observed=stretch.is_observed)
+        rest = stretch.rest_from(when)
         self._take_back(stretch)
-        if stretch.charge is not None:
-            lost_s = stretch.lost_s * (rest.end - when) / (stretch.end - stretch.start)
-            rest.charge, rest.lost_s = stretch.charge, lost_s
-            stretch.lost_s -= lost_s
         stretch.end = when
         self._book(stretch)
         self._book(rest)
@@ -210,14 +319,6 @@ class Timeline:
         if last.end == last.start and len(self._stretches) > 1:
             self._stretches.pop()
 
-    def _open(self, when: float, weight: float, *, is_observed: bool) -> None:
-        stretch = _Stretch(when, inf, weight, is_observed=is_observed)
-        if self._stretches[-1].end == self._stretches[-1].start:
-            self._stretches.pop()
-        self._stretches.append(stretch)
-        self._book(stretch)
-        self._join(len(self._stretches) - 1)
-
     def _drop(self, position: int) -> None:
         self._take_back(self._stretches[position])
         del self._stretches[position]
@@ -226,24 +327,44 @@ class Timeline:
         if stretch.end == inf:
             self.account.begin(stretch.state, stretch.start, stretch.weight)
             return
-        self._add(stretch.state, stretch.seconds - stretch.lost_s)
-        if stretch.charge is not None:
-            self._add(stretch.charge.finding_class, stretch.lost_s)
+        stretch.booked = tuple(stretch.parts())
+        for part in stretch.booked:
+            self._add(part.key, part.seconds, part.charge)
 
     def _take_back(self, stretch: _Stretch) -> None:
         if stretch.end == inf:
             self.account.stop(stretch.state, stretch.start, stretch.weight)
             return
-        self._add(stretch.state, stretch.lost_s - stretch.seconds)
-        if stretch.charge is not None:
-            self._add(stretch.charge.finding_class, -stretch.lost_s)
+        for part in stretch.booked:
+            self._add(part.key, -part.seconds, part.charge)
+        stretch.booked = ()
 
-    def _add(self, key: str, seconds: float) -> None:
+    def _add(self, key: str, seconds: float, charge: Charge | None) -> None:
+        if seconds == 0:
+            return
         self.seconds[key] = self.seconds.get(key, 0.0) + seconds
         self.account.add(key, seconds)
+        if charge is not None:
+            self.account.claims.add(charge.claim, seconds, is_suspected=charge.is_suspected)
 
 
-def _may_take(stretch: _Stretch, charge: Charge) -> bool:
-    if not stretch.is_observed and not charge.takes_unobserved:
-        return False
-    return stretch.charge is None or charge.rank < stretch.charge.rank
+_WHOLE: Final = {state: tuple(float(one == state) for one in STATES) for state in STATES}
+
+
+def _mean(first: _Stretch, second: _Stretch) -> tuple[float, ...]:
+    """Parts in each state of two neighbours together."""
+    length = second.end - first.start
+    part = (second.end - second.start) / length if length > 0 else 0.0
+    return tuple(
+        a * (1 - part) + b * part for a, b in zip(first.shares, second.shares, strict=True)
+    )
+
+
+def _replaced(charges: tuple[Charge, ...], claim: int, charge: Charge | None) -> tuple[Charge, ...]:
+    """The charges with another one, or none, of one claim."""
+    if not charges:
+        return (charge,) if charge else ()
+    others = [one for one in charges if one.claim != claim]
+    if charge is not None:
+        others.append(charge)
+    return tuple(sorted(others, key=lambda one: one.order))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpumon.model.records.ledger import NO_PRICES, NOTHING, Sums, Total
+from gpumon.model.records.ledger import NO_PRICES, NOTHING, Sums, Total, in_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -43,5 +43,4 @@ def add_up(
                 entry.energy_s,
             )
     totals = {name: sums.total() for name, sums in parts.items()}
-    ordered = sorted(totals.items(), key=lambda pair: (-pair[1].waste_s, pair[0]))
-    return Added(whole.total() if parts else NOTHING, dict(ordered), end)
+    return Added(whole.total() if parts else NOTHING, in_order(totals), end)

@@ -1,8 +1,12 @@
 """What became of allocated GPU time: books whose sums balance, and since when they were kept.
 
-Every GPU-second of an allocation is in exactly one place: *unobserved*, charged to one class of
-waste, or *productive*, which means observed and charged to nothing. The three sum to the
-allocation.
+Every GPU-second of an allocation is divided among five shares, which sum to the allocation:
+
+- *wasted*: findings that are supported or better claim it, each its part of what graver ones left;
+- *suspected*: of what is left, what hypotheses would claim, the gravest first;
+- *useful*: of the rest, what was measured above the floor of `gpumon.model.work_floor`;
+- *unexplained*: what was observed and is none of these;
+- *unobserved*: nobody saw what the GPU did.
 """
 
 from __future__ import annotations
@@ -14,8 +18,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-PRODUCTIVE: Final = "productive"
+USEFUL: Final = "useful"
+UNEXPLAINED: Final = "unexplained"
 UNOBSERVED: Final = "unobserved"
+
+STATES: Final = (USEFUL, UNEXPLAINED, UNOBSERVED)
+"""What a second can be that nothing claims."""
+
+SUSPICION: Final = "~"
+"""Before a class it makes the key of what is suspected of it; no class begins with it."""
 
 HOUR_S: Final = 3600.0
 KWH_J: Final = 3.6e6
@@ -74,28 +85,40 @@ class Account(NamedTuple):
     observed_since: float | None
     """Unix time of the first value that was seen of one of its GPUs; None: none yet."""
     seconds: Mapping[str, float]
-    """GPU-seconds of stretches that are over: productive, unobserved, or by class."""
-    productive: Open = NOTHING_OPEN
-    unobserved: Open = NOTHING_OPEN
+    """GPU-seconds of stretches that are over: by state, class, or `SUSPICION` and class."""
+    open: tuple[Open, Open, Open] = (NOTHING_OPEN, NOTHING_OPEN, NOTHING_OPEN)
+    """What goes on, in the order of `STATES`."""
     energy_j: float = 0.0
     energy_s: float = 0.0
     """GPU-seconds over which the energy was measured."""
 
     def seconds_at(self, offset_s: float) -> dict[str, float]:
         """GPU-seconds by state and class until so long after the books were opened."""
-        found = {PRODUCTIVE: 0.0, UNOBSERVED: 0.0, **self.seconds}
-        found[PRODUCTIVE] += self.productive.until(offset_s)
-        found[UNOBSERVED] += self.unobserved.until(offset_s)
+        found = dict.fromkeys(STATES, 0.0) | dict(self.seconds)
+        for state, going in zip(STATES, self.open, strict=True):
+            found[state] += going.until(offset_s)
         return {key: max(0.0, seconds) for key, seconds in found.items()}
 
 
-class Total(NamedTuple):
-    """One line of the books: allocation = productive + wasted + unobserved."""
+class Charged(NamedTuple):
+    """What one finding was charged since its onset."""
 
-    productive_s: float = 0.0
+    wasted_s: float = 0.0
+    """GPU-seconds that are wasted by it."""
+    suspected_s: float = 0.0
+    """GPU-seconds that are suspected of it."""
+
+
+class Total(NamedTuple):
+    """One line of the books: five shares that sum to the allocation."""
+
+    useful_s: float = 0.0
+    unexplained_s: float = 0.0
     unobserved_s: float = 0.0
     wasted_s: Mapping[str, float] = NO_SECONDS
-    """GPU-seconds by class."""
+    """GPU-seconds by class, the largest first."""
+    suspected_s: Mapping[str, float] = NO_SECONDS
+    """GPU-seconds by class, the largest first."""
     observed_since: float | None = None
     """Unix time of the first value that was seen; None: nothing was."""
     began_at: float | None = None
@@ -108,23 +131,39 @@ class Total(NamedTuple):
     """Price of the allocation and its measured energy; None: nothing has a price."""
     wasted_cost: Mapping[str, float] = NO_SECONDS
     """Price of the GPU time that was wasted, by class."""
+    suspected_cost: Mapping[str, float] = NO_SECONDS
+    """Price of the GPU time that is suspected, by class."""
     unpriced_s: float = 0.0
     """GPU-seconds of GPUs without a price, which `cost` does not count."""
 
     @property
     def waste_s(self) -> float:
-        """GPU-seconds of all classes."""
+        """GPU-seconds wasted, of all classes."""
         return sum(self.wasted_s.values())
+
+    @property
+    def suspicion_s(self) -> float:
+        """GPU-seconds suspected, of all classes."""
+        return sum(self.suspected_s.values())
 
     @property
     def allocated_s(self) -> float:
         """GPU-seconds of the allocation."""
-        return self.productive_s + self.waste_s + self.unobserved_s
+        return self.observed_s + self.unobserved_s
 
     @property
     def observed_s(self) -> float:
         """GPU-seconds of which is known what became of them."""
-        return self.productive_s + self.waste_s
+        return self.useful_s + self.unexplained_s + self.waste_s + self.suspicion_s
+
+    def of_observed(self, seconds: float) -> float | None:
+        """Share of the observed time; None: nothing was observed."""
+        return seconds / self.observed_s if self.observed_s > 0 else None
+
+    @property
+    def unobserved_share(self) -> float | None:
+        """Share of the allocation that nobody saw; None: nothing was allocated."""
+        return self.unobserved_s / self.allocated_s if self.allocated_s > 0 else None
 
 
 NOTHING: Final = Total()
@@ -143,6 +182,8 @@ class _Booked(NamedTuple):
     """Folder that they are written to; None: they are not."""
     note: str = ""
     """Why they are not written though that was asked for."""
+    charged: Mapping[tuple[str, str, str], Charged] = MappingProxyType({})
+    """What each finding that stands or was cleared lately was charged, by its identity."""
 
 
 class LedgerTotals(_Booked):
@@ -158,12 +199,17 @@ class LedgerTotals(_Booked):
         return self._sum(mine) if mine else None
 
     @cached_property
-    def wasted_by_job(self) -> dict[str, float]:
-        """GPU-seconds of all classes, of each job that is booked by itself."""
-        found: dict[str, float] = {}
+    def lost_by_job(self) -> dict[str, Charged]:
+        """What is wasted and what is suspected of each job that is booked by itself."""
+        found: dict[str, Charged] = {}
         for account in self.accounts:
-            lost = (v for key, v in account.seconds.items() if key not in (PRODUCTIVE, UNOBSERVED))
-            found[account.job_id] = found.get(account.job_id, 0.0) + max(0.0, sum(lost))
+            wasted_s, suspected_s = found.get(account.job_id, _UNCHARGED)
+            for key, seconds in account.seconds.items():
+                if key.startswith(SUSPICION):
+                    suspected_s += max(0.0, seconds)
+                elif key not in STATES:
+                    wasted_s += max(0.0, seconds)
+            found[account.job_id] = Charged(wasted_s, suspected_s)
         return found
 
     def by(self, dimension: str) -> Mapping[str, Total]:
@@ -179,8 +225,7 @@ class LedgerTotals(_Booked):
         else:
             for account in self.sums:
                 groups.setdefault(getattr(account, dimension), []).append(account)
-        totals = {key: self._sum(accounts) for key, accounts in groups.items()}
-        return dict(sorted(totals.items(), key=lambda pair: (-pair[1].waste_s, pair[0])))
+        return in_order({key: self._sum(accounts) for key, accounts in groups.items()})
 
     @cached_property
     def _total(self) -> Total:
@@ -212,6 +257,17 @@ class LedgerTotals(_Booked):
         return sums.total()
 
 
+_UNCHARGED: Final = Charged()
+
+
+def in_order(totals: Mapping[str, Total]) -> dict[str, Total]:
+    """Totals by name, the most wasteful first, then the most suspect."""
+    order = sorted(
+        totals.items(), key=lambda pair: (-pair[1].waste_s, -pair[1].suspicion_s, pair[0])
+    )
+    return dict(order)
+
+
 class Sums:
     """Adds up GPU time, energy and money; what both the books and their pages on disk use."""
 
@@ -221,7 +277,7 @@ class Sums:
         self._by_gpu: dict[str, float | None] = {}
         self.seconds: dict[str, float] = {}
         self.cost = self.unpriced_s = self.energy_j = self.energy_s = 0.0
-        self.wasted_cost: dict[str, float] = {}
+        self.class_cost: dict[str, float] = {}
         self.began: list[float] = []
         self.observed: list[float] = []
 
@@ -255,25 +311,33 @@ class Sums:
             return
         self.cost += sum(seconds.values()) / HOUR_S * price
         for key, amount in seconds.items():
-            if key not in (PRODUCTIVE, UNOBSERVED):
-                self.wasted_cost[key] = self.wasted_cost.get(key, 0.0) + amount / HOUR_S * price
+            if key not in STATES:
+                self.class_cost[key] = self.class_cost.get(key, 0.0) + amount / HOUR_S * price
 
     def total(self) -> Total:
         """What was added."""
-        wasted = {
-            key: amount
-            for key, amount in sorted(self.seconds.items(), key=lambda pair: (-pair[1], pair[0]))
-            if key not in (PRODUCTIVE, UNOBSERVED) and amount > 0
-        }
+        largest_first = dict(sorted(self.seconds.items(), key=lambda pair: (-pair[1], pair[0])))
+        wasted, suspected = _split({key: s for key, s in largest_first.items() if s > 0})
+        wasted_cost, suspected_cost = _split(self.class_cost)
         return Total(
-            self.seconds.get(PRODUCTIVE, 0.0),
+            self.seconds.get(USEFUL, 0.0),
+            self.seconds.get(UNEXPLAINED, 0.0),
             self.seconds.get(UNOBSERVED, 0.0),
             wasted,
+            suspected,
             self.observed[0] if self.observed else None,
             self.began[0] if self.began else None,
             self.energy_j if self.energy_s > 0 else None,
             self.energy_s,
             self.cost if self._has_prices else None,
-            self.wasted_cost,
+            wasted_cost,
+            suspected_cost,
             self.unpriced_s,
         )
+
+
+def _split(amounts: Mapping[str, float]) -> tuple[dict[str, float], dict[str, float]]:
+    """What is wasted and what is suspected, by class."""
+    mark = len(SUSPICION)
+    wasted = {k: v for k, v in amounts.items() if k not in STATES and not k.startswith(SUSPICION)}
+    return wasted, {k[mark:]: v for k, v in amounts.items() if k.startswith(SUSPICION)}

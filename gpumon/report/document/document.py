@@ -1,6 +1,6 @@
 """The JSON document: one picture as plain data, keys with units, null for unknown.
 
-Its form is `document-1.schema.json` beside this file; within a major version it only grows.
+Its form is `document-2.schema.json` beside this file; within a major version it only grows.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from gpumon.report.document.queue import (
     waiting,
 )
 from gpumon.report.facts.entities import moment, number
+from gpumon.report.facts.losses import loss_of
 from gpumon.report.facts.tick_index import Digest
 from gpumon.report.wording.ended import ended_part, running_steps
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from gpumon.model.records.cluster import JobView, Node, Rank
     from gpumon.model.records.tick import TargetState, Tick
 
-SCHEMA: Final = "gpumon-document/1"
+SCHEMA: Final = "gpumon-document/2"
 """Name and major version of the document's form."""
 
 
@@ -79,7 +80,7 @@ def document(
         "reservations": reservations(digest),
         "stray_processes": stray_processes(digest),
         **ledger_part(tick),
-        "findings": [_finding(finding) for finding in findings],
+        "findings": [_finding(tick, finding) for finding in findings],
         "coverage": [_coverage(coverage) for coverage in tick.coverage],
         "errors": [_error(error) for error in tick.errors],
     }
@@ -172,7 +173,8 @@ def _rank(rank: Rank) -> dict[str, Any]:
     }
 
 
-def _finding(finding: Finding) -> dict[str, Any]:
+def _finding(tick: Tick, finding: Finding) -> dict[str, Any]:
+    loss = loss_of(tick, finding)
     return {
         "detector": finding.detector,
         "class": finding.finding_class,
@@ -194,6 +196,8 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "last_seen": moment(finding.last_seen),
         "advice": list(finding.advice),
         "gpu_seconds": number(finding.gpu_seconds),
+        "wasted_gpu_seconds": None if loss is None else round(loss.wasted_s, 3),
+        "suspected_gpu_seconds": None if loss is None else round(loss.suspected_s, 3),
         "gpus": list(finding.gpus),
         "onset": moment(finding.began_at),
         "cleared_at": _moment_or_none(finding.cleared_at),

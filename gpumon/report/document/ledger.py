@@ -16,6 +16,9 @@ GROUPED_BY: Final = ("user", "account", "partition", "gpu")
 """What the document's totals are made by; a job's own stand with the job."""
 
 
+_OF_OBSERVED: Final = ("useful", "wasted", "suspected", "unexplained")
+
+
 def ledger_part(tick: Tick) -> dict[str, Any]:
     """The document's `ledger`, null where nobody keeps the books."""
     books = tick.ledger
@@ -46,21 +49,38 @@ def lines(totals: Mapping[str, Total]) -> list[dict[str, Any]]:
 
 
 def line(total: Total) -> dict[str, Any]:
-    """One line of the books."""
+    """One line of the books; shares are of what was observed, `unobserved_share` of all."""
+    shares = {
+        "useful": total.useful_s,
+        "wasted": total.waste_s,
+        "suspected": total.suspicion_s,
+        "unobserved": total.unobserved_s,
+        "unexplained": total.unexplained_s,
+    }
     return {
         "allocated_gpu_seconds": _amount(total.allocated_s),
-        "productive_gpu_seconds": _amount(total.productive_s),
-        "wasted_gpu_seconds": _amount(total.waste_s),
-        "unobserved_gpu_seconds": _amount(total.unobserved_s),
+        **{f"{name}_gpu_seconds": _amount(seconds) for name, seconds in shares.items()},
+        **{f"{name}_share": _share(total.of_observed(shares[name])) for name in _OF_OBSERVED},
+        "unobserved_share": _share(total.unobserved_share),
         "waste": {key: _amount(seconds) for key, seconds in total.wasted_s.items()},
+        "suspected": {key: _amount(seconds) for key, seconds in total.suspected_s.items()},
         "began_at": _moment(total.began_at),
         "observed_since": _moment(total.observed_since),
         "energy_j": None if total.energy_j is None else _amount(total.energy_j),
         "energy_gpu_seconds": _amount(total.energy_s),
         "cost": None if total.cost is None else round(total.cost, 4),
-        "wasted_cost": (None if total.cost is None else round(sum(total.wasted_cost.values()), 4)),
+        "wasted_cost": _cost(total, total.wasted_cost),
+        "suspected_cost": _cost(total, total.suspected_cost),
         "unpriced_gpu_seconds": _amount(total.unpriced_s),
     }
+
+
+def _cost(total: Total, by_class: Mapping[str, float]) -> float | None:
+    return None if total.cost is None else round(sum(by_class.values()), 4)
+
+
+def _share(value: float | None) -> float | None:
+    return None if value is None else round(value, 6)
 
 
 def _amount(value: float) -> float:

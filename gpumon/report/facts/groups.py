@@ -203,23 +203,6 @@ def _group(at: float, kind: GroupKind, name: str, found: GroupSum, booked: Total
     )
 
 
-def lost_gpu_s(digest: Digest, view: JobView) -> float | None:
-    """GPU-seconds that a job lost by its findings: of those that overlap, the largest counts."""
-    whole: list[float] = []
-    by_gpu: dict[str, float] = {}
-    for finding in digest.findings_by_job.get(view.job.job_id, ()):
-        if finding.gpu_seconds is None:
-            continue
-        if finding.subject.startswith("gpu:"):
-            before = by_gpu.get(finding.subject, 0.0)
-            by_gpu[finding.subject] = max(before, finding.gpu_seconds)
-        else:
-            whole.append(finding.gpu_seconds)
-    if not whole and not by_gpu:
-        return None
-    return max([*whole, sum(by_gpu.values())])
-
-
 class PartitionRow(NamedTuple):
     """One partition with its nodes and its jobs."""
 

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from gpumon.model.finding import Severity
+from gpumon.model.records.ledger import Charged
 from gpumon.report.facts.array_tasks import task_count
-from gpumon.report.facts.groups import lost_gpu_s
 from gpumon.report.facts.reference_values import LOW_RATIO
 from gpumon.report.facts.slurm_nodes import is_open
 from gpumon.report.text import units
 from gpumon.report.text.cells import Cell, Tone, safe, text_width
+from gpumon.report.wording.loss_words import loss_words
 from gpumon.report.wording.verdict_words import SEVERITY_SIGNS, SEVERITY_TONES
 
 if TYPE_CHECKING:
@@ -36,7 +37,9 @@ class Loss(NamedTuple):
     """GPU time that was wasted."""
 
     gpu_seconds: float
-    """By the books; where nobody keeps them, what standing findings count."""
+    """By the books."""
+    suspected_s: float
+    """GPU-seconds that are suspected, likewise."""
     since: float
     """Unix time from which on it was counted."""
     cost: float | None
@@ -126,17 +129,11 @@ def _at_least(values: NDArray[np.float64], least: float) -> tuple[int, int]:
 
 def _loss(digest: Digest) -> Loss | None:
     books = digest.tick.ledger
-    if books is not None:
-        whole = books.total()
-        cost = None if whole.cost is None else sum(whole.wasted_cost.values())
-        return Loss(whole.waste_s, books.since, cost, books.prices.currency)
-    began = [f.began_at for f in digest.tick.findings if f.gpu_seconds is not None]
-    if not began:
+    if books is None:
         return None
-    found = digest.findings_by_job
-    views = [view for view in digest.tick.jobs if view.job.job_id in found]
-    lost = [loss for view in views if (loss := lost_gpu_s(digest, view)) is not None]
-    return Loss(sum(lost), min(began), None, "") if lost else None
+    whole = books.total()
+    cost = None if whole.cost is None else sum(whole.wasted_cost.values())
+    return Loss(whole.waste_s, whole.suspicion_s, books.since, cost, books.prices.currency)
 
 
 def total_lines(totals: HeatTotals, width: int) -> list[Line]:
@@ -182,12 +179,13 @@ def _trouble(totals: HeatTotals, is_wide: bool, has_since: bool = True) -> list[
     parts = []
     loss = totals.loss
     if loss is not None:
-        text = f"wasted {units.gpu_time(loss.gpu_seconds)}"
+        lost = Charged(loss.gpu_seconds, loss.suspected_s)
+        text = f"lost {loss_words(lost)}"
         if loss.cost is not None:
             text += f", {loss.cost:,.0f} {loss.currency}".rstrip()
         if has_since:
             text += f" since {units.clock_time(loss.since)}"
-        parts.append(Cell(text, Tone.WARN if loss.gpu_seconds >= 1 else Tone.DIM))
+        parts.append(Cell(text, Tone.WARN if sum(lost) >= 1 else Tone.DIM))
     for grade, count in totals.findings:
         words = f" {_GRADES[grade]}" if is_wide else ""
         parts.append(Cell(f"{SEVERITY_SIGNS[grade]} {count}{words}", SEVERITY_TONES[grade]))

@@ -46,7 +46,7 @@ def table(tick: Tick, width: int = DEFAULT_WIDTH, passes: RowFilter | None = Non
             lines += table_lines(digest, ENDED_COLUMNS, tick.ended.jobs, width)
     for finding in findings:
         lines += ["", safe(finding.subject)]
-        lines += plain_lines(finding_lines(finding, width))
+        lines += plain_lines(finding_lines(tick, finding, width))
     errors = all_errors(tick)
     if errors:
         lines += ["", *plain_lines(error_lines(errors, width))]

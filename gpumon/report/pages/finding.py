@@ -9,9 +9,11 @@ from gpumon.report.charts.chart import chart_lines, time_axis
 from gpumon.report.charts.chart_records import Mark
 from gpumon.report.charts.curves import field_chart
 from gpumon.report.charts.evidence_places import Place, gpu_of_subject, gpu_title, places
+from gpumon.report.facts.losses import loss_of
 from gpumon.report.tables.finding import class_of, state_words, subject_words
 from gpumon.report.text import units
 from gpumon.report.text.cells import Cell, Line, Tone, paragraph
+from gpumon.report.wording.loss_words import loss_words, lost_since
 from gpumon.report.wording.paragraphs import facts
 from gpumon.report.wording.verdict_words import SEVERITY_SIGNS, SEVERITY_TONES
 
@@ -75,7 +77,7 @@ def _life(digest: Digest, finding: Finding, width: int) -> list[Line]:
     """Since when, how sure, what became of it."""
     window = finding.window
     seen = f"{units.short_duration(window.end - window.start)}, {window.samples} samples"
-    lost = finding.gpu_seconds
+    loss = loss_of(digest.tick, finding)
     return facts(
         (
             ("state", state_words(digest, finding)),
@@ -84,7 +86,7 @@ def _life(digest: Digest, finding: Finding, width: int) -> list[Line]:
             ("last seen", units.clock_time(finding.last_seen)),
             ("confidence", finding.confidence.value),
             ("window", seen),
-            ("lost", "" if lost is None else f"{units.gpu_time(lost)} in the window"),
+            ("lost", lost_since(loss, finding.began_at) or loss_words(loss)),
             ("kind", class_of(finding).category.value),
             ("detector", finding.detector),
             ("subject", finding.subject),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from gpumon.model.records.ledger import HOUR_S, KWH_J
+from gpumon.model.records.ledger import HOUR_S, KWH_J, SUSPICION
 from gpumon.report.text.cells import fit, safe
 from gpumon.report.text.units import MISSING
 
@@ -14,14 +14,19 @@ if TYPE_CHECKING:
 
     from gpumon.model.records.ledger import Total
 
-TITLES: Final = ("GPU-h", "productive", "wasted", "unobserved", "most of it", "kWh")
+TITLES: Final = (
+    "GPU-h", "useful", "wasted", "suspected", "unexplained", "unobserved", "most of it", "kWh",
+)  # fmt: skip
 
 _MOST_NAME: Final = 32
 """Cells of a name; a longer one is cut."""
 
 
 def ledger_table(totals: Mapping[str, Total], whole: Total, by: str, currency: str) -> str:
-    """One line per name and one for the whole, which they sum up to; ends in a line break."""
+    """One line per name and one for the whole, which they sum up to; ends in a line break.
+
+    The shares are of what was observed, that of the unobserved is of all.
+    """
     rows = [(name, total) for name, total in totals.items()]
     rows.append(("total", whole))
     titles = (by, *TITLES, *_money_title(whole, currency))
@@ -30,15 +35,25 @@ def ledger_table(totals: Mapping[str, Total], whole: Total, by: str, currency: s
 
 
 def class_table(whole: Total, currency: str) -> str:
-    """Where the GPU time went: productive, each class of waste, unobserved."""
-    parts = {"productive": whole.productive_s, **whole.wasted_s, "unobserved": whole.unobserved_s}
+    """Where the GPU time went: useful, each class of waste, what is suspected, the rest."""
+    costs = {
+        **whole.wasted_cost,
+        **{SUSPICION + key: cost for key, cost in whole.suspected_cost.items()},
+        "total": whole.cost,
+    }
+    rows = (
+        ("useful", whole.useful_s, whole.of_observed(whole.useful_s)),
+        *((key, s, whole.of_observed(s)) for key, s in whole.wasted_s.items()),
+        *((SUSPICION + key, s, whole.of_observed(s)) for key, s in whole.suspected_s.items()),
+        ("unexplained", whole.unexplained_s, whole.of_observed(whole.unexplained_s)),
+        ("unobserved", whole.unobserved_s, whole.unobserved_share),
+        ("total", whole.allocated_s, None),
+    )
     has_money = whole.cost is not None
     cells = [("class", "GPU-h", "share", *_money_title(whole, currency))]
-    for name, seconds in (*parts.items(), ("total", whole.allocated_s)):
-        cost = _money(whole.wasted_cost.get(name)) if name != "total" else _money(whole.cost)
-        cells.append(
-            (name, _hours(seconds), _share(seconds, whole), *((cost,) if has_money else ()))
-        )
+    for name, seconds, share in rows:
+        cost = (_money(costs.get(name)),) if has_money else ()
+        cells.append((name, _hours(seconds), _share(share), *cost))
     return _laid_out(cells)
 
 
@@ -47,9 +62,11 @@ def _cells(total: Total) -> tuple[str, ...]:
     energy = MISSING if total.energy_j is None else f"{total.energy_j / KWH_J:,.1f}"
     cells = (
         _hours(total.allocated_s),
-        _share(total.productive_s, total),
-        _share(total.waste_s, total),
-        _share(total.unobserved_s, total),
+        _share(total.of_observed(total.useful_s)),
+        _share(total.of_observed(total.waste_s)),
+        _share(total.of_observed(total.suspicion_s)),
+        _share(total.of_observed(total.unexplained_s)),
+        _share(total.unobserved_share),
         f"{worst[0]} {_hours(worst[1])}" if worst else MISSING,
         energy,
     )
@@ -68,10 +85,8 @@ def _hours(seconds: float) -> str:
     return f"{seconds / HOUR_S:,.2f}"
 
 
-def _share(seconds: float, total: Total) -> str:
-    if total.allocated_s <= 0:
-        return MISSING
-    return f"{100 * seconds / total.allocated_s:.1f} %"
+def _share(value: float | None) -> str:
+    return MISSING if value is None else f"{100 * value:.1f} %"
 
 
 def _laid_out(cells: Sequence[tuple[str, ...]]) -> str:

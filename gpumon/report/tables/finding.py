@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Final
 
 from gpumon.model.finding_classes import finding_class
 from gpumon.report.facts.columns import Column, SortKey
+from gpumon.report.facts.losses import loss_of, loss_s
 from gpumon.report.text import units
 from gpumon.report.text.cells import NO_VALUE, Cell, Tone
 from gpumon.report.text.units import index_text
+from gpumon.report.wording.loss_words import loss_key, loss_words
 from gpumon.report.wording.verdict_words import SEVERITY_SIGNS, SEVERITY_TONES
 
 if TYPE_CHECKING:
@@ -28,13 +30,13 @@ def finding_key(finding: Finding) -> str:
     return "\n".join((*finding.identity, "" if finding.is_open else "cleared"))
 
 
-def finding_order(_digest: Digest, finding: Finding) -> SortKey:
+def finding_order(digest: Digest, finding: Finding) -> SortKey:
     """What stands before what is known or out of sight, before what is cleared; then by gravity."""
     return (
         _STATE_ORDER[state_of(finding)],
         -finding.severity.rank,
         -finding.confidence.rank,
-        -(finding.gpu_seconds or 0.0),
+        -loss_s(digest.tick, finding),
         *finding.identity,
     )
 
@@ -221,11 +223,11 @@ FINDING_COLUMNS: Final[tuple[Column[Finding], ...]] = (
         11,
         "right",
         2,
-        lambda _d, f: (
-            NO_VALUE if f.gpu_seconds is None else Cell(units.gpu_time(f.gpu_seconds), _tone(f))
+        lambda d, f: (
+            Cell(words, _tone(f)) if (words := loss_words(loss_of(d.tick, f))) else NO_VALUE
         ),
-        lambda _d, f: None if f.gpu_seconds is None else (f.gpu_seconds,),
-        "GPU time lost within the window in which it was observed.",
+        lambda d, f: loss_key(loss_of(d.tick, f)),
+        "GPU time lost since its onset, as the books have it; after ~ what is suspected.",
         is_descending=True,
         unit="s",
     ),

@@ -8,7 +8,7 @@ from gpumon.report.facts.columns import Column, SortKey
 from gpumon.report.facts.reference_values import LOW_RATIO
 from gpumon.report.text import units
 from gpumon.report.text.cells import NO_VALUE, Cell, Tone
-from gpumon.report.wording.ledger_words import hours_cell
+from gpumon.report.wording.loss_words import hours_cell, loss_cell, loss_key, total_loss
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,8 +19,14 @@ if TYPE_CHECKING:
 
 def group_order(_digest: Digest, group: Group) -> SortKey:
     """What wasted most on top, then what holds most, then what asks for most."""
-    lost = -(group.booked.waste_s if group.booked else 0.0)
-    return (lost, -float(group.gpus_running), -float(group.gpus_pending), group.name)
+    wasted_s, suspected_s = total_loss(group.booked) or (0.0, 0.0)
+    return (
+        -wasted_s,
+        -suspected_s,
+        -float(group.gpus_running),
+        -float(group.gpus_pending),
+        group.name,
+    )
 
 
 def group_search(_digest: Digest, group: Group) -> str:
@@ -80,13 +86,14 @@ def _allocated_s(group: Group) -> float | None:
     return group.booked.allocated_s if group.booked else None
 
 
-def _wasted_s(group: Group) -> float | None:
-    return group.booked.waste_s if group.booked else None
-
-
 def _wasted_ratio(group: Group) -> float | None:
     booked = group.booked
-    return booked.waste_s / booked.allocated_s if booked and booked.allocated_s > 0 else None
+    return booked.of_observed(booked.waste_s) if booked else None
+
+
+def _coverage(group: Group) -> float | None:
+    unobserved = group.booked.unobserved_share if group.booked else None
+    return None if unobserved is None else 1 - unobserved
 
 
 def _wasted_cost(group: Group) -> float | None:
@@ -128,16 +135,22 @@ def _booked_columns(pick: Callable[[Any], Group]) -> tuple[Column[Any], ...]:
         ),
         Column(
             "wasted_gpu_s", "WASTE", 7, "right", 0,
-            lambda _d, r: hours_cell(_wasted_s(pick(r)), Tone.WARN, "h"),
-            lambda _d, r: _key(_wasted_s(pick(r))),
-            "Of these, GPU-hours that supported findings claim; no second counts twice.",
+            lambda _d, r: loss_cell(total_loss(pick(r).booked)),
+            lambda _d, r: loss_key(total_loss(pick(r).booked)),
+            "Of these, GPU-hours that supported findings claim; after ~ what is suspected.",
             0, True, "GPU-s",
         ),
         Column(
             "wasted_ratio", "WASTE%", 6, "right", 1,
             lambda _d, r: _sized(_wasted_ratio(pick(r)), units.percent),
             lambda _d, r: _key(_wasted_ratio(pick(r))),
-            "The wasted part of the GPU-hours held.", 0, True, "ratio",
+            "The wasted part of the GPU-hours that were observed.", 0, True, "ratio",
+        ),
+        Column(
+            "observed_ratio", "SEEN%", 5, "right", 5,
+            lambda _d, r: _sized(_coverage(pick(r)), units.percent),
+            lambda _d, r: _key(_coverage(pick(r))),
+            "The part of the GPU-hours held that was observed.", 0, True, "ratio",
         ),
         Column(
             "wasted_cost", "COST", 9, "right", 3,

@@ -12,7 +12,7 @@ from gpumon.report.facts.reference_values import LOW_RATIO
 from gpumon.report.text import units
 from gpumon.report.text.cells import NO_VALUE, Cell, Tone
 from gpumon.report.wording.gpu_cells import DUTY_DOC, duty_cell
-from gpumon.report.wording.ledger_words import hours_cell, wasted_s
+from gpumon.report.wording.loss_words import job_loss, loss_cell, loss_key
 from gpumon.report.wording.pending import expected_start, start_words
 from gpumon.report.wording.verdict_words import class_words, state_cell, verdict_cell
 
@@ -342,9 +342,9 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         7,
         "right",
         8,
-        lambda d, v: hours_cell(wasted_s(d, v), Tone.WARN, "h"),
-        lambda d, v: None if (wasted := wasted_s(d, v)) is None else (wasted,),
-        "GPU-hours that supported findings claim of the job's time since it was booked.",
+        lambda d, v: loss_cell(job_loss(d, v)),
+        lambda d, v: loss_key(job_loss(d, v)),
+        "GPU-hours that supported findings claim of the job's time; after ~ what is suspected.",
         0,
         True,
         "GPU-s",

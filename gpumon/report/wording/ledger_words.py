@@ -1,33 +1,19 @@
-"""The books of GPU time in the tables and on a job's page: productive, wasted, unobserved."""
+"""The books of a job in words: what became of its GPU time."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from gpumon.model.finding_classes import finding_class
+from gpumon.model.records.ledger import SUSPICION
 from gpumon.report.text import units
-from gpumon.report.text.cells import NO_VALUE, Cell, Tone
+from gpumon.report.text.cells import Cell, Tone
 from gpumon.report.wording.paragraphs import facts
 
 if TYPE_CHECKING:
     from gpumon.model.records.cluster import JobView
-    from gpumon.model.records.ledger import Total
     from gpumon.report.facts.tick_index import Digest
     from gpumon.report.text.cells import Line
-
-
-def hours_cell(gpu_seconds: float | None, tone: Tone = Tone.PLAIN, unit: str = "") -> Cell:
-    """GPU-hours, with a unit where the title names none; what is nothing stands back."""
-    if gpu_seconds is None:
-        return NO_VALUE
-    text = f"{units.gpu_hours(gpu_seconds)}{unit}"
-    return Cell(text, tone if gpu_seconds >= 1 else Tone.DIM)
-
-
-def wasted_s(digest: Digest, view: JobView) -> float | None:
-    """GPU-seconds that a job wasted; None: it is not, or no longer, in the books by itself."""
-    books = digest.tick.ledger
-    return None if books is None else books.wasted_by_job.get(view.job.job_id)
 
 
 def job_books(digest: Digest, view: JobView, width: int) -> list[Line]:
@@ -44,33 +30,38 @@ def job_books(digest: Digest, view: JobView, width: int) -> list[Line]:
             "booked",
             f"{units.gpu_hours(total.allocated_s)} GPU-h{_money(total.cost, currency)}{since}",
         ),
-        ("productive", _part(total.productive_s, total)),
-        ("unobserved", _part(total.unobserved_s, total)),
+        ("useful", _part(total.useful_s, total.of_observed(total.useful_s))),
+        ("unexplained", _part(total.unexplained_s, total.of_observed(total.unexplained_s))),
+        ("unobserved", _part(total.unobserved_s, total.unobserved_share)),
         ("first seen", seen),
     ]
     lines = facts(pairs, width)
-    wasted = [("wasted", _part(total.waste_s, total) + _waste_money(total, currency))]
-    wasted += [
-        (finding_class(key).title, f"{units.gpu_hours(seconds)} GPU-h")
-        for key, seconds in total.wasted_s.items()
-    ]
-    told = facts(wasted, width)
-    if total.waste_s < 1:
-        return [*lines, *told]
-    return [*lines, *(tuple(_warned(cell) for cell in line) for line in told)]
+    has_cost = total.cost is not None
+    for name, mark, by_class, cost in (
+        ("wasted", "", total.wasted_s, total.wasted_cost),
+        ("suspected", SUSPICION, total.suspected_s, total.suspected_cost),
+    ):
+        seconds = sum(by_class.values())
+        if mark and seconds < 1:
+            continue
+        money = _money(sum(cost.values()), currency) if has_cost else ""
+        parts = [(name, mark + _part(seconds, total.of_observed(seconds)) + money)]
+        parts += [
+            (finding_class(key).title, f"{mark}{units.gpu_hours(amount)} GPU-h")
+            for key, amount in by_class.items()
+        ]
+        told = facts(parts, width)
+        lines += told if seconds < 1 else [tuple(map(_warned, line)) for line in told]
+    return lines
 
 
 def _warned(cell: Cell) -> Cell:
     return cell._replace(tone=Tone.WARN) if cell.tone is Tone.PLAIN else cell
 
 
-def _part(seconds: float, total: Total) -> str:
-    share = units.percent(seconds / total.allocated_s)
-    return f"{units.gpu_hours(seconds)} GPU-h, {share} %"
-
-
-def _waste_money(total: Total, currency: str) -> str:
-    return "" if total.cost is None else _money(sum(total.wasted_cost.values()), currency)
+def _part(seconds: float, share: float | None) -> str:
+    told = "" if share is None else f", {units.percent(share)} %"
+    return f"{units.gpu_hours(seconds)} GPU-h{told}"
 
 
 def _money(amount: float | None, currency: str) -> str:

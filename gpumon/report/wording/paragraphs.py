@@ -7,12 +7,14 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from gpumon.report.facts.array_tasks import asked_gpus, task_count
+from gpumon.report.facts.losses import loss_of
 from gpumon.report.facts.reference_values import sheet_of
 from gpumon.report.text import units
 from gpumon.report.text.cells import Cell, Line, Tone, fit, paragraph, safe, some_names
 from gpumon.report.text.field_names import spoken
 from gpumon.report.text.units import index_text
 from gpumon.report.wording.gpu_cells import model_name, nvlink_rate
+from gpumon.report.wording.loss_words import lost_since
 from gpumon.report.wording.verdict_words import (
     SEVERITY_SIGNS,
     SEVERITY_TONES,
@@ -182,7 +184,9 @@ def unknown_gpus(digest: Digest, view: JobView, width: int) -> list[Line]:
     return paragraph(text, width, Tone.WARN, "? ", "  ")
 
 
-def finding_lines(finding: Finding, width: int, is_full: bool = True, whom: str = "") -> list[Line]:
+def finding_lines(
+    tick: Tick, finding: Finding, width: int, is_full: bool = True, whom: str = ""
+) -> list[Line]:
     """A finding with its evidence and advice; in short only what it says and the first advice.
 
     `whom` names its subject where the view shows others beside it, as `rank 11`.
@@ -191,9 +195,7 @@ def finding_lines(finding: Finding, width: int, is_full: bool = True, whom: str 
     tone = SEVERITY_TONES[finding.severity]
     window = finding.window
     seen = f"{units.short_duration(window.end - window.start)} until {units.clock_time(window.end)}"
-    lost = finding.gpu_seconds
-    # The books count on where a window ends: what is lost is said with the time that it is of.
-    claim = f"seen for {seen}" if lost is None else f"{units.gpu_time(lost)} lost in the {seen}"
+    claim = lost_since(loss_of(tick, finding), finding.began_at) or f"seen for {seen}"
     about = f"{whom}, " if whom else ""
     title = f"{class_words(finding)}: {about}{finding.confidence.value}, {claim}"
     lines = paragraph(title, width, tone, f"{sign} ", "  ")

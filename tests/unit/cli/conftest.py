@@ -25,7 +25,7 @@ OWN_FOLDERS = ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_RUNTI
 
 BOOKED = Entry(
     1_767_225_600.0, 1_767_229_200.0, "7", 1_767_225_600.0, "ada", "ml", "h100", "gpu01", "H100",
-    ("GPU-1",), {"productive": 3000.0, "idle_tail": 600.0}, 3.6e6, 3600.0, 1_767_226_500.0,
+    ("GPU-1",), {"useful": 3000.0, "idle_tail": 600.0}, 3.6e6, 3600.0, 1_767_226_500.0,
 )  # fmt: skip
 """An hour of GPU time in the books."""
 

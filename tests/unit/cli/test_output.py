@@ -157,7 +157,7 @@ def test_an_output_that_does_not_block_gets_all_of_it(given):
         document = json.loads(out.read())
         assert process.stderr.read() == b""
     assert process.returncode == 0
-    assert document["schema"] == "gpumon-document/1"
+    assert document["schema"] == "gpumon-document/2"
 
 
 LOCALES = [
@@ -250,7 +250,7 @@ def test_an_interrupt_does_not_tear_a_line_that_is_read(words, given):
         assert process.wait() == 130
         assert process.stderr.read() == b""
     assert lines[-1] == b""
-    assert all(json.loads(line)["schema"] == "gpumon-document/1" for line in lines[:-1])
+    assert all(json.loads(line)["schema"] == "gpumon-document/2" for line in lines[:-1])
 
 
 @pytest.mark.slow

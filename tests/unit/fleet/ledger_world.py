@@ -13,9 +13,12 @@ START = 1_000_000.0
 NAME = "NVIDIA H100 80GB HBM3"
 
 
-def gpu(uuid, at, stale_since=None, util=0.9, energy_j=None, power_w=None, name=NAME):
-    """A GPU as it was heard of at a Unix time, or since when it is silent."""
-    values = {"gpu_util_ratio": util, "energy_j": energy_j, "power_w": power_w}
+def gpu(uuid, at, stale_since=None, util=0.9, energy_j=None, power_w=None, name=NAME, sm=0.6):
+    """A GPU at work as it was heard of at a Unix time, or since when it is silent."""
+    sm = None if util is None else sm
+    values = {
+        "gpu_util_ratio": util, "sm_active_ratio": sm, "energy_j": energy_j, "power_w": power_w,
+    }  # fmt: skip
     columns = {
         key: column_for(key == "energy_j", [value])
         for key, value in values.items()

@@ -171,7 +171,7 @@ def findings_page(trail: tuple[str, ...], scope: str | None) -> Page:
         if digest is None:
             return [paragraph("Waiting for the first sample …", width, Tone.DIM)]
         found: list[list[Line]] = [
-            [*_about(digest, finding), *finding_lines(finding, width), ()]
+            [*_about(digest, finding), *finding_lines(digest.tick, finding, width), ()]
             for finding in findings(digest)
         ]
         if not found and not digest.tick.coverage:

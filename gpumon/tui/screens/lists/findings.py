@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from gpumon.model.finding import Confidence
 from gpumon.model.finding_classes import finding_class
+from gpumon.model.records.ledger import Charged
+from gpumon.report.facts.losses import loss_of
 from gpumon.report.pages.finding import find, finding_entries
 from gpumon.report.tables.finding import (
     FINDING_COLUMNS,
@@ -16,9 +17,9 @@ from gpumon.report.tables.finding import (
     state_of,
     subject_words,
 )
-from gpumon.report.text import units
 from gpumon.report.text.cells import Cell, Tone, paragraph
 from gpumon.report.wording.empty_states import nothing_lines
+from gpumon.report.wording.loss_words import loss_words
 from gpumon.report.wording.paragraphs import unjudged_lines
 from gpumon.report.wording.verdict_words import SEVERITY_SIGNS, SEVERITY_TONES
 from gpumon.tui.actions.registry import bindings_of
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpumon.model.finding import Finding
+    from gpumon.model.records.tick import Tick
     from gpumon.report.facts.tick_index import Digest
     from gpumon.report.text.cells import Line
 
@@ -55,16 +57,11 @@ def scoped(digest: Digest, scope: str | None) -> tuple[Finding, ...]:
     return tuple(finding for finding in told if finding.subject.partition("/")[0] in subjects)
 
 
-def _lost(findings: Sequence[Finding]) -> str:
-    """GPU time lost to them, that of mere hypotheses by itself: the books charge none for those."""
-    sure_s, suspected_s = 0.0, 0.0
-    for finding in findings:
-        if finding.confidence is Confidence.HYPOTHESIS:
-            suspected_s += finding.gpu_seconds or 0.0
-        else:
-            sure_s += finding.gpu_seconds or 0.0
-    parts = ((sure_s, "lost"), (suspected_s, "suspected"))
-    return ", ".join(f"{units.gpu_time(seconds)} {word}" for seconds, word in parts if seconds)
+def _lost(tick: Tick, findings: Sequence[Finding]) -> str:
+    """GPU time lost to them since their onsets, as the books have it."""
+    losses = [loss for finding in findings if (loss := loss_of(tick, finding)) is not None]
+    whole = Charged(sum(one.wasted_s for one in losses), sum(one.suspected_s for one in losses))
+    return f"{loss_words(whole)} lost" if sum(whole) >= 1 else ""
 
 
 class FindingsView(Judging, TableView["Finding"]):
@@ -102,7 +99,7 @@ class FindingsView(Judging, TableView["Finding"]):
             for severity, tone in reversed(SEVERITY_TONES.items())
             if counts[severity]
         ]
-        lost = _lost(open_ones)
+        lost = _lost(digest.tick, open_ones)
         if lost:
             where = " in their windows" if width >= _WIDE else ""
             cells.append(Cell(f"{lost}{where}  ", Tone.DIM))

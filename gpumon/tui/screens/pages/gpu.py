@@ -56,7 +56,7 @@ class GpuScreen(SectionView):
         for trouble in troubles(digest, gpu)[:1]:
             lines += paragraph(trouble.sentence, width, trouble.tone, f"{trouble.sign} ", "  ")
         for finding in digest.findings_by_gpu.get(self.uuid, ()):
-            lines += finding_lines(finding, width, is_full=False)
+            lines += finding_lines(digest.tick, finding, width, is_full=False)
         return lines
 
     def sections(self, digest: Digest, width: int) -> list[Section]:

@@ -41,7 +41,7 @@ class NodeScreen(SectionView):
             return []
         lines = node_facts(digest, node, width)
         for finding in digest.findings_of_node(self.node_name):
-            lines += finding_lines(finding, width, is_full=False)
+            lines += finding_lines(digest.tick, finding, width, is_full=False)
         return lines
 
     def sections(self, digest: Digest, width: int) -> list[Section]:

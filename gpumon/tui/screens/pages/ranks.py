@@ -132,7 +132,7 @@ class RanksScreen(RankView, ColumnFiltered):
             verdict = self.digest.verdict(view)
             if verdict is not None:
                 whom = faulty_words(self.digest, view, verdict)
-                lines = finding_lines(verdict, width, is_full=False, whom=whom)
+                lines = finding_lines(self.digest.tick, verdict, width, is_full=False, whom=whom)
                 self.chart.begin_at(faulty_rank(self.digest, view, verdict))
             lines = stale_job_lines(self.digest, view, width) + lines
         self.head.show_lines(_indented(first_lines(lines, max(1, self.size.height // 12), width)))

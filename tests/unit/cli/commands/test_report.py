@@ -15,7 +15,8 @@ START = 1_767_225_600.0
 def entry(**changes):
     made = Entry(
         START, START + 3600, "7", START, "ada", "ml", "h100", "gpu01", "NVIDIA H100 80GB HBM3",
-        ("GPU-1", "GPU-2"), {"productive": 3600.0, "idle_tail": 2700.0, "unobserved": 900.0},
+        ("GPU-1", "GPU-2"), {"useful": 2700.0, "unexplained": 700.0, "~throttled": 200.0,
+         "idle_tail": 2700.0, "unobserved": 900.0},
         3.6e6, 7200.0, START + 900,
     )  # fmt: skip
     return made._replace(**changes)
@@ -26,7 +27,7 @@ def books(tmp_path, monkeypatch):
     """A folder of books of two users."""
     monkeypatch.setenv("GPUMON_LEDGER_DIRECTORY", str(tmp_path))
     monkeypatch.setenv("GPUMON_CONFIG", "/dev/null")
-    other = entry(user="bob\x1b[31m", job_id="8", seconds={"productive": 7200.0})
+    other = entry(user="bob\x1b[31m", job_id="8", seconds={"useful": 7200.0})
     lines = (entry().line(), other.line(), b"torn")
     (tmp_path / "2026-01-01.ndjson").write_bytes(b"".join(lines))
     return tmp_path
@@ -36,36 +37,54 @@ def test_the_table_sums_up_to_the_whole_and_shows_no_escapes(books, capsys):
     assert main(["report"]) == 0
     shown = capsys.readouterr()
     rows = {line.split()[0]: line.split() for line in shown.out.splitlines() if line.strip()}
-    assert rows["ada"][1:8] == ["2.00", "50.0", "%", "37.5", "%", "12.5", "%"]
-    assert rows["ada"][8:10] == ["idle_tail", "0.75"]
+    shares = ["42.9", "%", "42.9", "%", "3.2", "%", "11.1", "%", "12.5", "%"]
+    assert rows["ada"][1:12] == ["2.00", *shares]
+    assert rows["ada"][12:14] == ["idle_tail", "0.75"]
     assert rows["total"][1] == "4.00"
     assert "\x1b" not in shown.out
     assert "1 lines" in shown.err
 
 
-def test_classes_are_listed_with_their_share_of_the_allocation(books, capsys):
+def test_classes_are_listed_with_their_share_of_what_was_observed(books, capsys):
     assert main(["report", "--by", "class"]) == 0
     rows = dict(line.split(None, 1) for line in capsys.readouterr().out.splitlines() if line)
-    assert rows["idle_tail"].split() == ["0.75", "18.8", "%"]
-    assert rows["productive"].split() == ["3.00", "75.0", "%"]
-    assert rows["total"].split() == ["4.00", "100.0", "%"]
+    assert rows["useful"].split() == ["2.75", "73.3", "%"]
+    assert rows["idle_tail"].split() == ["0.75", "20.0", "%"]
+    assert rows["~throttled"].split() == ["0.06", "1.5", "%"]
+    assert rows["unexplained"].split() == ["0.19", "5.2", "%"]
+    assert rows["unobserved"].split() == ["0.25", "6.2", "%"]
+    assert rows["total"].split() == ["4.00", "–"]
 
 
 def test_the_document_says_the_same_as_numbers(books, capsys):
     assert main(["report", "--json", "--by", "job"]) == 0
     data = json.loads(capsys.readouterr().out)
-    assert data["schema"] == "gpumon-report/1"
+    assert data["schema"] == "gpumon-report/2"
     assert data["skipped_lines"] == 1
     lines = {line["name"]: line for line in data["lines"]}
     assert lines["7"]["waste"] == {"idle_tail": 2700.0}
     assert lines["7"]["energy_j"] == 3.6e6
     assert data["total"]["allocated_gpu_seconds"] == 14400.0
     total = data["total"]
-    assert total["allocated_gpu_seconds"] == (
-        total["productive_gpu_seconds"]
-        + total["wasted_gpu_seconds"]
-        + total["unobserved_gpu_seconds"]
-    )
+    shares = ("useful", "wasted", "suspected", "unobserved", "unexplained")
+    parts = {name: total[f"{name}_gpu_seconds"] for name in shares}
+    assert total["allocated_gpu_seconds"] == pytest.approx(sum(parts.values()))
+    observed_s = sum(parts.values()) - parts["unobserved"]
+    for name in shares:
+        whole = 14400.0 if name == "unobserved" else observed_s
+        assert total[f"{name}_share"] == pytest.approx(parts[name] / whole, abs=1e-5)
+    assert total["suspected"] == {"throttled": 200.0}
+
+
+def test_books_of_the_version_before_are_read_and_call_nothing_useful(books, capsys):
+    old = json.loads(entry().line())
+    del old["suspected_gpu_seconds"]
+    old["gpu_seconds"] = {"productive": 3000.0, "idle_tail": 600.0}
+    (books / "2026-01-01.ndjson").write_text(json.dumps(old) + "\n")
+    assert main(["report", "--json"]) == 0
+    total = json.loads(capsys.readouterr().out)["total"]
+    assert (total["useful_gpu_seconds"], total["unexplained_gpu_seconds"]) == (0, 3000)
+    assert total["waste"] == {"idle_tail": 600}
 
 
 def test_money_stands_there_only_where_prices_are(books, capsys, monkeypatch):

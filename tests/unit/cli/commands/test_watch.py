@@ -21,7 +21,7 @@ def test_one_sample_of_the_demo_is_one_document_without_detection(caller):
     document = json.loads(done.stdout)
     assert done.returncode == 0
     assert done.stderr == ""
-    assert document["schema"] == "gpumon-document/1"
+    assert document["schema"] == "gpumon-document/2"
     assert document["coverage"] == []
     assert sum(len(node["gpus"]) for node in document["nodes"]) >= 16
 

@@ -12,7 +12,7 @@ import pytest
 from gpumon.fleet.ledger.journal import JournalFile
 from gpumon.fleet.ledger.journal_reader import Pages
 from gpumon.fleet.ledger.ledger import Ledger
-from gpumon.model.records.ledger import PRODUCTIVE, UNOBSERVED
+from gpumon.model.records.ledger import UNOBSERVED, USEFUL
 from tests.unit.fleet.ledger_world import START, claim, gpu, tick, view
 from tests.worlds.probe import bounded
 
@@ -44,7 +44,7 @@ def entries(folder):
 
 def in_memory(totals):
     total = totals.total()
-    found = {PRODUCTIVE: total.productive_s, UNOBSERVED: total.unobserved_s, **total.wasted_s}
+    found = {USEFUL: total.useful_s, UNOBSERVED: total.unobserved_s, **total.wasted_s}
     return {key: amount for key, amount in found.items() if amount > 1e-5}
 
 
@@ -76,7 +76,7 @@ def test_every_line_balances_in_itself_and_corrections_are_further_lines(tmp_pat
     for entry in lines:
         allocated = (entry.end - entry.start) * len(entry.gpus)
         assert sum(entry.seconds.values()) == pytest.approx(allocated, abs=1e-4)
-    assert any(entry.seconds.get(PRODUCTIVE, 0) < 0 for entry in lines)
+    assert any(entry.seconds.get(USEFUL, 0) < 0 for entry in lines)
 
 
 def test_a_kill_loses_what_was_booked_since_the_last_write_and_nothing_twice(tmp_path):
@@ -89,7 +89,7 @@ def test_a_kill_loses_what_was_booked_since_the_last_write_and_nothing_twice(tmp
     again.close()
     found = sums(tmp_path)
     assert sum(found.values()) == pytest.approx(1100)
-    assert found[PRODUCTIVE] == pytest.approx(600 + 100)
+    assert found[USEFUL] == pytest.approx(600 + 100)
     assert found[UNOBSERVED] == pytest.approx(400)
 
 
@@ -199,8 +199,8 @@ def test_an_end_that_slurm_names_late_takes_time_back(tmp_path):
     over = view("1", ["a"], state="COMPLETED", end_at=START + 200)
     totals = run(ledger, START + 401, START + 700, [over])
     ledger.close()
-    assert sums(tmp_path) == pytest.approx({PRODUCTIVE: 200})
-    assert in_memory(totals) == pytest.approx({PRODUCTIVE: 200})
+    assert sums(tmp_path) == pytest.approx({USEFUL: 200})
+    assert in_memory(totals) == pytest.approx({USEFUL: 200})
 
 
 def test_only_what_is_asked_for_is_read(tmp_path):

@@ -21,7 +21,7 @@ def test_what_was_before_the_first_sample_is_unobserved_from_slurms_start_on():
     totals = run(Ledger(), START + 100, START + 160, [view("1", ["a"])])
     total = totals.total()
     assert total.unobserved_s == pytest.approx(100)
-    assert total.productive_s == pytest.approx(60)
+    assert total.useful_s == pytest.approx(60)
     assert total.allocated_s == pytest.approx(160)
     assert total.observed_since == START + 100
     assert total.began_at == START
@@ -35,14 +35,14 @@ def test_a_finding_that_comes_late_takes_the_time_back_to_its_onset():
     found = claim("partial_gpus_idle", "job:1", START + 200, START + 600, gpus=["b"], share=1)
     total = run(ledger, START + 601, START + 700, [job], "ab", findings=(found,)).total()
     assert total.wasted_s == {"partial_gpus_idle": pytest.approx(400)}
-    assert total.productive_s == pytest.approx(1400 - 400)
+    assert total.useful_s == pytest.approx(1400 - 400)
     later = claim("partial_gpus_idle", "job:1", START + 200, START + 700, gpus=["b"], share=1)
     total = run(ledger, START + 701, START + 710, [job], "ab", findings=(later,)).total()
     assert total.wasted_s == {"partial_gpus_idle": pytest.approx(500)}
     assert total.allocated_s == pytest.approx(2 * 710)
 
 
-def test_a_hypothesis_and_a_request_charge_nothing():
+def test_a_hypothesis_is_suspected_and_a_request_charges_nothing():
     ledger, job = Ledger(), view("1", ["a"])
     found = (
         claim("idle_tail", "job:1", START, START + 50, share=1, sure=False),
@@ -52,7 +52,117 @@ def test_a_hypothesis_and_a_request_charge_nothing():
     run(ledger, START, START + 59, [job])
     total = run(ledger, START + 60, START + 60, [job], findings=found).total()
     assert total.wasted_s == {}
-    assert total.productive_s == pytest.approx(60)
+    assert total.suspected_s == {"idle_tail": pytest.approx(50)}
+    assert total.useful_s == pytest.approx(10)
+
+
+def test_a_claim_ends_with_its_window_however_long_it_is_told():
+    """A start that was slow: the GPUs work since, and the finding stands on."""
+    ledger, job = Ledger(), view("1", ["a", "b"])
+    run(ledger, START, START + 900, [job], "ab")
+    found = claim("slow_startup", "job:1", START, START + 700, gpus=["a", "b"], share=0.9)
+    for at in range(901, 4000, 10):
+        told = found._replace(last_seen=START + at)
+        ledger.take(tick(START + at, [job], [gpu(u, START + at) for u in "ab"], [told]))
+    totals = ledger.summary()
+    assert totals.total().wasted_s == {"slow_startup": pytest.approx(0.9 * 1400)}
+    assert totals.charged[found.identity].wasted_s == pytest.approx(found.gpu_seconds)
+
+
+def test_a_hypothesis_that_is_confirmed_is_wasted_since_its_onset():
+    ledger, job = Ledger(), view("1", ["a"])
+    run(ledger, START, START + 100, [job], sm=0.0, util=0.0)
+    guess = claim("idle_held", "job:1", START + 20, START + 100, share=1, sure=False)
+    total = run(ledger, START + 101, START + 160, [job], sm=0, util=0, findings=(guess,)).total()
+    assert (total.suspected_s, total.wasted_s) == ({"idle_held": pytest.approx(80)}, {})
+    sure = claim("idle_held", "job:1", START + 20, START + 160, share=1)
+    totals = run(ledger, START + 161, START + 161, [job], sm=0, util=0, findings=(sure,))
+    total = totals.total()
+    assert (total.suspected_s, total.wasted_s) == ({}, {"idle_held": pytest.approx(140)})
+    assert totals.charged[sure.identity] == pytest.approx((140, 0))
+
+
+def test_a_guess_that_vanishes_while_its_job_is_in_view_is_taken_back():
+    ledger, job = Ledger(), view("1", ["a"])
+    run(ledger, START, START + 100, [job])
+    guess = claim("idle_held", "job:1", START + 20, START + 100, share=1, sure=False)
+    run(ledger, START + 101, START + 101, [job], findings=(guess,))
+    total = run(ledger, START + 102, START + 110, [job]).total()
+    assert (total.suspected_s, total.useful_s) == ({}, pytest.approx(110))
+
+
+def test_a_guess_whose_job_ended_or_that_was_cleared_stays_suspected():
+    guess = claim("idle_held", "job:1", START + 20, START + 100, share=1, sure=False)
+    over = view("1", ["a"], state="COMPLETED", end_at=START + 101)
+    for jobs, cleared in (([over], ()), ([view("1", ["a"])], (guess._replace(cleared_at=1.0),))):
+        ledger = Ledger()
+        run(ledger, START, START + 100, [view("1", ["a"])])
+        run(ledger, START + 101, START + 101, [view("1", ["a"])], findings=(guess,))
+        here = [gpu("a", START + 102)]
+        ledger.take(tick(START + 102, jobs, here, cleared=cleared))
+        assert ledger.summary().total().suspected_s == {"idle_held": pytest.approx(80)}
+
+
+def test_the_newest_look_is_believed_about_its_window():
+    """While a window slides, what lies before it stays as it was said when it was in it."""
+    ledger, job = Ledger(), view("1", ["a"])
+    run(ledger, START, START + 300, [job])
+    first = claim("throttled", "gpu:a", START, START + 300, share=0.2)
+    run(ledger, START + 301, START + 600, [job], findings=(first,))
+    later = claim("throttled", "gpu:a", START + 100, START + 600, share=0.4, onset=START)
+    total = run(ledger, START + 601, START + 602, [job], findings=(later,)).total()
+    assert total.wasted_s == {"throttled": pytest.approx(100 * 0.2 + 500 * 0.4)}
+
+
+def test_what_is_judged_otherwise_gives_its_seconds_to_what_it_is_called_now():
+    ledger, job = Ledger(), view("1", ["a"])
+    run(ledger, START, START + 600, [job], util=0.0, sm=0.0)
+    first = claim("never_started", "job:1", START, START + 600, share=1)
+    run(ledger, START + 601, START + 660, [job], util=0.0, sm=0.0, findings=(first,))
+    now = claim("interactive_idle", "job:1", START + 5, START + 660, share=1)
+    gone = first._replace(cleared_at=START + 640)
+    here = [gpu("a", START + 661, util=0.0, sm=0.0)]
+    ledger.take(tick(START + 661, [job], here, [now], cleared=(gone,)))
+    assert ledger.summary().total().wasted_s == {"interactive_idle": pytest.approx(655)}
+
+
+def test_what_ended_before_another_waste_began_keeps_its_seconds():
+    ledger, job = Ledger(), view("1", ["a"])
+    run(ledger, START, START + 900, [job])
+    gone = claim("idle_held", "job:1", START, START + 300, share=1)._replace(cleared_at=START + 330)
+    now = claim("idle_tail", "job:1", START + 500, START + 900, share=1)
+    ledger.take(tick(START + 901, [job], [gpu("a", START + 901)], [now], cleared=(gone,)))
+    wasted = ledger.summary().total().wasted_s
+    assert wasted == pytest.approx({"idle_held": 300, "idle_tail": 400})
+
+
+def test_a_fault_of_one_gpu_on_others_is_charged_to_the_job_that_has_them_all():
+    """What two jobs before had of the same machine is not theirs to pay."""
+    ledger = Ledger()
+    old = view("1", ["b"])
+    run(ledger, START, START + 100, [old], "ab")
+    job = view("2", ["a", "b"], START + 100)
+    run(ledger, START + 101, START + 400, [job], "ab")
+    slow = claim("throttled", "gpu:a", START + 50, START + 400, gpus=["a", "b"], share=0.5)
+    totals = run(ledger, START + 401, START + 402, [job], "ab", findings=(slow,))
+    assert totals.job("1").wasted_s == {}
+    assert totals.job("2").wasted_s == {"throttled": pytest.approx(0.5 * 2 * 300)}
+
+
+def test_what_lies_below_the_floor_and_nobody_claims_is_unexplained():
+    ledger, job = Ledger(), view("1", ["a"])
+    run(ledger, START, START + 50, [job])
+    total = run(ledger, START + 51, START + 100, [job], sm=0.1, util=1.0).total()
+    assert (total.useful_s, total.unexplained_s) == pytest.approx((51, 49))
+
+
+def test_a_job_that_is_told_late_has_its_gpus_past_as_it_was_seen():
+    ledger = Ledger()
+    run(ledger, START, START + 20, [], sm=0.0)
+    run(ledger, START + 21, START + 40, [])
+    run(ledger, START + 41, START + 60, [], sm=0.0)
+    total = run(ledger, START + 61, START + 61, [view("1", ["a"], START + 10)], sm=0.0).total()
+    assert (total.useful_s, total.unexplained_s) == pytest.approx((20, 31))
 
 
 def test_a_part_is_charged_by_the_share_that_the_finding_says_and_nothing_without_one():
@@ -97,7 +207,7 @@ def test_a_fault_under_which_the_gpu_may_still_work_charges_nothing(subject):
     run(ledger, START, START + 30, [job])
     found = claim("gpu_fault", subject, START + 10, START + 30)
     total = run(ledger, START + 31, START + 40, [job], findings=(found,)).total()
-    assert (total.productive_s, total.wasted_s) == (pytest.approx(40), {})
+    assert (total.useful_s, total.wasted_s) == (pytest.approx(40), {})
 
 
 def test_a_job_is_charged_only_for_its_own_time():
@@ -120,14 +230,14 @@ def test_a_silent_gpu_is_unobserved_since_it_was_last_heard_of():
         heard = here._replace(taken_at=START + 10)
         ledger.take(tick(START + at, [job], [heard]))
     total = ledger.summary().total()
-    assert (total.productive_s, total.unobserved_s) == pytest.approx((10, 29))
+    assert (total.useful_s, total.unobserved_s) == pytest.approx((10, 29))
     total = run(ledger, START + 40, START + 50, [job]).total()
-    assert (total.productive_s, total.unobserved_s) == pytest.approx((20, 30))
+    assert (total.useful_s, total.unobserved_s) == pytest.approx((20, 30))
 
 
 def test_a_gpu_whose_activity_cannot_be_read_is_unobserved():
     total = run(Ledger(), START, START + 10, [view("1", ["a"])], util=None).total()
-    assert (total.productive_s, total.unobserved_s) == pytest.approx((0, 10))
+    assert (total.useful_s, total.unobserved_s) == pytest.approx((0, 10))
 
 
 def test_a_pause_of_the_sampler_is_unobserved():
@@ -135,7 +245,7 @@ def test_a_pause_of_the_sampler_is_unobserved():
     job = view("1", ["a"])
     run(ledger, START, START + 10, [job])
     total = run(ledger, START + 310, START + 320, [job]).total()
-    assert (total.productive_s, total.unobserved_s) == pytest.approx((20, 300))
+    assert (total.useful_s, total.unobserved_s) == pytest.approx((20, 300))
 
 
 def test_a_fault_may_claim_the_silence_it_caused():
@@ -147,7 +257,7 @@ def test_a_fault_may_claim_the_silence_it_caused():
         ledger.take(tick(START + at, [job], [gpu("a", 0, stale_since=START + 10)], [found]))
     total = ledger.summary().total()
     assert total.wasted_s == {"gpu_fault": pytest.approx(25)}
-    assert (total.productive_s, total.unobserved_s) == pytest.approx((5, 0))
+    assert (total.useful_s, total.unobserved_s) == pytest.approx((5, 0))
 
 
 def test_gpus_that_telemetry_names_later_were_the_jobs_all_along():
@@ -211,7 +321,7 @@ def test_a_clock_that_is_set_back_books_the_time_that_passes():
     run(ledger, START, START + 100, [job])
     total = run(ledger, START + 40, START + 60, [job]).total()
     assert total.allocated_s == pytest.approx(120)
-    assert total.productive_s == pytest.approx(120)
+    assert total.useful_s == pytest.approx(120)
 
 
 def test_totals_are_made_by_user_account_partition_and_gpu():
@@ -238,7 +348,7 @@ def test_ended_jobs_are_folded_into_totals_and_stay_counted():
     assert totals.accounts == ()
     assert totals.job("1") is None
     assert totals.by("user")["ada"].allocated_s == pytest.approx(10)
-    assert totals.total().productive_s == pytest.approx(10)
+    assert totals.total().useful_s == pytest.approx(10)
 
 
 def test_energy_is_the_counters_difference_and_says_over_how_much_time():
@@ -282,5 +392,5 @@ def test_an_earlier_summary_does_not_change():
     before = run(ledger, START, START + 10, [job])
     found = claim("idle_tail", "job:1", START, START + 10, share=1)
     run(ledger, START + 11, START + 50, [job], findings=(found,))
-    assert before.total().productive_s == pytest.approx(10)
+    assert before.total().useful_s == pytest.approx(10)
     assert before.total().wasted_s == {}

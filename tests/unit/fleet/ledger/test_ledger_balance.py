@@ -14,7 +14,7 @@ from gpumon.fleet.ledger.journal import JournalFile
 from gpumon.fleet.ledger.journal_reader import Pages
 from gpumon.fleet.ledger.ledger import Ledger
 from gpumon.model.finding_classes import CLASSES, Loss
-from gpumon.model.records.ledger import PRODUCTIVE, UNOBSERVED
+from gpumon.model.records.ledger import STATES
 from tests.unit.fleet.ledger_world import START, claim, gpu, tick, view
 
 UUIDS = tuple("abcdef")
@@ -168,8 +168,8 @@ def test_the_books_balance_at_every_tick_and_on_disk(steps):
             offset = totals.at - totals.since
             for account in totals.accounts:
                 raw = dict(account.seconds)
-                raw[PRODUCTIVE] = raw.get(PRODUCTIVE, 0) + account.productive.until(offset)
-                raw[UNOBSERVED] = raw.get(UNOBSERVED, 0) + account.unobserved.until(offset)
+                for state, going in zip(STATES, account.open, strict=True):
+                    raw[state] = raw.get(state, 0) + going.until(offset)
                 assert min(raw.values()) > -1e-6, (account, raw)
             by_user = totals.by("user")
             for user, seconds in held_by(ledger, seen).items():

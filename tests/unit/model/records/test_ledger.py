@@ -38,9 +38,11 @@ def test_sums_and_jobs_come_to_the_same():
 
 def test_what_each_job_wasted_is_what_its_line_says():
     totals = booked()
-    assert totals.wasted_by_job == pytest.approx(
-        {job_id: total.waste_s for job_id, total in totals.by("job").items()}
-    )
+    lines = totals.by("job")
+    assert totals.lost_by_job.keys() == lines.keys()
+    for job_id, lost in totals.lost_by_job.items():
+        assert lost == pytest.approx((lines[job_id].waste_s, lines[job_id].suspicion_s))
+    assert any(lost.wasted_s for lost in totals.lost_by_job.values())
     assert totals.job("4") == totals.by("job")["4"]
     assert totals.job("77") is None
 

@@ -11,7 +11,6 @@ from gpumon.report.facts.groups import (
     group_steps,
     groups,
     jobs_of,
-    lost_gpu_s,
     partition_row_steps,
     partition_rows,
 )
@@ -21,7 +20,7 @@ from gpumon.report.facts.tick_index import Digest
 from gpumon.report.tables.reservation import when_words, who_words
 from tests.unit.report.json.test_document import checked
 from tests.worlds.queue import HOUR, cluster, slurm_node, waits
-from tests.worlds.tick import AT, finding, fleet, gpu, job_with_gpus, tick
+from tests.worlds.tick import AT, fleet, gpu, job_with_gpus, tick
 
 
 def by_name(tick_, kind):
@@ -50,19 +49,6 @@ def test_a_gpu_without_a_value_counts_as_unknown_not_as_idle():
     stale = by_name(fleet(), "user")["edsger"]
     assert (stale.gpus_running, stale.gpus_busy, stale.gpus_low) == (4, 0, 0)
     assert stale.activity_ratio is None
-
-
-def test_findings_that_overlap_count_once():
-    view, gpus = job_with_gpus("1", {"n": 2})
-    subjects = ("job:1", "job:1/rank:0", f"gpu:{gpus[0].uuid}", f"gpu:{gpus[1].uuid}")
-    lost = (100.0, 40.0, 80.0, 90.0)
-    found = tuple(
-        finding(subject, gpu_seconds=s) for subject, s in zip(subjects, lost, strict=True)
-    )
-    digest = Digest(tick((view,), gpus, findings=found))
-    assert lost_gpu_s(digest, view) == 170.0
-    silent = Digest(tick((view,), gpus, findings=(finding("job:1", gpu_seconds=None),)))
-    assert lost_gpu_s(silent, view) is None
 
 
 def test_partitions_count_nodes_and_gpus():

@@ -148,14 +148,16 @@ def test_totals_count_what_is_held_busy_useful_and_lost():
         [*a, *b, gpu("n3", 0, {**IDLE, "sm_active_ratio": None})],
         findings=(finding("job:1", gpu_seconds=7200.0),),
     )
-    totals = totals_of(Digest(picture))
+    held = Account("1", "ada", "ml", "h100", "H100", AT - 7200, AT - 7200, {"idle": 7200.0})
+    books = LedgerTotals(AT, AT - 7200, (held,), (held,))
+    totals = totals_of(Digest(picture._replace(ledger=books)))
     assert (totals.gpus, totals.allocated, totals.busy, totals.useful) == (11, 10, 7, 5)
     assert totals.useful_known == 10
     lines = ["".join(cell.text for cell in line) for line in total_lines(totals, 150)]
     assert lines[0] == (
         "11 GPUs · 10 (91 %) allocated · 7 (64 %) busy · 5 (45 %) at useful work, 1 unknown"
     )
-    assert lines[1].startswith("wasted 2.0 GPU-h since ")
+    assert lines[1].startswith("lost 2.0 GPU-h since ")
     assert "1 warning · 1 waiting, longest 2h14m · 3 nodes" in lines[1]
     narrow = ["".join(cell.text for cell in line) for line in total_lines(totals, 78)]
     assert len(narrow) == 2
@@ -179,7 +181,7 @@ def test_the_books_say_what_was_wasted_and_what_that_cost():
     books = LedgerTotals(AT, AT - 7200, (account,), (account,), Prices({"default": 2.5}, 0.0, "€"))
     picture = tick((), [gpu("n1", 0)], ledger=books)
     lines = total_lines(totals_of(Digest(picture)), 150)
-    assert "wasted 10.0 GPU-h, 25 € since " in "".join(cell.text for cell in lines[1])
+    assert "lost 10.0 GPU-h, 25 € since " in "".join(cell.text for cell in lines[1])
 
 
 def test_without_a_queue_nothing_is_called_allocated():
@@ -225,7 +227,9 @@ def test_totals_take_two_lines_of_a_narrow_terminal():
         name: node._replace(state="down" if name == "n1" else "mixed")
         for name, node in picture.nodes.items()
     }
-    digest = Digest(picture._replace(nodes=nodes))
+    held = Account("1", "ada", "ml", "h100", "H100", AT - 7200, AT - 7200, {"idle": 7200.0})
+    books = LedgerTotals(AT, AT - 7200, (held,), (held,))
+    digest = Digest(picture._replace(nodes=nodes, ledger=books))
     lines = total_lines(totals_of(digest), 78)
     assert len(lines) == 2
     assert "since" not in "".join(cell.text for cell in lines[1])

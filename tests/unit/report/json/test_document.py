@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from gpumon.model.records.tick import Tick
 
-SCHEMA_FILE = files("gpumon.report") / "document-1.schema.json"
+SCHEMA_FILE = files("gpumon.report") / "document-2.schema.json"
 FORM: dict[str, Any] = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))
 
 
@@ -102,7 +102,7 @@ def full_tick() -> Tick:
 
 def test_schema_is_a_schema_with_every_key_described() -> None:
     Draft202012Validator.check_schema(FORM)
-    assert FORM["$id"] == "urn:gpumon:document:1"
+    assert FORM["$id"] == "urn:gpumon:document:2"
     assert FORM["properties"]["schema"]["const"] == SCHEMA
     undescribed = [
         f"{name}.{key}"

@@ -148,7 +148,7 @@ def test_the_window_is_told_as_people_tell_it(since, words):
 def test_running_steps_stand_at_their_job_and_nowhere_else():
     use = RunningUse({"4711": (STEP,)}, AT)
     said = document(fleet(running_use=use))
-    schema = json.loads(files("gpumon.report").joinpath("document-1.schema.json").read_text())
+    schema = json.loads(files("gpumon.report").joinpath("document-2.schema.json").read_text())
     jsonschema.validate(said, schema)
     steps = {job["job_id"]: job["running_steps"] for job in said["jobs"]}
     assert steps.pop("4711")[0]["cpu_used_s"] == 60
@@ -157,7 +157,7 @@ def test_running_steps_stand_at_their_job_and_nowhere_else():
 
 def test_the_document_tells_all_and_keeps_to_its_schema():
     said = document(asked(ended(), unreadable=1))
-    schema = json.loads(files("gpumon.report").joinpath("document-1.schema.json").read_text())
+    schema = json.loads(files("gpumon.report").joinpath("document-2.schema.json").read_text())
     jsonschema.validate(said, schema)
     (found,) = said["ended_jobs"]
     assert said["ended_window"]["unreadable"] == 1

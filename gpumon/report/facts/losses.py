@@ -1,0 +1,38 @@
+"""What a finding costs: the books' figure since its onset, the same in every view of one tick."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpumon.model.finding import Confidence
+from gpumon.model.finding_classes import Loss, finding_class
+from gpumon.model.records.ledger import Charged
+
+if TYPE_CHECKING:
+    from gpumon.model.finding import Finding
+    from gpumon.model.records.tick import Tick
+
+
+def loss_of(tick: Tick, finding: Finding) -> Charged | None:
+    """GPU-seconds that are wasted and suspected by a finding.
+
+    Where nobody keeps books, what the finding says of its window. None: its class takes no GPU
+    time, or nothing is known of how much.
+    """
+    known = finding_class(finding.finding_class, {finding.finding_class: finding.category})
+    if known.loss is Loss.NONE:
+        return None
+    if tick.ledger is not None:
+        charged = tick.ledger.charged.get(finding.identity)
+        if charged is None or (finding.gpu_seconds is None and not sum(charged)):
+            return None
+        return charged
+    if finding.gpu_seconds is None:
+        return None
+    is_suspected = finding.confidence is Confidence.HYPOTHESIS
+    return Charged(0.0, finding.gpu_seconds) if is_suspected else Charged(finding.gpu_seconds)
+
+
+def loss_s(tick: Tick, finding: Finding) -> float:
+    """Wasted and suspected GPU-seconds together, to put findings in order by; 0: none known."""
+    return sum(loss_of(tick, finding) or ())
