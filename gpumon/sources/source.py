@@ -44,6 +44,11 @@ class SystemClock:
         return event.wait(max(0.0, seconds))
 
 
+def steady_s() -> float:
+    """Seconds of a clock that nobody sets and that goes on while the machine sleeps."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
 class Wish(NamedTuple):
     """What the screens ask of the sources; the only thing that travels upstream."""
 

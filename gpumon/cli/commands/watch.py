@@ -22,7 +22,7 @@ from gpumon.cli.request import chosen_targets, is_demo, judge_of, past_of, setti
 from gpumon.sources.address import Look, Target, TargetError
 from gpumon.sources.open import open_source
 from gpumon.sources.probes import early
-from gpumon.sources.source import SystemClock, Wish
+from gpumon.sources.source import SystemClock, Wish, steady_s
 
 if TYPE_CHECKING:
     from gpumon.base.footprint import Footprint
@@ -154,7 +154,8 @@ def _sampler(
     if keeps and not is_invented:
         past = recorded(past, [target.url for target in targets])
     judge = judge_of(request.settings, is_noted=request.is_terminal and not is_invented)
-    return Sampler(sources, clock, period_s, past, judge, arrived, books, JUDGE_S)
+    steady = steady_s if isinstance(clock, SystemClock) else None
+    return Sampler(sources, clock, period_s, past, judge, arrived, books, JUDGE_S, steady)
 
 
 def _document(request: Request, tick: Tick, cost: Footprint | None = None) -> dict[str, Any]:

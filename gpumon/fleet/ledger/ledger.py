@@ -61,6 +61,11 @@ def meter(holding: Holding, gpu: Gpu | None) -> None:
     holding.energy_at, holding.energy_last = taken_at, energy_j
 
 
+SET_S: Final = 5.0
+"""A clock that went on by so much more or less than a steady one was set: a daemon that slews it
+moves it by at most half a millisecond a second (adjtime(3))."""
+
+
 class Journal(Protocol):
     """Where the books are kept; `gpumon.fleet.ledger.journal.JournalFile` is one."""
 
@@ -112,6 +117,7 @@ class Ledger:
         self._sight = Sight()
         self._runs: Runs | None = None
         self._since = self._at = self._written_at = self._beat_at = 0.0
+        self._steady_s: float | None = None
         self._gpus: Mapping[str, Gpu] = {}
         self._unwritten: list[Run] = []
 
@@ -119,13 +125,14 @@ class Ledger:
         """Book the time since the tick before. The same tick again books nothing."""
         if self._runs is None:
             self._since = self._at = self._written_at = self._beat_at = tick.at
+            self._steady_s = tick.steady_s
             self._runs = Runs(
                 tick.at, self._read_out, self._journal.booked if self._journal else None
             )
         elif tick.at == self._at:
             return
-        elif tick.at < self._at:
-            self._runs.restart(self._at, tick.at)
+        elif (passed_s := self._passed_s(tick)) is not None:
+            self._runs.restart(self._at + passed_s, tick.at)
             self._claims.forget()
             self._sight.restart(tick.at)
             self._at = self._written_at = self._beat_at = tick.at
@@ -138,9 +145,18 @@ class Ledger:
                     claim.apply(holding.timeline)
         for number in self._claims.over():
             runs.sums.claims.forget(number)
-        self._at = tick.at
+        self._at, self._steady_s = tick.at, tick.steady_s
         self._gpus = tick.gpus
         self._at_times(runs, tick.at)
+
+    def _passed_s(self, tick: Tick) -> float | None:
+        """Seconds since the last tick where the clock was set in between; None: it was not."""
+        step_s = tick.at - self._at
+        if tick.steady_s is None or self._steady_s is None:
+            return 0.0 if step_s < 0 else None
+        passed_s = tick.steady_s - self._steady_s
+        is_set = step_s < 0 or abs(step_s - passed_s) > SET_S
+        return max(0.0, passed_s) if is_set else None
 
     def summary(self) -> LedgerTotals:
         """The books as they are now; what is returned never changes."""

@@ -53,6 +53,8 @@ class Runs:
         self._epoch = epoch
         self._booked = booked
         self._floor = float("-inf")
+        self._carried: set[str] = set()
+        """Jobs that held GPUs when the clock was set."""
         self._at = epoch
         self.sums = Sums(epoch)
         self._taken: list[Holding] = []
@@ -88,10 +90,16 @@ class Runs:
         taken, self._taken = self._taken, []
         return taken
 
-    def restart(self, last_at: float, at: float) -> None:
-        """The clock was set back: what is held is booked up to then, and anew from now on."""
+    def restart(self, end_at: float, at: float) -> None:
+        """The clock was set to `at`: what is held is booked up to its old time, and anew from now.
+
+        Slurm's start of a job that comes later may be of another clock: it is not believed where it
+        lies before the change.
+        """
         for run in self.open.values():
-            self._end(run, last_at)
+            self._end(run, end_at)
+            run.ended_at = at  # by the new time: it is kept as long as others
+        self._carried = set(self.open)
         self.open.clear()
         self.on_gpu.clear()
         self._ended_at.clear()
@@ -160,7 +168,9 @@ class Runs:
         job, run = view.job, self.open.get(view.job.job_id)
         first = tick.at
         if run is None:
-            first = max(self._floor, min(first, first if job.start_at is None else job.start_at))
+            first = min(first, first if job.start_at is None else job.start_at)
+            if first < self._floor:
+                first = self._floor if job.job_id in self._carried else max(self._floor, last_at)
             first = max(first, min(tick.at, self._ended_at.get(job.job_id, first)))
             run = self.open[job.job_id] = Run(job, first)
         for uuid in self._returned(run, [u for u in view.gpu_uuids if u not in run.held]):

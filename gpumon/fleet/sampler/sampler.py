@@ -139,6 +139,7 @@ class Sampler:
         arrived: threading.Event | None = None,
         keep_books: Callable[[], Books] | None = None,
         judge_every_s: float = 0.0,
+        steady: Callable[[], float] | None = None,
     ) -> None:
         """Nothing is sampled before `start` or `look`.
 
@@ -152,6 +153,8 @@ class Sampler:
             keep_books: Makes the ledger likewise; None: GPU time is not accounted for.
             judge_every_s: Seconds between two pictures that are judged; 0: all, where the engine
                 is free.
+            steady: Seconds of a clock that nobody sets, which shows when `clock` was set; None: its
+                time is recorded or invented.
         """
         self._sources = tuple(sources)
         self._clock = clock
@@ -159,6 +162,7 @@ class Sampler:
         self._remember = remember
         self._judge = judge
         self._keep_books = keep_books
+        self._steady = steady
         self._books: Books | None = None
         self._past: Past | None = None
         self._detection: Detection | None = None
@@ -424,6 +428,7 @@ class Sampler:
             ended=newest.ended,
             running_use=newest.running_use,
             zoom_period_s=self._closer.period_s,
+            steady_s=None if self._steady is None else self._steady(),
         )
 
     def _judged(self, tick: Tick) -> Tick:

@@ -104,6 +104,8 @@ class Tick(NamedTuple):
     """Findings, standing or cleared, that nobody wants to be told; the books count them too."""
     zoom_period_s: float | None = None
     """Seconds between two pictures of the job that is looked at; None: no more than of all else."""
+    steady_s: float | None = None
+    """Seconds of a clock that nobody sets; None: the time of the picture is not this machine's."""
 
     def job(self, job_id: str) -> JobView | None:
         """The job with this Slurm id, None where it is not listed."""

@@ -324,6 +324,33 @@ def test_a_clock_that_is_set_back_books_the_time_that_passes():
     assert total.useful_s == pytest.approx(120)
 
 
+@pytest.mark.parametrize("ahead_s", [3600.0, 86_400.0, -1700.0])
+def test_a_clock_that_is_set_and_set_right_again_makes_no_time(ahead_s):
+    """Slurm's own times are right all along; the second job begins while this clock is wrong."""
+    ledger = Ledger()
+    held, seen_s = 0, {}
+    for second in range(0, 1000, 2):
+        is_wrong = 300 <= second < 640
+        at = START + second + (ahead_s if is_wrong else 0.0)
+        jobs = [view("1", ["a"])] + ([view("2", ["b"], START + 400)] if second >= 420 else [])
+        held += 2 * len(jobs) if second < 998 else 0
+        here = [gpu(uuid, at) for uuid in "ab"]
+        ledger.take(tick(at, jobs, here, steady_s=77.0 + second))
+        seen_s = {line: total.allocated_s for line, total in ledger.summary().by("job").items()}
+    total = ledger.summary().total()
+    assert total.allocated_s == pytest.approx(held, abs=21)
+    assert seen_s["1"] == pytest.approx(998)
+    assert total.unobserved_s == pytest.approx(0, abs=21)
+
+
+def test_a_machine_that_slept_books_the_time_as_unobserved():
+    ledger, job = Ledger(), view("1", ["a"])
+    for at in (0, 1, 2, 7000, 7001):
+        ledger.take(tick(START + at, [job], [gpu("a", START + at)], steady_s=5.0 + at))
+    total = ledger.summary().total()
+    assert (total.allocated_s, total.unobserved_s) == pytest.approx((7001, 6998))
+
+
 def test_totals_are_made_by_user_account_partition_and_gpu():
     ledger = Ledger()
     jobs = [view("1", ["a"], user="ada"), view("2", ["b"], user="bob", account="bio")]
