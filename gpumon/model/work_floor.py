@@ -16,7 +16,7 @@ read, nothing is known.
 
 from __future__ import annotations
 
-from math import isnan
+from math import isnan, nan
 from typing import TYPE_CHECKING, Final
 
 from gpumon.model.records.ledger import UNEXPLAINED, UNOBSERVED, USEFUL
@@ -66,17 +66,6 @@ _LINKS: Final = (
     "pcie_rx_bytes_per_s",
     "pcie_tx_bytes_per_s",
 )
-_COUNTERS: Final = (
-    "sm_active_ratio",
-    "gpu_util_ratio",
-    "graphics_active_ratio",
-    "tensor_active_ratio",
-    "dram_active_ratio",
-    "power_w",
-    "power_limit_w",
-    *_ENGINES,
-    *_LINKS,
-)
 
 
 def states_of(block: Block) -> tuple[str, ...]:
@@ -85,46 +74,53 @@ def states_of(block: Block) -> tuple[str, ...]:
     Returns:
         `USEFUL`, `UNEXPLAINED` (below the floor), or `UNOBSERVED` (nothing tells whether it works).
     """
-    columns = [block.columns.get(key) for key in _COUNTERS]
-    return tuple(
-        _state(*[None if c is None or isnan(c[row]) else c[row] for c in columns])
-        for row in range(len(block.keys))
-    )
-
-
-def _state(
-    sm: float | None,
-    utilisation: float | None,
-    graphics: float | None,
-    tensor: float | None,
-    memory: float | None,
-    power_w: float | None,
-    limit_w: float | None,
-    *engines_and_links: float | None,
-) -> str:
-    busy = utilisation if utilisation is not None else graphics
-    if sm is None and busy is None:
-        return UNOBSERVED
-    engines, links = engines_and_links[: len(_ENGINES)], engines_and_links[len(_ENGINES) :]
-    is_powered = power_w is not None and bool(limit_w) and power_w >= WORKING_POWER * (limit_w or 0)
-    if (memory or 0.0) >= MEMORY_BOUND or _reaches(engines, ENGINE_BUSY):
-        return USEFUL
-    if sm == 0 and is_powered and (busy or 0.0) >= BROKEN_UTILISATION:
-        sm = None
+    rows = range(len(block.keys))
+    sm = block.columns.get("sm_active_ratio")
     if sm is None:
-        return USEFUL if is_powered and (busy or 0.0) >= SOME_UTILISATION else UNEXPLAINED
-    if sm > SPINNING_SM:
+        return tuple(_state(block, row, nan) for row in rows)
+    # Most that work are told by this one number; NaN is not above it.
+    return tuple(USEFUL if sm[row] > SPINNING_SM else _state(block, row, sm[row]) for row in rows)
+
+
+def _state(block: Block, row: int, sm: float) -> str:
+    """Of a GPU of whose SMs no more are busy than in a collective that waits, or nobody knows."""
+    busy = _value(block, "gpu_util_ratio", row)
+    if isnan(busy):
+        busy = _value(block, "graphics_active_ratio", row)
+    if isnan(sm) and isnan(busy):
+        return UNOBSERVED
+    memory = _value(block, "dram_active_ratio", row)
+    if memory >= MEMORY_BOUND or _reaches(block, _ENGINES, row, ENGINE_BUSY):
         return USEFUL
+    if isnan(sm) or (sm == 0 and busy >= BROKEN_UTILISATION and _is_powered(block, row)):
+        is_work = busy >= SOME_UTILISATION and _is_powered(block, row)
+        return USEFUL if is_work else UNEXPLAINED
     if sm < SOME_SM:
         return UNEXPLAINED
+    tensor = _value(block, "tensor_active_ratio", row)
     is_work = (
-        (tensor or 0.0) >= SOME_TENSOR
-        or (memory or 0.0) >= SOME_MEMORY
-        or _reaches(links, LINK_BUSY_BYTES_PER_S)
-        or (tensor is None and memory is None and is_powered)
+        tensor >= SOME_TENSOR
+        or memory >= SOME_MEMORY
+        or _reaches(block, _LINKS, row, LINK_BUSY_BYTES_PER_S)
+        or (isnan(tensor) and isnan(memory) and _is_powered(block, row))
     )
     return USEFUL if is_work else UNEXPLAINED
 
 
-def _reaches(values: tuple[float | None, ...], least: float) -> bool:
-    return any(value is not None and value >= least for value in values)
+def _is_powered(block: Block, row: int) -> bool:
+    limit_w = _value(block, "power_limit_w", row)
+    return limit_w > 0 and _value(block, "power_w", row) >= WORKING_POWER * limit_w
+
+
+def _reaches(block: Block, keys: tuple[str, ...], row: int, least: float) -> bool:
+    columns = block.columns
+    for key in keys:
+        if key in columns and columns[key][row] >= least:
+            return True
+    return False
+
+
+def _value(block: Block, key: str, row: int) -> float:
+    """NaN where it is missing, which is above and below nothing."""
+    column = block.columns.get(key)
+    return nan if column is None else column[row]
