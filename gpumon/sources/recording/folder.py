@@ -12,6 +12,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from gpumon.base.paths import state_folder
 from gpumon.sources.recording.decode import RecordingError
 from gpumon.sources.recording.write import RecordingWriter
 
@@ -187,12 +188,11 @@ def is_running(folder: Path) -> bool:
 
 def own_folder(urls: Sequence[str], host_name: str) -> Path:
     """Where this user's rolling recording of some targets lies."""
-    state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
     name = "+".join(re.sub(r"[^A-Za-z0-9_.@-]+", "-", url).strip("-.") for url in urls)
     if "local" in urls:
         # Homes are shared between machines; what is local differs.
         name = f"{name}@{host_name}"
-    return state / "gpumon" / "recordings" / name[:200]
+    return Path(state_folder(), "recordings", name[:200])
 
 
 def _begun_at(path: Path) -> float:
