@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,10 +26,17 @@ def prices_of(settings: Settings) -> Prices:
 
 
 def folder_of(settings: Settings, environ: Mapping[str, str] | None = None) -> Path:
-    """Where the books are: the configured folder, else `ledger` in the user's state."""
+    """Where the books are: the configured folder, else `ledger` in the user's state.
+
+    Raises:
+        OSError: The folder lies in the home of somebody whom nobody knows.
+    """
     named = settings.text("ledger.directory")
     if named:
-        return Path(named).expanduser()
+        try:
+            return Path(named).expanduser()
+        except RuntimeError:
+            raise FileNotFoundError(errno.ENOENT, "nobody of that name has a home", named) from None
     return Path(state_folder(environ), "ledger")
 
 
