@@ -53,11 +53,11 @@ def _run(words: list[str]) -> int:
     open_standard_streams()
 
     try:
-        # As a program it has left Ctrl-C to the kernel so far.
+        run = getattr(import_module(f"gpumon.cli.commands.{command}"), command)
+        # As a program it has left Ctrl-C to the kernel so far: an import may swallow an exception.
         if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
             signal.signal(signal.SIGINT, signal.default_int_handler)
-        given = words if command == "watch" else words[1:]
-        return int(getattr(import_module(f"gpumon.cli.commands.{command}"), command)(given))
+        return int(run(words if command == "watch" else words[1:]))
     except KeyboardInterrupt:
         return INTERRUPTED
     except ReaderGoneError:

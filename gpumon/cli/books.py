@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import os
+import errno
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpumon.base.paths import state_folder
 from gpumon.model.records.ledger import Prices
 
 if TYPE_CHECKING:
@@ -27,17 +28,16 @@ def prices_of(settings: Settings) -> Prices:
 def folder_of(settings: Settings, environ: Mapping[str, str] | None = None) -> Path:
     """Where the books are: the configured folder, else `ledger` in the user's state.
 
-    The XDG base directory specification's `$XDG_STATE_HOME` (default ~/.local/state); a relative
-    one does not count, as it says.
+    Raises:
+        OSError: The folder lies in the home of somebody whom nobody knows.
     """
-    environ = os.environ if environ is None else environ
     named = settings.text("ledger.directory")
     if named:
-        return Path(named).expanduser()
-    home = environ.get("XDG_STATE_HOME") or ""
-    if not home.startswith("/"):
-        home = f"{environ.get('HOME') or '~'}/.local/state"
-    return Path(home).expanduser() / "gpumon" / "ledger"
+        try:
+            return Path(named).expanduser()
+        except RuntimeError:
+            raise FileNotFoundError(errno.ENOENT, "nobody of that name has a home", named) from None
+    return Path(state_folder(environ), "ledger")
 
 
 def books_of(settings: Settings, *, is_real: bool) -> Callable[[], Books]:

@@ -9,6 +9,7 @@ import os
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from gpumon.base.paths import config_folders
 from gpumon.model.settings import BY_KEY, DEFAULTS, SETTINGS, TABLES, Chosen, SettingError, Settings
 from gpumon.model.text import plain
 
@@ -41,22 +42,13 @@ class Place(NamedTuple):
 def places(environ: Mapping[str, str] | None = None) -> tuple[Place, ...]:
     """Files in the order in which they are read, a later one over an earlier one.
 
-    The XDG base directory specification's: `$XDG_CONFIG_DIRS` (default /etc/xdg), then
-    `$XDG_CONFIG_HOME` (default ~/.config). Relative entries do not count, as it says.
+    One file that is named alone counts in place of those of the system's and the user's folders.
     """
     environ = os.environ if environ is None else environ
     if environ.get(PATH_VARIABLE):
         return (Place(environ[PATH_VARIABLE], is_needed=True),)
-    system = environ.get("XDG_CONFIG_DIRS") or "/etc/xdg"
-    home = environ.get("XDG_CONFIG_HOME") or ""
-    if not home.startswith("/"):
-        home = f"{environ.get('HOME') or '~'}/.config"
-    folders = [folder for folder in system.split(":") if folder.startswith("/")]
-    folders.reverse()
-    return tuple(
-        Place(os.path.join(os.path.expanduser(folder), "gpumon", "config.toml"))
-        for folder in (*folders, home)
-    )
+    folders = config_folders(environ)
+    return tuple(Place(os.path.join(folder, "config.toml")) for folder in folders)
 
 
 def load(environ: Mapping[str, str] | None = None) -> Settings:

@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from gpumon.base.paths import state_folder
 from gpumon.tui.app import GpumonApp
 from gpumon.tui.look.saved_choices import NO_HABITS
 from gpumon.tui.textual_private.idle_gc import FALLBACK, QuietCollector
@@ -196,8 +197,7 @@ def _crash_line(error: Exception) -> str:
 
 def write_crash_log(error: Exception) -> Path:
     """The file in the user's state folder, mode 0600, that the traceback was written to."""
-    state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
-    folder = state / "gpumon"
+    folder = Path(state_folder())
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     path = folder / "crash.log"
     path.unlink(missing_ok=True)

@@ -14,6 +14,7 @@ import re
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -143,7 +144,8 @@ def record(cluster: Cluster) -> bytes:
                 cluster.cancel(jobs.pop("short"))
             for node, state in states.items():
                 write(state, node, since_s, chance)
-            time.sleep(PERIOD_S / 2)
+            with suppress(subprocess.TimeoutExpired):
+                recorder.wait(PERIOD_S / 2)
         _, said = recorder.communicate()
         print(said, file=sys.stderr)
     finally:

@@ -20,7 +20,7 @@ CPU_TOLERANCE_S = 0.05
 TARGET = "slurm?nodes=none"
 
 LEAPS = """
-import json, sys, time
+import json, sys, threading, time
 from gpumon.sources.slurm.poll.target import SlurmSource
 from gpumon.sources.source import SystemClock, Wish
 from gpumon.sources.address import Look, parse
@@ -37,18 +37,22 @@ class Leaping(SystemClock):
 
 clock = Leaping()
 source = SlurmSource(parse(sys.argv[1]), Look(1.0, False, lambda job: True), clock)
-source.start(lambda: None)
+woken = threading.Event()
+source.start(woken.set)
 for line in sys.stdin:
     leap_s, wishes = line.split()
     clock.leapt_s += float(leap_s)
     if wishes == "True":
         source.wish(Wish(ended_since=time.time() - 3600))
     ended = queue = None
-    while ended is None or queue is None:
+    while True:
+        woken.clear()
         for frame in source.poll():
             ended = frame if frame.ended else ended
             queue = frame if frame.queue else queue
-        time.sleep(0.05)
+        if ended is not None and queue is not None:
+            break
+        woken.wait()
     known = ended.ended.records
     print(json.dumps({
         "ended": known and sorted(one.job.job_id for one in known.jobs),

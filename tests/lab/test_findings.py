@@ -75,6 +75,12 @@ def unix(text: str) -> float:
     return datetime.fromisoformat(text).timestamp()
 
 
+def is_lost(document, uuid):
+    """Whether a picture shows that the driver has lost a GPU."""
+    gpus = [gpu for node in document["nodes"] for gpu in node["gpus"] if gpu["uuid"] == uuid]
+    return any(gpu["missing"].get("power_w") == "lost" for gpu in gpus)
+
+
 def held(cluster, name):
     """What the pretend programs of a job printed."""
     output = cluster.layout.shared / "home/alice" / f"{name}.out"
@@ -258,11 +264,24 @@ def test_the_books_balance_in_every_document_and_agree_with_slurm(story):
     assert line["allocated_gpu_seconds"] == pytest.approx(truth, abs=GPUS["vanished"] * PERIOD_S)
 
 
-def test_a_lost_gpu_is_charged_from_its_loss_to_its_return_and_nothing_else_is(story):
+def test_a_lost_gpu_is_charged_until_the_look_that_last_saw_it_and_nothing_else_is(story):
+    """What the pictures show bounds it, however late a busy machine takes them.
+
+    Looks are seconds apart, and a claim ends with the last one that confirmed it (docs/ledger.md).
+    """
+    found = story.of("lost")[-1]
+    onset, end = unix(found["onset"]), unix(found["window"]["end"])
+    uuid = found["subject"].removeprefix("gpu:")
+    seen = {unix(d["generated_at"]): is_lost(d, uuid) for d in story.documents}
+    times = [at for at, lost in seen.items() if lost]
+    assert max(at for at in seen if at < times[0]) < onset <= times[0]
+    assert end < min(at for at in seen if at > times[-1])
+    looks = {unix(one["last_seen"]) for d in story.documents for one in d["findings"]}
+    assert end >= max(at for at in looks if at <= times[-1]) > onset
     last = story.documents[-1]
     lines = {name: job_of(last, job_id)["waste"] for name, job_id in story.jobs.items()}
-    lost_s = story.healed_at - story.began["lost"][2]
-    assert lines["steady"]["waste"] == {"gpu_fault": pytest.approx(lost_s, abs=SAMPLES)}
+    # Each time is rounded to the millisecond.
+    assert lines["steady"]["waste"] == {"gpu_fault": pytest.approx(end - onset, abs=2e-3)}
     assert {name for name, line in lines.items() if line["waste"]} == {"steady"}
 
 

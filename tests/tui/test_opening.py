@@ -67,7 +67,11 @@ async def test_what_came_before_a_view_was_mounted_is_drawn_with_its_first_size(
         assert drawn == ["jobs"]
 
 
-async def test_the_first_command_is_spelled_out_as_soon_as_the_list_opens():
+@pytest.mark.parametrize("is_late", [False, True], ids=["at once", "on a busy machine"])
+async def test_the_first_command_is_spelled_out_as_soon_as_the_list_opens(monkeypatch, is_late):
+    if is_late:
+        # A slice of work that ends with its first step: the rows come after the view is drawn.
+        monkeypatch.setattr("gpumon.tui.widgets.text.time_slices.SLICE_S", -1.0)
     async with board("x") as b:
         opened = b.look()
         assert any(line.strip().startswith("→ scontrol") for line in opened.lines)

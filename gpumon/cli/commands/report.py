@@ -58,7 +58,11 @@ def report(words: list[str]) -> int:
     from gpumon.fleet.ledger.journal_reader import Pages
     from gpumon.fleet.ledger.totals import add_up
 
-    folder = Path(options.directory) if options.directory else folder_of(settings)
+    try:
+        folder = Path(options.directory) if options.directory else folder_of(settings)
+    except OSError as error:
+        narrate(f"ledger.directory: {error.filename}: {error.strerror}")
+        return USAGE
     pages = Pages(folder)
     if not pages.files():
         narrate(f"no books in {folder}; gpumon keeps them where ledger.is_kept is set")

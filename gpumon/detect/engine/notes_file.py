@@ -8,6 +8,8 @@ import threading
 from pathlib import Path
 from typing import Final
 
+from gpumon.base.paths import state_folder
+
 READ_S: Final = 1.0
 """A file that cannot be read in this time, on a file system that hangs, says nothing."""
 
@@ -19,10 +21,8 @@ MAX_BYTES: Final = 2**22
 
 
 def own_notes() -> Path:
-    """Where this user's notes lie: in the state folder, as the XDG specification names it."""
-    state = os.environ.get("XDG_STATE_HOME") or ""
-    home = Path(state) if state.startswith("/") else Path.home() / ".local" / "state"
-    return home / "gpumon" / "notes.json"
+    """Where this user's notes lie."""
+    return Path(state_folder(), "notes.json")
 
 
 class NotesFile:

@@ -113,12 +113,11 @@ class Chunk:
     def create(cls, shape: ChunkShape, entities: Iterable[str]) -> Chunk:
         """New chunk of this process; other processes may map it, but only for reading."""
         fd = _new_memory()
-        try:
+        with contextlib.ExitStack() as undo:
+            undo.callback(os.close, fd)
             os.ftruncate(fd, shape.size_bytes)
             memory = mmap.mmap(fd, shape.size_bytes)
-        except BaseException:
-            os.close(fd)
-            raise
+            undo.pop_all()
         _seal(fd)
         chunk = cls(shape, fd, memory)
         chunk.add(entities)

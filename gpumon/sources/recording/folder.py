@@ -8,12 +8,14 @@ import fcntl
 import os
 import re
 import time
+from contextlib import ExitStack
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from gpumon.base.paths import state_folder
 from gpumon.sources.recording.decode import RecordingError
-from gpumon.sources.recording.write import RecordingWriter
+from gpumon.sources.recording.write import RecordingWriter, lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -67,16 +69,11 @@ class RecordingFolder:
         self._lock = os.open(
             folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
         )
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with ExitStack() as undo:
+            undo.callback(os.close, self._lock)
+            lock(folder, self._lock)
             self._begin(started_at)
-        except BlockingIOError:
-            os.close(self._lock)
-            message = f"{folder} is being written by another recorder"
-            raise RecordingError(message) from None
-        except BaseException:
-            os.close(self._lock)
-            raise
+            undo.pop_all()
 
     @property
     def size_bytes(self) -> int:
@@ -173,26 +170,25 @@ def segments(folder: Path) -> list[Path]:
 def is_running(folder: Path) -> bool:
     """Whether a recorder of this user writes there."""
     try:
-        lock = os.open(folder / _LOCK, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        descriptor = os.open(folder / _LOCK, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
         return False
     try:
-        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
     finally:
-        os.close(lock)
+        os.close(descriptor)
     return False
 
 
 def own_folder(urls: Sequence[str], host_name: str) -> Path:
     """Where this user's rolling recording of some targets lies."""
-    state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
     name = "+".join(re.sub(r"[^A-Za-z0-9_.@-]+", "-", url).strip("-.") for url in urls)
     if "local" in urls:
         # Homes are shared between machines; what is local differs.
         name = f"{name}@{host_name}"
-    return state / "gpumon" / "recordings" / name[:200]
+    return Path(state_folder(), "recordings", name[:200])
 
 
 def _begun_at(path: Path) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final
 
 from gpumon.sources.recording.decode import RecordingError
@@ -62,7 +63,8 @@ class RecordingWriter:
         """
         self.path = path
         self._descriptor = _open(path, is_forced=is_forced, is_appended=is_appended)
-        try:
+        with ExitStack() as undo:
+            undo.callback(os.close, self._descriptor)
             self._size = os.fstat(self._descriptor).st_size
             self._encoder = Encoder()
             self._compressor = _Compressor() if path.suffix == ".zst" else None
@@ -74,9 +76,7 @@ class RecordingWriter:
             self._waiting.append(self._encoder.header(started_at, period_s, targets))
             self._waiting.append(self._encoder.sync(started_at))
             self.flush(started_at)
-        except BaseException:
-            os.close(self._descriptor)
-            raise
+            undo.pop_all()
 
     @property
     def size_bytes(self) -> int:
@@ -182,6 +182,7 @@ class _Compressor:
 def _open(path: Path, *, is_forced: bool, is_appended: bool) -> int:
     """Descriptor of a file that nobody else reads and no other recorder writes."""
     flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+    is_new = True
     try:
         descriptor = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
@@ -189,25 +190,31 @@ def _open(path: Path, *, is_forced: bool, is_appended: bool) -> int:
             message = f"{path} is there already; --append continues it, --force replaces it"
             raise RecordingError(message) from None
         descriptor = os.open(path, flags | os.O_NONBLOCK)
-        try:
+        is_new = False
+    with ExitStack() as undo:
+        undo.callback(os.close, descriptor)
+        if not is_new:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 message = f"{path} is no file of its own"
-                raise RecordingError(message) from None
+                raise RecordingError(message)
             if os.fstat(descriptor).st_size:
                 check_recording(path)
-            _lock(path, descriptor)
+        lock(path, descriptor)
+        if not is_new:
             os.fchmod(descriptor, 0o600)
             if is_forced:
                 os.ftruncate(descriptor, 0)
-        except BaseException:
-            os.close(descriptor)
-            raise
-        return descriptor
-    _lock(path, descriptor)
+        undo.pop_all()
     return descriptor
 
 
-def _lock(path: Path, descriptor: int) -> None:
+def lock(path: Path, descriptor: int) -> None:
+    """Keep other recorders away for as long as the descriptor is open.
+
+    Raises:
+        RecordingError: Another one is there.
+        OSError: The file system knows no locks.
+    """
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

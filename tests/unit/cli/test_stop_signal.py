@@ -41,6 +41,36 @@ runpy.run_module("gpumon", run_name="__main__", alter_sys=True)
 """gpumon that is interrupted as it begins to import something."""
 
 
+SWALLOWING = """
+import runpy, signal, sys, weakref
+
+at, sys.argv = sys.argv[1], ["gpumon", *sys.argv[2:]]
+
+class Thing:
+    pass
+
+class Interrupting:
+    def find_spec(name, *_):
+        if name == at:
+            thing = Thing()
+            held = weakref.ref(thing, lambda _: signal.raise_signal(signal.SIGINT))
+            del thing
+
+sys.meta_path.insert(0, Interrupting)
+runpy.run_module("gpumon", run_name="__main__", alter_sys=True)
+"""
+"""The same where no exception comes through: imports themselves end with such a call."""
+
+
+@pytest.mark.parametrize(
+    "module", ["gpumon.cli", "gpumon.cli.commands.watch", "gpumon.sources.open"]
+)
+def test_an_interrupt_is_not_swallowed_by_an_import(module):
+    command = [sys.executable, "-c", SWALLOWING, module, "--json", "--for", "0", "demo:1x1"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
+
+
 @pytest.mark.parametrize(
     "module",
     ["gpumon.cli", "gpumon.sources.probes.early", "gpumon.cli.exits", "gpumon.cli.commands.watch"],

@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from gpumon.base.paths import cache_folder, runtime_folder
 from gpumon.model.fault import SourceError
 from gpumon.sources.slurm.commands import failures
 from gpumon.sources.slurm.commands.commands import MAX_OUTPUT_BYTES, TIMEOUT_S
@@ -219,15 +220,10 @@ class SharedAnswers:
 
 
 def folder_of(environ: Mapping[str, str]) -> Path | None:
-    """Where this user's gpumons share: the run-time folder, else the cache; None: nowhere."""
+    """Where this user's gpumons share: the session's folder, else the cache; None: nowhere."""
     if environ.get(SWITCH, "").lower() in ("no", "0", "off"):
         return None
-    runtime, cache = environ.get("XDG_RUNTIME_DIR", ""), environ.get("XDG_CACHE_HOME", "")
-    home = environ.get("HOME", "")
-    for base in (runtime, cache, f"{home}/.cache" if home else ""):
-        if base.startswith("/"):
-            return Path(base) / "gpumon"
-    return None
+    return Path(runtime_folder(environ) or cache_folder(environ))
 
 
 def _told(text: str | None, held: float | None, at: float) -> Answer:

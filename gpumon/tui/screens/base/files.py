@@ -7,6 +7,7 @@ import os
 import re
 import threading
 from concurrent.futures import Future
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -59,15 +60,15 @@ def write_new(name: str, made: Callable[[], str], *, is_forced: bool) -> Path:
     Raises:
         FileRefusedError: It exists, or cannot be written.
     """
-    path = Path(name).expanduser()
-    if path.is_symlink() or (path.exists() and not path.is_file()):
-        message = f"{path} is no regular file: choose another name"
-        raise FileRefusedError(message)
-    if path.exists() and not is_forced:
-        message = f"{path} exists: choose another name, or write a ! behind it to replace it"
-        raise FileRefusedError(message)
+    path = _path_of(name)
     part = path.with_name(f".{path.name}.{os.getpid()}")
     try:
+        if path.is_symlink() or (path.exists() and not path.is_file()):
+            message = f"{path} is no regular file: choose another name"
+            raise FileRefusedError(message)
+        if path.exists() and not is_forced:
+            message = f"{path} exists: choose another name, or write a ! behind it to replace it"
+            raise FileRefusedError(message)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         with open(os.open(part, flags, 0o600), "w", encoding="utf-8") as file:  # noqa: PTH123
             file.write(made())
@@ -78,10 +79,23 @@ def write_new(name: str, made: Callable[[], str], *, is_forced: bool) -> Path:
             os.link(part, path)
             part.unlink()
     except OSError as error:
-        part.unlink(missing_ok=True)
+        # Of a name that nothing can have there is nothing to remove, and that fails as well.
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
         message = f"{path}: {error.strerror}"
         raise FileRefusedError(message) from None
     return path
+
+
+def _path_of(name: str) -> Path:
+    if "\0" in name:
+        message = "no file can have this name"
+        raise FileRefusedError(message)
+    try:
+        return Path(name).expanduser()
+    except RuntimeError:
+        message = f"{name}: nobody of that name has a home here"
+        raise FileRefusedError(message) from None
 
 
 async def write_beside(name: str, made: Callable[[], str], *, is_forced: bool) -> Path:

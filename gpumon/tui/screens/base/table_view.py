@@ -93,11 +93,17 @@ class TableView(ColumnFiltered, Generic[R]):
             self.head.show_lines([])
             self.grid.set_notice(self._waiting(width))
             return
-        self.head.show_lines(self._bounded(self.head_lines(digest, width), digest))
+        self.draw_head()
         self.grid.show(
             digest, lambda: self.rows(digest), self.row_steps, is_large=_is_large(digest)
         )
         self._note_absence(digest, width)
+
+    def draw_head(self) -> None:
+        """Write what stands above the table."""
+        if (digest := self.digest) is not None:
+            lines = self.head_lines(digest, max(20, self.size.width - 2))
+            self.head.show_lines(self._bounded(lines, digest))
 
     def rows_below(self, _digest: Digest) -> int | None:
         """Lines of a table that is known to be short; None: it takes what it gets."""

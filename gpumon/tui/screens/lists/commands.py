@@ -81,7 +81,11 @@ class CommandsView(TableView["Command"]):
         was_empty = self.grid.current is None
         super().draw()
         if was_empty and self.grid.current is not None:
-            super().draw()
+            self.draw_head()
+
+    def on_grid_settled(self) -> None:
+        """Spell it out where rows took longer than a key may wait."""
+        self.draw_head()
 
     def on_mount(self) -> None:
         """Name the keys for the first row."""

@@ -343,6 +343,31 @@ def test_a_folder_that_is_not_there_is_named(tmp_path):
         write_new(str(tmp_path / "no" / "a.csv"), lambda: "x", is_forced=False)
 
 
+NO_NAMES = {
+    "a home": "~nobody-of-that-name/a.csv",
+    "too long": f"{'n' * 300}.csv",
+    "too long with what is added": f"{'n' * 249}.csv",
+    "below a file": "file/a.csv",
+    "a NUL": "a\0.csv",
+}
+
+
+@pytest.mark.parametrize("name", NO_NAMES.values(), ids=NO_NAMES)
+@pytest.mark.parametrize("is_forced", [False, True])
+def test_what_no_file_can_be_named_is_refused(tmp_path, monkeypatch, name, is_forced):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(FileRefusedError):
+        write_new(name, lambda: "y", is_forced=is_forced)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+async def test_a_mistyped_home_ends_no_terminal(stage):
+    async with stage(fleet()) as s:
+        await typed(s, "~nobody-of-that-name/a.csv")
+        assert "nobody of that name has a home here" in s.text
+
+
 def test_a_name_tells_the_form():
     assert form_of("a.SVG") == "svg"
     assert picture("@font-face {x}<svg>") == "<svg>"

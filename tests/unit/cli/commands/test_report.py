@@ -108,6 +108,13 @@ def test_without_books_it_says_how_to_keep_them(tmp_path, capsys):
     assert "ledger.is_kept" in capsys.readouterr().err
 
 
+def test_a_folder_in_the_home_of_nobody_is_one_line(monkeypatch, capsys):
+    monkeypatch.setenv("GPUMON_LEDGER_DIRECTORY", "~nobody-of-that-name/books")
+    assert main(["report"]) == 2
+    told = "ledger.directory: ~nobody-of-that-name/books: nobody of that name has a home"
+    assert capsys.readouterr().err == f"gpumon: {told}\n"
+
+
 def test_the_folder_is_the_configured_one_else_the_users_state():
     named = Settings({**DEFAULTS.chosen, "ledger.directory": Chosen("/srv/books", "x")})
     assert str(folder_of(named)) == "/srv/books"

@@ -12,6 +12,7 @@ import stat
 import subprocess
 import sys
 from array import array
+from pathlib import Path
 
 import pytest
 
@@ -247,6 +248,32 @@ def test_a_link_is_not_followed_and_a_second_recorder_refused(tmp_path):
     with pytest.raises(OSError, match="symbolic"):
         RecordingWriter(link, 0.0, 1.0, [], is_forced=True)
     assert real.read_bytes() == before
+
+
+@pytest.mark.parametrize("options", [{}, {"is_forced": True}, {"is_appended": True}])
+@pytest.mark.parametrize(
+    ("where", "error"),
+    [
+        ("fcntl.flock", BlockingIOError(11, "locked")),
+        ("fcntl.flock", OSError(37, "no locks here")),
+        ("Encoder.header", OSError(5, "broken")),
+        ("Encoder.header", KeyboardInterrupt()),
+    ],
+)
+def test_what_cannot_begin_leaves_no_descriptor_open(tmp_path, monkeypatch, options, where, error):
+    path = tmp_path / "a.gpumon"
+    if options:
+        write(path, 2).close()
+    before = len(list(Path("/proc/self/fd").iterdir()))
+
+    def fail(*_):
+        raise error
+
+    monkeypatch.setattr(f"gpumon.sources.recording.write.{where}", fail)
+    is_locked = isinstance(error, BlockingIOError)
+    with pytest.raises(RecordingError if is_locked else type(error)):
+        RecordingWriter(path, 0.0, 1.0, [], **options)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
 @pytest.mark.parametrize("name", NAMES)

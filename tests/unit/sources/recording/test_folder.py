@@ -104,6 +104,18 @@ def test_a_full_disk_makes_it_pause_and_go_on(tmp_path, monkeypatch):
     assert [round(n * 6) for n in times(path)] == [0, 1, 2, 7, 8, 9, 10]
 
 
+@pytest.mark.parametrize("error", [BlockingIOError(11, "try again"), OSError(5, "broken")])
+def test_a_segment_that_cannot_begin_accuses_no_other_recorder(tmp_path, monkeypatch, error):
+    def fail(*_args, **_options):
+        raise error
+
+    monkeypatch.setattr(recording_folder, "RecordingWriter", fail)
+    with pytest.raises(OSError, match=error.strerror) as raised:
+        RecordingFolder(tmp_path / "r", START, 1.0, ["local"])
+    assert raised.value is error
+    assert not is_running(tmp_path / "r")
+
+
 def test_the_own_folder_is_named_by_what_is_recorded(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     assert own_folder(["slurm"], "login1") == tmp_path / "gpumon/recordings/slurm"

@@ -309,8 +309,8 @@ def test_a_file_system_without_locks_shares_nothing(
         ({"XDG_RUNTIME_DIR": "/run/user/7", "HOME": "/home/a"}, "/run/user/7/gpumon"),
         ({"XDG_CACHE_HOME": "/cache", "HOME": "/home/a"}, "/cache/gpumon"),
         ({"XDG_RUNTIME_DIR": "relative", "HOME": "/home/a"}, "/home/a/.cache/gpumon"),
+        ({"XDG_RUNTIME_DIR": "run", "XDG_CACHE_HOME": "", "HOME": "/h"}, "/h/.cache/gpumon"),
         ({"XDG_RUNTIME_DIR": "/run/user/7", "GPUMON_SHARE": "no"}, None),
-        ({}, None),
     ],
 )
 def test_the_folder_is_the_users_own(environ: dict[str, str], folder: str | None) -> None:
