@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from gpumon.detect.facts.facts import EventFacts, GpuFacts
     from gpumon.detect.view import View
+    from gpumon.model.xid import Xid
 
 _SPAN_S: Final = 3600.0
 """Errors older than this are no news: what is to be done because of them is told by a code."""
@@ -81,13 +82,16 @@ def suspects(view: View) -> Iterator[GpuFacts]:
 
 
 def symptoms(view: View, gpu: GpuFacts) -> list[Symptom]:
-    """What is wrong with a GPU, the gravest first; a program's own errors are not among them."""
+    """What is wrong with a GPU, the gravest first.
+
+    A program's own errors are not among them, nor events of which nothing is to be made.
+    """
     found = [*_lost(view, gpu), *_codes(view, gpu), *_memory_errors(view, gpu)]
     seen: set[int | None] = set()
     for event in view.events(gpu.uuid):
         number = event.xid.number if event.xid else None
-        is_fault = event.xid is not None and not event.xid.is_application
-        if number not in seen and (is_fault or event.event_type == _ECC_EVENT):
+        is_told = event.xid is not None and not (event.xid.is_application or event.xid.is_silent)
+        if number not in seen and (is_told or event.event_type == _ECC_EVENT):
             seen.add(number)
             found.append(_event(view, event))
     return sorted(found, key=lambda symptom: -symptom.severity.rank)
@@ -139,10 +143,16 @@ def _event(view: View, event: EventFacts) -> Symptom:
         advice = f"Memory: {Action.CHECK_ECC.value}."
         return Symptom("event_type", text, None, Severity.CRITICAL, advice, at, 1)
     known = event.xid
-    severity = Severity.CRITICAL if known.action in _GRAVE else Severity.WARNING
-    if known.is_application:
-        severity = Severity.INFO
     text = f"Xid {known.number} at {clock_time(at)}: {known.meaning}"
-    advice = f"Xid {known.number}: {known.action.value}."
-    sure = Confidence.ESTABLISHED if known.is_known else Confidence.SUPPORTED
+    advice = f"Xid {known.number}: {known.advice}."
+    # Where the number leaves open whose fault it is, one event proves nothing against the GPU.
+    sure = Confidence.ESTABLISHED if known.is_blamed else Confidence.HYPOTHESIS
+    severity = _severity(known)
     return Symptom("xid", text, float(known.number), severity, advice, at, 1, sure)
+
+
+def _severity(known: Xid) -> Severity:
+    """How grave an error is by what is to be done about it now."""
+    if known.is_application or known.is_remark:
+        return Severity.INFO
+    return Severity.CRITICAL if known.action in _GRAVE else Severity.WARNING

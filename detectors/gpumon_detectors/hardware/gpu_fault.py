@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from gpumon.detect.contract import Detector
-from gpumon.model.finding import Severity, Window
+from gpumon.model.finding import Confidence, Severity, Window
 from gpumon_detectors.evidence import machine_commands as commands
 from gpumon_detectors.evidence.gpu_symptoms import program_errors, suspects, symptoms
 
@@ -24,8 +24,10 @@ class GpuFault(Detector):
     `gpu_fault`: the GPU fell off the bus; a broken memory row could not be replaced, or waits for
     a reset to be; the driver asks for a recovery action; uncorrected memory errors were counted
     while gpumon watched, within the last hour; or the driver told of an Xid of the machine within
-    the last half minute. `program_error`: it told of an Xid that programs cause (13, 31, 43, 45,
-    68, 109): a hint for the job's owner, and no ground to drain a node.
+    the last half minute. Where NVIDIA's catalogue has people ignore an Xid now and look into it if
+    it repeats (92, 121, 157), it is a remark (*info*); where there is nothing to look into either
+    (63), nothing is said. `program_error`: it told of an Xid that programs cause (11, 13, 25, 31,
+    32, 37, 43, 45, 60, 68, 69, 80, 109): a hint for the job's owner, and no ground to drain a node.
 
     One sample proves what an event or a counter of errors tells, so there is no window to wait
     for. The finding lasts as long as what it rests on: an Xid that leaves neither a code nor an
@@ -33,13 +35,16 @@ class GpuFault(Detector):
 
     What looks alike: errors that programs cause have a class of their own; errors counted before
     gpumon came, and rows that were replaced, are history; a silent GPU or node is
-    `telemetry_lost`. An Xid that no catalogue lists is *supported* at most.
+    `telemetry_lost`. An Xid of an engine that stopped a program (39 to 41, 96 to 105, …), where
+    either may be at fault, stays a *hypothesis*, and so does one that the catalogue does not list,
+    calls unused or leaves empty.
 
     The loss is the time since a GPU fell off the bus while a job holds it; of the other faults
     nobody knows whether work goes on.
 
-    Numbers, meanings and actions follow NVIDIA's Xid catalogue; which of them programs cause
-    follows NVIDIA's own health checks.
+    Numbers, meanings and actions follow both columns of NVIDIA's Xid catalogue of 2025-10-29; a
+    program's are those that NVIDIA's own health checks pass over, and those of which the catalogue
+    has people restart the program and look into it, or into other software.
     """
 
     name = "gpu_fault"
@@ -80,7 +85,7 @@ class GpuFault(Detector):
                     gpu.node, "GPU fault, see nvidia-smi -q and the kernel log"
                 )
         else:
-            advice.append("Look for the first error in the job's output; the GPU itself is sound.")
+            advice.append("Look for the first error in the job's output.")
         return view.finding(
             self,
             finding_class=finding_class,
@@ -91,10 +96,16 @@ class GpuFault(Detector):
             evidence=[symptom.evidence(gpu.subject) for symptom in found],
             advice=advice[:8],
             gpu_seconds=_lost_seconds(view, gpu, start) if is_fault else None,
-            at_most=max((s.at_most for s in found), key=lambda step: step.rank),
+            at_most=_surest(found),
             onset=first.since,
             gpus=[gpu.uuid],
         )
+
+
+def _surest(found: Sequence[Symptom]) -> Confidence:
+    """How sure the gravest of the symptoms may be: a milder one proves nothing about it."""
+    gravest = [symptom.at_most for symptom in found if symptom.severity is found[0].severity]
+    return max(gravest, key=lambda step: step.rank)
 
 
 def _lost_seconds(view: View, gpu: GpuFacts, start: float) -> float | None:

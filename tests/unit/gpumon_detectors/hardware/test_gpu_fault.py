@@ -28,7 +28,11 @@ def findings(scene):
         (95, "critical", "reset the GPU"),
         (119, "critical", "reset the GPU"),
         (94, "warning", "restart the application"),
-        (63, "warning", "watch whether it comes again"),
+        (156, "critical", "reset the GPU"),
+        (121, "info", "contact support if it repeats"),
+        (92, "info", "contact support if it repeats"),
+        (157, "info", "contact support if it repeats"),
+        (44, "info", "contact support if it repeats"),
         (74, "warning", "other end of the NVLink"),
     ],
 )
@@ -70,6 +74,55 @@ def test_a_programs_own_error_is_a_hint_and_no_fault_of_the_machine(number):
     assert not any("DRAIN" in line or "--exclude" in line for line in finding.advice)
 
 
+@pytest.mark.parametrize("number", [63, 106, 107])
+def test_an_event_of_which_nothing_is_to_be_made_is_no_finding(number):
+    scene, uuids = scene_with_job()
+    scene.xid(uuids[1], number)
+    scene.run(20, working(uuids))
+    assert findings(scene) == []
+
+
+@pytest.mark.parametrize("number", [8, 40, 71, 84, 99, 131])
+def test_an_engine_that_stopped_a_program_does_not_accuse_the_gpu(number):
+    scene, uuids = scene_with_job()
+    scene.xid(uuids[1], number)
+    scene.run(20, working(uuids))
+    (finding,) = findings(scene)
+    assert (finding.severity, finding.confidence) == ("warning", "hypothesis")
+    assert any("restart the application" in line for line in finding.advice)
+    assert not any("DRAIN" in line or "--exclude" in line for line in finding.advice)
+
+
+@pytest.mark.parametrize("number", [14, 61, 108, 162, 167, 172])
+def test_what_the_catalogue_leaves_empty_or_calls_unused_is_unknown(number):
+    scene, uuids = scene_with_job()
+    scene.xid(uuids[0], number)
+    scene.run(10, working(uuids))
+    (finding,) = findings(scene)
+    assert (finding.severity, finding.confidence) == ("warning", "hypothesis")
+    assert "not in the catalogue" in finding.summary
+
+
+def test_a_mild_remark_does_not_make_an_open_question_sure():
+    scene, uuids = scene_with_job()
+    scene.xid(uuids[0], 92)
+    scene.xid(uuids[0], 70)
+    scene.run(10, working(uuids))
+    (finding,) = findings(scene)
+    assert (finding.severity, finding.confidence) == ("warning", "hypothesis")
+    assert finding.summary.endswith("and 1 more")
+
+
+def test_advice_of_a_context_switch_timeout_does_not_contradict_itself():
+    scene, uuids = scene_with_job()
+    scene.xid(uuids[0], 109)
+    scene.run(10, working(uuids))
+    lines = " ".join(findings(scene)[0].advice)
+    assert "reset the GPU once its jobs have ended" in lines
+    assert "sound" not in lines
+    assert "drain" not in lines.lower()
+
+
 def test_both_kinds_of_errors_are_told_apart():
     scene, uuids = scene_with_job()
     scene.xid(uuids[0], 79)
@@ -85,7 +138,7 @@ def test_an_unlisted_number_is_not_guessed_at():
     scene.run(10, working(uuids))
     (finding,) = findings(scene)
     assert "not in the catalogue" in finding.summary
-    assert (finding.severity, finding.confidence) == ("warning", "supported")
+    assert (finding.severity, finding.confidence) == ("warning", "hypothesis")
 
 
 def test_uncorrected_errors_that_were_counted_while_watching():
