@@ -12,6 +12,7 @@ import numpy as np
 
 from gpumon.model.finding import Confidence, Severity
 from gpumon.model.xid import RECOVERY_ACTIONS, Action, name_of
+from gpumon_detectors.evidence.gpu_use import PAST_S
 from gpumon_detectors.evidence.phrases import clock_time, counted
 from gpumon_detectors.evidence.symptom import Symptom, since_when
 
@@ -103,10 +104,19 @@ def program_errors(view: View, gpu: GpuFacts) -> list[Symptom]:
     return [_event(view, event) for event in told.values()]
 
 
+def lost_since(view: View, gpu: GpuFacts) -> float:
+    """Unix time since when a lost GPU tells nothing, as far as history reaches."""
+    return _silence(view, gpu)[0]
+
+
+def _silence(view: View, gpu: GpuFacts) -> tuple[float, int]:
+    times, values = view.series(gpu.uuid, "temp_c", PAST_S)
+    return since_when(view, times, np.isnan(values))
+
+
 def _lost(view: View, gpu: GpuFacts) -> Iterator[Symptom]:
     if gpu.is_lost:
-        times, values = view.series(gpu.uuid, "temp_c", _SPAN_S)
-        since, samples = since_when(view, times, np.isnan(values))
+        since, samples = _silence(view, gpu)
         text = f"fell off the bus at {clock_time(since)}: the driver answers GPU_IS_LOST"
         advice = "Drain the node and power-cycle it: a lost GPU does not come back by a reset."
         yield Symptom("temp_c", text, None, Severity.CRITICAL, advice, since, samples)

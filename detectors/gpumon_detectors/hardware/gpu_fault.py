@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, ClassVar
 from gpumon.detect.contract import Detector
 from gpumon.model.finding import Confidence, Severity, Window
 from gpumon_detectors.evidence import machine_commands as commands
-from gpumon_detectors.evidence.gpu_symptoms import program_errors, suspects, symptoms
+from gpumon_detectors.evidence.gpu_symptoms import lost_since, program_errors, suspects, symptoms
+from gpumon_detectors.evidence.phrases import counted
+from gpumon_detectors.hardware.waiting_peers import Work
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from gpumon.detect.facts.facts import GpuFacts
-    from gpumon.detect.view import View
+    from gpumon.detect.view import JobLook, View
     from gpumon.model.finding import Finding
     from gpumon_detectors.evidence.symptom import Symptom
 
@@ -39,8 +41,10 @@ class GpuFault(Detector):
     either may be at fault, stays a *hypothesis*, and so does one that the catalogue does not list,
     calls unused or leaves empty.
 
-    The loss is the time since a GPU fell off the bus while a job holds it; of the other faults
-    nobody knows whether work goes on.
+    The loss is the time since a GPU fell off the bus while a job holds it, and of the job's other
+    GPUs that worked before and stand still since: unused, or with tensor cores at rest, or with
+    little left of their SM activity or power while they spin. Of the other faults nobody knows
+    whether work goes on.
 
     Numbers, meanings and actions follow both columns of NVIDIA's Xid catalogue of 2025-10-29; a
     program's are those that NVIDIA's own health checks pass over, and those of which the catalogue
@@ -73,7 +77,10 @@ class GpuFault(Detector):
         first = min(found, key=lambda symptom: symptom.since)
         start = max(first.since, view.observed_since)
         is_fault = finding_class == "gpu_fault"
+        gpu_seconds, still = _lost(view, gpu, start) if is_fault else (None, ())
         more = f", and {len(found) - 1} more" if len(found) > 1 else ""
+        if still:
+            more += f"; {counted(len(still), 'GPU')} of the job stand still without it"
         jobs = view.jobs_of(gpu.uuid)
         whose = f" (job {', '.join(job.job.label for job in jobs)})" if jobs else ""
         advice = list(dict.fromkeys(symptom.advice for symptom in found))
@@ -95,10 +102,10 @@ class GpuFault(Detector):
             window=Window(start, view.now, max(symptom.samples for symptom in found)),
             evidence=[symptom.evidence(gpu.subject) for symptom in found],
             advice=advice[:8],
-            gpu_seconds=_lost_seconds(view, gpu, start) if is_fault else None,
+            gpu_seconds=gpu_seconds,
             at_most=_surest(found),
             onset=first.since,
-            gpus=[gpu.uuid],
+            gpus=[gpu.uuid, *still],
         )
 
 
@@ -108,9 +115,26 @@ def _surest(found: Sequence[Symptom]) -> Confidence:
     return max(gravest, key=lambda step: step.rank)
 
 
-def _lost_seconds(view: View, gpu: GpuFacts, start: float) -> float | None:
-    """Seconds for which a job has held a GPU that is lost; None where that cannot be said."""
+def _lost(view: View, gpu: GpuFacts, start: float) -> tuple[float | None, tuple[str, ...]]:
+    """GPU-seconds that a lost GPU cost its jobs, and which other GPUs stand still without it.
+
+    None where the GPU is not lost: nobody knows whether work goes on. Of several lost GPUs of one
+    job the first one stopped it.
+    """
     if not gpu.is_lost:
-        return None
-    since = min((job.held_since(gpu.uuid) for job in view.jobs_of(gpu.uuid)), default=view.now)
-    return max(0.0, view.now - max(start, since))
+        return None, ()
+    seconds = 0.0
+    still: list[str] = []
+    for job in view.jobs_of(gpu.uuid):
+        since = max(start, job.held_since(gpu.uuid))
+        seconds = max(seconds, view.now - since)
+        if _is_first_lost(view, job, gpu):
+            still += Work(job, since).still_without(gpu.uuid)
+    others = tuple(uuid for uuid in dict.fromkeys(still) if uuid != gpu.uuid)
+    return seconds * (1 + len(others)), others
+
+
+def _is_first_lost(view: View, job: JobLook, gpu: GpuFacts) -> bool:
+    """Whether no other GPU of the job was lost before this one."""
+    lost = {other.uuid: lost_since(view, other) for other in job.gpus if other.is_lost}
+    return min(lost, key=lambda uuid: (lost[uuid], uuid)) == gpu.uuid
