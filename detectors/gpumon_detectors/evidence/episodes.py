@@ -72,6 +72,36 @@ def grew(times: NDArray[np.float64], counter: NDArray[np.float32]) -> NDArray[np
     return is_grown
 
 
+def is_oftener(
+    times: NDArray[np.float64], counter: NDArray[np.float32], a_minute: float
+) -> NDArray[np.bool_]:
+    """Rows at the end of a minute, or of a longer period, in which a counter grew too fast."""
+    total = known_so_far(counter)
+    before = np.maximum(times.searchsorted(times - MINUTE_S, "right") - 1, 0)
+    # Of the first rows no whole minute is known: what they show is taken for one.
+    seconds = np.maximum(times - times[before], MINUTE_S)
+    return np.asarray((total - total[before]) * MINUTE_S > a_minute * seconds, np.bool_)
+
+
+def known_so_far(counter: NDArray[np.float32]) -> NDArray[np.float64]:
+    """What a counter has grown by up to each row.
+
+    A missing value is the one before, and a counter that was set back begins anew.
+    """
+    known = np.flatnonzero(np.isfinite(counter))
+    grown = np.zeros(len(counter))
+    if len(known):
+        grown[known[1:]] = np.maximum(np.diff(counter[known].astype(np.float64)), 0.0)
+    total: NDArray[np.float64] = np.cumsum(grown)
+    return total
+
+
+def grown_by(counter: NDArray[np.float32], row: int) -> float:
+    """What a counter has grown by since the row before one."""
+    total = known_so_far(counter)
+    return float(total[-1] - total[max(0, row - 1)])
+
+
 def row_seconds(times: NDArray[np.float64]) -> NDArray[np.float64]:
     """Seconds that each row stands for: since the row before, none for the first."""
     return np.diff(times, prepend=times[:1])
