@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from gpumon.model.hardware import GB, SHEETS, Basis
-from gpumon.model.xid import XIDS
+from gpumon.model.xid import XIDS, Cause
 
 if TYPE_CHECKING:
     from gpumon.model.hardware import Figure, Sheet
@@ -50,12 +50,20 @@ def _shown(figure: Figure | None, unit: float = 1) -> str:
     return f"{GENERAL if figure.basis is Basis.GENERAL else ''}{figure.value / unit:g}"
 
 
-XID_HEAD: Final = ("Xid", "meaning", "what to do now", "usually a program's fault")
+XID_HEAD: Final = ("Xid", "meaning", "what to do now", "and then", "whose fault")
+
+
+_WHOSE: Final = {
+    Cause.MACHINE: "the machine's",
+    Cause.PROGRAM: "usually a program's",
+    Cause.OPEN: "the machine's or a program's",
+    Cause.NONE: "nobody's: an event",
+}
 
 
 def xid_rows() -> list[tuple[str, ...]]:
     """One row per error number."""
     return [
-        (str(x.number), x.meaning, x.action.value, "yes" if x.is_application else "")
+        (str(x.number), x.meaning, x.action.value, x.later.value, _WHOSE[x.cause])
         for x in XIDS.values()
     ]

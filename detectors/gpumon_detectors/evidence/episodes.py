@@ -23,27 +23,44 @@ SURE_S: Final = 600.0
 """So long it must have been counted before it is more than a *hypothesis*."""
 
 
-def episode_row(times: NDArray[np.float64], is_bad: NDArray[np.bool_]) -> int | None:
+def episode_row(
+    times: NDArray[np.float64],
+    is_bad: NDArray[np.bool_],
+    begins: NDArray[np.float64] | None = None,
+) -> int | None:
     """Row of the first event of the episode that lasts until the end, None where there is none.
 
     Events no further apart than `REST_S` belong together, and the last one must lie no further
-    back than that. Fewer than two events are none: one may be anything.
+    back than that. Fewer than two events are none: one may be anything. `begins` are the first
+    samples of rows that hold many: between two of these lies what is not in either.
     """
     rows = np.flatnonzero(is_bad)
     if len(rows) < 2 or times[-1] - times[rows[-1]] > REST_S:
         return None
-    breaks = np.flatnonzero(np.diff(times[rows]) > REST_S)
+    firsts = times if begins is None else begins
+    breaks = np.flatnonzero(firsts[rows[1:]] - times[rows[:-1]] > REST_S)
     first = int(breaks[-1]) + 1 if len(breaks) else 0
     if len(rows) - first < 2:
         return None
     return int(rows[first])
 
 
-def is_dense(times: NDArray[np.float64], is_bad: NDArray[np.bool_]) -> bool:
-    """Whether events fall into at least `LEAST_SHARE` of the minutes from the first row on."""
-    minutes = ((times - times[0]) // MINUTE_S).astype(np.int64)
-    hit = np.unique(minutes[is_bad])
-    return len(hit) >= LEAST_SHARE * (int(minutes[-1]) + 1)
+def is_dense(
+    times: NDArray[np.float64],
+    is_bad: NDArray[np.bool_],
+    begins: NDArray[np.float64] | None = None,
+) -> bool:
+    """Whether events fall into at least `LEAST_SHARE` of the minutes from the first row on.
+
+    `begins` are the first samples of rows that hold many: each stands for all of its minutes.
+    """
+    firsts = times if begins is None else begins
+    first, last = ((at - firsts[0]) // MINUTE_S for at in (firsts[is_bad], times[is_bad]))
+    minutes = int((times[-1] - firsts[0]) // MINUTE_S) + 1
+    # Runs of minutes, the one after the other: what a run shares with the one before counts once.
+    reached = np.maximum.accumulate(np.concatenate(([-1.0], last[:-1])))
+    hit = np.maximum(0.0, last - np.maximum(first - 1, reached)).sum()
+    return bool(hit >= LEAST_SHARE * minutes)
 
 
 def grew(times: NDArray[np.float64], counter: NDArray[np.float32]) -> NDArray[np.bool_]:
@@ -53,6 +70,36 @@ def grew(times: NDArray[np.float64], counter: NDArray[np.float32]) -> NDArray[np
         with np.errstate(invalid="ignore"):
             is_grown[1:] = np.diff(counter, axis=0) > 0
     return is_grown
+
+
+def is_oftener(
+    times: NDArray[np.float64], counter: NDArray[np.float32], a_minute: float
+) -> NDArray[np.bool_]:
+    """Rows at the end of a minute, or of a longer period, in which a counter grew too fast."""
+    total = known_so_far(counter)
+    before = np.maximum(times.searchsorted(times - MINUTE_S, "right") - 1, 0)
+    # Of the first rows no whole minute is known: what they show is taken for one.
+    seconds = np.maximum(times - times[before], MINUTE_S)
+    return np.asarray((total - total[before]) * MINUTE_S > a_minute * seconds, np.bool_)
+
+
+def known_so_far(counter: NDArray[np.float32]) -> NDArray[np.float64]:
+    """What a counter has grown by up to each row.
+
+    A missing value is the one before, and a counter that was set back begins anew.
+    """
+    known = np.flatnonzero(np.isfinite(counter))
+    grown = np.zeros(len(counter))
+    if len(known):
+        grown[known[1:]] = np.maximum(np.diff(counter[known].astype(np.float64)), 0.0)
+    total: NDArray[np.float64] = np.cumsum(grown)
+    return total
+
+
+def grown_by(counter: NDArray[np.float32], row: int) -> float:
+    """What a counter has grown by since the row before one."""
+    total = known_so_far(counter)
+    return float(total[-1] - total[max(0, row - 1)])
 
 
 def row_seconds(times: NDArray[np.float64]) -> NDArray[np.float64]:

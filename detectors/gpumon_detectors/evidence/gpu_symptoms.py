@@ -12,6 +12,7 @@ import numpy as np
 
 from gpumon.model.finding import Confidence, Severity
 from gpumon.model.xid import RECOVERY_ACTIONS, Action, name_of
+from gpumon_detectors.evidence.gpu_use import PAST_S
 from gpumon_detectors.evidence.phrases import clock_time, counted
 from gpumon_detectors.evidence.symptom import Symptom, since_when
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from gpumon.detect.facts.facts import EventFacts, GpuFacts
     from gpumon.detect.view import View
+    from gpumon.model.xid import Xid
 
 _SPAN_S: Final = 3600.0
 """Errors older than this are no news: what is to be done because of them is told by a code."""
@@ -81,13 +83,16 @@ def suspects(view: View) -> Iterator[GpuFacts]:
 
 
 def symptoms(view: View, gpu: GpuFacts) -> list[Symptom]:
-    """What is wrong with a GPU, the gravest first; a program's own errors are not among them."""
+    """What is wrong with a GPU, the gravest first.
+
+    A program's own errors are not among them, nor events of which nothing is to be made.
+    """
     found = [*_lost(view, gpu), *_codes(view, gpu), *_memory_errors(view, gpu)]
     seen: set[int | None] = set()
     for event in view.events(gpu.uuid):
         number = event.xid.number if event.xid else None
-        is_fault = event.xid is not None and not event.xid.is_application
-        if number not in seen and (is_fault or event.event_type == _ECC_EVENT):
+        is_told = event.xid is not None and not (event.xid.is_application or event.xid.is_silent)
+        if number not in seen and (is_told or event.event_type == _ECC_EVENT):
             seen.add(number)
             found.append(_event(view, event))
     return sorted(found, key=lambda symptom: -symptom.severity.rank)
@@ -99,10 +104,19 @@ def program_errors(view: View, gpu: GpuFacts) -> list[Symptom]:
     return [_event(view, event) for event in told.values()]
 
 
+def lost_since(view: View, gpu: GpuFacts) -> float:
+    """Unix time since when a lost GPU tells nothing, as far as history reaches."""
+    return _silence(view, gpu)[0]
+
+
+def _silence(view: View, gpu: GpuFacts) -> tuple[float, int]:
+    times, values = view.series(gpu.uuid, "temp_c", PAST_S)
+    return since_when(view, times, np.isnan(values))
+
+
 def _lost(view: View, gpu: GpuFacts) -> Iterator[Symptom]:
     if gpu.is_lost:
-        times, values = view.series(gpu.uuid, "temp_c", _SPAN_S)
-        since, samples = since_when(view, times, np.isnan(values))
+        since, samples = _silence(view, gpu)
         text = f"fell off the bus at {clock_time(since)}: the driver answers GPU_IS_LOST"
         advice = "Drain the node and power-cycle it: a lost GPU does not come back by a reset."
         yield Symptom("temp_c", text, None, Severity.CRITICAL, advice, since, samples)
@@ -139,10 +153,16 @@ def _event(view: View, event: EventFacts) -> Symptom:
         advice = f"Memory: {Action.CHECK_ECC.value}."
         return Symptom("event_type", text, None, Severity.CRITICAL, advice, at, 1)
     known = event.xid
-    severity = Severity.CRITICAL if known.action in _GRAVE else Severity.WARNING
-    if known.is_application:
-        severity = Severity.INFO
     text = f"Xid {known.number} at {clock_time(at)}: {known.meaning}"
-    advice = f"Xid {known.number}: {known.action.value}."
-    sure = Confidence.ESTABLISHED if known.is_known else Confidence.SUPPORTED
+    advice = f"Xid {known.number}: {known.advice}."
+    # Where the number leaves open whose fault it is, one event proves nothing against the GPU.
+    sure = Confidence.ESTABLISHED if known.is_blamed else Confidence.HYPOTHESIS
+    severity = _severity(known)
     return Symptom("xid", text, float(known.number), severity, advice, at, 1, sure)
+
+
+def _severity(known: Xid) -> Severity:
+    """How grave an error is by what is to be done about it now."""
+    if known.is_application or known.is_remark:
+        return Severity.INFO
+    return Severity.CRITICAL if known.action in _GRAVE else Severity.WARNING

@@ -9,7 +9,15 @@ import numpy as np
 
 from gpumon.model.finding import Confidence, Severity
 from gpumon.model.xid import FABRIC_HEALTH, name_of
-from gpumon_detectors.evidence.episodes import SURE_S, episode_row, grew, is_dense
+from gpumon_detectors.evidence.episodes import (
+    MINUTE_S,
+    REST_S,
+    SURE_S,
+    episode_row,
+    grown_by,
+    is_dense,
+    known_so_far,
+)
 from gpumon_detectors.evidence.phrases import clock_time, counted
 from gpumon_detectors.evidence.symptom import Symptom, since_when
 
@@ -24,6 +32,7 @@ if TYPE_CHECKING:
 
 _SPAN_S: Final = 3600.0
 _INACTIVE: Final = 0
+_RECENT_ROWS: Final = 3
 _SLOW: Final = 0.9
 """Share of the usual speed; generations differ by more, and links of one board not at all."""
 
@@ -31,8 +40,23 @@ _NEIGHBOURS: Final = 3
 _TIMES_NEIGHBOURS: Final = 10.0
 """So much oftener than its neighbours' its errors must come: what all have is no fault of one."""
 
-_MANY_RECOVERIES: Final = 3
-"""Recoveries within the hour; each stops the link, and a sound one has none."""
+_MANY_ERRORS: Final = 3
+"""Samples within the hour that show new errors of a kind of which a sound link has none, from which
+they are more than a *hypothesis*: fewer may be one training of the link (our choice)."""
+
+_MOST_CHECKSUM_ERRORS: Final = 100.0
+"""A second: "CRC errors only matter at rates of 100+ per second" (DCGM_LIMIT_MAX_NVLINK_CRC_ERROR
+in DCGM's dcgm_gpu_hardware_limits.h); below it DCGM warns, from it on it fails."""
+
+_CHECKSUMS: Final = frozenset({"nvlink_crc_flit_count", "nvlink_crc_data_count"})
+_RECOVERIES: Final = frozenset({"nvlink_recovery_count", "link_recovery_event_count"})
+"""Each stops the link."""
+
+_FIRST_COUNTS: Final = frozenset(
+    {"nvlink_replay_count", "link_recovery_failed_count", *_RECOVERIES}
+)
+"""Errors that count from the first on: DCGM fails at one in a minute (DCGM_LIMIT_MAX_NVLINK_ERROR,
+DcgmHealthWatch.cpp)."""
 
 _OLDER: Final = (
     "nvlink_replay_count",
@@ -71,8 +95,10 @@ def suspects(view: View) -> Iterator[tuple[NodeFacts, GpuFacts]]:
     """GPUs of which a link, a counter or the fabric is odd; spares the sound ones further looks."""
     uuids = view.uuids
     is_odd: NDArray[np.bool_] = view.fleet("fabric_health")[:-1] > 1
-    if uuids and view.history.newest_at == view.now:
-        is_odd |= np.any(view.history.newest(uuids, _OLDER) > 0, axis=0)
+    for key in _OLDER if uuids else ():
+        # Single samples are missing now and then: one of the last ones tells.
+        counts = view.table(uuids, (key,), REST_S).columns[key][-_RECENT_ROWS:]
+        is_odd |= np.any(counts > 0, axis=0)
     for node in view.nodes.values():
         if not node.is_stale and node.block("link").keys and _has_odd_links(node):
             is_odd[view.layout.places(node.gpu_uuids)] = True
@@ -170,16 +196,25 @@ def _slow(
 
 
 def _older_errors(view: View, gpu: GpuFacts, beside: Sequence[str]) -> Iterator[Symptom]:
-    """Counters of the GPU that grow again and again, much faster than its neighbours'."""
+    """Counters of the GPU that grow faster than a sound link's."""
     others = [uuid for uuid in beside if uuid != gpu.uuid]
     for key in _OLDER:
         table = view.table((gpu.uuid, *others), (key,), _SPAN_S)
-        if not len(table.times):
-            continue
-        total = np.nan_to_num(np.nanmax(np.nan_to_num(table.columns[key]), axis=0))
-        if others and total[0] <= _TIMES_NEIGHBOURS * float(np.median(total[1:])):
-            continue
-        yield from _growing(table, key, 0, key == _OLDER[-1])
+        if len(table.times) and not _is_usual(table, key):
+            yield from _growing(table, key, 0)
+
+
+def _is_usual(table: Table, key: str) -> bool:
+    """Whether the first column's counter grew no more than ten times as much as the others'.
+
+    What all have is no fault of one; of errors that count from the first on no link has any.
+    """
+    if key in _FIRST_COUNTS or table.columns[key].shape[1] == 1:
+        return False
+    grown = [grown_by(column, 0) for column in table.columns[key].T]
+    if grown[0] >= _MOST_CHECKSUM_ERRORS * table.length_s > 0:
+        return False
+    return grown[0] <= _TIMES_NEIGHBOURS * float(np.median(grown[1:]))
 
 
 def _newer_errors(view: View, links: Sequence[LinkFacts]) -> Iterator[Symptom]:
@@ -187,29 +222,51 @@ def _newer_errors(view: View, links: Sequence[LinkFacts]) -> Iterator[Symptom]:
     for key in keys:
         table = view.table([link.key for link in links], (key,), _SPAN_S)
         for place, link in enumerate(links):
-            for symptom in _growing(table, key, place, key == _NEWER[-1]):
+            for symptom in _growing(table, key, place):
                 yield symptom._replace(text=f"link {link.number}: {symptom.text}")
 
 
-def _growing(table: Table, key: str, place: int, is_recovery: bool) -> Iterator[Symptom]:
-    """A counter that grows in most minutes, or recoveries that come again within the hour."""
-    counter = table.columns[key][:, place]
-    is_grown = grew(table.times, counter)
-    row = episode_row(table.times, is_grown)
-    if row is not None and not is_dense(table.times[row:], is_grown[row:]):
-        row = None
-    if row is None and is_recovery and int(is_grown.sum()) >= _MANY_RECOVERIES:
-        row = int(np.flatnonzero(is_grown)[0])
+def _growing(table: Table, key: str, place: int) -> Iterator[Symptom]:
+    """A counter that grows in most minutes, or at all where a sound link's never does."""
+    times, counter = table.times, table.columns[key][:, place]
+    is_grown = np.diff(known_so_far(counter), prepend=0.0) > 0
+    row = _first_row(times, is_grown, counts_at_once=key in _FIRST_COUNTS)
     if row is None:
         return
-    count = float(np.nanmax(counter) - np.nan_to_num(counter[max(0, row - 1)]))
-    since = float(table.times[row])
-    text = f"{count:.0f} {_WORDS[key]} since {clock_time(since)}"
-    severity = Severity.CRITICAL if is_recovery else Severity.WARNING
-    is_sure = is_recovery or float(table.times[-1]) - since >= SURE_S
+    count, since = grown_by(counter, row), float(times[row])
+    is_sure = float(times[-1]) - since >= SURE_S
+    if key in _FIRST_COUNTS:
+        is_sure = (is_sure or key in _RECOVERIES) and int(is_grown.sum()) >= _MANY_ERRORS
+    severity = Severity.CRITICAL if key in _RECOVERIES and is_sure else Severity.WARNING
+    text = f"{count:.0f} {_WORDS[key]} {_since_words(table, since)}"
+    if key in _CHECKSUMS:
+        a_second = count / max(1.0, float(times[-1]) - float(times[max(0, row - 1)]))
+        severity = _checksum_severity(a_second, is_sure=is_sure)
+        text += f", {a_second:.2g} a second; from {_MOST_CHECKSUM_ERRORS:.0f} on a link fails"
     at_most = Confidence.ESTABLISHED if is_sure else Confidence.HYPOTHESIS
-    samples = len(table.times) - row
-    yield Symptom(key, text, count, severity, _BOTH_ENDS, since, samples, at_most)
+    yield Symptom(key, text, count, severity, _BOTH_ENDS, since, len(times) - row, at_most)
+
+
+def _first_row(
+    times: NDArray[np.float64], is_grown: NDArray[np.bool_], *, counts_at_once: bool
+) -> int | None:
+    """Row of the first error: of the hour where each counts, else of a dense episode."""
+    if counts_at_once:
+        return int(np.argmax(is_grown)) if is_grown.any() else None
+    row = episode_row(times, is_grown)
+    return row if row is not None and is_dense(times[row:], is_grown[row:]) else None
+
+
+def _checksum_severity(a_second: float, *, is_sure: bool) -> Severity:
+    if a_second < _MOST_CHECKSUM_ERRORS:
+        return Severity.INFO
+    return Severity.CRITICAL if is_sure else Severity.WARNING
+
+
+def _since_words(table: Table, since: float) -> str:
+    """Since when, or that they fill the whole hour that is looked at."""
+    is_whole = since - float(table.times[0]) <= MINUTE_S and table.length_s > _SPAN_S - 2 * MINUTE_S
+    return "within the last hour" if is_whole else f"since {clock_time(since)}"
 
 
 def _fabric(view: View, gpu: GpuFacts) -> Iterator[Symptom]:

@@ -36,8 +36,11 @@ class Symptom(NamedTuple):
 
 
 def leading(found: Sequence[Symptom]) -> Symptom:
-    """The sign that has been seen longest among those of which one may be surest."""
-    return min(found, key=lambda symptom: (-symptom.at_most.rank, symptom.since))
+    """The sign that has been seen longest among those of which one may be surest.
+
+    A remark leads only where there is nothing else: it makes no graver sign the surer.
+    """
+    return min(found, key=lambda s: (s.severity is Severity.INFO, -s.at_most.rank, s.since))
 
 
 def since_when(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumon.detect.contract import Detector
-from gpumon.model.finding import Window
+from gpumon.model.finding import Confidence, Severity, Window
 from gpumon_detectors.evidence import machine_commands as commands
 from gpumon_detectors.evidence.link_symptoms import suspects, symptoms
 from gpumon_detectors.evidence.symptom import Symptom, leading
@@ -23,9 +23,14 @@ class FabricDegraded(Detector):
 
     An NVLink is inactive that leads to a switch, or was active within the last hour, or is active
     on most GPUs of the same product on the node; or it runs below 90 % of the speed of most links
-    of these; or replays, checksum errors or errors that correction left grow in 6 of 10 minutes
-    and ten times as fast as on the neighbours; or a link recovers three times within an hour; or
-    the fabric itself calls the GPU unhealthy.
+    of these; or the fabric itself calls the GPU unhealthy. Errors are judged by their kind. Replays
+    and recoveries, of which a sound link has none, count from the first on, and in fewer than three
+    samples of an hour stay a *hypothesis*. Checksum errors count from 100 a second on; below that,
+    while they grow in 6 of 10 minutes and ten times as fast as on the neighbours, they are a remark
+    (*info*), which nobody need drain a node for. Both limits are DCGM's
+    (dcgm_gpu_hardware_limits.h, DcgmHealthWatch.cpp). ECC errors of data, errors received and
+    errors that correction left count while they grow in 6 of 10 minutes, the first as compared with
+    the neighbours.
 
     *Supported* after 2 minutes, errors after 10; *established* after 10: links that are trained
     anew after a reset are active by then.
@@ -72,8 +77,20 @@ class FabricDegraded(Detector):
             advice=(
                 *dict.fromkeys(symptom.advice for symptom in found),
                 *commands.ask_gpu(view, gpu, "nvlink -s"),
-                *commands.leave_out(gpu.node),
-                *commands.drain(gpu.node, "NVLinks degraded, see nvidia-smi nvlink -s and -e"),
+                *(_leave(gpu.node) if _is_grave(found) else ()),
             ),
             gpus=[gpu.uuid],
         )
+
+
+def _is_grave(found: Sequence[Symptom]) -> bool:
+    """Whether a sign is more than a remark or a guess, so that nobody should rely on the links."""
+    return any(
+        symptom.severity is not Severity.INFO and symptom.at_most is not Confidence.HYPOTHESIS
+        for symptom in found
+    )
+
+
+def _leave(node: str) -> Iterator[str]:
+    yield from commands.leave_out(node)
+    yield from commands.drain(node, "NVLinks degraded, see nvidia-smi nvlink -s and -e")

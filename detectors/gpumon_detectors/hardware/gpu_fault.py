@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from gpumon.detect.contract import Detector
-from gpumon.model.finding import Severity, Window
+from gpumon.model.finding import Confidence, Severity, Window
 from gpumon_detectors.evidence import machine_commands as commands
-from gpumon_detectors.evidence.gpu_symptoms import program_errors, suspects, symptoms
+from gpumon_detectors.evidence.gpu_symptoms import lost_since, program_errors, suspects, symptoms
+from gpumon_detectors.evidence.phrases import counted
+from gpumon_detectors.hardware.waiting_peers import Work
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from gpumon.detect.facts.facts import GpuFacts
-    from gpumon.detect.view import View
+    from gpumon.detect.view import JobLook, View
     from gpumon.model.finding import Finding
     from gpumon_detectors.evidence.symptom import Symptom
 
@@ -24,8 +26,10 @@ class GpuFault(Detector):
     `gpu_fault`: the GPU fell off the bus; a broken memory row could not be replaced, or waits for
     a reset to be; the driver asks for a recovery action; uncorrected memory errors were counted
     while gpumon watched, within the last hour; or the driver told of an Xid of the machine within
-    the last half minute. `program_error`: it told of an Xid that programs cause (13, 31, 43, 45,
-    68, 109): a hint for the job's owner, and no ground to drain a node.
+    the last half minute. Where NVIDIA's catalogue has people ignore an Xid now and look into it if
+    it repeats (92, 121, 157), it is a remark (*info*); where there is nothing to look into either
+    (63), nothing is said. `program_error`: it told of an Xid that programs cause (11, 13, 25, 31,
+    32, 37, 43, 45, 60, 68, 69, 80, 109): a hint for the job's owner, and no ground to drain a node.
 
     One sample proves what an event or a counter of errors tells, so there is no window to wait
     for. The finding lasts as long as what it rests on: an Xid that leaves neither a code nor an
@@ -33,13 +37,18 @@ class GpuFault(Detector):
 
     What looks alike: errors that programs cause have a class of their own; errors counted before
     gpumon came, and rows that were replaced, are history; a silent GPU or node is
-    `telemetry_lost`. An Xid that no catalogue lists is *supported* at most.
+    `telemetry_lost`. An Xid of an engine that stopped a program (39 to 41, 96 to 105, …), where
+    either may be at fault, stays a *hypothesis*, and so does one that the catalogue does not list,
+    calls unused or leaves empty.
 
-    The loss is the time since a GPU fell off the bus while a job holds it; of the other faults
-    nobody knows whether work goes on.
+    The loss is the time since a GPU fell off the bus while a job holds it, and of the job's other
+    GPUs that worked before and stand still since: unused, or with tensor cores at rest, or with
+    little left of their SM activity or power while they spin. Of the other faults nobody knows
+    whether work goes on.
 
-    Numbers, meanings and actions follow NVIDIA's Xid catalogue; which of them programs cause
-    follows NVIDIA's own health checks.
+    Numbers, meanings and actions follow both columns of NVIDIA's Xid catalogue of 2025-10-29; a
+    program's are those that NVIDIA's own health checks pass over, and those of which the catalogue
+    has people restart the program and look into it, or into other software.
     """
 
     name = "gpu_fault"
@@ -68,7 +77,10 @@ class GpuFault(Detector):
         first = min(found, key=lambda symptom: symptom.since)
         start = max(first.since, view.observed_since)
         is_fault = finding_class == "gpu_fault"
+        gpu_seconds, still = _lost(view, gpu, start) if is_fault else (None, ())
         more = f", and {len(found) - 1} more" if len(found) > 1 else ""
+        if still:
+            more += f"; {counted(len(still), 'GPU')} of the job stand still without it"
         jobs = view.jobs_of(gpu.uuid)
         whose = f" (job {', '.join(job.job.label for job in jobs)})" if jobs else ""
         advice = list(dict.fromkeys(symptom.advice for symptom in found))
@@ -80,7 +92,7 @@ class GpuFault(Detector):
                     gpu.node, "GPU fault, see nvidia-smi -q and the kernel log"
                 )
         else:
-            advice.append("Look for the first error in the job's output; the GPU itself is sound.")
+            advice.append("Look for the first error in the job's output.")
         return view.finding(
             self,
             finding_class=finding_class,
@@ -90,16 +102,39 @@ class GpuFault(Detector):
             window=Window(start, view.now, max(symptom.samples for symptom in found)),
             evidence=[symptom.evidence(gpu.subject) for symptom in found],
             advice=advice[:8],
-            gpu_seconds=_lost_seconds(view, gpu, start) if is_fault else None,
-            at_most=max((s.at_most for s in found), key=lambda step: step.rank),
+            gpu_seconds=gpu_seconds,
+            at_most=_surest(found),
             onset=first.since,
-            gpus=[gpu.uuid],
+            gpus=[gpu.uuid, *still],
         )
 
 
-def _lost_seconds(view: View, gpu: GpuFacts, start: float) -> float | None:
-    """Seconds for which a job has held a GPU that is lost; None where that cannot be said."""
+def _surest(found: Sequence[Symptom]) -> Confidence:
+    """How sure the gravest of the symptoms may be: a milder one proves nothing about it."""
+    gravest = [symptom.at_most for symptom in found if symptom.severity is found[0].severity]
+    return max(gravest, key=lambda step: step.rank)
+
+
+def _lost(view: View, gpu: GpuFacts, start: float) -> tuple[float | None, tuple[str, ...]]:
+    """GPU-seconds that a lost GPU cost its jobs, and which other GPUs stand still without it.
+
+    None where the GPU is not lost: nobody knows whether work goes on. Of several lost GPUs of one
+    job the first one stopped it.
+    """
     if not gpu.is_lost:
-        return None
-    since = min((job.held_since(gpu.uuid) for job in view.jobs_of(gpu.uuid)), default=view.now)
-    return max(0.0, view.now - max(start, since))
+        return None, ()
+    seconds = 0.0
+    still: list[str] = []
+    for job in view.jobs_of(gpu.uuid):
+        since = max(start, job.held_since(gpu.uuid))
+        seconds = max(seconds, view.now - since)
+        if _is_first_lost(view, job, gpu):
+            still += Work(job, since).still_without(gpu.uuid)
+    others = tuple(uuid for uuid in dict.fromkeys(still) if uuid != gpu.uuid)
+    return seconds * (1 + len(others)), others
+
+
+def _is_first_lost(view: View, job: JobLook, gpu: GpuFacts) -> bool:
+    """Whether no other GPU of the job was lost before this one."""
+    lost = {other.uuid: lost_since(view, other) for other in job.gpus if other.is_lost}
+    return min(lost, key=lambda uuid: (lost[uuid], uuid)) == gpu.uuid

@@ -10,11 +10,19 @@ from gpumon.detect.contract import Detector
 from gpumon.detect.series import rows_since
 from gpumon.model.finding import Confidence, Evidence, Severity, Window
 from gpumon_detectors.evidence import machine_commands as commands
-from gpumon_detectors.evidence.episodes import REST_S, SURE_S, episode_row, grew, is_dense
+from gpumon_detectors.evidence.clock_rows import newest_known
+from gpumon_detectors.evidence.episodes import (
+    REST_S,
+    SURE_S,
+    episode_row,
+    grown_by,
+    is_dense,
+    is_oftener,
+)
 from gpumon_detectors.evidence.phrases import clock_time, span
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -24,8 +32,15 @@ if TYPE_CHECKING:
     from gpumon.model.finding import Finding
 
 _SPAN_S: Final = 3600.0
-_LOADED: Final = 0.1
-"""Utilisation from which the link is out of its rest."""
+_LOADED: Final = 0.5
+"""Utilisation from which the link is out of its rest: KempnerPulse's bound of busy classes. In the
+pauses of a lesser load the link rests, which saves power."""
+
+_IDLE_BIT: Final = 0x001
+"""The driver calls the GPU idle (nvml.h, clocks event reasons)."""
+
+_RECENT_ROWS: Final = 3
+"""A value is told that one of so many samples holds: single ones are missing now and then."""
 
 _SETTLE_S: Final = 15.0
 """A link that wakes up is read again after 5 s at most; three readings are on the safe side."""
@@ -35,7 +50,12 @@ _QUESTION: Final = (
     "pcie.link.width.max --format=csv"
 )
 _LINK: Final = ("pcie_gen", "pcie_width", "pcie_gen_max", "pcie_width_max")
+_LOAD: Final = ("gpu_util_ratio", "clock_event_reasons")
 _REPLAYS: Final = "pcie_replay_count"
+MOST_REPLAYS: Final = 8.0
+"""A minute: "8 replays per minute is the maximum recommended" (DCGM_LIMIT_MAX_PCIREPLAY_RATE in
+DCGM's dcgm_gpu_hardware_limits.h)."""
+
 _RATES: Final = ("pcie_rx_bytes_per_s", "pcie_tx_bytes_per_s")
 
 
@@ -45,33 +65,46 @@ class _Case(NamedTuple):
     gpu: GpuFacts
     table: Table
     """From the first bad sample on."""
-    gen: float
-    """Generation that the link could have."""
-    width: float
-    """Lanes that the link could have."""
+    was_whole: bool
+    """Whether the link was seen whole under load before."""
     replays: int | None
     """Packets sent again in the episode; None: the link is down to less, which says more."""
+
+    @property
+    def link(self) -> tuple[float, float, float, float]:
+        """Generation and lanes now, and the most of GPU and slot."""
+        gen, width, gen_max, width_max = (newest_known(self.table.columns[key])[0] for key in _LINK)
+        return gen, width, gen_max, width_max
+
+    @property
+    def has_lanes(self) -> bool:
+        """Whether only the generation is lower."""
+        return self.link[1] >= self.link[3]
 
 
 class PcieDegraded(Detector):
     """Claims that the PCIe link of a GPU under load is not what GPU and slot could do.
 
-    A sample is bad where the GPU is loaded, for longer than 15 s, and its link has fewer lanes or
-    a lower generation than NVML's maximum of GPU and slot, or fewer lanes or a lower maximum than
-    most GPUs of the same product on the node. Samples without load say nothing. Where the link is
-    whole, packets sent again (the replay counter) are claimed while they come in 6 of 10 minutes.
+    A sample is bad where the GPU is loaded to 50 % or more, for longer than 15 s, the driver does
+    not call it idle, and its link has fewer lanes or a lower generation than NVML's maximum of GPU
+    and slot. Samples without load say nothing. Where the link is whole, packets sent again (the
+    replay counter) are claimed while they come oftener than 8 a minute in 6 of 10 minutes, for 3
+    minutes at least: 8 a minute is the most that DCGM allows (dcgm_gpu_hardware_limits.h).
 
     *Supported* after 5 minutes of load, replays after 10; *established* after 30.
 
-    What looks alike: an idle GPU lowers generation and lanes to save power; the first seconds of a
-    load still show the resting link; a whole product line in slots of an older generation is how
-    the node was bought, and all its GPUs are alike; a single burst of replays is a retraining.
+    What looks alike: an idle GPU lowers generation and lanes to save power, also in the pauses of a
+    light load; the first seconds of a load still show the resting link; slots with fewer lanes or
+    of an older generation are how the node was bought, and NVML's maximum says so. Where all loaded
+    GPUs of one product on a node are down to the same, that is how the node is set: one remark
+    about the node (*info*). A lower generation alone is a *hypothesis* where neither the GPU nor
+    one beside it was seen whole. A single burst of replays is a retraining.
 
     How much time is lost depends on how much is copied, which is not known: no loss is told.
     """
 
     name = "pcie_degraded"
-    version = "1"
+    version = "2"
     finding_classes = ("pcie_degraded",)
     needs = (*_LINK, "gpu_util_ratio")
     supported_after_s = 300.0
@@ -82,72 +115,113 @@ class PcieDegraded(Detector):
         self.loaded_ratio = loaded_ratio
 
     def evaluate(self, view: View) -> Iterator[Finding]:
-        """One finding per GPU whose link is degraded."""
-        uuids = view.uuids
-        is_told = np.logical_and.reduce([np.isfinite(view.fleet(key)[:-1]) for key in self.needs])
-        if not is_told.any():
-            return
-        gens, widths = (_usual(view, key) for key in _LINK[2:])
-        for place in np.flatnonzero(is_told & self._may_apply(view, gens, widths)):
-            gen, width = float(gens[place]), float(widths[place])
-            case = self._case(view, view.gpus[uuids[place]], gen, width)
+        """One finding per GPU whose link is degraded, or per node whose links are alike."""
+        found: dict[tuple[str, str | None], list[_Case]] = {}
+        for place in np.flatnonzero(self._may_apply(view)):
+            gpu = view.gpus[view.uuids[place]]
+            case = self._case(view, gpu)
             if case is not None:
-                yield self._finding(view, case)
+                found.setdefault((gpu.node, gpu.name), []).append(case)
+        alike: dict[str, list[list[_Case]]] = {}
+        for (node, name), cases in found.items():
+            down = [case for case in cases if case.replays is None]
+            beside = self._beside(view, node, name, down)
+            if _are_alike(down) and beside == 0:
+                alike.setdefault(node, []).append(down)
+                down = []
+            for case in (*down, *(case for case in cases if case.replays is not None)):
+                yield self._finding(view, case, is_usual=bool(beside) or case.was_whole)
+        for node, groups in alike.items():
+            yield self._remark(view, node, groups)
 
-    def _may_apply(
-        self, view: View, gens: NDArray[np.float64], widths: NDArray[np.float64]
-    ) -> NDArray[np.bool_]:
+    def _beside(self, view: View, node: str, name: str | None, down: Sequence[_Case]) -> int:
+        """GPUs of one product on a node whose links are whole under load, now or of late."""
+        own = {case.gpu.uuid for case in down}
+        beside = [
+            uuid
+            for uuid in view.nodes[node].gpu_uuids
+            if uuid in view.gpus and view.gpus[uuid].name == name and uuid not in own
+        ]
+        if not beside or not down:
+            return 0
+        table = view.table(beside, (*_LINK, *_LOAD), _SPAN_S)
+        is_loaded, is_low = self._loaded(table), _is_low(table)
+        is_whole = is_loaded & np.isfinite(table.columns["pcie_gen"]) & ~is_low
+        return int(is_whole.any(axis=0).sum())
+
+    def _may_apply(self, view: View) -> NDArray[np.bool_]:
         """GPUs whose last minutes alone allow a claim; spares most the whole window."""
-        gen, width, util, replays = (
-            # One field of all GPUs is mostly a view of history, several are a copy of it.
-            view.table(view.uuids, (key,), REST_S)
-            for key in (*_LINK[:2], "gpu_util_ratio", _REPLAYS)
+        none = np.zeros(len(view.uuids), np.bool_)
+        if not view.uuids:
+            return none
+        # One field of all GPUs is mostly a view of history, several are a copy of it.
+        columns = {
+            key: view.table(view.uuids, (key,), REST_S).columns[key]
+            for key in (*_LINK, "gpu_util_ratio", _REPLAYS)
+        }
+        if not len(columns[_REPLAYS]):
+            return none
+        is_told = np.logical_and.reduce(
+            [np.isfinite(columns[key][-_RECENT_ROWS:]).any(axis=0) for key in self.needs]
         )
         with np.errstate(invalid="ignore"):
-            is_low = gen.columns[_LINK[0]] < gens.astype(np.float32)
-            is_low |= width.columns[_LINK[1]] < widths.astype(np.float32)
-            is_low &= util.columns["gpu_util_ratio"] >= self.loaded_ratio
-        is_grown = grew(replays.times, replays.columns[_REPLAYS])
-        return np.asarray(is_low.any(axis=0) | is_grown.any(axis=0), np.bool_)
+            is_low = columns["pcie_gen"] < np.fmax.reduce(columns["pcie_gen_max"])
+            is_low |= columns["pcie_width"] < np.fmax.reduce(columns["pcie_width_max"])
+            is_low &= columns["gpu_util_ratio"] >= self.loaded_ratio
+            replays = columns[_REPLAYS]
+            is_grown = np.fmax.reduce(replays) - np.fmin.reduce(replays) > MOST_REPLAYS
+        return np.asarray(is_told & (is_low.any(axis=0) | is_grown), np.bool_)
 
-    def _case(self, view: View, gpu: GpuFacts, gen: float, width: float) -> _Case | None:
-        table = view.table((gpu.uuid,), (*self.needs, _REPLAYS, *_RATES), _SPAN_S)
-        newest = [table.columns[key][-1:, 0] for key in self.needs]
-        if not len(table.times) or not all(np.isfinite(value).all() for value in newest):
+    def _loaded(self, table: Table) -> NDArray[np.bool_]:
+        """Where a GPU is loaded, and not called idle."""
+        bits = np.nan_to_num(table.columns["clock_event_reasons"]).astype(np.int64)
+        is_busy = table.columns["gpu_util_ratio"] >= self.loaded_ratio
+        return np.asarray(is_busy & ((bits & _IDLE_BIT) == 0), np.bool_)
+
+    def _case(self, view: View, gpu: GpuFacts) -> _Case | None:
+        keys = (*_LINK, *_LOAD, _REPLAYS, *_RATES)
+        table = view.table((gpu.uuid,), keys, _SPAN_S)
+        if not len(table.times):
             return None
-        is_loaded = table.columns["gpu_util_ratio"][:, 0] >= self.loaded_ratio
-        is_settled = _is_settled(table.times, is_loaded)
-        with np.errstate(invalid="ignore"):
-            is_low = table.columns["pcie_gen"][:, 0] < gen
-            is_low |= table.columns["pcie_width"][:, 0] < width
-        first = _unbroken(is_settled, is_low)
+        is_loaded = self._loaded(table)[:, 0]
+        link = [table.columns[key][:, 0] for key in _LINK[:2]]
+        is_known = np.isfinite(link[0]) & np.isfinite(link[1])
+        is_low = _is_low(table)[:, 0]
+        is_settled = _is_settled(table.times, is_loaded, table.columns["gpu_util_ratio"][:, 0])
+        first = _unbroken(is_settled & is_known, is_low)
         if first is not None:
             # The settling before it was low as well, if it never came up in between.
-            while first > 0 and is_loaded[first - 1] and is_low[first - 1]:
+            while first > 0 and is_loaded[first - 1] and (is_low | ~is_known)[first - 1]:
                 first -= 1
-            return _Case(gpu, table.since(first), gen, width, None)
+            was_whole = bool((is_loaded & is_known & ~is_low)[:first].any())
+            return _Case(gpu, table.since(first), was_whole, None)
         counter = table.columns[_REPLAYS][:, 0]
-        is_grown = grew(table.times, counter) & is_loaded
-        row = episode_row(table.times, is_grown)
-        if row is None or not is_dense(table.times[row:], is_grown[row:]):
+        is_often = is_oftener(table.times, counter, MOST_REPLAYS) & is_loaded
+        row = episode_row(table.times, is_often)
+        if row is None or not is_dense(table.times[row:], is_often[row:]):
             return None
-        count = int(np.nanmax(counter[row:]) - np.nanmin(counter[max(0, row - 1) :]))
-        return _Case(gpu, table.since(row), gen, width, count)
+        if table.times[-1] - table.times[row] < REST_S:
+            return None
+        count = int(grown_by(counter, row))
+        return _Case(gpu, table.since(row), True, count)
 
-    def _finding(self, view: View, case: _Case) -> Finding:
+    def _finding(self, view: View, case: _Case, *, is_usual: bool) -> Finding:
         gpu, times = case.gpu, case.table.times
         window = Window(float(times[0]), float(times[-1]), len(times))
         length_s = window.end - window.start
-        is_sure = case.replays is None or length_s >= SURE_S
         since = f"since {clock_time(window.start)} ({span(length_s)} observed)"
         if case.replays is None:
-            gen, width = (_last(case.table, key) for key in _LINK[:2])
+            gen, width, gen_max, width_max = case.link
+            is_sure = is_usual or not case.has_lanes
             what = f"PCIe gen {gen:.0f} x{width:.0f} under load instead of "
-            what += f"gen {case.gen:.0f} x{case.width:.0f}"
-            reason, severity = "PCIe link below its width or generation", Severity.CRITICAL
+            what += f"gen {gen_max:.0f} x{width_max:.0f}"
+            reason = "PCIe link below its width or generation"
+            severity = Severity.CRITICAL if is_sure else Severity.WARNING
         else:
+            is_sure = length_s >= SURE_S
             what = f"{case.replays} PCIe packets sent again"
             reason, severity = "PCIe replays", Severity.WARNING
+        leave = (*commands.leave_out(gpu.node), *commands.drain(gpu.node, reason))
         return view.finding(
             self,
             subject=gpu.subject,
@@ -158,41 +232,60 @@ class PcieDegraded(Detector):
             advice=(
                 "Reseat the board or its riser and cable, then look again under load.",
                 *commands.ask_gpu(view, gpu, _QUESTION),
-                *commands.leave_out(gpu.node),
-                *commands.drain(gpu.node, reason),
+                *(leave if is_sure else ()),
             ),
             at_most=Confidence.ESTABLISHED if is_sure else Confidence.HYPOTHESIS,
             gpus=[gpu.uuid],
         )
 
+    def _remark(self, view: View, node: str, groups: Sequence[Sequence[_Case]]) -> Finding:
+        """What all loaded GPUs of a product have in common, for each such product of a node."""
+        cases = [case for group in groups for case in group]
+        times = max((case.table.times for case in cases), key=len)
+        texts = []
+        for group in groups:
+            gen, width, gen_max, width_max = group[0].link
+            text = f"all {len(group)} loaded GPUs at PCIe gen {gen:.0f} x{width:.0f}"
+            texts.append(f"{text}, which could do gen {gen_max:.0f} x{width_max:.0f}")
+        return view.finding(
+            self,
+            subject=view.nodes[node].subject,
+            severity=Severity.INFO,
+            summary=f"{node}: {'; '.join(texts)}: a setting of the node",
+            window=Window(float(times[0]), float(times[-1]), len(times)),
+            evidence=[next(_evidence(case, 0.0)) for case in cases[:32]],
+            advice=("Look at the PCIe settings of the node's firmware, if copies are slow.",),
+        )
 
-def _is_settled(times: NDArray[np.float64], is_loaded: NDArray[np.bool_]) -> NDArray[np.bool_]:
+
+def _are_alike(cases: Sequence[_Case]) -> bool:
+    """Whether several GPUs are all down to the same."""
+    return len(cases) > 1 and len({case.link for case in cases}) == 1
+
+
+def _is_low(table: Table) -> NDArray[np.bool_]:
+    """Where a link has less than the most of GPU and slot; not where it is not told."""
+    gen, width, gen_max, width_max = (table.columns[key] for key in _LINK)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(
+            (gen < newest_known(gen_max)) | (width < newest_known(width_max)), np.bool_
+        )
+
+
+def _is_settled(
+    times: NDArray[np.float64], is_loaded: NDArray[np.bool_], util: NDArray[np.float32]
+) -> NDArray[np.bool_]:
     """Rows in which the GPU has been loaded for so long that its link is awake.
 
-    A load that the first row shows is taken for an old one.
+    A load that the first row shows is taken for an old one; a sample without a value is no pause.
     """
-    starts = np.flatnonzero(is_loaded[1:] & ~is_loaded[:-1]) + 1
+    is_resting = ~is_loaded & np.isfinite(util)
+    starts = np.flatnonzero(is_loaded[1:] & is_resting[:-1]) + 1
     begun = np.searchsorted(starts, np.arange(len(times)), "right") - 1
     is_old = begun < 0
     if len(starts):
         is_old |= times - times[starts[np.maximum(begun, 0)]] >= _SETTLE_S
     return np.asarray(is_loaded & is_old, np.bool_)
-
-
-def _usual(view: View, key: str) -> NDArray[np.float64]:
-    """What each GPU's link could have: its own maximum, or most of its kind's on the node."""
-    groups, own = view.layout.kinds, view.fleet(key)[:-1]
-    least, most = groups.least(own), groups.most(own)
-    usual = own.copy()
-    # Where all are alike, which is nearly everywhere, the median is what each of them has.
-    with np.errstate(invalid="ignore"):
-        is_mixed = least < most
-    for number in np.flatnonzero(is_mixed | (groups.some(np.isnan(own)) & ~np.isnan(most))):
-        places = groups.places(number)
-        known = own[places][np.isfinite(own[places])]
-        if len(places) > 2 and len(known):
-            usual[places] = np.fmax(own[places], np.median(known))
-    return usual
 
 
 def _unbroken(is_counted: NDArray[np.bool_], is_bad: NDArray[np.bool_]) -> int | None:
@@ -202,23 +295,19 @@ def _unbroken(is_counted: NDArray[np.bool_], is_bad: NDArray[np.bool_]) -> int |
     return int(rows[since]) if len(rows) - since >= 2 else None
 
 
-def _last(table: Table, key: str) -> float:
-    return float(table.columns[key][-1, 0])
-
-
 def _evidence(case: _Case, length_s: float) -> Iterator[Evidence]:
     subject, table = case.gpu.subject, case.table
-    gen, width, gen_max, width_max = (_last(table, key) for key in _LINK)
+    gen, width, gen_max, width_max = case.link
     text = f"link: gen {gen:.0f} x{width:.0f}; GPU and slot: gen {gen_max:.0f} x{width_max:.0f}"
-    if case.gen > gen_max or case.width > width_max:
-        text += f"; most of its kind on the node: gen {case.gen:.0f} x{case.width:.0f}"
     yield Evidence("pcie_width", subject, text, width)
     util = table.columns["gpu_util_ratio"][:, 0].astype(np.float64)
     mean = float(np.nanmean(util))
     text = f"mean utilisation {100 * mean:.0f} %, {len(util)} samples in {span(length_s)}"
     yield Evidence("gpu_util_ratio", subject, text, mean)
     if case.replays is not None:
-        text = f"{case.replays} packets sent again in {span(length_s)}"
+        a_minute = 60.0 * case.replays / max(1.0, length_s)
+        text = f"{case.replays} packets sent again in {span(length_s)}, {a_minute:.1f} a minute; "
+        text += f"DCGM allows {MOST_REPLAYS:.0f}"
         yield Evidence(_REPLAYS, subject, text, float(case.replays))
     for key, way in zip(_RATES, ("to", "from"), strict=True):
         rates = table.columns[key][:, 0]

@@ -1,21 +1,32 @@
-"""A GPU's clock is held down by heat, power or the board, or lies far below its peers'."""
+"""A GPU's clock is held down by heat, power or the board, or lies far below its like's."""
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from gpumon.detect.contract import Detector
 from gpumon.model.catalogue.fields import clock_event_names
-from gpumon.model.finding import Evidence, Severity, Window
+from gpumon.model.finding import Confidence, Evidence, Severity, Window
 from gpumon_detectors.evidence import machine_commands as commands
-from gpumon_detectors.evidence.clock_rows import HELD_BITS, ClockRows, clock_rows
-from gpumon_detectors.evidence.episodes import REST_S, episode_row, is_dense, row_seconds
-from gpumon_detectors.evidence.phrases import clock_time, span
+from gpumon_detectors.evidence.clock_rows import (
+    HELD_BITS,
+    LEAST_LOST,
+    LOADED,
+    LOST_TIMES,
+    SET_BITS,
+    ClockRows,
+    clock_rows,
+    newest_known,
+)
+from gpumon_detectors.evidence.episodes import REST_S, episode_row, is_dense
+from gpumon_detectors.evidence.phrases import clock_time, counted, span
+from gpumon_detectors.hardware.waiting_peers import Work
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -23,9 +34,40 @@ if TYPE_CHECKING:
     from gpumon.detect.view import JobLook, View
     from gpumon.model.finding import Finding
 
-_SPAN_S: Final = 3600.0
 _GRAVE_LOSS: Final = 0.3
 """Share of the clock from which on the job's slowest rank costs as much as a lost GPU in three."""
+
+_SIGHT_S: Final = 30.0
+_SIGHT_ROWS: Final = 3
+"""A GPU is in sight whose clock was told within so long, or in one of so many samples: single
+values are missing now and then."""
+
+_IDLE_BIT: Final = 0x001
+_NO_LIGHTER: Final = 0.95
+"""Other GPUs of the fleet are a measure where they draw about as much power at least: with less to
+do a clock is higher, and that is no loss of this one (our choice)."""
+
+_SAME_LIMIT: Final = 0.01
+"""Power limits that differ by no more of themselves are one setting."""
+
+_MOST_CULPRITS: Final = 8
+"""GPUs of one job of which it is asked who waits for them: in the largest jobs that takes its time,
+and what the slowest do not cost, the next ones cost the less."""
+
+_LEAST_TAKEN: Final = 0.05
+"""Part of a GPU's own loss below which nothing worth a word is taken from another one."""
+
+_LEAST_OTHERS: Final = 3
+"""Of fewer GPUs elsewhere the median tells of their own troubles as much as of the product."""
+
+
+class _Reference(NamedTuple):
+    """The clock that a GPU would have."""
+
+    mhz: float
+    words: str
+    is_bound: bool = False
+    """Only the most that it could be: the loss is at most what comes of it."""
 
 
 class _Case(NamedTuple):
@@ -37,11 +79,57 @@ class _Case(NamedTuple):
     """Its column."""
     first: int
     """Row of the first bad sample."""
+    is_bad: NDArray[np.bool_]
+    """Per row and GPU of the job."""
+    reference: _Reference | None
 
     @property
-    def times(self) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-        """Unix times of the episode."""
-        return self.rows.times[self.first :]
+    def window(self) -> Window:
+        """The episode as observed: of an old row of many samples only the last is sure."""
+        times = self.rows.times
+        start = self.rows.times[self.first] if self.first else self.rows.begins[0]
+        return Window(float(start), float(times[-1]), len(times) - self.first)
+
+    @property
+    def seconds(self) -> NDArray[np.float64]:
+        """Seconds that each row of the past stands for while the GPU is loaded, 0 before."""
+        times, begins = self.rows.times, self.rows.begins
+        seconds = np.diff(times, prepend=begins[:1])
+        seconds[: self.first + 1] = 0.0
+        seconds[self.first] = times[self.first] - self.window.start
+        counts = self.rows.is_loaded[:, self.place]
+        # What a missing sample stands for was as the samples around it.
+        known = self.rows.is_known[self.first :, self.place]
+        share = len(known) / max(1, int(known.sum()))
+        return np.where(counts, seconds * share, 0.0)
+
+    @property
+    def losses(self) -> NDArray[np.float64]:
+        """Share of the clock lost per row of the past, 0 where nothing is known of it."""
+        if self.reference is None:
+            return np.zeros(len(self.rows.times))
+        clock = self.rows.clock[:, self.place].astype(np.float64)
+        lost = np.nan_to_num(np.clip(1 - clock / self.reference.mhz, 0, 1))
+        return np.where(self.seconds > 0, lost, 0.0)
+
+    @property
+    def loss(self) -> float:
+        """Mean share of the clock lost while it was loaded."""
+        busy_s = float(self.seconds.sum())
+        return float((self.losses * self.seconds).sum()) / busy_s if busy_s else 0.0
+
+    @property
+    def bits(self) -> int:
+        """Reasons that the driver told in the episode."""
+        told = self.rows.bits[self.first :, self.place][
+            self.rows.is_loaded[self.first :, self.place]
+        ]
+        return int(np.bitwise_or.reduce(told)) if len(told) else 0
+
+    @property
+    def held_by(self) -> tuple[str, ...]:
+        """Names of those that hold a clock down."""
+        return clock_event_names(self.bits & HELD_BITS)
 
 
 class Throttled(Detector):
@@ -49,25 +137,32 @@ class Throttled(Detector):
 
     A sample is bad where the GPU is loaded and (1) the driver names a hardware slowdown, a thermal
     slowdown of software or hardware, or a power brake as the reason, or one of the driver's
-    counters of time lost to these grew by more than 1 % of the time; or (2) its SM clock is below
-    `clock_ratio` of the median of the job's loaded GPUs, while it is used as much and draws no
-    more power than they do. An episode lasts as long as bad samples are no further apart than 3
-    minutes, and is claimed while they fall into 6 of 10 minutes.
+    counters of time lost to these grew by more than 1 % of the time; or (2) no reason is told and
+    its SM clock is below `clock_ratio` of the median of at least three of the job's loaded GPUs of
+    the same product and power limit, while it is used as much and draws no more power than they
+    do. An episode lasts as long as bad samples are no further apart than 3 minutes, and is claimed
+    while they fall into 6 of 10 minutes.
 
     *Supported* after 10 minutes (0.6 events a minute over 10 minutes is the alarm of operators of
     large clusters), *established* after 30.
 
-    What looks alike: a software power cap at full load is how a busy GPU works, and no reason here
-    unless the clock lies below the peers'; a heavier pipeline stage runs at a lower clock too, but
-    draws more power than its peers; an idle GPU rests at a low clock; the first warm minute after
-    a launch is no episode. Clocks differ by a few per cent from board to board.
+    What looks alike: a GPU at its power limit, or with the software power cap as the reason, works
+    as it should, also where its limit or its stage of the pipeline is another than its
+    neighbours'; application clocks, sync boost and display clocks are settings; a slower product
+    beside a faster one is compared with its own kind; an idle GPU rests at a low clock; the first
+    warm minute after a launch is no episode. Clocks differ by a few per cent from board to board.
 
-    The loss is 1 minus the ratio of the clock to that of the job's sound GPUs, or to the GPU's own
-    before the episode; without either it is not said. `critical` from a loss of 30 % on.
+    The loss is 1 minus the ratio of the clock to what it would be: that before the episode or that
+    of the job's sound GPUs of its kind, whichever is lower; without either, that of the fleet's
+    GPUs of its kind which draw as much power. Where only the highest clock of the board is known,
+    the loss is told as *at most* and the claim stays a *hypothesis*. Other GPUs of the job are
+    charged with it where they wait: their activity or power fell with the onset, or they are the
+    less active beside it, or of one world with it where neither is known. Elsewhere the GPU alone.
+    `critical` from a loss of 30 % on.
     """
 
     name = "throttled"
-    version = "1"
+    version = "2"
     finding_classes = ("throttled",)
     needs = ("clock_event_reasons", "sm_clock_mhz")
     supported_after_s = 600.0
@@ -80,103 +175,219 @@ class Throttled(Detector):
     def evaluate(self, view: View) -> Iterator[Finding]:
         """One finding per GPU whose clock is held down."""
         told: set[str] = set()
+        fleet = _Fleet(view)
         has_held = view.job_layout.groups.some(_recently_held(view))
-        for number in np.flatnonzero(has_held | self._may_differ(view)):
+        for number in np.flatnonzero(has_held | self._may_differ(view, fleet)):
             job = view.running[number]
-            if not (has_held[number] or self._is_uneven(job)):
-                continue
-            rows = clock_rows(job, _SPAN_S)
-            if not len(rows.times):
-                continue
-            is_bad = rows.is_held | rows.is_slow(self.clock_ratio)
-            for place, gpu in enumerate(job.gpus):
-                first = episode_row(rows.times, is_bad[:, place])
-                if first is None or gpu.uuid in told or not rows.is_known[-1, place]:
-                    continue
-                if is_dense(rows.times[first:], is_bad[first:, place]):
-                    told.add(gpu.uuid)
-                    yield self._finding(view, _Case(gpu, rows, place, first), is_bad)
+            cases = [case for case in self._cases(job, fleet) if case.gpu.uuid not in told]
+            told.update(case.gpu.uuid for case in cases)
+            for case, charge in zip(cases, _charges(job, cases), strict=True):
+                yield self._finding(view, job, case, charge)
 
-    def _may_differ(self, view: View) -> NDArray[np.bool_]:
-        """Jobs of which the newest clocks differ at all by what a GPU may lie below the median."""
-        groups, clocks = view.job_layout.groups, view.fleet("sm_clock_mhz")
-        may: NDArray[np.bool_] = groups.least(clocks) < self.clock_ratio * groups.most(clocks)
+    def _may_differ(self, view: View, fleet: _Fleet) -> NDArray[np.bool_]:
+        """Jobs with a GPU whose clock no reason explains, and below that of another of them."""
+        groups, clocks = view.job_layout.groups, fleet.column("sm_clock_mhz")
+        bits = np.nan_to_num(fleet.column("clock_event_reasons")).astype(np.int64)
+        unexplained = np.where(bits & (SET_BITS | _IDLE_BIT), np.nan, clocks)
+        may: NDArray[np.bool_] = groups.least(unexplained) < self.clock_ratio * groups.most(clocks)
         return may
 
-    def _is_uneven(self, job: JobLook) -> bool:
-        """Whether the newest clocks alone show a GPU below its peers; spares the window of most."""
-        clocks = job.latest("sm_clock_mhz")
-        known = clocks[np.isfinite(clocks)]
-        return len(known) > 2 and bool(known.min() < self.clock_ratio * np.median(known))
+    def _cases(self, job: JobLook, fleet: _Fleet) -> Iterator[_Case]:
+        rows = clock_rows(fleet.view, job)
+        if not len(rows.times):
+            return
+        is_bad = rows.is_held | rows.is_slow(self.clock_ratio)
+        is_seen = rows.is_known[-_SIGHT_ROWS:].any(axis=0)
+        is_seen |= rows.is_known[rows.times >= rows.times[-1] - _SIGHT_S].any(axis=0)
+        for place in map(int, np.flatnonzero(is_seen & is_bad.any(axis=0))):
+            first = _episode(rows, is_bad[:, place])
+            if first is not None and not rows.is_held[first:, place].any():
+                # Slow without a reason in some samples, at a setting or a cap in others.
+                first = None if rows.is_mostly_set(place, first) else first
+            if first is not None:
+                reference = _reference(job, fleet, rows, place, first, is_bad)
+                yield _Case(job.gpus[place], rows, place, first, is_bad, reference)
 
-    def _finding(
-        self, view: View, case: _Case, is_bad: np.ndarray[tuple[int, int], np.dtype[np.bool_]]
-    ) -> Finding:
-        gpu, times = case.gpu, case.times
-        window = Window(float(times[0]), float(times[-1]), len(times))
-        reference, whose = case.rows.reference(case.place, case.first, is_bad)
-        clocks = case.rows.clock[case.first :, case.place].astype(np.float64)
-        counts = case.rows.is_loaded[case.first :, case.place] & np.isfinite(clocks)
-        mean = float(clocks[counts].mean()) if counts.any() else float(clocks[-1])
-        lost = np.clip(1 - clocks / reference, 0, 1) if reference else np.full(len(times), np.nan)
-        seconds = np.where(counts, row_seconds(times), 0.0)
-        gpu_seconds = float(np.nansum(lost * seconds)) if reference else None
-        busy_s = float(seconds.sum())
-        share = gpu_seconds / busy_s if gpu_seconds is not None and busy_s else 0.0
-        words = ", ".join(self._reasons(case)) or "clock below its peers'"
+    def _finding(self, view: View, job: JobLook, case: _Case, charge: _Charge) -> Finding:
+        gpu, window, loss, slowed = case.gpu, case.window, case.loss, charge.slowed
+        is_bound = case.reference is not None and case.reference.is_bound
+        is_grave = loss >= _GRAVE_LOSS and not is_bound
+        words = ", ".join(case.held_by) or "clock below its like's, no reason told"
         since = f"since {clock_time(window.start)} ({span(window.end - window.start)} observed)"
-        loss = f", {100 * share:.0f} % of the clock lost" if share else ""
+        most = "at most " if is_bound else ""
+        lost = f", {most}{100 * loss:.0f} % of the clock lost" if loss else ""
+        behind = f"; {counted(len(slowed), 'GPU')} of the job wait for it" if slowed else ""
         return view.finding(
             self,
             subject=gpu.subject,
-            severity=Severity.CRITICAL if share >= _GRAVE_LOSS else Severity.WARNING,
-            summary=f"{gpu.place} throttled {since}: {words}{loss}",
+            severity=Severity.CRITICAL if is_grave else Severity.WARNING,
+            summary=f"{gpu.place} throttled {since}: {words}{lost}{behind}",
             window=window,
-            evidence=tuple(self._evidence(view, case, is_bad, mean, reference, whose)),
-            advice=tuple(_advice(view, gpu, words)),
-            gpu_seconds=gpu_seconds,
-            gpus=[gpu.uuid],
+            evidence=(*_evidence(view, case), *_waiting(job, slowed)),
+            advice=tuple(_advice(view, case)),
+            gpu_seconds=None if case.reference is None else charge.gpu_seconds,
+            at_most=Confidence.HYPOTHESIS if is_bound else Confidence.ESTABLISHED,
+            gpus=[gpu.uuid, *slowed],
         )
 
-    def _reasons(self, case: _Case) -> tuple[str, ...]:
-        """What the driver gave as reasons during the episode."""
-        masks = case.rows.mask[case.first :, case.place]
-        known = masks[np.isfinite(masks)].astype(np.int64)
-        seen = int(np.bitwise_or.reduce(known)) if len(known) else 0
-        return clock_event_names(seen & HELD_BITS)
 
-    def _evidence(
-        self,
-        view: View,
-        case: _Case,
-        is_bad: np.ndarray[tuple[int, int], np.dtype[np.bool_]],
-        mean: float,
-        reference: float | None,
-        whose: str,
-    ) -> Iterator[Evidence]:
-        uuid, place = case.gpu.uuid, case.place
-        bad, held = is_bad[case.first :, place], case.rows.is_held[case.first :, place]
-        yield Evidence(
-            "clock_event_reasons",
-            case.gpu.subject,
-            f"{int(held.sum())} of {len(held)} samples with {', '.join(self._reasons(case))}"
-            if held.any()
-            else f"no reason is told; {int(bad.sum())} of {len(bad)} samples below the peers",
-            float(held.sum()),
+def _episode(rows: ClockRows, is_bad: NDArray[np.bool_]) -> int | None:
+    """Row of the first bad sample of an episode that is dense enough to be claimed."""
+    first = episode_row(rows.times, is_bad, rows.begins)
+    if first is None or not is_dense(rows.times[first:], is_bad[first:], rows.begins[first:]):
+        return None
+    return first
+
+
+def _reference(
+    job: JobLook,
+    fleet: _Fleet,
+    rows: ClockRows,
+    place: int,
+    first: int,
+    is_bad: NDArray[np.bool_],
+) -> _Reference | None:
+    """The clock that a GPU would have, the lower where its own past and its like tell it."""
+    known = [
+        _Reference(mhz, words)
+        for mhz, words in (
+            (rows.before(place, first, is_bad), "before the episode"),
+            (rows.beside(place, first, is_bad), "the job's sound GPUs of its kind"),
         )
-        beside = f", {whose} {reference:.0f} MHz" if reference else ", nothing to compare with"
-        text = f"SM clock {mean:.0f} MHz under load{beside}"
-        yield Evidence("sm_clock_mhz", case.gpu.subject, text, mean)
-        temp, power, limit = view.latest((uuid,), ("temp_c", "power_w", "power_limit_w"))[:, 0]
-        if np.isfinite(temp):
-            slowdown = case.gpu.value("temp_slowdown_c")
-            at = f", slows down at {slowdown:.0f} °C" if slowdown else ""
-            yield Evidence("temp_c", case.gpu.subject, f"{temp:.0f} °C now{at}", float(temp))
-        if np.isfinite(power) and np.isfinite(limit):
-            usual = case.gpu.value("power_limit_default_w")
-            by = f", {usual:.0f} W by default" if usual else ""
-            text = f"{power:.0f} W now of a limit of {limit:.0f} W{by}"
-            yield Evidence("power_w", case.gpu.subject, text, float(power))
+        if mhz is not None
+    ]
+    if known:
+        return min(known)
+    elsewhere = fleet.clock_like(job, place)
+    if elsewhere is not None:
+        return _Reference(elsewhere, "the fleet's GPUs of its kind")
+    highest = float(rows.highest[place])
+    return _Reference(highest, "the board's highest", is_bound=True) if highest > 0 else None
+
+
+class _Fleet:
+    """What all GPUs show now, each field read once a look."""
+
+    def __init__(self, view: View) -> None:
+        self.view = view
+        self._columns: dict[str, NDArray[np.float64]] = {}
+
+    def column(self, key: str) -> NDArray[np.float64]:
+        """Newest values by position, of those that lack it the one before, and a NaN."""
+        column = self._columns.get(key)
+        if column is None:
+            column = self._columns[key] = self._lately(key)
+        return column
+
+    def clock_like(self, job: JobLook, place: int) -> float | None:
+        """The clock of other jobs' GPUs that are like one of a job; None for too few of them."""
+        keys = ("sm_clock_mhz", "power_w", "power_limit_w")
+        clock, power, limit = (self.column(key)[:-1] for key in keys)
+        own = int(self.view.places((job.uuids[place],))[0])
+        with np.errstate(invalid="ignore"):
+            is_like = self._is_sound & ~(np.abs(limit - limit[own]) > _SAME_LIMIT * limit[own])
+            is_like &= ~(power < _NO_LIGHTER * power[own])
+        is_like &= self._names == job.gpus[place].name
+        is_like[self.view.places(job.uuids)] = False
+        return float(np.median(clock[is_like])) if is_like.sum() >= _LEAST_OTHERS else None
+
+    @cached_property
+    def _is_sound(self) -> NDArray[np.bool_]:
+        """GPUs that are loaded, and that nothing holds down."""
+        clock, util = self.column("sm_clock_mhz"), self.column("gpu_util_ratio")
+        bits = np.nan_to_num(self.column("clock_event_reasons")).astype(np.int64)
+        with np.errstate(invalid="ignore"):
+            is_sound = (util >= LOADED) & np.isfinite(clock) & ((bits & HELD_BITS) == 0)
+        return np.asarray(is_sound[:-1], np.bool_)
+
+    @cached_property
+    def _names(self) -> NDArray[np.object_]:
+        return np.array([gpu.name for gpu in self.view.gpus.values()], np.object_)
+
+    def _lately(self, key: str) -> NDArray[np.float64]:
+        column = self.view.fleet(key).copy()
+        missing = np.flatnonzero(np.isnan(column[:-1]))
+        if len(missing):
+            uuids = [self.view.uuids[place] for place in missing]
+            values = self.view.table(uuids, (key,), REST_S).columns[key]
+            column[missing] = newest_known(values[-_SIGHT_ROWS:])
+        return column
+
+
+class _Charge(NamedTuple):
+    """What a GPU cost, and who else of its job it was taken from."""
+
+    gpu_seconds: float
+    slowed: tuple[str, ...] = ()
+
+
+def _charges(job: JobLook, cases: Sequence[_Case]) -> list[_Charge]:
+    """What each of a job's GPUs that are held down cost.
+
+    Its own loss, and at each time at which it is the slowest, what the others that wait lose beyond
+    what they lose themselves: so the slowest costs the job, and no second is counted twice.
+    """
+    if not cases:
+        return []
+    losses = np.stack([case.losses for case in cases], axis=1)
+    seconds = np.stack([case.seconds for case in cases], axis=1)
+    is_slowest = np.argmax(losses, axis=1)[:, None] == np.arange(len(cases))
+    is_slowest &= losses > 0
+    lost = (losses * seconds).sum(axis=0)
+    charges = [_Charge(float(own)) for own in lost]
+    ahead = (losses * seconds * is_slowest).sum(axis=0)
+    column = {case.gpu.uuid: number for number, case in enumerate(cases)}
+    for number in np.argsort(-ahead, kind="stable")[:_MOST_CULPRITS]:
+        case = cases[number]
+        rows = np.flatnonzero(is_slowest[:, number])
+        if not len(rows):
+            continue
+        work = Work(job, case.window.start)
+        taken = {}
+        for uuid in work.slowed_with(case.gpu.uuid, case.loss):
+            theirs = losses[rows, column[uuid]] if uuid in column else 0.0
+            excess = np.clip(losses[rows, number] - theirs, 0, None) * seconds[rows, number]
+            taken[uuid] = float(excess.sum())
+        slowed = tuple(uuid for uuid, s in taken.items() if s > _LEAST_TAKEN * lost[number])
+        total = float(lost[number]) + sum(taken[uuid] for uuid in slowed)
+        charges[number] = _Charge(total, slowed)
+    return charges
+
+
+def _evidence(view: View, case: _Case) -> Iterator[Evidence]:
+    uuid, subject, rows, place = case.gpu.uuid, case.gpu.subject, case.rows, case.place
+    bad, held = (flags[case.first :, place] for flags in (case.is_bad, rows.is_held))
+    names = ", ".join(clock_event_names(case.bits & ~_IDLE_BIT))
+    text = f"{int(held.sum())} of {len(held)} samples with {', '.join(case.held_by)}"
+    if case.held_by and case.bits & ~(HELD_BITS | _IDLE_BIT):
+        text += f"; also told: {', '.join(clock_event_names(case.bits & ~(HELD_BITS | _IDLE_BIT)))}"
+    if not case.held_by:
+        told = f"told in some: {names}" if names else "no reason is told"
+        text = f"{told}; {int(bad.sum())} of {len(bad)} samples below GPUs of its kind"
+    yield Evidence("clock_event_reasons", subject, text, float(held.sum()))
+    counts = rows.is_loaded[case.first :, place]
+    clocks = rows.clock[case.first :, place][counts].astype(np.float64)
+    mean = float(clocks.mean())
+    beside = ", nothing to compare with"
+    if case.reference is not None:
+        beside = f", {case.reference.words} {case.reference.mhz:.0f} MHz"
+    yield Evidence("sm_clock_mhz", subject, f"SM clock {mean:.0f} MHz under load{beside}", mean)
+    temp, power, limit = view.latest((uuid,), ("temp_c", "power_w", "power_limit_w"))[:, 0]
+    if np.isfinite(temp):
+        slowdown = case.gpu.value("temp_slowdown_c")
+        at = f", slows down at {slowdown:.0f} °C" if slowdown else ""
+        yield Evidence("temp_c", subject, f"{temp:.0f} °C now{at}", float(temp))
+    if np.isfinite(power) and np.isfinite(limit):
+        usual = case.gpu.value("power_limit_default_w")
+        by = f", {usual:.0f} W by default" if usual else ""
+        text = f"{power:.0f} W now of a limit of {limit:.0f} W{by}"
+        yield Evidence("power_w", subject, text, float(power))
+
+
+def _waiting(job: JobLook, slowed: Sequence[str]) -> Iterator[Evidence]:
+    if slowed:
+        text = f"{counted(len(slowed), 'other GPU')} of the job are the less busy since: they wait"
+        yield Evidence("job", job.subject, text, float(len(slowed)))
 
 
 def _recently_held(view: View) -> NDArray[np.bool_]:
@@ -185,20 +396,31 @@ def _recently_held(view: View) -> NDArray[np.bool_]:
     if not view.uuids:
         return is_held
     masks = view.table(view.uuids, ("clock_event_reasons",), REST_S).columns["clock_event_reasons"]
+    if not len(masks):
+        return is_held
     # Below the lowest of these bits there is nothing to look for, and most GPUs stay below it.
     places = np.flatnonzero((masks >= (HELD_BITS & -HELD_BITS)).any(axis=0))
     bits = np.nan_to_num(masks[:, places]).astype(np.int64) & HELD_BITS
     is_held[places] = bits.any(axis=0)
+    for key in LOST_TIMES:
+        lost = view.table(view.uuids, (key,), REST_S)
+        with np.errstate(invalid="ignore"):
+            grown = np.fmax.reduce(lost.columns[key]) - np.fmin.reduce(lost.columns[key])
+            is_held |= 1e-6 * grown > LEAST_LOST * lost.length_s
     return is_held
 
 
-def _advice(view: View, gpu: GpuFacts, words: str) -> Iterator[str]:
+def _advice(view: View, case: _Case) -> Iterator[str]:
+    gpu, words = case.gpu, " ".join(case.held_by)
     if "power" in words:
         yield "Check the node's power supplies and the board's power cables."
     elif "thermal" in words:
         yield "Check fans, air flow or coolant of the node, and the temperature of its inlet."
+    elif words:
+        yield "Check the board's power cables, the node's power supplies and its cooling."
     else:
-        yield "Compare power limit and clock settings with those of the other GPUs of the node."
+        yield "Compare clock settings with those of the other GPUs of the node: they may be locked."
     yield from commands.ask_gpu(view, gpu, "-q -d PERFORMANCE,CLOCK,TEMPERATURE,POWER")
-    yield from commands.leave_out(gpu.node)
-    yield from commands.drain(gpu.node, "GPU throttled, see nvidia-smi -q -d PERFORMANCE")
+    if words:
+        yield from commands.leave_out(gpu.node)
+        yield from commands.drain(gpu.node, "GPU throttled, see nvidia-smi -q -d PERFORMANCE")

@@ -105,6 +105,10 @@ def finding_from(value: object, declared: Declaration, bounds: Bounds) -> Findin
     except ValueError as error:
         raise RubbishError("severity or confidence is unknown") from error
     allowed = honest_confidence(window, declared)
+    gpus = tuple(_uuid(item, bounds) for item in _list(given["gpus"], MAX_GPUS))
+    # A GPU may cost its job more than itself: then it names the others that it took the time from.
+    is_gpu = subject.startswith("gpu:")
+    gpu_count = len({subject[4:], *gpus}) if is_gpu else bounds.gpus_of.get(job)
     evidence = tuple(_evidence(item) for item in _list(given["evidence"], MAX_EVIDENCE))
     return Finding(
         detector=declared.name,
@@ -118,10 +122,10 @@ def finding_from(value: object, declared: Declaration, bounds: Bounds) -> Findin
         first_seen=bounds.at,
         last_seen=bounds.at,
         advice=tuple(_sentence(line) for line in _list(given["advice"], MAX_ADVICE)),
-        gpu_seconds=_gpu_seconds(given["gpu_seconds"], window, bounds.gpus_of.get(job)),
+        gpu_seconds=_gpu_seconds(given["gpu_seconds"], window, gpu_count),
         onset=_onset(given["onset"], window),
         category=finding_class_of(finding_class, dict(declared.categories)).category.value,
-        gpus=tuple(_uuid(item, bounds) for item in _list(given["gpus"], MAX_GPUS)),
+        gpus=gpus,
     )
 
 

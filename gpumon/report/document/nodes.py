@@ -168,7 +168,7 @@ class Machine:
                     **entity.whole(),
                     "meaning": entry.meaning if entry and entry.is_known else None,
                     "action": None if entry is None else entry.action.value,
-                    "is_application": entry.is_application if entry and entry.is_known else None,
+                    "is_application": entry.is_application if entry and entry.is_blamed else None,
                 }
             )
         return sorted(found, key=lambda event: event["at"] or "")

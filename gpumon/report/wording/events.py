@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from gpumon.model.xid import Xid, xid
+from gpumon.model.xid import Cause, Xid, xid
 from gpumon.report.facts.rows import block_rows
 from gpumon.report.text import units
 from gpumon.report.text.cells import Line, Tone, paragraph
@@ -33,9 +33,10 @@ class Event(NamedTuple):
 
     @property
     def tone(self) -> Tone:
-        """A program's own fault is no fault of the machine."""
-        is_application = self.xid is not None and self.xid.is_application
-        return Tone.WARN if is_application else Tone.BAD
+        """Only what is a fault of the machine is bad; what may be ignored is told and no more."""
+        if self.xid is None or self.xid.cause is Cause.MACHINE:
+            return Tone.BAD
+        return Tone.INFO if self.xid.cause is Cause.NONE else Tone.WARN
 
     @property
     def name(self) -> str:
@@ -50,7 +51,7 @@ class Event(NamedTuple):
     @property
     def advice(self) -> str:
         """What to do, empty where the event does not say."""
-        return "" if self.xid is None else self.xid.action.value
+        return "" if self.xid is None else self.xid.advice
 
 
 def events_of(digest: Digest, gpu: Gpu) -> tuple[Event, ...]:
@@ -89,7 +90,7 @@ def event_lines(digest: Digest, event: Event, width: int, where: str = "") -> li
     """When, where, what, and what to do."""
     told = units.MISSING if event.at is None else units.clock_time(event.at, with_seconds=True)
     ago = "" if event.at is None else f", {units.short_duration(digest.tick.at - event.at)} ago"
-    sign = "‼ " if event.tone is Tone.BAD else "! "
+    sign = {Tone.BAD: "‼ ", Tone.WARN: "! "}.get(event.tone, "  ")
     text = f"{told}{ago} {where}{event.sentence}"
     lines = paragraph(text, width, event.tone, sign, "  ")
     if event.advice:

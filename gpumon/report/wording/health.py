@@ -132,8 +132,8 @@ def _unreadable(digest: Digest, gpu: Gpu) -> list[Trouble]:
 
 
 def _events(digest: Digest, gpu: Gpu) -> list[Trouble]:
-    """What the driver told of late, each number once."""
-    told = {event.name: event for event in events_of(digest, gpu)}
+    """What is wrong by what the driver told of late, each number once."""
+    told = {e.name: e for e in events_of(digest, gpu) if e.tone in (Tone.BAD, Tone.WARN)}
     return [Trouble(e.tone, e.name, e.sentence, e.advice) for e in told.values()]
 
 

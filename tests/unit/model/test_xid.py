@@ -12,6 +12,8 @@ from gpumon.model.xid import (
     RECOVERY_ACTIONS,
     XIDS,
     Action,
+    Cause,
+    Later,
     name_of,
     xid,
 )
@@ -40,13 +42,56 @@ def test_a_listed_number_has_its_meaning_and_action(
 
 
 def test_what_an_application_did_is_no_fault_of_the_machine() -> None:
-    assert {13, 31, 43, 45, 68, 109} == APPLICATION_XIDS
-    assert {entry.number for entry in XIDS.values() if entry.is_application} == APPLICATION_XIDS
+    assert {11, 13, 25, 31, 32, 37, 43, 45, 60, 68, 69, 80, 109} == APPLICATION_XIDS
     for number in (48, 64, 79, 95, 119, 140):
-        assert not xid(number).is_application
+        assert xid(number).cause is Cause.MACHINE
+    for number in APPLICATION_XIDS:
+        assert "drain" not in xid(number).advice
 
 
-@pytest.mark.parametrize("number", [0, 1, 999, 2**31, -1])
+@pytest.mark.parametrize("number", [63, 106, 107])
+def test_what_is_ignored_now_and_later_is_an_event_and_no_more(number: int) -> None:
+    found = xid(number)
+    assert found.is_known
+    assert found.is_silent
+    assert not found.is_remark
+    assert (found.action, found.later) == (Action.NONE, Later.NOTHING)
+
+
+@pytest.mark.parametrize("number", [38, 44, 66, 67, 92, 93, 121, 137, 141, 152, 157, 160, 161])
+def test_what_is_ignored_now_and_not_later_is_a_remark(number: int) -> None:
+    found = xid(number)
+    assert found.is_remark
+    assert found.action is Action.NONE
+    assert found.advice.startswith("nothing to do now; ")
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        *(8, 88, 89, 139),
+        *range(39, 42),
+        *range(70, 73),
+        *range(75, 78),
+        *range(82, 87),
+        *range(96, 106),
+        *range(126, 136),
+    ],
+)
+def test_an_engine_that_stopped_a_program_leaves_open_whose_fault_it_is(number: int) -> None:
+    found = xid(number)
+    assert found.is_known
+    assert not found.is_blamed
+    assert found.advice == "restart the application; contact support if it repeats"
+
+
+def test_advice_names_the_second_column_once() -> None:
+    assert xid(79).advice == "drain the node and power-cycle it; contact support if it repeats"
+    assert xid(69).advice == "restart the application; check the program and its use of CUDA"
+    assert xid(48).advice == Action.CHECK_ECC.value
+
+
+@pytest.mark.parametrize("number", [0, 1, 14, 61, 87, 91, 108, 122, 162, 168, 172, 999, 2**31, -1])
 def test_an_unlisted_number_is_said_to_be_unknown(number: int) -> None:
     found = xid(number)
     assert not found.is_known
@@ -59,6 +104,7 @@ def test_an_unlisted_number_is_said_to_be_unknown(number: int) -> None:
 def test_no_number_is_listed_twice_and_advice_fits_a_line() -> None:
     assert list(XIDS) == sorted(set(XIDS))
     assert all(0 < len(action.value) <= 80 for action in Action)
+    assert all(len(later.value) <= 70 for later in Later)
     assert all(0 < len(entry.meaning) <= 50 for entry in XIDS.values())
 
 

@@ -119,6 +119,19 @@ def test_rubbish_is_refused(change):
         taken(**change)
 
 
+def test_a_gpu_may_cost_its_job_no_more_than_the_gpus_that_it_names():
+    own = {"subject": "gpu:GPU-1", "gpus": ("GPU-1",)}
+    assert taken(**own, gpu_seconds=700.0).gpu_seconds == 700.0
+    with pytest.raises(RubbishError):
+        taken(**own, gpu_seconds=1500.0)
+    with pytest.raises(RubbishError):
+        taken(subject="gpu:GPU-1", gpus=(), gpu_seconds=1500.0)
+    with pytest.raises(RubbishError):
+        taken(subject="gpu:GPU-1", gpus=("GPU-1",) * 3, gpu_seconds=1500.0)
+    named = {"subject": "gpu:GPU-1", "gpus": ("GPU-1", "GPU-2", "GPU-3")}
+    assert taken(**named, gpu_seconds=2100.0).gpus == ("GPU-1", "GPU-2", "GPU-3")
+
+
 @pytest.mark.parametrize("value", [None, 3, "finding", [], {}, [1] * 12, wired(GOOD)[:-1]])
 def test_what_is_no_finding_is_refused(value):
     with pytest.raises(RubbishError):

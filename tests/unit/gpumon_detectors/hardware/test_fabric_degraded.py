@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from gpumon.detect.scene import START_AT, Scene, working
@@ -10,8 +12,8 @@ TO_SWITCH = {**SPEED, "remote_type": "switch", "link_state": 1}
 TO_GPU = {**SPEED, "remote_type": "gpu", "link_state": 1}
 
 
-def scene_with_links(gpu_count=4, links=6, **values):
-    scene = Scene()
+def scene_with_links(gpu_count=4, links=6, period_s=10.0, **values):
+    scene = Scene(period_s=period_s)
     uuids = scene.node("n1", gpu_count)
     scene.job("42", uuids)
     for uuid in uuids:
@@ -123,6 +125,55 @@ def test_recoveries_within_an_hour():
     assert "3 link recoveries" in finding.summary
 
 
+@pytest.mark.parametrize("period_s", [1.0, 10.0, 30.0, 60.0])
+def test_checksum_errors_above_the_limit_are_grave(period_s):
+    scene, uuids = scene_with_links(period_s=period_s)
+    scene.run(300, working(uuids))
+    scene.gpu(uuids[3], nvlink_crc_flit_count=lambda s: 130.0 * s)
+    scene.run(1300, working(uuids))
+    (finding,) = findings(scene)
+    assert (finding.severity, finding.confidence) == ("critical", "established")
+    assert "a second; from 100 on a link fails" in finding.summary
+    assert any("DRAIN" in line for line in finding.advice)
+
+
+@pytest.mark.parametrize("counter", ["nvlink_replay_count", "nvlink_recovery_count"])
+def test_replays_and_recoveries_count_from_the_first_on(counter):
+    scene, uuids = scene_with_links()
+    scene.gpu(uuids[1], **{counter: lambda s: float(s >= 200)})
+    scene.run(900, working(uuids))
+    (finding,) = findings(scene)
+    assert (finding.severity, finding.confidence) == ("warning", "hypothesis")
+    assert finding.onset == START_AT + 200
+    assert not any("DRAIN" in line for line in finding.advice)
+
+
+def test_a_remark_makes_no_graver_sign_the_surer():
+    scene, uuids = scene_with_links()
+    scene.gpu(uuids[1], nvlink_crc_flit_count=lambda s: s // 20)
+    scene.run(1500, working(uuids))
+    scene.gpu(uuids[1], nvlink_replay_count=lambda s: float(s >= 100))
+    scene.run(300, working(uuids))
+    (finding,) = findings(scene)
+    assert (finding.severity, finding.confidence) == ("warning", "hypothesis")
+
+
+def test_replays_that_were_counted_before_are_history():
+    scene, uuids = scene_with_links()
+    for uuid in uuids:
+        scene.gpu(uuid, nvlink_replay_count=17, nvlink_recovery_count=2)
+    scene.run(900, working(uuids))
+    assert findings(scene) == []
+
+
+def test_a_rolling_hour_is_no_onset():
+    scene, uuids = scene_with_links(period_s=60.0)
+    scene.gpu(uuids[0], nvlink_replay_count=lambda s: s // 60)
+    scene.run(7200, working(uuids))
+    (finding,) = findings(scene)
+    assert "packets sent again within the last hour" in finding.summary
+
+
 def test_the_fabrics_own_word():
     scene, uuids = scene_with_links()
     scene.run(100, working(uuids))
@@ -208,10 +259,23 @@ def test_errors_that_all_neighbours_count_alike():
     assert findings(scene) == []
 
 
-def test_a_burst_of_replays():
+@pytest.mark.parametrize("period_s", [1.0, 10.0, 30.0, 60.0])
+@pytest.mark.parametrize("counter", ["nvlink_crc_flit_count", "nvlink_crc_data_count"])
+def test_checksum_errors_below_the_limit_are_a_remark(counter, period_s):
+    scene, uuids = scene_with_links(period_s=period_s)
+    chance = random.Random(3)
+    few = lambda s: None if chance.random() < 0.05 else s // 45 if s else 0  # noqa: E731
+    scene.gpu(uuids[2], **{counter: few})
+    scene.run(2400, working(uuids))
+    (finding,) = findings(scene)
+    assert (finding.severity, finding.gpu_seconds) == ("info", None)
+    assert not any("DRAIN" in line or "--exclude" in line for line in finding.advice)
+
+
+def test_one_checksum_error_is_none():
     scene, uuids = scene_with_links()
-    scene.gpu(uuids[0], nvlink_replay_count=lambda s: min(20, s // 10))
-    scene.run(900, working(uuids))
+    scene.gpu(uuids[2], nvlink_crc_flit_count=lambda s: float(s > 600))
+    scene.run(2400, working(uuids))
     assert findings(scene) == []
 
 

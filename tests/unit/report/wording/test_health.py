@@ -86,6 +86,15 @@ def test_an_xid_of_a_program_is_a_warning_one_of_the_machine_is_grave():
     assert fleet_why(digest, row).text == "‼ Xid 79: GPU has fallen off the bus"
 
 
+def test_an_xid_that_may_be_ignored_is_told_as_an_event_and_is_no_trouble():
+    for number in (63, 121, 157):
+        digest, board = of(machine(more={"event": event(UUID, number)}))
+        assert health_cell(digest, board).text == "ok"
+        lines = text(gpu_health_lines(digest, board, 90))
+        assert f"Xid {number}: " in lines[0]
+        assert "nothing to do now" in lines[1]
+
+
 def test_an_unknown_xid_is_said_to_be_unknown():
     digest, board = of(machine(more={"event": event(UUID, 9999)}))
     lines = text(gpu_health_lines(digest, board, 90))
