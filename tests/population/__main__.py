@@ -20,12 +20,13 @@ def main() -> None:
     parser.add_argument("--look", type=float, default=240.0, help="seconds between two looks")
     parser.add_argument("--holes", action="store_true", help="nodes fall silent for a while")
     parser.add_argument("--restart", action="store_true", help="gpumon is restarted in the middle")
+    parser.add_argument("--missing", type=float, default=1e-4, help="share of missing readings")
     parser.add_argument("--kind", action="append", default=[], help="only this kind; may repeat")
     parser.add_argument("--details", action="store_true", help="each job that is judged wrongly")
     asked = parser.parse_args()
     plan = Plan(
         asked.seed, asked.jobs, asked.hours, asked.period, asked.holes, asked.restart,
-        asked.look, tuple(asked.kind),
+        asked.look, asked.missing, tuple(asked.kind),
     )  # fmt: skip
     begun = time.perf_counter()
     fleet = Fleet(plan)

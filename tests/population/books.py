@@ -16,9 +16,10 @@ def wasted_s(totals: LedgerTotals, job_id: str) -> Mapping[str, float] | None:
     return None if total is None else dict(total.wasted_s)
 
 
-def balance_s(totals: LedgerTotals, job_id: str) -> tuple[float, float] | None:
-    """The job's allocation, and the sum of all that became of it; None: not booked."""
+def booked_s(totals: LedgerTotals, job_id: str) -> tuple[float, float] | None:
+    """All GPU-seconds of a job, whatever became of them, and since when; None: not booked."""
     total = totals.job(job_id)
-    if total is None:
+    if total is None or total.began_at is None:
         return None
-    return total.allocated_s, total.productive_s + sum(total.wasted_s.values()) + total.unobserved_s
+    added_s = total.productive_s + sum(total.wasted_s.values()) + total.unobserved_s
+    return added_s, total.began_at

@@ -12,8 +12,8 @@ from gpumon.fleet.history.history import History
 from gpumon.fleet.ledger.ledger import Ledger
 from gpumon.fleet.sampler.sampler import Sampler
 from gpumon.model.finding import Confidence
-from tests.population.books import wasted_s
-from tests.population.fleet import Fleet, FleetSource
+from tests.population.books import booked_s, wasted_s
+from tests.population.fleet import QUEUE_S, Fleet, FleetSource
 from tests.population.ranges import MIN
 from tests.worlds.clocks import Hasty
 
@@ -47,6 +47,8 @@ class Outcome(NamedTuple):
     watched: tuple[tuple[float, float], ...]
     """Unix times between which gpumon ran."""
     errors: frozenset[str]
+    unbalanced: frozenset[str]
+    """Jobs whose books did not add up to their allocation."""
     looks: int
     took_s: float
 
@@ -90,6 +92,7 @@ class Witness:
         self.guessed: dict[str, set[str]] = {c.job_id: set() for c in fleet.cases}
         self.charged: dict[str, dict[str, float]] = {c.job_id: {} for c in fleet.cases}
         self.errors: set[str] = set()
+        self.unbalanced: set[str] = set()
         self.looks = 0
         self._before: dict[str, dict[str, float]] = {}
         self._holders: dict[str, list[Case]] = {}
@@ -113,9 +116,19 @@ class Witness:
         for job_id in self._known:
             told = wasted_s(tick.ledger, job_id)
             if told is not None:
+                self._weigh(tick, self._known[job_id])
                 before = self._before.get(job_id, {})
                 keys = told.keys() | before.keys()
                 self.charged[job_id] = {k: before.get(k, 0.0) + told.get(k, 0.0) for k in keys}
+
+    def _weigh(self, tick: Tick, case: Case) -> None:
+        """Compare what is booked with the GPUs that the job held, and for how long."""
+        booked = booked_s(tick.ledger, case.job_id) if tick.ledger is not None else None
+        if booked is not None:
+            held_s = max(0.0, min(tick.at, case.end_at) - booked[1])
+            slack_s = QUEUE_S + 2 * self.fleet.plan.period_s
+            if abs(booked[0] - held_s * len(case.gpus)) > slack_s * len(case.gpus):
+                self.unbalanced.add(case.job_id)
 
     def close_books(self) -> None:
         """What follows is added to what was charged so far."""
@@ -183,4 +196,7 @@ def lived(fleet: Fleet) -> Outcome:
         for case in fleet.cases
     }
     took_s = time.perf_counter() - begun
-    return Outcome(fleet, charges, spans, frozenset(witness.errors), witness.looks, took_s)
+    return Outcome(
+        fleet, charges, spans, frozenset(witness.errors), frozenset(witness.unbalanced),
+        witness.looks, took_s,
+    )  # fmt: skip

@@ -69,6 +69,8 @@ class Plan(NamedTuple):
     """Whether gpumon is started anew in the middle."""
     look_s: float = 240.0
     """Between two looks: windows are minutes long. A live gpumon looks every 5 s."""
+    missing_share: float = 1e-4
+    """Of the single readings: a call of the driver fails now and then."""
     kinds: tuple[str, ...] = ()
     """Only these; empty: all in turn."""
 
@@ -105,7 +107,7 @@ class Fleet:
         for machine in self.machines:
             if plan.has_holes:
                 self._silence(machine)
-            machine.settle()
+            machine.settle(plan.missing_share)
         self._slurm_nodes = tuple(_listed(machine) for machine in self.machines)
 
     @property
@@ -133,9 +135,7 @@ class Fleet:
             mine = tuple(range(place * each, (place + 1) * each))
             machine.put(Guest(job_id, draft, begin_at, slots, mine, place), read, hosts)
             held.append(Allocation(machine.name, each, slots, round(draft.cores)))
-            gpus.update(
-                {machine.uuids[s]: (machine, g) for s, g in zip(slots, mine, strict=True)}
-            )
+            gpus.update({machine.uuids[s]: (machine, g) for s, g in zip(slots, mine, strict=True)})
         record = _record(draft, job_id, begin_at, tuple(held))
         end_at = begin_at + draft.seconds
         losses = tuple(draft.losses)

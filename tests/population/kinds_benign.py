@@ -292,7 +292,7 @@ def long_load(dice: Dice) -> Draft:
     draft = Draft(dice, dice.board(), dice.count(4, 8) if dice.is_so(0.5) else 2)
     begin = dice.seconds("long_load_min")
     draft.hold(0.88, MIN, name="sglang::scheduler")
-    for second in (range(MIN, begin)):
+    for second in range(MIN, begin):
         draft.mem[:, second] *= (second - MIN) / (begin - MIN)
     draft.busy_hosts(0.1, draft.span(0))
     draft.busy_hosts(0.8, draft.span(0, begin), "net_rx")

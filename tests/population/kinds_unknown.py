@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tests.population.boards import HOPPER
-from tests.population.draft import Draft
 from tests.population.kinds_benign import steady
 from tests.population.ranges import MIN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tests.population.draft import Draft
     from tests.population.ranges import Dice
 
 

@@ -172,12 +172,12 @@ class Machine:
             "job_process_count": full * 6,
         }
 
-    def settle(self) -> None:
+    def settle(self, missing_share: float) -> None:
         """Add up the counters, lose a reading here and there: the day is about to begin."""
         for number, key in enumerate(COUNTER_KEYS):
             if key != "clock_event_reasons":
                 self.counters[:, number] = np.cumsum(self.counters[:, number], axis=0) + 10**7
-        gone = self.rng.random(self.levels.shape) < 0.001
+        gone = self.rng.random(self.levels.shape) < missing_share
         self.levels[gone] = np.nan
         self.is_heard &= self.rng.random(self.grid.count) > 0.003
         left, columns = sorted(self._changes), {}

@@ -24,7 +24,9 @@ class Range(NamedTuple):
 
 
 _ACME: Final = "Acme traces: SM active p50 33-50 %, p75 73, p95 85-94; GPU util p50 98-99"
-_SERVING: Final = "published serving trace: active run p50/90/99 = 1.9/8.6/21.9 min, idle 1.9/14.3/61.8"
+_SERVING: Final = (
+    "published serving trace: active run p50/90/99 = 1.9/8.6/21.9 min, idle 1.9/14.3/61.8"
+)
 _ICSE: Final = "ICSE'24, 400 jobs of low utilisation at Microsoft"
 _NCCL: Final = "NCCL spins in a kernel: util 100 %, SM and power low, tensor 0"
 _SITES: Final = "site policies: 15 to 120 min of idleness until somebody is told"
@@ -77,7 +79,6 @@ RANGES: Final = {
     "downtrain_slow": Range(1.6, 3.2, "x16 to x4: a copy-bound step takes 2-3 times as long"),
     "leak_h": Range(5, 9, "hours from start to the limit"),
     "session_use_min": Range(3, 20, "short use of an interactive session before it is left"),
-    "reboot_s": Range(5, 20, "seconds"),
 }
 """By name."""
 
@@ -121,31 +122,131 @@ class WorkRange(NamedTuple):
 
 WORKS: Final = {
     "training": WorkRange(
-        _ACME, (0.9, 1.0), (0.5, 0.93), (0.22, 0.6), (0.3, 0.7), _NIL, (0.65, 1.08), (0.05, 0.8), (15, 150)
+        _ACME,
+        util=(0.9, 1.0),
+        sm=(0.5, 0.93),
+        tensor=(0.22, 0.6),
+        dram=(0.3, 0.7),
+        power=(0.65, 1.08),
+        rx=(0.05, 0.8),
+        nvlink=(15, 150),
     ),
     "decode": WorkRange(
         "decoding is bound by memory: DRAM near its practical peak of .8",
-        (0.6, 1.0), (0.2, 0.65), (0.04, 0.25), (0.45, 0.85), _NIL, (0.35, 0.7), (0.01, 0.2),
+        util=(0.6, 1.0),
+        sm=(0.2, 0.65),
+        tensor=(0.04, 0.25),
+        dram=(0.45, 0.85),
+        power=(0.35, 0.7),
+        rx=(0.01, 0.2),
     ),
-    "serving": WorkRange(_SERVING, (0.3, 0.95), (0.15, 0.5), (0.03, 0.2), (0.2, 0.6), _NIL, (0.25, 0.6), (0.01, 0.3)),
-    "ping": WorkRange("a probe asks for one token", (0.05, 0.4), (0.02, 0.1), (0.005, 0.02), (0.02, 0.2), _NIL, (0.05, 0.15)),
+    "serving": WorkRange(
+        "published serving trace: active run p50/90/99 = 1.9/8.6/21.9 min, idle 1.9/14.3/61.8",
+        util=(0.3, 0.95),
+        sm=(0.15, 0.5),
+        tensor=(0.03, 0.2),
+        dram=(0.2, 0.6),
+        power=(0.25, 0.6),
+        rx=(0.01, 0.3),
+    ),
+    "ping": WorkRange(
+        "a probe asks for one token",
+        util=(0.05, 0.4),
+        sm=(0.02, 0.1),
+        tensor=(0.005, 0.02),
+        dram=(0.02, 0.2),
+        power=(0.05, 0.15),
+    ),
     "cfd": WorkRange(
         "CFD in fp64: bound by memory, no tensor cores; halos over PCIe",
-        (0.88, 1.0), (0.45, 0.8), _NIL, (0.45, 0.85), (0.12, 0.45), (0.45, 0.8), (0.3, 3.0),
+        util=(0.88, 1.0),
+        sm=(0.45, 0.8),
+        dram=(0.45, 0.85),
+        fp64=(0.12, 0.45),
+        power=(0.45, 0.8),
+        rx=(0.3, 3.0),
     ),
-    "dynamics": WorkRange("GROMACS, Amber: small memory, SM well used", (0.8, 1.0), (0.5, 0.85), _NIL, (0.08, 0.3), _NIL, (0.4, 0.75), (0.1, 1.5)),
+    "dynamics": WorkRange(
+        "GROMACS, Amber: small memory, SM well used",
+        util=(0.8, 1.0),
+        sm=(0.5, 0.85),
+        dram=(0.08, 0.3),
+        power=(0.4, 0.75),
+        rx=(0.1, 1.5),
+    ),
     "moe": WorkRange(
         "mixtures of experts and TP over nodes: exchange by design",
-        (0.96, 1.0), (0.2, 0.45), (0.08, 0.25), (0.12, 0.35), _NIL, (0.35, 0.6), (0.05, 0.5), (80, 320),
+        util=(0.96, 1.0),
+        sm=(0.2, 0.45),
+        tensor=(0.08, 0.25),
+        dram=(0.12, 0.35),
+        power=(0.35, 0.6),
+        rx=(0.05, 0.5),
+        nvlink=(80, 320),
     ),
-    "transcode": WorkRange("NVDEC and NVENC work beside the SMs", (0.0, 0.06), (0.0, 0.03), _NIL, (0.01, 0.06), _NIL, (0.08, 0.22), (0.1, 0.8), _NIL, (0.3, 0.95)),
-    "spin": WorkRange(_NCCL, (0.99, 1.0), (0.03, 0.2), _NIL, (0.0, 0.03), _NIL, (0.1, 0.28)),
-    "fp32": WorkRange("GEMMs in fp32 fill the SMs", (0.92, 1.0), (0.7, 0.95), (0.0, 0.01), (0.2, 0.5), _NIL, (0.6, 0.95), (0.05, 0.5)),
-    "launch_bound": WorkRange("GPUMemNet: util>=.5 with SM<.5 in 26 %", (0.55, 0.98), (0.1, 0.3), (0.01, 0.06), (0.03, 0.12), _NIL, (0.15, 0.4), (0.01, 0.1)),
-    "copying": WorkRange("ICSE'24: host-GPU transfer 27.9 %", (0.3, 0.6), (0.1, 0.28), (0.03, 0.1), (0.05, 0.2), _NIL, (0.2, 0.4), (5.0, 11.0)),
-    "tiny": WorkRange("Princeton: model too powerful, util <20 %, memory <10 GB", (0.05, 0.18), (0.01, 0.07), (0.0, 0.01), (0.005, 0.04), _NIL, (0.03, 0.12), (0.001, 0.05)),
-    "collective": WorkRange("communication fills the step: all ranks alike", (0.97, 1.0), (0.1, 0.25), (0.02, 0.06), (0.05, 0.12), _NIL, (0.2, 0.4), (0.05, 0.5), (60, 300)),
-}  # fmt: skip
+    "transcode": WorkRange(
+        "NVDEC and NVENC work beside the SMs",
+        util=(0.0, 0.06),
+        sm=(0.0, 0.03),
+        dram=(0.01, 0.06),
+        power=(0.08, 0.22),
+        rx=(0.1, 0.8),
+        codec=(0.3, 0.95),
+    ),
+    "spin": WorkRange(
+        _NCCL,
+        util=(0.99, 1.0),
+        sm=(0.03, 0.2),
+        dram=(0.0, 0.03),
+        power=(0.1, 0.28),
+    ),
+    "fp32": WorkRange(
+        "GEMMs in fp32 fill the SMs",
+        util=(0.92, 1.0),
+        sm=(0.7, 0.95),
+        tensor=(0.0, 0.01),
+        dram=(0.2, 0.5),
+        power=(0.6, 0.95),
+        rx=(0.05, 0.5),
+    ),
+    "launch_bound": WorkRange(
+        "GPUMemNet: util>=.5 with SM<.5 in 26 %",
+        util=(0.55, 0.98),
+        sm=(0.1, 0.3),
+        tensor=(0.01, 0.06),
+        dram=(0.03, 0.12),
+        power=(0.15, 0.4),
+        rx=(0.01, 0.1),
+    ),
+    "copying": WorkRange(
+        f"{_ICSE}: host-GPU transfer 27.9 %",
+        util=(0.3, 0.6),
+        sm=(0.1, 0.28),
+        tensor=(0.03, 0.1),
+        dram=(0.05, 0.2),
+        power=(0.2, 0.4),
+        rx=(5.0, 11.0),
+    ),
+    "tiny": WorkRange(
+        "Princeton: model too powerful, util <20 %, memory <10 GB",
+        util=(0.05, 0.18),
+        sm=(0.01, 0.07),
+        tensor=(0.0, 0.01),
+        dram=(0.005, 0.04),
+        power=(0.03, 0.12),
+        rx=(0.001, 0.05),
+    ),
+    "collective": WorkRange(
+        "communication fills the step: all ranks alike",
+        util=(0.97, 1.0),
+        sm=(0.1, 0.25),
+        tensor=(0.02, 0.06),
+        dram=(0.05, 0.12),
+        power=(0.2, 0.4),
+        rx=(0.05, 0.5),
+        nvlink=(60, 300),
+    ),
+}
 """By name."""
 
 

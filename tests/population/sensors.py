@@ -77,7 +77,9 @@ def seconds_of(draft: Draft, begin_at: int, grid: Grid) -> tuple[int, NDArray[np
     return first, seconds[inside]
 
 
-def mean_of(levels: NDArray[np.float32], seconds: NDArray[np.int64], span_s: int) -> NDArray[np.float64]:
+def mean_of(
+    levels: NDArray[np.float32], seconds: NDArray[np.int64], span_s: int
+) -> NDArray[np.float64]:
     """Mean over the span before each second, [report, row]."""
     total = np.concatenate(
         [np.zeros((levels.shape[0], 1)), np.cumsum(levels, axis=1, dtype=np.float64)], axis=1
@@ -152,9 +154,7 @@ def read_gpus(draft: Draft, begin_at: int, grid: Grid) -> Read:
     return Read(first, levels, counters, seconds)
 
 
-def _power(
-    draft: Draft, boards: list[Board]
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+def _power(draft: Draft, boards: list[Board]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Watts, and the share of its clock that the power limit leaves, [GPU, second]."""
     watts, left = np.empty_like(draft.mem), np.ones_like(draft.mem)
     for gpu, board in enumerate(boards):
@@ -191,7 +191,9 @@ def _processes(draft: Draft, at: NDArray[np.int64]) -> NDArray[np.float64]:
     return found
 
 
-def read_hosts(draft: Draft, seconds: NDArray[np.int64], period_s: int) -> dict[str, NDArray[np.float64]]:
+def read_hosts(
+    draft: Draft, seconds: NDArray[np.int64], period_s: int
+) -> dict[str, NDArray[np.float64]]:
     """What a job asks of its hosts, [report, node]."""
     rng = draft.dice.rng
     read = {}

@@ -136,18 +136,17 @@ def score(verdicts: list[Verdict]) -> Score:
 
 def table(verdicts: list[Verdict]) -> str:
     """One line per kind."""
-    lines = [
-        f"{'group':9} {'kind':22} {'jobs':>4} {'accused':>7} {'found':>5} {'right':>5} "
-        f"{'true h':>7} {'charged':>7} {'wrong h':>7}  wrong classes"
-    ]
+    heads = "group     kind                   jobs accused found right  true h charged wrong h"
+    lines = [f"{heads}  wrong classes"]
     kinds = dict.fromkeys((v.case.group, v.case.kind) for v in verdicts)
     for group, kind in kinds:
         mine = [v for v in verdicts if v.case.kind == kind]
         wrong = sorted({c for v in mine for c in (*v.accused, *v.wrong)})
         right = sum(v.is_found and v.is_right for v in mine if v.is_charged)
+        found = sum(v.is_found for v in mine)
         lines.append(
             f"{group:9} {kind:22} {len(mine):4} {sum(bool(v.accused) for v in mine):7} "
-            f"{sum(v.is_found for v in mine):5} {right:5} {sum(v.true_s for v in mine) / HOUR:7.1f} "
+            f"{found:5} {right:5} {sum(v.true_s for v in mine) / HOUR:7.1f} "
             f"{sum(v.charged_s for v in mine) / HOUR:7.1f} "
             f"{sum(v.wrong_s for v in mine) / HOUR:7.1f}  {', '.join(wrong)}"
         )
