@@ -39,7 +39,8 @@ def main() -> None:
         f"\nbenign accused {found.benign_accused} of {found.benign}; of {found.true_h:.1f} h known "
         f"waste {found.found_h:.1f} h found and charged within 10 %, {found.charged_h:.1f} h "
         f"charged; {found.missed} wasteful jobs not found; {found.wrong_h:.2f} h of "
-        f"{found.wrong_jobs} wasteful jobs charged to wrong classes"
+        f"{found.wrong_jobs} wasteful jobs charged to wrong classes, "
+        f"{found.overcharged} charged more than they had to lose"
     )
     gpus = sum(len(machine.uuids) for machine in fleet.machines)
     print(

@@ -139,6 +139,9 @@ class Witness:
         if kind == "job":
             return [self._known[name]] if name in self._known else []
         held = self._holders.get(name, []) if kind == "gpu" else []
+        if kind == "node" and finding.finding_class != "telemetry_lost":
+            # That a node is silent is true wherever the population says so, and of no job.
+            held = [case for case in self.fleet.cases if name in case.record.nodes]
         at = finding.window.end
         return [case for case in held if case.begin_at <= at <= case.end_at + MIN]
 

@@ -91,8 +91,8 @@ class Draft:
         """Second at which a GPU leaves the bus."""
         self.links_down: dict[int, tuple[int, int]] = {}
         """Second from which so many of a GPU's links are down."""
-        self.silent: list[tuple[int, int]] = []
-        """Spans in which the nodes say nothing."""
+        self.ports_down: dict[int, int] = {}
+        """Second from which the network port beside a GPU is down."""
         self.programs: list[Program] = []
         self.cores_per_gpu = board.cores_per_gpu
         self.slurm: dict[str, object] = {}

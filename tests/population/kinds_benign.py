@@ -287,6 +287,17 @@ def scarred_board(dice: Dice) -> Draft:
     return draft
 
 
+def worn_cables(dice: Dice) -> Draft:
+    """Ports and slots with an error now and then, all of them corrected; congestion marks."""
+    draft = large_training(dice)
+    for hour in range(0, draft.seconds, HOUR):
+        draft.counted.append((hour + dice.count(60, 900), dice.count(0, 5), "nic_symbol_error", 1))
+    for second in range(0, draft.seconds, 10 * MIN):
+        draft.counted.append((second, 2, "nic_np_cnp_sent", dice.count(90, 4000)))
+    draft.counted.append((dice.seconds("worked_h"), 1, "pcie_replay_count", 1))
+    return draft
+
+
 def long_load(dice: Dice) -> Draft:
     """Reads a terabyte of weights before it can begin; memory fills meanwhile."""
     draft = Draft(dice, dice.board(), dice.count(4, 8) if dice.is_so(0.5) else 2)
@@ -322,5 +333,5 @@ BENIGN: Final[tuple[Callable[[Dice], Draft], ...]] = (
     narrow_slots, cached_data, standby_replicas, serving_bursts, bash_sweep, rollouts,
     compile_first, staging, active_notebook, debugging, input_bound, fluid_dynamics,
     molecular_dynamics, eval_mix, mixture_of_experts, chunked_inference, transcoding,
-    scarred_board, long_load, helper_gpu, early_hours,
+    scarred_board, worn_cables, long_load, helper_gpu, early_hours,
 )  # fmt: skip

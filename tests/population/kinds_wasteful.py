@@ -182,6 +182,7 @@ def lost_gpu(dice: Dice) -> Draft:
     """A GPU falls off the bus (Xid 79); the job's other ranks wait for it."""
     draft = steady(dice, gpus=4)
     end = dice.seconds("worked_h")
+    draft.is_alone = True
     draft.lost[2] = end
     draft.xids.append((end, 2, 79))
     _still(draft, end, is_held=True)
@@ -211,6 +212,28 @@ def link_errors(dice: Dice) -> Draft:
     at = dice.seconds("worked_min")
     draft.links_down[5] = (at, dice.count(1, 2, 4))
     draft.lose("fabric_degraded", at, gpus=(5,), is_charged=False)
+    return draft
+
+
+def failing_port(dice: Dice) -> Draft:
+    """The network port beside one GPU goes up and down, and then stays down."""
+    draft = steady(dice, HOPPER, 16, 2)
+    draft.busy_hosts(12.0, draft.span(10 * MIN), "net_tx")
+    draft.busy_hosts(12.0, draft.span(10 * MIN), "net_rx")
+    at = dice.seconds("worked_h")
+    draft.counted += [(at + 60 * n, 3, "nic_link_downed", 1) for n in range(5)]
+    draft.ports_down[3] = at + 5 * MIN
+    draft.lose("fabric_degraded", at, gpus=(3,), is_charged=False)
+    return draft
+
+
+def scattered(dice: Dice) -> Draft:
+    """Four GPUs on four nodes that exchange all they can, where one node would do."""
+    draft = steady(dice, HOPPER, 4, 4)
+    draft.is_alone = False
+    for key in ("net_tx", "net_rx"):
+        draft.busy_hosts(dice.rng.uniform(15, 35), draft.span(10 * MIN), key)
+    draft.lose("fragmented", 0, share=0.3, is_charged=False)
     return draft
 
 
@@ -254,6 +277,6 @@ def idle_tail(dice: Dice) -> Draft:
 WASTEFUL: Final[tuple[Callable[[Dice], Draft], ...]] = (
     never_started, dies_early, works_then_idle, held_all_night, one_core_spins, cpu_job,
     partial_idle, idle_session, forgotten_notebook, slow_start, hot_from_the_start,
-    hot_from_the_middle, downtrained_link, lost_gpu, uncorrected_memory, link_errors, oversized,
-    overasked_cores, leaking_host_memory, idle_tail,
+    hot_from_the_middle, downtrained_link, lost_gpu, uncorrected_memory, link_errors,
+    failing_port, scattered, oversized, overasked_cores, leaking_host_memory, idle_tail,
 )  # fmt: skip

@@ -14,6 +14,7 @@ from gpumon.model.records.block import MISSING_INTEGER, Block, column_for
 from gpumon.model.records.frame import Frame
 from tests.population.boards import GIB
 from tests.population.sensors import COUNTER_KEYS, GB, GPM_KEYS, LEVEL_KEYS
+from tests.population.wires import Wires
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -90,7 +91,7 @@ class Machine:
         self._firsts: dict[str, int] = {}
         self._blocks: dict[object, Block] = {}
         self._lost_at: dict[int, int] = {}
-        self._down_at: dict[int, tuple[int, int]] = {}
+        self.wires = Wires(self.uuids, board)
         self._changes: list[tuple[int, int, str, int]] = []
         self._xids: list[tuple[int, int, int]] = []
         self._constants: dict[str, array[float]] = {}
@@ -141,12 +142,16 @@ class Machine:
                 self._begin[key][slot_of[gpu]] += amount
         for second, gpu, key, amount in draft.counted:
             if gpu in slot_of:
-                self._changes.append((begin + second, slot_of[gpu], key, amount))
+                found = (begin + second, slot_of[gpu], key, amount)
+                (self.wires.counted if key.startswith("nic_") else self._changes).append(found)
         self._xids += [(begin + s, slot_of[g], x) for s, g, x in draft.xids if g in slot_of]
         self._lost_at |= {slot_of[g]: begin + s for g, s in draft.lost.items() if g in slot_of}
         for gpu, (second, links) in draft.links_down.items():
             if gpu in slot_of:
-                self._down_at[slot_of[gpu]] = (begin + second, links)
+                self.wires.links_down[slot_of[gpu]] = (begin + second, links)
+        for gpu, second in draft.ports_down.items():
+            if gpu in slot_of:
+                self.wires.ports_down[slot_of[gpu]] = begin + second
 
     def _host(self, rows: slice, mine: dict[str, NDArray[np.float64]]) -> None:
         self.hosts[rows, 0] += mine["cores"] / self.cpu_count
@@ -202,8 +207,7 @@ class Machine:
             "cgroup": self._cgroups(number, at),
             **self._programs(number, at),
         }
-        if self.board.links:
-            blocks["link"] = self._links(at)
+        blocks |= self.wires.blocks(at, self.hosts[number, 4].item(), self.hosts[number, 5].item())
         told = [x for x in self._xids if 0 <= at - x[0] < SHOWN_S + self.grid.period_s]
         if told:
             blocks["event"] = _events(told, self.uuids, at)
@@ -317,28 +321,6 @@ class Machine:
 
     def _pids(self, found: list[tuple[Guest, int]]) -> tuple[str, ...]:
         return tuple(str(int(guest.job_id) * 40 % 4_000_000 + 100 + n) for guest, n in found)
-
-    def _links(self, at: int) -> Block:
-        down = {slot: n for slot, (when, n) in self._down_at.items() if when <= at}
-        key = ("links", *sorted(down.items()))
-        if key not in self._blocks:
-            keys, states, zeros = [], [], []
-            for slot, uuid in enumerate(self.uuids):
-                for link in range(self.board.links):
-                    keys.append(f"{uuid}/{link}")
-                    states.append(0 if link < down.get(slot, 0) else 1)
-                    zeros.append(0)
-            columns = {
-                name: column_for(CATALOGUE[name].kind.is_integer, list(values))
-                for name, values in (
-                    ("link_state", states),
-                    ("link_recovery_failed_count", zeros),
-                    ("link_receive_error_count", zeros),
-                    ("link_effective_error_count", zeros),
-                )
-            }
-            self._blocks[key] = Block(tuple(keys), columns, {}, {})
-        return self._blocks[key]
 
 
 def _events(told: list[tuple[int, int, int]], uuids: tuple[str, ...], at: int) -> Block:

@@ -76,6 +76,11 @@ class TestADay:
         verdicts, outcome = told(plan)
         assert score(verdicts).wrong_jobs == 0, details(verdicts, outcome)
 
+    @pytest.mark.xfail(strict=False, reason="a lost GPU is charged with its peers' time")
+    def test_nothing_costs_more_than_there_was_to_lose(self, plan):
+        verdicts, outcome = told(plan)
+        assert score(verdicts).overcharged == 0, details(verdicts, outcome)
+
 
 def test_there_are_enough_kinds_and_each_can_be_read_at_once():
     assert len(BENIGN) >= 15

@@ -42,6 +42,13 @@ class Verdict(NamedTuple):
     charged_all: dict[str, float]
     is_charged: bool
     """Whether the books can be held to its loss."""
+    most_s: float
+    """Seconds of the GPUs that lose anything, since each began to: no loss is larger."""
+
+    @property
+    def is_overcharged(self) -> bool:
+        """Whether more is charged than there was to lose."""
+        return self.charged_s > (1 + TOLERANCE) * self.most_s + SMALL_S
 
     @property
     def is_right(self) -> bool:
@@ -70,6 +77,7 @@ def _verdict(outcome: Outcome, case: Case) -> Verdict:
         tuple(sorted(wrong)),
         charge.charged_s,
         bool(known) and len(known) == len(case.losses),
+        sum(observed_s(outcome, case, loss._replace(share=1.0)) for loss in case.losses),
     )
 
 
@@ -114,6 +122,8 @@ class Score(NamedTuple):
     wrong_h: float
     """Charged to wrong classes, of all jobs that waste."""
     wrong_jobs: int
+    overcharged: int
+    """Jobs that are charged more than there was to lose."""
 
 
 def score(verdicts: list[Verdict]) -> Score:
@@ -131,6 +141,7 @@ def score(verdicts: list[Verdict]) -> Score:
         sum(not v.is_found for v in known),
         sum(v.wrong_s for v in wasting) / HOUR,
         sum(v.wrong_s > 0 for v in wasting),
+        sum(v.is_overcharged for v in wasting),
     )
 
 
@@ -160,6 +171,7 @@ def details(verdicts: list[Verdict], outcome: Outcome) -> str:
         is_odd = v.accused or v.wrong_s
         if v.case.group == "wasteful":
             is_odd = is_odd or not v.is_found or (v.is_charged and not v.is_right)
+            is_odd = is_odd or v.is_overcharged
         if not is_odd:
             continue
         booked = {k: round(s) for k, s in v.charged_all.items()}
