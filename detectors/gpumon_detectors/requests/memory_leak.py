@@ -74,14 +74,14 @@ class MemoryLeak(Detector):
     and warm-ups, are complete by then.
 
     What looks alike: memory that grew and is flat now; an allocator's cache grows in jumps and
-    stays on its level; garbage that is collected makes a sawtooth whose lowest values do not rise; a
-    start levels off; weights are loaded while the GPU computes nothing. The control group's memory
-    includes the page cache, which grows with what is read and written and is given back: growth of
-    it that is no more than the bytes moved meanwhile by the job's I/O, and where nobody else is on
-    the node by its disks and network, is not claimed. What moves on a node that is shared excuses
-    nothing, and keeps the claim a *hypothesis*, as does a dataset that may be kept in memory:
-    resident memory that grows no more than the job reads, within the first two hours, and then
-    *supported*.
+    stays on its level; garbage that is collected makes a sawtooth whose lowest values do not rise;
+    a start levels off; weights are loaded while the GPU computes nothing. The control group's
+    memory includes the page cache, which grows with what is read and written and is given back:
+    growth of it that is no more than the bytes moved meanwhile by the job's I/O, and where nobody
+    else is on the node by its disks and network, is not claimed. What moves on a node that is
+    shared excuses nothing, and keeps the claim a *hypothesis*, as does a dataset that may be kept
+    in memory: resident memory that grows no more than the job reads, within the first two hours,
+    and then *supported*.
 
     Nothing is lost yet, so no loss is told; what is lost when the job dies is all since its last
     checkpoint. `warning`; `info` where the job ends by its time limit before.
