@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
 
-from gpumon.model.finding import Confidence
+from gpumon.model.finding import Confidence, Severity
 
 if TYPE_CHECKING:
     from gpumon.model.finding import Window
@@ -50,3 +50,10 @@ def honest_confidence(observed: Window, windows: Windows) -> Confidence:
     if length_s < windows.established_after_s:
         return Confidence.SUPPORTED
     return Confidence.ESTABLISHED
+
+
+def honest_severity(severity: Severity, confidence: Confidence) -> Severity:
+    """How grave a claim may be called: a hypothesis is a warning at most."""
+    if confidence is Confidence.HYPOTHESIS:
+        return min(severity, Severity.WARNING, key=lambda step: step.rank)
+    return severity

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from gpumon.model.catalogue.fields import CATALOGUE, LABELS
 from gpumon.model.missing import Reason
 from gpumon.model.records.block import Block, column_for
 from gpumon.model.records.cluster import Gpu, Node, SlurmNode
+from gpumon.model.staleness import stale_after_s
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gpumon.model.fault import SourceError
-
-STALE_PERIODS: Final = 3.0
-"""As the sampler's: silent for so many periods, a node is stale."""
 
 
 class Sheet:
@@ -112,7 +110,7 @@ class Machine:
     ) -> tuple[Node, dict[str, Gpu]]:
         """The node and its GPUs at a Unix time."""
         heard_at = at if self.silent_since is None else min(at, self.silent_since)
-        is_stale = at - heard_at > STALE_PERIODS * period_s
+        is_stale = at - heard_at > stale_after_s(period_s)
         blocks = {name: sheet.block(heard_at) for name, sheet in self.sheets.items()}
         blocks = {name: block for name, block in blocks.items() if block.keys}
         if self.fallen:

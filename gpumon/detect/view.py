@@ -14,6 +14,7 @@ from gpumon.detect.facts.positions import JobLayout
 from gpumon.detect.series import GAP_PERIODS, Series, Table, table_of
 from gpumon.model.catalogue.fields import CATALOGUE
 from gpumon.model.finding import Confidence, Evidence, Finding, Severity, Window
+from gpumon.model.job_states import has_ended
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,21 +28,6 @@ if TYPE_CHECKING:
     from gpumon.model.records.cluster import Job, JobView, Rank
 
 __all__ = ["GAP_PERIODS", "JobLook", "Series", "Table", "View"]
-
-ENDED_STATES: frozenset[str] = frozenset(
-    {
-        "BOOT_FAIL",
-        "CANCELLED",
-        "COMPLETED",
-        "DEADLINE",
-        "FAILED",
-        "NODE_FAIL",
-        "OUT_OF_MEMORY",
-        "PREEMPTED",
-        "TIMEOUT",
-    }
-)
-"""States in which a job holds nothing any more and never will."""
 
 
 class JobLook:
@@ -233,7 +219,7 @@ class View:
     @property
     def ended(self) -> tuple[Job, ...]:
         """Jobs that ended and that Slurm still lists."""
-        return tuple(job for job in self.records if job.state in ENDED_STATES)
+        return tuple(job for job in self.records if has_ended(job.state))
 
     def jobs_on(self, node: str) -> tuple[JobLook, ...]:
         """Running jobs with GPUs on a node."""

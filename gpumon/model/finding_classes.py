@@ -209,6 +209,15 @@ def finding_class(key: str, categories: Mapping[str, str] | None = None) -> Find
     return FindingClass(key, key.replace("_", " "), category, "", Severity.WARNING, loss)
 
 
+def is_fault(known: FindingClass) -> bool:
+    """Whether a class tells that hardware is broken, which needs no patience to be told.
+
+    Of what is slower than it should be only links and ports are among these: one that is down, or
+    counts errors, is broken, while a clock or a PCIe link must be seen under load for a while.
+    """
+    return known.category is Category.HARDWARE or known.key == "fabric_degraded"
+
+
 class Verdict(NamedTuple):
     """What is the matter with one subject."""
 

@@ -26,6 +26,17 @@ _LARGEST_STEP: Final = 0.4
 _STILL_GROWING: Final = 0.5
 """Rate of the last third against that of the whole, below which it levels off."""
 
+_GROWING_NOW: Final = 0.55
+"""Least rise through each of the last two parts against the mean one, told by the lowest values of
+their later halves: of memory that was flat through the last part it is a half at most."""
+
+_IN_THE_LAST_HOUR: Final = 0.25
+"""The same for the last hour, where a part is longer than half of it (our choice: garbage that is
+collected now and then hides a part of the growth)."""
+
+_MOST_PARTS_AT_REST: Final = 1
+"""Parts without work of the GPU, such as a long checkpoint; what grows in more is being loaded."""
+
 
 class Growth(NamedTuple):
     """Memory of one GPU or node that grows through one window."""
@@ -40,15 +51,28 @@ class Growth(NamedTuple):
 
 
 def growth_of(
-    times: NDArray[np.float64], used: NDArray[np.float32], limit_bytes: float
+    times: NDArray[np.float64],
+    used: NDArray[np.float32],
+    limit_bytes: float,
+    is_at_work: NDArray[np.bool_] | None = None,
 ) -> Growth | None:
-    """The longest window up to now in which memory grows steadily; None where there is none."""
+    """The longest window up to now in which memory grows steadily; None where there is none.
+
+    Args:
+        times: Unix time of each row.
+        used: Memory in use, NaN where it is missing.
+        limit_bytes: What there is of it.
+        is_at_work: Rows in which whatever uses it worked; None: not known.
+    """
     if not limit_bytes > 0 or not len(times) or not np.isfinite(used[-1]):
         return None
     for span_s in _SPANS_S:
         first = int(times.searchsorted(times[-1] - span_s, "left"))
         length_s = float(times[-1] - times[first])
         if length_s < SHORTEST_S or (first and length_s < 0.9 * span_s):
+            continue
+        at_work = None if is_at_work is None else is_at_work[first:]
+        if at_work is not None and _parts_at_rest(times[first:], at_work) > _MOST_PARTS_AT_REST:
             continue
         found = _steady(times[first:], used[first:], limit_bytes)
         if found is not None:
@@ -59,8 +83,7 @@ def growth_of(
 def _steady(
     times: NDArray[np.float64], used: NDArray[np.float32], limit_bytes: float
 ) -> Growth | None:
-    edges = np.linspace(times[0], times[-1], _PARTS + 1)[1:-1]
-    parts = [part[np.isfinite(part)] for part in np.split(used, times.searchsorted(edges))]
+    parts = [part[np.isfinite(part)] for part in np.split(used, _edges(times))]
     if any(len(part) < 2 for part in parts):
         return None
     lows = np.array([part.min() for part in parts], np.float64)
@@ -68,14 +91,56 @@ def _steady(
     grown = float(lows[-1] - lows[0])
     third = _PARTS // 3
     recent = float(steps[-third:].mean())
+    mean = grown / (_PARTS - 1)
     is_steady = (
         grown >= _LEAST_SHARE * limit_bytes
         and int((steps <= 0).sum()) <= _MOST_FALLS
         and float(steps.max()) <= _LARGEST_STEP * grown
-        and recent >= _STILL_GROWING * grown / (_PARTS - 1)
+        and recent >= _STILL_GROWING * mean
+        and _least_late_rise(times, used) >= _GROWING_NOW * mean
+        and _grew_in_the_last_hour(times, used, mean)
     )
     if not is_steady:
         return None
     rate = recent * _PARTS / float(times[-1] - times[0])
     full_in_s = max(0.0, limit_bytes - float(used[-1])) / rate
     return Growth(0, rate, grown, full_in_s)
+
+
+def _edges(times: NDArray[np.float64]) -> NDArray[np.intp]:
+    """First row of each part but the first."""
+    return times.searchsorted(np.linspace(times[0], times[-1], _PARTS + 1)[1:-1])
+
+
+def _parts_at_rest(times: NDArray[np.float64], is_at_work: NDArray[np.bool_]) -> int:
+    return sum(not part.any() for part in np.split(is_at_work, _edges(times)))
+
+
+def _least_late_rise(times: NDArray[np.float64], used: NDArray[np.float32]) -> float:
+    """The smaller rise through the last two parts; minus infinity where one cannot be told."""
+    halves = np.linspace(times[0], times[-1], 2 * _PARTS + 1)
+    lows = []
+    for late in (-5, -3, -1):
+        rows = slice(
+            times.searchsorted(halves[late - 1]), times.searchsorted(halves[late], "right")
+        )
+        known = used[rows][np.isfinite(used[rows])]
+        if not len(known):
+            return float("-inf")
+        lows.append(float(known.min()))
+    return min(lows[1] - lows[0], lows[2] - lows[1])
+
+
+def _grew_in_the_last_hour(
+    times: NDArray[np.float64], used: NDArray[np.float32], mean_step: float
+) -> bool:
+    """Whether it still grows where the parts are too long to tell it: a day's take two hours."""
+    part_s = float(times[-1] - times[0]) / _PARTS
+    if part_s <= SHORTEST_S:
+        return True
+    halves = np.split(used, times.searchsorted(times[-1] - SHORTEST_S * np.array([2, 1])))[1:]
+    known = [half[np.isfinite(half)] for half in halves]
+    if not all(map(len, known)):
+        return False
+    least = _IN_THE_LAST_HOUR * mean_step * SHORTEST_S / part_s
+    return float(known[1].min()) - float(known[0].min()) >= least

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from gpumon.detect.contract import Detector
-from gpumon.model.finding import Evidence, Severity, Window
+from gpumon.model.finding import Confidence, Evidence, Severity, Window
+from gpumon.model.job_states import HOLDING_STATES
 from gpumon_detectors.evidence.growth import SHORTEST_S, growth_of
 from gpumon_detectors.evidence.job_commands import look_inside
 from gpumon_detectors.evidence.phrases import clock_time, gib, span
@@ -26,8 +27,12 @@ _SPAN_S: Final = 24 * 3600.0
 _SOON_S: Final = 24 * 3600.0
 """What would be full in more than a day is no trouble of this run."""
 
+_WORKS: Final = 0.01
+"""Utilisation above which a GPU computes: the noise of idle ones stays below (measured)."""
+
 _LISTED: Final = 8
 _OWN: Final = ("job_io_read_bytes_per_s", "job_io_write_bytes_per_s")
+_MOUNTS: Final = ("fs_read_bytes_per_s", "fs_write_bytes_per_s")
 _HOST: Final = ("net_rx_bytes_per_s", "disk_read_bytes_per_s", "disk_write_bytes_per_s")
 
 
@@ -41,6 +46,9 @@ class _Leak(NamedTuple):
     limit: float
     growth: Growth
     window: Window
+    at_most: Confidence = Confidence.ESTABLISHED
+    note: str = ""
+    """What else could explain it."""
 
     @property
     def text(self) -> str:
@@ -48,7 +56,7 @@ class _Leak(NamedTuple):
         rate = gib(3600 * self.growth.bytes_per_s)
         return (
             f"{self.place}: {gib(self.used)} of {gib(self.limit)}, {gib(self.growth.grown_bytes)} "
-            f"more than {span(self.window.end - self.window.start)} ago, {rate} an hour"
+            f"more than {span(self.window.end - self.window.start)} ago, {rate} an hour{self.note}"
         )
 
 
@@ -57,24 +65,30 @@ class MemoryLeak(Detector):
 
     Memory of one of its GPUs, or of its control group on a node, is at least half full; its lowest
     values in the twelve parts of a window rise from part to part, by 2 % of the limit in all; it
-    still grows in the last third at half the mean rate or more; and at that rate it is full within
-    a day. Windows from half an hour to a day are tried, the longest first.
+    still grows in the last third at half the mean rate or more, through each of the last two parts
+    at .55 of it and in the last hour at a quarter; and at that rate it is full within a day.
+    Windows from half an hour to a day are tried, the longest first. Of a host the resident memory
+    of the job's own processes on GPUs counts, else its control group's memory.
 
     *Supported* after 30 minutes, *established* after 2 hours: datasets that are kept in memory,
     and warm-ups, are complete by then.
 
-    What looks alike: an allocator's cache grows in jumps and stays on its level; garbage that is
-    collected makes a sawtooth whose lowest values do not rise; a start levels off. The control
-    group's memory includes the page cache, which grows with what is read and written and is given
-    back: growth that is no more than the bytes moved meanwhile by the job's I/O, and by its nodes'
-    disks and network, is not claimed.
+    What looks alike: memory that grew and is flat now; an allocator's cache grows in jumps and
+    stays on its level; garbage that is collected makes a sawtooth whose lowest values do not rise;
+    a start levels off; weights are loaded while the GPU computes nothing. The control group's
+    memory includes the page cache, which grows with what is read and written and is given back:
+    growth of it that is no more than the bytes moved meanwhile by the job's I/O, and where nobody
+    else is on the node by its disks and network, is not claimed. What moves on a node that is
+    shared excuses nothing, and keeps the claim a *hypothesis*, as does a dataset that may be kept
+    in memory: resident memory that grows no more than the job reads, within the first two hours,
+    and then *supported*.
 
     Nothing is lost yet, so no loss is told; what is lost when the job dies is all since its last
     checkpoint. `warning`; `info` where the job ends by its time limit before.
     """
 
     name = "memory_leak"
-    version = "1"
+    version = "2"
     finding_classes = ("memory_leak",)
     needs = ("mem_used_bytes", "mem_total_bytes")
     supported_after_s = SHORTEST_S
@@ -90,7 +104,7 @@ class MemoryLeak(Detector):
             leaks = [*self._of_gpus(job), *self._of_hosts(view, job)]
             leaks = [leak for leak in leaks if leak.growth.full_in_s <= _SOON_S]
             if leaks:
-                yield self._finding(view, job, sorted(leaks, key=lambda k: k.growth.full_in_s))
+                yield self._finding(view, job, sorted(leaks, key=_precedence))
 
     def _of_gpus(self, job: JobLook) -> Iterator[_Leak]:
         used, total = job.latest("mem_used_bytes"), job.latest("mem_total_bytes")
@@ -98,11 +112,13 @@ class MemoryLeak(Detector):
             full = np.flatnonzero(used >= self.filled_ratio * total)
         if not len(full):
             return
-        table = job.table(("mem_used_bytes",), _SPAN_S)
+        table = job.table(("mem_used_bytes", "gpu_util_ratio"), _SPAN_S)
         for place in full:
             gpu = job.gpus[place]
             column = table.columns["mem_used_bytes"][:, place]
-            growth = growth_of(table.times, column, float(total[place]))
+            util = table.columns["gpu_util_ratio"][:, place]
+            at_work = None if np.isnan(util).all() else np.nan_to_num(util) > _WORKS
+            growth = growth_of(table.times, column, float(total[place]), at_work)
             if growth is not None:
                 yield _leak(
                     "mem_used_bytes", gpu.subject, gpu.place, table, column, float(total[place]),
@@ -119,12 +135,11 @@ class MemoryLeak(Detector):
             limit = float(limits[-1, place])
             if not used[-1, place] >= self.filled_ratio * limit:
                 continue
-            growth = growth_of(table.times, used[:, place], limit)
-            if growth is None:
-                continue
-            since = float(table.times[growth.first])
-            if growth.grown_bytes > _moved_bytes(view, job, name, since):
-                yield _leak(key, f"node:{name}", name, table, used[:, place], limit, growth)
+            leak = _of_processes(view, job, name, limit) or _of_cgroup(
+                view, job, name, table, used[:, place], limit
+            )
+            if leak is not None:
+                yield leak
 
     def _finding(self, view: View, job: JobLook, leaks: list[_Leak]) -> Finding:
         first = leaks[0]
@@ -141,6 +156,7 @@ class MemoryLeak(Detector):
             f"{clock_time(full_at)} (in {span(first.growth.full_in_s)}{then}): "
             f"{first.place}{more}",
             window=first.window,
+            at_most=first.at_most,
             evidence=[
                 Evidence(leak.field, leak.subject, leak.text, leak.used) for leak in leaks[:_LISTED]
             ],
@@ -162,6 +178,61 @@ _HOST_ADVICE: Final = (
 )
 
 
+def _precedence(leak: _Leak) -> tuple[int, float]:
+    """The surest first, among these what is full first."""
+    return -leak.at_most.rank, leak.growth.full_in_s
+
+
+def _of_processes(view: View, job: JobLook, node: str, limit: float) -> _Leak | None:
+    """Growth of what the job's processes on a node hold themselves, which is no page cache."""
+    key = "process_rss_bytes"
+    pids = [f"{node}/{process.pid}" for process in job.processes if process.node == node]
+    if not pids:
+        return None
+    table = view.table(pids, (key,), _SPAN_S)
+    if not len(table.times):
+        return None
+    resident = table.columns[key].sum(axis=1)
+    growth = growth_of(table.times, resident, limit)
+    if growth is None:
+        return None
+    leak = _leak(key, f"node:{node}", node, table, resident, limit, growth)
+    moved = _moved_bytes(view, job, node, leak.window.start)
+    if growth.grown_bytes > moved.own + (0.0 if _is_shared(view, job, node) else moved.of_node):
+        return leak
+    is_young = leak.window.end - leak.window.start < MemoryLeak.established_after_s
+    return leak._replace(
+        at_most=Confidence.HYPOTHESIS if is_young else Confidence.SUPPORTED,
+        note=", no more than was read and written: data may be kept in memory",
+    )
+
+
+def _of_cgroup(
+    view: View, job: JobLook, node: str, table: Table, used: NDArray[np.float32], limit: float
+) -> _Leak | None:
+    """Growth of the job's control group on a node beyond what its page cache explains."""
+    growth = growth_of(table.times, used, limit)
+    if growth is None:
+        return None
+    leak = _leak("job_mem_used_bytes", f"node:{node}", node, table, used, limit, growth)
+    moved = _moved_bytes(view, job, node, leak.window.start)
+    if growth.grown_bytes > moved.own + moved.of_node:
+        return leak
+    if growth.grown_bytes <= moved.own or not _is_shared(view, job, node):
+        return None
+    return leak._replace(
+        at_most=Confidence.HYPOTHESIS,
+        note=", and the node, which others use too, moved more: whose that is cannot be seen",
+    )
+
+
+def _is_shared(view: View, job: JobLook, node: str) -> bool:
+    """Whether another job holds anything on a node."""
+    return any(other is not job for other in view.jobs_on(node)) or any(
+        node in record.nodes and record.state in HOLDING_STATES for record in view.records
+    )
+
+
 def _leak(
     field: str,
     subject: str,
@@ -176,20 +247,27 @@ def _leak(
     return _Leak(field, subject, place, float(column[-1]), limit, growth, window)
 
 
-def _moved_bytes(view: View, job: JobLook, node: str, since: float) -> float:
-    """Most bytes that the page cache of a node can have taken in for the job since a time."""
+class _Moved(NamedTuple):
+    """Most bytes that the page cache of a node can have taken in."""
+
+    own: float
+    """Moved by the job's own control group."""
+    of_node: float
+    """Moved by the node's disks, network and mounts, whoever it was for."""
+
+
+def _moved_bytes(view: View, job: JobLook, node: str, since: float) -> _Moved:
+    """What was moved since a time."""
     seconds = view.now - since + 1.0
     mounts = [f"{node}/{key}" for key in view.nodes[node].block("filesystem").keys]
-    moved = 0.0
-    for entities, keys in (
-        ([f"{node}/{job.job.job_id}"], _OWN),
-        ([node], _HOST),
-        (mounts, ("fs_read_bytes_per_s", "fs_write_bytes_per_s")),
-    ):
-        if not entities:
-            continue
-        table = view.table(entities, keys, seconds)
-        steps = np.diff(table.times, prepend=table.times[:1])[:, None]
-        rates = (np.nan_to_num(table.columns[key]) for key in keys)
-        moved += sum(float((steps * rate).sum()) for rate in rates)
-    return moved
+    own = _moved(view, [f"{node}/{job.job.job_id}"], _OWN, seconds)
+    of_node = _moved(view, [node], _HOST, seconds)
+    return _Moved(own, of_node + _moved(view, mounts, _MOUNTS, seconds))
+
+
+def _moved(view: View, entities: list[str], keys: tuple[str, ...], seconds: float) -> float:
+    if not entities:
+        return 0.0
+    table = view.table(entities, keys, seconds)
+    steps = np.diff(table.times, prepend=table.times[:1])[:, None]
+    return sum(float((steps * np.nan_to_num(table.columns[key])).sum()) for key in keys)

@@ -279,7 +279,9 @@ class DetectionEngine:
         out = self._roster.muted
         self._coverage = {key: seen for key, seen in self._coverage.items() if key not in out}
         with self._state:
-            self._lives.take(tick.at, looks, in_view, self._resting(looks), seen_from)
+            self._lives.take(
+                tick.at, looks, in_view, self._resting(looks), seen_from, tick.observed_since
+            )
             standing, cleared = self._lives.standing(tick.at), self._lives.cleared(tick.at)
             muted = self._lives.muted(tick.at)
         return DetectionReport(

@@ -1,12 +1,18 @@
 """The life of findings from look to look: entered, standing, out of sight, cleared.
 
-What a detector claims is shown at once: its confidence is what its window allows, and no counting
-of looks delays it. Counting decides what remains. A hypothesis that was claimed on fewer than two
+What a detector claims is shown once its evidence is five minutes long, faults at once: its
+confidence is what its window allows, and no counting of looks delays it. Counting decides what
+remains. A hypothesis that was claimed on fewer than two
 of three looks vanishes without a trace when it is claimed no more. Anything surer, or claimed
 oftener, is *entered*: it leaves only after three looks in a row, over at least half a minute, that
 saw its subject and did not claim it, and is then kept as cleared for an hour. A look that could not
 see the subject neither clears nor confirms: the finding is unknown since then. Nor does a look
 after a gap, until as much is observed again as the claim once needed.
+
+A standing claim keeps its onset, and the confidence that it earned with the words that told it. It
+is contradicted by evidence of its detector that begins after it was last told, though its subject
+was in sight all the time, or that names none of its GPUs: then the old one is over, and a new one
+begins where that evidence does.
 """
 
 from __future__ import annotations
@@ -16,11 +22,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.detect.facts.facts import is_in_part
 from gpumon.model.finding import Confidence
+from gpumon.model.finding_classes import Category, finding_class, is_fault
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
 
     from gpumon.model.finding import Finding
+    from gpumon.model.finding_classes import FindingClass
 
     Identity = tuple[str, str, str]
 
@@ -50,6 +58,12 @@ FORGET_S: Final = 86400.0
 
 MAX_CLEARED: Final = 10_000
 """Cleared findings that are kept at most; the oldest go first."""
+
+LEAST_S: Final = 300.0
+"""Evidence below which nothing is said but faults (DESIGN 7): every start looks like waste."""
+
+LEAST_OF_HANG_S: Final = 180.0
+"""The same for a hang of what was seen working before: no step of a training takes so long."""
 
 MAX_NOTES: Final = 10_000
 """More is no file of a person's."""
@@ -151,14 +165,32 @@ class _Case:
         self._needs_s = min(self._needs_s, finding.window.end - finding.window.start)
         self._seen_since = min(self._seen_since, finding.window.start)
         self._dark_since = None
-        # A window that begins after the last claim tells of a new beginning.
-        is_unbroken = finding.window.start <= before.last_seen
-        began_at = min(before.began_at, finding.began_at) if is_unbroken else finding.began_at
-        self.finding = finding._replace(
+        self.finding = (before if self.is_surer_than(finding) else finding)._replace(
             first_seen=before.first_seen,
-            onset=began_at,
+            last_seen=finding.last_seen,
+            onset=before.began_at,
+            unknown_since=None,
             is_acknowledged=before.is_acknowledged,
         )
+
+    def is_surer_than(self, finding: Finding) -> bool:
+        """Whether it has earned more confidence than a new claim has."""
+        return self.finding.confidence.rank > finding.confidence.rank
+
+    def is_contradicted_by(self, finding: Finding) -> bool:
+        """Whether a new claim cannot go on from it: it tells of other GPUs, or of a later time.
+
+        After a gap a window begins anew, and nothing is known against what was before.
+        """
+        before = self.finding
+        if before.gpus and finding.gpus and set(before.gpus).isdisjoint(finding.gpus):
+            return True
+        was_in_sight = (
+            self._dark_since is None
+            and before.unknown_since is None
+            and self._seen_since <= before.last_seen
+        )
+        return was_in_sight and finding.window.start > before.last_seen
 
     def darken(self, since: float) -> None:
         """Its subject is out of sight."""
@@ -201,6 +233,7 @@ class Lives:
         in_view: Container[str],
         resting: Container[str] = frozenset(),
         unbroken_since: float = float("-inf"),
+        observed_since: float = float("-inf"),
     ) -> None:
         """Take in one picture's looks.
 
@@ -210,6 +243,7 @@ class Lives:
             in_view: Subjects that exist in the picture; jobs that do not have ended.
             resting: Detectors that were not asked on purpose: what they said still holds.
             unbroken_since: End of the last gap in which nobody observed anything.
+            observed_since: Unix time of the first sample.
         """
         for standing in self._open.values():
             standing.interrupt(unbroken_since)
@@ -217,19 +251,34 @@ class Lives:
         claimed: set[Identity] = set()
         for look in answered.values():
             for finding in look.claims:
-                case = self._open.get(finding.identity)
-                if case is None:
-                    is_known = finding.identity in self._known
-                    case = _Case(finding._replace(is_acknowledged=is_known))
-                    self._open[finding.identity] = case
-                case.claim(finding, is_instant=look.is_instant)
-                self._cleared.pop(finding.identity, None)
-                claimed.add(finding.identity)
+                if self._claim(finding, observed_since, is_instant=look.is_instant):
+                    claimed.add(finding.identity)
         for identity, case in list(self._open.items()):
             if identity not in claimed:
                 self._unclaimed(at, case, answered.get(identity[0]), in_view, resting)
         self._looked_at = at
         self._forget(at)
+
+    def _claim(self, finding: Finding, observed_since: float, *, is_instant: bool) -> bool:
+        """Take in a claim; False: it says nothing yet, and the subject counts as not claimed."""
+        is_long = is_long_enough(finding, observed_since)
+        is_told = is_long or is_instant or is_fault(_class_of(finding))
+        case = self._open.get(finding.identity)
+        if case is not None and case.is_contradicted_by(finding):
+            if not is_told or (is_long and case.is_surer_than(finding)):
+                return False
+            if is_long:
+                self._clear(case)
+                case = None
+        if case is None:
+            if not is_told:
+                return False
+            is_known = finding.identity in self._known
+            case = _Case(finding._replace(is_acknowledged=is_known))
+            self._open[finding.identity] = case
+        case.claim(finding, is_instant=is_instant)
+        self._cleared.pop(finding.identity, None)
+        return True
 
     def _unclaimed(
         self,
@@ -342,6 +391,21 @@ class Lives:
         if not self._mutes:
             return tuple(findings)
         return tuple(f for f in findings if not any(m.covers(f, now) for m in self._mutes))
+
+
+def is_long_enough(finding: Finding, observed_since: float) -> bool:
+    """Whether a claim's evidence is so long that more than a fault may be told.
+
+    Evidence from before gpumon came counts with its own span: the onset tells it.
+    """
+    is_hang = _class_of(finding).category is Category.HANG
+    was_working = is_hang and finding.began_at > observed_since
+    least_s = LEAST_OF_HANG_S if was_working else LEAST_S
+    return finding.window.end - finding.began_at >= least_s
+
+
+def _class_of(finding: Finding) -> FindingClass:
+    return finding_class(finding.finding_class, {finding.finding_class: finding.category})
 
 
 def subjects_of(jobs: Iterable[str], gpus: Iterable[str], nodes: Iterable[str]) -> frozenset[str]:

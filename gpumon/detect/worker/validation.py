@@ -6,7 +6,7 @@ import re
 from math import inf, isfinite
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from gpumon.detect.claims import honest_confidence
+from gpumon.detect.claims import honest_confidence, honest_severity
 from gpumon.detect.contract import LONGEST_WINDOW_S, Declaration, DetectorError, checked
 from gpumon.model.finding import (
     COVERAGE_STATES,
@@ -83,7 +83,7 @@ def declaration_from(value: object) -> Declaration:
 
 
 def finding_from(value: object, declared: Declaration, bounds: Bounds) -> Finding:
-    """One finding as the worker told it, its confidence no higher than its window allows.
+    """One finding as the worker told it, as sure as its window allows, as grave as it is sure.
 
     `first_seen` and `last_seen` are the look's time: the past is the monitor's to know.
 
@@ -109,13 +109,14 @@ def finding_from(value: object, declared: Declaration, bounds: Bounds) -> Findin
     # A GPU may cost its job more than itself: then it names the others that it took the time from.
     is_gpu = subject.startswith("gpu:")
     gpu_count = len({subject[4:], *gpus}) if is_gpu else bounds.gpus_of.get(job)
+    confidence = min(confidence, allowed, key=lambda step: step.rank)
     evidence = tuple(_evidence(item) for item in _list(given["evidence"], MAX_EVIDENCE))
     return Finding(
         detector=declared.name,
         finding_class=finding_class,
         subject=subject,
-        severity=severity,
-        confidence=min(confidence, allowed, key=lambda step: step.rank),
+        severity=honest_severity(severity, confidence),
+        confidence=confidence,
         summary=_sentence(given["summary"]),
         evidence=evidence,
         window=window,

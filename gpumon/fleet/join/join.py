@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from gpumon.fleet.join.devices import gpus_of
 from gpumon.fleet.join.ranks import places
 from gpumon.fleet.join.unowned_processes import is_mig, strays_of
+from gpumon.model.job_states import ENDED_STATES, has_ended
 from gpumon.model.records.cluster import JobView, Node, Rank
 
 if TYPE_CHECKING:
@@ -24,20 +25,7 @@ if TYPE_CHECKING:
     from gpumon.model.records.cluster import Allocation, Gpu, Job, Process, SlurmNode
     from gpumon.model.records.frame import Frame, QueueRecords
 
-ENDED_STATES: Final = frozenset(
-    {
-        "BOOT_FAIL",
-        "CANCELLED",
-        "COMPLETED",
-        "DEADLINE",
-        "FAILED",
-        "NODE_FAIL",
-        "OUT_OF_MEMORY",
-        "PREEMPTED",
-        "TIMEOUT",
-    }
-)
-"""Base states in which a job holds nothing any more."""
+__all__ = ["ENDED_STATES", "Picture", "join"]
 
 _DEVICE: Final = re.compile(r"/dev/nvidia(\d+)\Z")
 
@@ -179,7 +167,7 @@ def _view(
         )
         uuids += held
         contradictions += trouble
-    if job.state in ENDED_STATES:
+    if has_ended(job.state):
         contradictions += [
             f"a process of job {job.label} is still on {uuid} of {process.node}, "
             f"though Slurm says {job.state}"

@@ -6,6 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.model.records.ledger import UNEXPLAINED, UNOBSERVED
+from gpumon.model.staleness import stale_after_s
 from gpumon.model.work_floor import states_of
 
 if TYPE_CHECKING:
@@ -14,11 +15,6 @@ if TYPE_CHECKING:
     from gpumon.model.records.block import Block
     from gpumon.model.records.cluster import Gpu
     from gpumon.model.records.tick import Tick
-
-STALE_PERIODS: Final = 3.0
-STALE_FLOOR_S: Final = 5.0
-"""A pause between two pictures that is longer than this and so many periods was not observed: the
-limits beyond which the pictures themselves call a value stale."""
 
 KEPT_CHANGES: Final = 16
 """Changes of a GPU that are kept for a job that is told of after it began: the queue is asked
@@ -64,11 +60,13 @@ class Sight:
     def changes(self, tick: Tick, last_at: float) -> Iterator[Change]:
         """What changed since the tick of Unix time `last_at`.
 
+        A pause between two pictures so long that their values would be stale was not observed.
+
         A GPU is out of sight since its values were taken, or since the last tick where it is in
         none now or its activity cannot be read any more.
         """
         gpus = tick.gpus
-        if tick.at - last_at > max(STALE_FLOOR_S, STALE_PERIODS * tick.period_s):
+        if tick.at - last_at > stale_after_s(tick.period_s):
             yield from self._lost(tuple(self._state), last_at)
         yield from self._lost(tuple(self._state.keys() - gpus.keys()), last_at)
         blocks: dict[int, tuple[Block, tuple[str, ...]]] = {}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpumon.fleet.ledger.ledger import Ledger
 from gpumon.fleet.replay.clock import ReplayClock
+from gpumon.fleet.sampler.pace import JUDGE_S
 from gpumon.fleet.sampler.sampler import Sampler
 from gpumon.sources.recording.source import Playback, RecordedTarget
 from gpumon.sources.source import SystemClock
@@ -31,7 +32,7 @@ FINE_BYTES: Final = 2 * 2**20
 """So much of a file is read in every picture, for a second of a core: an hour of two dozen GPUs,
 a quarter of one of 48, so that findings at the instant have the windows that they need."""
 
-JUDGE_S: Final = 60.0
+FINDINGS_WAIT_S: Final = 60.0
 """A headless replay waits this long for the findings of a picture."""
 
 
@@ -112,13 +113,21 @@ def sampler_of(
     remember: Callable[[], Past] | None,
     judge: Callable[[], Detection] | None,
 ) -> Sampler:
-    """The sampler over a recording's targets."""
+    """The sampler over a recording's targets, which judges as often as a live one does."""
     urls = recording.targets or (str(recording.path),)
     sources = [
         RecordedTarget(url, playback, clock.ended.set, is_first=not number)
         for number, url in enumerate(urls)
     ]
-    return Sampler(sources, clock, playback.period_s, remember, judge, keep_books=Ledger)
+    return Sampler(
+        sources,
+        clock,
+        playback.period_s,
+        remember,
+        judge,
+        keep_books=Ledger,
+        judge_every_s=JUDGE_S,
+    )
 
 
 def play(
@@ -153,14 +162,12 @@ def play(
     clock = ReplayClock(playback, speed, SystemClock())
     over = ended or threading.Event()
 
-    def wanted(tick: Tick) -> bool:
-        return is_wanted(tick.at, playback.next_at is None)
-
     def show(tick: Tick) -> None:
-        if wanted(tick):
+        if is_wanted(tick.at, playback.next_at is None):
             on_tick(tick)
 
-    engine = patient(judge, wanted, JUDGE_S)
+    # What is judged does not hang on what is shown: findings live from look to look.
+    engine = patient(judge, lambda _: True, FINDINGS_WAIT_S)
     sampler = sampler_of(recording, playback, clock, remember, engine)
     sampler.start(show)
     try:

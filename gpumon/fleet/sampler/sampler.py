@@ -12,6 +12,7 @@ from gpumon.fleet.sampler.newest import Newest
 from gpumon.fleet.sampler.pace import Pace
 from gpumon.model.fault import DETECTION, SourceError, fault
 from gpumon.model.records.tick import TargetState, Tick
+from gpumon.model.staleness import stale_after_s
 from gpumon.sources.probes.zoom import Zoom
 
 if TYPE_CHECKING:
@@ -21,12 +22,6 @@ if TYPE_CHECKING:
     from gpumon.model.finding import DetectionReport
     from gpumon.model.records.frame import Frame
     from gpumon.sources.source import Clock, Source, Wish
-
-STALE_PERIODS: Final = 3.0
-"""Values older than this many periods are stale; one lost line is not yet a lost node."""
-
-STALE_FLOOR_S: Final = 5.0
-"""No value is called stale before this, so that a fast beat does not flicker."""
 
 GRACE_S: Final = 10.0
 """A single look waits this much longer than asked for nodes that have not answered yet."""
@@ -406,9 +401,9 @@ class Sampler:
         now = self._clock.now()
         newest = self._newest
         newest.forget(now)
-        stale_after_s = max(STALE_FLOOR_S, STALE_PERIODS * self._period_s)
+        limit_s = stale_after_s(self._period_s)
         queue = newest.queue
-        picture = join(newest.frames, queue, newest.node_errors, now, stale_after_s, newest.left)
+        picture = join(newest.frames, queue, newest.node_errors, now, limit_s, newest.left)
         return Tick(
             number=self._number,
             at=now,

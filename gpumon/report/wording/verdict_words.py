@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpumon.model.finding import Confidence, Finding, Severity
 from gpumon.model.finding_classes import finding_class
-from gpumon.model.job_states import has_ended
+from gpumon.model.job_states import SHORT_CODES, has_ended
 from gpumon.model.missing import Reason
 from gpumon.report.text.cells import Cell, Tone
 from gpumon.report.text.units import clock_time, short_duration
@@ -38,26 +38,6 @@ SEVERITY_TONES: Final = {
 
 SEVERITY_SIGNS: Final = {Severity.INFO: "i", Severity.WARNING: "!", Severity.CRITICAL: "‼"}
 
-STATE_CODES: Final = {
-    "RUNNING": "R",
-    "PENDING": "PD",
-    "COMPLETING": "CG",
-    "COMPLETED": "CD",
-    "CONFIGURING": "CF",
-    "CANCELLED": "CA",
-    "FAILED": "F",
-    "TIMEOUT": "TO",
-    "NODE_FAIL": "NF",
-    "OUT_OF_MEMORY": "OOM",
-    "PREEMPTED": "PR",
-    "SUSPENDED": "S",
-    "STOPPED": "ST",
-    "REQUEUED": "RQ",
-    "BOOT_FAIL": "BF",
-    "DEADLINE": "DL",
-}
-"""The compact codes of squeue(1)."""
-
 _BAD_STATES: Final = frozenset(
     {"FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "DEADLINE"}
 )
@@ -65,7 +45,7 @@ _BAD_STATES: Final = frozenset(
 
 def state_cell(state: str) -> Cell:
     """A job's state as squeue's code."""
-    code = STATE_CODES.get(state, state[:3])
+    code = SHORT_CODES.get(state, state[:3])
     if state in _BAD_STATES:
         return Cell(code, Tone.BAD)
     return Cell(code, Tone.PLAIN if state == "RUNNING" else Tone.DIM)

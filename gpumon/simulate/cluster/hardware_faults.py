@@ -12,9 +12,11 @@ if TYPE_CHECKING:
 
     from gpumon.simulate.cluster.layout import SimNode
 
-NVLINK_DEGRADED: Final = "nvlink_degraded"
-NIC_DOWN: Final = "nic_port_down"
-REMAP_PENDING: Final = "row_remap_pending"
+LINKS: Final = "fabric_degraded"
+"""Class of a broken NVLink, about its GPU, and of a dead port, about its node."""
+
+MEMORY: Final = "gpu_fault"
+"""Class of rows of memory that wait to be remapped."""
 
 BYTES_PER_REPLAY: Final = 2e9
 """Traffic over the broken link between two packets that have to be sent again."""
@@ -46,9 +48,13 @@ class Ailments(NamedTuple):
     memory: Spot | None
 
     def known(self, nodes: Sequence[SimNode]) -> list[tuple[str, str]]:
-        """UUID of the GPU that each concerns, and its class."""
-        named = ((self.link, NVLINK_DEGRADED), (self.port, NIC_DOWN), (self.memory, REMAP_PENDING))
-        return [(nodes[spot.node].gpus[spot.gpu].uuid, truth) for spot, truth in named if spot]
+        """Subject of each fault and its class; a port is its node's, the GPU beside it is well."""
+        named = [
+            (f"gpu:{nodes[spot.node].gpus[spot.gpu].uuid}", truth)
+            for spot, truth in ((self.link, LINKS), (self.memory, MEMORY))
+            if spot
+        ]
+        return named + ([(f"node:{nodes[self.port.node].name}", LINKS)] if self.port else [])
 
 
 def ailments_of(nodes: Sequence[SimNode]) -> Ailments:

@@ -105,8 +105,8 @@ class Fleet:
         """What is true of every job that started before a time, and of broken hardware."""
         self.advance(until)
         labels = [
-            Label(f"gpu:{uuid}", truth, self.origin - PAST_S, until)
-            for uuid, truth in self.ailments.known(self.nodes)
+            Label(subject, truth, self.origin - PAST_S, until)
+            for subject, truth in self.ailments.known(self.nodes)
             if until > self.origin - PAST_S
         ]
         for job in self._schedule.started:

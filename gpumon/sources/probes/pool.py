@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpumon.model.fault import SourceError
 from gpumon.model.records.frame import Frame
+from gpumon.model.staleness import STALE_PERIODS
 from gpumon.model.text import plain
 from gpumon.sources.probes.decode import GarbageError
 from gpumon.sources.probes.delay import JITTER_S
@@ -388,7 +389,7 @@ class ProbePool:
         Where none goes on the step is lost. While the last one has been silent for half the time,
         too, it is not known yet which of both is so.
         """
-        limit_s = max(SILENT_S, 3 * self._period_s)
+        limit_s = max(SILENT_S, STALE_PERIODS * self._period_s)
         origin, taken_at = slot.endpoint.origin or self.url, self._clock.now()
         silent_s = {node: now - at for node, at in slot.heard_at.items() if at < float("inf")}
         if silent_s and min(silent_s.values()) > limit_s:

@@ -8,7 +8,10 @@ import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from gpumon.model.finding_classes import CLASSES
+from gpumon.model.text import plain
 from gpumon.simulate.cluster.sim_cluster import Label
+from gpumon.simulate.cluster.workloads import HEALTHY
 from gpumon.sources.recording.decode import RecordingError
 
 if TYPE_CHECKING:
@@ -16,10 +19,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MAX_BYTES: Final = 64 * 2**20
+_SHOWN: Final = 64
+"""Characters of a wrong word that are repeated."""
+
 _SUBJECT: Final = re.compile(
-    r"(?:job:[A-Za-z0-9_+.-]{1,64}(?:/rank:\d{1,7})?|gpu:[A-Za-z0-9_./-]{1,128})\Z"
+    r"(?:job:[A-Za-z0-9_+.-]{1,64}(?:/rank:\d{1,7})?|gpu:[A-Za-z0-9_./-]{1,128}"
+    r"|node:[A-Za-z0-9][A-Za-z0-9._-]{0,252}|(?:world|domain):[A-Za-z0-9_.:/+\[\]-]{1,256})\Z"
 )
-_CLASS: Final = re.compile(r"[a-z][a-z0-9_]{0,63}\Z")
 _FIELDS: Final = {"subject", "class", "start", "end"}
 
 
@@ -82,8 +88,12 @@ def _label(path: Path, number: int, row: Any) -> Label:  # noqa: ANN401 - what J
     try:
         if not row.keys() >= _FIELDS:
             raise ValueError("subject, class, start and end are needed")
-        if not (_SUBJECT.match(row["subject"]) and _CLASS.match(row["class"])):
-            raise ValueError("the subject is job:ID, job:ID/rank:N or gpu:UUID, the class a word")
+        if not _SUBJECT.match(row["subject"]):
+            raise ValueError(
+                "the subject is job:ID, job:ID/rank:N, world:ID, gpu:UUID, node:NAME or domain:NAME"
+            )
+        if row["class"] not in CLASSES and row["class"] != HEALTHY:
+            raise ValueError(f"no class of findings: {plain(str(row['class']), _SHOWN)!r}")
         start, end = _read(row["start"]), _read(row["end"])
         if end < start:
             raise ValueError("it ends before it starts")

@@ -15,6 +15,8 @@ import os, sys, time
 from gpumon.detect.contract import Detector
 from gpumon.model.finding import Evidence, Severity, Window
 
+LONG_ENOUGH_S = 600.0
+
 class Base(Detector):
     version = "1"
     finding_classes = ("seen",)
@@ -28,6 +30,7 @@ class Base(Detector):
             given = dict(
                 subject=job.subject, severity=Severity.WARNING, summary="seen",
                 window=Window(times[0], times[-1], len(times)), evidence=(),
+                onset=times[-1] - LONG_ENOUGH_S,
             )
             yield view.finding(self, **{**given, **change})
 """

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpumon.model.fault import SourceError
 from gpumon.model.hostlist import is_job_id
+from gpumon.model.job_states import ENDED_STATES, SHORT_CODES
 from gpumon.model.records.accounting import StepUsage
 from gpumon.model.text import plain
 from gpumon.sources.address import USER_NAME
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from gpumon.sources.slurm.accounting.usage import EndedList
     from gpumon.sources.slurm.commands.commands import SlurmCommands
 
-STATES: Final = ("BF", "CA", "CD", "DL", "F", "NF", "OOM", "PR", "TO")
+STATES: Final = tuple(SHORT_CODES[state] for state in sorted(ENDED_STATES))
 OLD_STATES: Final = tuple(state for state in STATES if state != "OOM")
 """Slurm learnt OUT_OF_MEMORY with 17.11, and refuses a state that it does not know."""
 

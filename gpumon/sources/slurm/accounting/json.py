@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from gpumon.model.job_states import has_ended
 from gpumon.model.records.accounting import EndedJob, StepUsage
 from gpumon.model.records.cluster import Job
 from gpumon.model.text import plain
 from gpumon.sources.slurm.accounting.usage import (
-    ENDED_STATES,
     MAX_BYTES,
     MAX_SECONDS,
     EndedList,
@@ -63,7 +63,7 @@ def _job(record: object) -> EndedJob | None:
     if not job_id or not user:
         raise ValueError("no job id or user")
     state = _state(record.get("state"))
-    if state not in ENDED_STATES:
+    if not has_ended(state):
         return None
     time = _part(record, "time")
     held = _tres(_part(record, "tres").get("allocated"))
@@ -153,7 +153,7 @@ def _state(value: object) -> str:
     if isinstance(value, dict):
         value = value.get("current")
     words = flags(value)
-    return next((word for word in words if word in ENDED_STATES), words[0] if words else "")
+    return next((word for word in words if has_ended(word)), words[0] if words else "")
 
 
 def _exit_code(value: object, state: str) -> str:

@@ -10,11 +10,11 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from gpumon.model.hostlist import is_job_id
+from gpumon.model.job_states import has_ended
 from gpumon.model.records.accounting import EndedJob, StepUsage
 from gpumon.model.records.cluster import Job
 from gpumon.model.text import plain
 from gpumon.sources.slurm.accounting.usage import (
-    ENDED_STATES,
     MAX_BYTES,
     MAX_SECONDS,
     EndedList,
@@ -131,7 +131,7 @@ def _job(row: Mapping[str, str], steps: Sequence[StepUsage]) -> EndedJob | None:
         ValueError: a value that everything else rests on is missing or cannot be read.
     """
     state, cancelled_by = _state(row["State"])
-    if state not in ENDED_STATES:
+    if not has_ended(state):
         return None
     job_id, end_at, user = row["JobIDRaw"], instant(row["End"]), plain(row["User"])
     if not user:

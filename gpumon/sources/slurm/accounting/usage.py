@@ -12,19 +12,6 @@ if TYPE_CHECKING:
     from gpumon.model.fault import SourceError
     from gpumon.model.records.cluster import Job
 
-ENDED_STATES: Final = (
-    "BOOT_FAIL",
-    "CANCELLED",
-    "COMPLETED",
-    "DEADLINE",
-    "FAILED",
-    "NODE_FAIL",
-    "OUT_OF_MEMORY",
-    "PREEMPTED",
-    "TIMEOUT",
-)
-"""States that a job does not leave; what else the accounting lists still waits or runs."""
-
 MAX_NODE_W: Final = 30_000.0
 """No node draws more: a DGX B200 is rated at 14.3 kW; beyond twice that the count is garbage."""
 

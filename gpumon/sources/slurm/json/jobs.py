@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from gpumon.model.hostlist import is_host_name, is_job_id
+from gpumon.model.job_states import HOLDING_STATES
 from gpumon.model.records.cluster import Allocation, Job
 from gpumon.model.text import plain
 from gpumon.sources.slurm.json.values import flags, harmless, instant, number, text, texts, whole
@@ -19,7 +20,6 @@ from gpumon.sources.slurm.text.job_values import (
     sluid,
 )
 from gpumon.sources.slurm.text.jobs import (
-    HOLDING_STATES,
     MAX_PATH,
     JobList,
     gpu_count_of,

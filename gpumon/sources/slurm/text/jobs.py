@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.model.hostlist import expand, is_host_name, is_job_id
+from gpumon.model.job_states import HOLDING_STATES
 from gpumon.model.records.cluster import Allocation, Job
 from gpumon.model.text import plain
 from gpumon.sources.slurm.text.gres import gpus_held, gpus_in_tres, gpus_listed
@@ -22,20 +23,6 @@ from gpumon.sources.slurm.text.times import duration_s, instant
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-HOLDING_STATES: Final = frozenset(
-    {
-        "RUNNING",
-        "SUSPENDED",
-        "COMPLETING",
-        "CONFIGURING",
-        "RESIZING",
-        "SIGNALING",
-        "STAGE_OUT",
-        "STOPPED",
-    }
-)
-"""States in which a job holds its nodes; scontrol prints some flags in place of the base state."""
 
 _PLAIN_LINES: Final = frozenset(
     {

@@ -26,14 +26,12 @@ def test_one_sample_of_the_demo_is_one_document_without_detection(caller):
     assert sum(len(node["gpus"]) for node in document["nodes"]) >= 16
 
 
-def test_a_look_at_the_demo_finds_its_known_fault_as_a_hypothesis_with_evidence(caller):
+def test_a_short_look_at_the_demo_tells_nothing_but_faults(caller):
     document = json.loads(caller.run("--json", "--for", "1", "demo").stdout)
-    (finding,) = [f for f in document["findings"] if f["class"] == "partial_gpus_idle"]
-    assert finding["confidence"] == "hypothesis"
-    assert finding["evidence"]
-    assert finding["window"]["duration_s"] < 10
-    job = next(j for j in document["jobs"] if f"job:{j['job_id']}" == finding["subject"])
-    assert job["gpu_count"] == 8
+    assert document["coverage"]
+    assert {f["category"] for f in document["findings"]} <= {"hardware", "degraded", "request"}
+    for found in document["findings"]:
+        assert found["class"] in {"gpu_fault", "telemetry_lost", "fabric_degraded", "program_error"}
 
 
 def test_job_and_user_narrow_the_jobs_and_their_findings(caller):

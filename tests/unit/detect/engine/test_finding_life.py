@@ -9,11 +9,23 @@ VIEW = subjects_of(["1", "2"], ["GPU-a"], ["n1"])
 ALL = (0, 1)
 
 
-def claim(at, subject="job:1", start=None, confidence=Confidence.HYPOTHESIS, name="d"):
-    window = Window(at - 100.0 if start is None else start, at, 11)
+LONG_S = 400.0
+
+
+def claim(
+    at,
+    subject="job:1",
+    start=None,
+    confidence=Confidence.HYPOTHESIS,
+    name="d",
+    finding_class="c",
+    **more,
+):
+    window = Window(at - LONG_S if start is None else start, at, 11)
     return Finding(
-        name, "c", subject, Severity.WARNING, confidence, "s", (), window, at, at, (), None
-    )
+        name, finding_class, subject, Severity.WARNING, confidence, "s", (), window, at, at, (),
+        None, **more,
+    )  # fmt: skip
 
 
 def look(at, *findings, blind=(), part=ALL, is_instant=False):
@@ -112,15 +124,121 @@ def test_a_node_that_is_gone_is_unknown_and_a_job_that_is_gone_has_ended():
     assert (job.subject, job.cleared_at) == ("job:1", 1000.0)
 
 
-def test_the_onset_stays_while_history_forgets_and_moves_on_after_a_break():
-    def over_an_hour(at):
-        return look(at, claim(at, start=at - 5.0, confidence=Confidence.SUPPORTED))
+def test_the_onset_stays_while_history_forgets():
+    lives = lived(sure, sure, sure)
+    assert lives.standing(1020.0)[0].began_at == 1000.0 - LONG_S
+    assert lives.standing(1020.0)[0].first_seen == 1000.0
 
-    unbroken = lived(sure, sure, sure)
-    assert unbroken.standing(1020.0)[0].began_at == 900.0
-    assert unbroken.standing(1020.0)[0].first_seen == 1000.0
-    anew = lived(sure, nothing, over_an_hour)
-    assert anew.standing(1020.0)[0].began_at == 1015.0
+
+def test_an_earlier_onset_of_a_later_look_moves_nothing():
+    lives = lived(sure)
+    lives.take(1010.0, [look(1010.0, claim(1010.0, start=0.0))], VIEW)
+    assert lives.standing(1010.0)[0].began_at == 1000.0 - LONG_S
+
+
+def test_confidence_rises_and_does_not_fall_and_keeps_the_words_that_earned_it():
+    steps = (Confidence.HYPOTHESIS, Confidence.ESTABLISHED, Confidence.SUPPORTED)
+    lives, told = Lives(), []
+    for number, step in enumerate(steps):
+        at = 1000.0 + 7 * number
+        made = claim(at, confidence=step)._replace(summary=f"{step}")
+        lives.take(at, [look(at, made)], VIEW)
+        told.append(lives.standing(at)[0])
+    assert [f.confidence for f in told] == [steps[0], steps[1], steps[1]]
+    assert told[2].summary == "established"
+    assert told[2].window == told[1].window
+    assert told[2].last_seen == 1014.0
+
+
+@pytest.mark.parametrize("gap", [dark, None])
+def test_after_a_gap_a_short_window_confirms_what_was_earned(gap):
+    lives = lived(sure, *[gap] * 9)
+    lives.take(1100.0, [look(1100.0, claim(1100.0, start=1092.0))], VIEW)
+    (finding,) = lives.standing(1100.0)
+    assert (finding.began_at, finding.confidence) == (600.0, Confidence.SUPPORTED)
+    assert (finding.last_seen, finding.unknown_since) == (1100.0, None)
+
+
+def test_after_a_pause_of_all_sampling_a_short_window_confirms_too():
+    lives = lived(sure)
+    lives.take(2000.0, [look(2000.0, claim(2000.0, start=1990.0))], VIEW, (), 1980.0)
+    assert lives.standing(2000.0)[0].began_at == 600.0
+
+
+def test_a_short_claim_after_work_that_was_seen_is_none_and_the_old_one_clears():
+    def anew(at):
+        return look(at, claim(at, start=1005.0))
+
+    lives = lived(sure, nothing, *[anew] * 5)
+    assert lives.standing(1060.0) == ()
+    assert [f.cleared_at for f in lives.cleared(1060.0)] == [1000.0]
+
+
+def test_long_evidence_that_begins_later_is_another_finding():
+    lives = lived(seen, seen)
+    after = claim(1500.0, start=1015.0, confidence=Confidence.SUPPORTED)
+    lives.take(1500.0, [look(1500.0, after)], VIEW)
+    (finding,) = lives.standing(1500.0)
+    assert (finding.began_at, finding.first_seen) == (1015.0, 1500.0)
+
+
+def test_a_claim_about_other_gpus_does_not_inherit_the_onset():
+    def about(at, *gpus):
+        return look(at, claim(at, start=0.0, confidence=Confidence.SUPPORTED, gpus=gpus))
+
+    lives = lived(lambda at: about(at, "GPU-a", "GPU-b"))
+    lives.take(1010.0, [about(1010.0, "GPU-b", "GPU-c")], VIEW)
+    assert lives.standing(1010.0)[0].first_seen == 1000.0
+    other = claim(1020.0, start=500.0, confidence=Confidence.SUPPORTED, gpus=("GPU-d",))
+    lives.take(1020.0, [look(1020.0, other)], VIEW)
+    assert lives.standing(1020.0)[0].began_at == 500.0
+
+
+@pytest.mark.parametrize(
+    ("seconds", "onset_s", "finding_class", "told"),
+    [
+        (299.0, None, "cpu_only", 0),
+        (300.0, None, "cpu_only", 1),
+        (20.0, 301.0, "cpu_only", 1),
+        (20.0, None, "a_plugins_own", 0),
+        (20.0, None, "gpu_fault", 1),
+        (20.0, None, "telemetry_lost", 1),
+        (20.0, None, "fabric_degraded", 1),
+        (20.0, None, "throttled", 0),
+        (170.0, None, "hang", 0),
+        (190.0, None, "hang", 1),
+    ],
+)
+def test_under_five_minutes_of_evidence_only_faults_are_told(seconds, onset_s, finding_class, told):
+    onset = None if onset_s is None else 1000.0 - onset_s
+    for confidence in Confidence:
+        lives = Lives()
+        made = claim(1000.0, "job:1", 1000.0 - seconds, confidence, "d", finding_class, onset=onset)
+        lives.take(1000.0, [look(1000.0, made)], VIEW, (), float("-inf"), 700.0)
+        assert len(lives.standing(1000.0)) == told
+
+
+def test_a_hang_that_nobody_saw_begin_waits_for_five_minutes():
+    lives = Lives()
+    made = claim(1000.0, start=750.0, finding_class="hang")
+    lives.take(1000.0, [look(1000.0, made)], VIEW, (), float("-inf"), 750.0)
+    assert lives.standing(1000.0) == ()
+
+
+def test_what_one_sample_proves_is_told_at_once():
+    lives = Lives()
+    lives.take(1000.0, [look(1000.0, claim(1000.0, start=1000.0), is_instant=True)], VIEW)
+    assert len(lives.standing(1000.0)) == 1
+
+
+def test_a_fault_whose_evidence_is_always_this_instant_keeps_its_first_one():
+    def now(at):
+        made = claim(at, start=at, finding_class="gpu_fault")
+        return look(at, made, is_instant=True)
+
+    lives = lived(now, now, now)
+    assert lives.standing(1020.0)[0].first_seen == 1000.0
+    assert lives.standing(1020.0)[0].began_at == 1000.0
 
 
 def test_a_part_of_the_jobs_says_nothing_of_the_others():

@@ -70,6 +70,15 @@ def test_a_lesser_claim_stays_lesser():
     assert taken(confidence="hypothesis").confidence is Confidence.HYPOTHESIS
 
 
+@pytest.mark.parametrize("severity", ["critical", "warning", "info"])
+def test_a_hypothesis_is_a_warning_at_most(severity):
+    least = min(Severity(severity), Severity.WARNING, key=lambda step: step.rank)
+    assert taken(severity=severity, confidence="hypothesis").severity is least
+    short = {"window": Window(1960.0, 2000.0, 10), "gpu_seconds": None}
+    assert taken(severity=severity, **short).severity is least
+    assert taken(severity=severity).severity is Severity(severity)
+
+
 def test_a_window_is_cut_to_what_was_observed():
     assert taken(window=Window(0.0, 9e9, 10)).window == Window(1000.0, 2000.0, 10)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from math import inf
 
@@ -13,9 +14,10 @@ from gpumon.fleet.ledger.ledger import Ledger
 from gpumon.fleet.replay import replay
 from gpumon.fleet.replay.backfill import backfill
 from gpumon.fleet.replay.clock import ReplayClock
-from gpumon.fleet.replay.feed import play, playback_at
+from gpumon.fleet.replay.feed import patient, play, playback_at
 from gpumon.fleet.replay.recorder import Recorder
 from gpumon.fleet.replay.replay import ReplayFeed
+from gpumon.fleet.sampler.pace import JUDGE_S
 from gpumon.fleet.sampler.sampler import Sampler
 from gpumon.model.finding import DetectionReport
 from gpumon.report.document.document import document
@@ -48,7 +50,7 @@ def approximately(one, other, path=""):
 
 @pytest.fixture(scope="module")
 def live(tmp_path_factory):
-    """A recording of the demo, and the document of the same look."""
+    """A recording of the demo, and the document of its last picture."""
     path = tmp_path_factory.mktemp("recording") / "demo.gpumon.zst"
     clock = Hasty(START)
     source = DemoSource("demo:2x8", 2, 8, 1, clock, 1.0)
@@ -63,15 +65,26 @@ def live(tmp_path_factory):
             recorder.beat(tick)
             return tick
 
-    sampler = Noting(
-        recorder.sources([source]), clock, 1.0, History, DetectionEngine, keep_books=Ledger
-    )
+    shown, is_shown, is_over = [], threading.Event(), threading.Event()
+
+    def show(tick):
+        if tick.at >= START + BEATS:
+            shown.append(document(tick, lambda _: True))
+            is_shown.set()
+            # The recording ends with this picture.
+            is_over.wait()
+
+    sources = recorder.sources([source])
+    judge = patient(DetectionEngine, lambda _: True, PATIENCE_S)
+    sampler = Noting(sources, clock, 1.0, History, judge, keep_books=Ledger, judge_every_s=JUDGE_S)
+    sampler.start(show)
     try:
-        shown = document(sampler.look(BEATS), lambda _: True)
+        assert is_shown.wait(PATIENCE_S), sampler.failure
     finally:
         sampler.close()
+        is_over.set()
     writer.close()
-    return path, shown
+    return path, shown[0]
 
 
 def last(path, **options):
@@ -92,6 +105,54 @@ def test_a_replay_gives_the_document_that_live_gave(live):
     replayed = document(last(path, judge=DetectionEngine), lambda _: True)
     assert [f["class"] for f in shown["findings"]]
     approximately(shown, replayed)
+
+
+class Counting:
+    """Judges at once, and remembers which pictures it was given."""
+
+    def __init__(self):
+        self.asked = []
+
+    def submit(self, tick):
+        self.asked.append(tick.at - START)
+        return True
+
+    def collect(self):
+        return self.finish(0.0)
+
+    def finish(self, timeout_s):
+        at = START + self.asked[-1]
+        return DetectionReport(at, (finding(summary=f"looked {len(self.asked)} times"),), (), ())
+
+    def close(self):
+        """Nothing to free."""
+
+
+def shown_every(path, watch_s):
+    """What is judged, and what the documents say, where one is written so often."""
+    engines, told, due = [], {}, [START]
+
+    def judge():
+        engines.append(Counting())
+        return engines[-1]
+
+    def show(tick):
+        due[0] = tick.at + watch_s
+        told[tick.at - START] = [found.summary for found in tick.findings]
+
+    play(Recording(path), show, History, judge, is_wanted=lambda at, _is_last: at >= due[0])
+    return engines[0].asked, told
+
+
+def test_what_is_judged_does_not_hang_on_what_is_written(live):
+    often, seldom = shown_every(live[0], 7.0), shown_every(live[0], 91.0)
+    assert often[0] == seldom[0]
+    steps = [later - earlier for earlier, later in itertools.pairwise(often[0])]
+    assert max(steps) == JUDGE_S
+    assert set(seldom[1]) == {0.0, 91.0, 182.0, 273.0, 364.0}
+    both = set(often[1]) & set(seldom[1])
+    assert both == {0.0, 91.0, 182.0, 273.0, 364.0}
+    assert all(often[1][at] == seldom[1][at] for at in both)
 
 
 def test_an_instant_in_between_is_shown_as_it_was(live):

@@ -167,6 +167,93 @@ def test_half_an_hour_is_waited_for():
     assert findings(scene) == []
 
 
+@pytest.mark.parametrize(
+    ("grown_s", "flat_s"),
+    [
+        (2500.0, 400.0),
+        (2500.0, 1200.0),
+        (4 * 3600.0, 1700.0),
+        (4 * 3600.0, 7200.0),
+        (14 * 3600.0, 4000.0),
+        (14 * 3600.0, 3 * 3600.0),
+    ],
+)
+def test_memory_that_grew_and_is_flat_now(grown_s, flat_s):
+    scene = Scene(period_s=60.0, span_s=20 * 3600.0)
+    uuids = scene.node("n1", 2)
+    scene.job("42", uuids)
+    top = 30 * GIB
+    host(scene, lambda s: 55 * GIB + min(1.0, s / grown_s) * top)
+    scene.run(
+        grown_s + flat_s,
+        using(uuids, lambda s: 42 * GIB + min(1.0, s / grown_s) * top),
+    )
+    assert findings(scene) == []
+
+
+def test_weights_that_load_for_long_are_no_leak():
+    scene, uuids = scene_with_job()
+    loading = {"gpu_util_ratio": 0.0, "mem_used_bytes": lambda s: 35 * GIB + s / 2500 * 35 * GIB}
+    scene.run(2400, {uuid: {**WORKING, **loading} for uuid in uuids})
+    assert findings(scene) == []
+    scene.run(2400, using(uuids, 70.0 * GIB))
+    assert findings(scene) == []
+
+
+def resident(scene, uuids, used):
+    scene.process(300, uuids, job_id="42", name="python3", process_rss_bytes=used)
+
+
+@pytest.mark.parametrize(("hours", "confidence"), [(0.6, "hypothesis"), (1.4, "hypothesis")])
+def test_a_leak_of_the_host_is_found_though_the_job_reads_more(hours, confidence):
+    scene, uuids = scene_with_job()
+    reads = 25e6
+    host(scene, lambda s: min(96 * GIB, 45 * GIB + reads * s), limit=96 * GIB, moved=reads)
+    resident(scene, uuids, lambda s: 30 * GIB + 14 * GIB * s / 3600)
+    scene.run(hours * 3600, using(uuids, 20.0 * GIB))
+    (finding,) = findings(scene)
+    assert finding.summary.startswith("host memory grows")
+    assert finding.evidence[0].field == "process_rss_bytes"
+    assert finding.confidence == confidence
+    assert "data may be kept in memory" in finding.evidence[0].text
+
+
+def test_a_leak_of_the_host_beside_little_io_is_supported():
+    scene, uuids = scene_with_job()
+    host(scene, lambda s: 60 * GIB + 14 * GIB * s / 3600, moved=0.2e6)
+    resident(scene, uuids, lambda s: 52 * GIB + 13 * GIB * s / 3600)
+    scene.run(3000, using(uuids, 20.0 * GIB))
+    (finding,) = findings(scene)
+    assert finding.confidence == "supported"
+
+
+def test_processes_that_stay_while_the_page_cache_fills():
+    scene, uuids = scene_with_job()
+    host(scene, lambda s: 50 * GIB + 12 * GIB * s / 3600, moved=13 * GIB / 3600)
+    resident(scene, uuids, 30.0 * GIB)
+    scene.run(5000, using(uuids, 20.0 * GIB))
+    assert findings(scene) == []
+
+
+def test_what_a_neighbour_moves_excuses_nothing_and_keeps_it_a_hypothesis():
+    scene, uuids = scene_with_job()
+    scene.job("43", scene.node("n2", 1))
+    neighbour = Scene(period_s=30.0, span_s=8 * 3600.0)
+    own = neighbour.node("n1", 4)
+    neighbour.job("42", own[:2])
+    neighbour.job("77", own[2:])
+    for each in (scene, neighbour):
+        host(each, lambda s: 55 * GIB + 11 * GIB * s / 3600)
+        each.host("n1", net_rx_bytes_per_s=120e6)
+    scene.run(7500, using(uuids, 20.0 * GIB))
+    neighbour.run(7500, using(own, 20.0 * GIB))
+    assert findings(scene) == []
+    (finding,) = findings(neighbour)
+    assert finding.subject == "job:42"
+    assert finding.confidence == "hypothesis"
+    assert "others use too" in finding.evidence[0].text
+
+
 # Missing fields
 
 

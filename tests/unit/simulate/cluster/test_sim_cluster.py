@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from gpumon.model.finding_classes import CLASSES
 from gpumon.simulate.cluster.sim_cluster import Fleet
 from gpumon.simulate.cluster.timeline import Spans
-from gpumon.simulate.cluster.workloads import WORKLOADS
+from gpumon.simulate.cluster.workloads import HEALTHY, WORKLOADS
 
 ORIGIN = 1_800_000_000.0
 
@@ -36,17 +37,27 @@ def test_every_running_job_has_one_label_that_covers_it(fleet: Fleet) -> None:
         assert label.end == job.end_at
 
 
-def test_broken_hardware_is_labelled_by_its_gpu(fleet: Fleet) -> None:
-    uuids = {gpu.uuid for node in fleet.nodes for gpu in node.gpus}
-    broken = [x for x in fleet.labels(ORIGIN) if x.subject.startswith("gpu:")]
-    assert {x.finding_class for x in broken} == {
-        "nvlink_degraded",
-        "nic_port_down",
-        "row_remap_pending",
-    }
+def test_broken_hardware_is_labelled_where_it_is_by_a_class_of_findings(fleet: Fleet) -> None:
+    broken = [x for x in fleet.labels(ORIGIN) if not x.subject.startswith("job:")]
+    link, port, memory = fleet.ailments.link, fleet.ailments.port, fleet.ailments.memory
+    assert link is not None
+    assert port is not None
+    assert memory is not None
+    assert sorted((x.subject, x.finding_class) for x in broken) == sorted(
+        [
+            (f"gpu:{fleet.nodes[link.node].gpus[link.gpu].uuid}", "fabric_degraded"),
+            (f"node:{fleet.nodes[port.node].name}", "fabric_degraded"),
+            (f"gpu:{fleet.nodes[memory.node].gpus[memory.gpu].uuid}", "gpu_fault"),
+        ]
+    )
     for label in broken:
-        assert label.subject.removeprefix("gpu:") in uuids
         assert label.start < ORIGIN == label.end
+
+
+@pytest.mark.parametrize(("nodes", "gpus", "seed"), [(8, 8, 3), (12, 4, 9), (1, 1, 5), (3, 2, 6)])
+def test_every_label_is_a_class_of_findings_or_healthy(nodes: int, gpus: int, seed: int) -> None:
+    some = Fleet(nodes, gpus, seed, ORIGIN)
+    assert {x.finding_class for x in some.labels(ORIGIN + 7200.0)} <= {*CLASSES, HEALTHY}
 
 
 def test_the_known_fault_uses_five_of_its_eight_gpus(fleet: Fleet) -> None:

@@ -128,6 +128,9 @@ LABELS = [
     Label("job:48214", "partial_gpus_idle", START, START + 60.5),
     Label("job:7_1/rank:3", "straggler", START, START + 1),
     Label("gpu:GPU-56a30fe4-d39a", "healthy", START, START),
+    Label("node:rack7-n12.cluster", "fabric_degraded", START, START + 7),
+    Label("world:10.0.0.1:29500", "hang", START, START + 8),
+    Label("domain:leaf-3", "telemetry_lost", START, START + 9),
 ]
 
 
@@ -148,9 +151,14 @@ def test_labels_are_read_as_they_were_written(tmp_path):
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"subject": "node:x"}, "label 1: the subject"),
+        ({"subject": "node:-x"}, "label 1: the subject"),
+        ({"subject": "user:x"}, "label 1: the subject"),
         ({"subject": "job:\x1b[2J"}, "label 1: the subject"),
-        ({"class": "Bad Class"}, "label 1: the subject"),
+        ({"class": "Bad Class"}, "label 1: no class of findings: 'Bad Class'"),
+        ({"class": "nvlink_crc"}, "label 1: no class of findings: 'nvlink_crc'"),
+        ({"class": "network_degraded"}, "label 1: no class"),
+        ({"class": ["hang"]}, "label 1: "),
+        ({"class": "\x1b[2J\n"}, "label 1: no class of findings: '[^\x1b\n]*'$"),
         ({"start": "2026-01-01T00:00:00"}, "RFC 3339"),
         ({"end": "2020-01-01T00:00:00Z"}, "ends before"),
         ({"end": 7}, "label 1"),

@@ -1,0 +1,17 @@
+"""From when on a value is too old to be shown or judged as the present."""
+
+from __future__ import annotations
+
+from typing import Final
+
+STALE_PERIODS: Final = 3.0
+"""Values older than this many periods are stale; one lost line is not yet a lost node (our choice:
+two lines may be lost in a row)."""
+
+STALE_FLOOR_S: Final = 5.0
+"""No value is called stale before this, so that a fast beat does not flicker (our choice)."""
+
+
+def stale_after_s(period_s: float) -> float:
+    """Age from which what comes every `period_s` is stale."""
+    return max(STALE_FLOOR_S, STALE_PERIODS * period_s)
