@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from gpumon.fleet.join.devices import gpus_of
 from gpumon.fleet.join.ranks import places
 from gpumon.fleet.join.unowned_processes import is_mig, strays_of
-from gpumon.model.job_states import ENDED_STATES, has_ended
+from gpumon.model.job_states import has_ended
 from gpumon.model.records.cluster import JobView, Node, Rank
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from gpumon.model.records.cluster import Allocation, Gpu, Job, Process, SlurmNode
     from gpumon.model.records.frame import Frame, QueueRecords
 
-__all__ = ["ENDED_STATES", "Picture", "join"]
 
 _DEVICE: Final = re.compile(r"/dev/nvidia(\d+)\Z")
 

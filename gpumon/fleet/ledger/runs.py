@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
 
-from gpumon.fleet.join.join import ENDED_STATES
 from gpumon.fleet.join.membership import HOLDING_STATE
 from gpumon.fleet.ledger.accounts import Sums
 from gpumon.fleet.ledger.holding import Holding, Run
 from gpumon.fleet.ledger.timeline import Timeline
+from gpumon.model.job_states import ENDED_STATES
 from gpumon.model.records.ledger import UNOBSERVED
 
 if TYPE_CHECKING:
