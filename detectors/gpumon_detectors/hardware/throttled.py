@@ -22,6 +22,7 @@ from gpumon_detectors.evidence.clock_rows import (
     newest_known,
 )
 from gpumon_detectors.evidence.episodes import REST_S, episode_row, is_dense
+from gpumon_detectors.evidence.gpu_use import PAST_S
 from gpumon_detectors.evidence.phrases import clock_time, counted, span
 from gpumon_detectors.hardware.waiting_peers import Work
 
@@ -49,6 +50,9 @@ do a clock is higher, and that is no loss of this one (our choice)."""
 
 _SAME_LIMIT: Final = 0.01
 """Power limits that differ by no more of themselves are one setting."""
+
+_LEAST_BEFORE: Final = 12
+"""Sound samples that must lie beyond a gap: two minutes at the usual period (our choice)."""
 
 _MOST_CULPRITS: Final = 8
 """GPUs of one job of which it is asked who waits for them: in the largest jobs that takes its time,
@@ -251,7 +255,7 @@ def _reference(
     known = [
         _Reference(mhz, words)
         for mhz, words in (
-            (rows.before(place, first, is_bad), "before the episode"),
+            (_before(job, rows, place, first, is_bad), "before the episode"),
             (rows.beside(place, first, is_bad), "the job's sound GPUs of its kind"),
         )
         if mhz is not None
@@ -263,6 +267,24 @@ def _reference(
         return _Reference(elsewhere, "the fleet's GPUs of its kind")
     highest = float(rows.highest[place])
     return _Reference(highest, "the board's highest", is_bound=True) if highest > 0 else None
+
+
+def _before(
+    job: JobLook, rows: ClockRows, place: int, first: int, is_bad: NDArray[np.bool_]
+) -> float | None:
+    """The GPU's own clock before an episode, also beyond a gap in the sampling.
+
+    Beyond it only the driver's reasons tell a sound sample from a bad one.
+    """
+    before = rows.before(place, first, is_bad)
+    if before is not None or first or not rows.is_held[:, place].any():
+        return before
+    keys = ("sm_clock_mhz", "gpu_util_ratio", "clock_event_reasons")
+    series = [job.window(job.uuids[place], key, PAST_S) for key in keys]
+    clock, util, masks = (one.values[one.times < rows.begins[0]] for one in series)
+    bits = np.nan_to_num(masks).astype(np.int64) & HELD_BITS
+    sound = clock[np.isfinite(clock) & np.isfinite(masks) & (util >= LOADED) & (bits == 0)]
+    return float(np.median(sound)) if len(sound) >= _LEAST_BEFORE else None
 
 
 class _Fleet:
