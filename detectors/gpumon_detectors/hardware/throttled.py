@@ -74,18 +74,27 @@ class _Reference(NamedTuple):
     """Only the most that it could be: the loss is at most what comes of it."""
 
 
-class _Case(NamedTuple):
+class _Case:
     """One GPU of a job through one episode."""
 
-    gpu: GpuFacts
-    rows: ClockRows
-    place: int
-    """Its column."""
-    first: int
-    """Row of the first bad sample."""
-    is_bad: NDArray[np.bool_]
-    """Per row and GPU of the job."""
-    reference: _Reference | None
+    def __init__(
+        self,
+        gpu: GpuFacts,
+        rows: ClockRows,
+        place: int,
+        first: int,
+        is_bad: NDArray[np.bool_],
+        reference: _Reference | None,
+    ) -> None:
+        self.gpu = gpu
+        self.rows = rows
+        self.place = place
+        """Its column."""
+        self.first = first
+        """Row of the first bad sample."""
+        self.is_bad = is_bad
+        """Per row and GPU of the job."""
+        self.reference = reference
 
     @property
     def window(self) -> Window:
@@ -94,7 +103,7 @@ class _Case(NamedTuple):
         start = self.rows.times[self.first] if self.first else self.rows.begins[0]
         return Window(float(start), float(times[-1]), len(times) - self.first)
 
-    @property
+    @cached_property
     def seconds(self) -> NDArray[np.float64]:
         """Seconds that each row of the past stands for while the GPU is loaded, 0 before."""
         times, begins = self.rows.times, self.rows.begins
@@ -107,7 +116,7 @@ class _Case(NamedTuple):
         share = len(known) / max(1, int(known.sum()))
         return np.where(counts, seconds * share, 0.0)
 
-    @property
+    @cached_property
     def losses(self) -> NDArray[np.float64]:
         """Share of the clock lost per row of the past, 0 where nothing is known of it."""
         if self.reference is None:
@@ -116,13 +125,13 @@ class _Case(NamedTuple):
         lost = np.nan_to_num(np.clip(1 - clock / self.reference.mhz, 0, 1))
         return np.where(self.seconds > 0, lost, 0.0)
 
-    @property
+    @cached_property
     def loss(self) -> float:
         """Mean share of the clock lost while it was loaded."""
         busy_s = float(self.seconds.sum())
         return float((self.losses * self.seconds).sum()) / busy_s if busy_s else 0.0
 
-    @property
+    @cached_property
     def bits(self) -> int:
         """Reasons that the driver told in the episode."""
         told = self.rows.bits[self.first :, self.place][
