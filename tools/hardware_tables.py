@@ -23,7 +23,7 @@ def sheet_rows() -> list[tuple[str, ...]]:
 SHEET_HEAD: Final = (
     *("product", "names of NVML", "memory GB", "TB/s", "W"),
     *PRECISIONS,
-    *("measured bf16", "measured fp8", "NVLinks", "NVLink GB/s", "PCIe"),
+    *("measured bf16", "measured fp8", "NVLinks", "NVLink GB/s", "PCIe", "MIG slices"),
 )
 
 
@@ -41,6 +41,7 @@ def _row(sheet: Sheet) -> tuple[str, ...]:
         _shown(sheet.nvlink_links),
         _shown(sheet.nvlink_bytes_per_s, GB) + (bridge if sheet.nvlink_bytes_per_s else ""),
         _shown(sheet.pcie_gen) + lanes,
+        f"{GENERAL}{sheet.mig_slices}" if sheet.mig_slices else "",
     )
 
 

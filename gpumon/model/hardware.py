@@ -63,6 +63,9 @@ class Sheet(NamedTuple):
     """NVLink exists only where two boards are joined by a bridge."""
     pcie_gen: Figure | None
     pcie_lanes: Figure | None
+    mig_slices: int
+    """Most instances that MIG cuts it into; 0: it has none of that (NVIDIA's MIG user guide, the
+    table of supported GPUs, as generally quoted)."""
 
     @property
     def link_bytes_per_s(self) -> float | None:
@@ -97,6 +100,7 @@ def _sheet(
     nvlink: tuple[float, int | None] | None = None,
     bridge: bool = False,
     pcie: tuple[int | None, int | None] = (None, None),
+    mig: int = 0,
     notes: Mapping[str, str] | None = None,
 ) -> Sheet:
     """A sheet from figures as they are printed.
@@ -112,6 +116,7 @@ def _sheet(
         nvlink: GB/s of both directions of all links, as advertised, and the number of links.
         bridge: NVLink by a bridge between two boards only.
         pcie: Generation and lanes.
+        mig: Most instances of MIG.
         notes: Remarks on a figure's source, by field.
     """
     figure = _seen if is_seen else _general
@@ -134,6 +139,7 @@ def _sheet(
         bridge,
         None if gen is None else _general(gen),
         None if lanes is None else _general(lanes),
+        mig,
     )
 
 
@@ -166,23 +172,25 @@ SHEETS: Final = (
     _sheet(
         "A30", ("NVIDIA A30",), (24, 0.933), 165,
         {"fp32": 10.3, "tf32": 82, **_half(165)}, is_seen=False,
-        nvlink=(200, None), bridge=True, pcie=(4, 16),
+        nvlink=(200, None), bridge=True, pcie=(4, 16), mig=4,
     ),
     _sheet(
         "A100 PCIe 40 GB", ("NVIDIA A100-PCIE-40GB", "A100-PCIE-40GB"), (40, 1.555), 250, _A100,
         is_seen=True, achievable={"bf16": 253}, nvlink=(600, None), bridge=True, pcie=(4, 16),
+        mig=7,
     ),
     _sheet(
         "A100 PCIe 80 GB", ("NVIDIA A100 80GB PCIe",), (80, 1.94), 300, _A100,
         is_seen=True, achievable={"bf16": 253}, nvlink=(600, None), bridge=True, pcie=(4, 16),
+        mig=7,
     ),
     _sheet(
         "A100 SXM 40 GB", ("NVIDIA A100-SXM4-40GB", "A100-SXM4-40GB"), (40, 1.555), 400, _A100,
-        is_seen=True, achievable={"bf16": 271}, nvlink=(600, 12), pcie=(4, 16),
+        is_seen=True, achievable={"bf16": 271}, nvlink=(600, 12), pcie=(4, 16), mig=7,
     ),
     _sheet(
         "A100 SXM 80 GB", ("NVIDIA A100-SXM4-80GB", "A100-SXM4-80GB"), (80, 2.04), 400, _A100,
-        is_seen=True, achievable={"bf16": 271}, nvlink=(600, 12), pcie=(4, 16),
+        is_seen=True, achievable={"bf16": 271}, nvlink=(600, 12), pcie=(4, 16), mig=7,
     ),
     _sheet(
         "L4", ("NVIDIA L4",), (24, 0.30), 72,
@@ -199,58 +207,63 @@ SHEETS: Final = (
     _sheet(
         "H100 PCIe", ("NVIDIA H100 PCIe",), (80, 2.0), 350,
         {"fp32": 51, "tf32": 378, **_half(756), "fp8": 1513}, is_seen=True,
-        nvlink=(600, None), bridge=True, pcie=(5, 16),
+        nvlink=(600, None), bridge=True, pcie=(5, 16), mig=7,
     ),
     _sheet(
         "H100 NVL", ("NVIDIA H100 NVL",), (94, 3.9), 400,
         {"fp32": 60, "tf32": 418, **_half(835), "fp8": 1671}, is_seen=False,
-        nvlink=(600, None), bridge=True, pcie=(5, 16), notes={"tdp": "350 to 400 W"},
+        nvlink=(600, None), bridge=True, pcie=(5, 16), notes={"tdp": "350 to 400 W"}, mig=7,
     ),
     _sheet(
         "H100 SXM", ("NVIDIA H100 80GB HBM3",), (80, 3.35), 700, _HOPPER, is_seen=True,
-        achievable={"bf16": 794.5, "fp8": 1403}, nvlink=(900, 18), pcie=(5, 16),
+        achievable={"bf16": 794.5, "fp8": 1403}, nvlink=(900, 18), pcie=(5, 16), mig=7,
     ),
     _sheet(
         "H200 SXM", ("NVIDIA H200",), (141, 4.8), 700, _HOPPER, is_seen=True,
-        achievable={"fp8": 1453}, nvlink=(900, 18), pcie=(5, 16),
+        achievable={"fp8": 1453}, nvlink=(900, 18), pcie=(5, 16), mig=7,
     ),
     _sheet(
         "GH200 96 GB", ("NVIDIA GH200 480GB",), (96, 4.0), 1000, _HOPPER, is_seen=True,
         achievable={"bf16": 828.6}, nvlink=(900, None), pcie=(5, None),
-        notes={"tdp": "up to 1000 W for the module, CPU included"},
+        notes={"tdp": "up to 1000 W for the module, CPU included"}, mig=7,
     ),
     _sheet(
         "GH200 141 GB", ("NVIDIA GH200 144G HBM3e",), (141, 4.8), 1000, _HOPPER, is_seen=True,
         achievable={"bf16": 828.6}, nvlink=(900, None), pcie=(5, None),
-        notes={"tdp": "up to 1000 W for the module, CPU included"},
+        notes={"tdp": "up to 1000 W for the module, CPU included"}, mig=7,
     ),
     _sheet(
         "B100 SXM", (), (180, 8.0), 700,
         {"fp32": 60, "tf32": 875, **_half(1750), "fp8": 3500, "fp4": 7000}, is_seen=False,
-        nvlink=(1800, 18), pcie=(5, 16), notes={"memory": "180 to 192 GB"},
+        nvlink=(1800, 18), pcie=(5, 16), notes={"memory": "180 to 192 GB"}, mig=7,
     ),
     _sheet(
         "B200 SXM", ("NVIDIA B200",), (180, 8.0), 1000, {**_BLACKWELL, "fp4": 9000}, is_seen=True,
-        achievable={"bf16": 1745, "fp8": 3433}, nvlink=(1800, 18), pcie=(5, 16),
+        achievable={"bf16": 1745, "fp8": 3433}, nvlink=(1800, 18), pcie=(5, 16), mig=7,
     ),
     _sheet(
         "GB200", ("NVIDIA GB200",), (186, 8.0), 1200, {**_GRACE_BLACKWELL, "fp4": 10000},
-        is_seen=True, achievable={"bf16": 1822, "fp8": 3616}, nvlink=(1800, None),
+        is_seen=True, achievable={"bf16": 1822, "fp8": 3616}, nvlink=(1800, None), mig=7,
     ),
     _sheet(
         "B300 SXM", ("NVIDIA B300 SXM6 AC",), (288, 8.0), 1400,
         {**_BLACKWELL, "fp4": 12600, "nvfp4": 15000}, is_seen=True,
         achievable={"bf16": 1769}, nvlink=(1800, None), pcie=(6, None),
-        notes={"tdp": "1100 to 1400 W"},
+        notes={"tdp": "1100 to 1400 W"}, mig=7,
     ),
     _sheet(
         "GB300", ("NVIDIA GB300",), (288, 8.0), 1400, {**_GRACE_BLACKWELL, "fp4": 15000},
-        is_seen=True, nvlink=(1800, None), pcie=(6, None),
+        is_seen=True, nvlink=(1800, None), pcie=(6, None), mig=7,
     ),
 )  # fmt: skip
 """Every product of which the figures are known; the others are unknown GPUs."""
 
 _BY_NAME: Final = {name: sheet for sheet in SHEETS for name in sheet.names}
+
+
+def sheet_named(name: str | None) -> Sheet | None:
+    """The data sheet of the product of exactly this name, whatever else is known of the GPU."""
+    return _BY_NAME.get(name or "")
 
 
 def sheet_for(

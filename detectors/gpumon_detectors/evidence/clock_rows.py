@@ -75,6 +75,7 @@ class ClockRows:
         self._lost = _lost_bits(table)
         self.highest = newest_known(table.columns["sm_clock_max_mhz"])
         """Highest clock of each GPU's board, NaN where it is not told."""
+        self._beside: dict[tuple[int, int], float | None] = {}
         self.kinds = kinds
         """Number of each GPU's kind: only GPUs of one product and power limit are compared."""
 
@@ -114,7 +115,7 @@ class ClockRows:
         """
         is_slow = np.zeros(self.clock.shape, np.bool_)
         is_like = self.is_loaded & ~self.is_held & ((self.bits & _CLOCK_SETTING_BITS) == 0)
-        for kind in np.unique(self.kinds):
+        for kind in range(int(self.kinds.max(initial=-1)) + 1):
             places = np.flatnonzero(self.kinds == kind)
             if len(places) >= _MIN_PEERS:
                 is_slow[:, places] = self._is_slow(ratio, places, is_like[:, places])
@@ -146,11 +147,13 @@ class ClockRows:
         return float(np.median(self.clock[rows, place]))
 
     def beside(self, place: int, first: int, is_bad: NDArray[np.bool_]) -> float | None:
-        """The clock of the job's sound GPUs of the same kind from a row on; None without any."""
-        like = np.flatnonzero(self.kinds == self.kinds[place])
-        others = like[like != place]
-        clocks = self.clock[first:, others][(self.is_loaded & ~is_bad)[first:, others]]
-        return float(np.median(clocks)) if len(clocks) else None
+        """The clock of the job's GPUs of the same kind from a row on while they are sound."""
+        kind = int(self.kinds[place])
+        if (kind, first) not in self._beside:
+            like = np.flatnonzero(self.kinds == kind)
+            clocks = self.clock[first:, like][(self.is_loaded & ~is_bad)[first:, like]]
+            self._beside[kind, first] = float(np.median(clocks)) if len(clocks) else None
+        return self._beside[kind, first]
 
 
 def clock_rows(view: View, job: JobLook) -> ClockRows:

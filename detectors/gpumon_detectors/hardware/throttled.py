@@ -22,6 +22,7 @@ from gpumon_detectors.evidence.clock_rows import (
     newest_known,
 )
 from gpumon_detectors.evidence.episodes import REST_S, episode_row, is_dense
+from gpumon_detectors.evidence.gpu_use import PAST_S
 from gpumon_detectors.evidence.phrases import clock_time, counted, span
 from gpumon_detectors.hardware.waiting_peers import Work
 
@@ -50,6 +51,9 @@ do a clock is higher, and that is no loss of this one (our choice)."""
 _SAME_LIMIT: Final = 0.01
 """Power limits that differ by no more of themselves are one setting."""
 
+_LEAST_BEFORE: Final = 12
+"""Sound samples that must lie beyond a gap: two minutes at the usual period (our choice)."""
+
 _MOST_CULPRITS: Final = 8
 """GPUs of one job of which it is asked who waits for them: in the largest jobs that takes its time,
 and what the slowest do not cost, the next ones cost the less."""
@@ -70,18 +74,27 @@ class _Reference(NamedTuple):
     """Only the most that it could be: the loss is at most what comes of it."""
 
 
-class _Case(NamedTuple):
+class _Case:
     """One GPU of a job through one episode."""
 
-    gpu: GpuFacts
-    rows: ClockRows
-    place: int
-    """Its column."""
-    first: int
-    """Row of the first bad sample."""
-    is_bad: NDArray[np.bool_]
-    """Per row and GPU of the job."""
-    reference: _Reference | None
+    def __init__(
+        self,
+        gpu: GpuFacts,
+        rows: ClockRows,
+        place: int,
+        first: int,
+        is_bad: NDArray[np.bool_],
+        reference: _Reference | None,
+    ) -> None:
+        self.gpu = gpu
+        self.rows = rows
+        self.place = place
+        """Its column."""
+        self.first = first
+        """Row of the first bad sample."""
+        self.is_bad = is_bad
+        """Per row and GPU of the job."""
+        self.reference = reference
 
     @property
     def window(self) -> Window:
@@ -90,7 +103,7 @@ class _Case(NamedTuple):
         start = self.rows.times[self.first] if self.first else self.rows.begins[0]
         return Window(float(start), float(times[-1]), len(times) - self.first)
 
-    @property
+    @cached_property
     def seconds(self) -> NDArray[np.float64]:
         """Seconds that each row of the past stands for while the GPU is loaded, 0 before."""
         times, begins = self.rows.times, self.rows.begins
@@ -103,7 +116,7 @@ class _Case(NamedTuple):
         share = len(known) / max(1, int(known.sum()))
         return np.where(counts, seconds * share, 0.0)
 
-    @property
+    @cached_property
     def losses(self) -> NDArray[np.float64]:
         """Share of the clock lost per row of the past, 0 where nothing is known of it."""
         if self.reference is None:
@@ -112,13 +125,13 @@ class _Case(NamedTuple):
         lost = np.nan_to_num(np.clip(1 - clock / self.reference.mhz, 0, 1))
         return np.where(self.seconds > 0, lost, 0.0)
 
-    @property
+    @cached_property
     def loss(self) -> float:
         """Mean share of the clock lost while it was loaded."""
         busy_s = float(self.seconds.sum())
         return float((self.losses * self.seconds).sum()) / busy_s if busy_s else 0.0
 
-    @property
+    @cached_property
     def bits(self) -> int:
         """Reasons that the driver told in the episode."""
         told = self.rows.bits[self.first :, self.place][
@@ -251,7 +264,7 @@ def _reference(
     known = [
         _Reference(mhz, words)
         for mhz, words in (
-            (rows.before(place, first, is_bad), "before the episode"),
+            (_before(job, rows, place, first, is_bad), "before the episode"),
             (rows.beside(place, first, is_bad), "the job's sound GPUs of its kind"),
         )
         if mhz is not None
@@ -263,6 +276,24 @@ def _reference(
         return _Reference(elsewhere, "the fleet's GPUs of its kind")
     highest = float(rows.highest[place])
     return _Reference(highest, "the board's highest", is_bound=True) if highest > 0 else None
+
+
+def _before(
+    job: JobLook, rows: ClockRows, place: int, first: int, is_bad: NDArray[np.bool_]
+) -> float | None:
+    """The GPU's own clock before an episode, also beyond a gap in the sampling.
+
+    Beyond it only the driver's reasons tell a sound sample from a bad one.
+    """
+    before = rows.before(place, first, is_bad)
+    if before is not None or first or not rows.is_held[:, place].any():
+        return before
+    keys = ("sm_clock_mhz", "gpu_util_ratio", "clock_event_reasons")
+    series = [job.window(job.uuids[place], key, PAST_S) for key in keys]
+    clock, util, masks = (one.values[one.times < rows.begins[0]] for one in series)
+    bits = np.nan_to_num(masks).astype(np.int64) & HELD_BITS
+    sound = clock[np.isfinite(clock) & np.isfinite(masks) & (util >= LOADED) & (bits == 0)]
+    return float(np.median(sound)) if len(sound) >= _LEAST_BEFORE else None
 
 
 class _Fleet:

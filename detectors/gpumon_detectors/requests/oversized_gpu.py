@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from math import ceil
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from gpumon.detect.contract import Detector
 from gpumon.model.finding import Confidence, Evidence, Severity, Window
+from gpumon.model.hardware import sheet_named
 from gpumon_detectors.evidence.gpu_use import busy_seconds, is_named
 from gpumon_detectors.evidence.job_commands import look_inside
 from gpumon_detectors.evidence.job_context import context_of, is_interactive
@@ -17,8 +19,11 @@ from gpumon_detectors.evidence.phrases import counted, gib, span
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from numpy.typing import NDArray
+
     from gpumon.detect.view import JobLook, View
     from gpumon.model.finding import Finding
+    from gpumon.model.hardware import Sheet
     from gpumon_detectors.evidence.job_context import JobContext
 
 _SPAN_S: Final = 6 * 3600.0
@@ -34,13 +39,30 @@ _IN_USE_RATIO: Final = 0.05
 _LARGE_BYTES: Final = 32e9
 """Boards with less memory are the smaller GPU that others should move to."""
 
-_COMPUTE_SLICES, _MEM_SLICES = 7, 8
-"""Into how many parts MIG cuts a GPU's SMs and memory."""
+_ANY_SLICES: Final = 7
+_MEM_SLICES: Final = {7: 8}
+"""Into how many parts MIG cuts the memory of a GPU of so many instances, where not as many."""
+
+_ROOM: Final = 1.2
+"""Memory that a smaller GPU must have, as a multiple of what is in use: to spare for the peaks
+above the 95th percentile (our choice)."""
 
 _KEYS: Final = ("mem_used_bytes", "mem_total_bytes", "gpu_util_ratio", "sm_active_ratio")
+_POWER: Final = ("power_w", "power_limit_w")
 
+_LOADED: Final = 0.5
+"""Utilisation from which kernels ran half of the time, and so SMs were active."""
+
+_DEAD_SM: Final = 0.001
+_DEAD_SHARE: Final = 0.5
+_LOW_POWER: Final = 0.4
+"""Share of its power limit below which a GPU may run kernels on so few SMs that none is counted: a
+lone small kernel draws hardly more than a GPU at rest (our choice)."""
+
+_PRECISIONS: Final = ("bf16", "fp16", "fp32")
+
+_WHERE: Final = 'sinfo -o "%P %G"'
 _ADVICE: Final = (
-    'Ask for a smaller GPU or a MIG slice, where there are any: sinfo -o "%P %G"',
     "Or let several runs share one GPU: MPS, or more processes in one job.",
     "Or use what is there: a larger batch or model, if the result allows it.",
 )
@@ -56,13 +78,66 @@ class _Fit(NamedTuple):
     compute_ratio: float
     """Mean SM activity, or where that is not known utilisation, which bounds it from above."""
     has_sm: bool
+    is_sm_dead: bool
+    """Whether SM activity was told and not believed."""
 
-    @property
-    def unused_share(self) -> float:
-        """Part of the GPU that the smallest slice which fits would have left to others."""
-        mem = ceil(self.mem_ratio * _MEM_SLICES) / _MEM_SLICES
-        compute = ceil(self.compute_ratio * _COMPUTE_SLICES) / _COMPUTE_SLICES
-        return max(0.0, 1.0 - max(mem, compute, 1 / _COMPUTE_SLICES))
+    def unused_by_slice(self, slices: int) -> float:
+        """Part of the GPU that the smallest MIG slice which fits would have left to others."""
+        mem_slices = _MEM_SLICES.get(slices, slices)
+        mem = ceil(self.mem_ratio * mem_slices) / mem_slices
+        compute = ceil(self.compute_ratio * slices) / slices
+        return max(0.0, 1.0 - max(mem, compute, 1 / slices))
+
+
+class _Smaller(NamedTuple):
+    """What would have been enough."""
+
+    words: str
+    advice: str
+    unused_share: float
+    """Part of the GPU that it would have left to others."""
+
+
+class _Products:
+    """The GPUs of the site by product, looked up once a look and only where they are asked for."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+
+    @cached_property
+    def _totals(self) -> dict[str, float]:
+        """Memory of one GPU of each product."""
+        totals = self._view.fleet("mem_total_bytes")
+        names = (gpu.name for gpu in self._view.gpus.values())
+        return {
+            name: float(total)
+            for name, total in zip(names, totals, strict=False)
+            if name and total > 0
+        }
+
+    def smaller_than(self, name: str | None, fit: _Fit) -> _Smaller | None:
+        """The smallest other product of the site into which a job fits; None without any."""
+        large = sheet_named(name)
+        found = [
+            _Smaller(f"a {other}", f"Ask for a {other} of this site: {_WHERE}", 1.0 - share)
+            for other, total in self._totals.items()
+            if (share := _share_of(large, sheet_named(other), fit)) is not None
+            and total >= _ROOM * fit.mem_bytes
+            and share < 1.0
+        ]
+        return max(found, key=lambda smaller: smaller.unused_share, default=None)
+
+
+def _share_of(large: Sheet | None, small: Sheet | None, fit: _Fit) -> float | None:
+    """How large a smaller product is beside another; None where it is not, or does not suffice."""
+    if large is None or small is None or small is large:
+        return None
+    key = next((p for p in _PRECISIONS if p in large.dense_tflops and p in small.dense_tflops), "")
+    if not key:
+        return None
+    compute = small.dense_tflops[key].value / large.dense_tflops[key].value
+    mem = small.memory_bytes.value / large.memory_bytes.value
+    return max(compute, mem) if fit.compute_ratio <= compute else None
 
 
 class OversizedGpu(Detector):
@@ -82,8 +157,14 @@ class OversizedGpu(Detector):
     `interactive_idle`, a GPU that is not used belongs to the idle classes, and several GPUs of one
     job are used together. With MIG nothing is claimed: the job has a slice already.
 
-    Lost is what the smallest slice that fits would have left free: MIG cuts SMs into sevenths and
-    memory into eighths.
+    SM activity of 0 in most samples in which kernels run half of the time is a counter that does
+    not work, unless the GPU is known to draw little power: then utilisation counts instead.
+
+    It is claimed where there is something smaller: MIG can cut the product into slices, or the
+    site has a smaller product with a fifth more memory than is in use and the throughput that is.
+    Lost is what the smallest that fits would have left free: MIG cuts SMs into sevenths and memory
+    into eighths, those of an A30 into quarters; of a smaller product the larger of its shares of
+    memory and throughput counts as needed.
     """
 
     name = "oversized_gpu"
@@ -100,6 +181,7 @@ class OversizedGpu(Detector):
 
     def evaluate(self, view: View) -> Iterator[Finding]:
         """One finding per job whose one GPU is too large for it."""
+        products = _Products(view)
         for job in view.jobs:
             if job.gpu_count != 1 or not self._may_apply(job) or is_interactive(job):
                 continue
@@ -109,7 +191,9 @@ class OversizedGpu(Detector):
                 and fit.mem_ratio < self.mem_ratio
                 and fit.compute_ratio < self.sm_ratio
             ):
-                yield self._finding(view, job, fit, context_of(job))
+                smaller = _smaller(job, fit, products)
+                if smaller is not None:
+                    yield self._finding(view, job, fit, smaller, context_of(job))
 
     def _may_apply(self, job: JobLook) -> bool:
         """Whether the newest memory allows the claim; spares most jobs the window."""
@@ -118,7 +202,9 @@ class OversizedGpu(Detector):
         used, total = job.latest("mem_used_bytes"), job.latest("mem_total_bytes")
         return bool(((total >= _LARGE_BYTES) & (used < self.mem_ratio * total)).all())
 
-    def _finding(self, view: View, job: JobLook, fit: _Fit, context: JobContext) -> Finding:
+    def _finding(
+        self, view: View, job: JobLook, fit: _Fit, smaller: _Smaller, context: JobContext
+    ) -> Finding:
         length_s = fit.window.end - fit.window.start
         what = "SMs active" if fit.has_sm else "utilisation, which bounds SM activity,"
         evidence = [
@@ -137,6 +223,9 @@ class OversizedGpu(Detector):
                 fit.compute_ratio,
             ),
         ]
+        if fit.is_sm_dead:
+            text = "0 % of SMs active while kernels run is not believed: the counter does not work"
+            evidence.append(Evidence("sm_active_ratio", job.subject, text, 0.0))
         if context.is_serving:
             text = f"may be a server, which needs speed for single requests: {context.why}"
             evidence.append(Evidence("job", job.subject, text))
@@ -145,23 +234,53 @@ class OversizedGpu(Detector):
             self,
             subject=job.subject,
             severity=Severity.WARNING,
-            summary=f"would fit into a slice: {100 * fit.mem_ratio:.0f} % of memory and "
+            summary=f"would fit into {smaller.words}: {100 * fit.mem_ratio:.0f} % of memory and "
             f"{100 * fit.compute_ratio:.0f} % of compute used ({span(length_s)} observed)",
             window=fit.window,
             evidence=evidence,
-            advice=(*_ADVICE, *look_inside(job)),
-            gpu_seconds=fit.unused_share * length_s,
+            advice=(smaller.advice, *_ADVICE, *look_inside(job)),
+            gpu_seconds=smaller.unused_share * length_s,
             at_most=Confidence.HYPOTHESIS if is_open else Confidence.ESTABLISHED,
         )
 
 
+def _smaller(job: JobLook, fit: _Fit, products: _Products) -> _Smaller | None:
+    """What would have been enough for a job; None where nothing smaller can be had."""
+    gpu = job.gpus[0]
+    sheet = sheet_named(gpu.name)
+    # A driver tells a MIG mode only of GPUs that have one: that decides where there is no sheet.
+    slices = sheet.mig_slices if sheet else _ANY_SLICES * (gpu.value("mig_mode") is not None)
+    if slices:
+        share = fit.unused_by_slice(slices)
+        advice = f"Ask for a MIG slice or a smaller GPU, where there are any: {_WHERE}"
+        return _Smaller("a slice", advice, share) if share > 0 else None
+    return products.smaller_than(gpu.name, fit)
+
+
+def _is_dead(
+    util: NDArray[np.float32],
+    sm: NDArray[np.float32],
+    power: NDArray[np.float32],
+    limit: NDArray[np.float32],
+) -> bool:
+    """Whether SM activity shows 0 while kernels run, on a GPU that is not known to draw little."""
+    is_loaded = (util >= _LOADED) & np.isfinite(sm)
+    if not is_loaded.any() or float((sm[is_loaded] <= _DEAD_SM).mean()) < _DEAD_SHARE:
+        return False
+    shares = (power / limit)[is_loaded]
+    known = shares[np.isfinite(shares)]
+    return not len(known) or float(known.mean()) >= _LOW_POWER
+
+
 def _fit(job: JobLook) -> _Fit | None:
     """What the job needed of its GPU; None where too little is known, or it was hardly used."""
-    table = job.table(_KEYS, _SPAN_S)
+    table = job.table((*_KEYS, *_POWER), _SPAN_S)
     if table.length_s < _LEAST_S:
         return None
-    used, total, util, sm = (table.columns[key] for key in _KEYS)
-    busy, active = busy_seconds(table.times, util), busy_seconds(table.times, sm)
+    used, total, util, sm, power, limit = (table.columns[key] for key in (*_KEYS, *_POWER))
+    is_sm_dead = _is_dead(util, sm, power, limit)
+    busy = busy_seconds(table.times, util)
+    active = None if is_sm_dead else busy_seconds(table.times, sm)
     is_known = np.isfinite(used) & (total > 0)
     share = used[is_known] / total[is_known]
     if busy is None or not len(share) or float(busy[0]) < _IN_USE_RATIO * table.length_s:
@@ -170,4 +289,4 @@ def _fit(job: JobLook) -> _Fit | None:
     mem_ratio = float(np.percentile(share, 95))
     compute = float((busy if active is None else active)[0]) / table.length_s
     mem_bytes = mem_ratio * float(total[-1, 0])
-    return _Fit(window, mem_ratio, mem_bytes, compute, active is not None)
+    return _Fit(window, mem_ratio, mem_bytes, compute, active is not None, is_sm_dead)

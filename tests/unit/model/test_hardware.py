@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpumon.model.hardware import SHEETS, Basis, Sheet, sheet_for
+from gpumon.model.hardware import SHEETS, Basis, Sheet, sheet_for, sheet_named
 
 MIB = 2**20
 
@@ -193,3 +193,29 @@ def test_links_are_counted_in_one_direction() -> None:
     assert found("NVIDIA L40S").nvlink_bytes_per_s is None
     assert found("NVIDIA H100 PCIe").has_bridge_only
     assert not h100.has_bridge_only
+
+
+@pytest.mark.parametrize(
+    ("name", "slices"),
+    [
+        ("Tesla V100-SXM2-16GB", 0),
+        ("Tesla T4", 0),
+        ("NVIDIA A10", 0),
+        ("NVIDIA L40S", 0),
+        ("NVIDIA A30", 4),
+        ("NVIDIA A100-PCIE-40GB", 7),
+        ("NVIDIA H100 NVL", 7),
+        ("NVIDIA H200", 7),
+        ("NVIDIA B200", 7),
+        ("NVIDIA GB200", 7),
+    ],
+)
+def test_what_mig_can_cut(name: str, slices: int) -> None:
+    sheet = sheet_named(name)
+    assert sheet is not None
+    assert sheet.mig_slices == slices
+
+
+def test_no_sheet_is_guessed_from_a_name() -> None:
+    assert sheet_named("NVIDIA H100") is None
+    assert sheet_named(None) is None

@@ -130,6 +130,20 @@ def test_the_clock_before_the_onset_is_the_measure_for_as_long_as_it_lasts():
     assert finding.confidence == "established"
 
 
+def test_the_clock_before_the_onset_outlasts_a_gap_in_the_sampling():
+    scene, uuids = job_of(2)
+    scene.run(1500, alike(uuids, BUSY))
+    scene.run(1200, alike(uuids, HOT))
+    scene.skip(900)
+    back = scene.next_at
+    scene.run(1500, alike(uuids, HOT))
+    found = findings(scene)
+    assert [finding.window.start for finding in found] == [back, back]
+    for finding in found:
+        length = finding.window.end - finding.window.start
+        assert finding.gpu_seconds == pytest.approx(0.33 * length, rel=0.01)
+
+
 def test_a_job_that_waits_for_its_slow_gpu_is_charged_to_that():
     scene, uuids = job_of(16, nodes=2)
     scene.run(1800, alike(uuids, BUSY))

@@ -58,6 +58,92 @@ def test_the_finding_says_what_it_rests_on_and_what_it_costs():
     assert finding.gpu_seconds == pytest.approx(6 / 7 * length_s)
 
 
+def run_on(product, seconds=5 * HOUR, *, site=(), **values):
+    scene, uuids = job_scene(1)
+    for number, (name, total) in enumerate(site):
+        beside = scene.node(f"s{number}", 1, name)
+        scene.gpu(beside[0], mem_total_bytes=total)
+    scene.gpu(uuids[0], name=product)
+    scene.run(seconds, all_of(uuids, SMALL, **values))
+    return scene, uuids
+
+
+V100 = ("Tesla V100-SXM2-32GB", 34.1e9)
+T4 = ("Tesla T4", 15.8e9)
+FITS_V100 = {"mem_total_bytes": V100[1], "mem_used_bytes": 3.1e9}
+
+
+@pytest.mark.parametrize(
+    "product", ["NVIDIA A100-SXM4-80GB", "NVIDIA H200", "NVIDIA B200", "NVIDIA GB200"]
+)
+def test_what_mig_can_cut_is_billed_for_what_a_slice_leaves(product):
+    scene, _ = run_on(product)
+    (finding,) = findings(scene)
+    assert "would fit into a slice" in finding.summary
+    assert "MIG" in finding.advice[0]
+
+
+@pytest.mark.parametrize("product", [V100[0], "NVIDIA L40S", "Quadro RTX 8000"])
+def test_nothing_smaller_can_be_had_of_a_product_without_mig(product):
+    scene, _ = run_on(product, **FITS_V100)
+    assert findings(scene) == []
+
+
+def test_a_smaller_product_of_the_site_is_named_and_bills_its_share():
+    scene, _ = run_on(V100[0], site=(T4, ("NVIDIA L40S", 47e9)), **FITS_V100)
+    (finding,) = findings(scene)
+    assert "would fit into a Tesla T4" in finding.summary
+    assert not any("MIG" in line for line in finding.advice)
+    length_s = finding.window.end - finding.window.start
+    # Half of the memory and 65 of 125 TFLOPS.
+    assert finding.gpu_seconds == pytest.approx((1 - 65 / 125) * length_s)
+
+
+def test_a_smaller_product_must_have_the_memory():
+    scene, _ = run_on("NVIDIA L40S", site=(T4,), mem_total_bytes=47e9, mem_used_bytes=11.4e9)
+    assert "T4" in findings(scene)[0].summary
+    scene, _ = run_on(V100[0], site=(("Tesla T4", 3.5e9),), **FITS_V100)
+    assert findings(scene) == []
+
+
+def test_an_unknown_product_with_a_mig_mode_can_be_cut():
+    scene, uuids = job_scene(1)
+    scene.gpu(uuids[0], name="NVIDIA H20", mig_mode=0)
+    scene.run(5 * HOUR, all_of(uuids, SMALL))
+    assert len(findings(scene)) == 1
+
+
+@pytest.mark.parametrize("period_s", [10.0, 60.0])
+def test_sm_activity_of_zero_beside_much_work_is_a_counter_that_does_not_work(period_s):
+    scene, uuids = job_scene(1, period_s=period_s)
+    dead = {
+        "gpu_util_ratio": 0.93,
+        "sm_active_ratio": 0.0,
+        "power_w": 590.0,
+        "power_limit_w": 700.0,
+    }
+    scene.run(5 * HOUR, all_of(uuids, SMALL, **dead))
+    assert findings(scene) == []
+
+
+def test_a_dead_counter_leaves_utilisation_to_bound_the_work():
+    scene, uuids = job_scene(1)
+    dead = {"sm_active_ratio": 0.0, "power_w": 430.0, "power_limit_w": 700.0}
+    for _ in range(60):
+        scene.run(60, all_of(uuids, SMALL, **dead, gpu_util_ratio=0.55))
+        scene.run(240, all_of(uuids, SMALL, **dead, gpu_util_ratio=0.04))
+    (finding,) = findings(scene)
+    assert finding.evidence[1].field == "gpu_util_ratio"
+    assert any("not believed" in evidence.text for evidence in finding.evidence)
+
+
+def test_a_lone_small_kernel_on_a_cool_gpu_is_believed():
+    scene, uuids = job_scene(1)
+    lone = {"gpu_util_ratio": 0.9, "sm_active_ratio": 0.0, "power_w": 120.0, "power_limit_w": 700.0}
+    scene.run(5 * HOUR, all_of(uuids, SMALL, **lone))
+    assert len(findings(scene)) == 1
+
+
 # Look-alikes
 
 
