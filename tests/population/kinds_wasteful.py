@@ -257,6 +257,14 @@ def overasked_cores(dice: Dice) -> Draft:
     return draft
 
 
+def overasked_days(dice: Dice) -> Draft:
+    """Asks for days and is done within hours."""
+    draft = steady(dice, hours="short_h")
+    draft.slurm = {"time_limit_s": float(dice.count(3, 5, 7)) * 24 * HOUR}
+    draft.lose("overasked", 0, share=0.0, is_charged=False)
+    return draft
+
+
 def leaking_host_memory(dice: Dice) -> Draft:
     """Anonymous memory grows until the limit ends the job."""
     draft = steady(dice)
@@ -278,5 +286,6 @@ WASTEFUL: Final[tuple[Callable[[Dice], Draft], ...]] = (
     never_started, dies_early, works_then_idle, held_all_night, one_core_spins, cpu_job,
     partial_idle, idle_session, forgotten_notebook, slow_start, hot_from_the_start,
     hot_from_the_middle, downtrained_link, lost_gpu, uncorrected_memory, link_errors,
-    failing_port, scattered, oversized, overasked_cores, leaking_host_memory, idle_tail,
+    failing_port, scattered, oversized, overasked_cores, overasked_days, leaking_host_memory,
+    idle_tail,
 )  # fmt: skip
