@@ -11,13 +11,16 @@ from tests.population.ranges import HOUR, MIN
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tests.population.boards import Board
     from tests.population.ranges import Dice
 
 
-def steady(dice: Dice, board: object = None, gpus: int = 0, nodes: int = 1) -> Draft:
+def steady(
+    dice: Dice, board: Board | None = None, gpus: int = 0, nodes: int = 1, hours: str = "job_h"
+) -> Draft:
     """Training with a start of minutes and checkpoints; what others change."""
     board = board or dice.board()
-    draft = Draft(dice, board, gpus or dice.count(1, 2, 4, board.in_node), nodes)  # type: ignore[arg-type, attr-defined]
+    draft = Draft(dice, board, gpus or dice.count(1, 2, 4, board.in_node), nodes, hours)
     begin = dice.seconds("load_min")
     draft.hold(dice.draw("mem_share"), begin // 2)
     draft.busy_hosts(dice.draw("cores_share"), draft.span(0))
@@ -323,7 +326,7 @@ def helper_gpu(dice: Dice) -> Draft:
 
 def early_hours(dice: Dice) -> Draft:
     """Asked for days, has run for hours: nobody can know how long it will take."""
-    draft = steady(dice)
+    draft = steady(dice, hours="long_h")
     draft.slurm = {"time_limit_s": float(dice.count(2, 4, 7)) * 24 * HOUR}
     return draft
 

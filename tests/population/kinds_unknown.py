@@ -105,6 +105,14 @@ def communication_bound(dice: Dice) -> Draft:
     return draft
 
 
+def leaking_training(dice: Dice) -> Draft:
+    """Its memory grows beside what its checkpoints write, which may be the page cache."""
+    draft = steady(dice)
+    draft.remember(dice.rng.uniform(0.93, 0.99), dice.seconds("leak_h"))
+    draft.lose("memory_leak", 0, share=0.0)
+    return draft
+
+
 def slowing_down(dice: Dice) -> Draft:
     """Steps take ever longer."""
     draft = steady(dice)
@@ -117,5 +125,5 @@ def slowing_down(dice: Dice) -> Draft:
 
 UNKNOWN: Final[tuple[Callable[[Dice], Draft], ...]] = (
     hang, straggler, fp32_training, small_batches, starved, checkpoint_stalls, storage_bound,
-    copy_bound, communication_bound, slowing_down,
+    copy_bound, communication_bound, leaking_training, slowing_down,
 )  # fmt: skip

@@ -33,6 +33,7 @@ _SITES: Final = "site policies: 15 to 120 min of idleness until somebody is told
 
 RANGES: Final = {
     "job_h": Range(4.0, 10.0, "A day's jobs; Philly: half of the idle time is in jobs of <6 h"),
+    "long_h": Range(18.0, 24.0, "pre-training: Llama 3 ran for 54 days"),
     "short_h": Range(2.0, 4.0, "interactive allocations: partitions of 2, 4, 8 h"),
     "checkpoint_every_min": Range(10, 60, "usual practice; healthy duty is below 8 %"),
     "checkpoint_s": Range(15, 90, "healthy duty is below 8 %"),

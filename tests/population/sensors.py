@@ -199,5 +199,7 @@ def read_hosts(
     read = {}
     for key, values in draft.host.items():
         mean = mean_of(values, seconds, 1 if key == "memory" else min(period_s, 60))
-        read[key] = np.maximum(0.0, mean * rng.normal(1.0, 0.04, mean.shape))
+        # Memory is what the kernel has charged, to the page.
+        spread = 0.002 if key == "memory" else 0.04
+        read[key] = np.maximum(0.0, mean * rng.normal(1.0, spread, mean.shape))
     return read
