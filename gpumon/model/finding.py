@@ -6,6 +6,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Container
+
     from gpumon.model.fault import SourceError
 
 
@@ -118,6 +120,10 @@ class Coverage(NamedTuple):
     state: str
     """`ok`, `waiting` (window too short), `muted` (raised, overran or returned rubbish)."""
     note: str = ""
+    needs_s: float = 0.0
+    """Seconds that a subject must have been observed before its word is more than a guess."""
+    blind_subjects: Container[str] = ()
+    """Those of `subjects_blind`, as findings name them; not told where the worker is not asked."""
 
 
 COVERAGE_STATES: Final = ("ok", "waiting", "muted")

@@ -310,7 +310,7 @@ class DetectionEngine:
         part = part_from(answer.get("part"))
         dark = frozenset(map(str, blind)) if isinstance(blind, list) else frozenset[str]()
         look = Look(declared.name, tuple(findings), part, dark, declared.is_instant)
-        return look, coverage
+        return look, coverage._replace(blind_subjects=dark)
 
     def _drop(self, link: WorkerLink | None) -> None:
         with self._state:

@@ -9,7 +9,7 @@ import numpy as np
 
 from gpumon.detect.contract import declaration_of
 from gpumon.detect.worker.coverage import coverage_of
-from gpumon.detect.worker.validation import MAX_FINDINGS
+from gpumon.detect.worker.validation import MAX_FINDINGS, TOLD_OF_COVERAGE
 
 if TYPE_CHECKING:
     from gpumon.detect.contract import Declaration, Detector
@@ -30,7 +30,8 @@ def answer_of(
     # A detector computes with missing values all the time; numpy need not warn of each.
     with np.errstate(all="ignore"):
         findings = list(islice(detector.evaluate(view), MAX_FINDINGS + 1))
-    return {"findings": _plain(findings), "coverage": _plain(coverage), "blind": blind}
+    told = [getattr(coverage, key) for key in TOLD_OF_COVERAGE]
+    return {"findings": _plain(findings), "coverage": _plain(told), "blind": blind}
 
 
 def _plain(value: object) -> object:

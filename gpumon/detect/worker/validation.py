@@ -32,6 +32,9 @@ MAX_GPUS: Final = 20_000
 """GPUs of one finding: the largest jobs known."""
 MAX_SENTENCE: Final = 512
 
+TOLD_OF_COVERAGE: Final = Coverage._fields[:6]
+"""What the worker says of it; the rest the monitor knows itself."""
+
 _SUBJECT: Final = re.compile(
     r"job:[0-9]{1,12}(/rank:[0-9]{1,9})?|gpu:[0-9A-Za-z_.:/-]{1,128}|node:[0-9A-Za-z][0-9A-Za-z._-]{0,252}"
 )
@@ -136,14 +139,15 @@ def coverage_from(value: object, declared: Declaration) -> Coverage:
     Raises:
         RubbishError: It is none.
     """
-    given = _fields_of(value, Coverage._fields, "coverage")
+    given = _fields_of(value, TOLD_OF_COVERAGE, "coverage")
     seen, blind = _count(given["subjects_seen"]), _count(given["subjects_blind"])
     named = _list(given["missing_fields"], len(declared.needs))
     missing = tuple(key for key in declared.needs if key in named)
     state = given["state"]
     if not isinstance(state, str) or state not in COVERAGE_STATES or len(missing) != len(named):
         raise RubbishError("coverage names an unknown state or field")
-    return Coverage(declared.name, seen, blind, missing, state, _text(given["note"]))
+    note, needs_s = _text(given["note"]), declared.supported_after_s
+    return Coverage(declared.name, seen, blind, missing, state, note, needs_s)
 
 
 def part_from(value: object) -> tuple[int, int]:

@@ -12,7 +12,7 @@ from gpumon.report.facts.rows import link_states, rows_by_gpu
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from gpumon.model.finding import Finding
+    from gpumon.model.finding import Coverage, Finding
     from gpumon.model.records.cluster import Gpu, JobView, Node, Process, Rank
     from gpumon.model.records.tick import Tick
     from gpumon.report.facts.rows import BlockRow
@@ -189,6 +189,32 @@ class Digest:
     def rank_of(self, process: Process) -> Rank | None:
         """The rank that a process is, None where it is none or not known as one."""
         return self._rank_by_process.get((process.node, process.pid))
+
+    def watched_s(self, view: JobView) -> float:
+        """For how long a job has been observed: since gpumon began to, or since it started."""
+        return max(0.0, self.tick.at - max(self.tick.observed_since, view.job.start_at or 0.0))
+
+    def unjudged(self, view: JobView) -> tuple[Coverage, ...]:
+        """The detectors that have not watched a job for long enough to judge it."""
+        watched_s = self.watched_s(view)
+        return tuple(
+            one
+            for one in self.tick.coverage
+            if one.state == "waiting" or (one.state == "ok" and one.needs_s > watched_s)
+        )
+
+    def blind(self, view: JobView) -> tuple[Coverage, ...]:
+        """The detectors that lack what they need of a job, of a GPU of it or of a node of it."""
+        subjects = [
+            f"job:{view.job.job_id}",
+            *(f"gpu:{uuid}" for uuid in view.gpu_uuids),
+            *(f"node:{name}" for name in view.job.nodes),
+        ]
+        return tuple(
+            one
+            for one in self.tick.coverage
+            if one.state != "muted" and any(name in one.blind_subjects for name in subjects)
+        )
 
     @cached_property
     def is_waiting(self) -> bool:

@@ -74,6 +74,9 @@ class HeatTotals(NamedTuple):
     nodes_down: int
     """Closed to jobs by the queue: down, drained, in maintenance."""
     nodes_stale: int
+    detectors: int = 0
+    detectors_waiting: int = 0
+    """Those that have not watched the fleet for long enough to judge it."""
 
 
 def heat_totals(digest: Digest, columns: FleetColumns) -> HeatTotals:
@@ -105,6 +108,8 @@ def _totals(digest: Digest, columns: FleetColumns) -> HeatTotals:
         len(tick.nodes),
         sum(count for state, count in states.items() if state is not None and not is_open(state)),
         sum(1 for node in tick.nodes.values() if node.is_stale and node.left_at is None),
+        len(tick.coverage),
+        sum(one.state == "waiting" for one in tick.coverage),
     )
 
 
@@ -175,6 +180,14 @@ def _of(count: int, whole: int, is_wide: bool) -> str:
     return f"{count:,} ({share})" if is_wide else share
 
 
+def _silence_words(totals: HeatTotals) -> str:
+    """That nothing was found, or how many detectors have judged by now."""
+    if not totals.detectors_waiting:
+        return "no finding"
+    judged = totals.detectors - totals.detectors_waiting
+    return f"watching ({judged} of {totals.detectors})"
+
+
 def _trouble(totals: HeatTotals, is_wide: bool, has_since: bool = True) -> list[Cell]:
     parts = []
     loss = totals.loss
@@ -190,7 +203,7 @@ def _trouble(totals: HeatTotals, is_wide: bool, has_since: bool = True) -> list[
         words = f" {_GRADES[grade]}" if is_wide else ""
         parts.append(Cell(f"{SEVERITY_SIGNS[grade]} {count}{words}", SEVERITY_TONES[grade]))
     if not totals.findings:
-        parts.append(Cell("no finding", Tone.DIM))
+        parts.append(Cell(_silence_words(totals), Tone.DIM))
     if totals.waiting:
         text = f"{totals.waiting:,} wait{'ing' if is_wide else ''}"
         if totals.oldest_wait_s is not None:

@@ -14,7 +14,7 @@ from gpumon.report.text.cells import NO_VALUE, Cell, Tone
 from gpumon.report.wording.gpu_cells import DUTY_DOC, duty_cell
 from gpumon.report.wording.loss_words import job_loss, loss_cell, loss_key
 from gpumon.report.wording.pending import expected_start, start_words
-from gpumon.report.wording.verdict_words import class_words, state_cell, verdict_cell
+from gpumon.report.wording.verdict_words import WATCHING, class_words, state_cell, verdict_cell
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,7 +91,8 @@ def _verdict(digest: Digest, view: JobView) -> str:
     finding = digest.verdict(view)
     if finding is not None and not has_ended(view.job.state):
         return finding.finding_class
-    return verdict_cell(digest, view).text.removeprefix(f"{units.MISSING} ")
+    words = verdict_cell(digest, view).text.removeprefix(f"{units.MISSING} ")
+    return WATCHING if words.startswith(WATCHING) else words
 
 
 def _activity(digest: Digest, view: JobView) -> Cell:
@@ -310,7 +311,8 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         verdict_cell,
         default_order,
         "The gravest finding: i info, ! warning, ‼ critical; a trailing ? is a hypothesis. "
-        "no finding: detectors looked and found nothing; unknown: they could not see.",
+        "no finding: detectors looked and found nothing; watching 8s (2 of 19): so many have "
+        "judged by now; unknown: they could not see.",
         34,
         value=_verdict,
     ),

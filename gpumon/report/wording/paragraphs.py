@@ -28,10 +28,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpumon.model.fault import SourceError
-    from gpumon.model.finding import Finding
+    from gpumon.model.finding import Coverage, Finding
     from gpumon.model.records.cluster import Gpu, Job, JobView
     from gpumon.model.records.tick import Tick
     from gpumon.report.facts.tick_index import Digest
+
+NAMED_DETECTORS: Final = 3
+"""Detectors named on a job's page: with the words around them two lines of 80 cells."""
 
 TARGET_OLD_S: Final = 90.0
 """A target whose newest answer is older is called stale: three periods of the job listing, which
@@ -325,11 +328,46 @@ def unjudged_lines(tick: Tick, width: int) -> list[Line]:
     return paragraph(text, width, Tone.BAD, "✗ ", "  ") if names else []
 
 
-def watching_lines(tick: Tick, width: int) -> list[Line]:
-    """That some detectors have not watched for long enough, so that no finding is no praise."""
-    count = sum(one.state == "waiting" for one in tick.coverage)
-    text = f"no finding yet: {count} of {len(tick.coverage)} detectors still watch (f says which)"
-    return paragraph(text, width, Tone.DIM, "· ", "  ") if count else []
+def watching_lines(digest: Digest, view: JobView, width: int) -> list[Line]:
+    """Which detectors have not watched a job for long enough: no finding is no praise then."""
+    waiting = sorted(digest.unjudged(view), key=lambda one: (one.needs_s, one.detector))
+    if not waiting:
+        return []
+    of = f"{len(waiting)} of {len(digest.tick.coverage)} detectors need longer"
+    watched = units.short_duration(digest.watched_s(view))
+    names = _some_of([_with_need(one) for one in waiting])
+    text = f"no finding yet: watched for {watched}, {of}: {names}"
+    return paragraph(text, width, Tone.DIM, "· ", "  ")
+
+
+def _with_need(coverage: Coverage) -> str:
+    """A detector with the time that it needs, where it says so: `idle_held 30m`."""
+    needs = f" {units.short_duration(coverage.needs_s)}" if coverage.needs_s else ""
+    return f"{coverage.detector}{needs}"
+
+
+def blind_lines(digest: Digest, view: JobView, width: int) -> list[Line]:
+    """What is not looked for in a job, as values that it takes are missing."""
+    blind = digest.blind(view)
+    if not blind:
+        return []
+    names = _some_of(
+        [
+            f"{one.detector} (no {', '.join(spoken(key) for key in one.missing_fields)})"
+            if one.missing_fields
+            else one.detector
+            for one in blind
+        ]
+    )
+    return paragraph(f"not looked for: {names}", width, Tone.DIM, "· ", "  ")
+
+
+def _some_of(names: Sequence[str]) -> str:
+    """The first names, and how many more the list of findings tells."""
+    if len(names) <= NAMED_DETECTORS + 1:
+        return ", ".join(names)
+    more = len(names) - NAMED_DETECTORS
+    return f"{', '.join(names[:NAMED_DETECTORS])} and {more} more (f says which)"
 
 
 def coverage_lines(tick: Tick, width: int) -> list[Line]:

@@ -38,6 +38,9 @@ SEVERITY_TONES: Final = {
 
 SEVERITY_SIGNS: Final = {Severity.INFO: "i", Severity.WARNING: "!", Severity.CRITICAL: "‼"}
 
+WATCHING: Final = "watching"
+"""What is said of a job as long as some detectors have not judged it."""
+
 _BAD_STATES: Final = frozenset(
     {"FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "DEADLINE"}
 )
@@ -82,9 +85,20 @@ def verdict_cell(digest: Digest, view: JobView) -> Cell:
         return Cell("– no GPUs", Tone.DIM)
     if not digest.gpus(view):
         return Cell("– unknown", Tone.DIM)
-    if digest.is_waiting:
-        return Cell("– watching", Tone.DIM)
-    return Cell("– unknown" if digest.is_blind else "– no finding", Tone.DIM)
+    return Cell(_silence_words(digest, view), Tone.DIM)
+
+
+def _silence_words(digest: Digest, view: JobView) -> str:
+    """Why nothing is said of a job: not judged yet, not seen, or looked at and found well."""
+    total, waiting = len(digest.tick.coverage), len(digest.unjudged(view))
+    muted = sum(one.state == "muted" for one in digest.tick.coverage)
+    judged = f"({total - waiting - muted} of {total})"
+    if waiting:
+        # Without the dash, as all of it stands in a column of 80 cells then.
+        return f"{WATCHING} {short_duration(digest.watched_s(view))} {judged}"
+    if digest.is_blind:
+        return "– unknown"
+    return f"– no finding {judged}" if muted else "– no finding"
 
 
 def reason_words(reason: Reason | None) -> str:

@@ -12,6 +12,7 @@ from gpumon.report.text.cells import Tone, paragraph
 from gpumon.report.wording.empty_states import gone_job_words, job_errors, stale_job_lines
 from gpumon.report.wording.ledger_words import job_books
 from gpumon.report.wording.paragraphs import (
+    blind_lines,
     contradiction_lines,
     finding_lines,
     job_facts,
@@ -105,7 +106,9 @@ class JobScreen(RankView, TableView["RankRow"]):
             lines += unjudged_lines(digest.tick, width)
             is_seen = bool(digest.gpus(view)) and digest.stale_age_s(view) is None
             if is_seen and digest.verdict(view) is None:
-                lines += watching_lines(digest.tick, width)
+                lines += watching_lines(digest, view, width)
+            if is_seen:
+                lines += blind_lines(digest, view, width)
         lines += contradiction_lines(view, width)
         lines += unknown_gpus(digest, view, width)
         return lines + output_lines(digest, view, width) + job_books(digest, view, width)

@@ -158,7 +158,7 @@ def test_numbers_that_are_infinite_or_that_no_float_holds_are_refused(number):
 def test_coverage_is_taken_with_the_monitors_name():
     value = ["liar", 3, 1, ["temp_c"], "waiting", "20 s of 60 s"]
     assert coverage_from(value, DECLARED) == Coverage(
-        "hot", 3, 1, ("temp_c",), "waiting", "20 s of 60 s"
+        "hot", 3, 1, ("temp_c",), "waiting", "20 s of 60 s", DECLARED.supported_after_s
     )
 
 

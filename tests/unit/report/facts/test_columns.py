@@ -149,19 +149,33 @@ def test_partly_known_gpus_are_counted():
     assert job_row(tick((view,), gpus[:3]), "1")["gpus"] == "3/4"
 
 
+MUTED = Coverage("m", 0, 0, (), "muted", "raised KeyError")
+WATCHED = "watching 41s (1 of 3)"
+
+
 @pytest.mark.parametrize(
     ("coverage", "words"),
     [
         ((Coverage("d", 1, 0, (), "ok"),), "– no finding"),
         ((Coverage("d", 0, 3, ("sm_active_ratio",), "ok"),), "– unknown"),
-        ((Coverage("d", 0, 0, (), "waiting"),), "– watching"),
+        ((Coverage("d", 0, 0, (), "waiting"),), "watching 41s (0 of 1)"),
         ((Coverage("d", 0, 0, (), "muted"),), "– unknown"),
+        ((Coverage("d", 1, 0, (), "ok"), MUTED), "– no finding (1 of 2)"),
+        ((Coverage("d", 1, 0, (), "ok"), Coverage("e", 0, 0, (), "waiting"), MUTED), WATCHED),
+        ((Coverage("d", 1, 0, (), "ok", "", 41.0),), "– no finding"),
+        ((Coverage("d", 1, 0, (), "ok"), Coverage("e", 9, 0, (), "ok", "", 60.0), MUTED), WATCHED),
         ((), "– unknown"),
     ],
 )
-def test_no_finding_is_only_said_where_a_detector_could_see(coverage, words):
+def test_no_finding_is_only_said_where_all_detectors_have_judged(coverage, words):
     view, gpus = job_with_gpus("1", {"n": 1})
-    assert verdict_cell(Digest(tick((view,), gpus, coverage=coverage)), view).text == words
+    made = tick((view,), gpus, coverage=coverage)
+    started = view._replace(job=view.job._replace(start_at=made.at - 41.0))
+    made = made._replace(jobs=(started,), observed_since=made.at - 7000.0)
+    assert verdict_cell(Digest(made), started).text == words
+    watched = made._replace(observed_since=made.at - 41.0)
+    older = started._replace(job=view.job._replace(start_at=made.at - 7000.0))
+    assert verdict_cell(Digest(watched), older).text == words
 
 
 @pytest.mark.parametrize(
