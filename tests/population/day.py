@@ -169,13 +169,10 @@ def watch(fleet: Fleet, witness: Witness, start_at: float, end_at: float) -> Non
     sampler.start(take, lambda _: is_over.set())
     is_over.wait()
     failure = sampler.failure
-    sampler._closing.set()
-    may_end.set()
     sampler.close()
-    if sampler._thread is not None:
-        sampler._thread.join()
+    may_end.set()
     if failure is not None:
-        raise AssertionError(f"{failure.message}")
+        raise RuntimeError(failure.message)
 
 
 def lived(fleet: Fleet) -> Outcome:

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from tests.population.boards import Board
     from tests.population.ranges import Dice, Work
 
+    Mask = NDArray[np.bool_]
+
 LEVELS: Final = ("util", "sm", "tensor", "dram", "fp64", "power", "rx", "nvlink", "codec")
 """The parts of a work, per GPU and second."""
 
@@ -25,8 +27,6 @@ LOCKED: Final = 0x2
 POWER_CAP: Final = 0x4
 GPU_IDLE: Final = 0x1
 """nvml.h: nvmlClocksEventReason*."""
-
-Mask = "NDArray[np.bool_]"
 
 
 class Loss(NamedTuple):
@@ -133,9 +133,12 @@ class Draft:
         return made
 
     def shares(self, duty: float, when: Mask, period: int = 30) -> Mask:
-        """About such a share of the seconds of each short period: waiting between batches."""
-        phase = (np.arange(self.seconds) % period) / period
-        return when & (phase < duty)
+        """About such a share of the seconds of each short period: waiting between batches.
+
+        Batches take a little more or less time, so that no probe's beat falls in with theirs.
+        """
+        steps = self.dice.rng.normal(1.0, 0.2, self.seconds).clip(0.0)
+        return when & ((np.cumsum(steps) % period) / period < duty)
 
     def work(self, work: Work, when: Mask, gpus: tuple[int, ...] | None = None) -> None:
         """Have GPUs do this in these seconds, each of them a little differently."""

@@ -114,7 +114,7 @@ def standby_replicas(dice: Dice) -> Draft:
     ping, every = dice.work("ping"), dice.seconds("ping_every_s")
     for gpu in draft.all:
         off = "lull_min" if gpu == 0 else "standby_lull_min"
-        draft.work(ping, draft.every(every, 1, gpu) & draft.span(begin), (gpu,))
+        draft.work(ping, draft.shares(1 / every, draft.span(begin), every), (gpu,))
         draft.work(dice.work("serving"), draft.spells("burst_min", off, begin), (gpu,))
     return draft
 

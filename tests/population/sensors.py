@@ -142,16 +142,28 @@ def read_gpus(draft: Draft, begin_at: int, grid: Grid) -> Read:
         "graphics_active_ratio": noisy(mean_of(draft.level["util"], seconds, min(period_s, 60))),
     }
     spent = mean_of(watts[0], seconds, period_s) * period_s
-    counters = {
-        "clock_event_reasons": reasons.astype(np.int64),
-        "energy_j": spent.astype(np.int64),
-        "sw_power_cap_us": (capped * period_s * 1e6).astype(np.int64),
-        "sw_thermal_us": ((reasons & SW_THERMAL > 0) * period_s * 1_000_000).astype(np.int64),
-        "hw_thermal_us": ((reasons & HW_THERMAL > 0) * period_s * 1_000_000).astype(np.int64),
-        "thermal_violation_us": (hot * period_s * 1_000_000).astype(np.int64),
-        "power_brake_us": np.zeros(shape, np.int64),
-    }
+    counters = _counted(reasons, capped, spent, period_s)
     return Read(first, levels, counters, seconds)
+
+
+def _counted(
+    reasons: NDArray[np.int64],
+    capped: NDArray[np.bool_],
+    spent_j: NDArray[np.float64],
+    period_s: int,
+) -> dict[str, NDArray[np.int64]]:
+    """The mask, and by how much each counter grew since the report before."""
+    period_us = period_s * 1_000_000
+    hot = reasons & (SW_THERMAL | HW_THERMAL) > 0
+    return {
+        "clock_event_reasons": reasons,
+        "energy_j": spent_j.astype(np.int64),
+        "sw_power_cap_us": capped * period_us,
+        "sw_thermal_us": (reasons & SW_THERMAL > 0) * period_us,
+        "hw_thermal_us": (reasons & HW_THERMAL > 0) * period_us,
+        "thermal_violation_us": hot * period_us,
+        "power_brake_us": np.zeros(reasons.shape, np.int64),
+    }
 
 
 def _power(draft: Draft, boards: list[Board]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
