@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from gpumon.fleet.history.reader import HistoryReader, Slab
+    from gpumon.fleet.history.reader import Extremes, HistoryReader, Slab
 
 GAP_PERIODS: Final = 3.0
 """Two samples further apart than this many periods leave a gap, and a window ends there."""
@@ -53,6 +53,60 @@ class Table(NamedTuple):
         return Table(self.times[row:], columns, self.begins[row:])
 
 
+class Past(NamedTuple):
+    """Several fields of several entities over time, across gaps, read-only.
+
+    What a gap holds is not known: no row stands for it.
+    """
+
+    times: NDArray[np.float64]
+    """Unix times, ascending."""
+    begins: NDArray[np.float64]
+    """Unix time of the first sample of each row."""
+    seconds: NDArray[np.float64]
+    """Seconds that each row stands for: since the row before, but not over a gap."""
+    columns: Mapping[str, NDArray[np.float32]]
+    """By field key, one row per time, one column per entity in the order asked for."""
+    peaks: Mapping[str, NDArray[np.float32]]
+    """Largest value behind each row, of the fields that it was asked for."""
+    longest_s: float
+    """Distance of two samples from which a gap lies between them."""
+
+    def seconds_from(self, row: int) -> NDArray[np.float64]:
+        """Seconds of the rows from one on, of the first no more than its own samples span."""
+        seconds = self.seconds[row:].copy()
+        if len(seconds):
+            seconds[0] = self.times[row] - self.begins[row]
+        return seconds
+
+
+def past_of(slab: Slab, highs: Extremes | None, keys: Sequence[str], now: float) -> Past:
+    """All rows of a slab; none where there is no row of the time of the look.
+
+    Args:
+        slab: The rows.
+        highs: Bounds of the same rows, for the first of the keys.
+        keys: Fields in the order of the slab.
+        now: Unix time of the look.
+    """
+    times, periods, values, begins = slab
+    if not len(times) or now - times[-1] >= periods[-1]:
+        values, times, begins, highs = values[:0], times[:0], begins[:0], None
+    longest_s = max(GAP_PERIODS * float(periods[-1]) if len(times) else 0.0, LEAST_GAP_S)
+    own = times - begins
+    steps = np.diff(times, prepend=begins[:1])
+    # Between the samples of two rows, however many of them a row holds.
+    is_gap = np.diff(times, prepend=begins[:1]) - own > longest_s
+    columns = {key: values[:, position] for position, key in enumerate(keys)}
+    peaks = {}
+    if highs is not None:
+        asked = keys[: highs.high.shape[1]]
+        peaks = {key: highs.high[:, position] for position, key in enumerate(asked)}
+    elif not len(times):
+        peaks = columns
+    return Past(times, begins, np.where(is_gap, own, steps), columns, peaks, longest_s)
+
+
 def table_of(slab: Slab, keys: Sequence[str], now: float) -> Table:
     """The part of a slab after its last gap; empty without a row of the time of the look.
 
@@ -83,11 +137,14 @@ def unbroken_since(history: HistoryReader, start: float, end: float) -> float:
 
 
 def bridged(
-    times: NDArray[np.float64], flags: NDArray[np.bool_], is_known: NDArray[np.bool_]
+    times: NDArray[np.float64],
+    flags: NDArray[np.bool_],
+    is_known: NDArray[np.bool_],
+    longest_s: float = LEAST_GAP_S,
 ) -> NDArray[np.bool_]:
     """Flags per row and column that go on where nothing is known for a moment.
 
-    Between two rows of a column that are known, no further apart than `LEAST_GAP_S`, holds what
+    Between two rows of a column that are known, no further apart than `longest_s`, holds what
     holds in both. Elsewhere, and in the newest row, nothing is said of what is not known.
     """
     if is_known.all():
@@ -96,7 +153,7 @@ def bridged(
     before = np.maximum.accumulate(np.where(is_known, rows, -1), axis=0)
     after = np.minimum.accumulate(np.where(is_known, rows, len(times))[::-1], axis=0)[::-1]
     first, last = np.maximum(before, 0), np.minimum(after, len(times) - 1)
-    is_short = (before >= 0) & (after < len(times)) & (times[last] - times[first] <= LEAST_GAP_S)
+    is_short = (before >= 0) & (after < len(times)) & (times[last] - times[first] <= longest_s)
     held = np.take_along_axis(flags, first, axis=0) & np.take_along_axis(flags, last, axis=0)
     found: NDArray[np.bool_] = np.where(is_known, flags, is_short & held)
     return found

@@ -11,7 +11,7 @@ import numpy as np
 from gpumon.detect.claims import honest_confidence
 from gpumon.detect.facts.entity_facts import FACT_KEYS
 from gpumon.detect.facts.positions import JobLayout
-from gpumon.detect.series import GAP_PERIODS, Series, Table, table_of
+from gpumon.detect.series import GAP_PERIODS, Past, Series, Table, past_of, table_of
 from gpumon.model.catalogue.fields import CATALOGUE
 from gpumon.model.finding import Confidence, Evidence, Finding, Severity, Window
 from gpumon.model.job_states import has_ended
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from gpumon.fleet.history.reader import HistoryReader, Slab
     from gpumon.model.records.cluster import Job, JobView, Rank
 
-__all__ = ["GAP_PERIODS", "JobLook", "Series", "Table", "View"]
+__all__ = ["GAP_PERIODS", "JobLook", "Past", "Series", "Table", "View"]
 
 
 class JobLook:
@@ -133,6 +133,19 @@ class JobLook:
     def table(self, keys: Sequence[str], seconds: float) -> Table:
         """Fields of all `gpus` over the last `seconds`, while the job held them all."""
         return self._view.table(self.uuids, keys, seconds, self.all_held_since)
+
+    def past(self, keys: Sequence[str], seconds: float, peaks: int = 0) -> Past:
+        """Fields of all `gpus` while the job held them all, as `View.past` tells them."""
+        return self._view.past(self.uuids, keys, seconds, self.all_held_since, peaks)
+
+    def cgroup_past(self, keys: Sequence[str], seconds: float) -> Past:
+        """As `cgroup`, across gaps."""
+        entities = [f"{name}/{self.job.job_id}" for name in self.job.nodes]
+        return self._view.past(entities, keys, seconds, self._began_at)
+
+    def hosts_past(self, keys: Sequence[str], seconds: float) -> Past:
+        """As `hosts`, across gaps."""
+        return self._view.past(self.job.nodes, keys, seconds, self._began_at)
 
     def cgroup(self, keys: Sequence[str], seconds: float) -> Table:
         """Fields of the job's own cgroup, one column per node of `job.nodes`, since it started.
@@ -281,6 +294,26 @@ class View:
         slab = self._slab(entities, keys, max(self.now - seconds, since))
         return table_of(slab, keys, self.now)
 
+    def past(
+        self,
+        entities: Sequence[str],
+        keys: Sequence[str],
+        seconds: float,
+        since: float = float("-inf"),
+        peaks: int = 0,
+    ) -> Past:
+        """As `table`, but across gaps in the sampling, which are time of which nothing is known.
+
+        Of the first `peaks` keys it tells the largest value behind each row too.
+        """
+        start = max(self.now - seconds, since)
+        slab = self._slab(entities, keys, start)
+        block = CATALOGUE[keys[0]].block
+        highs = (
+            self.history.extremes(entities, keys[:peaks], start, self.now, block) if peaks else None
+        )
+        return past_of(slab, highs, keys, self.now)
+
     def places(self, uuids: Sequence[str]) -> NDArray[np.intp]:
         """Positions of GPUs within `gpus`, for `newest`; -1 for one that is not among them."""
         known = self.layout.place
@@ -333,17 +366,20 @@ class View:
         """A finding of this look, with the confidence that its window allows.
 
         `finding_class` is the detector's first one unless named; `at_most` keeps a claim down
-        whose evidence is weaker than its window. `onset` is when it began, where that is known to
-        be before the window, as by a driver's event; else the window's start. `gpus` are the UUIDs
-        whose time `gpu_seconds` counts, where they are not all of the subject's.
+        whose evidence is weaker than its window. A hypothesis is a warning at most. `onset` is
+        when it began, where that is known to be before the window, as by a driver's event; else
+        the window's start. `gpus` are the UUIDs whose time `gpu_seconds` counts, where
+        they are not all of the subject's.
         """
-        allowed = self.confidence(window, detector)
+        confidence = min(self.confidence(window, detector), at_most, key=lambda step: step.rank)
+        if confidence is Confidence.HYPOTHESIS:
+            severity = min(severity, Severity.WARNING, key=lambda step: step.rank)
         return Finding(
             detector=detector.name,
             finding_class=finding_class or detector.finding_classes[0],
             subject=subject,
             severity=severity,
-            confidence=min(allowed, at_most, key=lambda step: step.rank),
+            confidence=confidence,
             summary=summary,
             evidence=tuple(evidence),
             window=window,

@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from gpumon.detect.series import bridged, rows_since
-from gpumon.model.finding import Window
+from gpumon.detect.series import bridged
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from gpumon.detect.series import Table
+    from gpumon.detect.series import Past
     from gpumon.detect.view import JobLook
 
 NEEDS: Final = ("process_count", "mem_used_bytes", "mem_total_bytes", "gpu_util_ratio")
 """Without these a GPU's idleness cannot be told; NVML gives them on every GPU without MIG."""
 
-_SIGNS: Final = {
-    "sm_active_ratio": 0.01,
-    "encoder_util_ratio": 0.0,
-    "decoder_util_ratio": 0.0,
-    "pcie_rx_bytes_per_s": 10e6,
-    "pcie_tx_bytes_per_s": 10e6,
-}
-"""Fields that tell of work which utilisation does not count, where they are known, and the most
-that an idle GPU shows: video engines run no kernels, and NVML's own reading moves a few MB/s."""
+SM_NOISE_RATIO: Final = 0.01
+"""An idle GPU's SM counter may show as much."""
+
+COPY_KEYS: Final = ("pcie_rx_bytes_per_s", "pcie_tx_bytes_per_s")
+
+_KEYS: Final = (
+    "gpu_util_ratio",
+    "sm_active_ratio",
+    "encoder_util_ratio",
+    "decoder_util_ratio",
+    *NEEDS[:3],
+    *COPY_KEYS,
+)
+_PEAKS: Final = 4
+"""Of the first fields the largest value counts: kernels and video engines."""
+
+_BUSY_COPIES_BYTES_PER_S: Final = 1e9
+"""A GPU that moves more over PCIe is at work, whatever its utilisation (KempnerPulse's class)."""
 
 PAST_S: Final = 24 * 3600.0
 """As far back as history reaches: a shorter look back would end a long rest too late."""
@@ -34,50 +42,159 @@ PAST_S: Final = 24 * 3600.0
 PAUSE_S: Final = 120.0
 """Working GPUs may rest this long: the longest checkpoint pauses reported are about 96 s."""
 
-_LEAST_KNOWN: Final = 0.9
-"""Share of a window that must be known for a mean over it."""
+LEAST_S: Final = 300.0
+"""Under five minutes of evidence nothing is said: every start and every pause looks alike."""
+
+FAINT_RATIO: Final = 0.01
+"""Utilisation that tools which ask a GPU for its state leave behind: one step of NVML's."""
+
+_FAINT_MEAN_RATIO: Final = 0.002
+"""Mean utilisation up to which a GPU that never shows more than `FAINT_RATIO` rests. Our choice:
+seven seconds an hour, less than any training step that is worth a GPU."""
+
+_MOST_BUSY_SHARE: Final = 0.01
+"""Share of the known time in which a resting GPU may show work. Our choice: a stray sample in a
+hundred moves no verdict, and it is never charged."""
+
+_LONGEST_FLICKER_S: Final = 60.0
+"""Work without a break for longer ends a rest, however small its share of a long one: shorter are
+checks of a node's health and single samples at the longest usual period."""
+
+LEAST_KNOWN: Final = 0.9
+"""Share of a window that must be known for a judgement over it."""
 
 
 class GpuUse(NamedTuple):
     """All GPUs of a job over one window, the newest sample included; rows by GPUs."""
 
-    table: Table
-    is_still: NDArray[np.bool_]
-    """Nothing runs on it: a GPU of which nothing is known for longer than a moment is not still."""
+    past: Past
+    is_known: NDArray[np.bool_]
+    """Whether it can be told, also of a moment between two rows of which it can."""
+    busy: NDArray[np.float64]
+    """Part of the row's time in which the GPU worked; 0 where that is not known."""
+    is_loud: NDArray[np.bool_]
+    """Whether it showed more than `FAINT_RATIO`, or another sign of work."""
     is_empty: NDArray[np.bool_]
-    """Still, without process, its memory free."""
+    """Without process, its memory free, and at rest."""
     was_used: bool
     """Whether a GPU was seen that is not empty, however long ago and beyond gaps."""
 
-    def still_row(self) -> int:
-        """Row since which all GPUs are still; the number of rows where one is not."""
-        return together_since(self.is_still)
+    def rest_row(self) -> int:
+        """Row since which all GPUs rest; the number of rows where one does not."""
+        return max(self.rest_rows(), default=len(self.past.times))
 
     def empty_row(self) -> int:
         """Row since which all GPUs are empty; the number of rows where one is not."""
-        return together_since(self.is_empty)
+        return max(self.empty_rows(), default=len(self.past.times))
+
+    def rest_rows(self) -> list[int]:
+        """Row since which each GPU rests; the number of rows where it does not."""
+        if self.is_known.all() and not self.busy.any():
+            return [0 for _ in self._columns]
+        return [self._rest_row(self.busy[:, column], column) for column in self._columns]
+
+    def empty_rows(self) -> list[int]:
+        """Row since which each GPU is empty; the number of rows where it is not."""
+        if self.is_empty.all():
+            return [0 for _ in self._columns]
+        taken = np.where(self.is_known & ~self.is_empty, 1.0, 0.0)
+        busy = np.maximum(self.busy, np.where(self._is_faint, 0.0, taken))
+        return [self._rest_row(busy[:, column], column) for column in self._columns]
+
+    def held_row(self) -> int:
+        """Row since which at least one GPU is not empty."""
+        gone: NDArray[np.bool_] = np.logical_and.reduce(self.is_known & self.is_empty, axis=1)
+        seconds = self.past.seconds * gone
+        return _row_after_run(gone, seconds)
 
     def row_at(self, at: float) -> int:
         """First row that was taken at a Unix time or later."""
-        return int(self.table.times.searchsorted(at, "left"))
+        return int(self.past.times.searchsorted(at, "left"))
 
-    def window(self, first: int, quiet_since: float) -> Window:
-        """The stretch from a row to the newest one, from no earlier than a Unix time within it."""
-        times = self.table.times
-        begin = max(float(self.table.begins[first]), min(quiet_since, float(times[first])))
-        return Window(begin, float(times[-1]), len(times) - first)
+    def idle_seconds(self, first: int) -> NDArray[np.float64]:
+        """Per GPU the seconds from a row on for which it is known that it did not work.
+
+        What tools leave behind that ask it for its state is no work.
+        """
+        idle = self.is_known[first:] * (1.0 - self.busy[first:] * self.is_loud[first:])
+        seconds: NDArray[np.float64] = self.past.seconds_from(first) @ idle
+        return seconds
+
+    def newest(self, key: str) -> NDArray[np.float32]:
+        """Newest known value of a field for each GPU, NaN where there never was one."""
+        values = self.past.columns[key]
+        rows = np.arange(len(values))[:, None]
+        last = np.where(np.isfinite(values), rows, 0).max(axis=0)
+        newest: NDArray[np.float32] = values[last, np.arange(values.shape[1])]
+        return newest
+
+    def idle_seconds_of(self, column: int, first: int) -> float:
+        """The same of one GPU."""
+        work = self.busy[first:, column] * self.is_loud[first:, column]
+        idle = self.is_known[first:, column] * (1.0 - work)
+        return float(self.past.seconds_from(first) @ idle)
+
+    @property
+    def has_worked(self) -> bool:
+        """Whether one of the GPUs was seen to work, for longer than a stray sample."""
+        return bool((self.past.seconds @ (self.busy * self.is_loud) > PAUSE_S).any())
+
+    @property
+    def _columns(self) -> range:
+        return range(self.busy.shape[1])
+
+    @property
+    def _is_faint(self) -> NDArray[np.bool_]:
+        """Rows in which nothing but faint utilisation speaks against an empty GPU."""
+        processes, used = (self.past.columns[key] for key in NEEDS[:2])
+        return (self.busy > 0) & ~self.is_loud & ~(processes > 0) & np.isfinite(used)
+
+    def _rest_row(self, busy: NDArray[np.float64], column: int) -> int:
+        """First row of the rest that lasts until now; the number of rows where there is none."""
+        past, is_known = self.past, self.is_known[:, column]
+        rows = len(past.times)
+        if not rows or not is_known[-1]:
+            return rows
+        is_loud = self.is_loud[:, column] | (busy > self.busy[:, column])
+        low = _row_after_run(is_loud & (busy > 0), past.seconds * busy)
+        own = past.times - past.begins
+        totals = [
+            _from_row_on(past.seconds, own, weight)
+            for weight in (np.ones(rows), is_known, busy, np.nan_to_num(self._util(column)))
+        ]
+        whole_s, known_s, busy_s, util_s = totals
+        loud_ahead = np.logical_or.accumulate(is_loud[::-1])[::-1]
+        is_faint = ~loud_ahead & (util_s <= _FAINT_MEAN_RATIO * known_s)
+        is_rest = (busy_s <= _MOST_BUSY_SHARE * known_s) | is_faint
+        is_rest &= (known_s >= LEAST_KNOWN * whole_s) & is_known & (busy == 0)
+        found = np.flatnonzero(is_rest[low:])
+        return low + int(found[0]) if len(found) else rows
+
+    def _util(self, column: int) -> NDArray[np.float32]:
+        return self.past.columns["gpu_util_ratio"][:, column]
 
 
-def together_since(flags: NDArray[np.bool_]) -> int:
-    """Row since which every column holds; the number of rows where one does not."""
-    together: NDArray[np.bool_] = np.logical_and.reduce(flags, axis=1)
-    return int(rows_since(together[:, None])[0])
+def _from_row_on(
+    seconds: NDArray[np.float64],
+    own: NDArray[np.float64],
+    weight: NDArray[np.floating[Any] | np.bool_],
+) -> NDArray[np.float64]:
+    """Weighted seconds from each row to the last, of the row itself those of its own samples."""
+    weighted = seconds * weight
+    behind = np.cumsum(weighted[::-1])[::-1] - weighted
+    total: NDArray[np.float64] = behind + own * weight
+    return total
 
 
-def any_since(flags: NDArray[np.bool_]) -> int:
-    """Row since which some column holds in every row; the number of rows where none does now."""
-    some: NDArray[np.bool_] = np.logical_or.reduce(flags, axis=1)
-    return int(rows_since(some[:, None])[0])
+def _row_after_run(is_busy: NDArray[np.bool_], busy_s: NDArray[np.float64]) -> int:
+    """Row behind the last run of rows whose seconds add up to more than a flicker."""
+    edges = np.flatnonzero(np.diff(is_busy, prepend=False, append=False))
+    begins, ends = edges[::2], edges[1::2]
+    if not len(begins):
+        return 0
+    total = np.concatenate(([0.0], np.cumsum(busy_s)))
+    long = np.flatnonzero(total[ends] - total[begins] > _LONGEST_FLICKER_S)
+    return int(ends[long[-1]]) if len(long) else 0
 
 
 def is_named(job: JobLook) -> bool:
@@ -87,8 +204,13 @@ def is_named(job: JobLook) -> bool:
 
 
 def is_still_now(job: JobLook) -> bool:
-    """Whether the newest utilisation of every GPU is known and 0; spares the others the window."""
-    return bool((job.latest("gpu_util_ratio") == 0).all()) and is_named(job)
+    """Whether no GPU's newest utilisation is more than faint; spares the others the window.
+
+    One that misses a sample is no ground to look away: what was known right before tells.
+    """
+    newest = job.latest("gpu_util_ratio")
+    is_any = bool(np.isfinite(newest).any())
+    return is_any and not bool((newest > FAINT_RATIO).any()) and is_named(job)
 
 
 def busy_seconds(
@@ -102,7 +224,7 @@ def busy_seconds(
     is_known = np.isfinite(ratios)
     known_s = (steps * is_known).sum(axis=0)
     length_s = float(times[-1] - times[0])
-    if length_s <= 0 or (known_s < _LEAST_KNOWN * length_s).any():
+    if length_s <= 0 or (known_s < LEAST_KNOWN * length_s).any():
         return None
     busy_s: NDArray[np.float64] = (steps * np.where(is_known, ratios, 0.0)).sum(axis=0)
     scaled: NDArray[np.float64] = busy_s * length_s / known_s
@@ -117,35 +239,104 @@ def gpu_use(job: JobLook, seconds: float, idle_mem_ratio: float) -> GpuUse | Non
         seconds: How far to look back, no further than the job held all its GPUs.
         idle_mem_ratio: Share of the memory below which it counts as free.
     """
-    if not is_named(job):
+    return use_of(job, seconds, idle_mem_ratio) if is_named(job) else None
+
+
+def use_of(job: JobLook, seconds: float, idle_mem_ratio: float) -> GpuUse | None:
+    """As `gpu_use`, of the GPUs that telemetry names, however many there are besides."""
+    past = job.past(_KEYS, seconds, _PEAKS)
+    if not len(past.times) or not job.gpus:
         return None
-    table = job.table((*NEEDS, *_SIGNS), seconds)
-    if not len(table.times):
-        return None
-    processes, used, total, util = (table.columns[key] for key in NEEDS)
-    is_known = np.isfinite(processes) & np.isfinite(used) & (total > 0) & np.isfinite(util)
-    is_still = is_known & (util == 0)
-    for key, most in _SIGNS.items():
-        # A comparison with NaN is false: a sign that is not known tells of nothing.
-        is_still &= ~(table.columns[key] > most)
-    is_empty = is_still & (processes == 0) & (used < idle_mem_ratio * total)
-    was_used = bool((is_known & ~is_empty).any())
-    is_still, is_empty = (bridged(table.times, flags, is_known) for flags in (is_still, is_empty))
-    return GpuUse(table, is_still, is_empty, was_used)
+    processes, used, total, util = (past.columns[key] for key in NEEDS)
+    is_told = np.isfinite(processes) & np.isfinite(used) & (total > 0) & np.isfinite(util)
+    busy = np.zeros(util.shape)
+    is_loud = np.zeros(util.shape, np.bool_)
+    for key in _KEYS[:_PEAKS]:
+        noise = SM_NOISE_RATIO if key == "sm_active_ratio" else 0.0
+        if not (past.peaks[key] > noise).any():
+            continue
+        busy = np.maximum(busy, busy_share(past.columns[key], past.peaks[key], noise))
+        faint = FAINT_RATIO if key == "gpu_util_ratio" else noise
+        is_loud |= past.peaks[key] > faint + _ROUNDING
+    for key in COPY_KEYS:
+        is_copying = past.columns[key] > _BUSY_COPIES_BYTES_PER_S
+        busy, is_loud = np.where(is_copying, 1.0, busy), is_loud | is_copying
+    busy = np.where(is_told, busy, 0.0)
+    is_resting = is_told & (busy == 0)
+    is_empty = is_resting & (processes == 0) & (used < idle_mem_ratio * total)
+    was_used = bool((is_told & is_loud | (processes > 0) | (used >= idle_mem_ratio * total)).any())
+    is_known = is_told | carried(past, is_resting, is_told)
+    is_empty |= carried(past, is_empty, is_told)
+    return GpuUse(past, is_known, busy, is_loud & is_told, is_empty, was_used)
+
+
+_ROUNDING: Final = 1e-6
+"""Values are kept in single precision."""
+
+
+def busy_share(
+    means: NDArray[np.float32], peaks: NDArray[np.float32], noise: float = 0.0
+) -> NDArray[np.float64]:
+    """Part of each row's time in which something worked; 0 where that is not known.
+
+    A row of one sample is all work or all rest. Of an old row, which holds many, the mean tells
+    how much of it was at the height of its largest sample.
+    """
+    with np.errstate(invalid="ignore", divide="ignore"):
+        share = np.where(means > noise, np.minimum(1.0, means / peaks), 0.0)
+    return np.nan_to_num(share)
+
+
+def carried(past: Past, flags: NDArray[np.bool_], is_told: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """What holds in the moments of which nothing is told: as long as before and after, or now."""
+    if is_told.all():
+        return flags
+    found = bridged(past.times, flags & is_told, is_told, past.longest_s)
+    rows = np.arange(len(past.times))[:, None]
+    before = np.maximum.accumulate(np.where(is_told, rows, -1), axis=0)
+    is_tail = (rows > before[-1]) & (before[-1] >= 0)
+    is_short = past.times[-1] - past.times[np.maximum(before[-1], 0)] <= past.longest_s
+    held = np.take_along_axis(flags & is_told, np.maximum(before[-1:], 0), axis=0)
+    tailed: NDArray[np.bool_] = np.where(is_tail, is_short & held, found)
+    return tailed
+
+
+def filled(
+    past: Past, share: NDArray[np.float64], is_told: NDArray[np.bool_]
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Shares of work that go on where nothing is told for a moment, and where they are known.
+
+    What lies beside work counts as work: a missing sample accuses nobody.
+    """
+    if is_told.all():
+        return share, is_told
+    times, rows = past.times, np.arange(len(past.times))[:, None]
+    before = np.maximum.accumulate(np.where(is_told, rows, -1), axis=0)
+    after = np.minimum.accumulate(np.where(is_told, rows, len(times))[::-1], axis=0)[::-1]
+    first = np.maximum(before, 0)
+    last = np.where(after < len(times), after, first)
+    ends = np.where(after < len(times), times[np.minimum(last, len(times) - 1)], times[-1])
+    is_short = (before >= 0) & (ends - times[first] <= past.longest_s)
+    beside = np.maximum(
+        np.take_along_axis(share, first, axis=0), np.take_along_axis(share, last, axis=0)
+    )
+    return np.where(is_told, share, is_short * beside), is_told | is_short
 
 
 def was_ever_above(job: JobLook, use: GpuUse, keys: tuple[str, ...]) -> bool:
-    """Whether a field of a GPU was above 0 within a day of the job's hold on it, beyond gaps too.
+    """Whether a field of a GPU was above what is faint within a day of the job's hold on it.
 
     Args:
         job: The job.
         use: Its use, which spares the longer look where it shows it, or reaches back to the start.
         keys: Fields of `NEEDS`.
     """
-    if any(bool((use.table.columns[key] > 0).any()) for key in keys):
+    if any(bool((use.past.columns[key] > FAINT_RATIO).any()) for key in keys):
         return True
-    if use.table.times[0] <= job.all_held_since + PAUSE_S:
+    if use.past.times[0] <= job.all_held_since + PAUSE_S:
         return False
     return any(
-        bool((job.window(uuid, key, PAST_S).values > 0).any()) for uuid in job.uuids for key in keys
+        bool((job.window(uuid, key, PAST_S).values > FAINT_RATIO).any())
+        for uuid in job.uuids
+        for key in keys
     )

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from gpumon.detect.series import Table
 from gpumon.model.finding import Evidence
+from gpumon_detectors.evidence.gpu_use import carried
 from gpumon_detectors.evidence.phrases import span
 
 if TYPE_CHECKING:
@@ -15,16 +15,32 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from gpumon.detect.series import Past
     from gpumon.detect.view import JobLook, View
 
 IDLE_CPU_RATIO: Final = 0.02
 """Share of its CPUs below which a job's CPUs are idle (the taxonomy's signature of class 2)."""
 
-_IDLE_CORES: Final = 0.05
+IDLE_CORES: Final = 0.05
 """What sleeping launchers and loggers use on one node, however few CPUs the job has."""
 
-_IDLE_BYTES_PER_S: Final = 1e6
-"""Traffic of one node below which nothing is staged or uploaded: log lines and health checks."""
+IDLE_BYTES_PER_S: Final = 1e6
+"""Traffic of one node, above its own background, below which nothing is staged or uploaded: log
+lines and health checks."""
+
+_MOST_BACKGROUND_BYTES_PER_S: Final = 5e6
+"""A node's own traffic is taken for its background up to here. Our choice: steady traffic above is
+a slow download as likely as a node that talks to its file servers."""
+
+_MOST_BACKGROUND_CORES: Final = 1.0
+"""CPU time of a whole node that is taken for its own daemons'. Our choice: one that spins."""
+
+_FEW_CORES: Final = 1.25
+"""One program that polls or spins, and what sleeps beside it."""
+
+_FEW_CORES_RATIO: Final = 0.1
+"""Share of a job's CPUs that its programs may spin on, as one for each GPU does on common nodes
+with more than ten CPUs a GPU. Our choice; work on CPUs keeps most of them busy."""
 
 SLICE_S: Final = 120.0
 """Means are taken over so long: a logger that wakes once a minute is no work."""
@@ -42,14 +58,55 @@ _NIC: Final = ("nic_rx_bytes_per_s", "nic_tx_bytes_per_s")
 _MOUNT: Final = ("fs_read_bytes_per_s", "fs_write_bytes_per_s")
 
 
+class Flow(NamedTuple):
+    """Something that may be a job's work, over time, summed over its nodes."""
+
+    key: str
+    """The first of its fields."""
+    what: str
+    """In words: `traffic of the network`."""
+    times: NDArray[np.float64]
+    begins: NDArray[np.float64]
+    values: NDArray[np.float64]
+    """NaN where nothing is known."""
+    limit: float
+    """Up to here it is background."""
+    is_own: bool
+    """Whether it is the job's alone."""
+    quiet_since: float
+    """Unix time since when it is background; infinity where it is not now."""
+    is_cpu: bool
+
+    def mean(self, since: float) -> float:
+        """Mean since a Unix time; NaN where nothing is known."""
+        values = self.values[self.times >= since]
+        values = values[np.isfinite(values)]
+        return float(values.mean()) if len(values) else float("nan")
+
+
+def flow_of(
+    key: str,
+    what: str,
+    table: Past,
+    values: NDArray[np.float64],
+    limit: float,
+    *,
+    is_own: bool,
+    is_cpu: bool = False,
+) -> Flow:
+    """A flow over the rows of a table, and since when it is quiet."""
+    quiet_since = quiet_from(table.times, table.begins, values, limit)
+    return Flow(key, what, table.times, table.begins, values, limit, is_own, quiet_since, is_cpu)
+
+
 class HostUse(NamedTuple):
     """CPU and I/O of a job."""
 
-    quiet_since: float
-    """Unix time since when neither CPU nor I/O tells of work; infinity where they do now."""
+    flows: tuple[Flow, ...]
+    """What may be work, CPUs first where they are seen."""
     is_seen: bool
-    """Whether its CPUs were seen at all; without, nothing of this holds."""
-    cores: Table
+    """Whether its CPUs were seen at all; without, work on CPUs cannot be ruled out."""
+    cores: Past
     """`cores` per row and node: of the job's cgroups, else of its whole nodes."""
     is_own: bool
     """Whether `cores` is the job's alone; of whole nodes it is an upper bound."""
@@ -61,8 +118,7 @@ class HostUse(NamedTuple):
 
     def mean_cores(self, since: float) -> float:
         """CPU cores in use since a Unix time, on average, all nodes together; NaN unseen."""
-        rows = self.cores.columns["cores"][self.cores.times >= since] if self.is_seen else ()
-        return float(np.sum(rows, axis=1, dtype=np.float64).mean()) if len(rows) else float("nan")
+        return self.flows[0].mean(since) if self.is_seen else float("nan")
 
     def evidence(self, job: JobLook, since: float) -> Evidence:
         """What the CPUs did since a Unix time, or that it was not seen."""
@@ -78,41 +134,43 @@ class HostUse(NamedTuple):
         return Evidence(key, job.subject, text, busy if busy == busy else None)
 
 
+def is_spinning(job: JobLook, cores: float) -> bool:
+    """Whether so few CPUs are busy that their work is none that holds GPUs for hours."""
+    nodes = max(1, len(job.job.nodes))
+    return cores <= max(_FEW_CORES * nodes, _FEW_CORES_RATIO * (job.cores or 0))
+
+
 def host_use(view: View, job: JobLook, seconds: float) -> HostUse:
     """What a job did off its GPUs.
 
     CPU time is its cgroups', else that of its nodes, which bounds it from above. Traffic of a
     node's network, disks and mounts is the job's where no other job with GPUs is on the node;
-    where one is, the job's own cgroup has to do.
+    where one is, nobody can say whose it is.
     """
-    own = job.cgroup(_OWN, seconds)
+    own = job.cgroup_past(_OWN, seconds)
     is_own = _is_whole(own, "job_cpu_cores_used")
-    hosts = job.hosts(_HOST, seconds)
+    hosts = job.hosts_past(_HOST, seconds)
     is_seen = is_own or _is_whole(hosts, "cpu_busy_ratio")
     if is_own:
-        cores = Table(own.times, {"cores": own.columns["job_cpu_cores_used"]}, own.begins)
+        cores = own._replace(columns={"cores": own.columns["job_cpu_cores_used"]})
     else:
         busy = hosts.columns["cpu_busy_ratio"] * hosts.columns["cpu_count"]
-        cores = Table(hosts.times, {"cores": busy}, hosts.begins)
-    if not is_seen:
-        return HostUse(float("-inf"), False, cores, False)
-    nodes = max(1, len(job.job.nodes))
-    allowed = max(IDLE_CPU_RATIO * (job.cores or 0), _IDLE_CORES * nodes)
-    since = quiet_from(cores, _total(cores, ("cores",)), allowed)
-    since = max(since, float(cores.begins[0]))
-    for table, keys in _traffic(view, job, own, hosts, seconds):
-        limit = _IDLE_BYTES_PER_S * nodes
-        since = max(since, quiet_from(table, _total(table, keys), limit))
-    return HostUse(since, True, cores, is_own)
+        cores = hosts._replace(columns={"cores": busy})
+    flows = (*_cpu(job, cores, is_own=is_own),) if is_seen else ()
+    return HostUse((*flows, *_traffic(view, job, own, hosts, seconds)), is_seen, cores, is_own)
 
 
-def quiet_from(table: Table, values: NDArray[np.float64], limit: float) -> float:
+def quiet_from(
+    times: NDArray[np.float64],
+    begins: NDArray[np.float64],
+    values: NDArray[np.float64],
+    limit: float,
+) -> float:
     """Begin of the row behind the last one above a limit in the last two minutes whose mean is.
 
     Slices of two minutes are counted back from the newest row, so that their edges wander; the row
     does not. Infinity where the newest slice is above, minus infinity where none is.
     """
-    times = table.times
     if not len(times):
         return float("-inf")
     slices = ((times[-1] - times) // SLICE_S).astype(np.intp)
@@ -127,38 +185,67 @@ def quiet_from(table: Table, values: NDArray[np.float64], limit: float) -> float
     in_slice = slices == above[0]
     with np.errstate(invalid="ignore"):
         last = np.flatnonzero(in_slice & (values > limit))[-1]
-    return float(table.begins[last + 1])
+    return float(begins[last + 1])
 
 
-def _is_whole(table: Table, key: str) -> bool:
-    """Whether a field is known on every node, now and for most of the window."""
-    values = table.columns[key]
+def background(values: NDArray[np.float64], most: float) -> float:
+    """What goes on all the time, from the quieter quarter of the rows, up to a bound."""
+    known = values[np.isfinite(values)]
+    return min(most, float(np.percentile(known, 25))) if len(known) else 0.0
+
+
+def traffic_limit(values: NDArray[np.float64], nodes: int) -> float:
+    """Traffic of nodes up to which it is their own background, a little work included."""
+    floor = background(values, _MOST_BACKGROUND_BYTES_PER_S * nodes)
+    return max(2 * floor, floor + IDLE_BYTES_PER_S * nodes)
+
+
+def _is_whole(past: Past, key: str) -> bool:
+    """Whether a field is known on every node, now or a moment ago, and mostly before."""
+    values = past.columns[key]
     if not values.size:
         return False
-    is_known = np.isfinite(values)
-    return bool(is_known[-1].all() and is_known.mean() > 0.5)
+    is_told = np.isfinite(values)
+    now = carried(past, is_told, is_told)[-1]
+    return bool(now.all() and is_told.mean() > 0.5)
 
 
-def _total(table: Table, keys: tuple[str, ...]) -> NDArray[np.float64]:
+def _cpu(job: JobLook, cores: Past, *, is_own: bool) -> Iterator[Flow]:
+    nodes = max(1, len(job.job.nodes))
+    values = _total(cores, ("cores",))
+    floor = 0.0 if is_own else background(values, _MOST_BACKGROUND_CORES * nodes)
+    limit = floor + max(IDLE_CPU_RATIO * (job.cores or 0), IDLE_CORES * nodes)
+    key = "job_cpu_cores_used" if is_own else "cpu_busy_ratio"
+    whose = is_own or job.is_alone
+    yield flow_of(key, "CPUs busy", cores, values, limit, is_own=whose, is_cpu=True)
+
+
+def _total(past: Past, keys: tuple[str, ...]) -> NDArray[np.float64]:
     """Sum over fields and entities per row, NaN where nothing is known."""
-    values = np.concatenate([table.columns[key] for key in keys], axis=1)
+    values = np.concatenate([past.columns[key] for key in keys], axis=1)
     total = np.nansum(values, axis=1, dtype=np.float64)
     return np.where(np.isfinite(values).any(axis=1), total, np.nan)
 
 
-def _traffic(
-    view: View, job: JobLook, own: Table, hosts: Table, seconds: float
-) -> Iterator[tuple[Table, tuple[str, ...]]]:
-    """Tables of bytes moved that may be the job's."""
+def _traffic(view: View, job: JobLook, own: Past, hosts: Past, seconds: float) -> Iterator[Flow]:
+    """Bytes moved that are the job's or may be."""
+    nodes = max(1, len(job.job.nodes))
     if len(own.times):
-        yield own, _OWN[1:]
-    if not job.is_alone:
-        return
-    if len(hosts.times):
-        yield hosts, _HOST[2:4]
-        yield hosts, _HOST[4:]
+        moved = _total(own, _OWN[1:])
+        limit = IDLE_BYTES_PER_S * nodes
+        yield flow_of(_OWN[1], "read or written", own, moved, limit, is_own=True)
+    parts = [(hosts, _HOST[2:4], "over the network"), (hosts, _HOST[4:], "on local disks")]
     since = job.job.start_at if job.job.start_at is not None else float("-inf")
-    for block, keys in (("nic", _NIC), ("filesystem", _MOUNT)):
+    blocks = (
+        ("nic", _NIC, "over network ports"),
+        ("filesystem", _MOUNT, "on mounted file systems"),
+    )
+    for block, keys, what in blocks:
         entities = [f"{node.name}/{key}" for node in job.nodes for key in node.block(block).keys]
         if entities:
-            yield view.table(entities, keys, seconds, since), keys
+            parts.append((view.past(entities, keys, seconds, since), keys, what))
+    for past, keys, what in parts:
+        if len(past.times):
+            moved = _total(past, keys)
+            limit = traffic_limit(moved, nodes)
+            yield flow_of(keys[0], what, past, moved, limit, is_own=job.is_alone)

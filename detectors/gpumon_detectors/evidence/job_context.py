@@ -1,5 +1,8 @@
 """What kind of job it is, which decides how long it may rest: interactive, serving, or neither.
 
+Whether somebody sits before it is Slurm's word, or that of the site, which may name its portal's
+sessions. What a job, a user or a program is called lowers a claim's confidence and does no more.
+
 A rule that calls every GPU idle whose utilisation is 0 flags two thirds of real serving jobs after
 two hours and a sixth of them after four, so no claim of idleness is made without this.
 """
@@ -11,7 +14,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from gpumon_detectors.evidence.gpu_use import PAUSE_S
+from gpumon.model.finding import Confidence
+from gpumon_detectors.evidence.gpu_use import FAINT_RATIO, PAUSE_S, busy_share
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,16 +31,26 @@ LONGEST_REST_S: Final = 258 * 60.0
 
 _PAST_S: Final = 24 * 3600.0
 
+LONGEST_BURST_S: Final = 21.9 * 60.0
+"""Bursts of work of a published trace of a serving cluster: ninety-nine in a hundred are shorter.
+Training that pauses to evaluate works for longer."""
+
+LONG_REST_S: Final = 61.8 * 60.0
+"""Ninety-nine in a hundred rests between two bursts of that trace are shorter."""
+
+CLEAR_REST_S: Final = 7200.0
+"""After so long without work Princeton's Job Defense Shield cancels a job, whatever it is."""
+
 _LONGEST_STEP_S: Final = 900.0
 """Samples further apart leave time of which nothing is known; the oldest rows are 5 min apart."""
 
-_INTERACTIVE_NAMES: Final = re.compile(
-    r"(?i)(?:^|[^a-z])(?:jupyter|jupyterlab|notebook|interactive|bash|zsh|salloc|ood|code-server"
-    r"|vscode|rstudio|desktop)(?:[^a-z]|$)"
+_LEAST_REST_ROWS: Final = 3
+"""So many samples without work make a rest: with fewer an input-bound run rests at every one."""
+
+_SESSION_NAMES: Final = re.compile(
+    r"(?i)(?:^|[^a-z])(?:jupyter|jupyterlab|notebook|code-server|vscode|rstudio)(?:[^a-z]|$)"
 )
-_INTERACTIVE_PLACES: Final = re.compile(
-    r"(?i)(?:^|[^a-z])(?:interactive|debug|dev|devel)(?:[^a-z]|$)"
-)
+_SESSION_PLACES: Final = re.compile(r"(?i)(?:^|[^a-z])(?:interactive|debug|dev|devel)(?:[^a-z]|$)")
 _SERVING_NAMES: Final = re.compile(
     r"(?i)(?:^|[^a-z])(?:serve|server|serving|inference|endpoint|backend|api|vllm|sglang|triton"
     r"|tritonserver|ollama|llama-server|tgi|torchserve|text-generation-server|ray::serve\w*"
@@ -48,25 +62,44 @@ class JobContext(NamedTuple):
     """What kind of job it is, as far as it can be told."""
 
     is_interactive: bool
-    """Slurm says so, or its name, partition or QOS does."""
+    """Slurm says so, or the site that its name is its portal's."""
     is_serving: bool
     """It worked in bursts as servers do, or is named like one."""
+    is_bursty: bool
+    """It worked in bursts as servers do, whatever it is called."""
     is_settled: bool
     """Whether it was watched for four hours: before, a rest between requests is possible."""
     watched_s: float
     """Seconds for which its utilisation is known."""
+    worked_s: float
+    """Seconds in which any of its GPUs was seen to work."""
     why: str
-    """What speaks for it, in a few words; empty where nothing does."""
+    """What speaks for a server, in a few words; empty where nothing does."""
+    sounds_interactive: bool
+    """Whether its name is that of a notebook or an editor, or its partition's or QOS's is that of a
+    place for trying things out: it is given the time of a session."""
+
+    def rests_for_sure(self, rest_s: float) -> Confidence:
+        """How sure it is that a rest of so long is none between two requests.
+
+        It was watched for long enough to recognise a server, or it was seen to work and then
+        rested for longer than servers do; else only the length of the rest speaks for it.
+        """
+        was_at_work = self.worked_s > PAUSE_S and rest_s >= LONG_REST_S
+        if self.is_settled or was_at_work:
+            return Confidence.ESTABLISHED
+        return Confidence.SUPPORTED if rest_s >= CLEAR_REST_S else Confidence.HYPOTHESIS
 
 
-def is_interactive(job: JobLook) -> bool:
-    """Whether somebody sits before it, as far as Slurm's record and the job's name tell."""
-    record = job.job
-    return (
-        record.is_interactive
-        or _INTERACTIVE_NAMES.search(record.name) is not None
-        or any(_INTERACTIVE_PLACES.search(place) for place in (record.partition, record.qos))
-    )
+def is_interactive(job: JobLook, portal_names: str = "") -> bool:
+    """Whether somebody sits before it: no batch script runs it, or the site says so.
+
+    Args:
+        job: The job.
+        portal_names: Exact names of jobs that the site's portal starts, separated by commas.
+    """
+    names = {name.strip() for name in portal_names.split(",")} - {""}
+    return job.job.is_interactive or job.job.name in names
 
 
 def serving_name(job: JobLook) -> str | None:
@@ -75,9 +108,9 @@ def serving_name(job: JobLook) -> str | None:
     return next((name for name in names if _SERVING_NAMES.search(name)), None)
 
 
-def context_of(job: JobLook) -> JobContext:
-    """The context of a job, from its name and from up to a day of its utilisation."""
-    bursts, watched_s = _bursts(job)
+def context_of(job: JobLook, portal_names: str = "") -> JobContext:
+    """The context of a job, from Slurm's record and from up to a day of its utilisation."""
+    bursts, watched_s, worked_s = _bursts(job)
     is_settled = watched_s >= SERVING_SPAN_S
     name = serving_name(job)
     why = ""
@@ -85,31 +118,67 @@ def context_of(job: JobLook) -> JobContext:
         why = f"{bursts} bursts of work within 4 hours"
     elif name is not None:
         why = f"named {name}"
-    return JobContext(is_interactive(job), bool(why), is_settled, watched_s, why)
+    return JobContext(
+        is_interactive(job, portal_names),
+        bool(why),
+        bursts >= SERVING_BURSTS,
+        is_settled,
+        watched_s,
+        worked_s,
+        why,
+        sounds_interactive(job),
+    )
 
 
-def _bursts(job: JobLook) -> tuple[int, float]:
-    """Most bursts that began within any four hours, and seconds for which they would be known."""
-    most, watched_s = 0, float("inf")
-    for uuid in job.uuids:
-        times, values = job.window(uuid, "gpu_util_ratio", _PAST_S)
-        is_known = np.isfinite(values)
-        times, values = times[is_known], values[is_known]
+def sounds_interactive(job: JobLook) -> bool:
+    """Whether its name, partition or QOS speaks of a session: a ground to be less sure."""
+    places = (job.job.partition, job.job.qos)
+    is_place = any(_SESSION_PLACES.search(place) for place in places)
+    return is_place or _SESSION_NAMES.search(job.job.name) is not None
+
+
+def _bursts(job: JobLook) -> tuple[int, float, float]:
+    """Most bursts that began within any four hours, seconds watched, seconds of work."""
+    past = job.past(("gpu_util_ratio",), _PAST_S, 1)
+    util, peaks = past.columns["gpu_util_ratio"], past.peaks["gpu_util_ratio"]
+    most, watched_s, worked_s = 0, float("inf"), 0.0
+    for column in range(util.shape[1]):
+        is_known = np.isfinite(util[:, column])
+        times = past.times[is_known]
         if not len(times):
-            return 0, 0.0
+            return 0, 0.0, 0.0
         steps = np.diff(times)
         watched_s = min(watched_s, float(steps[steps <= _LONGEST_STEP_S].sum()))
-        begins = burst_begins(times, values > 0)
+        is_busy = peaks[is_known, column] > FAINT_RATIO
+        worked = past.seconds * busy_share(util[:, column], peaks[:, column], FAINT_RATIO)
+        worked_s = max(worked_s, float(worked.sum()))
+        is_single = times == past.begins[is_known]
+        begins = burst_begins(times, is_busy, np.where(is_single, _LEAST_REST_ROWS, 1))
         ahead = begins.searchsorted(begins + SERVING_SPAN_S, "right")
         most = max(most, int((ahead - np.arange(len(begins))).max(initial=0)))
-    return most, watched_s if job.uuids else 0.0
+    return most, watched_s if job.uuids else 0.0, worked_s
 
 
-def burst_begins(times: NDArray[np.float64], is_busy: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Times at which work began after a rest longer than a checkpoint's pause."""
+def burst_begins(
+    times: NDArray[np.float64], is_busy: NDArray[np.bool_], least_rows: NDArray[np.intp]
+) -> NDArray[np.float64]:
+    """Times at which work began after a rest longer than a checkpoint's pause.
+
+    Work that went on for longer than servers' bursts do is none of these.
+
+    Args:
+        times: Unix times of the rows.
+        is_busy: Whether there was work.
+        least_rows: How many rows without work make a rest before this row.
+    """
     busy = np.flatnonzero(is_busy)
     if not len(busy):
         return np.empty(0)
     rested = np.diff(times[busy], prepend=times[0]) > PAUSE_S
-    is_neighbour = np.diff(busy, prepend=-1) <= 1
-    return times[busy[rested & ~is_neighbour]]
+    rows = np.diff(busy, prepend=-1)
+    is_begin = rested & (rows > least_rows[busy])
+    edges = np.flatnonzero(is_begin)
+    last = np.append(edges[1:], len(busy)) - 1
+    is_short = times[busy[last]] - times[busy[edges]] <= LONGEST_BURST_S
+    begins: NDArray[np.float64] = times[busy[edges[is_short]]]
+    return begins

@@ -9,8 +9,6 @@ from gpumon.model.finding import Confidence, Evidence, Severity
 from gpumon_detectors.evidence.gpu_use import (
     NEEDS,
     PAST_S,
-    PAUSE_S,
-    any_since,
     gpu_use,
     is_still_now,
 )
@@ -19,15 +17,17 @@ from gpumon_detectors.evidence.job_commands import look_inside
 from gpumon_detectors.evidence.job_context import LONGEST_REST_S, SERVING_SPAN_S, context_of
 from gpumon_detectors.evidence.phrases import counted, gib, span
 from gpumon_detectors.evidence.stretch import is_open, since_words
+from gpumon_detectors.idle.rest import computes_on_cpus, rest_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpumon.detect.view import JobLook, View
-    from gpumon.model.finding import Finding, Window
+    from gpumon.model.finding import Finding
     from gpumon_detectors.evidence.gpu_use import GpuUse
     from gpumon_detectors.evidence.host_use import HostUse
     from gpumon_detectors.evidence.job_context import JobContext
+    from gpumon_detectors.idle.rest import Rest
 
 _INTERACTIVE_S: Final = 7200.0
 """An interactive session may rest for two hours (the taxonomy's window for these)."""
@@ -44,36 +44,45 @@ _ADVICE: Final = (
 class IdleHeld(Detector):
     """Claims that processes of a job keep GPU memory and let no GPU compute.
 
-    Signature: all its GPUs at utilisation 0 at every sample of the window, no copies over PCIe, no
-    video engine at work, a process or more than `idle_mem_ratio` of the memory on at least one of
-    them, CPUs idle (2 % of what the job was given, or less) and nothing read or written.
+    Signature: all its GPUs rest, a process or more than `idle_mem_ratio` of the memory is on at
+    least one of them, CPUs are idle (2 % of what the job was given, or less) and nothing is copied,
+    read or written above the node's and the GPUs' own background. A GPU rests while its utilisation
+    is 0, and its video engines do nothing, in 99 % of the known time, or while its utilisation
+    never exceeds 1 % and is below .2 % on average; nine tenths of its samples must be known.
 
     *Supported* after 30 minutes for batch jobs and after 120 for interactive ones (the taxonomy's
     windows), *established* after 120 minutes, when Princeton's Job Defense Shield cancels, and
     after 240 for interactive ones, the sliding window in which it warns.
 
-    What looks alike: a server between two requests. Three bursts of work within four hours
-    recognise 97 % of real serving windows, so a job that was watched for less than four hours
-    stays a *hypothesis*; one that worked in such bursts, or whose name or program is a server's,
-    is not claimed before 258 minutes of rest, the longest in the published trace, and is then a
-    *hypothesis*. Checkpoints and evaluations copy, write or use CPUs. A program stopped in a
-    debugger is mostly in an interactive job, which has its longer window. A hang spins: its
-    utilisation is not 0, or it belongs to that class. With MIG, and without utilisation, nothing is
-    claimed; without CPU time the claim stays a *hypothesis*.
+    What looks alike: a server between two requests. Three bursts of work within four hours, none
+    longer than 22 minutes, recognise 97 % of real serving windows: such a job is not claimed
+    before 258 minutes of rest, the longest in the published trace, and is then a *hypothesis*. A
+    job whose name or program is a server's stays one too. A batch job stays a *hypothesis* until
+    it was watched for four hours, or was seen to work and then rested for 62 minutes, as only one
+    rest in a hundred of that trace; after two hours of rest it is *supported* all the same. About a
+    session nothing is said before two hours. Checkpoints and evaluations copy,
+    write or use CPUs: then the claim comes after 30 minutes, stays a *hypothesis* and says so, but
+    where no more than a CPU in ten spins it is *supported* after two hours. A neighbour's traffic
+    on a shared node caps the claim alike. A job that computes on CPUs and never used its GPUs is
+    `cpu_only`. A program stopped in a debugger is mostly in an interactive job; one that is named
+    like a notebook is given a session's time. A hang spins: its utilisation is not 0. With MIG,
+    and without utilisation, nothing is claimed; without CPU time it is a *hypothesis* for four
+    hours.
 
-    All GPU-seconds of the window are lost.
+    Lost are the seconds for which the GPUs were seen to rest.
     """
 
     name = "idle_held"
-    version = "1"
+    version = "2"
     finding_classes = ("idle_held",)
     needs = NEEDS
     supported_after_s = 1800.0
     established_after_s = 7200.0
     every_s = 10.0
 
-    def __init__(self, idle_mem_ratio: float = 0.01) -> None:
+    def __init__(self, idle_mem_ratio: float = 0.01, portal_names: str = "") -> None:
         self.idle_mem_ratio = idle_mem_ratio
+        self.portal_names = portal_names
 
     def evaluate(self, view: View) -> Iterator[Finding]:
         """One finding per job that holds memory of GPUs and uses none of them."""
@@ -83,61 +92,61 @@ class IdleHeld(Detector):
             use = gpu_use(job, PAST_S, self.idle_mem_ratio)
             if use is None or use.is_empty[-1].all():
                 continue
+            first = max(use.rest_row(), use.held_row())
+            if first == len(use.past.times):
+                continue
             host = host_use(view, job, PAST_S)
-            held_row = any_since(use.is_still & ~use.is_empty)
-            first = max(use.still_row(), use.row_at(host.quiet_since), held_row)
-            if first < len(use.table.times):
-                finding = self._finding(view, job, use, host, first)
-                if finding is not None:
-                    yield finding
+            if not use.has_worked and computes_on_cpus(host, use):
+                continue
+            rest = rest_of(self, job, use, host, first)
+            if rest is not None:
+                yield from self._findings(view, job, use, host, rest)
 
-    def _finding(
-        self, view: View, job: JobLook, use: GpuUse, host: HostUse, first: int
-    ) -> Finding | None:
-        window = use.window(first, host.quiet_since)
-        length_s = window.end - window.start
-        if length_s < PAUSE_S:
-            return None
-        context = context_of(job)
-        if context.is_serving and length_s < LONGEST_REST_S:
-            return None
-        count = len(job.gpus)
-        used = use.table.columns["mem_used_bytes"][-1]
-        return view.finding(
+    def _findings(
+        self, view: View, job: JobLook, use: GpuUse, host: HostUse, rest: Rest
+    ) -> Iterator[Finding]:
+        context = context_of(job, self.portal_names)
+        if context.is_bursty and rest.known_s < LONGEST_REST_S:
+            return
+        if context.is_interactive and rest.known_s < _INTERACTIVE_S:
+            return
+        used = use.newest("mem_used_bytes")
+        since = since_words(rest.window, is_open(job, use, host, rest.first), rest.known_s)
+        yield view.finding(
             self,
             subject=job.subject,
             severity=Severity.CRITICAL,
-            summary=f"{counted(count, 'GPU')} idle with {gib(float(used.sum()))} of memory held "
-            f"{since_words(window, is_open(job, use, host, first))}",
-            window=window,
-            evidence=_evidence(job, use, host, context, window),
+            summary=f"{counted(len(job.gpus), 'GPU')} idle with {gib(float(used.sum()))} of memory "
+            f"held {since}{rest.but}",
+            window=rest.window,
+            evidence=_evidence(job, use, host, context, rest),
             advice=(*_ADVICE, *look_inside(job)),
-            gpu_seconds=count * length_s,
-            at_most=_most(context, host, length_s),
+            gpu_seconds=rest.gpu_seconds,
+            at_most=min(_most(context, rest.known_s), rest.at_most, key=lambda step: step.rank),
         )
 
 
-def _most(context: JobContext, host: HostUse, length_s: float) -> Confidence:
+def _most(context: JobContext, rest_s: float) -> Confidence:
     """The surest claim that the context allows."""
-    if not host.is_seen or context.is_serving:
+    if context.is_serving:
         return Confidence.HYPOTHESIS
-    if context.is_interactive:
-        if length_s < _INTERACTIVE_S:
+    if context.is_interactive or context.sounds_interactive:
+        if rest_s < _INTERACTIVE_S:
             return Confidence.HYPOTHESIS
-        return Confidence.SUPPORTED if length_s < _LONG_INTERACTIVE_S else Confidence.ESTABLISHED
-    return Confidence.ESTABLISHED if context.is_settled else Confidence.HYPOTHESIS
+        return Confidence.SUPPORTED if rest_s < _LONG_INTERACTIVE_S else Confidence.ESTABLISHED
+    return context.rests_for_sure(rest_s)
 
 
 def _evidence(
-    job: JobLook, use: GpuUse, host: HostUse, context: JobContext, window: Window
+    job: JobLook, use: GpuUse, host: HostUse, context: JobContext, rest: Rest
 ) -> list[Evidence]:
-    used, total = (use.table.columns[key][-1] for key in ("mem_used_bytes", "mem_total_bytes"))
+    used, total = (use.newest(key) for key in ("mem_used_bytes", "mem_total_bytes"))
     found = [
         Evidence(
             "gpu_util_ratio",
             job.subject,
             f"{counted(len(job.gpus), 'GPU')}: utilisation 0 %, "
-            f"{counted(window.samples, 'sample')}",
+            f"{counted(rest.window.samples, 'sample')}",
             0.0,
         ),
         Evidence(
@@ -146,7 +155,8 @@ def _evidence(
             f"{gib(float(used.sum()))} of {gib(float(total.sum()))} of memory held",
             float(used.sum()),
         ),
-        host.evidence(job, window.start),
+        host.evidence(job, rest.window.start),
+        *rest.evidence,
     ]
     if context.is_serving:
         found.append(Evidence("job", job.subject, f"may be a server: {context.why}"))

@@ -8,23 +8,50 @@ import numpy as np
 
 from gpumon.detect.contract import Detector
 from gpumon.model.finding import Confidence, Evidence, Severity, Window
-from gpumon_detectors.evidence.gpu_use import busy_seconds, is_named
+from gpumon_detectors.evidence.gpu_use import (
+    FAINT_RATIO,
+    LEAST_KNOWN,
+    PAST_S,
+    busy_share,
+    filled,
+    is_named,
+)
 from gpumon_detectors.evidence.job_commands import look_inside
 from gpumon_detectors.evidence.job_context import is_interactive, serving_name
 from gpumon_detectors.evidence.phrases import clock_time, counted, span
+from gpumon_detectors.idle.rest import surest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from numpy.typing import NDArray
+
+    from gpumon.detect.series import Past
     from gpumon.detect.view import JobLook, View
     from gpumon.model.finding import Finding
 
-_SPAN_S: Final = 6 * 3600.0
-"""How far back the window reaches: beyond *established*."""
+_HOUR_S: Final = 3600.0
+"""A session is judged by its last hour: a lecture or a meal is no end of it."""
 
 _LEAST_S: Final = 1800.0
 """A share of time that was watched for less than half an hour means nothing (Princeton's Job
 Defense Shield judges no shorter run)."""
+
+_WAKE_RATIO: Final = 1.5
+"""Above so many times `busy_time_ratio` a session is in use again. Our choice: both lie around the
+taxonomy's tenth of the time, and a verdict must not flicker where the share is about that."""
+
+_FULL_UTIL_RATIO: Final = 0.5
+"""A sample with this utilisation or more is work, one with less in proportion. Our choice: where
+the driver or an exporter tells means of a minute, a cell of some seconds is no minute of work, and
+a program that computes half of the time is at work."""
+
+_RUN_S: Final = 600.0
+"""Who computes for ten minutes on end works again, whatever was before. Our choice: longer than a
+cell that is tried out."""
+
+_RUN_RATIO: Final = 0.8
+"""Share of `_RUN_S` in which the GPUs work: the data of a step are loaded in between."""
 
 _ADVICE: Final = (
     "End the session when the work pauses; let the notebook server stop kernels that rest.",
@@ -33,101 +60,149 @@ _ADVICE: Final = (
 )
 
 
-class _Use(NamedTuple):
+class _Idle(NamedTuple):
+    """The time since when a session is idle."""
+
     window: Window
     share: float
-    """Part of the time in which any of the GPUs ran a kernel, an upper bound."""
-    idle_gpu_seconds: float
+    """Part of it in which any of the GPUs ran a kernel."""
+    known_s: float
+    gpu_seconds: float
 
 
 class InteractiveIdle(Detector):
     """Claims that an interactive session hardly uses the GPUs that it holds.
 
-    Signature: Slurm's flag, the job's name (`jupyter`, `bash`, …), its partition or its QOS says
-    that somebody sits before it, and its GPUs run kernels for less than `busy_time_ratio` of the
-    time (the taxonomy's 10 %). Utilisation is itself the share of time in which a kernel ran, so
-    its mean over the window is that share, however coarse the past is kept.
+    Signature: Slurm runs no batch script for it (`salloc`, `srun --pty`), or its name is one of
+    `portal_names`, exact names that a site's portal gives to its sessions, separated by commas. It
+    is idle from when its GPUs worked in less than `busy_time_ratio` of the last hour, until they
+    worked in one and a half times that share of it, or for ten minutes on end. The two bounds lie
+    on both sides of the taxonomy's 10 %. The first half hour is judged when it is over.
 
-    *Supported* after 120 minutes (the taxonomy's window for interactive work), *established* after
-    240, the sliding window of Princeton's Job Defense Shield. Under 30 minutes nothing is said.
+    *Supported* after 120 minutes that the session is idle (the taxonomy's window for interactive
+    work), *established* after 240, the sliding window of Princeton's Job Defense Shield.
 
-    What looks alike: short real experiments, which use more than a tenth of two hours; a server
-    that is tried out by hand, known by its name, stays a *hypothesis*. Compiling or reading does
-    not use the GPUs either. A batch job that rests is `idle_held`. Where utilisation is missing,
-    as with MIG, nothing is claimed.
+    What looks alike: short real experiments, such as three minutes of each 25; a server that is
+    tried out by hand, known by its name, stays a *hypothesis*. Compiling or reading does not use
+    the GPUs either. A batch job that rests is `idle_held`, whatever it is called. Where utilisation
+    is missing, as with MIG, nothing is claimed.
 
-    Lost is the time in which the GPUs ran nothing.
+    A sample counts as work in full from a utilisation of 50 % on, below in proportion. Lost are the
+    seconds without work while the session is idle, and no others.
     """
 
     name = "interactive_idle"
-    version = "1"
+    version = "2"
     finding_classes = ("interactive_idle",)
     needs = ("gpu_util_ratio",)
     supported_after_s = 7200.0
     established_after_s = 14400.0
     every_s = 60.0
 
-    def __init__(self, busy_time_ratio: float = 0.1) -> None:
+    def __init__(self, busy_time_ratio: float = 0.08, portal_names: str = "") -> None:
         self.busy_time_ratio = busy_time_ratio
+        self.portal_names = portal_names
 
     def evaluate(self, view: View) -> Iterator[Finding]:
-        """One finding per session that computes for less than a tenth of its time."""
+        """One finding per session that is idle now."""
         for job in view.jobs:
-            if not is_interactive(job) or not is_named(job):
+            if not is_interactive(job, self.portal_names) or not is_named(job):
                 continue
-            use = _use(job)
-            if use is not None and use.share < self.busy_time_ratio:
-                yield self._finding(view, job, use)
+            idle = self._idle(job)
+            if idle is not None:
+                yield self._finding(view, job, idle)
 
-    def _finding(self, view: View, job: JobLook, use: _Use) -> Finding:
-        length_s = use.window.end - use.window.start
+    def _idle(self, job: JobLook) -> _Idle | None:
+        """Since when the session is idle; None where it is not, or nothing is known of it now."""
+        past = job.past(("gpu_util_ratio",), PAST_S, 1)
+        if not len(past.times):
+            return None
+        util = past.columns["gpu_util_ratio"]
+        peaks = past.peaks["gpu_util_ratio"]
+        full = np.nan_to_num(np.minimum(1.0, peaks / _FULL_UTIL_RATIO))
+        share = busy_share(util, peaks, FAINT_RATIO) * full
+        share, is_known = filled(past, share, np.isfinite(util))
+        is_all_known: NDArray[np.bool_] = np.logical_and.reduce(is_known, axis=1)
+        first = self._idle_row(past, share.max(axis=1), is_all_known)
+        if first is None or not is_all_known[-1]:
+            return None
+        idle = is_known * (1.0 - share)
+        # What is worked at the end is not claimed, and not yet the end of the claim.
+        last = int(np.flatnonzero(np.logical_or.reduce(idle > 0, axis=1))[-1]) + 1
+        if last <= first:
+            return None
+        seconds = past.seconds_from(first)[: last - first]
+        known_s = float(seconds @ is_all_known[first:last])
+        if known_s < LEAST_KNOWN * seconds.sum():
+            return None
+        idle_s = float((seconds @ idle[first:last]).sum())
+        busiest = share[first:last].max(axis=1)
+        busy_s = float(seconds @ (busiest * is_all_known[first:last]))
+        window = Window(float(past.begins[first]), float(past.times[last - 1]), last - first)
+        return _Idle(window, busy_s / known_s if known_s else 0.0, known_s, idle_s)
+
+    def _idle_row(
+        self, past: Past, share: NDArray[np.float64], is_known: NDArray[np.bool_]
+    ) -> int | None:
+        """Row since which the session is idle without a break; None where it is not."""
+        known_s, busy_s = past.seconds * is_known, past.seconds * share * is_known
+        hour_known, hour_busy = (_sliding(past, s, _HOUR_S) for s in (known_s, busy_s))
+        run_known, run_busy = (_sliding(past, s, _RUN_S) for s in (known_s, busy_s))
+        watched_s = _sliding(past, past.seconds, _HOUR_S)
+        can_tell = (watched_s >= _LEAST_S) & (hour_known >= LEAST_KNOWN * watched_s)
+        ratio = np.divide(hour_busy, hour_known, out=np.ones_like(known_s), where=hour_known > 0)
+        works = (run_busy >= _RUN_RATIO * _RUN_S) & (run_known > 0)
+        wakes = can_tell & (ratio > _WAKE_RATIO * self.busy_time_ratio) | works
+        rests = can_tell & (ratio < self.busy_time_ratio) & ~works
+        rows = np.arange(len(share))
+        last_woken = int(np.where(wakes, rows, -1).max())
+        resting = np.flatnonzero(rests & (rows > last_woken))
+        if not len(resting):
+            return None
+        first = int(resting[0])
+        # Nothing was judged before: what holds of the first half hour holds from its beginning.
+        is_start = not (can_tell[:first] | works[:first]).any()
+        return 0 if is_start else first
+
+    def _finding(self, view: View, job: JobLook, idle: _Idle) -> Finding:
         count = counted(len(job.gpus), "GPU")
         name = serving_name(job)
+        is_portal = not job.job.is_interactive
+        why = (
+            "its name is one of the site's portal"
+            if is_portal
+            else "Slurm lists it without a batch script"
+        )
         evidence = [
             Evidence(
                 "gpu_util_ratio",
                 job.subject,
-                f"{count}: kernels ran for {100 * use.share:.1f} % of {span(length_s)}, "
-                f"{counted(use.window.samples, 'sample')}",
-                use.share,
+                f"{count}: kernels ran for {100 * idle.share:.1f} % of {span(idle.known_s)}, "
+                f"{counted(idle.window.samples, 'sample')}",
+                idle.share,
             ),
-            Evidence("job", job.subject, f"interactive: {_why(job)}"),
+            Evidence("job", job.subject, f"interactive: {why}"),
         ]
         if name is not None:
             evidence.append(Evidence("job", job.subject, f"may be a server: named {name}"))
+        most = Confidence.HYPOTHESIS if name is not None else Confidence.ESTABLISHED
         return view.finding(
             self,
             subject=job.subject,
             severity=Severity.WARNING,
-            summary=f"session uses its {count} {100 * use.share:.0f} % of the time since "
-            f"{clock_time(use.window.start)} ({span(length_s)} observed)",
-            window=use.window,
+            summary=f"session uses its {count} {100 * idle.share:.0f} % of the time since "
+            f"{clock_time(idle.window.start)} ({span(idle.known_s)} observed)",
+            window=idle.window,
             evidence=evidence,
             advice=(*_ADVICE, *look_inside(job)),
-            gpu_seconds=use.idle_gpu_seconds,
-            at_most=Confidence.HYPOTHESIS if name is not None else Confidence.ESTABLISHED,
+            gpu_seconds=idle.gpu_seconds,
+            at_most=surest(self, idle.known_s, idle.window.samples, most),
         )
 
 
-def _use(job: JobLook) -> _Use | None:
-    """How much of the time the session's GPUs were used; None where that is not known."""
-    table = job.table(("gpu_util_ratio",), _SPAN_S)
-    if table.length_s < _LEAST_S:
-        return None
-    util = table.columns["gpu_util_ratio"]
-    if not np.isfinite(util[-1]).all():
-        return None
-    busiest = busy_seconds(table.times, np.fmax.reduce(util, axis=1)[:, None])
-    each = busy_seconds(table.times, util)
-    if busiest is None or each is None:
-        return None
-    window = Window(float(table.times[0]), float(table.times[-1]), len(table.times))
-    idle = len(job.gpus) * table.length_s - float(each.sum())
-    return _Use(window, float(busiest[0]) / table.length_s, max(0.0, idle))
-
-
-def _why(job: JobLook) -> str:
-    """What speaks for a session."""
-    if job.job.is_interactive:
-        return "Slurm lists it without a batch script"
-    return f"name {job.job.name}, partition {job.job.partition}, QOS {job.job.qos or '–'}"
+def _sliding(past: Past, seconds: NDArray[np.float64], length_s: float) -> NDArray[np.float64]:
+    """Per row the sum of seconds over the time of this length that ends with it."""
+    total = np.concatenate(([0.0], np.cumsum(seconds)))
+    first = past.times.searchsorted(past.times - length_s, "right")
+    found: NDArray[np.float64] = total[1:] - total[first]
+    return found

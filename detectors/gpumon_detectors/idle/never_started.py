@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gpumon.detect.contract import Detector
-from gpumon.model.finding import Confidence, Evidence, Severity, Window
+from gpumon.model.finding import Confidence, Evidence, Severity
 from gpumon_detectors.evidence.gpu_use import (
     NEEDS,
     PAST_S,
-    PAUSE_S,
     gpu_use,
     is_still_now,
     was_ever_above,
@@ -21,6 +20,7 @@ from gpumon_detectors.evidence.job_commands import look_inside
 from gpumon_detectors.evidence.job_context import is_interactive
 from gpumon_detectors.evidence.phrases import counted, gib, span
 from gpumon_detectors.evidence.stretch import began_with_job, is_open, since_words
+from gpumon_detectors.idle.rest import computes_on_cpus, rest_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,46 +29,49 @@ if TYPE_CHECKING:
     from gpumon.model.finding import Finding
     from gpumon_detectors.evidence.gpu_use import GpuUse
     from gpumon_detectors.evidence.host_use import HostUse
+    from gpumon_detectors.idle.rest import Rest
 
 
 class NeverStarted(Detector):
     """Claims that a job has not touched one of its GPUs since it began.
 
-    Signature: at every sample since the job holds them, all its GPUs have no process, utilisation
-    0 and less than `idle_mem_ratio` of their memory in use, and through the window the job's CPUs
-    are idle (2 % of what it was given, or less) and nothing is read or written (1 MB/s a node, or
-    less). The window begins after the last two minutes in which the job did something.
+    Signature: since the job holds them, all its GPUs have no process, utilisation 0 and less than
+    `idle_mem_ratio` of their memory in use, and the job's CPUs are idle (2 % of what it was given,
+    or less) and nothing is read or written above the node's own background. The window begins
+    after the last two minutes in which the job did something.
 
     *Supported* after 15 minutes: the shortest after which a site warns of idle GPUs
     (Northeastern's IdleBot). *Established* after 60: there the same bot cancels, and Princeton's
     Job Defense Shield warns. Where the job's start was not watched, it is *supported* at most.
 
-    What looks alike: an image that is pulled, packages that are installed, data that are staged:
-    CPU or traffic show it. Preprocessing on CPUs, or a program that never finds its GPUs, is
-    `cpu_only`. A GPU that was used before is `idle_tail`. A shell or notebook that waits for its
-    user is `interactive_idle`. Where no CPU time can be seen the claim stays a *hypothesis*, as
-    none of these can be told apart.
+    What looks alike: an image that is pulled, packages that are installed, data that are staged.
+    Where CPUs or traffic tell of such, or a neighbour's traffic could be it, the claim comes after
+    15 minutes, stays a *hypothesis* and says so; where no more than a CPU in ten spins it is
+    *supported* after two hours. Preprocessing on CPUs, or a program that never finds its GPUs, is
+    `cpu_only`. A GPU that was used before is `idle_tail`. A session that waits for its user is
+    `interactive_idle`. Where no CPU time can be seen the claim stays a *hypothesis* for four hours.
 
-    All GPU-seconds of the window are lost.
+    Lost are the seconds for which the GPUs were seen to rest.
     """
 
     name = "never_started"
-    version = "1"
+    version = "2"
     finding_classes = ("never_started",)
     needs = NEEDS
     supported_after_s = 900.0
     established_after_s = 3600.0
     every_s = 10.0
 
-    def __init__(self, idle_mem_ratio: float = 0.01) -> None:
+    def __init__(self, idle_mem_ratio: float = 0.01, portal_names: str = "") -> None:
         self.idle_mem_ratio = idle_mem_ratio
+        self.portal_names = portal_names
 
     def evaluate(self, view: View) -> Iterator[Finding]:
         """One finding per job whose GPUs were never used and that does nothing else either."""
         for job in view.jobs:
             if not is_still_now(job) or (job.latest("process_count") > 0).any():
                 continue
-            if is_interactive(job):
+            if is_interactive(job, self.portal_names):
                 continue
             use = gpu_use(job, PAST_S, self.idle_mem_ratio)
             if use is None or use.was_used:
@@ -76,62 +79,55 @@ class NeverStarted(Detector):
             if was_ever_above(job, use, ("gpu_util_ratio", "process_count")):
                 continue
             host = host_use(view, job, PAST_S)
-            first = max(use.empty_row(), use.row_at(host.quiet_since))
-            if first < len(use.table.times):
-                finding = self._finding(view, job, use, host, first)
-                if finding is not None:
-                    yield finding
+            first = use.empty_row()
+            if first == len(use.past.times) or computes_on_cpus(host, use):
+                continue
+            rest = rest_of(self, job, use, host, first)
+            if rest is not None:
+                yield self._finding(view, job, use, host, rest)
 
-    def _finding(
-        self, view: View, job: JobLook, use: GpuUse, host: HostUse, first: int
-    ) -> Finding | None:
-        window = use.window(first, host.quiet_since)
-        length_s = window.end - window.start
-        if length_s < PAUSE_S and (job.age_s or 0.0) < self.supported_after_s:
-            return None
-        count = len(job.gpus)
+    def _finding(self, view: View, job: JobLook, use: GpuUse, host: HostUse, rest: Rest) -> Finding:
         is_watched = _is_watched(job, use)
-        is_from_start = is_watched and began_with_job(job, use.table, window.start)
+        is_from_start = is_watched and began_with_job(job, use.past, rest.window.start)
         since = (
-            f"since it began ({span(length_s)} observed)"
+            f"since it began ({span(rest.known_s)} observed)"
             if is_from_start
-            else since_words(window, is_open(job, use, host, first))
+            else since_words(rest.window, is_open(job, use, host, rest.first), rest.known_s)
         )
         most = Confidence.ESTABLISHED if is_watched else Confidence.SUPPORTED
         return view.finding(
             self,
             subject=job.subject,
             severity=Severity.CRITICAL,
-            summary=f"{counted(count, 'GPU')} held and not touched {since}",
-            window=window,
-            evidence=_evidence(job, use, host, window),
+            summary=f"{counted(len(job.gpus), 'GPU')} held and not touched {since}{rest.but}",
+            window=rest.window,
+            evidence=_evidence(job, use, host, rest),
             advice=(
                 "Look into the job's output: it may wait for input, a lock, a licence or a peer.",
                 "Stage data and install software in a job without GPUs, or use a prebuilt image.",
                 *look_inside(job),
             ),
-            gpu_seconds=count * length_s,
-            at_most=most if host.is_seen else Confidence.HYPOTHESIS,
+            gpu_seconds=rest.gpu_seconds,
+            at_most=min(most, rest.at_most, key=lambda step: step.rank),
         )
 
 
 def _is_watched(job: JobLook, use: GpuUse) -> bool:
     """Whether the GPUs were seen from about the job's start on."""
-    times = job.window(job.uuids[0], "process_count", PAST_S).times
-    first = min(float(times[0]) if len(times) else float("inf"), float(use.table.begins[0]))
-    return began_with_job(job, use.table, first)
+    return began_with_job(job, use.past, float(use.past.begins[0]))
 
 
-def _evidence(job: JobLook, use: GpuUse, host: HostUse, window: Window) -> list[Evidence]:
-    most = float(np.nanmax(use.table.columns["mem_used_bytes"]))
+def _evidence(job: JobLook, use: GpuUse, host: HostUse, rest: Rest) -> list[Evidence]:
+    most = float(np.nanmax(use.past.columns["mem_used_bytes"]))
     age = "" if job.age_s is None else f", the job is {span(job.age_s)} old"
     return [
         Evidence(
             "process_count",
             job.subject,
             f"{counted(len(job.gpus), 'GPU')}: no process, utilisation 0 %, at most "
-            f"{gib(most)} of memory in use, {counted(window.samples, 'sample')}{age}",
+            f"{gib(most)} of memory in use, {counted(rest.window.samples, 'sample')}{age}",
             0.0,
         ),
-        host.evidence(job, window.start),
+        host.evidence(job, rest.window.start),
+        *rest.evidence,
     ]

@@ -8,27 +8,25 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from gpumon.detect.contract import Detector
-from gpumon.detect.series import bridged, rows_since
-from gpumon.model.finding import Evidence, Severity, Window
-from gpumon_detectors.evidence.gpu_use import PAST_S, together_since
+from gpumon.model.finding import Confidence, Evidence, Severity, Window
+from gpumon_detectors.evidence.gpu_use import LEAST_S, PAST_S, PAUSE_S, use_of
 from gpumon_detectors.evidence.job_commands import show_job, srun_in
 from gpumon_detectors.evidence.phrases import counted
 from gpumon_detectors.evidence.stretch import began_with_job, since_words
+from gpumon_detectors.idle.rest import surest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from numpy.typing import NDArray
 
-    from gpumon.detect.series import Table
     from gpumon.detect.view import JobLook, View
     from gpumon.model.finding import Finding
+    from gpumon_detectors.evidence.gpu_use import GpuUse
 
-_SPAN_S: Final = 3600.0
-"""How far back the claim looks; since when it holds is followed further back."""
-
-_PAUSE_S: Final = 120.0
-"""A working GPU may rest this long: the longest checkpoint pauses reported are about 96 s."""
+_REST_SHARE: Final = 0.1
+"""Share of the time in which a working GPU may rest for longer than a pause. Our choice: what the
+taxonomy calls the duty of a checkpoint that costs too much."""
 
 _LISTED: Final = 32
 """Unused GPUs that are listed one by one."""
@@ -41,30 +39,47 @@ class _Split(NamedTuple):
     """A job's GPUs as they were through one window; positions in the job's order."""
 
     unused: tuple[int, ...]
+    firsts: tuple[int, ...]
+    """Row since which each of these is unused."""
     working: tuple[int, ...]
     silent: tuple[int, ...]
-    """GPUs without a current value of some field: unknown, never counted as unused."""
-    table: Table
+    """GPUs of which nothing is known now: never counted as unused."""
+    use: GpuUse
+
+    @property
+    def first(self) -> int:
+        """Row since which the first of them is unused."""
+        return min(self.firsts)
+
+    @property
+    def idle_s(self) -> list[float]:
+        """Seconds for which it is known that each was unused."""
+        pairs = zip(self.unused, self.firsts, strict=True)
+        return [self.use.idle_seconds_of(position, first) for position, first in pairs]
 
 
 class PartialGpusIdle(Detector):
     """Claims that a job leaves some of its GPUs unused while others work.
 
     Unused is a GPU without process, with less than `idle_mem_ratio` of its memory in use and a
-    utilisation of 0, at every sample of the window. Working is one that is never seen without a
-    process and whose mean utilisation is above `busy_util_ratio` in every two minutes of it. All
-    other GPUs are neither, and a job without a working GPU is another class.
+    utilisation of 0, in 99 % of the known time; nine tenths of its samples must be known, and what
+    lies in longer holes is not counted. Working is one with a process and a mean utilisation
+    above `busy_util_ratio` in nine of ten slices of two minutes and over the last five.
+    All other GPUs are neither, and a job without a working GPU is another class.
 
     *Supported* after 10 minutes: launchers that start ranks in stages, and images that are pulled
     node by node, are through by then. *Established* after 30 minutes: also the serial phases that
     users put into jobs (download, tokenising, a first evaluation on fewer GPUs) have passed.
-    While GPUs of the job are still being taken into use, the window begins anew.
+    While GPUs of the job are still being taken into use, the window begins anew. Under five minutes
+    nothing is said.
 
     Severity is `critical` where at least half of the job's GPUs are unused, `warning` below.
+
+    Lost are the seconds for which each unused GPU was seen to be.
     """
 
     name = "partial_gpus_idle"
-    version = "1"
+    version = "2"
     finding_classes = ("partial_gpus_idle",)
     needs = ("process_count", "mem_used_bytes", "mem_total_bytes", "gpu_util_ratio")
     supported_after_s = 600.0
@@ -79,95 +94,86 @@ class PartialGpusIdle(Detector):
         for job in view.jobs:
             if len(job.gpus) < 2 or not self._may_apply(job):
                 continue
-            split = self._split(job)
+            use = use_of(job, PAST_S, self.idle_mem_ratio)
+            split = None if use is None else self._split(use)
             if split is not None:
                 yield self._finding(view, job, split)
 
     def _may_apply(self, job: JobLook) -> bool:
         """Whether the newest values alone allow the claim; spares most jobs the whole window."""
         processes = job.latest("process_count")
-        return bool((processes == 0).any() and (processes > 0).any())
+        is_alike = (processes > 0).all() or (processes == 0).all() or np.isnan(processes).all()
+        return not bool(is_alike)
 
-    def _split(self, job: JobLook) -> _Split | None:
+    def _split(self, use: GpuUse) -> _Split | None:
         """The surest split into unused and working GPUs, None where there is none."""
-        table = job.table(self.needs, _SPAN_S)
-        if not len(table.times):
-            return None
-        is_unused, is_known = self._unused(table)
-        staged = _last_launch(is_unused, is_known)
-        firsts = np.maximum(rows_since(is_unused), staged)
-        ages = table.times[-1] - table.times[np.minimum(firsts, len(table.times) - 1)]
-        is_candidate = firsts < len(table.times)
-        for needed_s in (self.established_after_s, self.supported_after_s, 0.0):
-            chosen = np.flatnonzero(is_candidate & (ages >= needed_s))
+        rows = len(use.past.times)
+        own_firsts = np.array(use.empty_rows())
+        is_unused = own_firsts < rows
+        firsts = np.minimum(np.maximum(own_firsts, _last_launch(use, ~is_unused)), rows - 1)
+        idle_s = np.array([use.idle_seconds_of(i, int(f)) for i, f in enumerate(firsts)])
+        for needed_s in (self.established_after_s, self.supported_after_s, LEAST_S):
+            chosen = np.flatnonzero(is_unused & (idle_s >= needed_s))
             if not len(chosen):
                 continue
-            first = int(firsts[chosen].max())
-            part = table.since(first)
-            working = self._working(part)
-            if len(working):
-                silent = np.flatnonzero(~is_known[-1])
-                return _Split(_positions(chosen), _positions(working), _positions(silent), part)
+            # Each from its own time on, where others worked all the while; else all from the last.
+            for begins in (firsts[chosen], np.full(len(chosen), firsts[chosen].max())):
+                working = self._working(use, int(begins.min()))
+                if len(working):
+                    silent = np.flatnonzero(~use.is_known[-1])
+                    unused = _positions(chosen)
+                    return _Split(
+                        unused, _positions(begins), _positions(working), _positions(silent), use
+                    )
         return None
 
-    def _unused(self, table: Table) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Per row and GPU whether it is unused, and whether that is known."""
-        processes, used, total, util = (table.columns[key] for key in self.needs)
-        is_known = np.isfinite(processes) & np.isfinite(used) & np.isfinite(util) & (total > 0)
-        is_light = used < self.idle_mem_ratio * total
-        is_unused = is_known & (processes == 0) & is_light & (util == 0)
-        return bridged(table.times, is_unused, is_known), is_known
-
-    def _stretch(self, job: JobLook, split: _Split) -> tuple[Window, bool]:
-        """Since when the GPUs are unused, also before the window, and whether perhaps longer."""
-        table = split.table
-        if table.length_s >= _SPAN_S - _PAUSE_S:
-            long = job.table(self.needs, PAST_S)
-            row = together_since(self._unused(long)[0][:, split.unused])
-            table = long.since(row) if row < len(long.times) else table
-        begin = float(table.begins[0])
-        is_first = begin <= float(job.table(self.needs[:1], PAST_S).begins[0])
-        is_open = is_first and not began_with_job(job, table, begin)
-        return Window(begin, float(table.times[-1]), len(table.times)), is_open
-
-    def _working(self, table: Table) -> NDArray[np.intp]:
-        """GPUs never seen without a process, which never rested longer than a pause."""
-        processes, util = table.columns["process_count"], table.columns["gpu_util_ratio"]
-        is_working = (processes[-1] > 0) & ~(processes == 0).any(axis=0)
-        slices = max(1, int((table.times[-1] - table.times[0]) // _PAUSE_S))
-        edges = np.linspace(table.times[0], table.times[-1], slices + 1)[1:-1]
-        for part in np.split(util, np.searchsorted(table.times, edges)):
-            known = np.isfinite(part)
-            total = np.where(known, part, 0).sum(axis=0, dtype=np.float64)
-            is_working &= total > self.busy_util_ratio * known.sum(axis=0)
+    def _working(self, use: GpuUse, first: int) -> NDArray[np.intp]:
+        """GPUs with a process that hardly ever rested longer than a pause, nor do now."""
+        past = use.past
+        times, processes = past.times[first:], past.columns["process_count"][first:]
+        level = past.columns["gpu_util_ratio"][first:]
+        told = np.isfinite(processes).sum(axis=0)
+        is_working = use.newest("process_count") > 0
+        is_working &= (processes == 0).sum(axis=0) <= _REST_SHARE * told
+        slices = ((times[-1] - times) // PAUSE_S).astype(np.intp)
+        for column in range(level.shape[1]):
+            known = np.isfinite(level[:, column])
+            total = np.bincount(slices, np.where(known, level[:, column], 0.0))
+            count = np.bincount(slices, known)
+            is_busy = total > self.busy_util_ratio * count
+            seen = int((count > 0).sum())
+            late = known & (times >= times[-1] - LEAST_S)
+            now = float(level[late, column].mean()) if late.any() else 0.0
+            is_working[column] &= bool(
+                seen and is_busy.sum() >= (1 - _REST_SHARE) * seen and now > self.busy_util_ratio
+            )
         return np.flatnonzero(is_working)
 
     def _finding(self, view: View, job: JobLook, split: _Split) -> Finding:
-        times = split.table.times
-        window = Window(float(times[0]), float(times[-1]), len(times))
-        length_s = window.end - window.start
-        total = len(job.gpus) + job.gpus_unknown
-        count = len(split.unused)
-        stretch, is_open = self._stretch(job, split)
+        past, idle_s = split.use.past, split.idle_s
+        begin = float(past.begins[split.first])
+        window = Window(begin, float(past.times[-1]), len(past.times) - split.first)
+        total, count = len(job.gpus) + job.gpus_unknown, len(split.unused)
+        is_open = split.first == 0 and not began_with_job(job, past, begin)
+        known_s = min(idle_s)
         return view.finding(
             self,
             subject=job.subject,
             severity=(Severity.CRITICAL if count >= _CRITICAL_SHARE * total else Severity.WARNING),
-            summary=f"{count} of {total} GPUs unused {since_words(stretch, is_open)}",
+            summary=f"{count} of {total} GPUs unused {since_words(window, is_open, max(idle_s))}",
             window=window,
-            onset=stretch.start,
             evidence=(*_evidence_of_use(job, split), *_evidence_of_gaps(job, split)),
             advice=tuple(_advice(job, split)),
-            gpu_seconds=count * length_s,
+            gpu_seconds=sum(idle_s),
             gpus=[job.gpus[position].uuid for position in split.unused],
+            at_most=surest(self, known_s, window.samples, Confidence.ESTABLISHED),
         )
 
 
-def _last_launch(is_unused: NDArray[np.bool_], is_known: NDArray[np.bool_]) -> int:
-    """Row at which a GPU was last taken into use, 0 where none was: the launch took until then."""
-    taken = is_unused[:-1] & is_known[1:] & ~is_unused[1:]
-    rows = np.flatnonzero(taken.any(axis=1))
-    return int(rows[-1]) + 1 if len(rows) else 0
+def _last_launch(use: GpuUse, is_taken: NDArray[np.bool_]) -> int:
+    """Row at which the last of the GPUs in use was first taken into use, 0 where none was."""
+    begun = use.is_known & ~use.is_empty
+    return max((int(np.argmax(begun[:, column])) for column in np.flatnonzero(is_taken)), default=0)
 
 
 def _positions(indices: NDArray[np.intp]) -> tuple[int, ...]:
@@ -176,10 +182,11 @@ def _positions(indices: NDArray[np.intp]) -> tuple[int, ...]:
 
 def _evidence_of_use(job: JobLook, split: _Split) -> Iterator[Evidence]:
     """What was measured on the unused GPUs, one by one, and on the working ones."""
-    samples = len(split.table.times)
-    used, total = split.table.columns["mem_used_bytes"], split.table.columns["mem_total_bytes"]
-    for position in split.unused[:_LISTED]:
-        most, size = float(np.nanmax(used[:, position])), float(total[-1, position])
+    past = split.use.past
+    total = split.use.newest("mem_total_bytes")
+    for position, first in list(zip(split.unused, split.firsts, strict=True))[:_LISTED]:
+        used = past.columns["mem_used_bytes"][first:, position]
+        most, size, samples = float(np.nanmax(used)), float(total[position]), len(used)
         yield Evidence(
             field="process_count",
             subject=f"gpu:{job.gpus[position].uuid}",
@@ -192,7 +199,8 @@ def _evidence_of_use(job: JobLook, split: _Split) -> Iterator[Evidence]:
         yield Evidence(
             "process_count", job.subject, f"unused as well: {counted(rest, 'GPU')}", float(rest)
         )
-    working = split.table.columns["gpu_util_ratio"][:, split.working].astype(np.float64)
+    util = past.columns["gpu_util_ratio"][split.first :]
+    working = util[:, split.working].astype(np.float64)
     mean = float(working[np.isfinite(working)].mean())
     yield Evidence(
         field="gpu_util_ratio",

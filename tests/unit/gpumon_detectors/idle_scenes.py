@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 from gpumon.detect.scene import HELD, UNUSED, WORKING, Scene
 
 QUIET_HOST = {
@@ -55,4 +57,83 @@ def unused(scene, seconds):
     scene.run(seconds, {})
 
 
-__all__ = ["HELD", "UNUSED", "WORKING", "all_of", "job_scene", "serve", "unused", "work"]
+TROUBLES = ("none", "missing", "holes", "shared", "restart")
+"""What telemetry suffers: nothing, 5 % of all values missing, a hole of 60 s in every 25 minutes, a
+neighbour at work on the node, gpumon begun anew in the middle of the last phase."""
+
+
+def played(period_s, trouble, phases, gpu_count=2, **fields):
+    """A job whose GPUs and CPUs go through phases: seconds, values by UUID, CPUs busy.
+
+    With a restart all that was before the middle of the last phase is not known.
+    """
+    phases = [(seconds, values, cores) for seconds, values, cores in phases]
+    before = 0.0
+    if trouble == "restart":
+        seconds, values, cores = phases[-1]
+        before = sum(phase[0] for phase in phases[:-1]) + seconds / 2
+        phases = [(seconds / 2, values, cores)]
+    scene = Scene(period_s=period_s, span_s=24 * 3600.0)
+    count = 2 * gpu_count if trouble == "shared" else gpu_count
+    uuids = scene.node("n", count)
+    mine, others = uuids[:gpu_count], uuids[gpu_count:]
+    start_at = scene.next_at - before if before else None
+    scene.job("42", mine, start_at=start_at, **{"cpu_count": 16 * gpu_count, **fields})
+    scene.host("n", **{**QUIET_HOST, "net_rx_bytes_per_s": 2.1e6})
+    scene.cgroup("42", **QUIET_GROUP)
+    if others:
+        scene.job("43", others, cpu_count=16 * gpu_count)
+        scene.host("n", cpu_busy_ratio=0.4)
+        scene.cgroup("43", job_cpu_cores_used=11.0)
+    dice = random.Random(f"{period_s}{trouble}{len(phases)}")
+    for seconds, values, cores in phases:
+        scene.cgroup("42", job_cpu_cores_used=cores)
+        at = 0.0
+        while at < seconds:
+            given = {uuid: _later(values(place), at) for place, uuid in enumerate(mine)}
+            if trouble == "missing":
+                given = {uuid: _thinned(one, dice) for uuid, one in given.items()}
+            part = min(seconds - at, 1440.0) if trouble == "holes" else seconds
+            scene.run(part, {**given, **all_of(others, WORKING)})
+            at += part
+            if trouble == "holes" and at < seconds:
+                scene.skip(60.0)
+                at += 60.0
+    return scene, mine
+
+
+def _later(values, begun):
+    """Values of a phase that goes on behind a hole."""
+
+    def moved(value):
+        return (lambda s: value(s + begun)) if callable(value) else value
+
+    return {key: moved(value) for key, value in values.items()}
+
+
+def _thinned(values, dice):
+    """Values of which one in twenty is missing."""
+
+    def told(value):
+        def at(seconds):
+            if dice.random() < 0.05:
+                return None
+            return value(seconds) if callable(value) else value
+
+        return at
+
+    return {key: told(value) for key, value in values.items()}
+
+
+__all__ = [
+    "HELD",
+    "TROUBLES",
+    "UNUSED",
+    "WORKING",
+    "all_of",
+    "job_scene",
+    "played",
+    "serve",
+    "unused",
+    "work",
+]

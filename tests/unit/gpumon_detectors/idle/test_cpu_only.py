@@ -58,6 +58,23 @@ def test_a_serial_program_is_busy_and_a_sleeping_one_is_not():
 # Look-alikes
 
 
+def test_a_hypothesis_is_a_warning_and_needs_five_minutes():
+    scene, _ = busy_scene()
+    unused(scene, 290)
+    assert findings(scene) == []
+    unused(scene, 60)
+    (finding,) = findings(scene)
+    assert (finding.confidence, finding.severity) == ("hypothesis", "warning")
+
+
+def test_what_the_gpus_did_before_gpumon_came_is_not_known():
+    scene, _ = busy_scene(start_at=START_AT - 4 * HOUR)
+    unused(scene, 1.5 * HOUR)
+    assert findings(scene)[0].confidence == "hypothesis"
+    unused(scene, HOUR)
+    assert findings(scene)[0].confidence == "supported"
+
+
 def test_preprocessing_before_the_gpus_are_used_is_a_hypothesis_that_ends_with_the_first_kernel():
     scene, uuids = busy_scene()
     unused(scene, 3000)
@@ -82,11 +99,11 @@ def test_a_job_that_does_nothing_is_another_class():
     assert findings(scene) == []
 
 
-def test_a_server_that_polls_for_requests_is_not_claimed_or_not_for_sure():
+def test_a_server_that_polls_for_requests_is_not_claimed_for_sure():
     scene, uuids = busy_scene(cores=1.0)
     scene.process(7, uuids, job_id="42", name="vllm")
-    scene.run(3 * HOUR, all_of(uuids, HELD))
-    assert findings(scene) == []
+    scene.run(5 * HOUR, all_of(uuids, HELD))
+    assert findings(scene)[0].confidence == "hypothesis"
     scene, uuids = busy_scene(cores=1.0)
     scene.run(3 * HOUR, all_of(uuids, HELD))
     assert findings(scene)[0].confidence == "hypothesis"

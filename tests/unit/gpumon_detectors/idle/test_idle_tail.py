@@ -50,12 +50,18 @@ def test_the_finding_says_what_it_rests_on_and_what_it_costs():
         ("cgroup", {"job_cpu_cores_used": 3.0}),
     ],
 )
-def test_a_last_upload_or_evaluation_is_work(block, values):
+def test_a_last_upload_or_evaluation_is_named_and_never_more_than_a_hypothesis(block, values):
     scene, uuids = job_scene()
     work(scene, uuids, 1800)
     scene.cgroup("42", **values) if block == "cgroup" else scene.host("n", **values)
-    unused(scene, 3600)
+    if "job_cpu_cores_used" in values:
+        scene.cgroup("42", job_cpu_cores_used=13.0)
+    unused(scene, 840)
     assert findings(scene) == []
+    unused(scene, 2.5 * 3600)
+    (finding,) = findings(scene)
+    assert finding.confidence == "hypothesis"
+    assert ", but 13.0 of 32 CPUs busy" in finding.summary or ", but 200.0 MB/s" in finding.summary
 
 
 def test_the_window_begins_when_the_upload_ends():
@@ -64,7 +70,7 @@ def test_the_window_begins_when_the_upload_ends():
     scene.host("n", net_tx_bytes_per_s=2e8)
     unused(scene, 1800)
     scene.host("n", net_tx_bytes_per_s=2e4)
-    unused(scene, 600)
+    unused(scene, 780)
     (finding,) = findings(scene)
     assert finding.confidence == "hypothesis"
     assert 0 <= finding.window.start - (START_AT + 3600) <= 120
@@ -119,12 +125,20 @@ def test_a_server_that_unloads_its_model_between_requests():
     assert findings(scene) == []
 
 
-@pytest.mark.parametrize("fields", [{"is_interactive": True}, {"name": "ollama"}])
-def test_interactive_sessions_and_named_servers(fields):
-    scene, uuids = job_scene(**fields)
+def test_an_interactive_session_is_another_class():
+    scene, uuids = job_scene(is_interactive=True)
     work(scene, uuids, 1800)
     unused(scene, 3600)
     assert findings(scene) == []
+
+
+def test_a_name_makes_the_claim_less_sure_and_does_not_take_it_away():
+    scene, uuids = job_scene(name="eval_api_v7")
+    work(scene, uuids, 1800)
+    unused(scene, 9 * 3600)
+    (finding,) = findings(scene)
+    assert finding.confidence == "hypothesis"
+    assert finding.evidence[-1].text == "may be a server: named eval_api_v7"
 
 
 # What telemetry does not show

@@ -48,11 +48,28 @@ def test_the_finding_says_what_it_rests_on_and_what_it_costs():
 
 
 @pytest.mark.parametrize(
-    "fields", [{"name": "jupyter"}, {"name": "bash"}, {"qos": "interactive"}, {"partition": "dev"}]
+    "fields",
+    [
+        {"name": "ood-segmentation"},
+        {"name": "fit.bash"},
+        {"qos": "interactive"},
+        {"partition": "a100-dev"},
+        {"name": "jupyter"},
+    ],
 )
-def test_a_session_is_known_by_its_name_and_place_too(fields):
+def test_a_batch_job_is_no_session_whatever_it_and_its_place_are_called(fields):
     scene, _ = session(3 * HOUR, 0.02, **{"is_interactive": False, **fields})
-    assert len(findings(scene)) == 1
+    assert findings(scene) == []
+
+
+@pytest.mark.parametrize(("name", "is_one"), [("sys/lab", True), ("sys/lab2", False), ("", False)])
+def test_a_site_names_the_sessions_of_its_portal_exactly(name, is_one):
+    scene, _ = session(3 * HOUR, 0.02, is_interactive=False, name=name)
+    found = findings(scene, portal_names="desk, sys/lab ,")
+    assert len(found) == is_one
+    assert [f.evidence[1].text for f in found] == is_one * [
+        "interactive: its name is one of the site's portal"
+    ]
 
 
 def test_a_session_that_never_used_its_gpu_is_one_too():
@@ -67,7 +84,7 @@ def test_a_session_that_never_used_its_gpu_is_one_too():
 def test_short_real_experiments_are_work():
     scene, _ = session(3 * HOUR, 0.15)
     assert findings(scene) == []
-    assert len(findings(scene, busy_time_ratio=0.2)) == 1
+    assert len(findings(scene, busy_time_ratio=0.22)) == 1
 
 
 def test_experiments_on_one_gpu_after_the_other_add_up():

@@ -32,7 +32,7 @@ def test_the_onset_stays_while_samples_are_lost_now_and_then(detector, values):
         elif round_ % 3 == 1:
             scene.run(16.0, all_of(uuids, values), stale=uuids)
             scene.run(2.0, all_of(uuids, values))
-        if round_ < 2:
+        if round_ < 6:
             continue
         finding = only(detector, scene)
         # CPU time has a row every ten seconds: the last one of work may reach into the rest.
@@ -59,16 +59,28 @@ def test_what_began_before_it_was_observed_lasts_for_at_least_so_long(detector, 
     assert summary.endswith(f"for at least 24 min (observed since {clock_time(START_AT)})")
 
 
-def test_after_a_long_gap_only_what_is_observed_since_is_told():
+@pytest.mark.parametrize("gap_s", [90.0, 420.0, 2400.0])
+def test_a_gap_is_neither_charged_nor_the_end_of_the_evidence(gap_s):
     scene, uuids = job_scene()
-    work(scene, uuids, HOUR)
+    work(scene, uuids, 4 * HOUR)
+    onset = scene.next_at
     scene.run(1200.0, all_of(uuids, HELD))
-    scene.skip(300.0)
-    again = scene.next_at
-    scene.run(600.0, all_of(uuids, HELD))
+    scene.skip(gap_s)
+    scene.run(1500.0, all_of(uuids, HELD))
     finding = only(IdleHeld(), scene)
-    assert finding.window.start == pytest.approx(again, abs=30.0)
-    assert "for at least 10 min (observed since " in finding.summary
+    assert finding.window.start == pytest.approx(onset, abs=90.0)
+    assert finding.confidence == "supported"
+    length_s = finding.window.end - finding.window.start
+    assert finding.gpu_seconds == pytest.approx(2 * (length_s - gap_s - 30.0), abs=1.0)
+
+
+def test_what_a_gap_splits_is_no_surer_than_what_was_observed():
+    scene, uuids = job_scene()
+    work(scene, uuids, 4 * HOUR)
+    scene.run(600.0, all_of(uuids, HELD))
+    scene.skip(2 * HOUR)
+    scene.run(600.0, all_of(uuids, HELD))
+    assert only(IdleHeld(), scene).confidence == "hypothesis"
 
 
 def test_a_job_that_never_started_did_not_since_it_began_however_long_ago():

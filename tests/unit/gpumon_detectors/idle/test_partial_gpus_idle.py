@@ -10,7 +10,7 @@ HELD = {**WORKING, "gpu_util_ratio": 0.0}
 
 
 def scene_with_job(gpu_count=8, **given):
-    scene = Scene()
+    scene = Scene(span_s=4 * 3600.0)
     uuids = scene.node("n", gpu_count)
     scene.job("42", uuids, **given)
     return scene, uuids
@@ -27,8 +27,7 @@ def findings(scene, **parameters):
 @pytest.mark.parametrize(
     ("seconds", "confidence"),
     [
-        (10, "hypothesis"),
-        (120, "hypothesis"),
+        (310, "hypothesis"),
         (600, "hypothesis"),
         (610, "supported"),
         (1800, "supported"),
@@ -41,8 +40,14 @@ def test_the_claim_grows_with_the_window_as_observed(seconds, confidence):
     scene.run(seconds, working(uuids[:5]))
     (finding,) = findings(scene)
     assert finding.confidence == confidence
-    assert finding.window.end - finding.window.start == min(seconds - 10, 3600)
-    assert finding.window.samples == min(seconds // 10, 361)
+    assert finding.window.end - finding.window.start == seconds - 10
+    assert finding.gpu_seconds == 3 * (seconds - 10)
+
+
+def test_under_five_minutes_nothing_is_said():
+    scene, uuids = scene_with_job()
+    scene.run(300, working(uuids[:5]))
+    assert findings(scene) == []
 
 
 def test_the_finding_says_what_where_and_how_much():
@@ -151,7 +156,7 @@ def test_a_young_job_on_a_gpu_that_was_unused_before_is_a_hypothesis():
     uuids = scene.node("n", 4)
     scene.run(3000, {})
     scene.job("42", uuids)
-    scene.run(100, working(uuids[:2]))
+    scene.run(400, working(uuids[:2]))
     (finding,) = findings(scene)
     assert finding.confidence == "hypothesis"
     assert finding.window.start == START_AT + 3000
@@ -214,14 +219,15 @@ def test_gpus_that_no_telemetry_names_are_unknown_and_not_unused():
     ]
 
 
-def test_a_gap_in_the_telemetry_begins_the_window_anew():
+def test_a_gap_in_the_telemetry_is_not_charged():
     scene, uuids = scene_with_job(4)
     scene.run(2000, working(uuids[:2]))
-    scene.skip(120)
+    scene.skip(900)
     scene.run(100, working(uuids[:2]))
     (finding,) = findings(scene)
-    assert finding.confidence == "hypothesis"
-    assert finding.window.samples == 10
+    assert finding.confidence == "established"
+    assert finding.window.end - finding.window.start == 2990
+    assert finding.gpu_seconds == 2 * (1990 + 90)
 
 
 def test_more_unused_gpus_than_are_listed_are_counted():

@@ -6,8 +6,8 @@ from gpumon.detect.scene import START_AT, Scene, held, working
 from gpumon_detectors.idle.slow_startup import SlowStartup
 
 
-def scene_with_job(cores=4.0, **given):
-    scene = Scene(span_s=4 * 3600.0)
+def scene_with_job(cores=12.0, **given):
+    scene = Scene(given.pop("period_s", 10.0), span_s=4 * 3600.0)
     uuids = scene.node("n1", 4)
     scene.job("42", uuids, **{"cpu_count": 32, **given})
     if cores is not None:
@@ -36,7 +36,7 @@ def test_a_start_that_took_a_quarter_of_an_hour():
     assert finding.summary == (
         "slow start: the first GPU worked after 15 min, 75 % of the run; 4 GPUs waited"
     )
-    assert finding.evidence[1].text == "meanwhile 4.0 of 32 CPUs busy, 0.0 MB/s read or written"
+    assert finding.evidence[1].text == "meanwhile 12.0 of 32 CPUs busy, 0.0 MB/s read or written"
 
 
 def test_a_start_that_still_goes_on_is_not_established():
@@ -50,6 +50,8 @@ def test_a_start_that_still_goes_on_is_not_established():
 def test_a_tenth_of_the_time_limit_is_much_of_a_short_run():
     scene, uuids = scene_with_job(time_limit_s=1800.0)
     scene.run(240, held(uuids))
+    assert findings(scene) == []
+    scene.run(120, held(uuids))
     scene.run(60, working(uuids))
     (finding,) = findings(scene)
     assert finding.confidence == "supported"
@@ -78,11 +80,11 @@ def test_loading_over_the_network_is_seen_where_the_job_is_alone():
 def test_a_flicker_of_use_does_not_end_the_start():
     scene, uuids = scene_with_job()
     scene.run(300, held(uuids))
-    scene.run(10, working(uuids))
+    scene.run(20, working(uuids))
     scene.run(600, held(uuids))
     scene.run(60, working(uuids))
     (finding,) = findings(scene)
-    assert finding.window.end == START_AT + 900
+    assert finding.window.end == START_AT + 910
 
 
 # Look-alikes
@@ -95,12 +97,13 @@ def test_a_start_within_ten_minutes():
     assert findings(scene) == []
 
 
-def test_a_run_that_outweighs_its_start():
+def test_a_start_that_is_over_is_told_for_ten_minutes():
     scene, uuids = scene_with_job()
-    scene.run(700, held(uuids))
-    scene.run(6000, working(uuids))
-    assert len(findings(scene)) == 1
-    scene.run(500, working(uuids))
+    scene.run(1300, held(uuids))
+    scene.run(570, working(uuids))
+    (finding,) = findings(scene)
+    assert finding.window.end == START_AT + 1290
+    scene.run(60, working(uuids))
     assert findings(scene) == []
 
 
@@ -123,16 +126,69 @@ def test_one_gpu_at_work_is_a_start_that_is_over():
     assert findings(scene) == []
 
 
-@pytest.mark.parametrize("given", [{"is_interactive": True}, {"name": "jupyter"}])
-def test_somebody_types_first(given):
-    scene, uuids = scene_with_job(**given)
+def test_somebody_types_first():
+    scene, uuids = scene_with_job(is_interactive=True)
     scene.run(1800, held(uuids))
     assert findings(scene) == []
 
 
-def test_a_server_that_waits_for_its_first_request():
-    scene, uuids = scene_with_job(name="vllm")
-    scene.run(1800, held(uuids))
+@pytest.mark.parametrize("name", ["jupyter", "vllm", "prep_server"])
+def test_a_name_makes_the_claim_less_sure(name):
+    scene, uuids = scene_with_job(name=name)
+    scene.run(1300, held(uuids))
+    scene.run(60, working(uuids))
+    (finding,) = findings(scene)
+    assert finding.confidence == "hypothesis"
+    assert "named" in finding.evidence[-1].text
+
+
+@pytest.mark.parametrize("load_s", [60, 240])
+@pytest.mark.parametrize("is_asked", [True, False])
+def test_a_server_that_waits_for_its_first_request(load_s, is_asked):
+    scene, uuids = scene_with_job()
+    scene.run(load_s, held(uuids, mem_used_bytes=lambda s: s * 64e9 / load_s))
+    scene.cgroup("42", job_cpu_cores_used=4.0)
+    scene.run(1100, held(uuids, mem_used_bytes=64e9))
+    if is_asked:
+        scene.run(120, working(uuids))
+    (finding,) = findings(scene)
+    assert finding.confidence == "hypothesis"
+    assert finding.evidence[-1].text.startswith("may be a server that waits for its first request")
+
+
+def test_a_wait_behind_a_slow_start_is_not_part_of_it():
+    scene, uuids = scene_with_job()
+    scene.run(900, held(uuids, mem_used_bytes=lambda s: s * 7e7))
+    scene.cgroup("42", job_cpu_cores_used=2.5)
+    scene.run(500, held(uuids, mem_used_bytes=63e9))
+    (finding,) = findings(scene)
+    assert finding.confidence == "established"
+    assert finding.window.end == pytest.approx(START_AT + 900, abs=130)
+    assert "slow start: loading took 1" in finding.summary
+
+
+@pytest.mark.parametrize("period_s", [1.0, 10.0, 30.0, 60.0])
+@pytest.mark.parametrize(
+    "sign",
+    [
+        {"sm_active_ratio": lambda s: 0.1 + 0.3 * (s % 7) / 7, "power_w": 260.0},
+        {"power_w": lambda s: 110.0 if s % 4 < 2 else 371.0},
+        {"sm_active_ratio": None, "power_w": None, "pcie_rx_bytes_per_s": 4e9},
+        {"sm_active_ratio": None, "power_w": None, "nvlink_tx_bytes_per_s": 4e9},
+    ],
+)
+def test_an_input_bound_job_works(period_s, sign):
+    scene, uuids = scene_with_job(period_s=period_s)
+    idle = {"gpu_util_ratio": lambda s: 0.3 if int(s // period_s) % 4 == 3 else 0.0}
+    scene.run(240, held(uuids))
+    scene.run(2400, held(uuids, **idle, **sign))
+    assert findings(scene) == []
+
+
+def test_a_counter_that_does_not_work_hides_no_work():
+    scene, uuids = scene_with_job()
+    scene.run(120, held(uuids))
+    scene.run(1800, working(uuids, sm_active_ratio=0.0))
     assert findings(scene) == []
 
 
@@ -143,11 +199,16 @@ def test_a_start_that_nobody_saw():
     assert findings(scene) == []
 
 
-def test_a_start_behind_a_gap():
+def test_a_start_with_a_gap_is_a_hypothesis_and_charged_as_far_as_it_was_seen():
     scene, uuids = scene_with_job()
     scene.run(300, held(uuids))
-    scene.skip(600)
+    scene.skip(400)
     scene.run(600, held(uuids))
+    (finding,) = findings(scene)
+    assert finding.confidence == "hypothesis"
+    assert finding.gpu_seconds == 4 * (290 + 590)
+    scene.skip(1800)
+    scene.run(60, held(uuids))
     assert findings(scene) == []
 
 

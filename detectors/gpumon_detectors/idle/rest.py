@@ -1,0 +1,184 @@
+"""From when to when a job's GPUs rest, and what speaks against calling that waste.
+
+Work off the GPUs takes nothing away from the fact that they rest. It caps how sure the claim may
+be, and is named in it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from gpumon.detect.claims import honest_confidence
+from gpumon.model.finding import Confidence, Evidence, Window
+from gpumon_detectors.evidence.gpu_use import COPY_KEYS, LEAST_S
+from gpumon_detectors.evidence.host_use import SLICE_S, Flow, background, flow_of, is_spinning
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from gpumon.detect.claims import Windows
+    from gpumon.detect.view import JobLook
+    from gpumon_detectors.evidence.gpu_use import GpuUse
+    from gpumon_detectors.evidence.host_use import HostUse
+
+SERIAL_CORES: Final = 0.8
+"""What a serial program keeps busy of one core, at least."""
+
+_CLEAR_S: Final = 7200.0
+"""GPUs that rest for so long are waste also where a program polls or spins beside them: then
+Princeton's Job Defense Shield cancels, whatever CPUs do."""
+
+_UNSEEN_CLEAR_S: Final = 14400.0
+"""And where CPUs cannot be seen: its sliding window."""
+
+_IDLE_COPIES_BYTES_PER_S: Final = 10e6
+"""What an idle GPU's PCIe counters show at most above their own background: NVML's own reading
+moves a few MB/s."""
+
+_MOST_COPIES_BACKGROUND: Final = 50e6
+"""PCIe traffic that is taken for a GPU's background. Our choice: it fills 80 GB in half an hour."""
+
+
+class Rest(NamedTuple):
+    """One stretch of rest of all GPUs of a job, until now."""
+
+    first: int
+    """Its first row."""
+    window: Window
+    known_s: float
+    """Seconds for which it is known that the GPUs rested, of one GPU on average."""
+    gpu_seconds: float
+    """The same of all GPUs."""
+    at_most: Confidence
+    """The surest claim that what goes on beside allows, and what is known."""
+    stirs: tuple[str, ...]
+    """What goes on beside the resting GPUs, in words."""
+    evidence: tuple[Evidence, ...]
+
+    @property
+    def but(self) -> str:
+        """The same as a part of a sentence: `, but 1.0 of 16 CPUs busy`; empty without any."""
+        return f", but {' and '.join(self.stirs)}" if self.stirs else ""
+
+
+def surest(detector: Windows, known_s: float, samples: int, at_most: Confidence) -> Confidence:
+    """What so many seconds of evidence allow a detector to claim, whatever lies between them."""
+    allowed = honest_confidence(Window(0.0, known_s, samples), detector)
+    return min(allowed, at_most, key=lambda step: step.rank)
+
+
+def rest_of(detector: Windows, job: JobLook, use: GpuUse, host: HostUse, first: int) -> Rest | None:
+    """The rest from a row on about which the surest claim can be made.
+
+    The GPUs rest from the row on. Either the claim begins when everything else was quiet too, or
+    it counts all of the rest and is capped by what went on meanwhile. That is said only when the
+    rest alone would be *supported*: before, what goes on explains it. None under five minutes.
+    """
+    flows = (*host.flows, *_copies(use, first))
+    quiet_since = max(
+        host.observed_since, max((f.quiet_since for f in flows), default=float("-inf"))
+    )
+    quiet_first = max(first, use.row_at(quiet_since))
+    found: list[Rest] = []
+    if quiet_first < len(use.past.times):
+        found.append(_rest(detector, use, quiet_first, quiet_since, _quiet_cap(use, host, first)))
+    if quiet_first > first:
+        begin = float(use.past.begins[first])
+        stirring = [flow for flow in flows if flow.quiet_since > begin]
+        whole = _rest(detector, use, first, float("-inf"), Confidence.HYPOTHESIS)
+        if whole.known_s >= detector.supported_after_s:
+            found.append(_capped(detector, job, whole, stirring))
+    found = [rest for rest in found if rest.known_s >= LEAST_S]
+    # Of two that are alike sure the first, in which nothing else went on.
+    return max(found, key=lambda rest: rest.at_most.rank, default=None)
+
+
+def computes_on_cpus(host: HostUse, use: GpuUse) -> bool:
+    """Whether the job's own CPUs compute, which is a class of its own where no GPU ever worked."""
+    begin, end = float(use.past.begins[0]), float(use.past.times[-1])
+    late = max(begin, end - SLICE_S)
+    return host.is_own and min(host.mean_cores(begin), host.mean_cores(late)) >= SERIAL_CORES
+
+
+def _quiet_cap(use: GpuUse, host: HostUse, first: int) -> Confidence:
+    """Where CPUs cannot be seen, work on them can be ruled out by time alone."""
+    if host.is_seen:
+        return Confidence.ESTABLISHED
+    is_clear = _known_s(use, first) >= _UNSEEN_CLEAR_S
+    return Confidence.SUPPORTED if is_clear else Confidence.HYPOTHESIS
+
+
+def _known_s(use: GpuUse, first: int) -> float:
+    return float(use.idle_seconds(first).mean())
+
+
+def _rest(
+    detector: Windows, use: GpuUse, first: int, quiet_since: float, at_most: Confidence
+) -> Rest:
+    times = use.past.times
+    begin = max(float(use.past.begins[first]), min(quiet_since, float(times[first])))
+    window = Window(begin, float(times[-1]), len(times) - first)
+    idle_s = use.idle_seconds(first)
+    # Of the first row only what lies behind its beginning, as the window does.
+    idle_s = idle_s - (begin - float(use.past.begins[first])) * (1.0 - use.busy[first])
+    known_s = float(idle_s.mean())
+    most = surest(detector, known_s, window.samples, at_most)
+    return Rest(first, window, known_s, float(idle_s.sum()), most, (), ())
+
+
+def _capped(detector: Windows, job: JobLook, rest: Rest, flows: Iterable[Flow]) -> Rest:
+    """A rest beside which something went on: named, and no surer than that allows."""
+    begin = rest.window.start
+    stirring = [flow for flow in flows if flow.quiet_since > begin]
+    is_clear = rest.known_s >= _CLEAR_S and all(_is_faint(job, flow, begin) for flow in stirring)
+    most = Confidence.SUPPORTED if is_clear else Confidence.HYPOTHESIS
+    return rest._replace(
+        at_most=surest(detector, rest.known_s, rest.window.samples, most),
+        stirs=tuple(_words(job, flow, begin) for flow in stirring),
+        evidence=tuple(_evidence(job, flow, begin) for flow in stirring),
+    )
+
+
+def _is_faint(job: JobLook, flow: Flow, since: float) -> bool:
+    """Whether it is what idle programs do: a core or two, the odd burst of a logger."""
+    mean = flow.mean(since)
+    if flow.is_cpu:
+        return is_spinning(job, mean)
+    return flow.is_own and mean <= flow.limit
+
+
+def _words(job: JobLook, flow: Flow, since: float) -> str:
+    mean = flow.mean(since)
+    whose = "" if flow.is_own else ", perhaps another job's"
+    if flow.is_cpu:
+        of = f" of {job.cores}" if job.cores and flow.is_own else ""
+        return f"{mean:.1f}{of} CPUs busy{whose}"
+    return f"{mean / 1e6:.1f} MB/s {flow.what}{whose}"
+
+
+def _evidence(job: JobLook, flow: Flow, since: float) -> Evidence:
+    said = "cannot be told from work of this job: " if not flow.is_own else "meanwhile: "
+    mean = flow.mean(since)
+    return Evidence(
+        flow.key, job.subject, f"{said}{_words(job, flow, since)}", mean if mean == mean else None
+    )
+
+
+def _copies(use: GpuUse, first: int) -> list[Flow]:
+    """PCIe traffic of the GPU that moves most, over the rest."""
+    past = use.past
+    part = past._replace(times=past.times[first:], begins=past.begins[first:])
+    moved = np.zeros((len(part.times), use.busy.shape[1]))
+    for key in COPY_KEYS:
+        moved += np.nan_to_num(past.columns[key][first:])
+    found = []
+    for values in moved.T:
+        if not (values > _IDLE_COPIES_BYTES_PER_S).any():
+            continue
+        floor = background(values, _MOST_COPIES_BACKGROUND)
+        limit = max(2 * floor, floor + _IDLE_COPIES_BYTES_PER_S)
+        found.append(flow_of(COPY_KEYS[0], "copied over PCIe", part, values, limit, is_own=True))
+    stirring = [flow for flow in found if flow.quiet_since > float("-inf")]
+    return sorted(stirring, key=lambda flow: flow.quiet_since)[-1:]
