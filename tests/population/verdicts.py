@@ -138,7 +138,7 @@ def score(verdicts: list[Verdict]) -> Score:
         sum(v.true_s for v in booked) / HOUR,
         sum(v.true_s for v in booked if v.is_found and v.is_right) / HOUR,
         sum(v.charged_s for v in booked) / HOUR,
-        sum(not v.is_found for v in known),
+        sum(not v.is_found for v in known if v.most_s > SMALL_S),
         sum(v.wrong_s for v in wasting) / HOUR,
         sum(v.wrong_s > 0 for v in wasting),
         sum(v.is_overcharged for v in wasting),
@@ -170,8 +170,9 @@ def details(verdicts: list[Verdict], outcome: Outcome) -> str:
     for v in verdicts:
         is_odd = v.accused or v.wrong_s
         if v.case.group == "wasteful":
-            is_odd = is_odd or not v.is_found or (v.is_charged and not v.is_right)
-            is_odd = is_odd or v.is_overcharged
+            is_missed = not v.is_found and v.most_s > SMALL_S
+            is_odd = is_odd or is_missed or (v.is_charged and not v.is_right)
+        is_odd = is_odd or (v.case.group != "benign" and v.is_overcharged)
         if not is_odd:
             continue
         booked = {k: round(s) for k, s in v.charged_all.items()}
