@@ -9,7 +9,7 @@ import numpy as np
 
 from gpumon.model.finding import Confidence, Severity
 from gpumon.model.xid import FABRIC_HEALTH, name_of
-from gpumon_detectors.evidence.episodes import SURE_S, episode_row, grew, is_dense
+from gpumon_detectors.evidence.episodes import SURE_S, episode_row, grew, is_dense, over_words
 from gpumon_detectors.evidence.phrases import clock_time, counted
 from gpumon_detectors.evidence.symptom import Symptom, since_when
 
@@ -198,13 +198,15 @@ def _growing(table: Table, key: str, place: int, is_recovery: bool) -> Iterator[
     row = episode_row(table.times, is_grown)
     if row is not None and not is_dense(table.times[row:], is_grown[row:]):
         row = None
-    if row is None and is_recovery and int(is_grown.sum()) >= _MANY_RECOVERIES:
+    is_scattered = row is None
+    if is_scattered and is_recovery and int(is_grown.sum()) >= _MANY_RECOVERIES:
         row = int(np.flatnonzero(is_grown)[0])
     if row is None:
         return
     count = float(np.nanmax(counter) - np.nan_to_num(counter[max(0, row - 1)]))
     since = float(table.times[row])
-    text = f"{count:.0f} {_WORDS[key]} since {clock_time(since)}"
+    over = over_words(table.times, row, is_scattered=is_scattered)
+    text = f"{count:.0f} {_WORDS[key]} {over}"
     severity = Severity.CRITICAL if is_recovery else Severity.WARNING
     is_sure = is_recovery or float(table.times[-1]) - since >= SURE_S
     at_most = Confidence.ESTABLISHED if is_sure else Confidence.HYPOTHESIS

@@ -8,6 +8,7 @@ from gpumon.detect.contract import Detector
 from gpumon.model.finding import Severity, Window
 from gpumon_detectors.evidence import machine_commands as commands
 from gpumon_detectors.evidence.gpu_symptoms import program_errors, suspects, symptoms
+from gpumon_detectors.evidence.symptom import more_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -68,7 +69,7 @@ class GpuFault(Detector):
         first = min(found, key=lambda symptom: symptom.since)
         start = max(first.since, view.observed_since)
         is_fault = finding_class == "gpu_fault"
-        more = f", and {len(found) - 1} more" if len(found) > 1 else ""
+        more = more_words(found)
         jobs = view.jobs_of(gpu.uuid)
         whose = f" (job {', '.join(job.job.label for job in jobs)})" if jobs else ""
         advice = list(dict.fromkeys(symptom.advice for symptom in found))
