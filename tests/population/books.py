@@ -21,5 +21,6 @@ def booked_s(totals: LedgerTotals, job_id: str) -> tuple[float, float] | None:
     total = totals.job(job_id)
     if total is None or total.began_at is None:
         return None
-    added_s = total.productive_s + sum(total.wasted_s.values()) + total.unobserved_s
+    claimed_s = sum(total.wasted_s.values()) + sum(total.suspected_s.values())
+    added_s = total.useful_s + total.unexplained_s + claimed_s + total.unobserved_s
     return added_s, total.began_at

@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from gpumon_detectors.evidence.phrases import clock_time, span
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MINUTE_S: Final = 60.0
+HOUR_S: Final = 3600.0
 
 REST_S: Final = 180.0
 """Longest quiet within one episode: at 0.6 events a minute, the rate above which events are
@@ -105,3 +108,22 @@ def grown_by(counter: NDArray[np.float32], row: int) -> float:
 def row_seconds(times: NDArray[np.float64]) -> NDArray[np.float64]:
     """Seconds that each row stands for: since the row before, none for the first."""
     return np.diff(times, prepend=times[:1])
+
+
+def over_words(times: NDArray[np.float64], row: int, *, is_scattered: bool = False) -> str:
+    """Over which time events were counted: `since 14:03`, or `in the last hour`.
+
+    Args:
+        times: Of the window that was looked through.
+        row: Of the first event.
+        is_scattered: Whether events come far apart: those before it may just have left the window.
+
+    Returns:
+        An onset only where a quiet time before it was seen; else the window, which moves on.
+    """
+    length_s = float(times[-1] - times[0])
+    is_full = abs(length_s - HOUR_S) < MINUTE_S
+    has_moved_on = is_scattered and is_full
+    if not has_moved_on and times[row] - times[0] > REST_S:
+        return f"since {clock_time(float(times[row]))}"
+    return f"in the last {'hour' if is_full else span(length_s)}"

@@ -12,6 +12,7 @@ import numpy as np
 
 from gpumon.model.finding import Confidence, Severity
 from gpumon.model.xid import RECOVERY_ACTIONS, Action, name_of
+from gpumon_detectors.evidence.episodes import over_words
 from gpumon_detectors.evidence.gpu_use import PAST_S
 from gpumon_detectors.evidence.phrases import clock_time, counted
 from gpumon_detectors.evidence.symptom import Symptom, since_when
@@ -140,7 +141,8 @@ def _memory_errors(view: View, gpu: GpuFacts) -> Iterator[Symptom]:
     rows = known[1:][np.diff(values[known]) > 0] if len(known) else known
     if len(rows):
         count = int(values[known[-1]] - values[known[np.searchsorted(known, rows[0]) - 1]])
-        text = f"{counted(count, 'uncorrected memory error')} since {clock_time(times[rows[0]])}"
+        over = over_words(times, int(rows[0]), is_scattered=True)
+        text = f"{counted(count, 'uncorrected memory error')} {over}"
         advice = f"Memory: {Action.CHECK_ECC.value}."
         since, samples = float(times[rows[0]]), len(times) - int(rows[0])
         yield Symptom(_ECC, text, float(count), Severity.CRITICAL, advice, since, samples)

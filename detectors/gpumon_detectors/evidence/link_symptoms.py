@@ -10,13 +10,13 @@ import numpy as np
 from gpumon.model.finding import Confidence, Severity
 from gpumon.model.xid import FABRIC_HEALTH, name_of
 from gpumon_detectors.evidence.episodes import (
-    MINUTE_S,
     REST_S,
     SURE_S,
     episode_row,
     grown_by,
     is_dense,
     known_so_far,
+    over_words,
 )
 from gpumon_detectors.evidence.phrases import clock_time, counted
 from gpumon_detectors.evidence.symptom import Symptom, since_when
@@ -238,7 +238,8 @@ def _growing(table: Table, key: str, place: int) -> Iterator[Symptom]:
     if key in _FIRST_COUNTS:
         is_sure = (is_sure or key in _RECOVERIES) and int(is_grown.sum()) >= _MANY_ERRORS
     severity = Severity.CRITICAL if key in _RECOVERIES and is_sure else Severity.WARNING
-    text = f"{count:.0f} {_WORDS[key]} {_since_words(table, since)}"
+    is_scattered = not is_dense(times[row:], is_grown[row:])
+    text = f"{count:.0f} {_WORDS[key]} {over_words(times, row, is_scattered=is_scattered)}"
     if key in _CHECKSUMS:
         a_second = count / max(1.0, float(times[-1]) - float(times[max(0, row - 1)]))
         severity = _checksum_severity(a_second, is_sure=is_sure)
@@ -261,12 +262,6 @@ def _checksum_severity(a_second: float, *, is_sure: bool) -> Severity:
     if a_second < _MOST_CHECKSUM_ERRORS:
         return Severity.INFO
     return Severity.CRITICAL if is_sure else Severity.WARNING
-
-
-def _since_words(table: Table, since: float) -> str:
-    """Since when, or that they fill the whole hour that is looked at."""
-    is_whole = since - float(table.times[0]) <= MINUTE_S and table.length_s > _SPAN_S - 2 * MINUTE_S
-    return "within the last hour" if is_whole else f"since {clock_time(since)}"
 
 
 def _fabric(view: View, gpu: GpuFacts) -> Iterator[Symptom]:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from gpumon.model.finding import Confidence, Severity
-from gpumon_detectors.evidence.episodes import SURE_S, episode_row, grew, is_dense
-from gpumon_detectors.evidence.phrases import clock_time, counted
+from gpumon_detectors.evidence.episodes import SURE_S, episode_row, grew, is_dense, over_words
+from gpumon_detectors.evidence.phrases import counted
 from gpumon_detectors.evidence.symptom import Symptom, since_when
 
 if TYPE_CHECKING:
@@ -168,14 +168,16 @@ def _errors(view: View, node: NodeFacts, port: Port) -> Iterator[Symptom]:
         row = episode_row(times, is_grown) if len(times) else None
         if row is not None and not is_dense(times[row:], is_grown[row:]):
             row = None
-        if key == _DOWNED and row is None and int(is_grown.sum()) >= _FLAPS:
+        is_scattered = row is None
+        if key == _DOWNED and is_scattered and int(is_grown.sum()) >= _FLAPS:
             row = int(np.flatnonzero(is_grown)[0])
         if row is None:
             continue
         count = float(np.nanmax(counter) - np.nan_to_num(counter[max(0, row - 1)]))
         since = float(times[row])
         what = "times without a link" if key == _DOWNED else _ERRORS[key]
-        text = f"port {port.name}: {count:.0f} {what} since {clock_time(since)}"
+        over = over_words(times, row, is_scattered=is_scattered)
+        text = f"port {port.name}: {count:.0f} {what} {over}"
         is_sure = key == _DOWNED or float(times[-1]) - since >= SURE_S
         at_most = Confidence.ESTABLISHED if is_sure else Confidence.HYPOTHESIS
         samples = len(times) - row

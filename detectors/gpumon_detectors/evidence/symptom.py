@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpumon.detect.series import rows_since
 from gpumon.model.finding import Confidence, Evidence, Severity
+from gpumon_detectors.evidence.phrases import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,6 +34,11 @@ class Symptom(NamedTuple):
     def evidence(self, subject: str) -> Evidence:
         """The sign as what a claim rests on."""
         return Evidence(self.field, subject, self.text, self.value)
+
+
+def more_words(found: Sequence[Symptom]) -> str:
+    """How many signs there are beside the one that is told: `, and 2 more signs of it`."""
+    return f", and {counted(len(found) - 1, 'more sign')} of it" if len(found) > 1 else ""
 
 
 def leading(found: Sequence[Symptom]) -> Symptom:

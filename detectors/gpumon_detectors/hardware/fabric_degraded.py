@@ -8,7 +8,7 @@ from gpumon.detect.contract import Detector
 from gpumon.model.finding import Confidence, Severity, Window
 from gpumon_detectors.evidence import machine_commands as commands
 from gpumon_detectors.evidence.link_symptoms import suspects, symptoms
-from gpumon_detectors.evidence.symptom import Symptom, leading
+from gpumon_detectors.evidence.symptom import Symptom, leading, more_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -63,7 +63,7 @@ class FabricDegraded(Detector):
     def _finding(self, view: View, gpu: GpuFacts, found: Sequence[Symptom]) -> Finding:
         first = leading(found)
         start = max(first.since, view.observed_since)
-        more = f", and {len(found) - 1} more" if len(found) > 1 else ""
+        more = more_words(found)
         jobs = view.jobs_of(gpu.uuid)
         whose = f" (job {', '.join(job.job.label for job in jobs)})" if jobs else ""
         return view.finding(

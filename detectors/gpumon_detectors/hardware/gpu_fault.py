@@ -9,6 +9,7 @@ from gpumon.model.finding import Confidence, Severity, Window
 from gpumon_detectors.evidence import machine_commands as commands
 from gpumon_detectors.evidence.gpu_symptoms import lost_since, program_errors, suspects, symptoms
 from gpumon_detectors.evidence.phrases import counted
+from gpumon_detectors.evidence.symptom import more_words
 from gpumon_detectors.hardware.waiting_peers import Work
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class GpuFault(Detector):
         start = max(first.since, view.observed_since)
         is_fault = finding_class == "gpu_fault"
         gpu_seconds, still = _lost(view, gpu, start) if is_fault else (None, ())
-        more = f", and {len(found) - 1} more" if len(found) > 1 else ""
+        more = more_words(found)
         if still:
             more += f"; {counted(len(still), 'GPU')} of the job stand still without it"
         jobs = view.jobs_of(gpu.uuid)

@@ -8,7 +8,7 @@ from gpumon.detect.contract import Detector
 from gpumon.model.finding import Window
 from gpumon_detectors.evidence import machine_commands as commands
 from gpumon_detectors.evidence.port_symptoms import ports_of, symptoms, usual_ports, with_errors
-from gpumon_detectors.evidence.symptom import Symptom, leading
+from gpumon_detectors.evidence.symptom import Symptom, leading, more_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -68,7 +68,7 @@ class NetworkDegraded(Detector):
         worst = max(found, key=lambda symptom: symptom.severity.rank)
         first = leading(found)
         start = max(first.since, view.observed_since)
-        more = f", and {len(found) - 1} more" if len(found) > 1 else ""
+        more = more_words(found)
         jobs = view.jobs_on(node.name)
         under = f" (job {', '.join(job.job.label for job in jobs[:8])})" if jobs else ""
         return view.finding(

@@ -146,7 +146,7 @@ class MemoryLeak(Detector):
         full_at = view.now + first.growth.full_in_s
         ends_before = job.job.end_at is not None and job.job.end_at < full_at
         then = ", after its time limit" if ends_before else ""
-        more = f"; {len(leaks) - 1} more" if len(leaks) > 1 else ""
+        more = f"; {len(leaks) - 1} more of its GPUs and nodes" if len(leaks) > 1 else ""
         is_gpu = first.field == "mem_used_bytes"
         return view.finding(
             self,

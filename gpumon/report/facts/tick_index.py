@@ -6,6 +6,7 @@ from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar, cast
 
+from gpumon.model.job_states import HOLDING_STATES
 from gpumon.model.records.block import MISSING_INTEGER
 from gpumon.report.facts.rows import link_states, rows_by_gpu
 
@@ -97,6 +98,34 @@ class Digest:
                 found.setdefault(finding.subject, []).append(finding)
         return {subject: _gravest_first(findings) for subject, findings in found.items()}
 
+    @cached_property
+    def _findings_by_node(self) -> dict[str, tuple[Finding, ...]]:
+        """Findings about a node itself, by name."""
+        found: dict[str, list[Finding]] = {}
+        for finding in self.tick.findings:
+            kind, _, name = finding.subject.partition(":")
+            if kind == "node":
+                found.setdefault(name, []).append(finding)
+        return {name: _gravest_first(findings) for name, findings in found.items()}
+
+    def findings_of_nodes(self, view: JobView) -> tuple[Finding, ...]:
+        """Findings about the nodes that a job holds: theirs, which may explain its own."""
+        by_node = self._findings_by_node
+        if not by_node or view.job.state not in HOLDING_STATES:
+            return ()
+        found = [finding for name in view.job.nodes for finding in by_node.get(name, ())]
+        return _gravest_first(found)
+
+    def node_findings_of_gpu(self, uuid: str) -> tuple[Finding, ...]:
+        """Findings about a GPU's node that name this GPU."""
+        gpu = self.tick.gpus.get(uuid)
+        subject = f"gpu:{uuid}"
+        return tuple(
+            finding
+            for finding in (self._findings_by_node.get(gpu.node, ()) if gpu else ())
+            if uuid in finding.gpus or any(one.subject == subject for one in finding.evidence)
+        )
+
     def findings_of_node(self, name: str) -> tuple[Finding, ...]:
         """Findings about a node itself and about its GPUs."""
         node = self.tick.nodes.get(name)
@@ -117,9 +146,14 @@ class Digest:
 
         return min(findings, key=precedence)
 
+    def told_finding(self, view: JobView) -> Finding | None:
+        """What a job's row tells: its verdict, else the gravest finding about one of its nodes."""
+        return self.verdict(view) or next(iter(self.findings_of_nodes(view)), None)
+
     def explained(self, view: JobView) -> int:
-        """How many further findings of a job its verdict accounts for."""
-        return max(0, len(self.findings_by_job.get(view.job.job_id, ())) - 1)
+        """How many findings of a job and its nodes there are beside the one that its row tells."""
+        own = len(self.findings_by_job.get(view.job.job_id, ()))
+        return max(0, own + len(self.findings_of_nodes(view)) - 1)
 
     def row_finding(self, row: RankRow) -> Finding | None:
         """The gravest finding about one rank of a job, or about its GPU."""

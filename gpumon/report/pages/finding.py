@@ -13,7 +13,7 @@ from gpumon.report.facts.losses import loss_of
 from gpumon.report.tables.finding import class_of, state_words, subject_words
 from gpumon.report.text import units
 from gpumon.report.text.cells import Cell, Line, Tone, paragraph
-from gpumon.report.wording.loss_words import loss_words, lost_since
+from gpumon.report.wording.loss_words import loss_words
 from gpumon.report.wording.paragraphs import facts
 from gpumon.report.wording.verdict_words import SEVERITY_SIGNS, SEVERITY_TONES
 
@@ -86,7 +86,7 @@ def _life(digest: Digest, finding: Finding, width: int) -> list[Line]:
             ("last seen", units.clock_time(finding.last_seen)),
             ("confidence", finding.confidence.value),
             ("window", seen),
-            ("lost", lost_since(loss, finding.began_at) or loss_words(loss)),
+            ("lost", loss_words(loss)),
             ("kind", class_of(finding).category.value),
             ("detector", finding.detector),
             ("subject", finding.subject),

@@ -31,7 +31,9 @@ def default_order(digest: Digest, view: JobView) -> SortKey:
     Jobs that have ended come last, whatever was found: nothing can be done for them.
     """
     finding = digest.verdict(view)
-    gravity = -(finding.severity.rank * 10 + finding.confidence.rank + 1) if finding else 0
+    gravity = -(finding.severity.rank * 10 + finding.confidence.rank + 1.0) if finding else 0.0
+    if finding is None and digest.findings_of_nodes(view):
+        gravity = -0.5  # after what is the matter with jobs themselves
     job = view.job
     ended = 1.0 if has_ended(job.state) else 0.0
     return (ended, gravity, _STATE_ORDER.get(job.state, 3), -(job.gpu_count or 0), job.job_id)
@@ -40,7 +42,7 @@ def default_order(digest: Digest, view: JobView) -> SortKey:
 def search_text(digest: Digest, view: JobView) -> str:
     """What the row filter looks through, lower case."""
     job = view.job
-    finding = digest.verdict(view)
+    finding = digest.told_finding(view)
     words = (
         job.label,
         job.name,
@@ -88,7 +90,7 @@ def _gpu_count(_digest: Digest, view: JobView) -> float | None:
 
 def _verdict(digest: Digest, view: JobView) -> str:
     """The verdict without its sign: a finding's class, else the words shown."""
-    finding = digest.verdict(view)
+    finding = digest.told_finding(view)
     if finding is not None and not has_ended(view.job.state):
         return finding.finding_class
     words = verdict_cell(digest, view).text.removeprefix(f"{units.MISSING} ")
@@ -140,7 +142,7 @@ def _memory(digest: Digest, view: JobView) -> Cell:
 
 
 def _confidence(digest: Digest, view: JobView) -> Cell:
-    finding = digest.verdict(view)
+    finding = digest.told_finding(view)
     return NO_VALUE if finding is None else Cell(finding.confidence.value)
 
 
@@ -310,7 +312,8 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         0,
         verdict_cell,
         default_order,
-        "The gravest finding: i info, ! warning, ‼ critical; a trailing ? is a hypothesis. "
+        "The gravest finding: i info, ! warning, ‼ critical; a trailing ? is a hypothesis; node: "
+        "it is one of the job's node. "
         "no finding: detectors looked and found nothing; watching 8s (2 of 19): so many have "
         "judged by now; unknown: they could not see.",
         34,

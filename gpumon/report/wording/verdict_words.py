@@ -67,12 +67,16 @@ def finding_cell(finding: Finding) -> Cell:
 
 
 def verdict_cell(digest: Digest, view: JobView) -> Cell:
-    """What is known of a job: the finding that explains the others, or why there is none."""
+    """What is known of a job: the finding that explains the others, its node's, or why none is."""
     if has_ended(view.job.state):
         return Cell(view.job.state.lower().replace("_", " "), Tone.DIM)
-    finding = digest.verdict(view)
+    finding = digest.told_finding(view)
     if finding is not None:
         cell, more = finding_cell(finding), digest.explained(view)
+        if finding.subject.startswith("node:"):
+            # The node's, not the job's: it explains, and charges the job with nothing.
+            sign, _, words = cell.text.partition(" ")
+            cell = Cell(f"{sign} node: {words}", cell.tone)
         return Cell(f"{cell.text} (+{more})", cell.tone) if more else cell
     if view.job.state == "PENDING":
         return Cell(f"waits: {view.job.reason}" if view.job.reason else "waits", Tone.DIM)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpumon.fleet.join import join
+from gpumon.fleet.ledger import runs
 from gpumon.model.job_states import ENDED_STATES, HOLDING_STATES, SHORT_CODES, has_ended
 from gpumon.sources.slurm.accounting.commands import STATES
 
@@ -35,5 +35,5 @@ def test_no_state_holds_and_has_ended() -> None:
 
 
 def test_whoever_asks_reads_the_same_list() -> None:
-    assert join.ENDED_STATES is ENDED_STATES
+    assert runs.ENDED_STATES is ENDED_STATES
     assert sorted(STATES) == sorted(SHORT_CODES[state] for state in ENDED)

@@ -42,19 +42,27 @@ _WIDE: Final = 100
 
 
 def scoped(digest: Digest, scope: str | None) -> tuple[Finding, ...]:
-    """Findings about a job, GPU or node and what belongs to it, and those that went away."""
+    """Findings about a job, GPU or node and what belongs to it, and those that went away.
+
+    Those of a job's nodes, and of a GPU's node where they name it, come behind.
+    """
     kind, _, name = (scope or "").partition(":")
     told = (*digest.tick.findings, *digest.tick.cleared)
     if not kind:
         return told
     subjects = {scope}
+    of_nodes: tuple[Finding, ...] = ()
     if kind == "job":
         view = digest.tick.job(name)
+        of_nodes = digest.findings_of_nodes(view) if view else ()
         subjects |= {f"gpu:{uuid}" for uuid in (view.gpu_uuids if view else ())}
     elif kind == "node":
         node = digest.tick.nodes.get(name)
         subjects |= {f"gpu:{uuid}" for uuid in (node.gpu_uuids if node else ())}
-    return tuple(finding for finding in told if finding.subject.partition("/")[0] in subjects)
+    elif kind == "gpu":
+        of_nodes = digest.node_findings_of_gpu(name)
+    own = (finding for finding in told if finding.subject.partition("/")[0] in subjects)
+    return (*own, *of_nodes)
 
 
 def _lost(tick: Tick, findings: Sequence[Finding]) -> str:
@@ -99,13 +107,18 @@ class FindingsView(Judging, TableView["Finding"]):
             for severity, tone in reversed(SEVERITY_TONES.items())
             if counts[severity]
         ]
-        lost = _lost(digest.tick, open_ones)
+        own = [finding for finding in open_ones if self._is_own(finding)]
+        lost = _lost(digest.tick, own)
         if lost:
-            where = " in their windows" if width >= _WIDE else ""
-            cells.append(Cell(f"{lost}{where}  ", Tone.DIM))
+            cells.append(Cell(f"{lost}  ", Tone.DIM))
         lines: list[Line] = [tuple(cells)] if cells else []
         lines += unjudged_lines(digest.tick, width)
         return [*lines, *self.mute_lines(digest, width)]
+
+    def _is_own(self, finding: Finding) -> bool:
+        """Whether what is lost to it is counted here: a node's is not its jobs' as well."""
+        is_of_node = finding.subject.startswith("node:")
+        return not is_of_node or not (self._scope or "").startswith(("job:", "gpu:"))
 
     def empty_words(self, digest: Digest) -> tuple[str, ...]:
         """Nothing was found, or nobody could look."""

@@ -38,7 +38,7 @@ class JobsView(FleetView["JobView"]):
         lambda view: view.job.job_id,
         default_order,
         search_text,
-        stamp=lambda digest, view: (view.job, digest.verdict(view)),
+        stamp=lambda digest, view: (view.job, digest.told_finding(view)),
     )
 
     def __init__(self, scope: Scope | None = None) -> None:

@@ -102,6 +102,9 @@ class JobScreen(RankView, TableView["RankRow"]):
         for finding in digest.findings_by_job.get(self.job_id, ()):
             whom = faulty_words(digest, view, finding)
             lines += finding_lines(digest.tick, finding, width, is_full=False, whom=whom)
+        for finding in digest.findings_of_nodes(view):
+            whom = finding.subject.replace(":", " ", 1)
+            lines += finding_lines(digest.tick, finding, width, is_full=False, whom=whom)
         if view.job.state == "RUNNING" and view.job.gpu_count != 0:
             lines += unjudged_lines(digest.tick, width)
             is_seen = bool(digest.gpus(view)) and digest.stale_age_s(view) is None

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gpumon.detect.contract import declaration_of
-from gpumon.detect.engine.finding_life import LEAST_S, LEAVE_S, SETTLE_S, Lives, Look, subjects_of
+from gpumon.detect.engine.finding_life import LEAVE_S, SETTLE_S, Lives, Look, subjects_of
 from gpumon.detect.scene import HELD, UNUSED, WORKING
 from gpumon.detect.series import LEAST_GAP_S, bridged, unbroken_since
 from gpumon.detect.worker.evaluate import answer_of

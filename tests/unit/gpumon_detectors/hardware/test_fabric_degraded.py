@@ -189,7 +189,7 @@ def test_several_signs_are_one_finding():
     scene.link(uuids[0], 3, link_state=0)
     scene.run(300, working(uuids))
     (finding,) = findings(scene)
-    assert finding.summary.endswith("and 1 more")
+    assert finding.summary.endswith("and 1 more sign of it")
     assert {e.field for e in finding.evidence} == {"link_state", "link_speed_bytes_per_s"}
 
 

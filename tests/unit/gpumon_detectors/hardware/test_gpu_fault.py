@@ -304,7 +304,7 @@ def test_several_symptoms_are_one_finding_the_gravest_first():
     (finding,) = findings(scene)
     assert finding.severity == "critical"
     assert "Xid 95" in finding.summary
-    assert finding.summary.endswith("and 1 more")
+    assert finding.summary.endswith("and 1 more sign of it")
     assert finding.onset == at
     assert {evidence.field for evidence in finding.evidence} == {"xid", "remap_pending"}
 

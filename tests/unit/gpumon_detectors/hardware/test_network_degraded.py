@@ -114,7 +114,7 @@ def test_all_that_is_wrong_with_a_node_is_one_finding():
     scene.run(300, working(uuids))
     (finding,) = findings(scene)
     assert finding.severity == "critical"
-    assert finding.summary.endswith("and 1 more")
+    assert finding.summary.endswith("and 1 more sign of it")
     assert finding.gpus == ("GPU-n1-0", "GPU-n1-1")
 
 

@@ -62,7 +62,7 @@ def test_the_time_at_which_it_is_full():
     # 60 GiB of 80 at 10 GiB an hour.
     assert "(in 120 min)" in finding.summary
     assert finding.summary.startswith("GPU memory grows")
-    assert finding.summary.endswith("; 1 more")
+    assert finding.summary.endswith("; 1 more of its GPUs and nodes")
 
 
 def test_a_job_that_ends_before_is_told_mildly():

@@ -208,7 +208,7 @@ def test_the_finding_that_explains_those_of_ranks_and_gpus_is_the_verdict():
             ),
         )
     )
-    assert verdict_cell(digest, view).text == "‼ hang (+2)"
+    assert verdict_cell(digest, view).text == "‼ hang (+3)"
     classes = [f.finding_class for f in digest.findings_by_job["1"]]
     assert classes == ["hang", "throttled", "partial_gpus_idle"]
 

@@ -1,0 +1,59 @@
+"""What a tick tells of a job, a GPU and the nodes that they are on."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpumon.model.finding import Confidence, Evidence, Severity
+from gpumon.report.facts.tick_index import Digest
+from gpumon.report.tables.job import default_order
+from gpumon.report.wording.verdict_words import verdict_cell
+from tests.worlds.tick import finding, job_with_gpus, tick
+
+PORT = {
+    "detector": "network_degraded",
+    "finding_class": "fabric_degraded",
+    "confidence": Confidence.HYPOTHESIS,
+}
+
+
+def fleet(*findings, state="RUNNING"):
+    first, gpus = job_with_gpus("31", {"n7": 2, "n8": 2}, state=state)
+    other, others = job_with_gpus("32", {"n9": 3})
+    return Digest(tick((first, other), gpus + others, findings=findings)), first, other
+
+
+def test_a_fault_of_a_node_is_seen_on_the_jobs_that_run_there():
+    digest, first, other = fleet(finding("node:n8", **PORT))
+    assert verdict_cell(digest, first).text == "! node: fabric degraded?"
+    assert "node" not in verdict_cell(digest, other).text
+    assert default_order(digest, first) < default_order(digest, other)
+
+
+def test_it_explains_and_is_not_the_jobs_own():
+    grave = {"finding_class": "telemetry_lost", "severity": Severity.CRITICAL}
+    digest, first, _ = fleet(finding("node:n7", **grave), finding("job:31"))
+    assert verdict_cell(digest, first).text == "! some GPUs unused (+1)"
+    assert digest.verdict(first).subject == "job:31"
+    assert [f.subject for f in digest.findings_by_job["31"]] == ["job:31"]
+    assert [f.subject for f in digest.findings_of_nodes(first)] == ["node:n7"]
+
+
+@pytest.mark.parametrize("state", ["PENDING", "COMPLETED", "FAILED"])
+def test_a_job_that_holds_nothing_has_no_node(state):
+    digest, first, _ = fleet(finding("node:n8", **PORT), state=state)
+    assert digest.findings_of_nodes(first) == ()
+
+
+def test_a_gpu_knows_the_finding_of_its_node_that_names_it():
+    digest, first, other = fleet()
+    named, told, silent, _ = first.gpu_uuids
+    evidence = (Evidence("nic_state", f"gpu:{told}", "beside the port", 1.0),)
+    of_n7 = finding("node:n7", **PORT, gpus=(named,), evidence=evidence)
+    of_n9 = finding("node:n9", **PORT, gpus=(silent,), evidence=())
+    digest = Digest(digest.tick._replace(findings=(of_n7, of_n9)))
+    assert digest.node_findings_of_gpu(named) == (of_n7,)
+    assert digest.node_findings_of_gpu(told) == (of_n7,)
+    assert digest.node_findings_of_gpu(silent) == ()
+    assert digest.node_findings_of_gpu(other.gpu_uuids[0]) == ()
+    assert digest.node_findings_of_gpu("GPU-nowhere") == ()
