@@ -64,7 +64,9 @@ class Draft:
         self.board = board
         self.boards = [board] * nodes
         """Of each node; the first is `board`."""
-        self.gpus = gpus
+        # Some nodes carry four.
+        self.gpus = min(gpus, nodes * board.in_node)
+        gpus = self.gpus
         self.nodes = nodes
         self.seconds = dice.seconds(hours)
         self.level = {key: np.zeros((gpus, self.seconds), np.float32) for key in LEVELS}

@@ -117,10 +117,12 @@ def test_every_range_names_its_source_and_is_drawn_from():
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-@pytest.mark.parametrize("seed", [3, 88])
+@pytest.mark.parametrize("seed", [3, 88, 615])
 def test_what_is_drawn_is_possible_and_the_same_again(kind, seed):
     first, second = kind(Dice(seed, 1)), kind(Dice(seed, 1))
     assert first.seconds == second.seconds
+    assert all(first.gpus <= first.nodes * board.in_node for board in first.boards)
+    assert {gpu for program in first.programs for gpu in program.gpus} <= set(first.all)
     for key, values in first.level.items():
         assert np.array_equal(values, second.level[key])
         assert (values >= 0).all()
