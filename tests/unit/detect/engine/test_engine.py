@@ -182,7 +182,7 @@ def test_two_detectors_of_one_name_do_not_mix(engine, honest, plugin, scene, loo
 def test_the_built_in_is_found_through_its_entry_point(scene, look):
     one = DetectionEngine()
     try:
-        report = look(one, scene.run(30, {"GPU-n-0": WORKING}))
+        report = look(one, scene.run(400, {"GPU-n-0": WORKING}))
     finally:
         one.close()
     assert [f.finding_class for f in report.findings] == ["partial_gpus_idle"]
