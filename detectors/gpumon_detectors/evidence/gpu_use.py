@@ -60,6 +60,10 @@ _LONGEST_FLICKER_S: Final = 60.0
 """Work without a break for longer ends a rest, however small its share of a long one: shorter are
 checks of a node's health and single samples at the longest usual period."""
 
+_LONGEST_HOLE_S: Final = 3600.0
+"""A hole in the telemetry that is longer ends the evidence. Our choice: a whole run may hide in it,
+and rests of servers are shorter."""
+
 LEAST_KNOWN: Final = 0.9
 """Share of a window that must be known for a judgement over it."""
 
@@ -90,13 +94,13 @@ class GpuUse(NamedTuple):
     def rest_rows(self) -> list[int]:
         """Row since which each GPU rests; the number of rows where it does not."""
         if self.is_known.all() and not self.busy.any():
-            return [0 for _ in self._columns]
+            return [self._hole_row for _ in self._columns]
         return [self._rest_row(self.busy[:, column], column) for column in self._columns]
 
     def empty_rows(self) -> list[int]:
         """Row since which each GPU is empty; the number of rows where it is not."""
         if self.is_empty.all():
-            return [0 for _ in self._columns]
+            return [self._hole_row for _ in self._columns]
         taken = np.where(self.is_known & ~self.is_empty, 1.0, 0.0)
         busy = np.maximum(self.busy, np.where(self._is_faint, 0.0, taken))
         return [self._rest_row(busy[:, column], column) for column in self._columns]
@@ -144,6 +148,12 @@ class GpuUse(NamedTuple):
         return range(self.busy.shape[1])
 
     @property
+    def _hole_row(self) -> int:
+        """First row behind the last hole that is too long, 0 where there is none."""
+        holes = np.flatnonzero(self.past.begins[1:] - self.past.times[:-1] > _LONGEST_HOLE_S)
+        return int(holes[-1]) + 1 if len(holes) else 0
+
+    @property
     def _is_faint(self) -> NDArray[np.bool_]:
         """Rows in which nothing but faint utilisation speaks against an empty GPU."""
         processes, used = (self.past.columns[key] for key in NEEDS[:2])
@@ -156,7 +166,7 @@ class GpuUse(NamedTuple):
         if not rows or not is_known[-1]:
             return rows
         is_loud = self.is_loud[:, column] | (busy > self.busy[:, column])
-        low = _row_after_run(is_loud & (busy > 0), past.seconds * busy)
+        low = max(self._hole_row, _row_after_run(is_loud & (busy > 0), past.seconds * busy))
         own = past.times - past.begins
         totals = [
             _from_row_on(past.seconds, own, weight)

@@ -186,6 +186,32 @@ class SlowStartup(Detector):
             what = f"loading took {span(start.length_s)}, {share:.0f} % of the run"
         else:
             what = f"no GPU has worked in the {span(start.length_s)} since the start"
+        is_past = start.is_over or start.is_loaded
+        most = Confidence.ESTABLISHED if is_past else Confidence.SUPPORTED
+        is_seen = start.known_s >= LEAST_KNOWN * (window.end - window.start)
+        is_doubtful = start.may_wait or sounds_interactive(job) or not is_seen
+        if is_doubtful or serving_name(job) is not None:
+            most = Confidence.HYPOTHESIS
+        return view.finding(
+            self,
+            subject=job.subject,
+            severity=Severity.WARNING,
+            summary=f"slow start: {what}; {count} waited",
+            window=window,
+            evidence=self._evidence(job, start),
+            advice=(
+                "Install before, into a container image or an environment that is there.",
+                "Keep what is compiled: TORCHINDUCTOR_CACHE_DIR, TRITON_CACHE_DIR on shared disk.",
+                "Copy and prepare data in a job without GPUs: sbatch --dependency=afterok:ID …",
+                *look_inside(job),
+            ),
+            gpu_seconds=len(job.gpus) * start.known_s,
+            gpus=job.uuids,
+            at_most=surest(self, start.known_s, window.samples, most),
+        )
+
+    def _evidence(self, job: JobLook, start: _Start) -> list[Evidence]:
+        window = start.window
         moved = f"{start.work.bytes_per_s / 1e6:.1f} MB/s read or written"
         of = f" of {job.cores}" if job.cores else ""
         evidence = [
@@ -215,29 +241,7 @@ class SlowStartup(Detector):
             evidence.append(Evidence("mem_used_bytes", job.subject, text))
         if sounds_interactive(job):
             evidence.append(Evidence("job", job.subject, "named like a session: its owner types"))
-        is_past = start.is_over or start.is_loaded
-        most = Confidence.ESTABLISHED if is_past else Confidence.SUPPORTED
-        is_seen = start.known_s >= LEAST_KNOWN * (window.end - window.start)
-        is_doubtful = start.may_wait or sounds_interactive(job) or not is_seen
-        if name is not None or is_doubtful:
-            most = Confidence.HYPOTHESIS
-        return view.finding(
-            self,
-            subject=job.subject,
-            severity=Severity.WARNING,
-            summary=f"slow start: {what}; {count} waited",
-            window=window,
-            evidence=evidence,
-            advice=(
-                "Install before, into a container image or an environment that is there.",
-                "Keep what is compiled: TORCHINDUCTOR_CACHE_DIR, TRITON_CACHE_DIR on shared disk.",
-                "Copy and prepare data in a job without GPUs: sbatch --dependency=afterok:ID …",
-                *look_inside(job),
-            ),
-            gpu_seconds=len(job.gpus) * start.known_s,
-            gpus=job.uuids,
-            at_most=surest(self, start.known_s, window.samples, most),
-        )
+        return evidence
 
 
 def _is_active(job: JobLook, start: _Start) -> bool:

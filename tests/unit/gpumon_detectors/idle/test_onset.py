@@ -74,13 +74,17 @@ def test_a_gap_is_neither_charged_nor_the_end_of_the_evidence(gap_s):
     assert finding.gpu_seconds == pytest.approx(2 * (length_s - gap_s - 30.0), abs=1.0)
 
 
-def test_what_a_gap_splits_is_no_surer_than_what_was_observed():
+@pytest.mark.parametrize("gap_s", [0.9 * HOUR, 2 * HOUR])
+def test_what_a_gap_splits_is_no_surer_than_what_was_observed(gap_s):
     scene, uuids = job_scene()
     work(scene, uuids, 4 * HOUR)
     scene.run(600.0, all_of(uuids, HELD))
-    scene.skip(2 * HOUR)
+    scene.skip(gap_s)
+    again = scene.next_at
     scene.run(600.0, all_of(uuids, HELD))
-    assert only(IdleHeld(), scene).confidence == "hypothesis"
+    finding = only(IdleHeld(), scene)
+    assert finding.confidence == "hypothesis"
+    assert (finding.window.start >= again) is (gap_s > HOUR)
 
 
 def test_a_job_that_never_started_did_not_since_it_began_however_long_ago():

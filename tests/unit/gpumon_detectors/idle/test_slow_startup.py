@@ -185,6 +185,22 @@ def test_an_input_bound_job_works(period_s, sign):
     assert findings(scene) == []
 
 
+@pytest.mark.parametrize(
+    "sign",
+    [
+        {"sm_active_ratio": 0.12},
+        {"sm_active_ratio": 0.0, "power_w": lambda s: 110.0 if s % 40 < 20 else 371.0},
+        {"sm_active_ratio": 0.0, "pcie_rx_bytes_per_s": 4e9},
+        {"sm_active_ratio": 0.0, "nvlink_tx_bytes_per_s": 4e9},
+    ],
+)
+def test_each_sign_of_work_is_believed_alone(sign):
+    scene, uuids = scene_with_job()
+    scene.run(240, held(uuids))
+    scene.run(2400, held(uuids, gpu_util_ratio=0.02, **sign))
+    assert findings(scene) == []
+
+
 def test_a_counter_that_does_not_work_hides_no_work():
     scene, uuids = scene_with_job()
     scene.run(120, held(uuids))
