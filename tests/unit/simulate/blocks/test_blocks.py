@@ -13,7 +13,7 @@ from gpumon.model.catalogue.fields import CATALOGUE, LABELS
 from gpumon.model.missing import Reason
 from gpumon.model.records.block import MISSING_INTEGER
 from gpumon.simulate.blocks.frames import FrameMaker
-from gpumon.simulate.cluster.hardware_faults import NIC_DOWN, NVLINK_DEGRADED, REMAP_PENDING, XIDS
+from gpumon.simulate.cluster.hardware_faults import LINKS, MEMORY, XIDS
 from gpumon.simulate.cluster.sim_cluster import Fleet
 from gpumon.simulate.cluster.timeline import Spans
 from gpumon.simulate.physics.phase import FABRIC
@@ -36,9 +36,11 @@ def frames(after_s: float, nodes: int = 12, gpus: int = 8) -> tuple[Frame, ...]:
     return tuple(FrameMaker(fleet(nodes, gpus), "demo").frames(ORIGIN + after_s, 1.0))
 
 
-def label_of(truth: str) -> str:
-    (found,) = [x.subject for x in fleet().labels(ORIGIN) if x.finding_class == truth]
-    return found.removeprefix("gpu:")
+def label_of(kind: str, truth: str) -> str:
+    """Name of the one subject of a kind that is labelled so."""
+    labels = [x for x in fleet().labels(ORIGIN) if x.subject.startswith(f"{kind}:")]
+    (found,) = [x.subject for x in labels if x.finding_class == truth]
+    return found.removeprefix(f"{kind}:")
 
 
 def present(block: Block, key: str) -> list[tuple[str, float]]:
@@ -122,7 +124,7 @@ def test_links_sum_to_their_gpu(after_s: float) -> None:
 
 
 def test_one_link_of_the_fleet_degrades_with_its_traffic() -> None:
-    uuid = label_of(NVLINK_DEGRADED)
+    uuid = label_of("gpu", LINKS)
     counts = []
     for after_s in (0.0, 900.0, 40_000.0):
         found = [
@@ -138,22 +140,21 @@ def test_one_link_of_the_fleet_degrades_with_its_traffic() -> None:
 
 
 def test_one_port_of_the_fleet_is_down_and_carries_nothing() -> None:
-    uuid = label_of(NIC_DOWN)
     down = []
     for frame in frames(7_777.0):
         ports = frame.block("nic")
         for row, state in enumerate(ports.labels["state"]):
             if state == "DOWN":
-                down.append(ports.label("nearest_gpus", row))
+                down.append(frame.node)
                 assert ports.value("nic_tx_bytes_per_s", row) == 0.0
                 assert ports.value("nic_link_downed", row)
             else:
                 assert ports.value("nic_link_downed", row) == 0
-    assert down == [uuid]
+    assert down == [label_of("node", LINKS)]
 
 
 def test_memory_that_waits_for_a_reset_and_its_xids() -> None:
-    uuid = label_of(REMAP_PENDING)
+    uuid = label_of("gpu", MEMORY)
     for after_s, told in ((0.0, []), (20.1, [63]), (40.0, [63, 94]), (900.0, [])):
         events = {
             entity: xid
