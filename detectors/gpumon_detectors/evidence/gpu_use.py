@@ -42,9 +42,6 @@ PAST_S: Final = 24 * 3600.0
 PAUSE_S: Final = 120.0
 """Working GPUs may rest this long: the longest checkpoint pauses reported are about 96 s."""
 
-LEAST_S: Final = 300.0
-"""Under five minutes of evidence nothing is said: every start and every pause looks alike."""
-
 FAINT_RATIO: Final = 0.01
 """Utilisation that tools which ask a GPU for its state leave behind: one step of NVML's."""
 

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from gpumon.detect.claims import LEAST_EVIDENCE_S
 from gpumon.detect.contract import Detector
 from gpumon.model.finding import Confidence, Evidence, Severity, Window
-from gpumon_detectors.evidence.gpu_use import LEAST_S, NEEDS, PAST_S, gpu_use, is_still_now
+from gpumon_detectors.evidence.gpu_use import NEEDS, PAST_S, gpu_use, is_still_now
 from gpumon_detectors.evidence.host_use import SLICE_S, host_use
 from gpumon_detectors.evidence.job_commands import look_inside
 from gpumon_detectors.evidence.job_context import context_of, is_interactive
@@ -112,7 +113,7 @@ class CpuOnly(Detector):
         begin = float(past.begins[first])
         window = Window(begin, float(past.times[-1]), len(past.times) - first)
         known_s = float(idle_s.mean())
-        if known_s < LEAST_S:
+        if known_s < LEAST_EVIDENCE_S:
             return None
         used = past.columns["mem_used_bytes"][first:]
         most = self._most(job, is_loaded=bool((used > _CONTEXT_BYTES).any()))

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from gpumon.detect.claims import LEAST_EVIDENCE_S
 from gpumon.detect.contract import Detector
 from gpumon.model.finding import Confidence, Evidence, Severity, Window
-from gpumon_detectors.evidence.gpu_use import LEAST_S, PAST_S, PAUSE_S, use_of
+from gpumon_detectors.evidence.gpu_use import PAST_S, PAUSE_S, use_of
 from gpumon_detectors.evidence.job_commands import show_job, srun_in
 from gpumon_detectors.evidence.phrases import counted
 from gpumon_detectors.evidence.stretch import began_with_job, since_words
@@ -112,7 +113,7 @@ class PartialGpusIdle(Detector):
         is_unused = own_firsts < rows
         firsts = np.minimum(np.maximum(own_firsts, _last_launch(use, ~is_unused)), rows - 1)
         idle_s = np.array([use.idle_seconds_of(i, int(f)) for i, f in enumerate(firsts)])
-        for needed_s in (self.established_after_s, self.supported_after_s, LEAST_S):
+        for needed_s in (self.established_after_s, self.supported_after_s, LEAST_EVIDENCE_S):
             chosen = np.flatnonzero(is_unused & (idle_s >= needed_s))
             if not len(chosen):
                 continue
@@ -142,7 +143,7 @@ class PartialGpusIdle(Detector):
             count = np.bincount(slices, known)
             is_busy = total > self.busy_util_ratio * count
             seen = int((count > 0).sum())
-            late = known & (times >= times[-1] - LEAST_S)
+            late = known & (times >= times[-1] - LEAST_EVIDENCE_S)
             now = float(level[late, column].mean()) if late.any() else 0.0
             is_working[column] &= bool(
                 seen and is_busy.sum() >= (1 - _REST_SHARE) * seen and now > self.busy_util_ratio

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from gpumon.detect.claims import honest_confidence
+from gpumon.detect.claims import LEAST_EVIDENCE_S, honest_confidence
 from gpumon.model.finding import Confidence, Evidence, Window
-from gpumon_detectors.evidence.gpu_use import COPY_KEYS, LEAST_S
+from gpumon_detectors.evidence.gpu_use import COPY_KEYS
 from gpumon_detectors.evidence.host_use import SLICE_S, Flow, background, flow_of, is_spinning
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def rest_of(detector: Windows, job: JobLook, use: GpuUse, host: HostUse, first: 
         whole = _rest(detector, use, first, float("-inf"), Confidence.HYPOTHESIS)
         if whole.known_s >= detector.supported_after_s:
             found.append(_capped(detector, job, whole, stirring))
-    found = [rest for rest in found if rest.known_s >= LEAST_S]
+    found = [rest for rest in found if rest.known_s >= LEAST_EVIDENCE_S]
     # Of two that are alike sure the first, in which nothing else went on.
     return max(found, key=lambda rest: rest.at_most.rank, default=None)
 

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from gpumon.detect.claims import LEAST_EVIDENCE_S
 from gpumon.detect.contract import Detector
 from gpumon.model.finding import Confidence, Evidence, Severity, Window
-from gpumon_detectors.evidence.gpu_use import LEAST_KNOWN, LEAST_S
+from gpumon_detectors.evidence.gpu_use import LEAST_KNOWN
 from gpumon_detectors.evidence.host_use import IDLE_BYTES_PER_S, IDLE_CORES, IDLE_CPU_RATIO
 from gpumon_detectors.evidence.job_commands import look_inside
 from gpumon_detectors.evidence.job_context import is_interactive, serving_name, sounds_interactive
@@ -99,7 +100,7 @@ class SlowStartup(Detector):
     version = "2"
     finding_classes = ("slow_startup",)
     needs = ("gpu_util_ratio", _CORES)
-    supported_after_s = LEAST_S
+    supported_after_s = LEAST_EVIDENCE_S
     established_after_s = 600.0
     every_s = 30.0
 
@@ -119,7 +120,7 @@ class SlowStartup(Detector):
         """One finding per job whose start is or was slow."""
         for job in view.jobs:
             age_s = job.age_s
-            if age_s is None or not LEAST_S <= age_s <= _SPAN_S:
+            if age_s is None or not LEAST_EVIDENCE_S <= age_s <= _SPAN_S:
                 continue
             if job.gpus_unknown or not job.gpus or is_interactive(job, self.portal_names):
                 continue
@@ -175,7 +176,7 @@ class SlowStartup(Detector):
         is_large = limit_s is not None and start.length_s >= self.large_ratio * limit_s
         is_long = start.length_s >= self.long_s
         is_much = start.length_s >= self.large_ratio * age_s
-        return is_much and (is_long or (is_large and start.length_s >= LEAST_S))
+        return is_much and (is_long or (is_large and start.length_s >= LEAST_EVIDENCE_S))
 
     def _finding(self, view: View, job: JobLook, start: _Start, age_s: float) -> Finding:
         window, share = start.window, 100 * start.length_s / age_s

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from gpumon_detectors.evidence.gpu_use import LEAST_S
+from gpumon.detect.claims import LEAST_EVIDENCE_S
 from gpumon_detectors.evidence.host_use import IDLE_BYTES_PER_S, is_spinning, traffic_limit
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def first_work(past: Past, is_sign: NDArray[np.bool_]) -> int | None:
     rows = np.flatnonzero(is_sign)
     total = np.concatenate(([0.0], np.cumsum(past.seconds * is_sign)))
     count = np.concatenate(([0], np.cumsum(is_sign)))
-    ends = past.times.searchsorted(past.times[rows] + LEAST_S, "right")
+    ends = past.times.searchsorted(past.times[rows] + LEAST_EVIDENCE_S, "right")
     is_work = (total[ends] - total[rows] >= _WORK_S) & (count[ends] - count[rows] > 1)
     found = rows[is_work]
     return int(found[0]) if len(found) else None
@@ -110,7 +110,7 @@ def activity(view: View, job: JobLook, past: Past, window: Window) -> Activity:
                 last_at = max(last_at, at)
     held = past.columns["mem_used_bytes"][past.times <= window.end]
     is_loaded = bool(len(held)) and bool((np.nan_to_num(held[-1]) > _CONTEXT_BYTES).any())
-    may_wait = is_loaded and window.end - last_at >= LEAST_S
+    may_wait = is_loaded and window.end - last_at >= LEAST_EVIDENCE_S
     return Activity(_mean(cores), max(means), min(last_at, window.end), may_wait)
 
 

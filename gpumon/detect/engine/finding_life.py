@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from gpumon.detect.claims import LEAST_EVIDENCE_S
 from gpumon.detect.facts.facts import is_in_part
 from gpumon.model.finding import Confidence
 from gpumon.model.finding_classes import Category, finding_class, is_fault
@@ -58,9 +59,6 @@ FORGET_S: Final = 86400.0
 
 MAX_CLEARED: Final = 10_000
 """Cleared findings that are kept at most; the oldest go first."""
-
-LEAST_S: Final = 300.0
-"""Evidence below which nothing is said but faults (DESIGN 7): every start looks like waste."""
 
 LEAST_OF_HANG_S: Final = 180.0
 """The same for a hang of what was seen working before: no step of a training takes so long."""
@@ -400,7 +398,7 @@ def is_long_enough(finding: Finding, observed_since: float) -> bool:
     """
     is_hang = _class_of(finding).category is Category.HANG
     was_working = is_hang and finding.began_at > observed_since
-    least_s = LEAST_OF_HANG_S if was_working else LEAST_S
+    least_s = LEAST_OF_HANG_S if was_working else LEAST_EVIDENCE_S
     return finding.window.end - finding.began_at >= least_s
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from gpumon.detect.claims import LEAST_EVIDENCE_S
 from gpumon.detect.contract import declaration_of
 from gpumon.detect.engine.finding_life import LEAVE_S, SETTLE_S, Lives, Look, subjects_of
 from gpumon.detect.scene import HELD, UNUSED, WORKING
 from gpumon.detect.series import LEAST_GAP_S, bridged, unbroken_since
 from gpumon.detect.worker.evaluate import answer_of
-from gpumon_detectors.evidence.gpu_use import LEAST_S as REST_S
 from gpumon_detectors.idle.idle_held import IdleHeld
 from gpumon_detectors.idle.idle_tail import IdleTail
 from gpumon_detectors.idle.never_started import NeverStarted
@@ -92,7 +92,7 @@ def test_what_ended_within_the_gap_is_unknown_for_a_while_and_then_cleared(name)
     busy = all_of(watch.values, WORKING)
     watch.go_on(120.0, busy)
     assert watch.finding.unknown_since == last_seen
-    watch.go_on(REST_S + SETTLE_S + LEAVE_S + 3 * STEP_S, busy)
+    watch.go_on(LEAST_EVIDENCE_S + SETTLE_S + LEAVE_S + 3 * STEP_S, busy)
     assert watch.finding is None
     assert watch.lives.cleared(watch.looked_at)[0].cleared_at == last_seen
 

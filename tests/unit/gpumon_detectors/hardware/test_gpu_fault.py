@@ -110,7 +110,7 @@ def test_a_mild_remark_does_not_make_an_open_question_sure():
     scene.run(10, working(uuids))
     (finding,) = findings(scene)
     assert (finding.severity, finding.confidence) == ("warning", "hypothesis")
-    assert finding.summary.endswith("and 1 more")
+    assert finding.summary.endswith("and 1 more sign of it")
 
 
 def test_advice_of_a_context_switch_timeout_does_not_contradict_itself():

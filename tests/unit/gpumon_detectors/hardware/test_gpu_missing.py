@@ -29,7 +29,7 @@ def test_a_gpu_that_is_gone_from_a_node_that_talks(seconds, confidence):
     (finding,) = findings(scene)
     assert (finding.finding_class, finding.subject) == ("gpu_fault", "node:n1")
     assert (finding.onset, finding.confidence) == (gone_at, confidence)
-    assert finding.severity == "critical"
+    assert finding.severity == ("warning" if confidence == "hypothesis" else "critical")
     assert finding.gpu_seconds is None
     assert "n1: 1 GPU gone since" in finding.summary
     assert finding.summary.endswith("under job 42")
