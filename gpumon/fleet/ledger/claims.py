@@ -133,6 +133,9 @@ class Claims:
         if told is not None and told.finding is finding and told.until >= end:
             return
         job_id, uuids = holders.gpus(finding)
+        if not uuids:
+            # Its job has ended or its node is out of view: what was said of them stays.
+            return
         if told is None or finding.began_at >= told.finding.window.end:
             told = self._opened(finding, job_id)
         charge = charge_of(finding, len(uuids), told.number)

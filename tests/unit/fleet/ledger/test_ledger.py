@@ -103,6 +103,21 @@ def test_a_guess_whose_job_ended_or_that_was_cleared_stays_suspected():
         assert ledger.summary().total().suspected_s == {"idle_held": pytest.approx(80)}
 
 
+@pytest.mark.parametrize("subject", ["job:1", "node:gpu01", "gpu:a"])
+def test_what_was_charged_stays_when_the_subject_is_gone_and_the_finding_is_still_told(subject):
+    """Of a job that ended Slurm lists no GPUs any more, while its finding clears."""
+    ledger, job = Ledger(), view("1", ["a"])
+    run(ledger, START, START + 300, [job])
+    found = claim("gpu_fault", subject, START + 50, START + 300, share=1)
+    run(ledger, START + 301, START + 302, [job], findings=(found,))
+    over = view("1", [], state="COMPLETED", end_at=START + 303)
+    for second in range(303, 330):
+        gone = found._replace(cleared_at=START + 300, last_seen=START + second)
+        picture = tick(START + second, [over] if second < 320 else [], [], cleared=(gone,))
+        ledger.take(picture._replace(nodes={}))
+    assert ledger.summary().total().wasted_s == {"gpu_fault": pytest.approx(250)}
+
+
 def test_the_newest_look_is_believed_about_its_window():
     """While a window slides, what lies before it stays as it was said when it was in it."""
     ledger, job = Ledger(), view("1", ["a"])
