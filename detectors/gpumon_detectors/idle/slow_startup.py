@@ -35,6 +35,10 @@ rarest looks."""
 _CPU_ONLY_S: Final = 3600.0
 """A job that computes for so long and has not used a GPU is `cpu_only` until one works."""
 
+_SURE_S: Final = 1800.0
+"""A start so long is more than installing, compiling and loading take where they are prepared, also
+of a run of days. Our choice: loading a model of hundreds of GB from slow storage takes as long."""
+
 _LEAST_SEEN: Final = 0.5
 """Part of a start that must have been seen; below `LEAST_KNOWN` the claim is a hypothesis."""
 
@@ -80,9 +84,10 @@ class SlowStartup(Detector):
     or NVLink. The claim's window ends where the GPUs first work, and ten minutes later, or when the
     run has lasted ten times as long, it is no longer told.
 
-    While the first GPU has yet to work, it is *supported* at most: a job that computes on CPUs
-    alone begins alike, and so does one that will never start. Once one works, the start was one,
-    *supported* after 5 minutes, *established* after 10.
+    Nobody knows how long a run will last: a start is a *hypothesis* until it is long by any
+    measure, a tenth of the time limit or half an hour. While the first GPU has yet to work, it is
+    *supported* at most: a job that computes on CPUs alone begins alike, and so does one that will
+    never start. Once one works, the start was one, *established* after 10 minutes.
 
     What looks alike: a server that has loaded its model and waits for its first request: where
     memory is held and no longer filled, and no more than a core for each GPU is busy, the time is
@@ -178,6 +183,12 @@ class SlowStartup(Detector):
         is_much = start.length_s >= self.large_ratio * age_s
         return is_much and (is_long or (is_large and start.length_s >= LEAST_EVIDENCE_S))
 
+    def _is_surely_slow(self, job: JobLook, start: _Start) -> bool:
+        """Whether the start is a large part of the run however long that will last."""
+        limit_s = job.job.time_limit_s
+        is_large = limit_s is not None and start.length_s >= self.large_ratio * limit_s
+        return is_large or start.length_s >= _SURE_S
+
     def _finding(self, view: View, job: JobLook, start: _Start, age_s: float) -> Finding:
         window, share = start.window, 100 * start.length_s / age_s
         count = counted(len(job.gpus), "GPU")
@@ -191,7 +202,7 @@ class SlowStartup(Detector):
         most = Confidence.ESTABLISHED if is_past else Confidence.SUPPORTED
         is_seen = start.known_s >= LEAST_KNOWN * (window.end - window.start)
         is_doubtful = start.may_wait or sounds_interactive(job) or not is_seen
-        if is_doubtful or serving_name(job) is not None:
+        if is_doubtful or serving_name(job) is not None or not self._is_surely_slow(job, start):
             most = Confidence.HYPOTHESIS
         return view.finding(
             self,

@@ -100,7 +100,7 @@ def test_a_shell_left_open_after_an_hour_of_work_is_found(period_s, trouble):
 def test_a_slow_start_is_found_as_far_as_the_gpus_wait(period_s, trouble):
     phases = [(1100.0, all_like({**UNUSED, "process_count": 1.0}), 13.0)]
     phases.append((200.0, all_like(WORKING), 6.0))
-    scene, _ = played(period_s, trouble, phases)
+    scene, _ = played(period_s, trouble, phases, time_limit_s=2 * HOUR)
     (finding,) = sure(scene)
     assert finding.finding_class == "slow_startup"
     assert 1000.0 <= finding.gpu_seconds / 2 <= 1100.0

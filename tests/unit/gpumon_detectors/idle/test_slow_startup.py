@@ -24,8 +24,29 @@ def findings(scene, **parameters):
     return list(SlowStartup(**parameters).evaluate(scene.view()))
 
 
+@pytest.mark.parametrize(
+    ("seconds", "limit_s", "confidence"),
+    [
+        (700, None, "hypothesis"),
+        (1500, 43_200.0, "hypothesis"),
+        (1500, 14_400.0, "established"),
+        (1900, None, "established"),
+        (1900, 86_400.0, "established"),
+    ],
+)
+def test_a_start_is_sure_only_where_it_is_long_however_long_the_run_will_be(
+    seconds, limit_s, confidence
+):
+    """Ten minutes of compiling before a run of a day are no waste, and nobody knows that yet."""
+    scene, uuids = scene_with_job(time_limit_s=limit_s)
+    scene.run(seconds, held(uuids))
+    scene.run(120, working(uuids))
+    (finding,) = findings(scene)
+    assert finding.confidence == confidence
+
+
 def test_a_start_that_took_a_quarter_of_an_hour():
-    scene, uuids = scene_with_job()
+    scene, uuids = scene_with_job(time_limit_s=7200.0)
     scene.run(900, held(uuids))
     scene.run(300, working(uuids))
     (finding,) = findings(scene)
@@ -40,7 +61,7 @@ def test_a_start_that_took_a_quarter_of_an_hour():
 
 
 def test_a_start_that_still_goes_on_is_not_established():
-    scene, uuids = scene_with_job()
+    scene, uuids = scene_with_job(time_limit_s=7200.0)
     scene.run(1800, held(uuids))
     (finding,) = findings(scene)
     assert finding.confidence == "supported"
@@ -157,7 +178,7 @@ def test_a_server_that_waits_for_its_first_request(load_s, is_asked):
 
 
 def test_a_wait_behind_a_slow_start_is_not_part_of_it():
-    scene, uuids = scene_with_job()
+    scene, uuids = scene_with_job(time_limit_s=7200.0)
     scene.run(900, held(uuids, mem_used_bytes=lambda s: s * 7e7))
     scene.cgroup("42", job_cpu_cores_used=2.5)
     scene.run(500, held(uuids, mem_used_bytes=63e9))
