@@ -83,9 +83,9 @@ class Claims:
 
     The newest look is believed about its window; what was said of the time before it stays. A GPU
     that a finding names later than others is claimed from the window in which it is named. A
-    hypothesis that became more is so from its onset on. What vanishes as a hypothesis, while its
-    subject is in view, was wrong; so was what gave way to another judgement, of the same kind,
-    about the same subject since the same onset.
+    hypothesis that became more is so from the window on that made it so. What vanishes as a
+    hypothesis, while its subject is in view, was wrong; so was what gave way to another judgement,
+    of the same kind, about the same subject since the same onset.
     """
 
     def __init__(self) -> None:
@@ -210,7 +210,7 @@ def _extended(
         yield told.claim(uuid, -inf, start, None)
     if end < high:
         yield told.claim(uuid, end, inf, None)
-    if told.charge is None or told.charge.is_suspected != charge.is_suspected:
+    if told.charge is None:
         since = start
     elif charge is told.charge:
         since = start if start < low else high

@@ -82,6 +82,18 @@ def test_a_hypothesis_that_is_confirmed_is_wasted_since_its_onset():
     assert totals.charged[sure.identity] == pytest.approx((140, 0))
 
 
+def test_what_was_doubtful_before_the_window_that_confirms_stays_suspected():
+    """GPUs rest beside an upload; when that is over, they rest on."""
+    ledger, job = Ledger(), view("1", ["a"])
+    run(ledger, START, START + 800, [job], sm=0.0, util=0.0)
+    guess = claim("idle_tail", "job:1", START, START + 800, share=1, sure=False)
+    run(ledger, START + 801, START + 1500, [job], sm=0, util=0, findings=(guess,))
+    sure = claim("idle_tail", "job:1", START + 700, START + 1500, share=1, onset=START)
+    total = run(ledger, START + 1501, START + 1501, [job], sm=0, util=0, findings=(sure,)).total()
+    assert total.suspected_s == {"idle_tail": pytest.approx(700)}
+    assert total.wasted_s == {"idle_tail": pytest.approx(800)}
+
+
 def test_a_guess_that_vanishes_while_its_job_is_in_view_is_taken_back():
     ledger, job = Ledger(), view("1", ["a"])
     run(ledger, START, START + 100, [job])

@@ -115,7 +115,7 @@ def by_seconds(story):
     for number, (job_id, kind, begin, gpus, looks) in enumerate(story.claims):
         was_sure = None
         for end, start, share, sure in looks:
-            if was_sure is not sure:
+            if was_sure is None:
                 start = begin
             was_sure = sure
             for second in range(start, end):
