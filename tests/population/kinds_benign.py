@@ -83,15 +83,16 @@ def locked_clocks(dice: Dice) -> Draft:
 
 
 def narrow_slots(dice: Dice) -> Draft:
-    """Slots of eight lanes, of all GPUs or of every second one, under load."""
+    """Slots of eight lanes, of all GPUs or of every second one, under load.
+
+    NVML names what device and system can do together as the most: eight
+    (nvmlDeviceGetMaxPcieLinkWidth in NVIDIA's NVML reference).
+    """
     draft = steady(dice, L40S, 8)
     draft.work(dice.work("training")._replace(rx=dice.rng.uniform(2, 9)), draft.span(10 * MIN))
     narrow = draft.all if dice.is_so(0.5) else (1, 3, 5, 7)
     for gpu in narrow:
         draft.lanes[gpu] = 8
-        if dice.is_so(0.3):
-            draft.lanes[gpu] = 16
-            draft.width[gpu] = 8
     return draft
 
 
