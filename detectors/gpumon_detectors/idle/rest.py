@@ -30,8 +30,9 @@ _CLEAR_S: Final = 7200.0
 """GPUs that rest for so long are waste also where a program polls or spins beside them: then
 Princeton's Job Defense Shield cancels, whatever CPUs do."""
 
-_UNSEEN_CLEAR_S: Final = 14400.0
-"""And where CPUs cannot be seen: its sliding window."""
+_LONG_CLEAR_S: Final = 14400.0
+"""Whatever the job itself does on CPUs and with data meanwhile, or where its CPUs cannot be seen:
+the sliding window after which Princeton's Job Defense Shield warns of GPUs at 0 %."""
 
 _IDLE_COPIES_BYTES_PER_S: Final = 10e6
 """What an idle GPU's PCIe counters show at most above their own background: NVML's own reading
@@ -106,7 +107,7 @@ def _quiet_cap(use: GpuUse, host: HostUse, first: int) -> Confidence:
     """Where CPUs cannot be seen, work on them can be ruled out by time alone."""
     if host.is_seen:
         return Confidence.ESTABLISHED
-    is_clear = _known_s(use, first) >= _UNSEEN_CLEAR_S
+    is_clear = _known_s(use, first) >= _LONG_CLEAR_S
     return Confidence.SUPPORTED if is_clear else Confidence.HYPOTHESIS
 
 
@@ -132,7 +133,9 @@ def _capped(detector: Windows, job: JobLook, rest: Rest, flows: Iterable[Flow]) 
     """A rest beside which something went on: named, and no surer than that allows."""
     begin = rest.window.start
     stirring = [flow for flow in flows if flow.quiet_since > begin]
-    is_clear = rest.known_s >= _CLEAR_S and all(_is_faint(job, flow, begin) for flow in stirring)
+    is_faint = all(_is_faint(job, flow, begin) for flow in stirring)
+    is_own = all(flow.is_own for flow in stirring)
+    is_clear = (rest.known_s >= _CLEAR_S and is_faint) or (rest.known_s >= _LONG_CLEAR_S and is_own)
     most = Confidence.SUPPORTED if is_clear else Confidence.HYPOTHESIS
     return rest._replace(
         at_most=surest(detector, rest.known_s, rest.window.samples, most),

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gpumon.fleet.ledger.accounts import ClaimSums
     from gpumon.fleet.ledger.timeline import Timeline
     from gpumon.model.finding import Finding
+    from gpumon.model.finding_classes import FindingClass
     from gpumon.model.records.ledger import Charged
     from gpumon.model.records.tick import Tick
 
@@ -84,8 +85,8 @@ class Claims:
     The newest look is believed about its window; what was said of the time before it stays. A GPU
     that a finding names later than others is claimed from the window in which it is named. A
     hypothesis that became more is so from the window on that made it so. What vanishes as a
-    hypothesis, while its subject is in view, was wrong; so was what gave way to another judgement,
-    of the same kind, about the same subject since the same onset.
+    hypothesis, while its subject is in view, was wrong; so was what gave way to another judgement
+    about the same subject since the same onset, of the same kind or another reason for all of it.
     """
 
     def __init__(self) -> None:
@@ -178,18 +179,23 @@ class Claims:
 
 
 def _gives_way(cleared: Finding, standing: Finding) -> bool:
-    """Whether a finding that stands is what one that was cleared is called now."""
+    """Whether a finding that stands is what one that was cleared is called now.
+
+    Classes that lose all of the time say why the GPUs did nothing: there is one reason at a time.
+    """
+    is_same_kind = _class_of(cleared).category is _class_of(standing).category
+    are_whole = _class_of(cleared).loss is _class_of(standing).loss is Loss.WHOLE
     return (
         cleared.identity != standing.identity
-        and _category(cleared) is _category(standing)
+        and (is_same_kind or are_whole)
         and standing.began_at <= cleared.began_at + SAME_ONSET_S
         and standing.window.end >= cleared.window.end
         and standing.confidence.rank >= cleared.confidence.rank
     )
 
 
-def _category(finding: Finding) -> Category:
-    return finding_class(finding.finding_class, {finding.finding_class: finding.category}).category
+def _class_of(finding: Finding) -> FindingClass:
+    return finding_class(finding.finding_class, {finding.finding_class: finding.category})
 
 
 def _cut(told: _Told, uuid: str, start: float, end: float) -> Iterator[Claim]:
@@ -232,7 +238,7 @@ def charge_of(finding: Finding, gpu_count: int, number: int) -> Charge | None:
         gpu_count: How many GPUs it speaks of.
         number: The claim's.
     """
-    known = finding_class(finding.finding_class, {finding.finding_class: finding.category})
+    known = _class_of(finding)
     if known.loss is Loss.NONE or known.category is Category.REQUEST or gpu_count == 0:
         return None
     window_s = finding.window.end - finding.window.start

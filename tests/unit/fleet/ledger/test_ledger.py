@@ -153,6 +153,20 @@ def test_what_is_judged_otherwise_gives_its_seconds_to_what_it_is_called_now():
     assert ledger.summary().total().wasted_s == {"interactive_idle": pytest.approx(655)}
 
 
+def test_a_job_on_cpus_alone_had_a_slow_start_when_its_first_gpu_works():
+    ledger, job = Ledger(), view("1", ["a", "b"])
+    run(ledger, START, START + 4000, [job], "ab", util=0.0, sm=0.0)
+    first = claim("cpu_only", "job:1", START, START + 4000, share=1, gpus=["a", "b"])
+    run(ledger, START + 4001, START + 4001, [job], "ab", util=0.0, sm=0.0, findings=(first,))
+    assert ledger.summary().total().wasted_s == {"cpu_only": pytest.approx(8000)}
+    now = claim("slow_startup", "job:1", START, START + 4010, share=1, gpus=["a", "b"])
+    run(ledger, START + 4002, START + 4050, [job], "ab", findings=(first, now))
+    gone = first._replace(cleared_at=START + 4050)
+    here = [gpu(uuid, START + 4051) for uuid in "ab"]
+    ledger.take(tick(START + 4051, [job], here, [now], cleared=(gone,)))
+    assert ledger.summary().total().wasted_s == {"slow_startup": pytest.approx(8020)}
+
+
 def test_what_ended_before_another_waste_began_keeps_its_seconds():
     ledger, job = Ledger(), view("1", ["a"])
     run(ledger, START, START + 900, [job])

@@ -126,6 +126,15 @@ def test_one_cpu_that_spins_beside_idle_gpus_is_named_and_hides_nothing(values, 
         assert f", but {cores:.1f} of 32 CPUs busy" in finding.summary
 
 
+@pytest.mark.parametrize(("hours", "confidence"), [(3.0, "hypothesis"), (5.0, "supported")])
+def test_after_four_hours_gpus_at_rest_are_waste_whatever_the_cpus_do(hours, confidence):
+    phases = [(HOUR, all_like(WORKING), 6.0), (hours * HOUR, all_like(HELD), 9.0)]
+    scene, _ = played(60.0, "none", phases)
+    found = [f for f in findings(scene) if f.finding_class == "idle_held"]
+    assert [f.confidence for f in found] == [confidence]
+    assert ", but 9.0 of 32 CPUs busy" in found[0].summary
+
+
 # Look-alikes
 
 
