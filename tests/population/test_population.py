@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -33,60 +32,36 @@ PLANS = [
 ]
 
 
-@lru_cache(maxsize=1)
-def told(plan: Plan):
-    """Verdicts on a plan's jobs, and what happened."""
-    outcome = lived(Fleet(plan))
-    return judged(outcome), outcome
+class PromiseBrokenError(AssertionError):
+    """What a population is to show does not hold yet."""
 
 
+@pytest.mark.xfail(
+    strict=False,
+    raises=PromiseBrokenError,
+    reason="of 100 jobs a few sound ones are accused and some waste is called otherwise",
+)
 @pytest.mark.parametrize("plan", PLANS)
-class TestADay:
-    def test_every_job_is_looked_at_without_an_error_and_its_books_balance(self, plan):
-        verdicts, outcome = told(plan)
-        assert len(verdicts) == plan.jobs
-        assert outcome.looks > plan.hours * 3600 / plan.look_s / 2
-        assert outcome.errors == frozenset()
-        assert outcome.unbalanced == frozenset()
-
-    @pytest.mark.xfail(
-        strict=False,
-        raises=AssertionError,
-        reason="called slow starts after ten minutes, throttled beside other products, "
-        "downtrained in narrow slots",
-    )
-    def test_at_most_one_sound_job_is_accused(self, plan):
-        verdicts, outcome = told(plan)
-        assert score(verdicts).benign_accused <= 1, details(verdicts, outcome)
-
-    @pytest.mark.xfail(
-        strict=False,
-        raises=AssertionError,
-        reason="claims are charged past their windows, and what holds memory beside a busy core "
-        "is not idle",
-    )
-    def test_known_waste_is_found_and_charged(self, plan):
-        verdicts, outcome = told(plan)
-        found = score(verdicts)
+def test_a_day_is_judged_as_it_was(plan):
+    """One test a plan: a day takes minutes to live through."""
+    outcome = lived(Fleet(plan))
+    verdicts = judged(outcome)
+    assert len(verdicts) == plan.jobs
+    assert outcome.looks > plan.hours * 3600 / plan.look_s / 2
+    assert outcome.errors == frozenset()
+    assert outcome.unbalanced == frozenset()
+    found = score(verdicts)
+    held = {
+        "at most one sound job is accused": found.benign_accused <= 1,
+        "nine tenths of the known waste are found": found.found_h >= 0.9 * found.true_h,
+        "and charged": abs(found.charged_h - found.true_h) <= TOLERANCE * found.true_h,
+        "nothing is charged to a wrong class": found.wrong_jobs == 0,
+        "nothing costs more than there was to lose": found.overcharged == 0,
+    }
+    broken = [promise for promise, holds in held.items() if not holds]
+    if broken:
         said = f"{table(verdicts)}\n{details(verdicts, outcome)}"
-        assert found.found_h >= 0.9 * found.true_h, said
-        assert abs(found.charged_h - found.true_h) <= TOLERANCE * found.true_h, said
-
-    @pytest.mark.xfail(
-        strict=False,
-        raises=AssertionError,
-        reason="slow starts become CPU jobs, and batch jobs named bash sessions",
-    )
-    def test_nothing_is_charged_to_a_wrong_class(self, plan):
-        verdicts, outcome = told(plan)
-        assert score(verdicts).wrong_jobs == 0, details(verdicts, outcome)
-
-    @pytest.mark.xfail(
-        strict=False, raises=AssertionError, reason="a slow start is charged past its end"
-    )
-    def test_nothing_costs_more_than_there_was_to_lose(self, plan):
-        verdicts, outcome = told(plan)
-        assert score(verdicts).overcharged == 0, details(verdicts, outcome)
+        raise PromiseBrokenError(f"not so: {'; '.join(broken)}\n{said}")
 
 
 def test_there_are_enough_kinds_and_each_can_be_read_at_once():
