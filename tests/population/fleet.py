@@ -127,8 +127,10 @@ class Fleet:
         hosts = read_hosts(draft, read.seconds, self.plan.period_s)
         held, gpus = [], {}
         each = draft.gpus // draft.nodes
+        used: list[Machine] = []
         for place in range(draft.nodes):
-            machine = self._room(draft, place, each)
+            machine = self._room(draft, place, each, used)
+            used.append(machine)
             slots, machine.free = tuple(machine.free[:each]), machine.free[each:]
             if draft.is_alone or draft.cores_per_gpu > draft.board.cores_per_gpu:
                 machine.free = []
@@ -144,12 +146,14 @@ class Fleet:
             Case(job_id, kind.__name__, group, begin_at, end_at, gpus, losses, record)
         )
 
-    def _room(self, draft: Draft, place: int, each: int) -> Machine:
+    def _room(self, draft: Draft, place: int, each: int, used: list[Machine]) -> Machine:
+        """A machine for one of a job's nodes, which are different ones."""
         board = draft.boards[place]
         needs_all = draft.is_alone or draft.cores_per_gpu > draft.board.cores_per_gpu
         for machine in self.machines:
             enough = machine.board.in_node if needs_all else each
-            if machine.board == board and len(machine.free) >= enough:
+            is_new = all(machine is not other for other in used)
+            if machine.board == board and len(machine.free) >= enough and is_new:
                 return machine
         self.machines.append(Machine(f"gpu{len(self.machines):03d}", board, self.grid, self.rng))
         return self.machines[-1]
