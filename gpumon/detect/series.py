@@ -96,7 +96,7 @@ def past_of(slab: Slab, highs: Extremes | None, keys: Sequence[str], now: float)
     own = times - begins
     steps = np.diff(times, prepend=begins[:1])
     # Between the samples of two rows, however many of them a row holds.
-    is_gap = np.diff(times, prepend=begins[:1]) - own > longest_s
+    is_gap = steps - own > longest_s
     columns = {key: values[:, position] for position, key in enumerate(keys)}
     peaks = {}
     if highs is not None:

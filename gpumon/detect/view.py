@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpumon.detect.claims import honest_confidence
+from gpumon.detect.claims import honest_confidence, honest_severity
 from gpumon.detect.facts.entity_facts import FACT_KEYS
 from gpumon.detect.facts.positions import JobLayout
 from gpumon.detect.series import GAP_PERIODS, Past, Series, Table, past_of, table_of
@@ -372,13 +372,11 @@ class View:
         they are not all of the subject's.
         """
         confidence = min(self.confidence(window, detector), at_most, key=lambda step: step.rank)
-        if confidence is Confidence.HYPOTHESIS:
-            severity = min(severity, Severity.WARNING, key=lambda step: step.rank)
         return Finding(
             detector=detector.name,
             finding_class=finding_class or detector.finding_classes[0],
             subject=subject,
-            severity=severity,
+            severity=honest_severity(severity, confidence),
             confidence=confidence,
             summary=summary,
             evidence=tuple(evidence),

@@ -209,6 +209,11 @@ def finding_class(key: str, categories: Mapping[str, str] | None = None) -> Find
     return FindingClass(key, key.replace("_", " "), category, "", Severity.WARNING, loss)
 
 
+def class_of(finding: Finding) -> FindingClass:
+    """The class of a finding; of a plugin's own with the category that the plugin gave it."""
+    return finding_class(finding.finding_class, {finding.finding_class: finding.category})
+
+
 def is_fault(known: FindingClass) -> bool:
     """Whether a class tells that hardware is broken, which needs no patience to be told.
 
@@ -233,7 +238,7 @@ def precedence(finding: Finding) -> tuple[int, int, int, int]:
     What stands comes before what is cleared, *supported* and better before a hypothesis, then the
     order of classes: a hypothesis of a graver class does not take GPU-seconds from a proven one.
     """
-    known = finding_class(finding.finding_class, {finding.finding_class: finding.category})
+    known = class_of(finding)
     return (
         0 if finding.is_open else 1,
         0 if finding.confidence.rank > 0 else 1,

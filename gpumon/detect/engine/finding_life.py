@@ -23,13 +23,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from gpumon.detect.claims import LEAST_EVIDENCE_S
 from gpumon.detect.facts.facts import is_in_part
 from gpumon.model.finding import Confidence
-from gpumon.model.finding_classes import Category, finding_class, is_fault
+from gpumon.model.finding_classes import Category, class_of, is_fault
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
 
     from gpumon.model.finding import Finding
-    from gpumon.model.finding_classes import FindingClass
 
     Identity = tuple[str, str, str]
 
@@ -260,7 +259,7 @@ class Lives:
     def _claim(self, finding: Finding, observed_since: float, *, is_instant: bool) -> bool:
         """Take in a claim; False: it says nothing yet, and the subject counts as not claimed."""
         is_long = is_long_enough(finding, observed_since)
-        is_told = is_long or is_instant or is_fault(_class_of(finding))
+        is_told = is_long or is_instant or is_fault(class_of(finding))
         case = self._open.get(finding.identity)
         if case is not None and case.is_contradicted_by(finding):
             if not is_told or (is_long and case.is_surer_than(finding)):
@@ -396,14 +395,10 @@ def is_long_enough(finding: Finding, observed_since: float) -> bool:
 
     Evidence from before gpumon came counts with its own span: the onset tells it.
     """
-    is_hang = _class_of(finding).category is Category.HANG
+    is_hang = class_of(finding).category is Category.HANG
     was_working = is_hang and finding.began_at > observed_since
     least_s = LEAST_OF_HANG_S if was_working else LEAST_EVIDENCE_S
     return finding.window.end - finding.began_at >= least_s
-
-
-def _class_of(finding: Finding) -> FindingClass:
-    return finding_class(finding.finding_class, {finding.finding_class: finding.category})
 
 
 def subjects_of(jobs: Iterable[str], gpus: Iterable[str], nodes: Iterable[str]) -> frozenset[str]:

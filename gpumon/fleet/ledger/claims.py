@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from gpumon.fleet.join.membership import HOLDING_STATE
 from gpumon.fleet.ledger.timeline import Charge
 from gpumon.model.finding import Confidence
-from gpumon.model.finding_classes import CLASSES, Category, Loss, finding_class
+from gpumon.model.finding_classes import CLASSES, Category, Loss, class_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from gpumon.fleet.ledger.accounts import ClaimSums
     from gpumon.fleet.ledger.timeline import Timeline
     from gpumon.model.finding import Finding
-    from gpumon.model.finding_classes import FindingClass
     from gpumon.model.records.ledger import Charged
     from gpumon.model.records.tick import Tick
 
@@ -66,6 +65,8 @@ class _Told:
         self.until = -inf
         """Unix time up to which the newest look was taken in."""
         self.charge: Charge | None = None
+        self.was_wrong = False
+        """Whether another judgement took its place: what is cleared is never charged again then."""
 
     def claim(self, uuid: str, start: float, end: float, charge: Charge | None) -> Claim:
         source = "" if uuid == self.source else self.source
@@ -76,7 +77,7 @@ class _Told:
         for uuid in self.spans:
             yield self.claim(uuid, -inf, inf, None)
         self.spans.clear()
-        self.charge = None
+        self.charge, self.was_wrong = None, True
 
 
 class Claims:
@@ -86,7 +87,7 @@ class Claims:
     that a finding names later than others is claimed from the window in which it is named. A
     hypothesis that became more is so from the window on that made it so. What vanishes as a
     hypothesis, while its subject is in view, was wrong; so was what gave way to another judgement
-    about the same subject since the same onset, of the same kind or another reason for all of it.
+    about the same subject since the same onset, which names another reason for all of the loss.
     """
 
     def __init__(self) -> None:
@@ -134,6 +135,10 @@ class Claims:
         if told is not None and told.finding is finding and told.until >= end:
             return
         job_id, uuids = holders.gpus(finding)
+        if told is not None and told.was_wrong:
+            if not finding.is_open:
+                return
+            told = None
         if not uuids:
             # Its job has ended or its node is out of view: what was said of them stays.
             return
@@ -181,21 +186,17 @@ class Claims:
 def _gives_way(cleared: Finding, standing: Finding) -> bool:
     """Whether a finding that stands is what one that was cleared is called now.
 
-    Classes that lose all of the time say why the GPUs did nothing: there is one reason at a time.
+    Only of classes that lose all of the time: they say why the GPUs did nothing, and there is one
+    reason at a time. Losses of a part stand beside each other.
     """
-    is_same_kind = _class_of(cleared).category is _class_of(standing).category
-    are_whole = _class_of(cleared).loss is _class_of(standing).loss is Loss.WHOLE
+    are_whole = class_of(cleared).loss is class_of(standing).loss is Loss.WHOLE
     return (
         cleared.identity != standing.identity
-        and (is_same_kind or are_whole)
+        and are_whole
         and standing.began_at <= cleared.began_at + SAME_ONSET_S
         and standing.window.end >= cleared.window.end
         and standing.confidence.rank >= cleared.confidence.rank
     )
-
-
-def _class_of(finding: Finding) -> FindingClass:
-    return finding_class(finding.finding_class, {finding.finding_class: finding.category})
 
 
 def _cut(told: _Told, uuid: str, start: float, end: float) -> Iterator[Claim]:
@@ -238,7 +239,7 @@ def charge_of(finding: Finding, gpu_count: int, number: int) -> Charge | None:
         gpu_count: How many GPUs it speaks of.
         number: The claim's.
     """
-    known = _class_of(finding)
+    known = class_of(finding)
     if known.loss is Loss.NONE or known.category is Category.REQUEST or gpu_count == 0:
         return None
     window_s = finding.window.end - finding.window.start

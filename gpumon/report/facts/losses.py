@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumon.model.finding import Confidence
-from gpumon.model.finding_classes import Loss, finding_class
+from gpumon.model.finding_classes import Loss, class_of
 from gpumon.model.records.ledger import Charged
 
 if TYPE_CHECKING:
@@ -19,8 +19,7 @@ def loss_of(tick: Tick, finding: Finding) -> Charged | None:
     Where nobody keeps books, what the finding says of its window. None: its class takes no GPU
     time, or nothing is known of how much.
     """
-    known = finding_class(finding.finding_class, {finding.finding_class: finding.category})
-    if known.loss is Loss.NONE:
+    if class_of(finding).loss is Loss.NONE:
         return None
     if tick.ledger is not None:
         charged = tick.ledger.charged.get(finding.identity)

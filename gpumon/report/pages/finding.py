@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from gpumon.model.finding_classes import merge
+from gpumon.model.finding_classes import class_of, merge
 from gpumon.report.charts.chart import chart_lines, time_axis
 from gpumon.report.charts.chart_records import Mark
 from gpumon.report.charts.curves import field_chart
 from gpumon.report.charts.evidence_places import Place, gpu_of_subject, gpu_title, places
 from gpumon.report.facts.losses import loss_of
-from gpumon.report.tables.finding import class_of, state_words, subject_words
+from gpumon.report.tables.finding import state_words, subject_words
 from gpumon.report.text import units
 from gpumon.report.text.cells import Cell, Line, Tone, paragraph
 from gpumon.report.wording.loss_words import loss_words

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from gpumon.model.finding_classes import finding_class
+from gpumon.model.finding_classes import class_of
 from gpumon.report.facts.columns import Column, SortKey
 from gpumon.report.facts.losses import loss_of, loss_s
 from gpumon.report.text import units
@@ -15,14 +15,8 @@ from gpumon.report.wording.verdict_words import SEVERITY_SIGNS, SEVERITY_TONES
 
 if TYPE_CHECKING:
     from gpumon.model.finding import Finding
-    from gpumon.model.finding_classes import FindingClass
     from gpumon.model.records.cluster import JobView
     from gpumon.report.facts.tick_index import Digest
-
-
-def class_of(finding: Finding) -> FindingClass:
-    """The class of a finding; of a plugin's own with the category that the plugin gave it."""
-    return finding_class(finding.finding_class, {finding.finding_class: finding.category})
 
 
 def finding_key(finding: Finding) -> str:

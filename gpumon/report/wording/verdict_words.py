@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from gpumon.model.finding import Confidence, Finding, Severity
-from gpumon.model.finding_classes import finding_class
+from gpumon.model.finding_classes import class_of
 from gpumon.model.job_states import SHORT_CODES, has_ended
 from gpumon.model.missing import Reason
 from gpumon.report.text.cells import Cell, Tone
@@ -56,7 +56,7 @@ def state_cell(state: str) -> Cell:
 
 def class_words(finding: Finding) -> str:
     """A finding's class as the catalogue calls it: `some GPUs unused`."""
-    return finding_class(finding.finding_class, {finding.finding_class: finding.category}).title
+    return class_of(finding).title
 
 
 def finding_cell(finding: Finding) -> Cell:

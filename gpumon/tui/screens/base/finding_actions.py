@@ -6,7 +6,8 @@ import re
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Final
 
-from gpumon.report.tables.finding import class_of, subject_words
+from gpumon.model.finding_classes import class_of
+from gpumon.report.tables.finding import subject_words
 from gpumon.report.text import units
 from gpumon.report.text.cells import Tone, paragraph
 from gpumon.tui.screens.base.contract import Muted

@@ -167,6 +167,31 @@ def test_a_job_on_cpus_alone_had_a_slow_start_when_its_first_gpu_works():
     assert ledger.summary().total().wasted_s == {"slow_startup": pytest.approx(8020)}
 
 
+def test_losses_of_a_part_stand_beside_each_other():
+    ledger, job = Ledger(), view("1", ["a"])
+    run(ledger, START, START + 900, [job])
+    gone = claim("pcie_degraded", "gpu:a", START, START + 400, share=0.5)._replace(cleared_at=1.0)
+    now = claim("throttled", "gpu:a", START, START + 900, share=0.1)
+    ledger.take(tick(START + 901, [job], [gpu("a", START + 901)], [now], cleared=(gone,)))
+    wasted = ledger.summary().total().wasted_s
+    assert wasted == pytest.approx({"pcie_degraded": 200, "throttled": 0.1 * (200 + 500)})
+
+
+def test_what_was_called_otherwise_is_not_charged_again_when_the_other_name_is_gone():
+    ledger, job = Ledger(), view("1", ["a"])
+    run(ledger, START, START + 600, [job], util=0.0, sm=0.0)
+    first = claim("never_started", "job:1", START, START + 600, share=1)
+    gone = first._replace(cleared_at=START + 600)
+    now = claim("idle_tail", "job:1", START, START + 600, share=1)
+    here = [gpu("a", START + 601, util=0.0, sm=0.0)]
+    ledger.take(tick(START + 601, [job], here, [now], cleared=(gone,)))
+    known = gone._replace(is_acknowledged=True)
+    over = now._replace(cleared_at=START + 601)
+    here = [gpu("a", START + 602, util=0.0, sm=0.0)]
+    ledger.take(tick(START + 602, [job], here, cleared=(known, over)))
+    assert ledger.summary().total().wasted_s == {"idle_tail": pytest.approx(600)}
+
+
 def test_what_ended_before_another_waste_began_keeps_its_seconds():
     ledger, job = Ledger(), view("1", ["a"])
     run(ledger, START, START + 900, [job])
