@@ -28,7 +28,7 @@ PLANS = [
         id="60 s with holes and a restart",
         marks=pytest.mark.slow,
     ),
-    pytest.param(QUICK, id="quick"),
+    pytest.param(QUICK, id="quick", marks=pytest.mark.slow),
 ]
 
 

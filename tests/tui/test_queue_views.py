@@ -277,7 +277,10 @@ async def test_processes_of_no_job_stand_above_the_gpus(stage):
         assert "! 1 process is on GPUs that no job holds: gpu02 python 77" in s.text
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=[pytest.mark.slow] * (place % 2)) for place, n in enumerate(NAMES)],
+)
 async def test_hostile_names_in_every_view(stage, name):
     asked = waits(
         "1", name, name=name, user=name, account=name, partition=name, dependency=name, qos=name

@@ -91,16 +91,15 @@ class GpuUse(NamedTuple):
     def rest_rows(self) -> list[int]:
         """Row since which each GPU rests; the number of rows where it does not."""
         if self.is_known.all() and not self.busy.any():
-            return [self._hole_row for _ in self._columns]
-        return [self._rest_row(self.busy[:, column], column) for column in self._columns]
+            return [self._hole_row] * self.busy.shape[1]
+        return self._rows_without(self.busy)
 
     def empty_rows(self) -> list[int]:
         """Row since which each GPU is empty; the number of rows where it is not."""
         if self.is_empty.all():
-            return [self._hole_row for _ in self._columns]
+            return [self._hole_row] * self.busy.shape[1]
         taken = np.where(self.is_known & ~self.is_empty, 1.0, 0.0)
-        busy = np.maximum(self.busy, np.where(self._is_faint, 0.0, taken))
-        return [self._rest_row(busy[:, column], column) for column in self._columns]
+        return self._rows_without(np.maximum(self.busy, np.where(self._is_faint, 0.0, taken)))
 
     def held_row(self) -> int:
         """Row since which at least one GPU is not empty."""
@@ -129,20 +128,16 @@ class GpuUse(NamedTuple):
         newest: NDArray[np.float32] = values[last, np.arange(values.shape[1])]
         return newest
 
-    def idle_seconds_of(self, column: int, first: int) -> float:
-        """The same of one GPU."""
-        work = self.busy[first:, column] * self.is_loud[first:, column]
-        idle = self.is_known[first:, column] * (1.0 - work)
-        return float(self.past.seconds_from(first) @ idle)
+    def idle_seconds_since(self, firsts: NDArray[np.intp]) -> NDArray[np.float64]:
+        """The same where each GPU has a row of its own."""
+        idle = self.is_known * (1.0 - self.busy * self.is_loud)
+        own = self.past.times - self.past.begins
+        return _from_row_on(self.past.seconds, own, idle)[firsts, np.arange(len(firsts))]
 
     @property
     def has_worked(self) -> bool:
         """Whether one of the GPUs was seen to work, for longer than a stray sample."""
         return bool((self.past.seconds @ (self.busy * self.is_loud) > PAUSE_S).any())
-
-    @property
-    def _columns(self) -> range:
-        return range(self.busy.shape[1])
 
     @property
     def _hole_row(self) -> int:
@@ -156,40 +151,52 @@ class GpuUse(NamedTuple):
         processes, used = (self.past.columns[key] for key in NEEDS[:2])
         return (self.busy > 0) & ~self.is_loud & ~(processes > 0) & np.isfinite(used)
 
-    def _rest_row(self, busy: NDArray[np.float64], column: int) -> int:
-        """First row of the rest that lasts until now; the number of rows where there is none."""
-        past, is_known = self.past, self.is_known[:, column]
-        rows = len(past.times)
-        if not rows or not is_known[-1]:
-            return rows
-        is_loud = self.is_loud[:, column] | (busy > self.busy[:, column])
-        low = max(self._hole_row, _row_after_run(is_loud & (busy > 0), past.seconds * busy))
+    def _rows_without(self, busy: NDArray[np.float64]) -> list[int]:
+        """Per GPU the first row of the rest that lasts until now; the number of rows without one.
+
+        Args:
+            busy: Part of each row's time that is no rest, row by GPU; `self.busy` or more.
+        """
+        past = self.past
+        rows, count = busy.shape
+        if not rows:
+            return [0] * count
+        is_loud = self.is_loud | (busy > self.busy)
         own = past.times - past.begins
-        totals = [
-            _from_row_on(past.seconds, own, weight)
-            for weight in (np.ones(rows), is_known, busy, np.nan_to_num(self._util(column)))
-        ]
-        whole_s, known_s, busy_s, util_s = totals
+        util = np.nan_to_num(past.columns["gpu_util_ratio"])
+        whole_s = _from_row_on(past.seconds, own, np.ones((rows, 1)))
+        known_s, busy_s, util_s = (
+            _from_row_on(past.seconds, own, weight) for weight in (self.is_known, busy, util)
+        )
         loud_ahead = np.logical_or.accumulate(is_loud[::-1])[::-1]
         is_faint = ~loud_ahead & (util_s <= _FAINT_MEAN_RATIO * known_s)
         is_rest = (busy_s <= _MOST_BUSY_SHARE * known_s) | is_faint
-        is_rest &= (known_s >= LEAST_KNOWN * whole_s) & is_known & (busy == 0)
-        found = np.flatnonzero(is_rest[low:])
-        return low + int(found[0]) if len(found) else rows
-
-    def _util(self, column: int) -> NDArray[np.float32]:
-        return self.past.columns["gpu_util_ratio"][:, column]
+        is_rest &= (known_s >= LEAST_KNOWN * whole_s) & self.is_known & (busy == 0)
+        is_rest[: self._hole_row] = False
+        is_rest[:, ~self.is_known[-1]] = False
+        is_run = is_loud & (busy > 0)
+        for column in np.flatnonzero(is_rest.any(axis=0) & is_run.any(axis=0)):
+            run_end = _row_after_run(is_run[:, column], past.seconds * busy[:, column])
+            is_rest[:run_end, column] = False
+        firsts: list[int] = np.where(is_rest.any(axis=0), is_rest.argmax(axis=0), rows).tolist()
+        return firsts
 
 
 def _from_row_on(
     seconds: NDArray[np.float64],
     own: NDArray[np.float64],
-    weight: NDArray[np.floating[Any] | np.bool_],
+    weights: NDArray[np.floating[Any] | np.bool_],
 ) -> NDArray[np.float64]:
-    """Weighted seconds from each row to the last, of the row itself those of its own samples."""
-    weighted = seconds * weight
-    behind = np.cumsum(weighted[::-1])[::-1] - weighted
-    total: NDArray[np.float64] = behind + own * weight
+    """Weighted seconds from each row to the last, of the row itself those of its own samples.
+
+    Args:
+        seconds: What each row stands for.
+        own: What its own samples span.
+        weights: By row and column; so is the result.
+    """
+    weighted = seconds[:, None] * weights
+    behind = np.cumsum(weighted[::-1], axis=0)[::-1] - weighted
+    total: NDArray[np.float64] = behind + own[:, None] * weights
     return total
 
 

@@ -50,6 +50,20 @@ class Growth(NamedTuple):
     """Seconds until the limit at that rate."""
 
 
+def may_have_grown(
+    used: NDArray[np.float32], limit_bytes: NDArray[np.float64]
+) -> NDArray[np.bool_]:
+    """Per column whether its values lie so far apart that `growth_of` may find a growth.
+
+    Most memory keeps its level: this spares whoever looks at a fleet the windows of all that does.
+    """
+    if not len(used):
+        return np.zeros(used.shape[1], np.bool_)
+    low, high = np.fmin.reduce(used, axis=0), np.fmax.reduce(used, axis=0)
+    risen: NDArray[np.bool_] = high - low >= _LEAST_SHARE * limit_bytes
+    return risen
+
+
 def growth_of(
     times: NDArray[np.float64],
     used: NDArray[np.float32],

@@ -46,17 +46,13 @@ class _Split(NamedTuple):
     silent: tuple[int, ...]
     """GPUs of which nothing is known now: never counted as unused."""
     use: GpuUse
+    idle_s: tuple[float, ...]
+    """Seconds for which it is known that each was unused."""
 
     @property
     def first(self) -> int:
         """Row since which the first of them is unused."""
         return min(self.firsts)
-
-    @property
-    def idle_s(self) -> list[float]:
-        """Seconds for which it is known that each was unused."""
-        pairs = zip(self.unused, self.firsts, strict=True)
-        return [self.use.idle_seconds_of(position, first) for position, first in pairs]
 
 
 class PartialGpusIdle(Detector):
@@ -112,19 +108,22 @@ class PartialGpusIdle(Detector):
         own_firsts = np.array(use.empty_rows())
         is_unused = own_firsts < rows
         firsts = np.minimum(np.maximum(own_firsts, _last_launch(use, ~is_unused)), rows - 1)
-        idle_s = np.array([use.idle_seconds_of(i, int(f)) for i, f in enumerate(firsts)])
+        idle_s = use.idle_seconds_since(firsts)
         for needed_s in (self.established_after_s, self.supported_after_s, LEAST_EVIDENCE_S):
             chosen = np.flatnonzero(is_unused & (idle_s >= needed_s))
             if not len(chosen):
                 continue
             # Each from its own time on, where others worked all the while; else all from the last.
-            for begins in (firsts[chosen], np.full(len(chosen), firsts[chosen].max())):
-                working = self._working(use, int(begins.min()))
+            for begins in (firsts, np.full(len(firsts), firsts[chosen].max())):
+                working = self._working(use, int(begins[chosen].min()))
                 if len(working):
-                    silent = np.flatnonzero(~use.is_known[-1])
-                    unused = _positions(chosen)
                     return _Split(
-                        unused, _positions(begins), _positions(working), _positions(silent), use
+                        _positions(chosen),
+                        _positions(begins[chosen]),
+                        _positions(working),
+                        _positions(np.flatnonzero(~use.is_known[-1])),
+                        use,
+                        tuple(use.idle_seconds_since(begins)[chosen].tolist()),
                     )
         return None
 
@@ -136,18 +135,19 @@ class PartialGpusIdle(Detector):
         told = np.isfinite(processes).sum(axis=0)
         is_working = use.newest("process_count") > 0
         is_working &= (processes == 0).sum(axis=0) <= _REST_SHARE * told
-        slices = ((times[-1] - times) // PAUSE_S).astype(np.intp)
-        for column in range(level.shape[1]):
-            known = np.isfinite(level[:, column])
-            total = np.bincount(slices, np.where(known, level[:, column], 0.0))
-            count = np.bincount(slices, known)
-            is_busy = total > self.busy_util_ratio * count
-            seen = int((count > 0).sum())
-            late = known & (times >= times[-1] - LEAST_EVIDENCE_S)
-            now = float(level[late, column].mean()) if late.any() else 0.0
-            is_working[column] &= bool(
-                seen and is_busy.sum() >= (1 - _REST_SHARE) * seen and now > self.busy_util_ratio
-            )
+        is_known = np.isfinite(level)
+        known_level = np.where(is_known, level, 0.0)
+        # Slices are counted back from now: their rows are neighbours.
+        edges = np.flatnonzero(np.diff((times[-1] - times) // PAUSE_S, prepend=np.inf))
+        total = np.add.reduceat(known_level, edges, axis=0)
+        count = np.add.reduceat(is_known, edges, axis=0, dtype=np.intp)
+        seen = (count > 0).sum(axis=0)
+        is_working &= (total > self.busy_util_ratio * count).sum(axis=0) >= np.maximum(
+            (1 - _REST_SHARE) * seen, 1
+        )
+        late = times >= times[-1] - LEAST_EVIDENCE_S
+        known_late = is_known[late].sum(axis=0)
+        is_working &= known_level[late].sum(axis=0) > self.busy_util_ratio * known_late
         return np.flatnonzero(is_working)
 
     def _finding(self, view: View, job: JobLook, split: _Split) -> Finding:

@@ -9,7 +9,7 @@ import numpy as np
 from gpumon.detect.contract import Detector
 from gpumon.model.finding import Confidence, Evidence, Severity, Window
 from gpumon.model.job_states import HOLDING_STATES
-from gpumon_detectors.evidence.growth import SHORTEST_S, growth_of
+from gpumon_detectors.evidence.growth import SHORTEST_S, growth_of, may_have_grown
 from gpumon_detectors.evidence.job_commands import look_inside
 from gpumon_detectors.evidence.phrases import clock_time, gib, span
 
@@ -113,9 +113,10 @@ class MemoryLeak(Detector):
         if not len(full):
             return
         table = job.table(("mem_used_bytes", "gpu_util_ratio"), _SPAN_S)
-        for place in full:
+        held = table.columns["mem_used_bytes"]
+        for place in full[may_have_grown(held[:, full], total[full])]:
             gpu = job.gpus[place]
-            column = table.columns["mem_used_bytes"][:, place]
+            column = held[:, place]
             util = table.columns["gpu_util_ratio"][:, place]
             at_work = None if np.isnan(util).all() else np.nan_to_num(util) > _WORKS
             growth = growth_of(table.times, column, float(total[place]), at_work)

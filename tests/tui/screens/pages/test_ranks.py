@@ -81,7 +81,9 @@ async def test_the_furthest_first_its_value_beside_its_peers_and_its_gpu(stage):
         assert isinstance(s.app.screen, NodeScreen)
 
 
-@pytest.mark.parametrize("keys", [(), ("tab",), ("tab", "tab")])
+@pytest.mark.parametrize(
+    "keys", [(), *(pytest.param(("tab",) * n, marks=pytest.mark.slow) for n in (1, 2))]
+)
 async def test_a_job_opens_with_the_rank_at_fault_under_the_cursor_and_named(stage, keys):
     async with stage(lagging(ranks=64), (80, 24)) as s:
         await s.press("enter", *keys)

@@ -223,6 +223,7 @@ def test_a_muted_detector_is_tried_again_later_and_then_ever_later(engine, plugi
     assert [finding.detector for finding in report.findings] == ["moody"]
 
 
+@pytest.mark.slow
 def test_who_allocates_without_end_is_named_and_the_others_go_on(
     engine, plugin, honest, scene, look, states
 ):

@@ -54,6 +54,10 @@ class Watch:
         return standing[0] if standing else None
 
 
+def slow(gap_s):
+    return pytest.param(gap_s, marks=pytest.mark.slow)
+
+
 CASES = {
     "idle_held": (IdleHeld(), 4 * 3600.0, (HELD, HELD)),
     "idle_tail": (IdleTail(), 3600.0, (UNUSED, UNUSED)),
@@ -63,7 +67,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("gap_s", [60.0, 300.0, 3600.0])
+@pytest.mark.parametrize("gap_s", [slow(60.0), 300.0, slow(3600.0)])
 @pytest.mark.parametrize("how", ["monitor", "node"])
 def test_a_gap_never_clears_a_standing_finding(name, gap_s, how):
     watch = Watch(*CASES[name])

@@ -147,6 +147,7 @@ def test_memory_is_bounded_and_the_newest_stays():
     assert len(times) >= 100
 
 
+@pytest.mark.slow
 def test_many_new_gpus_do_not_use_up_the_descriptors():
     history = History()
     count = history_descriptors()

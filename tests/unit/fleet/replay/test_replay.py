@@ -144,6 +144,7 @@ def shown_every(path, watch_s):
     return engines[0].asked, told
 
 
+@pytest.mark.slow
 def test_what_is_judged_does_not_hang_on_what_is_written(live):
     often, seldom = shown_every(live[0], 7.0), shown_every(live[0], 91.0)
     assert often[0] == seldom[0]

@@ -24,7 +24,12 @@ RULES = (
     PartialGpusIdle(),
     SlowStartup(),
 )
-PERIODS = (pytest.param(1.0, marks=pytest.mark.slow), 10.0, 30.0, 60.0)
+PERIODS = (
+    pytest.param(1.0, marks=pytest.mark.slow),
+    10.0,
+    pytest.param(30.0, marks=pytest.mark.slow),
+    60.0,
+)
 LONG_PERIODS = (
     pytest.param(10.0, marks=pytest.mark.slow),
     pytest.param(30.0, marks=pytest.mark.slow),

@@ -216,6 +216,7 @@ def test_ports_carry_what_the_gpus_exchange_between_nodes() -> None:
             assert (ports.value("nic_tx_bytes_per_s", row) or 0.0) <= speed * 1e9 / 8
 
 
+@pytest.mark.slow
 def test_a_dead_ports_traffic_goes_over_the_others() -> None:
     dead = fleet().ailments.port
     assert dead is not None
