@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Collection
 
     from gpumon.model.fault import SourceError
 
@@ -122,7 +122,7 @@ class Coverage(NamedTuple):
     note: str = ""
     needs_s: float = 0.0
     """Seconds that a subject must have been observed before its word is more than a guess."""
-    blind_subjects: Container[str] = ()
+    blind_subjects: Collection[str] = ()
     """Those of `subjects_blind`, as findings name them; not told where the worker is not asked."""
 
 

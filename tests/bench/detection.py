@@ -13,8 +13,9 @@ import time
 from gpumon.detect.engine.engine import DetectionEngine
 from tests.bench.fleet import BenchFleet
 
-PAST_TICKS = 10
-"""Samples before the first look: what a look costs hardly depends on the past's length."""
+PAST_TICKS = 31
+"""Samples before the first look: five minutes of evidence, from which claims are made. What a look
+costs hardly depends on the past's length beyond."""
 
 LOOKS = 20
 CHANGED_RATIO = 0.001

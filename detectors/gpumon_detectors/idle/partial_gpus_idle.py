@@ -81,6 +81,7 @@ class PartialGpusIdle(Detector):
     needs = ("process_count", "mem_used_bytes", "mem_total_bytes", "gpu_util_ratio")
     supported_after_s = 600.0
     established_after_s = 1800.0
+    every_s = 20.0
 
     def __init__(self, idle_mem_ratio: float = 0.01, busy_util_ratio: float = 0.05) -> None:
         self.idle_mem_ratio = idle_mem_ratio

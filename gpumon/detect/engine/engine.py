@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gpumon.detect.contract import DetectorError
 from gpumon.detect.engine.finding_life import Lives, Look, notes_from, subjects_of
 from gpumon.detect.engine.muting import Roster
+from gpumon.detect.engine.parts import whole_of
 from gpumon.detect.engine.worker_process import WorkerLink, WorkerLostError
 from gpumon.detect.wire.tick_messages import Sender
 from gpumon.detect.worker.tuning import Tuning
@@ -251,7 +252,7 @@ class DetectionEngine:
             tick.gpus,
             tick.nodes,
         )
-        looks: list[Look] = []
+        answers: dict[str, list[tuple[Look, Coverage]]] = {}
         while (answer := link.answer()).get("kind") != "done":
             key, kind = plain(str(answer.get("key"))), answer.get("kind")
             if kind == "loaded":
@@ -259,18 +260,30 @@ class DetectionEngine:
             elif kind == "bloated":
                 raise WorkerLostError(str(answer.get("message")), key)
             elif kind == "failed":
+                answers.pop(key, None)
                 self._roster.mute(key, f"raised {answer.get('message')}", tick.at)
-            elif kind == "result":
+            elif kind == "result" and key not in self._roster.muted:
                 try:
-                    look, coverage = self._checked(key, answer, bounds)
+                    answers.setdefault(key, []).append(self._checked(key, answer, bounds))
                 except RubbishError as error:
+                    del answers[key]
                     self._roster.mute(key, f"returned rubbish: {error}", tick.at)
-                else:
-                    looks.append(look)
-                    self._coverage[key] = coverage
+        looks = self._joined(answers, tick.at)
         seen_from = unbroken_since(tick.history, self._looked_at, tick.at)
         self._looked_at = tick.at
         return self._report_of(tick, looks, bounds, seen_from)
+
+    def _joined(self, answers: dict[str, list[tuple[Look, Coverage]]], at: float) -> list[Look]:
+        """One look of each detector, whatever parts it judged; its coverage is noted."""
+        looks = []
+        for key, parts in answers.items():
+            try:
+                look, self._coverage[key] = whole_of(parts)
+            except RubbishError as error:
+                self._roster.mute(key, f"returned rubbish: {error}", at)
+            else:
+                looks.append(look)
+        return looks
 
     def _report_of(
         self, tick: Tick, looks: list[Look], bounds: Bounds, seen_from: float
@@ -304,8 +317,6 @@ class DetectionEngine:
         if declared is None or not isinstance(claims, list) or len(claims) > MAX_FINDINGS:
             raise RubbishError(f"not a list of at most {MAX_FINDINGS} findings")
         findings = [finding_from(claim, declared, bounds) for claim in claims]
-        if len({finding.identity for finding in findings}) != len(findings):
-            raise RubbishError("two findings of one class about one subject")
         coverage = coverage_from(answer.get("coverage"), declared)
         part = part_from(answer.get("part"))
         dark = frozenset(map(str, blind)) if isinstance(blind, list) else frozenset[str]()

@@ -26,7 +26,7 @@ from gpumon.model.finding import Confidence
 from gpumon.model.finding_classes import Category, class_of, is_fault
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable
+    from collections.abc import Collection, Container, Iterable
 
     from gpumon.model.finding import Finding
 
@@ -112,7 +112,7 @@ class Look(NamedTuple):
     claims: tuple[Finding, ...]
     part: tuple[int, int]
     """Number and count of the part of the jobs that it had before it."""
-    blind: Container[str]
+    blind: Collection[str]
     """Those of them for which it lacked a field that it needs."""
     is_instant: bool = False
 

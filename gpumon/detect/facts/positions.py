@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from gpumon.detect.facts.facts import is_in_part
+from gpumon.detect.facts.facts import part_mark
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -117,7 +117,6 @@ class JobLayout:
     def __init__(self, gpus: GpuLayout, jobs: Sequence[JobView]) -> None:
         self._gpus = gpus
         self._jobs = jobs
-        self._parts: dict[int, tuple[tuple[int, ...], ...]] = {}
 
     @cached_property
     def groups(self) -> Groups:
@@ -156,11 +155,10 @@ class JobLayout:
 
     def part(self, number: int, count: int) -> tuple[int, ...]:
         """Numbers of the jobs in one of `count` parts."""
-        parts = self._parts.get(count)
-        if parts is None:
-            ids = [job.job.job_id for job in self._jobs]
-            parts = self._parts[count] = tuple(
-                tuple(place for place, job_id in enumerate(ids) if is_in_part(job_id, part, count))
-                for part in range(count)
-            )
-        return parts[number]
+        found: list[int] = np.flatnonzero(self._marks % count == number).tolist()
+        return tuple(found)
+
+    @cached_property
+    def _marks(self) -> NDArray[np.uint32]:
+        marks = (part_mark(job.job.job_id) for job in self._jobs)
+        return np.fromiter(marks, np.uint32, len(self._jobs))

@@ -83,6 +83,8 @@ def _in_order(node: Node | None, gpus: list[Gpu]) -> list[Gpu]:
     """GPUs in NVML's order where the node tells it."""
     if node is None or len(node.gpu_uuids) != len(gpus):
         return gpus
+    if all(gpu.uuid == uuid for gpu, uuid in zip(gpus, node.gpu_uuids, strict=True)):
+        return gpus
     places = {uuid: place for place, uuid in enumerate(node.gpu_uuids)}
     return sorted(gpus, key=lambda gpu: places.get(gpu.uuid, len(places)))
 
@@ -96,8 +98,12 @@ def _head(node: Node | None, slurm: SlurmNode | None, gpus: Sequence[Gpu]) -> tu
         slurm,
         tuple(gpu.uuid for gpu in gpus),
         tuple(gpu.uuid for gpu in gpus if gpu.is_stale),
-        tuple(gpu.uuid for gpu in gpus if gpu.reason(_ALWAYS_TOLD) is Reason.LOST),
+        tuple(gpu.uuid for gpu in gpus if gpu.block.missing and _is_lost(gpu)),
     )
+
+
+def _is_lost(gpu: Gpu) -> bool:
+    return gpu.reason(_ALWAYS_TOLD) is Reason.LOST
 
 
 def _whole(gpus: Sequence[Gpu]) -> Block | None:

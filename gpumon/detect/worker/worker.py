@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
+import math
 import os
 import resource
 import signal
@@ -45,6 +46,11 @@ _MUCH_NEWS: Final = 1000
 
 JOBS_A_LOOK: Final = 1000
 """Jobs of one look where there are more: ten looks see the largest fleets once."""
+
+USUAL_S: Final = 10.0
+RAREST_S: Final = 60.0
+"""What asks to be asked more rarely than usual is dear: of so many looks each takes its share of
+the jobs, not one of them all. Up to here, so that ten minutes see the largest fleets once."""
 
 EARLY_S: Final = 0.5
 """A look that comes so little too early counts as the turn: the beats of a clock are never exact,
@@ -114,21 +120,24 @@ class Turns:
 
     def take(
         self, key: str, now: float, jobs: int, declared: Declaration
-    ) -> tuple[int, int] | None:
-        """Number and count of the part to judge now, None where the detector rests.
+    ) -> tuple[tuple[int, int], ...]:
+        """Number and count of each part to judge now, none where the detector rests.
 
-        The first look sees everything: a single report has no second one. A part is asked about
+        The first look sees all of them: a single report has no second one. A part is asked about
         every `every_s` at the earliest, so the pause between two looks is the share of one part.
         """
-        parts = -(-jobs // JOBS_A_LOOK) if declared.subjects == "job" and jobs else 1
+        parts = 1
+        if declared.subjects == "job" and jobs:
+            share = USUAL_S / min(max(declared.every_s, USUAL_S), RAREST_S)
+            parts = math.ceil(jobs / (JOBS_A_LOOK * share))
         asked = self._count.get(key, 0)
-        if not asked:
-            parts = 1
-        elif now - self._asked_at[key] + EARLY_S < declared.every_s / parts:
-            return None
+        if asked and now - self._asked_at[key] + EARLY_S < declared.every_s / parts:
+            return ()
         self._asked_at[key] = now
         self._count[key] = asked + 1
-        return asked % parts, parts
+        if asked:
+            return ((asked % parts, parts),)
+        return tuple((number, parts) for number in range(parts))
 
 
 class Worker:
@@ -198,17 +207,21 @@ class Worker:
         for key, (_, declared) in self._detectors.items():
             if key in message["muted"]:
                 continue
-            turn = self._turns.take(key, view.now, len(view.running), declared)
-            if turn is None:
+            turns = self._turns.take(key, view.now, len(view.running), declared)
+            if not turns:
                 continue
-            self._tell(kind="begin", key=key, doing="evaluate")
-            self._evaluate(key, view.part(*turn), turn)
+            for turn in turns:
+                # Each part has a budget of time of its own.
+                self._tell(kind="begin", key=key, doing="evaluate")
+                if not self._evaluate(key, view.part(*turn), turn):
+                    break
             culprit = self._memory.culprit(key)
             if culprit is not None:
                 self._tell(kind="bloated", key=culprit, message=self._memory.reason)
         self._tell(kind="done")
 
-    def _evaluate(self, key: str, view: View, turn: tuple[int, int]) -> None:
+    def _evaluate(self, key: str, view: View, turn: tuple[int, int]) -> bool:
+        """Have a detector judge a part; False: it failed."""
         detector, declared = self._detectors[key]
         try:
             said = answer_of(detector, view, declared)
@@ -222,8 +235,9 @@ class Worker:
         # Foreign code may raise anything; the monitor mutes it and says so.
         except Exception as error:  # noqa: BLE001
             self._tell(kind="failed", key=key, message=f"{type(error).__name__}: {error}")
-        else:
-            self._kept += framed(payload)
+            return False
+        self._kept += framed(payload)
+        return True
 
     def _tell(self, **message: object) -> None:
         """Say something, and before it what was kept: the monitor wakes up once for both."""

@@ -1,0 +1,83 @@
+"""Answers about parts of the jobs, put together."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpumon.detect.engine.finding_life import Look
+from gpumon.detect.engine.parts import whole_of
+from gpumon.detect.worker.validation import MAX_FINDINGS, RubbishError
+from gpumon.model.finding import Coverage
+from tests.bench.fleet import BenchFleet
+from tests.worlds.tick import finding
+
+
+def answer(number, count, subjects=(), blind=(), seen=3, missing=()):
+    claims = tuple(finding(subject) for subject in subjects)
+    look = Look("d", claims, (number, count), frozenset(blind))
+    told = Coverage("d", seen, len(blind), missing, "ok", blind_subjects=frozenset(blind))
+    return look, told
+
+
+def test_parts_that_make_a_whole_are_one_look():
+    parts = [
+        answer(0, 3, ["job:1"], seen=4),
+        answer(1, 3, [], blind=["job:7"], missing=("power_w",)),
+        answer(2, 3, ["job:5", "job:6"], blind=["job:9"], missing=("power_w", "temp_c")),
+    ]
+    look, coverage = whole_of(parts)
+    assert [claim.subject for claim in look.claims] == ["job:1", "job:5", "job:6"]
+    assert all(look.had(f"job:{number}") for number in range(99))
+    assert look.blind == coverage.blind_subjects == {"job:7", "job:9"}
+    assert (coverage.subjects_seen, coverage.subjects_blind) == (10, 2)
+    assert coverage.missing_fields == ("power_w", "temp_c")
+
+
+def test_one_part_stays_a_part():
+    look, coverage = whole_of([answer(4, 9, ["job:1"])])
+    assert look.part == (4, 9)
+    assert coverage.subjects_seen == 3
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [answer(0, 3), answer(1, 3)],
+        [answer(0, 2), answer(0, 2)],
+        [answer(0, 2), answer(1, 3)],
+        [answer(0, 2, ["job:1"]), answer(1, 2, ["job:1"])],
+        [answer(0, 1, ["job:1", "job:1"])],
+    ],
+)
+def test_what_does_not_go_together_is_rubbish(parts):
+    with pytest.raises(RubbishError):
+        whole_of(parts)
+
+
+def test_all_parts_together_say_no_more_than_one_may():
+    many = [f"job:{number}" for number in range(MAX_FINDINGS)]
+    assert len(whole_of([answer(0, 2, many), answer(1, 2)])[0].claims) == MAX_FINDINGS
+    with pytest.raises(RubbishError):
+        whole_of([answer(0, 2, many), answer(1, 2, ["job:one-more"])])
+
+
+def test_the_first_look_sees_all_jobs_part_by_part(engine, plugin, look):
+    """Each part has the budget of one look: a whole fleet at once would take a fleet's time."""
+    path = plugin(
+        "counted",
+        """
+        class Counted(Base):
+            name = "counted"
+            def evaluate(self, view):
+                assert len(view.jobs) < 1500
+                yield from self.claim(view, summary=f"{len(view.running)} run")
+        """,
+    )
+    fleet = BenchFleet(2300, 1, 0)
+    fleet.tick()
+    report = look(engine(path), fleet.tick())
+    assert report.errors == ()
+    assert len({found.subject for found in report.findings}) == 2300
+    assert {found.summary for found in report.findings} == {"2300 run"}
+    (coverage,) = report.coverage
+    assert coverage.subjects_seen == 2300
