@@ -23,7 +23,10 @@ TYPED = {
 """What goes out in one write, and what is on the screen then."""
 
 
-@pytest.mark.parametrize("typed", TYPED)
+@pytest.mark.parametrize(
+    "typed",
+    [pytest.param(one, marks=[pytest.mark.slow] * (place % 2)) for place, one in enumerate(TYPED)],
+)
 def test_no_letter_of_what_is_typed_at_once_is_lost(tmp_path, typed):
     session = Session("", tmp_path, words=DEMO)
     session.read_until(b"48209")

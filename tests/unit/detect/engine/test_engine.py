@@ -243,6 +243,7 @@ def test_who_allocates_without_end_is_named_and_the_others_go_on(
     assert len(report.findings) == 1
 
 
+@pytest.mark.slow
 def test_who_keeps_memory_from_look_to_look_is_named(engine, plugin, honest, scene, look, states):
     leaky = plugin(
         "leaky",
