@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 from gpumon.detect.contract import DetectorError
 from gpumon.detect.engine.finding_life import Lives, Look, notes_from, subjects_of
 from gpumon.detect.engine.muting import Roster
-from gpumon.detect.engine.parts import whole_of
 from gpumon.detect.engine.worker_process import WorkerLink, WorkerLostError
 from gpumon.detect.wire.tick_messages import Sender
 from gpumon.detect.worker.tuning import Tuning
@@ -26,6 +25,8 @@ from gpumon.model.finding import DetectionReport
 from gpumon.model.text import plain
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from gpumon.detect.engine.notes_file import NotesFile
     from gpumon.model.finding import Coverage
     from gpumon.model.records.tick import Tick
@@ -339,3 +340,32 @@ class DetectionEngine:
             muted = self._lives.muted(tick.at)
         errors = (error, *self._roster.errors())
         return DetectionReport(tick.at, standing, self._roster.coverage(), errors, cleared, muted)
+
+
+def whole_of(answers: Sequence[tuple[Look, Coverage]]) -> tuple[Look, Coverage]:
+    """The answers about one part, or about every part, of the jobs as one look and its coverage.
+
+    Raises:
+        RubbishError: They are parts of different wholes, some parts are missing, something is
+            claimed twice, or it is too much.
+    """
+    looks, coverages = zip(*answers, strict=True)
+    last, coverage = looks[-1], coverages[-1]
+    count = last.part[1]
+    if len(looks) > 1 and sorted(look.part for look in looks) != [(n, count) for n in range(count)]:
+        raise RubbishError("a look at some parts of the jobs, others left out")
+    claims = tuple(claim for look in looks for claim in look.claims)
+    if len(claims) > MAX_FINDINGS:
+        raise RubbishError(f"not a list of at most {MAX_FINDINGS} findings")
+    if len({claim.identity for claim in claims}) != len(claims):
+        raise RubbishError("two findings of one class about one subject")
+    if len(looks) == 1:
+        return last, coverage
+    blind = frozenset().union(*(seen.blind_subjects for seen in coverages))
+    whole = last._replace(claims=claims, part=(0, 1), blind=blind)
+    return whole, coverage._replace(
+        subjects_seen=sum(seen.subjects_seen for seen in coverages),
+        subjects_blind=sum(seen.subjects_blind for seen in coverages),
+        missing_fields=tuple(dict.fromkeys(k for seen in coverages for k in seen.missing_fields)),
+        blind_subjects=blind,
+    )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from gpumon.detect.engine.engine import whole_of
 from gpumon.detect.engine.finding_life import Look
-from gpumon.detect.engine.parts import whole_of
 from gpumon.detect.worker.validation import MAX_FINDINGS, RubbishError
 from gpumon.model.finding import Coverage
 from tests.bench.fleet import BenchFleet
