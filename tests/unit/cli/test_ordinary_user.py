@@ -39,9 +39,7 @@ def test_a_simulated_fleet_is_the_same(recording, ordinary_caller):
     [
         ["replay", "FILE", "--json", "--at", "+31"],
         pytest.param(["replay", "FILE", "--once"], marks=pytest.mark.slow),
-        pytest.param(
-            ["replay", "FILE", "--watch", "20", "--no-detectors"], marks=pytest.mark.slow
-        ),
+        pytest.param(["replay", "FILE", "--watch", "20", "--no-detectors"], marks=pytest.mark.slow),
         ["FILE", "--json", "--filter", "gpus>=2"],
     ],
 )
