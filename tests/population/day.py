@@ -34,8 +34,8 @@ class Charge(NamedTuple):
 
     accused: dict[str, Finding]
     """First finding that was supported or better, by class."""
-    guessed: frozenset[str]
-    """Classes of hypotheses."""
+    guessed: dict[str, Finding]
+    """Newest hypothesis, by class."""
     charged_s: dict[str, float]
 
 
@@ -89,7 +89,7 @@ class Witness:
     def __init__(self, fleet: Fleet) -> None:
         self.fleet = fleet
         self.accused: dict[str, dict[str, Finding]] = {c.job_id: {} for c in fleet.cases}
-        self.guessed: dict[str, set[str]] = {c.job_id: set() for c in fleet.cases}
+        self.guessed: dict[str, dict[str, Finding]] = {c.job_id: {} for c in fleet.cases}
         self.charged: dict[str, dict[str, float]] = {c.job_id: {} for c in fleet.cases}
         self.errors: set[str] = set()
         self.unbalanced: set[str] = set()
@@ -108,7 +108,7 @@ class Witness:
         for finding in (*tick.findings, *tick.cleared):
             for case in self._of(finding):
                 if finding.confidence is Confidence.HYPOTHESIS:
-                    self.guessed[case.job_id].add(finding.finding_class)
+                    self.guessed[case.job_id][finding.finding_class] = finding
                 else:
                     self.accused[case.job_id].setdefault(finding.finding_class, finding)
         if tick.ledger is None:
@@ -190,7 +190,7 @@ def lived(fleet: Fleet) -> Outcome:
     charges = {
         case.job_id: Charge(
             witness.accused[case.job_id],
-            frozenset(witness.guessed[case.job_id]),
+            witness.guessed[case.job_id],
             witness.charged[case.job_id],
         )
         for case in fleet.cases

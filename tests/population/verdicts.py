@@ -184,4 +184,7 @@ def details(verdicts: list[Verdict], outcome: Outcome) -> str:
             f"claimed {sorted(charge.accused)}, guessed {sorted(charge.guessed)}"
         )
         lines += [f"    {f.finding_class}: {f.summary}" for f in charge.accused.values()]
+        for finding in charge.guessed.values():
+            lines.append(f"    {finding.finding_class}, a guess: {finding.summary}")
+            lines += [f"        {evidence.text}" for evidence in finding.evidence]
     return "\n".join(lines)
