@@ -209,6 +209,10 @@ class Scene:
         machine = self._nodes[node]
         machine.slurm = machine.slurm._replace(**fields)  # type: ignore[arg-type]
 
+    def unlist(self, node: str) -> None:
+        """Have no queue list a node."""
+        self._nodes[node].is_listed = False
+
     def silence(self, node: str) -> None:
         """Have a node say nothing from the next sample on; it is stale after three periods."""
         self._nodes[node].silent_since = self._at
@@ -272,7 +276,7 @@ class Scene:
             nodes[name], mine = machine.picture(self._at, self._period_s, stale)
             gpus.update(mine)
         jobs = tuple(self._jobs.values())
-        listed = tuple(machine.slurm for machine in self._nodes.values())
+        listed = tuple(m.slurm for m in self._nodes.values() if m.is_listed)
         return Tick(
             number=self._number,
             at=self._at,

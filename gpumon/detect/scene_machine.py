@@ -93,6 +93,8 @@ class Machine:
         self.uuids = [f"GPU-{name}-{index}" for index in range(gpu_count)]
         self.sheets = {block: Sheet(block) for block in LABELS}
         self.slurm = SlurmNode(name, name, name, "mixed", gpu_count)
+        self.is_listed = True
+        """Whether a queue lists it."""
         self.errors: tuple[SourceError, ...] = ()
         self.silent_since: float | None = None
         self.fallen: set[str] = set()
@@ -132,7 +134,7 @@ class Machine:
             tuple(self.uuids),
             heard_at,
             is_stale,
-            self.slurm.state,
+            self.slurm.state if self.is_listed else None,
             self.errors,
             0.0,
             blocks["node"],

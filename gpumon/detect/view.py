@@ -362,6 +362,7 @@ class View:
         at_most: Confidence = Confidence.ESTABLISHED,
         onset: float | None = None,
         gpus: Sequence[str] = (),
+        owners: Sequence[int] = (),
     ) -> Finding:
         """A finding of this look, with the confidence that its window allows.
 
@@ -369,7 +370,7 @@ class View:
         whose evidence is weaker than its window. A hypothesis is a warning at most. `onset` is
         when it began, where that is known to be before the window, as by a driver's event; else
         the window's start. `gpus` are the UUIDs whose time `gpu_seconds` counts, where
-        they are not all of the subject's.
+        they are not all of the subject's, and `owners` the uids that hold it without a job.
         """
         confidence = min(self.confidence(window, detector), at_most, key=lambda step: step.rank)
         return Finding(
@@ -387,6 +388,7 @@ class View:
             gpu_seconds=gpu_seconds,
             onset=window.start if onset is None else min(onset, window.start),
             gpus=tuple(gpus),
+            owners=tuple(owners),
         )
 
     def _column(self, key: str) -> NDArray[np.float64]:

@@ -91,6 +91,8 @@ class Finding(NamedTuple):
     """Kind of cause, one of `gpumon.model.finding_classes.Category`; empty: not said."""
     gpus: tuple[str, ...] = ()
     """UUIDs of the GPUs whose time `gpu_seconds` counts; empty: every GPU of its subject."""
+    owners: tuple[int, ...] = ()
+    """Uids of the users that hold the GPU of its subject, where no job does."""
 
     @property
     def began_at(self) -> float:

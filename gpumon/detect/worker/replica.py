@@ -100,7 +100,9 @@ def _job(value: list[Any]) -> Job:
 def _allocation(value: list[Any]) -> Allocation:
     given = Allocation(*value)
     indices = given.gpu_indices
-    return given._replace(gpu_indices=None if indices is None else tuple(indices))
+    return given._replace(
+        gpu_indices=None if indices is None else tuple(indices), gpu_types=tuple(given.gpu_types)
+    )
 
 
 def _rank(value: list[Any]) -> Rank:

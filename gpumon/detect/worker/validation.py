@@ -30,6 +30,7 @@ MAX_EVIDENCE: Final = 64
 MAX_ADVICE: Final = 8
 MAX_GPUS: Final = 20_000
 """GPUs of one finding: the largest jobs known."""
+MAX_OWNERS: Final = 64
 MAX_SENTENCE: Final = 512
 
 TOLD_OF_COVERAGE: Final = Coverage._fields[:6]
@@ -130,6 +131,7 @@ def finding_from(value: object, declared: Declaration, bounds: Bounds) -> Findin
         onset=_onset(given["onset"], window),
         category=finding_class_of(finding_class, dict(declared.categories)).category.value,
         gpus=gpus,
+        owners=tuple(_uid(item) for item in _list(given["owners"], MAX_OWNERS)) if is_gpu else (),
     )
 
 
@@ -234,6 +236,12 @@ def _count(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise RubbishError(f"not a count: {value!r:.40}")
     return value
+
+
+def _uid(value: object) -> int:
+    if _count(value) >= 2**32:
+        raise RubbishError(f"not a uid: {value!r:.40}")
+    return _count(value)
 
 
 def _subject(value: object) -> str:

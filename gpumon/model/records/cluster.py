@@ -24,6 +24,9 @@ class Allocation(NamedTuple):
     cpu_count: int | None = None
     has_shares: bool = False
     """Whether it also holds shares of GPUs (gres `shard` or `mps`), of which Slurm names none."""
+    gpu_types: tuple[str, ...] = ()
+    """Slurm's type of each GPU, in the order of `gpu_indices` where these are known, `""` for one
+    without; none where Slurm gives no types."""
 
 
 class Job(NamedTuple):

@@ -25,12 +25,12 @@ from gpumon.report.facts.tick_index import Digest
 from gpumon.report.wording.ended import ended_part, running_steps
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from gpumon.base.footprint import Footprint
     from gpumon.model.fault import SourceError
     from gpumon.model.finding import Coverage, Finding
-    from gpumon.model.records.cluster import JobView, Node, Rank
+    from gpumon.model.records.cluster import Job, JobView, Node, Rank
     from gpumon.model.records.tick import TargetState, Tick
 
 SCHEMA: Final = "gpumon-document/2"
@@ -149,6 +149,7 @@ def _job(digest: Digest, view: JobView, used: list[dict[str, Any]]) -> dict[str,
         "waiting": waiting(digest, view),
         "nodes": list(job.nodes),
         "gpu_count": job.gpu_count,
+        "allocations": list(_allocations(job)),
         "gpus": list(view.gpu_uuids),
         "gpus_unknown": view.gpus_unknown,
         "ranks": [_rank(rank) for rank in view.ranks],
@@ -156,6 +157,18 @@ def _job(digest: Digest, view: JobView, used: list[dict[str, Any]]) -> dict[str,
         "contradictions": list(view.contradictions),
         "running_steps": running_steps(digest.tick, job.job_id),
     }
+
+
+def _allocations(job: Job) -> Iterator[dict[str, Any]]:
+    """One entry per GPU, as Slurm gave them, whatever telemetry knows."""
+    for part in job.allocations:
+        indices = part.gpu_indices
+        for place in range(part.gpu_count if indices is None else len(indices)):
+            yield {
+                "node": part.node,
+                "index": None if indices is None else indices[place],
+                "type": (part.gpu_types[place] if part.gpu_types else "") or None,
+            }
 
 
 def _rank(rank: Rank) -> dict[str, Any]:
@@ -204,6 +217,7 @@ def _finding(tick: Tick, finding: Finding) -> dict[str, Any]:
         "unknown_since": _moment_or_none(finding.unknown_since),
         "acknowledged": finding.is_acknowledged,
         "category": finding.category or None,
+        "owner": list(finding.owners),
     }
 
 

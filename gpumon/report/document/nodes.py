@@ -127,7 +127,20 @@ class Machine:
             "links": self.links(gpu.uuid),
             "mig": self.slices(gpu.uuid),
             "processes": [self.process(process, gpu.uuid) for process in gpu.processes],
+            "owner": self._owner(gpu),
         }
+
+    def _owner(self, gpu: Gpu) -> list[int]:
+        """Uids of those whose processes have memory on a GPU that no queue gives to jobs."""
+        if self.node.state is not None:
+            return []
+        return sorted(
+            {
+                process.uid
+                for process in gpu.processes
+                if process.uid is not None and process.mem_used_bytes.get(gpu.uuid, 1.0) > 0
+            }
+        )
 
     def host(self) -> dict[str, Any]:
         """The node itself."""

@@ -251,7 +251,7 @@ def _allocations(record: Mapping[str, Any], nodes: tuple[str, ...]) -> tuple[All
     held = [gpus_held(detail) for detail in details] or [_NO_GPUS] * len(nodes)
     cpus = _cpus(record, nodes)
     return tuple(
-        Allocation(node, gpus.gpu_count, gpus.indices, cpus.get(node), gpus.has_shares)
+        Allocation(node, gpus.gpu_count, gpus.indices, cpus.get(node), gpus.has_shares, gpus.types)
         for node, gpus in zip(nodes, held, strict=True)
     )
 

@@ -29,6 +29,9 @@ class GpuHolding(NamedTuple):
     """Positions in gres.conf, ascending; None where Slurm does not say which."""
     has_shares: bool = False
     """Whether shares of GPUs are held besides."""
+    types: tuple[str, ...] = ()
+    """Type of each GPU, in the order of `indices` where these are known; empty where it has none.
+    None are told where none has a type."""
 
 
 def gpus_held(text: str) -> GpuHolding:
@@ -38,19 +41,24 @@ def gpus_held(text: str) -> GpuHolding:
         ValueError: the string cannot be read.
     """
     count = 0
-    indices: set[int] = set()
+    types: list[str] = []
+    type_at: dict[int, str] = {}
     is_known = True
     for item in _gpu_items(text):
-        item_count = _item_count(item)
+        item_count, item_type = _item_count(item), _item_type(item)
         count += item_count
+        if count > MAX_GPUS_PER_NODE:
+            raise ValueError(f"{count} GPUs on one node")
+        types += [item_type] * item_count
         listed = _INDICES.search(item)
         if listed is not None and listed[1] not in ("", "N/A"):
-            indices.update(_index_list(listed[1]))
+            type_at.update(dict.fromkeys(_index_list(listed[1]), item_type))
         elif item_count:
             is_known = False
-    if count > MAX_GPUS_PER_NODE:
-        raise ValueError(f"{count} GPUs on one node")
-    return GpuHolding(count, tuple(sorted(indices)) if is_known else None, _has_shares(text))
+    indices = tuple(sorted(type_at)) if is_known else None
+    if indices is not None:
+        types = [type_at[index] for index in indices]
+    return GpuHolding(count, indices, _has_shares(text), tuple(types) if any(types) else ())
 
 
 def _has_shares(text: str) -> bool:
@@ -107,6 +115,16 @@ def _item_count(item: str) -> int:
     fields = [field for field in re.split(r"[:=]", item.partition("(")[0]) if field]
     last = fields[-1]
     return _number(last) if len(fields) > 1 and _COUNT.fullmatch(last) else 1
+
+
+def _item_type(item: str) -> str:
+    """Type of one item, such as `h100` of `gpu:h100:2`; empty where it names none."""
+    fields = [field for field in re.split(r"[:=]", item.partition("(")[0]) if field]
+    return fields[1] if len(fields) > 1 and not (len(fields) == 2 and _is_count(fields[1])) else ""
+
+
+def _is_count(text: str) -> bool:
+    return _COUNT.fullmatch(text) is not None
 
 
 def _number(text: str) -> int:

@@ -234,7 +234,7 @@ def _details(lines: Sequence[str]) -> tuple[Allocation, ...]:
         held = gpus_held(match[4].strip())
         cpus = _cpu_count(match[2])
         found.extend(
-            Allocation(node, held.gpu_count, held.indices, cpus, held.has_shares)
+            Allocation(node, held.gpu_count, held.indices, cpus, held.has_shares, held.types)
             for node in node_names(match[1])
         )
     return tuple(found)

@@ -21,7 +21,7 @@ from gpumon.model.fault import SourceError
 from gpumon.model.finding import Coverage
 from gpumon.model.missing import Reason
 from gpumon.model.records.block import EMPTY_BLOCK, Block, column_for
-from gpumon.model.records.cluster import Process
+from gpumon.model.records.cluster import Allocation, Process
 from gpumon.report.document.document import SCHEMA, document
 from gpumon.report.document.nodes import WRITTEN_APART
 from gpumon.report.facts.entities import moment
@@ -395,3 +395,40 @@ def test_one_look_at_a_machine_keeps_to_the_schema(tmp_path: Path) -> None:
     assert [gpu["name"] for gpu in gpus] == ["NVIDIA GeForce RTX 4090"] * 2
     assert gpus[0]["missing"]["nvlink_tx_bytes"] == "not_supported"
     assert "NaN" not in done.stdout
+
+
+def test_each_gpu_that_slurm_gave_is_told_with_index_and_type():
+    view, gpus = ticks.job_with_gpus("77", {"gpu01": 2, "gpu02": 3})
+    held = (
+        Allocation("gpu01", 2, (1, 6), gpu_types=("a100", "")),
+        Allocation("gpu02", 3, None),
+    )
+    view = view._replace(job=view.job._replace(allocations=held))
+    (job,) = checked(document(ticks.tick((view,), gpus)))["jobs"]
+    assert [tuple(one.values()) for one in job["allocations"]] == [
+        ("gpu01", 1, "a100"),
+        ("gpu01", 6, None),
+        ("gpu02", None, None),
+        ("gpu02", None, None),
+        ("gpu02", None, None),
+    ]
+
+
+@pytest.mark.parametrize(("state", "owner"), [(None, [7, 1004]), ("idle", [])])
+def test_a_gpu_without_a_queue_belongs_to_those_whose_memory_is_on_it(state, owner):
+    fleet = ticks.fleet()
+    uuid, gpu = next(iter(fleet.gpus.items()))
+    mem = {uuid: 2.0**34}
+    running = tuple(
+        Process(gpu.node, pid, "python", uid, None, None, {}, None, (uuid,), held)
+        for pid, uid, held in (
+            (11, 1004, mem), (12, 7, {}), (13, None, mem), (14, 9, {uuid: 0.0}), (15, 1004, mem),
+        )
+    )  # fmt: skip
+    node = fleet.nodes[gpu.node]._replace(state=state)
+    told = fleet._replace(
+        gpus={**fleet.gpus, uuid: gpu._replace(processes=running)},
+        nodes={**fleet.nodes, gpu.node: node},
+    )
+    found = [g for n in checked(document(told))["nodes"] for g in n["gpus"] if g["uuid"] == uuid]
+    assert [g["owner"] for g in found] == [owner]

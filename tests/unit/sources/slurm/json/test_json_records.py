@@ -169,7 +169,10 @@ def test_an_exit_is_told_in_many_shapes(told_as: object, read_as: str) -> None:
 
 def test_each_entry_of_the_details_belongs_to_the_node_at_its_place() -> None:
     job = one(gres_detail=["gpu:h100:2(IDX:4-5)", "gpu:h100:1(IDX:0),gpu:h200:0(IDX:)"])
-    assert job.allocations == (Allocation("gpu01", 2, (4, 5)), Allocation("gpu02", 1, (0,)))
+    assert job.allocations == (
+        Allocation("gpu01", 2, (4, 5), gpu_types=("h100", "h100")),
+        Allocation("gpu02", 1, (0,), gpu_types=("h100",)),
+    )
     assert job.gpu_count == 3
 
 

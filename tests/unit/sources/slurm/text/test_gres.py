@@ -36,6 +36,23 @@ def test_reads_what_a_job_holds(text: str, holding: GpuHolding) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "types"),
+    [
+        ("gpu:a100:2(IDX:4-5),gpu:t4:1(IDX:0)", ("t4", "a100", "a100")),
+        ("gpu:3(IDX:1-3)", ()),
+        ("gpu:1080:2(IDX:0-1)", ("1080", "1080")),
+        ("gpu:1g.10gb:1(IDX:7),gpu:1(IDX:2)", ("", "1g.10gb")),
+        ("gpu:a100(CNT:2)", ("a100", "a100")),
+        ("gpu:h100:1(IDX:0),gpu:old:1", ("h100", "old")),
+        ("gpu:h100:0(IDX:N/A)", ()),
+        ("shard:4(a/4,0/4)", ()),
+    ],
+)
+def test_types_stand_in_the_order_of_the_indices(text, types):
+    assert gpus_held(text).types == types
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "gpu:1(IDX:x)",
@@ -102,7 +119,8 @@ def test_any_text_gives_a_count_or_a_value_error(text: str) -> None:
 @given(st.sets(st.integers(0, 63), max_size=16))
 def test_indices_come_back_as_written(indices: set[int]) -> None:
     text = f"gpu:h100:{len(indices)}(IDX:{','.join(map(str, sorted(indices)))})"
-    assert gpus_held(text) == GpuHolding(len(indices), tuple(sorted(indices)))
+    types = ("h100",) * len(indices)
+    assert gpus_held(text) == GpuHolding(len(indices), tuple(sorted(indices)), types=types)
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,11 @@ JobId=812 ArrayJobId=811 ArrayTaskId=3 JobName=train | a=b
 """
 
 
+def h100s(node, count, indices, cpus=None):
+    """What a job holds on a node whose GPUs Slurm calls h100."""
+    return Allocation(node, count, indices, cpus, gpu_types=("h100",) * count)
+
+
 def read(name: str) -> dict[str, Job]:
     found = parse_jobs((DATA / name).read_text(encoding="utf-8"))
     assert found.unreadable == 0
@@ -73,8 +78,8 @@ def test_reads_uneven_allocations_of_a_real_answer() -> None:
     job = read("jobs-22.05.txt")["13"]
     assert job.nodes == ("gpu02", "gpu03")
     assert job.allocations == (
-        Allocation("gpu02", 4, (0, 1, 2, 3), 4),
-        Allocation("gpu03", 1, (1,), 1),
+        h100s("gpu02", 4, (0, 1, 2, 3), 4),
+        h100s("gpu03", 1, (1,), 1),
     )
     assert (job.gpu_count, job.state, job.user, job.partition) == (5, "RUNNING", "root", "gpu")
     assert (job.submit_at, job.start_at, job.end_at) == (1795247312.0, 1795247314.0, 1795250914.0)
@@ -92,7 +97,7 @@ def test_labels_arrays_and_het_jobs_as_people_do() -> None:
         "13",
     ]
     assert jobs["15"].gpu_count == 1
-    assert jobs["7"].allocations == (Allocation("gpu03", 1, (0,), 2),)
+    assert jobs["7"].allocations == (h100s("gpu03", 1, (0,), 2),)
     assert jobs["6"].allocations == (Allocation("gpu01", 0, (), 1),)
     assert jobs["6"].gpu_count == 0
 
@@ -107,7 +112,7 @@ def test_a_cancelled_array_without_tasks_goes_by_its_number_as_squeue_has_it() -
 
 def test_reads_gpus_per_task_and_interactive_jobs() -> None:
     jobs = read("jobs-22.05.txt")
-    assert jobs["14"].allocations == (Allocation("gpu02", 4, (4, 5, 6, 7), 4),)
+    assert jobs["14"].allocations == (h100s("gpu02", 4, (4, 5, 6, 7), 4),)
     assert jobs["22"].is_interactive
     assert jobs["20"].time_limit_s is None
     assert jobs["20"].end_at is None
@@ -136,9 +141,9 @@ def test_reads_newer_versions_and_groups_of_equal_nodes() -> None:
     assert job.state == "RUNNING"
     assert job.nodes == ("gpu01", "gpu02", "gpu04")
     assert job.allocations == (
-        Allocation("gpu01", 2, (4, 5), 4),
-        Allocation("gpu02", 2, (4, 5), 4),
-        Allocation("gpu04", 2, (0, 7), 4),
+        h100s("gpu01", 2, (4, 5), 4),
+        h100s("gpu02", 2, (4, 5), 4),
+        h100s("gpu04", 2, (0, 7), 4),
     )
     assert job.gpu_count == 6
 
@@ -150,7 +155,7 @@ def test_a_field_that_later_versions_add_to_the_ids_does_not_matter() -> None:
 
 @pytest.mark.parametrize("cut", ["0-3,112,115-", "0-3,", ",".join(map(str, range(100, 140)))])
 def test_a_list_of_cpus_that_slurm_cut_off_is_unknown(cut: str) -> None:
-    assert one(NEWER.format(cpu_ids=cut)).allocations[2] == Allocation("gpu04", 2, (0, 7), None)
+    assert one(NEWER.format(cpu_ids=cut)).allocations[2] == h100s("gpu04", 2, (0, 7), None)
 
 
 @pytest.mark.parametrize(
@@ -248,8 +253,8 @@ def test_reads_an_answer_with_gpu_accounting_as_another_user_sees_it() -> None:
         "12": 1,
     }
     assert jobs["8"].allocations == (
-        Allocation("gpu01", 1, (2,), 1),
-        Allocation("gpu03", 1, (3,), 1),
+        h100s("gpu01", 1, (2,), 1),
+        h100s("gpu03", 1, (3,), 1),
     )
     assert (jobs["11"].user, jobs["11"].account) == ("bob", "bio")
     assert (jobs["12"].reason, jobs["12"].start_at) == ("BeginTime", jobs["12"].submit_at + 3600)

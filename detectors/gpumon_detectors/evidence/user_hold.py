@@ -1,0 +1,159 @@
+"""GPUs that no job holds, and the users whose processes hold them: nodes without a queue."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from gpumon.detect.view import JobLook
+from gpumon.model.records.cluster import Job, JobView
+from gpumon_detectors.evidence.gpu_use import PAST_S
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from gpumon.detect.facts.facts import GpuFacts, ProcessFacts
+    from gpumon.detect.series import Past
+    from gpumon.detect.view import View
+
+_MEMORY: Final = "context_mem_used_bytes"
+
+_OF_PROCESS: Final = {
+    "job_cpu_cores_used": "process_cpu_cores_used",
+    "job_io_read_bytes_per_s": "process_io_read_bytes_per_s",
+    "job_io_write_bytes_per_s": "process_io_write_bytes_per_s",
+}
+"""What a control group tells of a job, processes tell of themselves."""
+
+
+class UserHold(JobLook):
+    """One GPU as its users hold it, in the place of a job.
+
+    It is held from the first sample in which one of the processes that are there now had memory on
+    it. Nobody says what it is for, so it counts as a session; its CPUs are those of the processes.
+    """
+
+    def __init__(
+        self,
+        view: View,
+        gpu: GpuFacts,
+        processes: tuple[ProcessFacts, ...],
+        since: float,
+        *,
+        is_alone: bool,
+    ) -> None:
+        """A hold.
+
+        Args:
+            view: What is seen.
+            gpu: The GPU.
+            processes: Those that have memory on it now.
+            since: Unix time since when one of them has.
+            is_alone: Whether nobody else holds a GPU of the node.
+        """
+        super().__init__(view, JobView(_record(gpu, since), (gpu.uuid,), 0, (), ()))
+        self.gpu = gpu
+        self.since = since
+        self._processes = processes
+        self._is_alone = is_alone
+
+    @property
+    def owners(self) -> tuple[int, ...]:
+        """Uids of the users; of a process that hides its own there is none."""
+        return tuple(sorted({p.uid for p in self._processes if p.uid is not None}))
+
+    @property
+    def subject(self) -> str:
+        """How a finding names it: by its GPU."""
+        return self.gpu.subject
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether nobody else holds a GPU of the node."""
+        return self._is_alone
+
+    @property
+    def processes(self) -> tuple[ProcessFacts, ...]:
+        """Processes that have memory on the GPU now."""
+        return self._processes
+
+    def held_since(self, uuid: str) -> float:
+        """Unix time since when it is held; infinity for another GPU."""
+        return self.since if uuid == self.gpu.uuid else float("inf")
+
+    @cached_property
+    def all_held_since(self) -> float:
+        """The same."""
+        return self.since
+
+    def cgroup_past(self, keys: Sequence[str], seconds: float) -> Past:
+        """What the processes did, one column for each, by the names that a job's fields have."""
+        entities = [f"{self.gpu.node}/{process.pid}" for process in self._processes]
+        own = [_OF_PROCESS[key] for key in keys]
+        past = self._view.past(entities, own, seconds, self.since)
+        columns = {key: past.columns[name] for key, name in zip(keys, own, strict=True)}
+        return past._replace(columns=columns, peaks={})
+
+
+def holds_of(view: View) -> Iterator[UserHold]:
+    """GPUs of nodes that no queue lists, with processes that have memory on them."""
+    for node in view.nodes.values():
+        if node.slurm is not None or node.is_stale or view.jobs_on(node.name):
+            continue
+        processes = node.processes
+        users = {process.uid for process in processes}
+        for uuid in node.gpu_uuids:
+            mine = tuple(process for process in processes if uuid in process.gpu_uuids)
+            since = _held_since(view, node.name, uuid, mine) if mine else None
+            if since is not None and uuid in view.gpus and not view.jobs_of(uuid):
+                yield UserHold(view, view.gpus[uuid], mine, since, is_alone=len(users) == 1)
+
+
+def _held_since(
+    view: View, node: str, uuid: str, processes: Sequence[ProcessFacts]
+) -> float | None:
+    """Unix time of the first sample in which one of the processes had memory; None: none has.
+
+    The past of processes is shorter than that of GPUs. Where they were there all the while, it goes
+    on as far back as there were as many on the GPU; so it does where no driver tells whose memory
+    it is, from now on.
+    """
+    contexts = [f"{node}/{process.pid}/{uuid}" for process in processes]
+    past = view.past(contexts, (_MEMORY,), PAST_S)
+    has_memory: NDArray[np.bool_] = np.logical_or.reduce(past.columns[_MEMORY] > 0, axis=1)
+    since = float(past.begins[np.argmax(has_memory)]) if has_memory.any() else view.now
+    if has_memory.any() and not has_memory[0]:
+        return since
+    whole = view.past([uuid], ("process_count",), PAST_S)
+    count = whole.columns["process_count"][:, 0]
+    row = int(whole.times.searchsorted(since, "left"))
+    if row >= len(count) or not count[row] > 0:
+        return since if has_memory.any() else None
+    others = np.flatnonzero(np.isfinite(count[:row]) & (count[:row] != count[row]))
+    first = int(others[-1]) + 1 if len(others) else 0
+    return min(since, float(whole.begins[first]))
+
+
+def _record(gpu: GpuFacts, since: float) -> Job:
+    return Job(
+        job_id="",
+        label="",
+        name="",
+        user="",
+        account="",
+        partition="",
+        state="RUNNING",
+        reason="",
+        nodes=(gpu.node,),
+        allocations=(),
+        gpu_count=1,
+        submit_at=None,
+        start_at=since,
+        end_at=None,
+        time_limit_s=None,
+        is_interactive=True,
+    )
