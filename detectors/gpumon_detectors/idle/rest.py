@@ -57,6 +57,8 @@ class Rest(NamedTuple):
     stirs: tuple[str, ...]
     """What goes on beside the resting GPUs, in words."""
     evidence: tuple[Evidence, ...]
+    is_faint: bool = True
+    """Whether nothing of what goes on beside was seen to be work of the job's own."""
 
     @property
     def but(self) -> str:
@@ -90,10 +92,11 @@ def rest_of(detector: Windows, job: JobLook, use: GpuUse, host: HostUse, first: 
         stirring = [flow for flow in flows if flow.quiet_since > begin]
         whole = _rest(detector, use, first, float("-inf"), Confidence.HYPOTHESIS)
         if whole.known_s >= detector.supported_after_s:
-            found.append(_capped(detector, job, whole, stirring))
+            found.append(_capped(detector, job, host, whole, stirring))
     found = [rest for rest in found if rest.known_s >= LEAST_EVIDENCE_S]
-    # Of two that are alike sure the first, in which nothing else went on.
-    return max(found, key=lambda rest: rest.at_most.rank, default=None)
+    # Of two that are alike sure the longer, but for work of the job's own: else each burst of a
+    # neighbour would begin it anew.
+    return max(found, key=lambda r: (r.at_most.rank, r.is_faint, r.known_s), default=None)
 
 
 def computes_on_cpus(host: HostUse, use: GpuUse) -> bool:
@@ -129,27 +132,34 @@ def _rest(
     return Rest(first, window, known_s, float(idle_s.sum()), most, (), ())
 
 
-def _capped(detector: Windows, job: JobLook, rest: Rest, flows: Iterable[Flow]) -> Rest:
-    """A rest beside which something went on: named, and no surer than that allows."""
+def _capped(
+    detector: Windows, job: JobLook, host: HostUse, rest: Rest, flows: Iterable[Flow]
+) -> Rest:
+    """A rest beside which something went on: named, and no surer than that allows.
+
+    Whose a shared node's traffic is, nobody can say; but a job whose own CPUs were seen to do next
+    to nothing did not move data for hours.
+    """
     begin = rest.window.start
     stirring = [flow for flow in flows if flow.quiet_since > begin]
-    is_faint = all(_is_faint(job, flow, begin) for flow in stirring)
-    is_own = all(flow.is_own for flow in stirring)
-    is_clear = (rest.known_s >= _CLEAR_S and is_faint) or (rest.known_s >= _LONG_CLEAR_S and is_own)
+    own = [flow for flow in stirring if flow.is_own]
+    is_told = host.is_own or len(own) == len(stirring)
+    is_faint = is_told and all(_is_faint(job, flow, begin) for flow in own)
+    least_s = _CLEAR_S if is_faint else _LONG_CLEAR_S
+    is_clear = is_told and rest.known_s >= least_s
     most = Confidence.SUPPORTED if is_clear else Confidence.HYPOTHESIS
     return rest._replace(
         at_most=surest(detector, rest.known_s, rest.window.samples, most),
         stirs=tuple(_words(job, flow, begin) for flow in stirring),
         evidence=tuple(_evidence(job, flow, begin) for flow in stirring),
+        is_faint=is_faint,
     )
 
 
 def _is_faint(job: JobLook, flow: Flow, since: float) -> bool:
-    """Whether it is what idle programs do: a core or two, the odd burst of a logger."""
+    """Whether something of the job's own is what idle programs do: a core or two, a logger."""
     mean = flow.mean(since)
-    if flow.is_cpu:
-        return is_spinning(job, mean)
-    return flow.is_own and mean <= flow.limit
+    return is_spinning(job, mean) if flow.is_cpu else mean <= flow.limit
 
 
 def _words(job: JobLook, flow: Flow, since: float) -> str:
