@@ -14,6 +14,7 @@ few hundredths of a second.
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from gpumon.detect.facts.fact_book import FactBook
@@ -111,6 +112,7 @@ class Scene:
         self._history = History(span_s)
         self._nodes: dict[str, Machine] = {}
         self._jobs: dict[str, JobView] = {}
+        self._left_at: dict[str, float] = {}
         self._number = 0
         self._tick: Tick | None = None
 
@@ -152,7 +154,8 @@ class Scene:
 
     def end(self, job_id: str) -> None:
         """End a job before the next sample."""
-        del self._jobs[job_id]
+        gone = self._jobs.pop(job_id)
+        self._left_at.update(dict.fromkeys(gone.job.nodes, self._at))
 
     def gpu(self, uuid: str, **values: object) -> None:
         """Have a GPU report fields or labels besides what `run` says: ids, masks, counters."""
@@ -264,7 +267,7 @@ class Scene:
         """What a detector sees now."""
         if self._tick is None:
             raise ValueError("nothing was sampled yet")
-        return view_of(self._tick)
+        return view_of(self._tick, self._left_at)
 
     def _set(self, node: str, block: str, key: str, values: Mapping[str, object]) -> None:
         self._nodes[node].sheets[block].set(key, self.next_at, values)
@@ -295,8 +298,12 @@ class Scene:
         )
 
 
-def view_of(tick: Tick) -> View:
+def view_of(tick: Tick, left_at: Mapping[str, float] = MappingProxyType({})) -> View:
     """The view of a tick, in the same process.
+
+    Args:
+        tick: The picture.
+        left_at: Unix time at which a job with GPUs last left, by the name of its node.
 
     Raises:
         TypeError: The tick carries no history.
@@ -307,7 +314,7 @@ def view_of(tick: Tick) -> View:
     book.take(FactSender().changes(tick))
     jobs = [view for view in tick.jobs if is_judged(view)]
     records = [view.job for view in tick.jobs if not is_judged(view)]
-    return View(tick.at, tick.observed_since, tick.history, jobs, book, records)
+    return View(tick.at, tick.observed_since, tick.history, jobs, book, records, left_at=left_at)
 
 
 def _changed(record: Job, fields: dict[str, Any]) -> Job:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -83,6 +84,17 @@ class JobLook:
         """Whether no other running job holds GPUs on any of its nodes."""
         others = (self._view.jobs_on(name) for name in self.job.nodes)
         return all(other is self for jobs in others for other in jobs)
+
+    @property
+    def alone_since(self) -> float:
+        """Unix time since when no other job holds GPUs of its nodes; infinity while one does.
+
+        Minus infinity where none was seen. What a whole node moved before may be another job's.
+        """
+        if not self.is_alone:
+            return float("inf")
+        left_at = self._view.left_at
+        return max((left_at.get(name, float("-inf")) for name in self.job.nodes), default=0.0)
 
     @property
     def events(self) -> tuple[EventFacts, ...]:
@@ -186,6 +198,7 @@ class View:
         facts: FactBook,
         records: Sequence[Job] = (),
         layout: JobLayout | None = None,
+        left_at: Mapping[str, float] = MappingProxyType({}),
     ) -> None:
         self.now = now
         """Unix time of the picture: the only time there is."""
@@ -204,6 +217,8 @@ class View:
         """The jobs to judge on this look: all, or in a large fleet those whose turn it is."""
         self.records: tuple[Job, ...] = tuple(records)
         """Jobs that the queue lists and that hold no GPU now: pending, ended, without GPUs."""
+        self.left_at = left_at
+        """Unix time at which a job with GPUs was last seen to leave, by the name of its node."""
         self.layout = facts.layout
         """GPUs by position, and in groups: to tell the sound ones of a large fleet at once."""
         self.job_layout = layout or JobLayout(facts.layout, jobs)

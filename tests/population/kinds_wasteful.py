@@ -144,6 +144,7 @@ def slow_start(dice: Dice) -> Draft:
 def _hot(dice: Dice, start: int) -> Draft:
     """One of several GPUs that work apart from one another is too hot."""
     draft = steady(dice, gpus=dice.count(2, 4))
+    draft.is_apart = True
     # Far from the power limit, so that the clock alone tells what is lost.
     draft.level["power"][:] = draft.level["power"].clip(0.0, 0.95)
     factor = dice.draw("hot_factor")

@@ -300,7 +300,8 @@ class Machine:
             jobs.append(guest.job_id)
             rank = {"RANK": program.gpus[0], "LOCAL_RANK": guest.gpus.index(program.gpus[0])}
             world = {"WORLD_SIZE": guest.draft.gpus, "MASTER_ADDR": self.name, "MASTER_PORT": 29500}
-            variables.append(json.dumps({k: str(v) for k, v in (rank | world).items()}))
+            told = {} if guest.draft.is_apart else rank | world
+            variables.append(json.dumps({k: str(v) for k, v in told.items()}))
             starts.append(float(10**6 + guest.begin_at - self.grid.start_at + program.start))
         labels = {
             "name": tuple(names),

@@ -144,8 +144,8 @@ def host_use(view: View, job: JobLook, seconds: float) -> HostUse:
     """What a job did off its GPUs.
 
     CPU time is its cgroups', else that of its nodes, which bounds it from above. Traffic of a
-    node's network, disks and mounts is the job's where no other job with GPUs is on the node;
-    where one is, nobody can say whose it is.
+    node's network, disks and mounts is the job's where no other job with GPUs is, or meanwhile was,
+    on the node; else nobody can say whose it is.
     """
     own = job.cgroup_past(_OWN, seconds)
     is_own = _is_whole(own, "job_cpu_cores_used")
@@ -216,7 +216,7 @@ def _cpu(job: JobLook, cores: Past, *, is_own: bool) -> Iterator[Flow]:
     floor = 0.0 if is_own else background(values, _MOST_BACKGROUND_CORES * nodes)
     limit = floor + max(IDLE_CPU_RATIO * (job.cores or 0), IDLE_CORES * nodes)
     key = "job_cpu_cores_used" if is_own else "cpu_busy_ratio"
-    whose = is_own or job.is_alone
+    whose = is_own or job.alone_since <= cores.begins[0]
     yield flow_of(key, "CPUs busy", cores, values, limit, is_own=whose, is_cpu=True)
 
 
@@ -248,4 +248,5 @@ def _traffic(view: View, job: JobLook, own: Past, hosts: Past, seconds: float) -
         if len(past.times):
             moved = _total(past, keys)
             limit = traffic_limit(moved, nodes)
-            yield flow_of(keys[0], what, past, moved, limit, is_own=job.is_alone)
+            is_own = job.alone_since <= past.begins[0]
+            yield flow_of(keys[0], what, past, moved, limit, is_own=is_own)

@@ -77,6 +77,11 @@ class UserHold(JobLook):
         return self._is_alone
 
     @property
+    def alone_since(self) -> float:
+        """Unix time since when; the past of other users is not known, so it is said of all."""
+        return float("-inf") if self._is_alone else float("inf")
+
+    @property
     def processes(self) -> tuple[ProcessFacts, ...]:
         """Processes that have memory on the GPU now."""
         return self._processes

@@ -57,8 +57,8 @@ class Rest(NamedTuple):
     stirs: tuple[str, ...]
     """What goes on beside the resting GPUs, in words."""
     evidence: tuple[Evidence, ...]
-    is_faint: bool = True
-    """Whether nothing of what goes on beside was seen to be work of the job's own."""
+    is_quiet: bool = True
+    """Whether the job itself was seen to do nothing, whatever went on beside it."""
 
     @property
     def but(self) -> str:
@@ -94,9 +94,12 @@ def rest_of(detector: Windows, job: JobLook, use: GpuUse, host: HostUse, first: 
         if whole.known_s >= detector.supported_after_s:
             found.append(_capped(detector, job, host, whole, stirring))
     found = [rest for rest in found if rest.known_s >= LEAST_EVIDENCE_S]
-    # Of two that are alike sure the longer, but for work of the job's own: else each burst of a
-    # neighbour would begin it anew.
-    return max(found, key=lambda r: (r.at_most.rank, r.is_faint, r.known_s), default=None)
+    if not found:
+        return None
+    best = max(found, key=lambda rest: rest.at_most.rank)
+    # Else each burst of a neighbour would begin it anew: beside one the rest is one, and as sure as
+    # its surest part.
+    return next((r._replace(at_most=best.at_most) for r in found[1:] if r.is_quiet), best)
 
 
 def computes_on_cpus(host: HostUse, use: GpuUse) -> bool:
@@ -152,7 +155,7 @@ def _capped(
         at_most=surest(detector, rest.known_s, rest.window.samples, most),
         stirs=tuple(_words(job, flow, begin) for flow in stirring),
         evidence=tuple(_evidence(job, flow, begin) for flow in stirring),
-        is_faint=is_faint,
+        is_quiet=is_told and all(flow.mean(begin) <= flow.limit for flow in own),
     )
 
 

@@ -52,6 +52,8 @@ _KEYS: Final = (
     "pcie_tx_bytes_per_s",
     "nvlink_rx_bytes_per_s",
     "nvlink_tx_bytes_per_s",
+    "encoder_util_ratio",
+    "decoder_util_ratio",
 )
 _CORES: Final = "job_cpu_cores_used"
 
@@ -80,9 +82,9 @@ class SlowStartup(Detector):
 
     From the job's start no GPU showed work for half a minute out of five, while its CPUs or its
     I/O worked; for 10 minutes or more, or for 5 and a tenth of its time limit. Any sign of work
-    counts: utilisation or SM activity of 5 %, power well above the GPU's own rest, 1 GB/s over PCIe
-    or NVLink. The claim's window ends where the GPUs first work, and ten minutes later, or when the
-    run has lasted ten times as long, it is no longer told.
+    counts: utilisation, SM activity or a video engine of 5 %, power well above the GPU's own rest,
+    1 GB/s over PCIe or NVLink. The claim's window ends where the GPUs first work, and ten minutes
+    later, or when the run has lasted ten times as long, it is no longer told.
 
     Nobody knows how long a run will last: a start is a *hypothesis* until it is long by any
     measure, a tenth of the time limit or half an hour. While the first GPU has yet to work, it is
@@ -143,7 +145,9 @@ class SlowStartup(Detector):
         past = job.past(_KEYS, age_s + 1.0)
         times = past.times
         began_at = view.now - age_s
-        if len(times) < 2 or times[0] - began_at > _SEEN_FROM_S:
+        # Of an old start the rows are coarse, and the one in which it began is not the job's alone.
+        row_s = float(times[0] - past.begins[0]) if len(times) else 0.0
+        if len(times) < 2 or past.begins[0] - began_at > _SEEN_FROM_S + row_s:
             return None
         work = first_work(past, signs(past, self.busy_util_ratio))
         # A row stands for the time since the one before: until then no GPU had worked for sure.
@@ -165,9 +169,8 @@ class SlowStartup(Detector):
         """The start, were it over behind a row."""
         util = past.columns["gpu_util_ratio"][: end + 1]
         known = float(np.isfinite(util).mean(axis=0).min())
-        seconds = past.seconds[: end + 1] * 1.0
-        seconds[0] = 0.0
-        window = Window(float(past.times[0]), float(past.times[end]), end + 1)
+        seconds = past.seconds_from(0)[: end + 1]
+        window = Window(float(past.begins[0]), float(past.times[end]), end + 1)
         length_s = window.end - window.start
         if known < _LEAST_SEEN or seconds.sum() < _LEAST_SEEN * length_s:
             return None

@@ -39,6 +39,7 @@ _POLLING_CORES: Final = 1.1
 
 _SLICE_S: Final = 120.0
 
+_ENGINES: Final = ("sm_active_ratio", "encoder_util_ratio", "decoder_util_ratio")
 _TRAFFIC: Final = (
     *("pcie_rx_bytes_per_s", "pcie_tx_bytes_per_s"),
     *("nvlink_rx_bytes_per_s", "nvlink_tx_bytes_per_s"),
@@ -65,7 +66,8 @@ def signs(past: Past, busy_ratio: float) -> NDArray[np.bool_]:
     """Rows in which any of the job's GPUs shows any sign of work."""
     columns = past.columns
     found = columns["gpu_util_ratio"] >= busy_ratio
-    found = found | (columns["sm_active_ratio"] >= busy_ratio)
+    for key in _ENGINES:
+        found = found | (columns[key] >= busy_ratio)
     power = columns["power_w"]
     low = np.fmin.reduce(power, axis=0)
     found |= power > np.maximum(_POWER_RATIO * low, low + _POWER_W)
@@ -92,7 +94,7 @@ def activity(view: View, job: JobLook, past: Past, window: Window) -> Activity:
     nodes = max(1, len(job.job.nodes))
     own = job.cgroup_past((_CORES, *_IO), seconds)
     parts: list[tuple[Past, tuple[str, ...]]] = [(own, _IO)]
-    if job.is_alone:
+    if job.alone_since <= window.start:
         parts.append((job.hosts_past(_NET, seconds), _NET))
     cores = _rates(own, (_CORES,), window)
     moved = [_rates(table, keys, window) for table, keys in parts]

@@ -29,6 +29,8 @@ class Replica:
         self._layout: JobLayout | None = None
         self._running: tuple[JobView, ...] = ()
         self._chunks: dict[int, Chunk] = {}
+        self._left_at: dict[str, float] = {}
+        """Unix time at which a job last left each node."""
 
     def take(self, message: dict[str, Any], descriptors: Sequence[int]) -> bool:
         """Take in what changed; takes the descriptors over.
@@ -48,7 +50,9 @@ class Replica:
             self._jobs[record.job.job_id] = record
             self._intervals[record.job.job_id] = tuple(Interval(*i) for i in intervals)
         for job_id in message["jobs_gone"]:
-            del self._jobs[job_id], self._intervals[job_id]
+            gone = self._jobs.pop(job_id)
+            self._left_at.update(dict.fromkeys(gone.job.nodes, message["at"]))
+            del self._intervals[job_id]
         for value in message["records"]:
             job = _job(value)
             self._records[job.job_id] = job
@@ -75,6 +79,7 @@ class Replica:
             self._facts,
             tuple(self._records.values()),
             self._layout,
+            self._left_at,
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpumon.detect.scene import HELD, WORKING, Scene
+from gpumon.detect.scene import HELD, START_AT, WORKING, Scene
 from gpumon_detectors.idle.idle_held import IdleHeld
 from tests.unit.gpumon_detectors.idle_scenes import QUIET_GROUP, QUIET_HOST, all_of
 
@@ -70,3 +70,24 @@ def test_a_job_that_moves_data_itself_is_given_four_hours():
 def test_where_its_own_cpus_are_not_seen_traffic_may_be_its_own():
     (found,) = beside({"net_rx_bytes_per_s": 9e8}, 6.0, own=None)
     assert found.confidence == "hypothesis"
+
+
+def test_what_a_neighbour_moved_is_not_the_jobs_once_it_has_left():
+    """It was there for an hour and a half of the rest."""
+    scene = Scene(period_s=30.0, span_s=24 * 3600.0)
+    uuids = scene.node("n", 6)
+    scene.job("42", uuids[:2], cpu_count=24)
+    scene.job("43", uuids[2:], cpu_count=48)
+    scene.host("n", **{**QUIET_HOST, "disk_read_bytes_per_s": 4e8})
+    scene.cgroup("42", **{**QUIET_GROUP, "job_cpu_cores_used": 5.0})
+    scene.run(WORKED_S, all_of(uuids, WORKING))
+    scene.cgroup("42", **QUIET_GROUP)
+    scene.run(5400, {**all_of(uuids[:2], HELD), **all_of(uuids[2:], WORKING)})
+    scene.end("43")
+    scene.host("n", **QUIET_HOST)
+    for _ in range(4):
+        scene.run(600, all_of(uuids[:2], HELD))
+        (found,) = IdleHeld().evaluate(scene.view())
+        assert found.window.start == pytest.approx(START_AT + WORKED_S, abs=330)
+        assert "perhaps another job's" in found.summary
+    assert found.confidence != "hypothesis"

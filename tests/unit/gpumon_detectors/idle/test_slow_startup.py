@@ -270,3 +270,29 @@ def test_a_job_of_which_gpus_are_not_named():
     scene, uuids = scene_with_job(gpus_unknown=2)
     scene.run(1800, held(uuids))
     assert findings(scene) == []
+
+
+@pytest.mark.parametrize("hours", [2.1, 3.4])
+@pytest.mark.parametrize("early_s", [0.0, 140.0])
+def test_a_start_of_hours_is_told_once_it_is_over(hours, early_s):
+    """Its first rows are five minutes long by then."""
+    scene = Scene(30.0, span_s=24 * 3600.0)
+    uuids = scene.node("n1", 4)
+    scene.run(early_s, {})
+    begin = scene.next_at
+    scene.job("42", uuids, cpu_count=64)
+    scene.cgroup("42", job_cpu_cores_used=1.6, job_io_read_bytes_per_s=7.1e7)
+    scene.run(hours * 3600, {})
+    scene.run(400, working(uuids))
+    (finding,) = findings(scene)
+    assert finding.confidence == "established"
+    assert finding.onset == pytest.approx(begin, abs=330)
+    assert finding.gpu_seconds == pytest.approx(4 * hours * 3600, rel=0.06)
+
+
+@pytest.mark.parametrize("engine", ["encoder_util_ratio", "decoder_util_ratio"])
+def test_video_engines_at_work_are_work(engine):
+    scene, uuids = scene_with_job(3.0)
+    scene.run(120, held(uuids))
+    scene.run(2400, held(uuids, **{engine: 0.4, "gpu_util_ratio": 0.03}))
+    assert findings(scene) == []
