@@ -99,9 +99,9 @@ class Draft:
         self.cores_per_gpu = board.cores_per_gpu
         self.slurm: dict[str, object] = {}
         self.is_alone = nodes > 1
-        self.is_apart = False
-        """Whether its programs are none of one world, and none waits for another."""
         """Whether it has its nodes for itself."""
+        self.is_apart = False
+        """Whether its programs are of no common world: none waits for another."""
         self.losses: list[Loss] = []
         self.is_knowable = True
         """Whether a detector of today could know its waste."""
