@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, Typ
 
 from gpumon.model.catalogue.fields import CATALOGUE
 from gpumon.model.finding_classes import Category
+from gpumon.model.records.ledger import STATES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -46,6 +47,9 @@ GROUP: Final = "gpumon.detectors"
 """Entry-point group in which distributions register their detectors."""
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
+_BOOKS: Final = frozenset({*STATES, "wasted", "suspected"})
+"""What the books call their shares: no class is called so."""
+
 LONGEST_WINDOW_S: Final = 366 * 86400.0
 """No claim reaches further back than a year."""
 
@@ -143,6 +147,9 @@ def checked(given: Declaration) -> Declaration:
     wrong = [c for c in given.finding_classes if not isinstance(c, str) or not _NAME.fullmatch(c)]
     if wrong or not given.finding_classes:
         raise DetectorError("finding_classes must be lower case with underscores, at least one")
+    taken = [c for c in given.finding_classes if c in _BOOKS]
+    if taken:
+        raise DetectorError(f"finding_classes: {taken[0]} is a word of the books")
     for key in given.needs:
         if not isinstance(key, str) or key not in CATALOGUE:
             raise DetectorError(f"needs: {key!r:.80} is no field of the catalogue")

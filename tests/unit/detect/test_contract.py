@@ -41,6 +41,8 @@ def test_a_shorter_look_is_a_lesser_claim(length_s, samples, confidence):
         {"version": 1},
         {"finding_classes": ()},
         {"finding_classes": ("\x1b[31m",)},
+        {"finding_classes": ("slow_io", "useful")},
+        {"finding_classes": ("suspected",)},
         {"needs": ("no_such_field",)},
         {"subjects": "rank"},
         {"categories": (("other", "idle"),)},
