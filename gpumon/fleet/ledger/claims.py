@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 _ORDER: Final = {key: position for position, key in enumerate(CLASSES)}
 
-SAME_ONSET_S: Final = 60.0
-"""Two judgements about one subject that begin no further apart are about the same time: twice the
-30 s that windows bridge."""
+SAME_ONSET_S: Final = 330.0
+"""Two judgements about one subject that begin no further apart are about the same time: a row of
+the oldest past, in which one of them may begin, and the 30 s that windows bridge."""
 
 
 class Claim(NamedTuple):
