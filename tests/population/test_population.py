@@ -24,8 +24,8 @@ KINDS = [kind for _, kinds in GROUPS for kind in kinds]
 PLANS = [
     *(pytest.param(Plan(seed), id=f"seed {seed}", marks=pytest.mark.slow) for seed in SEEDS),
     pytest.param(
-        Plan(SEEDS[0] + 1, period_s=60, has_holes=True, is_restarted=True),
-        id="60 s with holes and a restart",
+        Plan(SEEDS[0] + 1, period_s=60, has_holes=True),
+        id="60 s with holes",
         marks=pytest.mark.slow,
     ),
     pytest.param(QUICK, id="quick", marks=pytest.mark.slow),

@@ -62,7 +62,7 @@ def judged(outcome: Outcome) -> list[Verdict]:
 
 
 def _verdict(outcome: Outcome, case: Case) -> Verdict:
-    charge, fitting = outcome.charges[case.job_id], case.classes
+    charge, fitting = outcome.charges[case.job_id], _fitting(outcome, case)
     wrong = {k: s for k, s in charge.charged_s.items() if k not in fitting and s > SMALL_S}
     right = sum(s for k, s in charge.charged_s.items() if k in fitting)
     known = [loss for loss in case.losses if loss.is_charged]
@@ -79,6 +79,18 @@ def _verdict(outcome: Outcome, case: Case) -> Verdict:
         bool(known) and len(known) == len(case.losses),
         sum(observed_s(outcome, case, loss._replace(share=1.0)) for loss in case.losses),
     )
+
+
+def _fitting(outcome: Outcome, case: Case) -> frozenset[str]:
+    """Classes that are true of it as far as it was seen.
+
+    Of GPUs that are empty and whose work nobody saw, nobody can tell whether there was any.
+    """
+    unused = {"never_started", "idle_tail"}
+    seen_from = [start for start, _ in outcome.watched]
+    begins = [case.begin_at + loss.start for loss in case.losses if loss.finding_class in unused]
+    is_unseen = any(case.begin_at < at and begin <= at for at in seen_from for begin in begins)
+    return case.classes | unused if is_unseen else case.classes
 
 
 def observed_s(outcome: Outcome, case: Case, loss: Loss) -> float:

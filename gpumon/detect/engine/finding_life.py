@@ -9,10 +9,10 @@ saw its subject and did not claim it, and is then kept as cleared for an hour. A
 see the subject neither clears nor confirms: the finding is unknown since then. Nor does a look
 after a gap, until as much is observed again as the claim once needed.
 
-A standing claim keeps its onset, and the confidence that it earned with the words that told it. It
-is contradicted by evidence of its detector that begins after it was last told, though its subject
-was in sight all the time, or that names none of its GPUs: then the old one is over, and a new one
-begins where that evidence does.
+A standing claim keeps its onset, and the confidence that it earned; whatever confirms it carries
+its window on. It is contradicted by evidence of its detector that begins after it was last told,
+though its subject was in sight all the time, or that names none of its GPUs: then the old one is
+over, and a new one begins where that evidence does.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.detect.claims import LEAST_EVIDENCE_S
 from gpumon.detect.facts.facts import is_in_part
-from gpumon.model.finding import Confidence
+from gpumon.model.finding import Confidence, Window
 from gpumon.model.finding_classes import Category, class_of, is_fault
 
 if TYPE_CHECKING:
@@ -162,7 +162,8 @@ class _Case:
         self._needs_s = min(self._needs_s, finding.window.end - finding.window.start)
         self._seen_since = min(self._seen_since, finding.window.start)
         self._dark_since = None
-        self.finding = (before if self.is_surer_than(finding) else finding)._replace(
+        told = _confirmed(before, finding) if self.is_surer_than(finding) else finding
+        self.finding = told._replace(
             first_seen=before.first_seen,
             last_seen=finding.last_seen,
             onset=before.began_at,
@@ -211,6 +212,26 @@ class _Case:
         self.looks.append(False)
         self.misses += 1
         self.finding = self.finding._replace(unknown_since=None)
+
+
+def _confirmed(before: Finding, finding: Finding) -> Finding:
+    """What a claim that earned more than a new one says once that confirms it.
+
+    It keeps its confidence. Its window goes on, as the loss does; behind a gap nothing is known of
+    the time in between, and it stays as it was. The words are those of the longer window.
+    """
+    old, new = before.window, finding.window
+    if new.start > old.end:
+        return before
+    if new.end - new.start >= old.end - old.start:
+        return finding._replace(confidence=before.confidence, severity=before.severity)
+    if new.end <= old.end:
+        return before
+    lost_s = before.gpu_seconds
+    if lost_s is not None and finding.gpu_seconds is not None:
+        lost_s += finding.gpu_seconds * (new.end - old.end) / (new.end - new.start)
+    window = Window(old.start, new.end, max(old.samples, new.samples))
+    return before._replace(window=window, gpu_seconds=lost_s)
 
 
 class Lives:

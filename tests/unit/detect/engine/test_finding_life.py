@@ -136,7 +136,7 @@ def test_an_earlier_onset_of_a_later_look_moves_nothing():
     assert lives.standing(1010.0)[0].began_at == 1000.0 - LONG_S
 
 
-def test_confidence_rises_and_does_not_fall_and_keeps_the_words_that_earned_it():
+def test_confidence_rises_and_does_not_fall_and_its_window_goes_on():
     steps = (Confidence.HYPOTHESIS, Confidence.ESTABLISHED, Confidence.SUPPORTED)
     lives, told = Lives(), []
     for number, step in enumerate(steps):
@@ -145,9 +145,21 @@ def test_confidence_rises_and_does_not_fall_and_keeps_the_words_that_earned_it()
         lives.take(at, [look(at, made)], VIEW)
         told.append(lives.standing(at)[0])
     assert [f.confidence for f in told] == [steps[0], steps[1], steps[1]]
-    assert told[2].summary == "established"
-    assert told[2].window == told[1].window
-    assert told[2].last_seen == 1014.0
+    assert told[2].summary == "supported"
+    assert told[2].window.end == told[2].last_seen == 1014.0
+
+
+def test_a_shorter_window_that_confirms_carries_the_longer_one_on_with_its_words():
+    """As behind a neighbour's burst: five minutes confirm an hour, and are lost as well."""
+    lives = Lives()
+    long = claim(5000.0, confidence=Confidence.ESTABLISHED, start=1400.0)
+    lives.take(5000.0, [look(5000.0, long._replace(summary="long", gpu_seconds=7200.0))], VIEW)
+    short = claim(5200.0, start=4900.0)._replace(summary="short", gpu_seconds=450.0)
+    lives.take(5200.0, [look(5200.0, short)], VIEW)
+    (found,) = lives.standing(5200.0)
+    assert (found.summary, found.confidence) == ("long", Confidence.ESTABLISHED)
+    assert (found.window.start, found.window.end) == (1400.0, 5200.0)
+    assert found.gpu_seconds == 7200.0 + 300.0
 
 
 @pytest.mark.parametrize("gap", [dark, None])
