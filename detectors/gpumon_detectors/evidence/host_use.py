@@ -120,12 +120,18 @@ class HostUse(NamedTuple):
         """CPU cores in use since a Unix time, on average, all nodes together; NaN unseen."""
         return self.flows[0].mean(since) if self.is_seen else float("nan")
 
-    def evidence(self, job: JobLook, since: float) -> Evidence:
-        """What the CPUs did since a Unix time, or that it was not seen."""
+    def evidence(self, job: JobLook, since: float, own: str = "the job") -> Evidence:
+        """What the CPUs did since a Unix time, or that it was not seen.
+
+        Args:
+            job: The job.
+            since: Unix time.
+            own: What its own CPU time is of, in words.
+        """
         if not self.is_seen:
             text = "not seen: the job's CPU time, which could tell of staging or of work on CPUs"
             return Evidence("job_cpu_cores_used", job.subject, text)
-        whose = "the job" if self.is_own else "all jobs of its nodes together"
+        whose = own if self.is_own else "all jobs of its nodes together"
         of = f" of {job.cores}" if job.cores else ""
         window_s = float(self.cores.times[-1]) - since
         busy = self.mean_cores(since)

@@ -125,7 +125,7 @@ def _evidence(hold: UserHold, use: GpuUse, host: HostUse, rest: Rest) -> Iterato
         user = "user hidden" if process.uid is None else f"uid {process.uid}"
         text = f"process {process.pid} ({process.name or 'name hidden'}), {user}"
         yield Evidence("process", hold.subject, text)
-    yield host.evidence(hold, rest.window.start)
+    yield host.evidence(hold, rest.window.start, "its processes")
     yield from rest.evidence
 
 

@@ -75,7 +75,7 @@ def subject_words(digest: Digest, finding: Finding) -> str:
 def finding_search(digest: Digest, finding: Finding) -> str:
     """What bare words are looked for in, lower case."""
     view = _holder(digest, finding)
-    job = (view.job.user, view.job.name, view.job.account) if view else ()
+    job = (view.job.user, view.job.name, view.job.account) if view else (owner_words(finding),)
     known = class_of(finding)
     words = (
         known.title,
@@ -112,7 +112,15 @@ def _holder(digest: Digest, finding: Finding) -> JobView | None:
 
 def _user(digest: Digest, finding: Finding) -> Cell:
     view = _holder(digest, finding)
+    if view is None and finding.owners:
+        return Cell(owner_words(finding), _tone(finding))
     return Cell(view.job.user, _tone(finding)) if view else NO_VALUE
+
+
+def owner_words(finding: Finding) -> str:
+    """The users that hold a GPU without a job: `uid 1007`, or `uid 1007 +2` for three."""
+    more = len(finding.owners) - 1
+    return f"uid {finding.owners[0]}{f' +{more}' if more > 0 else ''}" if finding.owners else ""
 
 
 def _job(digest: Digest, finding: Finding) -> Cell:

@@ -8,6 +8,7 @@ from gpumon.detect.engine.engine import DetectionEngine
 from gpumon.detect.scene import HELD, UNUSED, WORKING, Scene
 from gpumon.fleet.ledger.ledger import Ledger
 from gpumon.report.document.document import document
+from gpumon.report.tables.finding import owner_words
 from gpumon_detectors.idle.held_by_user import HeldByUser
 from tests.unit.gpumon_detectors.idle_scenes import QUIET_HOST
 
@@ -73,6 +74,7 @@ def test_the_finding_names_gpu_owner_memory_and_loss():
     assert finding.gpu_seconds == pytest.approx(3 * 3600, abs=OLD_ROW_S)
     assert finding.began_at == pytest.approx(scene._start_at + 1800, abs=OLD_ROW_S)
     assert any("311 (python)" in evidence.text for evidence in finding.evidence)
+    assert any(e.text.startswith("its processes kept 0.01 CPUs") for e in finding.evidence)
     assert any("-p 311" in line for line in finding.advice)
 
 
@@ -98,6 +100,7 @@ def test_several_users_hold_it_together():
     rest(scene, 2, first)
     (finding,) = found(scene)
     assert finding.owners == (1001, 1002)
+    assert owner_words(finding) == "uid 1001 +1"
     assert finding.gpu_seconds == pytest.approx(3 * 3600, abs=90)
 
 
