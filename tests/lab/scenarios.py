@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+import re
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from tests.lab.layout import HEAD
+from tests.lab.machine import LabError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from tests.lab.cluster import Cluster
+
+S = TypeVar("S")
+T = TypeVar("T")
 
 SLEEP = "exec sleep 900\n"
 STEPS = (
@@ -22,6 +27,9 @@ HET = """#!/bin/sh
 exec sleep 900
 """
 TIMEOUT_S = 150.0
+
+_MOST_LOOKS = 30
+"""A queue that stands still for none of so many looks never does."""
 
 RUNNING: dict[str, tuple[str, ...]] = {
     "uneven": ("-N2", "-n3", "--gpus-per-task=1", "-w", "gpu[01-02]"),
@@ -127,7 +135,7 @@ class Queue:
         self._cluster.wait_job(again, ["PENDING"], TIMEOUT_S)
         # It has no reason until the scheduler has looked at it.
         self._cluster.wait_until(
-            lambda: told_by_squeue(self._cluster, again)[0]["reason"] != "None", "a reason"
+            lambda: told_by_squeue(self._cluster, [again])[again][0]["reason"] != "None", "a reason"
         )
 
     def clear(self) -> None:
@@ -206,12 +214,15 @@ SQUEUE = {
 """What squeue prints of a job, by gpumon's names."""
 
 
-def told_by_squeue(cluster: Cluster, job_id: int) -> list[dict[str, str]]:
-    """What squeue says of a job: a line per task of an array and per component of a het job."""
+def told_by_squeue(cluster: Cluster, jobs: Iterable[int]) -> dict[int, list[dict[str, str]]]:
+    """What one squeue says of jobs: a line per task of an array and per component of a het job."""
+    told: dict[int, list[dict[str, str]]] = {job: [] for job in jobs}
     line_of = "\x1f".join(SQUEUE.values())
-    words = ["squeue", "-h", "-t", "all", "-j", str(job_id), "-o", line_of]
-    lines = cluster.run_on(HEAD, words).stdout.splitlines()
-    return [dict(zip(SQUEUE, line.split("\x1f"), strict=True)) for line in lines]
+    words = ["squeue", "-h", "-t", "all", "-j", ",".join(map(str, told)), "-o", line_of]
+    for text in cluster.run_on(HEAD, words).stdout.splitlines():
+        line = dict(zip(SQUEUE, text.split("\x1f"), strict=True))
+        told[int(re.split("[_+]", line["label"])[0])].append(line)
+    return told
 
 
 def told_by_sacct(cluster: Cluster, job_id: int) -> dict[str, str]:
@@ -234,15 +245,15 @@ def names_of(cluster: Cluster, hostlist: str) -> list[str]:
     return cluster.run_on(HEAD, ["scontrol", "show", "hostnames", hostlist]).stdout.split()
 
 
-def steady(cluster: Cluster, look: Callable[[], object]) -> object:
-    """What `look` returns while the queue stands still: asked until two squeues around it agree."""
-    for _ in range(10):
-        before = _picture(cluster)
-        seen = look()
-        if _picture(cluster) == before:
-            break
-    return seen
+def steady(read: Callable[[], T], look: Callable[[], S]) -> tuple[S, T]:
+    """What `look` and `read` return while nothing moves: two reads around the look agree.
 
-
-def _picture(cluster: Cluster) -> str:
-    return cluster.run_on(HEAD, ["squeue", "-h", "-t", "all", "-o", "%A %T %r %S %Y %N"]).stdout
+    Slurm's schedulers give a job that waits for several things now one reason and now another.
+    """
+    before = read()
+    for _ in range(_MOST_LOOKS):
+        seen, after = look(), read()
+        if after == before:
+            return seen, after
+        before = after
+    raise LabError(f"the queue did not stand still for one of {_MOST_LOOKS} looks")

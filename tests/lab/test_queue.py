@@ -45,12 +45,15 @@ def queue(cluster):
 def seen(cluster, gpumon, queue):
     """gpumon's document and squeue's lines by scenario, of one moment in which nothing moved."""
 
+    def read():
+        return told_by_squeue(cluster, queue.jobs.values())
+
     def look():
         words = [gpumon, "--json", "--for", "0", "--all", "slurm?nodes=none"]
-        document = json.loads(cluster.run_as("alice", words).stdout)
-        return document, {name: told_by_squeue(cluster, job) for name, job in queue.jobs.items()}
+        return json.loads(cluster.run_as("alice", words).stdout)
 
-    return steady(cluster, look)
+    document, told = steady(read, look)
+    return document, {name: told[job] for name, job in queue.jobs.items()}
 
 
 def shown(document, label):

@@ -52,8 +52,8 @@ class Answer(NamedTuple):
 
 ANSWERS = {
     (DEMO, "waste"): Answer(
-        ("vit-finetune", "some GPUs unused: established", "3 of 8 GPUs unused"),
-        ("wasted 6.", "some GPUs unused 6."),
+        ("vit-finetune", "unused: established, 5.99 GPU-h lost", "3 of 8 GPUs unused"),
+        ("wasted 5.99 GPU-h", "some GPUs unused 5.99 GPU-h"),
     ),
     (LAB, "waste"): Answer(
         ("hpo-sweep", "some GPUs unused: supported", "3 of 4 GPUs unused"),

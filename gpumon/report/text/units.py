@@ -124,15 +124,14 @@ def gpus(count: int) -> str:
 
 
 def gpu_time(gpu_seconds: float | None) -> str:
-    """GPU time: `40 GPU-s`, `12 GPU-min`, `3.4 GPU-h`."""
+    """GPU time: `40 GPU-s`, `12 GPU-min`, `3.40 GPU-h`."""
     if gpu_seconds is None:
         return MISSING
     if gpu_seconds < 100:
         return f"{gpu_seconds:.0f} GPU-s"
     if gpu_seconds < 6000:
         return f"{gpu_seconds / 60:.0f} GPU-min"
-    hours = gpu_seconds / 3600
-    return f"{hours:.1f} GPU-h" if hours < 100 else f"{hours:,.0f} GPU-h"
+    return f"{gpu_hours(gpu_seconds)} GPU-h"
 
 
 def gpu_hours(gpu_seconds: float) -> str:

@@ -61,11 +61,11 @@ async def test_what_is_only_suspected_is_not_counted_as_lost(stage):
     )
     async with stage(fleet(findings=made), (120, 30)) as s:
         await s.press("f")
-        assert "2.0 GPU-h, ~3.0 GPU-h lost" in s.lines[1]
+        assert "2.00 GPU-h, ~3.00 GPU-h lost" in s.lines[1]
         await s.resize(80, 24)
-        assert "2.0 GPU-h, ~3.0 GPU-h lost" in s.lines[1]
+        assert "2.00 GPU-h, ~3.00 GPU-h lost" in s.lines[1]
         await s.give(fleet(findings=made[1:]))
-        assert " ~3.0 GPU-h lost" in s.lines[1]
+        assert " ~3.00 GPU-h lost" in s.lines[1]
 
 
 async def test_what_is_over_stands_back(stage):

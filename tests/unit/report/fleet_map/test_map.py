@@ -157,7 +157,7 @@ def test_totals_count_what_is_held_busy_useful_and_lost():
     assert lines[0] == (
         "11 GPUs · 10 (91 %) allocated · 7 (64 %) busy · 5 (45 %) at useful work, 1 unknown"
     )
-    assert lines[1].startswith("lost 2.0 GPU-h since ")
+    assert lines[1].startswith("lost 2.00 GPU-h since ")
     assert "1 warning · 1 waiting, longest 2h14m · 3 nodes" in lines[1]
     narrow = ["".join(cell.text for cell in line) for line in total_lines(totals, 78)]
     assert len(narrow) == 2

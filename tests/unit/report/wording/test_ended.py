@@ -56,7 +56,7 @@ def cells(one):
 def test_the_table_tells_state_exit_gpu_hours_and_waste():
     text = table(asked(ended()), 160)
     (line,) = [line for line in text.split("\n") if line.startswith("9 ")]
-    assert "1 job ended in the last 24 h, 4.0 GPU-h" in text
+    assert "1 job ended in the last 24 h, 4.00 GPU-h" in text
     assert line.split()[3:] == ["F", "3", "10m", "2:00:00", "2", "4.00", "25", "3.00", "<1", "1.0",
                                 "train"]  # fmt: skip
 

@@ -172,8 +172,8 @@ def test_one_loss_has_one_figure_in_every_view():
     assert told["wasted_gpu_seconds"] == 0
     assert data["jobs"][0]["waste"]["suspected"] == {"idle_held": 2 * HOURS}
     assert data["ledger"]["total"]["suspected_gpu_seconds"] == 2 * HOURS
-    assert loss_words(loss_of(digest.tick, found)) == "~2.0 GPU-h"
+    assert loss_words(loss_of(digest.tick, found)) == "~2.00 GPU-h"
     page = text(finding_lines(digest.tick, found, 200))
-    assert "hypothesis, ~2.0 GPU-h lost since " in page[0]
-    assert cells(digest, FINDING_COLUMNS, found)["LOST"] == "~2.0 GPU-h"
-    assert "lost ~2.0 GPU-h" in text(total_lines(totals_of(digest), 150))[1]
+    assert "hypothesis, ~2.00 GPU-h lost since " in page[0]
+    assert cells(digest, FINDING_COLUMNS, found)["LOST"] == "~2.00 GPU-h"
+    assert "lost ~2.00 GPU-h" in text(total_lines(totals_of(digest), 150))[1]
