@@ -327,7 +327,9 @@ def test_a_vanished_node_is_unobserved_since_its_last_sample_and_the_others_stay
     began_at, ended_at = story.slurm["vanished"]
     unseen_s = unix(line["observed_since"]) - began_at + ended_at - vanished_at
     gpus = GPUS["vanished"]
-    assert line["unobserved_gpu_seconds"] == pytest.approx(gpus * unseen_s, abs=2.5 * gpus * PERIOD_S)
+    assert line["unobserved_gpu_seconds"] == pytest.approx(
+        gpus * unseen_s, abs=2.5 * gpus * PERIOD_S
+    )
     after = [d for d in story.documents if unix(d["generated_at"]) > vanished_at]
     assert all(live(document, "gpu01", "gpu02") for document in after)
     told = [error["where"] for document in after for error in document["errors"]]
