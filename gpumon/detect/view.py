@@ -372,6 +372,7 @@ class View:
         window: Window,
         evidence: Sequence[Evidence],
         advice: Sequence[str] = (),
+        machine_advice: Sequence[str] = (),
         gpu_seconds: float | None = None,
         finding_class: str | None = None,
         at_most: Confidence = Confidence.ESTABLISHED,
@@ -384,7 +385,8 @@ class View:
         `finding_class` is the detector's first one unless named; `at_most` keeps a claim down
         whose evidence is weaker than its window. A hypothesis is a warning at most. `onset` is
         when it began, where that is known to be before the window, as by a driver's event; else
-        the window's start. `gpus` are the UUIDs whose time `gpu_seconds` counts, where
+        the window's start. `advice` is for who owns the job, `machine_advice` for who runs the
+        machine. `gpus` are the UUIDs whose time `gpu_seconds` counts, where
         they are not all of the subject's, and `owners` the uids that hold it without a job.
         """
         confidence = min(self.confidence(window, detector), at_most, key=lambda step: step.rank)
@@ -400,6 +402,7 @@ class View:
             first_seen=self.now,
             last_seen=self.now,
             advice=tuple(advice),
+            machine_advice=tuple(machine_advice),
             gpu_seconds=gpu_seconds,
             onset=window.start if onset is None else min(onset, window.start),
             gpus=tuple(gpus),

@@ -76,7 +76,7 @@ class Finding(NamedTuple):
     first_seen: float
     last_seen: float
     advice: tuple[str, ...]
-    """Next steps; a command holds validated ids and quoted values only."""
+    """Next steps of who owns the job; a command holds validated ids and quoted values only."""
     gpu_seconds: float | None
     """GPU-seconds lost within the window; None: cannot be said."""
     onset: float | None = None
@@ -93,6 +93,8 @@ class Finding(NamedTuple):
     """UUIDs of the GPUs whose time `gpu_seconds` counts; empty: every GPU of its subject."""
     owners: tuple[int, ...] = ()
     """Uids of the users that hold the GPU of its subject, where no job does."""
+    machine_advice: tuple[str, ...] = ()
+    """Next steps of who runs the machine, likewise."""
 
     @property
     def began_at(self) -> float:

@@ -102,6 +102,27 @@ class Xid(NamedTuple):
         """What to do now and later, in one line."""
         return "; ".join(part for part in (self.action.value, self.later.value) if part)
 
+    @property
+    def owner_advice(self) -> str:
+        """The part of the advice that a job's owner can follow; empty where there is none."""
+        return self._part(_FOR_OWNER)
+
+    @property
+    def machine_advice(self) -> str:
+        """The part of the advice for who runs the machine; empty where there is none."""
+        return self._part(_FOR_MACHINE)
+
+    def _part(self, mine: frozenset[Action | Later]) -> str:
+        # That there is nothing to do now says whoever has something to do later.
+        now = self.later if self.action is Action.NONE else self.action
+        parts = [self.action.value] if now in mine else []
+        return "; ".join([*parts, self.later.value] if self.later in mine else parts)
+
+
+_FOR_OWNER: Final[frozenset[Action | Later]] = frozenset(
+    {Action.RESTART_APP, Action.FIND_CAUSE, Later.CHECK_APP, Later.CHECK_SOFTWARE}
+)
+_FOR_MACHINE: Final = frozenset({*Action, *Later}) - _FOR_OWNER - {Later.NOTHING}
 
 _HEALTH_CHECK: Final = frozenset({13, 31, 43, 45, 68, 109})
 """What NVIDIA's own health checks pass over as a program's (NVIDIA/k8s-device-plugin, which skips

@@ -122,6 +122,7 @@ def _findings(gpus: list[Gpu]) -> dict[str, object]:
         evidence=(Evidence("sm_clock_mhz", f"gpu:{gpus[0].uuid}", "1755 of 1980 MHz"),),
         is_acknowledged=True,
         advice=("nvidia-smi -q -d PERFORMANCE names what holds the clock.",),
+        machine_advice=("Compare its power limit with those of the other GPUs.",),
     )
     over = finding(f"job:{EMBED}", detector="slow_startup", finding_class="slow_startup")
     return {

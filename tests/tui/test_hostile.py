@@ -32,7 +32,7 @@ async def test_hostile_names_everywhere(stage, name):
     picture = tick(
         (view,),
         gpus,
-        findings=(finding("job:1", summary=name, advice=(name,)),),
+        findings=(finding("job:1", summary=name, advice=(name,), machine_advice=(name,)),),
         errors=(error,),
         targets=(TargetState(name or "slurm", False, error, None),),
     )

@@ -156,11 +156,13 @@ def _event(view: View, event: EventFacts) -> Symptom:
         return Symptom("event_type", text, None, Severity.CRITICAL, advice, at, 1)
     known = event.xid
     text = f"Xid {known.number} at {clock_time(at)}: {known.meaning}"
-    advice = f"Xid {known.number}: {known.advice}."
+    name = f"Xid {known.number}"
+    mine = f"{name}: {known.owner_advice}." if known.owner_advice else ""
+    machine = f"{name}: {known.machine_advice}." if known.machine_advice else ""
     # Where the number leaves open whose fault it is, one event proves nothing against the GPU.
     sure = Confidence.ESTABLISHED if known.is_blamed else Confidence.HYPOTHESIS
     severity = _severity(known)
-    return Symptom("xid", text, float(known.number), severity, advice, at, 1, sure)
+    return Symptom("xid", text, float(known.number), severity, machine, at, 1, sure, mine)
 
 
 def _severity(known: Xid) -> Severity:

@@ -8,14 +8,17 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from gpumon.model.finding import Confidence
 from gpumon.model.hostlist import is_host_name
 from gpumon_detectors.evidence.job_commands import srun_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from gpumon.detect.claims import Windows
     from gpumon.detect.facts.facts import GpuFacts
     from gpumon.detect.view import View
+    from gpumon.model.finding import Window
 
 _UUID: Final = re.compile(r"(?:GPU|MIG)-[0-9A-Za-z-]{1,64}")
 _REASON: Final = re.compile(r"[0-9A-Za-z .,:/-]{1,100}")
@@ -40,12 +43,17 @@ def ask_gpu(view: View, gpu: GpuFacts, question: str) -> Iterator[str]:
         yield f"Look closer, on {gpu.node}: {command}"
 
 
+def is_told(view: View, rule: Windows, window: Window, at_most: Confidence) -> bool:
+    """Whether a fault is sure enough to keep people and jobs away from its node."""
+    sure = view.confidence(window, rule)
+    return Confidence.HYPOTHESIS not in (sure, at_most)
+
+
 def drain(node: str, reason: str) -> Iterator[str]:
-    """How an administrator keeps new jobs from a node; `reason` is text of ours."""
+    """How who runs a node keeps new jobs from it; `reason` is text of ours."""
     if is_host_name(node) and _REASON.fullmatch(reason):
         yield (
-            "For administrators, to keep new jobs away: "
-            f'scontrol update NodeName={node} State=DRAIN Reason="{reason}"'
+            f'To keep new jobs away: scontrol update NodeName={node} State=DRAIN Reason="{reason}"'
         )
 
 
@@ -53,6 +61,12 @@ def leave_out(node: str) -> Iterator[str]:
     """How a user starts again without a node."""
     if is_host_name(node):
         yield f"Until it is mended, start elsewhere: sbatch --exclude={node} …"
+
+
+def tell(node: str) -> Iterator[str]:
+    """What a user can do about a machine that is none of theirs."""
+    if is_host_name(node):
+        yield f"Tell those who run {node}."
 
 
 def ask_node(node: str) -> Iterator[str]:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.detect.series import rows_since
 from gpumon.model.finding import Confidence, Evidence, Severity
 from gpumon_detectors.evidence.phrases import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
 
     from gpumon.detect.view import View
+
+
+_MOST_STEPS: Final = 4
+"""Of what signs ask somebody to do: a finding has room for eight steps, some are commands."""
 
 
 class Symptom(NamedTuple):
@@ -24,12 +28,15 @@ class Symptom(NamedTuple):
     text: str
     value: float | None
     severity: Severity
-    advice: str
+    machine_advice: str
+    """What who runs the machine is to do; empty: nothing."""
     since: float
     """Unix time of the first sample that shows it, or of the event."""
     samples: int
     """Samples that show it since then."""
     at_most: Confidence = Confidence.ESTABLISHED
+    advice: str = ""
+    """What the owner of a job on it is to do; empty: nothing."""
 
     def evidence(self, subject: str) -> Evidence:
         """The sign as what a claim rests on."""
@@ -39,6 +46,28 @@ class Symptom(NamedTuple):
 def more_words(found: Sequence[Symptom]) -> str:
     """How many signs there are beside the one that is told: `, and 2 more signs of it`."""
     return f", and {counted(len(found) - 1, 'more sign')} of it" if len(found) > 1 else ""
+
+
+def machine_steps(found: Sequence[Symptom]) -> list[str]:
+    """What who runs the machine is to do about signs, the gravest sign's first."""
+    return _steps(sign.machine_advice for sign in found)
+
+
+def owner_steps(found: Sequence[Symptom]) -> list[str]:
+    """What a job's owner is to do about signs, the gravest sign's first."""
+    return _steps(sign.advice for sign in found)
+
+
+def _steps(told: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(step for step in told if step))[:_MOST_STEPS]
+
+
+def is_grave(found: Sequence[Symptom]) -> bool:
+    """Whether a sign is more than a remark or a guess, so that nobody should rely on the part."""
+    return any(
+        symptom.severity is not Severity.INFO and symptom.at_most is not Confidence.HYPOTHESIS
+        for symptom in found
+    )
 
 
 def leading(found: Sequence[Symptom]) -> Symptom:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from gpumon.detect.contract import Detector
-from gpumon.model.finding import Confidence, Severity, Window
+from gpumon.model.finding import Window
 from gpumon_detectors.evidence import machine_commands as commands
 from gpumon_detectors.evidence.link_symptoms import suspects, symptoms
-from gpumon_detectors.evidence.symptom import Symptom, leading, more_words
+from gpumon_detectors.evidence.symptom import Symptom, is_grave, leading, machine_steps, more_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from gpumon.detect.facts.facts import GpuFacts
     from gpumon.detect.view import View
     from gpumon.model.finding import Finding
+
+_REASON: Final = "NVLinks degraded, see nvidia-smi nvlink -s and -e"
 
 
 class FabricDegraded(Detector):
@@ -63,6 +65,8 @@ class FabricDegraded(Detector):
     def _finding(self, view: View, gpu: GpuFacts, found: Sequence[Symptom]) -> Finding:
         first = leading(found)
         start = max(first.since, view.observed_since)
+        window = Window(start, view.now, first.samples)
+        is_told = is_grave(found) and commands.is_told(view, self, window, first.at_most)
         more = more_words(found)
         jobs = view.jobs_of(gpu.uuid)
         whose = f" (job {', '.join(job.job.label for job in jobs)})" if jobs else ""
@@ -71,26 +75,17 @@ class FabricDegraded(Detector):
             subject=gpu.subject,
             severity=found[0].severity,
             summary=f"{gpu.place}{whose}: {found[0].text}{more}",
-            window=Window(start, view.now, first.samples),
+            window=window,
             at_most=first.at_most,
             evidence=[symptom.evidence(gpu.subject) for symptom in found[:32]],
             advice=(
-                *dict.fromkeys(symptom.advice for symptom in found),
+                *(commands.leave_out(gpu.node) if is_told else ()),
                 *commands.ask_gpu(view, gpu, "nvlink -s"),
-                *(_leave(gpu.node) if _is_grave(found) else ()),
+                *commands.tell(gpu.node),
+            ),
+            machine_advice=(
+                *machine_steps(found),
+                *(commands.drain(gpu.node, _REASON) if is_told else ()),
             ),
             gpus=[gpu.uuid],
         )
-
-
-def _is_grave(found: Sequence[Symptom]) -> bool:
-    """Whether a sign is more than a remark or a guess, so that nobody should rely on the links."""
-    return any(
-        symptom.severity is not Severity.INFO and symptom.at_most is not Confidence.HYPOTHESIS
-        for symptom in found
-    )
-
-
-def _leave(node: str) -> Iterator[str]:
-    yield from commands.leave_out(node)
-    yield from commands.drain(node, "NVLinks degraded, see nvidia-smi nvlink -s and -e")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from gpumon.detect.contract import Detector
 from gpumon.model.finding import Confidence, Severity, Window
 from gpumon_detectors.evidence import machine_commands as commands
 from gpumon_detectors.evidence.gpu_symptoms import lost_since, program_errors, suspects, symptoms
 from gpumon_detectors.evidence.phrases import counted
-from gpumon_detectors.evidence.symptom import more_words
+from gpumon_detectors.evidence.symptom import machine_steps, more_words, owner_steps
 from gpumon_detectors.hardware.waiting_peers import Work
 
 if TYPE_CHECKING:
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from gpumon.detect.view import JobLook, View
     from gpumon.model.finding import Finding
     from gpumon_detectors.evidence.symptom import Symptom
+
+_FIRST_ERROR: Final = "Look for the first error in the job's output."
+_REASON: Final = "GPU fault, see nvidia-smi -q and the kernel log"
 
 
 class GpuFault(Detector):
@@ -84,16 +87,9 @@ class GpuFault(Detector):
             more += f"; {counted(len(still), 'GPU')} of the job stand still without it"
         jobs = view.jobs_of(gpu.uuid)
         whose = f" (job {', '.join(job.job.label for job in jobs)})" if jobs else ""
-        advice = list(dict.fromkeys(symptom.advice for symptom in found))
-        if is_fault:
-            advice += commands.ask_gpu(view, gpu, "-q -d ECC,ROW_REMAPPER")
-            if found[0].severity is Severity.CRITICAL:
-                advice += commands.leave_out(gpu.node)
-                advice += commands.drain(
-                    gpu.node, "GPU fault, see nvidia-smi -q and the kernel log"
-                )
-        else:
-            advice.append("Look for the first error in the job's output.")
+        is_told = is_fault and _is_told(found)
+        leave = commands.leave_out(gpu.node) if is_told else ()
+        drain = commands.drain(gpu.node, _REASON) if is_told else ()
         return view.finding(
             self,
             finding_class=finding_class,
@@ -102,12 +98,29 @@ class GpuFault(Detector):
             summary=f"{gpu.place}{whose}: {found[0].text}{more}",
             window=Window(start, view.now, max(symptom.samples for symptom in found)),
             evidence=[symptom.evidence(gpu.subject) for symptom in found],
-            advice=advice[:8],
+            advice=[*leave, *_steps(view, gpu, found, is_fault=is_fault)],
+            machine_advice=[*machine_steps(found), *drain],
             gpu_seconds=gpu_seconds,
             at_most=_surest(found),
             onset=first.since,
             gpus=[gpu.uuid, *still],
         )
+
+
+def _steps(view: View, gpu: GpuFacts, found: Sequence[Symptom], *, is_fault: bool) -> Iterator[str]:
+    """What a user can do about errors of a GPU, beside leaving it."""
+    yield from owner_steps(found)
+    if not is_fault or _surest(found) is Confidence.HYPOTHESIS:
+        yield _FIRST_ERROR
+    if is_fault:
+        yield from commands.ask_gpu(view, gpu, "-q -d ECC,ROW_REMAPPER")
+        yield from commands.tell(gpu.node)
+
+
+def _is_told(found: Sequence[Symptom]) -> bool:
+    """Whether the driver told of a fault that nobody should compute on."""
+    is_sure = _surest(found) is not Confidence.HYPOTHESIS
+    return is_sure and found[0].severity is Severity.CRITICAL
 
 
 def _surest(found: Sequence[Symptom]) -> Confidence:

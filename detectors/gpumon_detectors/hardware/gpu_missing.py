@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _SPAN_S: Final = 3600.0
 _ALWAYS_TOLD: Final = "temp_c"
+_REASON: Final = "a GPU is gone from the list of the driver"
 
 
 class GpuMissing(Detector):
@@ -79,6 +80,8 @@ class GpuMissing(Detector):
         under = f" under job {', '.join(job.job.label for job in jobs[:8])}" if jobs else ""
         count = counted(_shortfall(node, view), "GPU")
         for_s = span(window.end - window.start)
+        most = Confidence.ESTABLISHED if is_sure else Confidence.HYPOTHESIS
+        is_told = commands.is_told(view, self, window, most)
         text = f"the driver lists {counted(listed, 'GPU')}, Slurm gives the node {given}"
         return view.finding(
             self,
@@ -94,12 +97,15 @@ class GpuMissing(Detector):
                 ),
             ),
             advice=(
-                "Look into the node's kernel log for Xid 79, then power-cycle it: dmesg.",
+                *(commands.leave_out(node.name) if is_told else ()),
                 *commands.ask_node(node.name),
-                *commands.leave_out(node.name),
-                *commands.drain(node.name, "a GPU is gone from the list of the driver"),
+                *commands.tell(node.name),
             ),
-            at_most=Confidence.ESTABLISHED if is_sure else Confidence.HYPOTHESIS,
+            machine_advice=(
+                "Look into the node's kernel log for Xid 79, then power-cycle it: dmesg.",
+                *(commands.drain(node.name, _REASON) if is_told else ()),
+            ),
+            at_most=most,
         )
 
 

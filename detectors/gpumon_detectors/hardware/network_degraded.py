@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from gpumon.detect.contract import Detector
 from gpumon.model.finding import Window
 from gpumon_detectors.evidence import machine_commands as commands
 from gpumon_detectors.evidence.port_symptoms import ports_of, symptoms, usual_ports, with_errors
-from gpumon_detectors.evidence.symptom import Symptom, leading, more_words
+from gpumon_detectors.evidence.symptom import Symptom, is_grave, leading, machine_steps, more_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from gpumon.detect.facts.facts import NodeFacts
     from gpumon.detect.view import View
     from gpumon.model.finding import Finding
+
+_REASON: Final = "network port degraded, see ibstat and ethtool"
 
 
 class NetworkDegraded(Detector):
@@ -68,6 +70,8 @@ class NetworkDegraded(Detector):
         worst = max(found, key=lambda symptom: symptom.severity.rank)
         first = leading(found)
         start = max(first.since, view.observed_since)
+        window = Window(start, view.now, first.samples)
+        is_told = is_grave(found) and commands.is_told(view, self, window, first.at_most)
         more = more_words(found)
         jobs = view.jobs_on(node.name)
         under = f" (job {', '.join(job.job.label for job in jobs[:8])})" if jobs else ""
@@ -76,13 +80,16 @@ class NetworkDegraded(Detector):
             subject=node.subject,
             severity=worst.severity,
             summary=f"{node.name}{under}: {worst.text}{more}",
-            window=Window(start, view.now, first.samples),
+            window=window,
             at_most=first.at_most,
             evidence=[symptom.evidence(node.subject) for symptom in found[:32]],
             advice=(
-                *dict.fromkeys(symptom.advice for symptom in found),
-                *commands.leave_out(node.name),
-                *commands.drain(node.name, "network port degraded, see ibstat and ethtool"),
+                *(commands.leave_out(node.name) if is_told else ()),
+                *commands.tell(node.name),
+            ),
+            machine_advice=(
+                *machine_steps(found),
+                *(commands.drain(node.name, _REASON) if is_told else ()),
             ),
             gpus=near,
         )

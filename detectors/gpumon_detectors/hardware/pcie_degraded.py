@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from gpumon.model.finding import Finding
 
 _SPAN_S: Final = 3600.0
+_REASON: Final = "PCIe link below its width or generation"
 _LOADED: Final = 0.5
 """Utilisation from which the link is out of its rest: KempnerPulse's bound of busy classes. In the
 pauses of a lesser load the link rests, which saves power."""
@@ -215,13 +216,14 @@ class PcieDegraded(Detector):
             is_sure = is_usual or not case.has_lanes
             what = f"PCIe gen {gen:.0f} x{width:.0f} under load instead of "
             what += f"gen {gen_max:.0f} x{width_max:.0f}"
-            reason = "PCIe link below its width or generation"
             severity = Severity.CRITICAL if is_sure else Severity.WARNING
         else:
             is_sure = length_s >= SURE_S
             what = f"{case.replays} PCIe packets sent again"
-            reason, severity = "PCIe replays", Severity.WARNING
-        leave = (*commands.leave_out(gpu.node), *commands.drain(gpu.node, reason))
+            severity = Severity.WARNING
+        most = Confidence.ESTABLISHED if is_sure else Confidence.HYPOTHESIS
+        # Packets sent again cost little, and DCGM's health check only warns of them.
+        is_told = case.replays is None and commands.is_told(view, self, window, most)
         return view.finding(
             self,
             subject=gpu.subject,
@@ -230,11 +232,15 @@ class PcieDegraded(Detector):
             window=window,
             evidence=tuple(_evidence(case, length_s)),
             advice=(
-                "Reseat the board or its riser and cable, then look again under load.",
+                *(commands.leave_out(gpu.node) if is_told else ()),
                 *commands.ask_gpu(view, gpu, _QUESTION),
-                *(leave if is_sure else ()),
+                *commands.tell(gpu.node),
             ),
-            at_most=Confidence.ESTABLISHED if is_sure else Confidence.HYPOTHESIS,
+            machine_advice=(
+                "Reseat the board or its riser and cable, then look again under load.",
+                *(commands.drain(gpu.node, _REASON) if is_told else ()),
+            ),
+            at_most=most,
             gpus=[gpu.uuid],
         )
 
@@ -254,7 +260,9 @@ class PcieDegraded(Detector):
             summary=f"{node}: {'; '.join(texts)}: a setting of the node",
             window=Window(float(times[0]), float(times[-1]), len(times)),
             evidence=[next(_evidence(case, 0.0)) for case in cases[:32]],
-            advice=("Look at the PCIe settings of the node's firmware, if copies are slow.",),
+            machine_advice=(
+                "Look at the PCIe settings of the node's firmware, if copies are slow.",
+            ),
         )
 
 

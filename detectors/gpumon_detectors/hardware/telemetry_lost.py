@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from gpumon.model.finding import Finding
 
 _SPAN_S: Final = 3600.0
+_AWAKE: Final = "See whether the node answers at all: console, ping, ssh; a hung one needs a reset."
+_DRIVER: Final = "Look into the node's kernel log for the driver: dmesg, journalctl -k."
 _VITAL: Final = ("temp_c", "power_w", "mem_used_bytes")
 """What every GPU tells while it is alive; not one of them is a matter of permission."""
 
@@ -107,7 +109,12 @@ class TelemetryLost(Detector):
             summary=f"{who} silent since {clock_time(window.start)} ({for_s}) under job {labels}",
             window=window,
             evidence=tuple(_evidence(view, silence)),
-            advice=tuple(_advice(silence)),
+            advice=(
+                "Look whether the job's output still grows; if not, cancel it and go on elsewhere.",
+                *commands.ask_node(node.name),
+                *commands.tell(node.name),
+            ),
+            machine_advice=(_AWAKE if silence.is_whole else _DRIVER,),
             at_most=Confidence.HYPOTHESIS if is_alone else Confidence.ESTABLISHED,
             gpus=[gpu.uuid for gpu in silence.gpus],
         )
@@ -190,15 +197,3 @@ def _evidence(view: View, silence: _Silence) -> Iterator[Evidence]:
         count = sum(gpu.node == node.name for gpu in job.gpus)
         text = f"job {job.job.label} runs there on {counted(count, 'GPU')}"
         yield Evidence("job", job.subject, text, float(count))
-
-
-def _advice(silence: _Silence) -> Iterator[str]:
-    name = silence.node.name
-    if silence.is_whole:
-        yield "See whether the node answers at all: console, ping, ssh; a hung one needs a reset."
-    else:
-        yield "Look into the node's kernel log for the driver: dmesg, journalctl -k."
-    yield from commands.ask_node(name)
-    yield "Look whether the job's output still grows; if not, cancel it and go on elsewhere."
-    yield from commands.leave_out(name)
-    yield from commands.drain(name, "no telemetry from the node or its GPUs")

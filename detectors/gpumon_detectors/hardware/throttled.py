@@ -224,6 +224,9 @@ class Throttled(Detector):
     def _finding(self, view: View, job: JobLook, case: _Case, charge: _Charge) -> Finding:
         gpu, window, loss, slowed = case.gpu, case.window, case.loss, charge.slowed
         is_bound = case.reference is not None and case.reference.is_bound
+        sure = Confidence.HYPOTHESIS if is_bound else Confidence.ESTABLISHED
+        # Only a fault that the driver told is a reason to leave the node.
+        is_told = bool(case.held_by) and commands.is_told(view, self, window, sure)
         is_grave = loss >= _GRAVE_LOSS and not is_bound
         words = ", ".join(case.held_by) or "clock below its like's, no reason told"
         since = f"since {clock_time(window.start)} ({span(window.end - window.start)} observed)"
@@ -237,9 +240,10 @@ class Throttled(Detector):
             summary=f"{gpu.place} throttled {since}: {words}{lost}{behind}",
             window=window,
             evidence=(*_evidence(view, case), *_waiting(job, slowed)),
-            advice=tuple(_advice(view, case)),
+            advice=tuple(_advice(view, gpu, is_told=is_told)),
+            machine_advice=tuple(_machine_advice(case, is_told=is_told)),
             gpu_seconds=None if case.reference is None else charge.gpu_seconds,
-            at_most=Confidence.HYPOTHESIS if is_bound else Confidence.ESTABLISHED,
+            at_most=sure,
             gpus=[gpu.uuid, *slowed],
         )
 
@@ -441,8 +445,15 @@ def _recently_held(view: View) -> NDArray[np.bool_]:
     return is_held
 
 
-def _advice(view: View, case: _Case) -> Iterator[str]:
-    gpu, words = case.gpu, " ".join(case.held_by)
+def _advice(view: View, gpu: GpuFacts, *, is_told: bool) -> Iterator[str]:
+    if is_told:
+        yield from commands.leave_out(gpu.node)
+    yield from commands.ask_gpu(view, gpu, "-q -d PERFORMANCE,CLOCK,TEMPERATURE,POWER")
+    yield from commands.tell(gpu.node)
+
+
+def _machine_advice(case: _Case, *, is_told: bool) -> Iterator[str]:
+    words = " ".join(case.held_by)
     if "power" in words:
         yield "Check the node's power supplies and the board's power cables."
     elif "thermal" in words:
@@ -451,7 +462,5 @@ def _advice(view: View, case: _Case) -> Iterator[str]:
         yield "Check the board's power cables, the node's power supplies and its cooling."
     else:
         yield "Compare clock settings with those of the other GPUs of the node: they may be locked."
-    yield from commands.ask_gpu(view, gpu, "-q -d PERFORMANCE,CLOCK,TEMPERATURE,POWER")
-    if words:
-        yield from commands.leave_out(gpu.node)
-        yield from commands.drain(gpu.node, "GPU throttled, see nvidia-smi -q -d PERFORMANCE")
+    if is_told:
+        yield from commands.drain(case.gpu.node, "GPU throttled, see nvidia-smi -q -d PERFORMANCE")

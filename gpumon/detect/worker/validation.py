@@ -126,12 +126,13 @@ def finding_from(value: object, declared: Declaration, bounds: Bounds) -> Findin
         window=window,
         first_seen=bounds.at,
         last_seen=bounds.at,
-        advice=tuple(_sentence(line) for line in _list(given["advice"], MAX_ADVICE)),
+        advice=_sentences(given["advice"], MAX_ADVICE),
         gpu_seconds=_gpu_seconds(given["gpu_seconds"], window, gpu_count),
         onset=_onset(given["onset"], window),
         category=finding_class_of(finding_class, dict(declared.categories)).category.value,
         gpus=gpus,
         owners=tuple(_uid(item) for item in _list(given["owners"], MAX_OWNERS)) if is_gpu else (),
+        machine_advice=_sentences(given["machine_advice"], MAX_ADVICE),
     )
 
 
@@ -248,6 +249,10 @@ def _subject(value: object) -> str:
     if not isinstance(value, str) or not _SUBJECT.fullmatch(value):
         raise RubbishError(f"not a subject: {value!r:.80}")
     return value
+
+
+def _sentences(value: object, most: int) -> tuple[str, ...]:
+    return tuple(_sentence(line) for line in _list(value, most))
 
 
 def _sentence(value: object) -> str:

@@ -208,6 +208,7 @@ def _finding(tick: Tick, finding: Finding) -> dict[str, Any]:
         "first_seen": moment(finding.first_seen),
         "last_seen": moment(finding.last_seen),
         "advice": list(finding.advice),
+        "machine_advice": list(finding.machine_advice),
         "gpu_seconds": number(finding.gpu_seconds),
         "wasted_gpu_seconds": None if loss is None else round(loss.wasted_s, 3),
         "suspected_gpu_seconds": None if loss is None else round(loss.suspected_s, 3),

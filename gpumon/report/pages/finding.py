@@ -14,7 +14,7 @@ from gpumon.report.tables.finding import state_words, subject_words
 from gpumon.report.text import units
 from gpumon.report.text.cells import Cell, Line, Tone, paragraph
 from gpumon.report.wording.loss_words import loss_words
-from gpumon.report.wording.paragraphs import facts
+from gpumon.report.wording.paragraphs import FOR_MACHINE, facts
 from gpumon.report.wording.verdict_words import SEVERITY_SIGNS, SEVERITY_TONES
 
 if TYPE_CHECKING:
@@ -64,11 +64,17 @@ def finding_entries(
         found[0] += paragraph(known.meaning, width, Tone.DIM)
     for step in finding.advice[:1]:
         found[0] += paragraph(step, width, Tone.INFO, "→ ", "  ")
+    for step in finding.machine_advice[:1]:
+        found[0] += paragraph(f"{FOR_MACHINE} {step}", width, Tone.INFO, "→ ", "  ")
     found.append([*_life(digest, finding, width), ()])
     found += _evidence(digest, finding, width, rows)
-    if finding.advice[1:]:
-        found.append([(), (Cell("What else to do", Tone.STRONG),)])
-        found += [paragraph(step, width, Tone.INFO, "→ ", "  ") for step in finding.advice[1:]]
+    for title, steps in (
+        ("What else to do", finding.advice),
+        ("What else, for who runs the machine", finding.machine_advice),
+    ):
+        if steps[1:]:
+            found.append([(), (Cell(title, Tone.STRONG),)])
+            found += [paragraph(step, width, Tone.INFO, "→ ", "  ") for step in steps[1:]]
     found += _others(digest, finding, width)
     return found
 

@@ -187,10 +187,14 @@ def unknown_gpus(digest: Digest, view: JobView, width: int) -> list[Line]:
     return paragraph(text, width, Tone.WARN, "? ", "  ")
 
 
+FOR_MACHINE: Final = "Who runs it:"
+"""Begins the steps that are not for a job's owner."""
+
+
 def finding_lines(
     tick: Tick, finding: Finding, width: int, is_full: bool = True, whom: str = ""
 ) -> list[Line]:
-    """A finding with its evidence and advice; in short only what it says and the first advice.
+    """A finding with its evidence and advice; in short only what it says and one first step.
 
     `whom` names its subject where the view shows others beside it, as `rank 11`.
     """
@@ -203,7 +207,6 @@ def finding_lines(
     title = f"{class_words(finding)}: {about}{finding.confidence.value}, {claim}"
     lines = paragraph(title, width, tone, f"{sign} ", "  ")
     lines += paragraph(finding.summary, width, Tone.PLAIN, "  ", "  ")
-    advice = finding.advice
     if is_full:
         for evidence in finding.evidence:
             lines += paragraph(evidence.text, width, Tone.DIM, "  · ", "    ")
@@ -211,7 +214,8 @@ def finding_lines(
         about += f"{finding.window.samples} samples, "
         about += f"first seen {units.clock_time(finding.first_seen)}"
         lines += paragraph(about, width, Tone.DIM, "  · ", "    ")
-    for step in advice if is_full else advice[:1]:
+    steps = [*finding.advice, *(f"{FOR_MACHINE} {step}" for step in finding.machine_advice)]
+    for step in steps if is_full else steps[:1]:
         lines += paragraph(step, width, Tone.INFO, "  → ", "    ")
     return lines
 

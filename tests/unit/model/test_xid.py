@@ -125,3 +125,25 @@ def test_a_value_without_a_name_stays_a_number() -> None:
     assert name_of(2.0, RECOVERY_ACTIONS) == "reboot the node"
     assert name_of(9, RECOVERY_ACTIONS) == "9"
     assert name_of(None, RECOVERY_ACTIONS) is None
+
+
+@pytest.mark.parametrize(
+    ("number", "owner", "machine"),
+    [
+        (79, "", "drain the node and power-cycle it; contact support if it repeats"),
+        (69, "restart the application; check the program and its use of CUDA", ""),
+        (101, "restart the application", "contact support if it repeats"),
+        (92, "", "nothing to do now; contact support if it repeats"),
+        (48, "", Action.CHECK_ECC.value),
+    ],
+)
+def test_advice_is_told_apart_for_owner_and_machine(number: int, owner: str, machine: str) -> None:
+    assert (xid(number).owner_advice, xid(number).machine_advice) == (owner, machine)
+
+
+def test_every_part_of_the_advice_is_for_somebody_and_only_one() -> None:
+    for found in (known for known in XIDS.values() if not known.is_silent):
+        parts = [found.owner_advice, found.machine_advice]
+        told = [words for part in parts if part for words in part.split("; ")]
+        assert sorted(told) == sorted(found.advice.split("; "))
+        assert "drain" not in found.owner_advice

@@ -68,5 +68,5 @@ class HotGpu(Detector):
                     value=mean_c,
                 ),
             ),
-            advice=("Check the fans, the air flow and the load of the node's neighbours.",),
+            machine_advice=("Check the fans, the air flow and the load of the node's neighbours.",),
         )

@@ -4,6 +4,7 @@ import pytest
 
 from gpumon.detect.scene import START_AT, Scene, working
 from gpumon_detectors.hardware.network_degraded import NetworkDegraded
+from tests.worlds.advice import sends_away
 
 UP = {
     "state": "ACTIVE",
@@ -56,7 +57,7 @@ def test_a_port_that_goes_down(nodes):
         "n1 (job 42): port mlx5_1/1 is DOWN (Polling), "
         "its link went down 1 time since the driver was loaded"
     )
-    assert any("NodeName=n1 State=DRAIN" in line for line in finding.advice)
+    assert sends_away(finding)
 
 
 def test_a_port_that_is_down_where_most_nodes_have_a_link():

@@ -6,6 +6,7 @@ import pytest
 
 from gpumon.detect.scene import START_AT, UNUSED, WORKING, Scene
 from gpumon_detectors.hardware.pcie_degraded import PcieDegraded
+from tests.worlds.advice import sends_away
 
 LINK = {
     "pcie_gen": 5.0,
@@ -102,7 +103,7 @@ def test_replays_of_a_few_minutes_are_a_hypothesis():
     scene.run(590, with_one(uuids, {**BUSY, "pcie_replay_count": lambda s: s // 6}))
     (finding,) = findings(scene)
     assert finding.confidence == "hypothesis"
-    assert not any("DRAIN" in line for line in finding.advice)
+    assert not sends_away(finding)
 
 
 @pytest.mark.parametrize("period_s", [1.0, 10.0, 30.0, 60.0])
@@ -115,11 +116,19 @@ def test_replays_below_the_limit_are_none(period_s):
 def test_advice_is_filled_in():
     scene, uuids = scene_with_job()
     scene.run(400, with_one(uuids, NARROW))
-    lines = findings(scene)[0].advice
+    (finding,) = findings(scene)
     look = "srun --jobid=42 --overlap -w n1 nvidia-smi --query-gpu=pcie."
-    (line,) = [line for line in lines if line.startswith(f"Look closer: {look}")]
+    (line,) = [line for line in finding.advice if line.startswith(f"Look closer: {look}")]
     assert line.endswith(f" -i {uuids[1]}")
-    assert any('State=DRAIN Reason="PCIe link below' in line for line in lines)
+    assert any('State=DRAIN Reason="PCIe link below' in line for line in finding.machine_advice)
+
+
+@pytest.mark.parametrize(("seconds", "is_told"), [(240, False), (330, True)])
+def test_nobody_is_sent_away_for_what_may_be_nothing(seconds, is_told):
+    scene, uuids = scene_with_job()
+    scene.run(seconds, with_one(uuids, NARROW))
+    (finding,) = findings(scene)
+    assert sends_away(finding) == is_told
 
 
 # Look-alikes
@@ -158,7 +167,7 @@ def test_a_node_whose_links_are_all_alike_is_one_remark(gen, width):
     assert (finding.subject, finding.severity) == ("node:n1", "info")
     assert finding.gpu_seconds is None
     assert f"all 6 loaded GPUs at PCIe gen {gen:.0f} x{width:.0f}" in finding.summary
-    assert not any("DRAIN" in line or "--exclude" in line for line in finding.advice)
+    assert not sends_away(finding)
 
 
 def test_two_products_of_one_node_are_still_one_remark():
@@ -177,7 +186,7 @@ def test_a_generation_that_nothing_on_the_node_exceeds_may_be_a_setting():
     scene.run(2000, {uuids[0]: {**BUSY, "pcie_gen": 4.0}})
     (finding,) = findings(scene)
     assert (finding.confidence, finding.severity) == ("hypothesis", "warning")
-    assert not any("DRAIN" in line for line in finding.advice)
+    assert not sends_away(finding)
 
 
 def test_a_generation_that_was_higher_under_load_is_a_fault():

@@ -4,6 +4,7 @@ import pytest
 
 from gpumon.detect.scene import Scene, working
 from gpumon_detectors.hardware.telemetry_lost import TelemetryLost
+from tests.worlds.advice import sends_away
 
 DARK = {"temp_c": None, "power_w": None, "mem_used_bytes": None, "gpu_util_ratio": None}
 
@@ -86,9 +87,19 @@ def test_advice_is_filled_in():
     scene, uuids = fleet()
     scene.silence("n2")
     scene.run(300, working(uuids))
-    lines = findings(scene)[0].advice
-    assert "What Slurm says of it: scontrol show node n2" in lines
-    assert any("scontrol update NodeName=n2 State=DRAIN Reason=" in line for line in lines)
+    (finding,) = findings(scene)
+    assert "What Slurm says of it: scontrol show node n2" in finding.advice
+    assert "Tell those who run n2." in finding.advice
+    assert "whether the node answers" in finding.machine_advice[0]
+
+
+def test_silence_alone_is_no_fault_that_sends_people_away():
+    scene, uuids = fleet()
+    scene.silence("n2")
+    scene.run(1300, working(uuids))
+    (finding,) = findings(scene)
+    assert finding.confidence == "established"
+    assert not sends_away(finding)
 
 
 # Look-alikes

@@ -4,6 +4,7 @@ import pytest
 
 from gpumon.detect.scene import START_AT, UNUSED, WORKING, Scene
 from gpumon_detectors.hardware.throttled import Throttled
+from tests.worlds.advice import sends_away
 
 FULL = {
     **WORKING,
@@ -103,7 +104,7 @@ def test_a_clock_below_the_peers_at_the_same_load_is_found_without_a_reason():
     assert "clock below its like's, no reason told" in finding.summary
     assert finding.gpu_seconds == pytest.approx(900 * (1 - 1180 / 1600))
     assert finding.evidence[0].text == "no reason is told; 91 of 91 samples below GPUs of its kind"
-    assert not any("DRAIN" in line or "--exclude" in line for line in finding.advice)
+    assert not sends_away(finding)
 
 
 def test_where_all_are_held_down_the_clock_before_is_the_measure():
@@ -134,10 +135,14 @@ def test_advice_holds_checked_ids_only():
     scene.job("43", uuids)
     scene.end("42;reboot")
     scene.run(700, {uuid: {**FULL, "clock_event_reasons": 0x40} for uuid in uuids})
-    lines = findings(scene)[0].advice
+    (first, *_) = findings(scene)
+    lines = first.advice
     ask = "srun --jobid=43 --overlap -w n1 nvidia-smi -q -d PERFORMANCE"
     assert any(ask in line for line in lines)
-    assert any("scontrol update NodeName=n1 State=DRAIN Reason=" in line for line in lines)
+    assert any(
+        "scontrol update NodeName=n1 State=DRAIN Reason=" in line for line in first.machine_advice
+    )
+    assert sends_away(first)
 
 
 # Look-alikes

@@ -1,0 +1,48 @@
+"""Advice of a finding on its page and beside other things: whose it is, and who comes first."""
+
+from __future__ import annotations
+
+from gpumon.report.facts.tick_index import Digest
+from gpumon.report.pages.finding import finding_entries
+from gpumon.report.wording.paragraphs import finding_lines
+from tests.worlds.tick import finding, tick
+
+OWN = ("Start elsewhere: sbatch --exclude=n7", "Tell those who run n7.")
+MACHINE = ("Check the fans of n7.", "To keep new jobs away: scontrol update n7")
+
+
+def words(lines):
+    return ["".join(cell.text for cell in line).strip() for line in lines]
+
+
+def page(**advice):
+    found = finding("job:31", **advice)
+    entries = finding_entries(Digest(tick(findings=(found,))), found, 120)
+    return words([line for entry in entries for line in entry])
+
+
+def beside(is_full, **advice):
+    found = finding("job:31", **advice)
+    lines = words(finding_lines(tick(findings=(found,)), found, 120, is_full=is_full))
+    return [line for line in lines if line.startswith("→")]
+
+
+def test_the_page_begins_with_the_first_step_of_each_and_tells_the_rest_apart():
+    lines = page(advice=OWN, machine_advice=MACHINE)
+    first, machine_first = lines.index(f"→ {OWN[0]}"), lines.index(f"→ Who runs it: {MACHINE[0]}")
+    assert machine_first == first + 1
+    assert lines[lines.index("What else to do") + 1] == f"→ {OWN[1]}"
+    assert lines[lines.index("What else, for who runs the machine") + 1] == f"→ {MACHINE[1]}"
+
+
+def test_who_has_no_step_has_no_heading():
+    lines = page(advice=(), machine_advice=MACHINE[:1])
+    assert f"→ Who runs it: {MACHINE[0]}" in lines
+    assert not any(line.startswith("What else") for line in lines)
+
+
+def test_beside_other_things_one_step_is_told_and_the_owners_comes_first():
+    assert beside(is_full=False, advice=OWN, machine_advice=MACHINE) == [f"→ {OWN[0]}"]
+    told = beside(is_full=False, advice=(), machine_advice=MACHINE)
+    assert told == [f"→ Who runs it: {MACHINE[0]}"]
+    assert len(beside(is_full=True, advice=OWN, machine_advice=MACHINE)) == 4
