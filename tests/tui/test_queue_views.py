@@ -174,7 +174,7 @@ async def test_an_ended_job_opens_with_its_steps(stage):
         await s.press(*KEYS["ended"], "enter")
         assert "ended › 9 eval" in s.lines[0]
         assert "CD completed" in s.text
-        assert "held 8.0 GPU-h" in s.text
+        assert "held 8.00 GPU-h" in s.text
         assert "step 0 train" in s.text
         await s.press("escape")
         assert s.lines[0].endswith(" 1 ended job")
