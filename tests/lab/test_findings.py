@@ -22,8 +22,9 @@ from tests.lab.watched import job_of, live, next_document, watching
 pytestmark = pytest.mark.lane("findings")
 
 PERIOD_S = 1.0
-SAMPLES = 2
-"""So many samples after it began a trouble is seen at the latest, however far apart they come."""
+SAMPLES = 3
+"""So many samples after it was begun a trouble is seen at the latest, however far apart they come:
+a program that is told to end takes a moment."""
 
 LINK_SAMPLES = 10
 """The same of a GPU's PCIe link: it is read with every fifth."""
