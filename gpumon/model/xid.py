@@ -105,24 +105,30 @@ class Xid(NamedTuple):
     @property
     def owner_advice(self) -> str:
         """The part of the advice that a job's owner can follow; empty where there is none."""
-        return self._part(_FOR_OWNER)
+        return self._part(for_owner=True)
 
     @property
     def machine_advice(self) -> str:
         """The part of the advice for who runs the machine; empty where there is none."""
-        return self._part(_FOR_MACHINE)
+        return self._part(for_owner=False)
 
-    def _part(self, mine: frozenset[Action | Later]) -> str:
-        # That there is nothing to do now says whoever has something to do later.
+    def _part(self, *, for_owner: bool) -> str:
+        if self.is_silent:
+            return ""
+        # That there is nothing to do now is for whoever has something to do later.
         now = self.later if self.action is Action.NONE else self.action
-        parts = [self.action.value] if now in mine else []
-        return "; ".join([*parts, self.later.value] if self.later in mine else parts)
+        steps = ((self.action.value, now), (self.later.value, self.later))
+        told = [text for text, step in steps if text and self._is_for_owner(step) == for_owner]
+        return "; ".join(told)
+
+    def _is_for_owner(self, step: Action | Later) -> bool:
+        # The driver's software is none of the owner's.
+        return step in _FOR_OWNER or (step is Later.CHECK_SOFTWARE and self.is_application)
 
 
 _FOR_OWNER: Final[frozenset[Action | Later]] = frozenset(
-    {Action.RESTART_APP, Action.FIND_CAUSE, Later.CHECK_APP, Later.CHECK_SOFTWARE}
+    {Action.RESTART_APP, Action.FIND_CAUSE, Later.CHECK_APP}
 )
-_FOR_MACHINE: Final = frozenset({*Action, *Later}) - _FOR_OWNER - {Later.NOTHING}
 
 _HEALTH_CHECK: Final = frozenset({13, 31, 43, 45, 68, 109})
 """What NVIDIA's own health checks pass over as a program's (NVIDIA/k8s-device-plugin, which skips

@@ -135,6 +135,8 @@ def test_a_value_without_a_name_stays_a_number() -> None:
         (101, "restart the application", "contact support if it repeats"),
         (92, "", "nothing to do now; contact support if it repeats"),
         (48, "", Action.CHECK_ECC.value),
+        (60, "restart the application; look for the cause in software", ""),
+        (119, "", "drain the node and reset the GPU; look for the cause in software"),
     ],
 )
 def test_advice_is_told_apart_for_owner_and_machine(number: int, owner: str, machine: str) -> None:
