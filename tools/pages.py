@@ -48,6 +48,7 @@ from gpumon.report.tables.reservation import RESERVATION_COLUMNS
 from gpumon.tui.actions.registry import keys_markdown
 from tools.hardware_tables import SHEET_HEAD, XID_HEAD, sheet_rows, xid_rows
 from tools.rooms import rooms
+from tools.sentences.block import what_it_says
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -209,7 +210,7 @@ def _help(*words: str) -> str:
 
 
 def detectors() -> str:
-    """What each built-in detector says of itself."""
+    """What each built-in detector says of itself, and what it says in its scenes."""
     parts = []
     for entry in registry.entries():
         if entry.distribution.partition(" ")[0] != "gpumon":
@@ -225,7 +226,8 @@ def detectors() -> str:
             *((f"`{name}`", f"{value}") for name, value in parameters(found).items()),
         ]
         doc = inspect.getdoc(type(found)) or ""
-        parts.append(f"## {declared.name}\n\n{doc}\n\n{table(('', ''), rows)}")
+        says = what_it_says(found)
+        parts.append(f"## {declared.name}\n\n{doc}\n\n{table(('', ''), rows)}\n{says}")
     return "\n".join(parts)
 
 

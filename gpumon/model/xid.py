@@ -29,7 +29,7 @@ class Action(StrEnum):
     RESTART_VM = "restart the virtual machine"
     CHECK_ECC = "drain the node, reset the GPU, check row remapping; replace it if it repeats"
     CHECK_POWER = "check power cables and the board's seat"
-    CHECK_LINK = "check the other end of the NVLink; reset both ends if it repeats"
+    CHECK_LINK = "check the other end of the NVLink; reset both ends if it goes on"
     CHECK_UVM = "check what the driver logged about unified memory"
     SEE_RECOVERY = "do what the GPU's recovery action says"
     UPDATE_SOFTWARE = "update the driver, the firmware or what runs the virtual machines"

@@ -129,10 +129,10 @@ class HostUse(NamedTuple):
             own: What its own CPU time is of, in words.
         """
         if not self.is_seen:
-            text = "not seen: the job's CPU time, which could tell of staging or of work on CPUs"
+            text = f"not seen: CPU time of {own}, which could tell of staging or of work on CPUs"
             return Evidence("job_cpu_cores_used", job.subject, text)
-        whose = own if self.is_own else "all jobs of its nodes together"
-        of = f" of {job.cores}" if job.cores else ""
+        whose = own if self.is_own else "all programs of its nodes together"
+        of = f" of {job.cores}" if job.cores and self.is_own else ""
         window_s = float(self.cores.times[-1]) - since
         busy = self.mean_cores(since)
         text = f"{whose} kept {busy:.2f}{of} CPUs busy over {span(window_s)}"

@@ -243,7 +243,8 @@ def _growing(table: Table, key: str, place: int) -> Iterator[Symptom]:
     if key in _CHECKSUMS:
         a_second = count / max(1.0, float(times[-1]) - float(times[max(0, row - 1)]))
         severity = _checksum_severity(a_second, is_sure=is_sure)
-        text += f", {a_second:.2g} a second; from {_MOST_CHECKSUM_ERRORS:.0f} on a link fails"
+        rate = f"{a_second:.{0 if a_second >= 1 else 3}f} a second"
+        text += f", {rate}; from {_MOST_CHECKSUM_ERRORS:.0f} on a link fails"
     at_most = Confidence.ESTABLISHED if is_sure else Confidence.HYPOTHESIS
     yield Symptom(key, text, count, severity, _BOTH_ENDS, since, len(times) - row, at_most)
 

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def clock_time(at: float) -> str:
@@ -20,6 +24,13 @@ def span(seconds: float) -> str:
 def gib(count: float) -> str:
     """Bytes as GiB."""
     return f"{count / 2**30:.1f} GiB"
+
+
+def listed(things: Sequence[str]) -> str:
+    """Things one after the other: `a`, `a and b`, `a, b and c`."""
+    return (
+        " and ".join((", ".join(things[:-1]), things[-1])) if len(things) > 1 else "".join(things)
+    )
 
 
 def counted(count: int, word: str) -> str:

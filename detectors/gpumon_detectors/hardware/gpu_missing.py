@@ -78,7 +78,9 @@ class GpuMissing(Detector):
         listed, given = len(node.gpu_uuids), node.slurm.gpu_count if node.slurm else None
         jobs = view.jobs_on(node.name)
         under = f" under job {', '.join(job.job.label for job in jobs[:8])}" if jobs else ""
-        count = counted(_shortfall(node, view), "GPU")
+        short = _shortfall(node, view)
+        # Of a node that was short before, no more can be gone than vanished anywhere.
+        count = counted(short, "GPU") if is_sure else f"perhaps {min(short, len(names))} GPU"
         for_s = span(window.end - window.start)
         most = Confidence.ESTABLISHED if is_sure else Confidence.HYPOTHESIS
         is_told = commands.is_told(view, self, window, most)

@@ -175,7 +175,9 @@ def _silent_gpus(view: View, node: NodeFacts) -> _Silence | None:
 
 def _places(gpus: Sequence[GpuFacts]) -> str:
     named = ", ".join(str(gpu.nvml_index) for gpu in gpus[:_LISTED])
-    return f"{counted(len(gpus), 'GPU')} ({named})"
+    if len(gpus) > _LISTED:
+        named += f" and {len(gpus) - _LISTED} more"
+    return f"GPU {named}" if len(gpus) == 1 else f"GPUs {named}"
 
 
 def _evidence(view: View, silence: _Silence) -> Iterator[Evidence]:
@@ -186,7 +188,7 @@ def _evidence(view: View, silence: _Silence) -> Iterator[Evidence]:
         "temp_c",
         node.subject,
         f"{what} for {span(view.now - window.start)}, {window.samples} samples; "
-        f"{counted(told, 'node')} of {len(view.nodes)} talk",
+        f"nodes that talk: {told} of {len(view.nodes)}",
         float(window.samples),
     )
     for error in node.errors[:_LISTED]:

@@ -1,4 +1,4 @@
-"""A GPU's clock is held down by heat, power or the board, or lies far below its like's."""
+"""A GPU's clock is held down by heat, power or the board, or lies far below that of its kind."""
 
 from __future__ import annotations
 
@@ -144,6 +144,11 @@ class _Case:
         """Names of those that hold a clock down."""
         return clock_event_names(self.bits & HELD_BITS)
 
+    @property
+    def untold(self) -> str:
+        """That the driver does not say why, where nothing that it told holds a clock down."""
+        return f"{'mostly ' if self.bits & ~_IDLE_BIT else ''}no reason is told"
+
 
 class Throttled(Detector):
     """Claims that the clock of a GPU that computes is held down.
@@ -228,7 +233,7 @@ class Throttled(Detector):
         # Only a fault that the driver told is a reason to leave the node.
         is_told = bool(case.held_by) and commands.is_told(view, self, window, sure)
         is_grave = loss >= _GRAVE_LOSS and not is_bound
-        words = ", ".join(case.held_by) or "clock below its like's, no reason told"
+        words = ", ".join(case.held_by) or f"clock below that of its kind, {case.untold}"
         since = f"since {clock_time(window.start)} ({span(window.end - window.start)} observed)"
         most = "at most " if is_bound else ""
         lost = f", {most}{100 * loss:.0f} % of the clock lost" if loss else ""
@@ -397,7 +402,7 @@ def _evidence(view: View, case: _Case) -> Iterator[Evidence]:
     if case.held_by and case.bits & ~(HELD_BITS | _IDLE_BIT):
         text += f"; also told: {', '.join(clock_event_names(case.bits & ~(HELD_BITS | _IDLE_BIT)))}"
     if not case.held_by:
-        told = f"told in some: {names}" if names else "no reason is told"
+        told = f"{case.untold}, in some samples {names}" if names else case.untold
         text = f"{told}; {int(bad.sum())} of {len(bad)} samples below GPUs of its kind"
     yield Evidence("clock_event_reasons", subject, text, float(held.sum()))
     counts = rows.is_loaded[case.first :, place]
@@ -421,7 +426,7 @@ def _evidence(view: View, case: _Case) -> Iterator[Evidence]:
 
 def _waiting(job: JobLook, slowed: Sequence[str]) -> Iterator[Evidence]:
     if slowed:
-        text = f"{counted(len(slowed), 'other GPU')} of the job are the less busy since: they wait"
+        text = f"{counted(len(slowed), 'other GPU')} of the job are less busy since then: they wait"
         yield Evidence("job", job.subject, text, float(len(slowed)))
 
 

@@ -111,7 +111,7 @@ class HeldByUser(Detector):
 
 def _users(hold: UserHold) -> str:
     if not hold.owners:
-        return "processes whose user is hidden"
+        return "processes (their user is hidden)"
     return ", ".join(f"uid {uid}" for uid in hold.owners[:_LISTED])
 
 

@@ -169,7 +169,7 @@ class InteractiveIdle(Detector):
         name = serving_name(job)
         is_portal = not job.job.is_interactive
         why = (
-            "its name is one of the site's portal"
+            "its name is one that the site's portal gives"
             if is_portal
             else "Slurm lists it without a batch script"
         )

@@ -14,9 +14,10 @@ from gpumon.detect.claims import LEAST_EVIDENCE_S, honest_confidence
 from gpumon.model.finding import Confidence, Evidence, Window
 from gpumon_detectors.evidence.gpu_use import COPY_KEYS
 from gpumon_detectors.evidence.host_use import SLICE_S, Flow, background, flow_of, is_spinning
+from gpumon_detectors.evidence.phrases import listed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
 
     from gpumon.detect.claims import Windows
     from gpumon.detect.view import JobLook
@@ -55,7 +56,7 @@ class Rest(NamedTuple):
     at_most: Confidence
     """The surest claim that what goes on beside allows, and what is known."""
     stirs: tuple[str, ...]
-    """What goes on beside the resting GPUs, in words."""
+    """What goes on beside the resting GPUs, in words: its own, and what may be others'."""
     evidence: tuple[Evidence, ...]
     is_quiet: bool = True
     """Whether the job itself was seen to do nothing, whatever went on beside it."""
@@ -63,7 +64,7 @@ class Rest(NamedTuple):
     @property
     def but(self) -> str:
         """The same as a part of a sentence: `, but 1.0 of 16 CPUs busy`; empty without any."""
-        return f", but {' and '.join(self.stirs)}" if self.stirs else ""
+        return f", but {', and '.join(self.stirs)}" if self.stirs else ""
 
 
 def surest(detector: Windows, known_s: float, samples: int, at_most: Confidence) -> Confidence:
@@ -153,7 +154,7 @@ def _capped(
     most = Confidence.SUPPORTED if is_clear else Confidence.HYPOTHESIS
     return rest._replace(
         at_most=surest(detector, rest.known_s, rest.window.samples, most),
-        stirs=tuple(_words(job, flow, begin) for flow in stirring),
+        stirs=tuple(_stirs(job, stirring, begin)),
         evidence=tuple(_evidence(job, flow, begin) for flow in stirring),
         is_quiet=is_told and all(flow.mean(begin) <= flow.limit for flow in own),
     )
@@ -165,17 +166,28 @@ def _is_faint(job: JobLook, flow: Flow, since: float) -> bool:
     return is_spinning(job, mean) if flow.is_cpu else mean <= flow.limit
 
 
+def _stirs(job: JobLook, flows: Sequence[Flow], since: float) -> Iterator[str]:
+    """What goes on in words, its own first, then what may be others'."""
+    own = [_words(job, flow, since) for flow in flows if flow.is_own]
+    others = [_words(job, flow, since) for flow in flows if not flow.is_own]
+    if own:
+        yield listed(own)
+    if others:
+        # Where no queue gives GPUs out, users hold them.
+        whose = "another job's" if job.job.job_id else "another user's"
+        yield f"{listed(others)}, perhaps {whose}"
+
+
 def _words(job: JobLook, flow: Flow, since: float) -> str:
     mean = flow.mean(since)
-    whose = "" if flow.is_own else ", perhaps another job's"
     if flow.is_cpu:
         of = f" of {job.cores}" if job.cores and flow.is_own else ""
-        return f"{mean:.1f}{of} CPUs busy{whose}"
-    return f"{mean / 1e6:.1f} MB/s {flow.what}{whose}"
+        return f"{mean:.1f}{of} CPUs busy"
+    return f"{mean / 1e6:.1f} MB/s {flow.what}"
 
 
 def _evidence(job: JobLook, flow: Flow, since: float) -> Evidence:
-    said = "cannot be told from work of this job: " if not flow.is_own else "meanwhile: "
+    said = "meanwhile: " if flow.is_own else "cannot be told from its own work: "
     mean = flow.mean(since)
     return Evidence(
         flow.key, job.subject, f"{said}{_words(job, flow, since)}", mean if mean == mean else None

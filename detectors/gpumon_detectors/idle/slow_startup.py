@@ -215,7 +215,7 @@ class SlowStartup(Detector):
             window=window,
             evidence=self._evidence(job, start),
             advice=(
-                "Install before, into a container image or an environment that is there.",
+                "Install beforehand, into a container image or an environment that stays.",
                 "Keep what is compiled: TORCHINDUCTOR_CACHE_DIR, TRITON_CACHE_DIR on shared disk.",
                 "Copy and prepare data in a job without GPUs: sbatch --dependency=afterok:ID …",
                 *look_inside(job),
@@ -250,12 +250,14 @@ class SlowStartup(Detector):
             evidence.append(Evidence("job", job.subject, f"may be a server: named {name}"))
         elif start.may_wait:
             text = (
-                "may be a server that waits for its first request: since "
-                f"{clock_time(start.work.last_at)} nothing is loaded any more"
+                "may be a server that waits for its first request: nothing was loaded after "
+                f"{clock_time(start.work.last_at)}"
             )
             evidence.append(Evidence("mem_used_bytes", job.subject, text))
         if sounds_interactive(job):
-            evidence.append(Evidence("job", job.subject, "named like a session: its owner types"))
+            evidence.append(
+                Evidence("job", job.subject, "named like a session, whose owner types first")
+            )
         return evidence
 
 

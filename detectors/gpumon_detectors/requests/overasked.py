@@ -148,14 +148,15 @@ def _finding(
         asked, used = excess.asked, excess.used
         if excess.what == "CPUs":
             field, text = _KEYS[0], f"{used:.1f} of {asked:.0f} CPUs used at most"
-            line = f"--cpus-per-task so that it asks for {max(1.0, _SPARE * used):.0f} CPUs a node"
+            wanted = f"{max(1.0, _SPARE * used):.0f} CPUs a node: sbatch --cpus-per-task"
         else:
             field, text = _KEYS[1], f"{gib(used)} of {gib(asked)} of memory used at most"
-            line = f"--mem={max(1.0, _SPARE * used / 2**30):.0f}G a node"
+            enough = max(1.0, _SPARE * used / 2**30)
+            wanted = f"less memory a node: sbatch --mem={enough:.0f}G"
         blocked = f"the rest keeps {excess.blocked_gpus:.1f} of its GPUs from other jobs"
         evidence.append(Evidence(field, job.subject, f"on one node {text}; {blocked}", used))
-        if line not in advice:
-            advice.append(f"Next time: sbatch {line}.")
+        advice.append(f"Next time ask for {wanted}")
+    advice = list(dict.fromkeys(advice))
     shown = show_job(job)
     if shown is not None:
         advice.append(f"What it asked for: {shown}")

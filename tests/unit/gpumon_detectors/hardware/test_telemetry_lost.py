@@ -40,7 +40,7 @@ def test_a_node_that_falls_silent_under_a_job(seconds, confidence):
     assert finding.gpus == ("GPU-n2-0", "GPU-n2-1")
     assert "under job 42" in finding.summary
     texts = [evidence.text for evidence in finding.evidence]
-    assert texts[0].endswith("3 nodes of 4 talk")
+    assert texts[0].endswith("nodes that talk: 3 of 4")
     assert "job 42 runs there on 2 GPUs" in texts
 
 
@@ -71,7 +71,7 @@ def test_a_gpu_that_falls_silent_beside_one_that_talks():
     assert finding.subject == "node:n3"
     assert (finding.onset, finding.confidence) == (missed_at, "supported")
     assert finding.gpus == ("GPU-n3-1",)
-    assert finding.summary.startswith("n3: 1 GPU (1) silent since ")
+    assert finding.summary.startswith("n3: GPU 1 silent since ")
 
 
 def test_a_node_that_talks_again_is_claimed_no_more():

@@ -101,7 +101,7 @@ def test_a_clock_below_the_peers_at_the_same_load_is_found_without_a_reason():
     stuck = {**FULL, "clock_event_reasons": 0x0, "sm_clock_mhz": 1180.0, "power_w": 410.0}
     scene.run(910, with_one(uuids, stuck))
     (finding,) = findings(scene)
-    assert "clock below its like's, no reason told" in finding.summary
+    assert "clock below that of its kind, no reason is told" in finding.summary
     assert finding.gpu_seconds == pytest.approx(900 * (1 - 1180 / 1600))
     assert finding.evidence[0].text == "no reason is told; 91 of 91 samples below GPUs of its kind"
     assert not sends_away(finding)

@@ -68,7 +68,7 @@ def test_a_site_names_the_sessions_of_its_portal_exactly(name, is_one):
     found = findings(scene, portal_names="desk, sys/lab ,")
     assert len(found) == is_one
     assert [f.evidence[1].text for f in found] == is_one * [
-        "interactive: its name is one of the site's portal"
+        "interactive: its name is one that the site's portal gives"
     ]
 
 

@@ -49,7 +49,7 @@ def test_cpus_that_block_gpus_are_told_with_the_right_number():
         "on one node 6.0 of 96 CPUs used at most; the rest keeps 5.0 of its GPUs from other jobs"
     ]
     assert finding.advice == (
-        "Next time: sbatch --cpus-per-task so that it asks for 8 CPUs a node.",
+        "Next time ask for 8 CPUs a node: sbatch --cpus-per-task",
         "What it asked for: scontrol show job -d 42",
     )
     assert finding.gpu_seconds is None
@@ -59,7 +59,7 @@ def test_memory_that_blocks_gpus_is_told_with_the_right_number():
     (finding,) = findings(asking(4200, cpus=16, mem_gib=512.0, peak_gib=40.0))
     assert finding.evidence[0].field == "job_mem_peak_bytes"
     assert finding.summary.startswith("uses 8 % of its memory and keeps 3 GPUs of the node")
-    assert finding.advice[0] == "Next time: sbatch --mem=50G a node."
+    assert finding.advice[0] == "Next time ask for less memory a node: sbatch --mem=50G"
 
 
 # Look-alikes

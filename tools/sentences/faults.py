@@ -1,0 +1,211 @@
+"""Scenes of GPUs that are broken or gone, and of nodes that are silent."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from gpumon.detect.scene import WORKING, Scene, working
+from tools.sentences.stage import alike
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+_SHORT_PERIOD_S: Final = 10.0
+
+# gpu_fault
+
+
+def _node_at_work(
+    gpu_count: int = 2, *, period_s: float = _SHORT_PERIOD_S, node: str = "n1", job_id: str = "42"
+) -> tuple[Scene, tuple[str, ...]]:
+    scene = Scene(period_s)
+    uuids = scene.node(node, gpu_count)
+    if job_id:
+        scene.job(job_id, uuids)
+    scene.run(10 * period_s, working(uuids))
+    return scene, uuids
+
+
+def _xids(numbers: Sequence[int]) -> Scene:
+    """A node whose driver tells of another Xid on each GPU."""
+    scene, uuids = _node_at_work(len(numbers))
+    for uuid, number in zip(uuids, numbers, strict=True):
+        scene.xid(uuid, number)
+    scene.run(_SHORT_PERIOD_S, working(uuids))
+    return scene
+
+
+def xids_that_stop_the_work() -> Scene:
+    """The driver tells of Xids after which no work goes on."""
+    return _xids((79, 48, 119, 136, 54))
+
+
+def xids_of_the_machine() -> Scene:
+    """It tells of milder Xids that are the machine's own."""
+    return _xids((74, 94, 159, 151, 78, 142))
+
+
+def xids_to_remember() -> Scene:
+    """It tells of Xids that may be ignored for now."""
+    return _xids((92, 154, 137, 160))
+
+
+def xids_that_leave_it_open() -> Scene:
+    """It tells of Xids that leave open whose fault it is."""
+    return _xids((39, 999))
+
+
+def xids_of_programs() -> Scene:
+    """It tells of Xids that programs cause."""
+    return _xids((31, 45, 60, 109, 43, 37))
+
+
+def memory_errors() -> Scene:
+    """Uncorrected memory errors are counted on one GPU, and told of another one as an event."""
+    scene, uuids = _node_at_work()
+    scene.gpu(uuids[0], ecc_uncorrected_volatile_count=0)
+    scene.run(300, working(uuids))
+    scene.gpu(uuids[0], ecc_uncorrected_volatile_count=2)
+    scene.run(60, working(uuids))
+    scene.xid(uuids[1], None, event_type=0x2)
+    scene.run(_SHORT_PERIOD_S, working(uuids))
+    return scene
+
+
+def codes_of_the_driver() -> Scene:
+    """Codes of the driver stand on one GPU each, and two on the last one."""
+    scene, uuids = _node_at_work(5)
+    codes = ("remap_failure", "recovery_action", "remap_pending", "retired_pages_pending")
+    for uuid, code in zip(uuids, codes, strict=False):
+        scene.gpu(uuid, **{code: 2 if code == "recovery_action" else 1})
+    scene.gpu(uuids[4], remap_pending=1, retired_pages_pending=1)
+    scene.run(60, working(uuids))
+    return scene
+
+
+def lost_gpu() -> Scene:
+    """A GPU falls off the bus, and the others of its job stand still."""
+    scene, uuids = _node_at_work(4)
+    scene.fall(uuids[3])
+    spins = {**WORKING, "gpu_util_ratio": 1.0, "sm_active_ratio": 0.12, "power_w": 205.0}
+    scene.run(600, alike(uuids, spins))
+    return scene
+
+
+def fault_without_a_job() -> Scene:
+    """A GPU that no job holds is broken."""
+    scene, uuids = _node_at_work(1, job_id="")
+    scene.gpu(uuids[0], remap_failure=1)
+    scene.run(60, working(uuids))
+    return scene
+
+
+def fault_on_an_odd_node() -> Scene:
+    """A GPU is broken on a node whose name cannot stand in a command."""
+    scene, uuids = _node_at_work(1, node="-n1", job_id="")
+    scene.gpu(uuids[0], remap_failure=1)
+    scene.run(60, working(uuids))
+    return scene
+
+
+# gpu_missing
+
+
+def _missing(seconds: float, *, given_elsewhere: int = 4) -> Scene:
+    """Two nodes of four GPUs each, one of which loses a GPU."""
+    scene = Scene(_SHORT_PERIOD_S)
+    uuids = scene.node("n1", 4) + scene.node("n2", 4)
+    scene.slurm("n2", gpu_count=given_elsewhere)
+    scene.job("42", uuids[:4])
+    scene.run(300, working(uuids))
+    scene.lose(uuids[2])
+    scene.run(seconds, working(uuids))
+    return scene
+
+
+def missing_for_a_moment() -> Scene:
+    """A GPU under a job is gone from its node for less than a minute."""
+    return _missing(40)
+
+
+def missing_for_minutes() -> Scene:
+    """It is gone for two minutes."""
+    return _missing(120)
+
+
+def missing_for_sure() -> Scene:
+    """It is gone for six minutes."""
+    return _missing(360)
+
+
+def missing_and_nobody_knows_where() -> Scene:
+    """Another node, without a job, has been short of GPUs since before."""
+    return _missing(360, given_elsewhere=8)
+
+
+# telemetry_lost
+
+
+def _silence(seconds: float, *, errors: Sequence[str] = (), state: str = "mixed") -> Scene:
+    """Four nodes of two GPUs each under one job, the last of which says nothing any more."""
+    scene = Scene(_SHORT_PERIOD_S)
+    uuids = [uuid for name in ("n1", "n2", "n3", "n4") for uuid in scene.node(name, 2)]
+    scene.job("42", uuids)
+    scene.run(120, working(uuids))
+    scene.silence("n4")
+    scene.fail("n4", *errors)
+    scene.slurm("n4", state=state)
+    scene.run(seconds, working(uuids))
+    return scene
+
+
+def silent_for_a_minute() -> Scene:
+    """One of four nodes of a job says nothing for a minute."""
+    return _silence(60)
+
+
+def silent_for_minutes() -> Scene:
+    """It says nothing for five minutes, its source has an error, and Slurm misses it as well."""
+    return _silence(300, errors=("no answer for 30 s",), state="mixed+not_responding")
+
+
+def silent_for_sure() -> Scene:
+    """It says nothing for eleven minutes."""
+    return _silence(660)
+
+
+def silent_gpus() -> Scene:
+    """A GPU says nothing for five minutes beside one that does."""
+    scene, uuids = _node_at_work()
+    vital = ("temp_c", "power_w", "mem_used_bytes")
+    scene.gpu(uuids[1], **dict.fromkeys(vital))
+    scene.run(300, working(uuids))
+    return scene
+
+
+SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
+    "gpu_fault": (
+        xids_that_stop_the_work,
+        xids_of_the_machine,
+        xids_to_remember,
+        xids_that_leave_it_open,
+        xids_of_programs,
+        memory_errors,
+        codes_of_the_driver,
+        lost_gpu,
+        fault_without_a_job,
+        fault_on_an_odd_node,
+    ),
+    "gpu_missing": (
+        missing_for_a_moment,
+        missing_for_minutes,
+        missing_for_sure,
+        missing_and_nobody_knows_where,
+    ),
+    "telemetry_lost": (
+        silent_for_a_minute,
+        silent_for_minutes,
+        silent_for_sure,
+        silent_gpus,
+    ),
+}
