@@ -213,7 +213,7 @@ def _network(nodes: int) -> tuple[Scene, list[str]]:
 def _broken_ports(seconds: float) -> Scene:
     scene, uuids = _network(7)
     scene.nic("n1", _PORT, **_DOWN)
-    scene.nic("n2", _PORT, **{**_DOWN, "phys_state": None}, nic_link_downed=1)
+    scene.nic("n2", _PORT, **_DOWN, nic_link_downed=1)
     scene.nic("n3", _PORT, nic_speed_gbps=200.0)
     scene.run(seconds, working(uuids))
     return scene

@@ -66,15 +66,6 @@ def is_dense(
     return bool(hit >= LEAST_SHARE * minutes)
 
 
-def grew(times: NDArray[np.float64], counter: NDArray[np.float32]) -> NDArray[np.bool_]:
-    """Rows in which a counter is above the row before; of a missing value nothing is said."""
-    is_grown = np.zeros(counter.shape, np.bool_)
-    if len(times) > 1:
-        with np.errstate(invalid="ignore"):
-            is_grown[1:] = np.diff(counter, axis=0) > 0
-    return is_grown
-
-
 def is_oftener(
     times: NDArray[np.float64], counter: NDArray[np.float32], a_minute: float
 ) -> NDArray[np.bool_]:

@@ -12,10 +12,11 @@ import numpy as np
 
 from gpumon.model.finding import Confidence, Severity
 from gpumon.model.xid import RECOVERY_ACTIONS, Action, name_of
-from gpumon_detectors.evidence.episodes import over_words
+from gpumon_detectors.evidence.clock_rows import newest_known
+from gpumon_detectors.evidence.episodes import REST_S, over_words
 from gpumon_detectors.evidence.gpu_use import PAST_S
 from gpumon_detectors.evidence.phrases import clock_time, counted
-from gpumon_detectors.evidence.symptom import Symptom, since_when
+from gpumon_detectors.evidence.symptom import RECENT_ROWS, Symptom, since_when
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
 _SPAN_S: Final = 3600.0
 """Errors older than this are no news: what is to be done because of them is told by a code."""
+
+VITAL: Final = ("temp_c", "power_w", "mem_used_bytes")
+"""What every GPU tells while it is alive; not one of them is a matter of permission."""
 
 _ECC: Final = "ecc_uncorrected_volatile_count"
 _ECC_EVENT: Final = 0x2
@@ -73,10 +77,10 @@ def suspects(view: View) -> Iterator[GpuFacts]:
     """GPUs of which anything at all is told now; spares the sound ones every further look."""
     uuids = view.uuids
     is_odd = view.is_lost.copy()
-    for key in _CODES:
-        is_odd |= np.nan_to_num(view.fleet(key)[:-1]) != 0
-    if uuids and view.history.newest_at == view.now:
-        is_odd |= np.nan_to_num(view.history.newest(uuids, (_ECC,))[0]) > 0
+    for key in (*_CODES, _ECC) if uuids else ():
+        # Single samples are missing now and then: one of the last ones tells.
+        recent = view.table(uuids, (key,), REST_S).columns[key][-RECENT_ROWS:]
+        is_odd |= np.any(recent > 0, axis=0)
     told = {e.uuid for node in view.nodes.values() if node.block("event").keys for e in node.events}
     is_odd[view.layout.places(told)] = True
     for place in np.flatnonzero(is_odd & ~view.is_stale):
@@ -111,8 +115,10 @@ def lost_since(view: View, gpu: GpuFacts) -> float:
 
 
 def _silence(view: View, gpu: GpuFacts) -> tuple[float, int]:
-    times, values = view.series(gpu.uuid, "temp_c", PAST_S)
-    return since_when(view, times, np.isnan(values))
+    past = view.past((gpu.uuid,), VITAL, PAST_S)
+    is_silent = ~np.any([np.isfinite(column[:, 0]) for column in past.columns.values()], axis=0)
+    is_known = np.ones(len(past.times), np.bool_)
+    return since_when(view, past.times, is_silent, is_known, is_lasting=True)
 
 
 def _lost(view: View, gpu: GpuFacts) -> Iterator[Symptom]:
@@ -126,9 +132,14 @@ def _lost(view: View, gpu: GpuFacts) -> Iterator[Symptom]:
 def _codes(view: View, gpu: GpuFacts) -> Iterator[Symptom]:
     for key, code in _CODES.items():
         value = gpu.value(key)
+        if value == 0:
+            continue
+        times, values = view.series(gpu.uuid, key, _SPAN_S)
+        if value is None:
+            value = np.nan_to_num(newest_known(values[-RECENT_ROWS:, None])[0])
         if value:
-            times, values = view.series(gpu.uuid, key, _SPAN_S)
-            since, samples = since_when(view, times, values == value)
+            is_known = np.isfinite(values)
+            since, samples = since_when(view, times, values == value, is_known, is_lasting=True)
             yield Symptom(
                 key, code.text(value), float(value), code.severity, code.advice, since, samples
             )

@@ -9,6 +9,7 @@ import numpy as np
 
 from gpumon.model.finding import Confidence, Severity
 from gpumon.model.xid import FABRIC_HEALTH, name_of
+from gpumon_detectors.evidence.clock_rows import newest_known
 from gpumon_detectors.evidence.episodes import (
     REST_S,
     SURE_S,
@@ -19,7 +20,7 @@ from gpumon_detectors.evidence.episodes import (
     over_words,
 )
 from gpumon_detectors.evidence.phrases import clock_time, counted
-from gpumon_detectors.evidence.symptom import Symptom, since_when
+from gpumon_detectors.evidence.symptom import RECENT_ROWS, Symptom, since_when
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,12 +28,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from gpumon.detect.facts.facts import GpuFacts, LinkFacts, NodeFacts
-    from gpumon.detect.series import Table
+    from gpumon.detect.series import Past
     from gpumon.detect.view import View
 
 _SPAN_S: Final = 3600.0
 _INACTIVE: Final = 0
-_RECENT_ROWS: Final = 3
 _SLOW: Final = 0.9
 """Share of the usual speed; generations differ by more, and links of one board not at all."""
 
@@ -88,6 +88,8 @@ _WORDS: Final = {
     "link_recovery_event_count": "link recoveries",
 }
 
+_STATE: Final = "link_state"
+_SPEED: Final = "link_speed_bytes_per_s"
 _BOTH_ENDS: Final = "Look at both ends of the link: nvidia-smi nvlink -s and -e, the switch's log."
 
 
@@ -97,7 +99,7 @@ def suspects(view: View) -> Iterator[tuple[NodeFacts, GpuFacts]]:
     is_odd: NDArray[np.bool_] = view.fleet("fabric_health")[:-1] > 1
     for key in _OLDER if uuids else ():
         # Single samples are missing now and then: one of the last ones tells.
-        counts = view.table(uuids, (key,), REST_S).columns[key][-_RECENT_ROWS:]
+        counts = view.table(uuids, (key,), REST_S).columns[key][-RECENT_ROWS:]
         is_odd |= np.any(counts > 0, axis=0)
     for node in view.nodes.values():
         if not node.is_stale and node.block("link").keys and _has_odd_links(node):
@@ -111,17 +113,17 @@ def suspects(view: View) -> Iterator[tuple[NodeFacts, GpuFacts]]:
 
 
 def _has_odd_links(node: NodeFacts) -> bool:
-    """Whether a link of the node is inactive, unlike the others, or ever had an error."""
+    """Whether a link is inactive, unlike the others, told of unlike them, or ever had an error."""
     values = node.block("link").values
-    states, speeds = values.get("link_state", ()), values.get("link_speed_bytes_per_s", ())
-    is_odd = _INACTIVE in states or len({*speeds} - {None}) > 1
+    states, speeds = {*values.get("link_state", ())}, {*values.get(_SPEED, ())}
+    is_odd = _INACTIVE in states or len(speeds) > 1 or (None in states and len(states) > 1)
     return is_odd or any(any(values.get(key, ())) for key in _NEWER)
 
 
 def symptoms(view: View, node: NodeFacts, gpu: GpuFacts) -> list[Symptom]:
     """What is wrong with a GPU's links, the gravest first."""
     links = node.links(gpu.uuid)
-    if not any(link.value("link_state") is not None for link in links):
+    if not any(link.value(_STATE) is not None for link in links):
         return []
     beside = [u for u in node.gpu_uuids if u in view.gpus and view.gpus[u].name == gpu.name]
     found = [
@@ -134,37 +136,53 @@ def symptoms(view: View, node: NodeFacts, gpu: GpuFacts) -> list[Symptom]:
     return sorted(found, key=lambda symptom: -symptom.severity.rank)
 
 
-def _is_active(link: LinkFacts) -> bool:
-    return (link.value("link_state") or _INACTIVE) != _INACTIVE
+def _lately(view: View, links: Sequence[LinkFacts], key: str) -> list[float | None]:
+    """What each link tells now of a field, or told in one of the last samples."""
+    told = [link.value(key) for link in links]
+    lacking = [place for place, value in enumerate(told) if value is None]
+    if 0 < len(lacking) < len(told):
+        keys = [links[place].key for place in lacking]
+        recent = newest_known(view.table(keys, (key,), REST_S).columns[key][-RECENT_ROWS:])
+        for place, value in zip(lacking, recent, strict=True):
+            told[place] = None if np.isnan(value) else float(value)
+    return told
 
 
 def _down(
     view: View, node: NodeFacts, links: Sequence[LinkFacts], beside: Sequence[str]
 ) -> Iterator[Symptom]:
     """Inactive links that lead to a switch, were active, or are active on most neighbours."""
-    down = [link for link in links if link.value("link_state") == _INACTIVE]
+    states = _lately(view, links, _STATE)
+    down = [link for link, state in zip(links, states, strict=True) if state == _INACTIVE]
     if not down:
         return
-    table = view.table([link.key for link in down], ("link_state",), _SPAN_S)
-    states = table.columns["link_state"]
-    was_active: NDArray[np.bool_] = np.any(states > _INACTIVE, axis=0)
-    active = sum(_is_active(link) for link in links)
+    active = len(links) - len(down)
     is_switched = active > 0 and any(link.label("remote_type") == "switch" for link in links)
-    others = Counter(sum(map(_is_active, node.links(uuid))) for uuid in beside)
-    usual = others.most_common(1)[0][0] if len(beside) >= _NEIGHBOURS else 0
-    if not (is_switched or active < usual):
+    if not (is_switched or active < _usually_active(view, node, beside)):
+        past = view.past([link.key for link in down], (_STATE,), _SPAN_S).columns[_STATE]
+        was_active: NDArray[np.bool_] = np.any(past > _INACTIVE, axis=0)
         down = [link for link, was in zip(down, was_active, strict=True) if was]
     if not down:
         return
     places = [place for place, link in enumerate(links) if link in down]
-    held = view.table([link.key for link in down], ("link_state",), _SPAN_S)
-    is_down: NDArray[np.bool_] = np.any(held.columns["link_state"] == _INACTIVE, axis=1)
-    since, samples = since_when(view, held.times, is_down)
+    held = view.table([link.key for link in down], (_STATE,), _SPAN_S)
+    told = held.columns[_STATE]
+    is_down: NDArray[np.bool_] = np.any(told == _INACTIVE, axis=1)
+    is_known: NDArray[np.bool_] = is_down | np.all(np.isfinite(told), axis=1)
+    since, samples = since_when(view, held.times, is_down, is_known)
     text = f"{len(down)} of {counted(len(links), 'NVLink')} inactive since {clock_time(since)}"
     text += f" (link {', '.join(str(links[place].number) for place in places[:8])})"
-    yield Symptom(
-        "link_state", text, float(len(down)), Severity.CRITICAL, _BOTH_ENDS, since, samples
-    )
+    yield Symptom(_STATE, text, float(len(down)), Severity.CRITICAL, _BOTH_ENDS, since, samples)
+
+
+def _usually_active(view: View, node: NodeFacts, beside: Sequence[str]) -> int:
+    """Active links of most GPUs whose links are all told of; 0 where these are too few."""
+    counts: Counter[int] = Counter()
+    for uuid in beside:
+        states = _lately(view, node.links(uuid), _STATE)
+        if None not in states:
+            counts[sum(state != _INACTIVE for state in states)] += 1
+    return counts.most_common(1)[0][0] if counts.total() >= _NEIGHBOURS else 0
 
 
 def _slow(
@@ -175,44 +193,43 @@ def _slow(
         speed
         for uuid in beside
         for link in node.links(uuid)
-        if _is_active(link) and (speed := link.value("link_speed_bytes_per_s"))
+        if link.value(_STATE) and (speed := link.value(_SPEED))
     ]
     usual = float(np.median(speeds)) if speeds else 0.0
-    slow = [
-        link
-        for link in links
-        if _is_active(link) and 0 < (link.value("link_speed_bytes_per_s") or 0) < _SLOW * usual
-    ]
+    own = zip(links, _lately(view, links, _STATE), _lately(view, links, _SPEED), strict=True)
+    slow = {link.key: s for link, state, s in own if state and s and s < _SLOW * usual}
     if slow:
-        table = view.table([link.key for link in slow], ("link_speed_bytes_per_s",), _SPAN_S)
-        told = table.columns["link_speed_bytes_per_s"]
+        table = view.table(list(slow), (_SPEED,), _SPAN_S)
+        told = table.columns[_SPEED]
         is_slow: NDArray[np.bool_] = np.any(told < _SLOW * usual, axis=1)
-        since, samples = since_when(view, table.times, is_slow)
-        speed = float(slow[0].value("link_speed_bytes_per_s") or 0)
+        is_known: NDArray[np.bool_] = is_slow | np.all(np.isfinite(told), axis=1)
+        since, samples = since_when(view, table.times, is_slow, is_known)
+        speed = float(next(iter(slow.values())))
         text = f"{counted(len(slow), 'NVLink')} at {speed / 1e9:.1f} GB/s, "
         text += f"most of the node's at {usual / 1e9:.1f} GB/s"
-        field = "link_speed_bytes_per_s"
-        yield Symptom(field, text, speed, Severity.CRITICAL, _BOTH_ENDS, since, samples)
+        yield Symptom(_SPEED, text, speed, Severity.CRITICAL, _BOTH_ENDS, since, samples)
 
 
 def _older_errors(view: View, gpu: GpuFacts, beside: Sequence[str]) -> Iterator[Symptom]:
     """Counters of the GPU that grow faster than a sound link's."""
     others = [uuid for uuid in beside if uuid != gpu.uuid]
-    for key in _OLDER:
-        table = view.table((gpu.uuid, *others), (key,), _SPAN_S)
-        if len(table.times) and not _is_usual(table, key):
-            yield from _growing(table, key, 0)
+    recent = view.table((gpu.uuid,), _OLDER, REST_S).columns
+    for key in (key for key in _OLDER if np.any(recent[key][-RECENT_ROWS:] > 0)):
+        # What a counter grew by while nobody looked is known behind the gap.
+        past = view.past((gpu.uuid, *others), (key,), _SPAN_S)
+        if len(past.times) and not _is_usual(past, key):
+            yield from _growing(past, key, 0)
 
 
-def _is_usual(table: Table, key: str) -> bool:
+def _is_usual(past: Past, key: str) -> bool:
     """Whether the first column's counter grew no more than ten times as much as the others'.
 
     What all have is no fault of one; of errors that count from the first on no link has any.
     """
-    if key in _FIRST_COUNTS or table.columns[key].shape[1] == 1:
+    if key in _FIRST_COUNTS or past.columns[key].shape[1] == 1:
         return False
-    grown = [grown_by(column, 0) for column in table.columns[key].T]
-    if grown[0] >= _MOST_CHECKSUM_ERRORS * table.length_s > 0:
+    grown = [grown_by(column, 0) for column in past.columns[key].T]
+    if grown[0] >= _MOST_CHECKSUM_ERRORS * float(past.times[-1] - past.times[0]) > 0:
         return False
     return grown[0] <= _TIMES_NEIGHBOURS * float(np.median(grown[1:]))
 
@@ -220,15 +237,15 @@ def _is_usual(table: Table, key: str) -> bool:
 def _newer_errors(view: View, links: Sequence[LinkFacts]) -> Iterator[Symptom]:
     keys = [key for key in _NEWER if any(link.value(key) for link in links)]
     for key in keys:
-        table = view.table([link.key for link in links], (key,), _SPAN_S)
+        past = view.past([link.key for link in links], (key,), _SPAN_S)
         for place, link in enumerate(links):
-            for symptom in _growing(table, key, place):
+            for symptom in _growing(past, key, place):
                 yield symptom._replace(text=f"link {link.number}: {symptom.text}")
 
 
-def _growing(table: Table, key: str, place: int) -> Iterator[Symptom]:
+def _growing(past: Past, key: str, place: int) -> Iterator[Symptom]:
     """A counter that grows in most minutes, or at all where a sound link's never does."""
-    times, counter = table.times, table.columns[key][:, place]
+    times, counter = past.times, past.columns[key][:, place]
     is_grown = np.diff(known_so_far(counter), prepend=0.0) > 0
     row = _first_row(times, is_grown, counts_at_once=key in _FIRST_COUNTS)
     if row is None:
@@ -269,7 +286,7 @@ def _fabric(view: View, gpu: GpuFacts) -> Iterator[Symptom]:
     health = gpu.value("fabric_health") or 0
     if health > 1:
         times, values = view.series(gpu.uuid, "fabric_health", _SPAN_S)
-        since, samples = since_when(view, times, values == health)
+        since, samples = since_when(view, times, values == health, np.isfinite(values))
         text = f"the NVLink fabric calls this GPU {name_of(health, FABRIC_HEALTH)}"
         advice = "Look at the fabric manager's log: journalctl -u nvidia-fabricmanager."
         yield Symptom(

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from gpumon.model.finding import Confidence, Severity
-from gpumon_detectors.evidence.episodes import SURE_S, episode_row, grew, is_dense, over_words
+from gpumon_detectors.evidence.clock_rows import newest_known
+from gpumon_detectors.evidence.episodes import (
+    SURE_S,
+    episode_row,
+    grown_by,
+    is_dense,
+    known_so_far,
+    over_words,
+)
 from gpumon_detectors.evidence.phrases import counted
 from gpumon_detectors.evidence.symptom import Symptom, since_when
 
@@ -127,18 +135,21 @@ def symptoms(
 
 
 def _down(view: View, node: NodeFacts, port: Port, usual: Usual | None) -> Iterator[Symptom]:
-    """A port without a link that most nodes have, or that had one since the driver was loaded."""
+    """A port without a link that most nodes have, or that had one since the driver was loaded.
+
+    Where its physical state is not told nobody knows whether it was disabled on purpose.
+    """
     was_up = port.downs > 0 if usual is None else usual.is_active
-    if not was_up or port.phys_state == _DISABLED:
+    if not was_up or port.phys_state in (None, _DISABLED):
         return
     keys = ("nic_speed_gbps", "nic_rx_bytes_per_s", "nic_tx_bytes_per_s")
     table = view.table((f"{node.name}/{port.name}",), keys, _SPAN_S)
     speed, received, sent = (column[:, 0] for column in table.columns.values())
-    is_down = (speed == speed[-1:]) & ~(received > 0) & ~(sent > 0)
-    since, samples = since_when(view, table.times, is_down)
+    is_down = (speed == newest_known(speed[:, None])[0]) & ~(received > 0) & ~(sent > 0)
+    since, samples = since_when(view, table.times, is_down, np.isfinite(speed))
     times = counted(int(port.downs), "time")
     how = f", its link went down {times} since the driver was loaded" if port.downs else ""
-    text = f"port {port.name} is {port.state} ({port.phys_state or 'no physical state'}){how}"
+    text = f"port {port.name} is {port.state} ({port.phys_state}){how}"
     yield Symptom("nic_link_downed", text, port.downs, Severity.CRITICAL, _CABLE, since, samples)
 
 
@@ -148,23 +159,26 @@ def _slow(view: View, node: NodeFacts, port: Port, usual: Usual | None) -> Itera
     if not port.speed_gbps or (best and port.speed_gbps >= _SLOW * best):
         return
     key = "nic_speed_gbps"
-    table = view.table((f"{node.name}/{port.name}",), (key,), _SPAN_S)
-    speeds = table.columns[key][:, 0]
+    entity = f"{node.name}/{port.name}"
     if not best:
-        known = speeds[np.isfinite(speeds)]
+        told = view.past((entity,), (key,), _SPAN_S).columns[key]
+        known = told[np.isfinite(told)]
         best, whose = float(known.max()) if len(known) else port.speed_gbps, "it had"
     if port.speed_gbps < _SLOW * best:
-        since, samples = since_when(view, table.times, speeds < _SLOW * best)
+        table = view.table((entity,), (key,), _SPAN_S)
+        speeds = table.columns[key][:, 0]
+        since, samples = since_when(view, table.times, speeds < _SLOW * best, np.isfinite(speeds))
         text = f"port {port.name} at {port.speed_gbps:.0f} Gb/s, {whose} {best:.0f} Gb/s"
         yield Symptom(key, text, port.speed_gbps, Severity.WARNING, _CABLE, since, samples)
 
 
 def _errors(view: View, node: NodeFacts, port: Port) -> Iterator[Symptom]:
     """Counters that grow in most minutes, and a link that goes down again and again."""
-    table = view.table((f"{node.name}/{port.name}",), (*_ERRORS, _DOWNED), _SPAN_S)
-    times = table.times
-    for key, counter in ((key, column[:, 0]) for key, column in table.columns.items()):
-        is_grown = grew(times, counter)
+    # What a counter grew by while nobody looked is known behind the gap.
+    past = view.past((f"{node.name}/{port.name}",), (*_ERRORS, _DOWNED), _SPAN_S)
+    times = past.times
+    for key, counter in ((key, column[:, 0]) for key, column in past.columns.items()):
+        is_grown = np.diff(known_so_far(counter), prepend=0.0) > 0
         row = episode_row(times, is_grown) if len(times) else None
         if row is not None and not is_dense(times[row:], is_grown[row:]):
             row = None
@@ -173,8 +187,7 @@ def _errors(view: View, node: NodeFacts, port: Port) -> Iterator[Symptom]:
             row = int(np.flatnonzero(is_grown)[0])
         if row is None:
             continue
-        count = float(np.nanmax(counter) - np.nan_to_num(counter[max(0, row - 1)]))
-        since = float(times[row])
+        count, since = grown_by(counter, row), float(times[row])
         what = "times without a link" if key == _DOWNED else _ERRORS[key]
         over = over_words(times, row, is_scattered=is_scattered)
         text = f"port {port.name}: {count:.0f} {what} {over}"

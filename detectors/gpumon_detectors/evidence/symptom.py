@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from gpumon.detect.series import rows_since
+import numpy as np
+
+from gpumon.detect.series import GAP_PERIODS, LEAST_GAP_S, rows_since, unbroken_since
 from gpumon.model.finding import Confidence, Evidence, Severity
 from gpumon_detectors.evidence.phrases import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from gpumon.detect.view import View
+
+RECENT_ROWS: Final = 3
+"""A value is told that one of so many samples holds: single ones are missing now and then."""
 
 
 _MOST_STEPS: Final = 4
@@ -78,9 +82,37 @@ def leading(found: Sequence[Symptom]) -> Symptom:
     return min(found, key=lambda s: (s.severity is Severity.INFO, -s.at_most.rank, s.since))
 
 
+def observed_since(view: View, onset: float) -> float:
+    """Unix time from which on an onset was followed: behind the last gap in the sampling since."""
+    return max(onset, unbroken_since(view.history, onset, view.now))
+
+
 def since_when(
-    view: View, times: NDArray[np.float64], is_so: NDArray[np.bool_]
+    view: View,
+    times: NDArray[np.float64],
+    is_so: NDArray[np.bool_],
+    is_known: NDArray[np.bool_],
+    *,
+    is_lasting: bool = False,
 ) -> tuple[float, int]:
-    """Time since which it was so at every sample, and their number; now where none shows it."""
-    row = int(rows_since(is_so[:, None])[0]) if len(times) else 0
+    """Time since which it was so whenever it was known, and the rows since; now where it is not.
+
+    Args:
+        view: The look.
+        times: Of the rows.
+        is_so: Whether it was so, by row.
+        is_known: Whether that can be told. What is not known for longer than a gap in the sampling
+            parts what lies before and behind it.
+        is_lasting: Whether it cannot have been otherwise in between, however long that was.
+    """
+    rows = np.flatnonzero(is_known)
+    if not len(rows):
+        return view.now, 1
+    first = int(rows_since(is_so[rows][:, None])[0])
+    if not is_lasting:
+        usual_s = float(np.median(np.diff(times))) if len(times) > 1 else 0.0
+        unknown_s = np.diff(times[rows], append=times[-1])
+        gaps = np.flatnonzero(unknown_s > max(LEAST_GAP_S, GAP_PERIODS * usual_s))
+        first = max(first, int(gaps[-1]) + 1 if len(gaps) else 0)
+    row = int(rows[first]) if first < len(rows) else len(times)
     return (float(times[row]), len(times) - row) if row < len(times) else (view.now, 1)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from gpumon.detect.contract import Detector
 from gpumon.model.finding import Confidence, Evidence, Severity, Window
 from gpumon_detectors.evidence import machine_commands as commands
+from gpumon_detectors.evidence.gpu_symptoms import VITAL
 from gpumon_detectors.evidence.phrases import clock_time, counted, span
+from gpumon_detectors.evidence.symptom import observed_since
 from gpumon_detectors.hardware.telemetry_lost import HEARD
 
 if TYPE_CHECKING:
@@ -20,8 +22,19 @@ if TYPE_CHECKING:
     from gpumon.model.finding import Finding
 
 _SPAN_S: Final = 3600.0
-_ALWAYS_TOLD: Final = "temp_c"
 _REASON: Final = "a GPU is gone from the list of the driver"
+
+
+class _Loss(NamedTuple):
+    """What vanished from the fleet while it was watched."""
+
+    onset: float
+    window: Window
+    """Since the onset, or since the last gap in the sampling."""
+    names: tuple[str, ...]
+    """UUIDs that are on no node any more."""
+    is_sure: bool
+    """Whether as many vanished as are short."""
 
 
 class GpuMissing(Detector):
@@ -57,45 +70,49 @@ class GpuMissing(Detector):
         if not total:
             return
         gone = [uuid for uuid in view.history.entities() if uuid not in view.gpus]
-        table = view.table(gone, (_ALWAYS_TOLD,), _SPAN_S)
-        times, is_told = table.times, np.isfinite(table.columns[_ALWAYS_TOLD])
-        seen = np.flatnonzero(is_told.any(axis=0)) if len(times) else np.zeros(0, np.intp)
+        past = view.past(gone, VITAL, _SPAN_S)
+        is_told = np.any([np.isfinite(column) for column in past.columns.values()], axis=0)
+        seen = np.flatnonzero(is_told.any(axis=0)) if len(past.times) else np.zeros(0, np.intp)
         if not len(seen):
             return
-        lasts = [int(np.flatnonzero(is_told[:, place])[-1]) for place in seen]
-        first = min(lasts) + 1
-        if first >= len(times):
+        lasts = sorted(int(np.flatnonzero(is_told[:, place])[-1]) for place in seen)
+        # Of more than are short the first may have left with a node of theirs.
+        first = lasts[-min(total, len(lasts))] + 1
+        if first >= len(past.times):
             return
-        window = Window(float(times[first]), float(times[-1]), len(times) - first)
-        names = [gone[place] for place in seen]
+        onset = float(past.times[first])
+        times = past.times[past.times >= observed_since(view, onset)]
+        window = Window(float(times[0]), float(times[-1]), len(times))
+        names = tuple(gone[place] for place in seen)
+        loss = _Loss(onset, window, names, total <= len(names))
         for node in view.nodes.values():
             if short[node.name]:
-                yield self._finding(view, node, window, names, is_sure=total <= len(names))
+                yield self._finding(view, node, loss)
 
-    def _finding(
-        self, view: View, node: NodeFacts, window: Window, names: list[str], *, is_sure: bool
-    ) -> Finding:
+    def _finding(self, view: View, node: NodeFacts, loss: _Loss) -> Finding:
         listed, given = len(node.gpu_uuids), node.slurm.gpu_count if node.slurm else None
         jobs = view.jobs_on(node.name)
         under = f" under job {', '.join(job.job.label for job in jobs[:8])}" if jobs else ""
         short = _shortfall(node, view)
         # Of a node that was short before, no more can be gone than vanished anywhere.
-        count = counted(short, "GPU") if is_sure else f"perhaps {min(short, len(names))} GPU"
-        for_s = span(window.end - window.start)
-        most = Confidence.ESTABLISHED if is_sure else Confidence.HYPOTHESIS
-        is_told = commands.is_told(view, self, window, most)
+        gone = min(short, len(loss.names))
+        count = counted(short, "GPU") if loss.is_sure else f"perhaps {gone} GPU"
+        for_s = span(loss.window.end - loss.onset)
+        most = Confidence.ESTABLISHED if loss.is_sure else Confidence.HYPOTHESIS
+        is_told = commands.is_told(view, self, loss.window, most)
         text = f"the driver lists {counted(listed, 'GPU')}, Slurm gives the node {given}"
         return view.finding(
             self,
             subject=node.subject,
             severity=Severity.CRITICAL,
-            summary=f"{node.name}: {count} gone since {clock_time(window.start)} ({for_s}){under}",
-            window=window,
+            summary=f"{node.name}: {count} gone since {clock_time(loss.onset)} ({for_s}){under}",
+            window=loss.window,
+            onset=loss.onset,
             evidence=(
                 Evidence("gpu_count", node.subject, text, float(listed)),
                 *(
-                    Evidence(_ALWAYS_TOLD, node.subject, f"on no node any more: {uuid}")
-                    for uuid in names[:8]
+                    Evidence(VITAL[0], node.subject, f"on no node any more: {uuid}")
+                    for uuid in loss.names[:8]
                 ),
             ),
             advice=(

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from gpumon.detect.facts.facts import GpuFacts
-    from gpumon.detect.series import Table
+    from gpumon.detect.series import Past, Table
     from gpumon.detect.view import View
     from gpumon.model.finding import Finding
 
@@ -145,10 +145,13 @@ class PcieDegraded(Detector):
         ]
         if not beside or not down:
             return 0
-        table = view.table(beside, (*_LINK, *_LOAD), _SPAN_S)
-        is_loaded, is_low = self._loaded(table), _is_low(table)
-        is_whole = is_loaded & np.isfinite(table.columns["pcie_gen"]) & ~is_low
-        return int(is_whole.any(axis=0).sum())
+        return int(self._was_whole(view.past(beside, (*_LINK, *_LOAD), _SPAN_S)).sum())
+
+    def _was_whole(self, past: Past) -> NDArray[np.bool_]:
+        """Per GPU whether its link was seen whole under load, also beyond a gap in the sampling."""
+        is_known = np.isfinite(past.columns["pcie_gen"]) & np.isfinite(past.columns["pcie_width"])
+        is_whole = self._loaded(past) & is_known & ~_is_low(past)
+        return np.asarray(is_whole.any(axis=0), np.bool_)
 
     def _may_apply(self, view: View) -> NDArray[np.bool_]:
         """GPUs whose last minutes alone allow a claim; spares most the whole window."""
@@ -173,7 +176,7 @@ class PcieDegraded(Detector):
             is_grown = np.fmax.reduce(replays) - np.fmin.reduce(replays) > MOST_REPLAYS
         return np.asarray(is_told & (is_low.any(axis=0) | is_grown), np.bool_)
 
-    def _loaded(self, table: Table) -> NDArray[np.bool_]:
+    def _loaded(self, table: Table | Past) -> NDArray[np.bool_]:
         """Where a GPU is loaded, and not called idle."""
         bits = np.nan_to_num(table.columns["clock_event_reasons"]).astype(np.int64)
         is_busy = table.columns["gpu_util_ratio"] >= self.loaded_ratio
@@ -192,10 +195,12 @@ class PcieDegraded(Detector):
         first = _unbroken(is_settled & is_known, is_low)
         if first is not None:
             # The settling before it was low as well, if it never came up in between.
-            while first > 0 and is_loaded[first - 1] and (is_low | ~is_known)[first - 1]:
-                first -= 1
-            was_whole = bool((is_loaded & is_known & ~is_low)[:first].any())
-            return _Case(gpu, table.since(first), was_whole, None)
+            before, may_be_low = first, is_low | ~is_known
+            while before > 0 and is_loaded[before - 1] and may_be_low[before - 1]:
+                before -= 1
+                first = before if is_low[before] else first
+            past = view.past((gpu.uuid,), (*_LINK, *_LOAD), _SPAN_S)
+            return _Case(gpu, table.since(first), bool(self._was_whole(past)[0]), None)
         counter = table.columns[_REPLAYS][:, 0]
         is_often = is_oftener(table.times, counter, MOST_REPLAYS) & is_loaded
         row = episode_row(table.times, is_often)
@@ -271,7 +276,7 @@ def _are_alike(cases: Sequence[_Case]) -> bool:
     return len(cases) > 1 and len({case.link for case in cases}) == 1
 
 
-def _is_low(table: Table) -> NDArray[np.bool_]:
+def _is_low(table: Table | Past) -> NDArray[np.bool_]:
     """Where a link has less than the most of GPU and slot; not where it is not told."""
     gen, width, gen_max, width_max = (table.columns[key] for key in _LINK)
     with np.errstate(invalid="ignore"):
@@ -287,8 +292,8 @@ def _is_settled(
 
     A load that the first row shows is taken for an old one; a sample without a value is no pause.
     """
-    is_resting = ~is_loaded & np.isfinite(util)
-    starts = np.flatnonzero(is_loaded[1:] & is_resting[:-1]) + 1
+    known = np.flatnonzero(np.isfinite(util))
+    starts = known[1:][is_loaded[known[1:]] & ~is_loaded[known[:-1]]]
     begun = np.searchsorted(starts, np.arange(len(times)), "right") - 1
     is_old = begun < 0
     if len(starts):

@@ -10,7 +10,9 @@ from gpumon.detect.contract import Detector
 from gpumon.detect.series import rows_since
 from gpumon.model.finding import Confidence, Evidence, Severity, Window
 from gpumon_detectors.evidence import machine_commands as commands
+from gpumon_detectors.evidence.gpu_symptoms import VITAL
 from gpumon_detectors.evidence.phrases import clock_time, counted, span
+from gpumon_detectors.evidence.symptom import observed_since
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,9 +26,6 @@ if TYPE_CHECKING:
 _SPAN_S: Final = 3600.0
 _AWAKE: Final = "See whether the node answers at all: console, ping, ssh; a hung one needs a reset."
 _DRIVER: Final = "Look into the node's kernel log for the driver: dmesg, journalctl -k."
-_VITAL: Final = ("temp_c", "power_w", "mem_used_bytes")
-"""What every GPU tells while it is alive; not one of them is a matter of permission."""
-
 _PLANNED: Final = ("down", "drain", "maint", "reboot", "power", "future", "fail")
 """Words in Slurm's states of nodes of which somebody knows already that they do not work."""
 
@@ -43,6 +42,8 @@ class _Silence(NamedTuple):
     node: NodeFacts
     gpus: tuple[GpuFacts, ...]
     window: Window
+    """Since the onset, or since the last gap in the sampling."""
+    onset: float
     is_whole: bool
 
 
@@ -97,17 +98,18 @@ class TelemetryLost(Detector):
                 yield self._finding(view, found, is_alone=is_alone and found.is_whole)
 
     def _finding(self, view: View, silence: _Silence, *, is_alone: bool) -> Finding:
-        node, window = silence.node, silence.window
+        node, onset = silence.node, silence.onset
         jobs = view.jobs_on(node.name)
         labels = ", ".join(job.job.label for job in jobs[:_LISTED])
         who = node.name if silence.is_whole else f"{node.name}: {_places(silence.gpus)}"
-        for_s = span(view.now - window.start)
+        for_s = span(view.now - onset)
         return view.finding(
             self,
             subject=node.subject,
             severity=Severity.CRITICAL,
-            summary=f"{who} silent since {clock_time(window.start)} ({for_s}) under job {labels}",
-            window=window,
+            summary=f"{who} silent since {clock_time(onset)} ({for_s}) under job {labels}",
+            window=silence.window,
+            onset=onset,
             evidence=tuple(_evidence(view, silence)),
             advice=(
                 "Look whether the job's output still grows; if not, cancel it and go on elsewhere.",
@@ -123,7 +125,7 @@ class TelemetryLost(Detector):
 def _partly_dark(view: View) -> frozenset[str]:
     """Nodes of which some GPUs tell nothing now while others do; spares the rest the window."""
     tells = np.zeros(len(view.uuids), np.bool_)
-    for key in _VITAL:
+    for key in VITAL:
         tells |= np.isfinite(view.fleet(key)[:-1])
     names, groups = view.layout.nodes
     is_partly = groups.some(tells) & groups.some(~tells)
@@ -137,40 +139,43 @@ def _is_planned(node: NodeFacts) -> bool:
 
 
 def _silent_node(view: View, node: NodeFacts) -> _Silence | None:
-    """A node without a word; the window begins with the first sample that it missed."""
+    """A node without a word; the onset is the first sample that it missed."""
     since = node.silent_since
     if since is None:
         return None
     rows = view.history.rows(since, view.now)
     is_later = rows.times > since
-    times, samples = rows.times[is_later], int(rows.samples[is_later].sum())
-    if not len(times):
+    if not is_later.any():
         return None
+    onset = float(rows.times[is_later][0])
+    is_seen = rows.times >= observed_since(view, onset)
+    times, samples = rows.times[is_seen], int(rows.samples[is_seen].sum())
     gpus = tuple(view.gpus[uuid] for uuid in node.gpu_uuids if uuid in view.gpus)
-    return _Silence(node, gpus, Window(float(times[0]), float(times[-1]), samples), True)
+    window = Window(float(times[0]), float(times[-1]), samples)
+    return _Silence(node, gpus, window, onset, True)
 
 
 def _silent_gpus(view: View, node: NodeFacts) -> _Silence | None:
     """GPUs of a talking node that tell nothing, though they did and another one does."""
     uuids = [uuid for uuid in node.gpu_uuids if uuid in view.gpus]
-    newest: NDArray[np.bool_] = np.any(np.isfinite(view.latest(uuids, _VITAL)), axis=0)
+    newest: NDArray[np.bool_] = np.any(np.isfinite(view.latest(uuids, VITAL)), axis=0)
     if newest.all() or not newest.any():
         return None
     quiet = [uuid for uuid, tells in zip(uuids, newest, strict=True) if not tells]
     quiet = [u for u in quiet if not (view.gpus[u].is_lost or view.gpus[u].is_stale)]
-    table = view.table(quiet, _VITAL, _SPAN_S)
-    if not quiet or not len(table.times):
+    past = view.past(quiet, VITAL, _SPAN_S) if quiet else None
+    if past is None or not len(past.times):
         return None
-    is_dark = ~np.any([np.isfinite(column) for column in table.columns.values()], axis=0)
+    is_dark = ~np.any([np.isfinite(column) for column in past.columns.values()], axis=0)
     firsts = rows_since(is_dark)
-    told = [place for place, row in enumerate(firsts) if 0 < row < len(table.times)]
+    told = [place for place, row in enumerate(firsts) if 0 < row < len(past.times)]
     held = [place for place in told if view.jobs_of(quiet[place])]
     if not held:
         return None
-    first = int(min(firsts[place] for place in held))
-    times = table.times[first:]
+    onset = float(past.times[min(firsts[place] for place in held)])
+    times = past.times[past.times >= observed_since(view, onset)]
     window = Window(float(times[0]), float(times[-1]), len(times))
-    return _Silence(node, tuple(view.gpus[quiet[place]] for place in held), window, False)
+    return _Silence(node, tuple(view.gpus[quiet[place]] for place in held), window, onset, False)
 
 
 def _places(gpus: Sequence[GpuFacts]) -> str:
@@ -187,7 +192,7 @@ def _evidence(view: View, silence: _Silence) -> Iterator[Evidence]:
     yield Evidence(
         "temp_c",
         node.subject,
-        f"{what} for {span(view.now - window.start)}, {window.samples} samples; "
+        f"{what} for {span(view.now - silence.onset)}, {window.samples} samples; "
         f"nodes that talk: {told} of {len(view.nodes)}",
         float(window.samples),
     )

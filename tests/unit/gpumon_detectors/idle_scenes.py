@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 from gpumon.detect.scene import HELD, UNUSED, WORKING, Scene
+from tests.unit.gpumon_detectors.noise import TROUBLES, later, stretches, thinned
 
 QUIET_HOST = {
     "cpu_busy_ratio": 0.002,
@@ -57,11 +58,6 @@ def unused(scene, seconds):
     scene.run(seconds, {})
 
 
-TROUBLES = ("none", "missing", "holes", "shared", "restart")
-"""What telemetry suffers: nothing, 5 % of all values missing, a hole of 60 s in every 25 minutes, a
-neighbour at work on the node, gpumon begun anew in the middle of the last phase."""
-
-
 def played(period_s, trouble, phases, gpu_count=2, **fields):
     """A job whose GPUs and CPUs go through phases: seconds, values by UUID, CPUs busy.
 
@@ -88,41 +84,15 @@ def played(period_s, trouble, phases, gpu_count=2, **fields):
     dice = random.Random(f"{period_s}{trouble}{len(phases)}")
     for seconds, values, cores in phases:
         scene.cgroup("42", job_cpu_cores_used=cores)
-        at = 0.0
-        while at < seconds:
-            given = {uuid: _later(values(place), at) for place, uuid in enumerate(mine)}
+        for passed_s, part_s, is_hole in stretches(seconds, trouble):
+            if is_hole:
+                scene.skip(part_s)
+                continue
+            given = {uuid: later(values(place), passed_s) for place, uuid in enumerate(mine)}
             if trouble == "missing":
-                given = {uuid: _thinned(one, dice) for uuid, one in given.items()}
-            part = min(seconds - at, 1440.0) if trouble == "holes" else seconds
-            scene.run(part, {**given, **all_of(others, WORKING)})
-            at += part
-            if trouble == "holes" and at < seconds:
-                scene.skip(60.0)
-                at += 60.0
+                given = {uuid: thinned(one, dice) for uuid, one in given.items()}
+            scene.run(part_s, {**given, **all_of(others, WORKING)})
     return scene, mine
-
-
-def _later(values, begun):
-    """Values of a phase that goes on behind a hole."""
-
-    def moved(value):
-        return (lambda s: value(s + begun)) if callable(value) else value
-
-    return {key: moved(value) for key, value in values.items()}
-
-
-def _thinned(values, dice):
-    """Values of which one in twenty is missing."""
-
-    def told(value):
-        def at(seconds):
-            if dice.random() < 0.05:
-                return None
-            return value(seconds) if callable(value) else value
-
-        return at
-
-    return {key: told(value) for key, value in values.items()}
 
 
 __all__ = [

@@ -1,0 +1,49 @@
+"""What telemetry suffers, for scenes of any family of rules."""
+
+from __future__ import annotations
+
+from math import inf
+
+HOLE_S = 60.0
+BETWEEN_HOLES_S = 1440.0
+_ROUND_S = BETWEEN_HOLES_S + HOLE_S
+MISSING_SHARE = 0.05
+
+TROUBLES = ("none", "missing", "holes", "shared", "restart")
+"""What telemetry suffers: nothing, 5 % of all values missing, a hole of 60 s in every 25 minutes, a
+neighbour at work on the node, gpumon begun anew in the middle of the last phase."""
+
+
+def later(values, begun_s):
+    """Values of a phase that has lasted for so long already."""
+
+    def moved(value):
+        return (lambda s: value(s + begun_s)) if callable(value) else value
+
+    return {key: moved(value) for key, value in values.items()}
+
+
+def thinned(values, dice):
+    """Values of which one in twenty is missing."""
+
+    def told(value):
+        def at(seconds):
+            if dice.random() < MISSING_SHARE:
+                return None
+            return value(seconds) if callable(value) else value
+
+        return at
+
+    return {key: told(value) for key, value in values.items()}
+
+
+def stretches(seconds, trouble, longest_s=inf):
+    """Parts of a phase: seconds that have passed before it, its length, whether it is a hole."""
+    passed_s = 0.0
+    while passed_s < seconds:
+        until_s = (passed_s // _ROUND_S) * _ROUND_S + BETWEEN_HOLES_S
+        is_hole = trouble == "holes" and passed_s >= until_s
+        end_s = min(seconds, until_s + HOLE_S * is_hole if trouble == "holes" else seconds)
+        part_s = min(end_s - passed_s, longest_s)
+        yield passed_s, part_s, is_hole
+        passed_s += part_s
