@@ -33,10 +33,6 @@ _PARAMETERS: Final[dict[Callable[[], Scene], dict[str, Any]]] = partly_idle.PARA
 """What a site must have set for some of them."""
 
 HEAD: Final = "**What it says**"
-_RULE: Final = (
-    "each sentence once, with the numbers of a small scene, "
-    "and how grave and how sure it was there, or in a later one (times are UTC):"
-)
 _NUMBER: Final = re.compile(r"\d[\d.,:]*")
 _UNIT: Final = re.compile(r"0 (?:s|min|h)\b")
 _PLURAL: Final = re.compile(r"(?<=\w)s\b")
@@ -106,7 +102,7 @@ def what_it_says(detector: Detector) -> str:
             raise SentenceError(f"{detector.name} says nothing new in {scene.__name__}")
     if not told.claims:
         raise SentenceError(f"tools/sentences has no scene for {detector.name}")
-    parts = [f"{HEAD}, {_RULE}\n"]
+    parts = [f"{HEAD}\n"]
     for title, claims in groupby(told.claims, lambda claim: claim.scene):
         parts.append(f"\n{title}\n\n{''.join(map(str, claims))}")
     return "".join(parts)

@@ -27,10 +27,9 @@ def gib(count: float) -> str:
 
 
 def listed(things: Sequence[str]) -> str:
-    """Things one after the other: `a`, `a and b`, `a, b and c`."""
-    return (
-        " and ".join((", ".join(things[:-1]), things[-1])) if len(things) > 1 else "".join(things)
-    )
+    """Things, at least one of them: `a`, `a and b`, `a, b and c`."""
+    *before, last = things
+    return f"{', '.join(before)} and {last}" if before else last
 
 
 def counted(count: int, word: str) -> str:

@@ -93,10 +93,9 @@ class GpuMissing(Detector):
         listed, given = len(node.gpu_uuids), node.slurm.gpu_count if node.slurm else None
         jobs = view.jobs_on(node.name)
         under = f" under job {', '.join(job.job.label for job in jobs[:8])}" if jobs else ""
-        short = _shortfall(node, view)
         # Of a node that was short before, no more can be gone than vanished anywhere.
-        gone = min(short, len(loss.names))
-        count = counted(short, "GPU") if loss.is_sure else f"perhaps {gone} GPU"
+        count = counted(min(_shortfall(node, view), len(loss.names)), "GPU")
+        perhaps = "" if loss.is_sure else "perhaps "
         for_s = span(loss.window.end - loss.onset)
         most = Confidence.ESTABLISHED if loss.is_sure else Confidence.HYPOTHESIS
         is_told = commands.is_told(view, self, loss.window, most)
@@ -105,7 +104,8 @@ class GpuMissing(Detector):
             self,
             subject=node.subject,
             severity=Severity.CRITICAL,
-            summary=f"{node.name}: {count} gone since {clock_time(loss.onset)} ({for_s}){under}",
+            summary=f"{node.name}: {perhaps}{count} gone since {clock_time(loss.onset)} "
+            f"({for_s}){under}",
             window=loss.window,
             onset=loss.onset,
             evidence=(

@@ -88,7 +88,12 @@ def test_which_node_lost_it_may_not_be_known():
     scene.slurm("n2", gpu_count=8)
     scene.lose(uuids[0])
     scene.run(900, working(uuids))
-    assert {finding.confidence for finding in findings(scene)} == {"hypothesis"}
+    found = findings(scene)
+    assert {finding.confidence for finding in found} == {"hypothesis"}
+    assert [f.summary.partition(" gone")[0] for f in found] == [
+        "n1: perhaps 1 GPU",
+        "n2: perhaps 1 GPU",
+    ]
 
 
 # Missing fields

@@ -107,6 +107,16 @@ def test_a_clock_below_the_peers_at_the_same_load_is_found_without_a_reason():
     assert not sends_away(finding)
 
 
+def test_reasons_of_single_samples_are_named_and_do_not_explain_it():
+    scene, uuids = scene_with_job()
+    wave = lambda s: 0x4 if s % 600 == 0 else 0x0  # noqa: E731
+    stuck = {**FULL, "clock_event_reasons": wave, "sm_clock_mhz": 1180.0, "power_w": 410.0}
+    scene.run(910, with_one(uuids, stuck))
+    (finding,) = findings(scene)
+    assert "mostly no reason is told" in finding.summary
+    assert "in some samples software power cap; 89 of 90" in finding.evidence[0].text
+
+
 def test_where_all_are_held_down_the_clock_before_is_the_measure():
     scene, uuids = scene_with_job(2)
     scene.run(600, dict.fromkeys(uuids, FULL))

@@ -159,6 +159,17 @@ def test_work_of_its_processes_on_cpus_is_named_and_makes_it_a_guess():
     assert "9.0 CPUs busy" in finding.summary
 
 
+def test_what_may_be_another_users_is_not_said_to_be_a_jobs():
+    scene, (first, second) = workstation(period_s=60.0)
+    take(scene, 311, first, process_cpu_cores_used=None)
+    take(scene, 402, second, uid=1008)
+    scene.host("desk", cpu_busy_ratio=0.4)
+    scene.run(2.3 * 3600, {first: HELD, second: WORKING})
+    (finding,) = found(scene)
+    assert finding.summary.endswith(" CPUs busy, perhaps another user's")
+    assert not any("job" in evidence.text for evidence in finding.evidence)
+
+
 def test_without_the_drivers_word_on_memory_the_presence_counts():
     scene, (first, _) = workstation()
     scene.run(1200, {first: UNUSED})

@@ -62,6 +62,20 @@ def test_memory_that_blocks_gpus_is_told_with_the_right_number():
     assert finding.advice[0] == "Next time ask for less memory a node: sbatch --mem=50G"
 
 
+def test_what_holds_on_two_nodes_is_advised_once():
+    scene = Scene(period_s=30.0, span_s=24 * HOUR)
+    uuids = [scene.node(name, 8)[0] for name in ("n1", "n2")]
+    for name in ("n1", "n2"):
+        scene.slurm(name, gpu_count=8, cpu_count=128, mem_bytes=1024 * GIB)
+    held = tuple(Allocation(name, 1, None, 96) for name in ("n1", "n2"))
+    scene.job("42", uuids, allocations=held, cpu_count=192)
+    scene.cgroup("42", job_cpu_cores_used=6.0, job_mem_limit_bytes=64 * GIB)
+    scene.run(1800, dict.fromkeys(uuids, WORKING))
+    (finding,) = findings(scene)
+    assert len(finding.evidence) == 2
+    assert [line.startswith("Next time") for line in finding.advice] == [True, False]
+
+
 # Look-alikes
 
 
