@@ -173,7 +173,7 @@ def grid(names):
 def _on_grid(name, number, period_s, trouble):
     turn = TROUBLES[number % len(TROUBLES)]
     is_quick = (period_s, trouble) in ((60.0, turn), (60.0, "missing"))
-    is_quick |= (period_s, trouble) == (10.0, "missing") and number % 3 == 0
+    is_quick |= (period_s, trouble) == (10.0, "missing") and number % 5 == 1
     marks = () if is_quick else (pytest.mark.slow,)
     return pytest.param(name, period_s, trouble, marks=marks, id=f"{name}-{period_s:.0f}-{trouble}")
 
