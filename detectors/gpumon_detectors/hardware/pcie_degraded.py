@@ -195,10 +195,7 @@ class PcieDegraded(Detector):
         first = _unbroken(is_settled & is_known, is_low)
         if first is not None:
             # The settling before it was low as well, if it never came up in between.
-            before, may_be_low = first, is_low | ~is_known
-            while before > 0 and is_loaded[before - 1] and may_be_low[before - 1]:
-                before -= 1
-                first = before if is_low[before] else first
+            first = _first_low(first, is_loaded & (is_low | ~is_known), is_low)
             past = view.past((gpu.uuid,), (*_LINK, *_LOAD), _SPAN_S)
             return _Case(gpu, table.since(first), bool(self._was_whole(past)[0]), None)
         counter = table.columns[_REPLAYS][:, 0]
@@ -306,6 +303,15 @@ def _unbroken(is_counted: NDArray[np.bool_], is_bad: NDArray[np.bool_]) -> int |
     rows = np.flatnonzero(is_counted)
     since = int(rows_since(is_bad[rows][:, None])[0]) if len(rows) else 0
     return int(rows[since]) if len(rows) - since >= 2 else None
+
+
+def _first_low(row: int, may_be_low: NDArray[np.bool_], is_low: NDArray[np.bool_]) -> int:
+    """First low row of those right before a low one of which each may be low."""
+    first = row
+    while row > 0 and may_be_low[row - 1]:
+        row -= 1
+        first = row if is_low[row] else first
+    return first
 
 
 def _evidence(case: _Case, length_s: float) -> Iterator[Evidence]:
