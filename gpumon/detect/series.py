@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from gpumon.fleet.history.reader import Extremes, HistoryReader, Slab
+    from gpumon.fleet.history.reader import HistoryReader, Slab
 
 GAP_PERIODS: Final = 3.0
 """Two samples further apart than this many periods leave a gap, and a window ends there."""
@@ -71,6 +72,8 @@ class Past(NamedTuple):
     """Largest value behind each row, of the fields that it was asked for."""
     longest_s: float
     """Distance of two samples from which a gap lies between them."""
+    lows: Mapping[str, NDArray[np.float32]] = MappingProxyType({})
+    """Smallest value behind each row, of the same fields as `peaks`."""
 
     def seconds_from(self, row: int) -> NDArray[np.float64]:
         """Seconds of the rows from one on, of the first no more than its own samples span."""
@@ -79,32 +82,47 @@ class Past(NamedTuple):
             seconds[0] = self.times[row] - self.begins[row]
         return seconds
 
+    def since_row(self, row: int) -> Past:
+        """The part from a row on."""
+        columns, peaks, lows = (
+            {key: column[row:] for key, column in part.items()}
+            for part in (self.columns, self.peaks, self.lows)
+        )
+        return Past(
+            self.times[row:], self.begins[row:], self.seconds_from(row), columns, peaks,
+            self.longest_s, lows,
+        )  # fmt: skip
 
-def past_of(slab: Slab, highs: Extremes | None, keys: Sequence[str], now: float) -> Past:
+
+def past_of(
+    slab: Slab, bounds: Sequence[NDArray[np.float32]] | None, keys: Sequence[str], now: float
+) -> Past:
     """All rows of a slab; none where there is no row of the time of the look.
 
     Args:
         slab: The rows.
-        highs: Bounds of the same rows, for the first of the keys.
+        bounds: Smallest and largest values behind the same rows, for the first of the keys.
         keys: Fields in the order of the slab.
         now: Unix time of the look.
     """
     times, periods, values, begins = slab
     if not len(times) or now - times[-1] >= periods[-1]:
-        values, times, begins, highs = values[:0], times[:0], begins[:0], None
+        values, times, begins, bounds = values[:0], times[:0], begins[:0], None
     longest_s = max(GAP_PERIODS * float(periods[-1]) if len(times) else 0.0, LEAST_GAP_S)
     own = times - begins
     steps = np.diff(times, prepend=begins[:1])
     # Between the samples of two rows, however many of them a row holds.
     is_gap = steps - own > longest_s
     columns = {key: values[:, position] for position, key in enumerate(keys)}
-    peaks = {}
-    if highs is not None:
-        asked = keys[: highs.high.shape[1]]
-        peaks = {key: highs.high[:, position] for position, key in enumerate(asked)}
-    elif not len(times):
-        peaks = columns
-    return Past(times, begins, np.where(is_gap, own, steps), columns, peaks, longest_s)
+    seconds = np.where(is_gap, own, steps)
+    if bounds is None:
+        spread = columns if not len(times) else {}
+        return Past(times, begins, seconds, columns, spread, longest_s, spread)
+    lows, peaks = (
+        {key: bound[:, position] for position, key in enumerate(keys[: bound.shape[1]])}
+        for bound in bounds
+    )
+    return Past(times, begins, seconds, columns, peaks, longest_s, lows)
 
 
 def table_of(slab: Slab, keys: Sequence[str], now: float) -> Table:

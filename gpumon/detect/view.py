@@ -11,7 +11,7 @@ import numpy as np
 
 from gpumon.detect.claims import honest_confidence, honest_severity
 from gpumon.detect.facts.entity_facts import FACT_KEYS
-from gpumon.detect.facts.positions import JobLayout
+from gpumon.detect.facts.positions import Groups, JobLayout
 from gpumon.detect.series import GAP_PERIODS, Past, Series, Table, past_of, table_of
 from gpumon.model.catalogue.fields import CATALOGUE
 from gpumon.model.finding import Confidence, Evidence, Finding, Severity, Window
@@ -150,10 +150,10 @@ class JobLook:
         """Fields of all `gpus` while the job held them all, as `View.past` tells them."""
         return self._view.past(self.uuids, keys, seconds, self.all_held_since, peaks)
 
-    def cgroup_past(self, keys: Sequence[str], seconds: float) -> Past:
+    def cgroup_past(self, keys: Sequence[str], seconds: float, peaks: int = 0) -> Past:
         """As `cgroup`, across gaps."""
         entities = [f"{name}/{self.job.job_id}" for name in self.job.nodes]
-        return self._view.past(entities, keys, seconds, self._began_at)
+        return self._view.past(entities, keys, seconds, self._began_at, peaks)
 
     def hosts_past(self, keys: Sequence[str], seconds: float) -> Past:
         """As `hosts`, across gaps."""
@@ -227,6 +227,8 @@ class View:
         """Positions of `jobs` within `running`."""
         self.blindness: dict[tuple[str, str], NDArray[np.bool_]] = {}
         """What `coverage` found out on this look, by kind of subject and field."""
+        self.groupings: dict[str, Groups] = {}
+        """Who belongs to whom, as `coverage` asked for it on this look."""
         self._facts = facts.columns
         self._columns: dict[str, NDArray[np.float64]] = {}
 
@@ -319,15 +321,14 @@ class View:
     ) -> Past:
         """As `table`, but across gaps in the sampling, which are time of which nothing is known.
 
-        Of the first `peaks` keys it tells the largest value behind each row too.
+        Of the first `peaks` keys it tells the smallest and the largest value behind each row too.
         """
         start = max(self.now - seconds, since)
-        slab = self._slab(entities, keys, start)
+        if not peaks:
+            return past_of(self._slab(entities, keys, start), None, keys, self.now)
         block = CATALOGUE[keys[0]].block
-        highs = (
-            self.history.extremes(entities, keys[:peaks], start, self.now, block) if peaks else None
-        )
-        return past_of(slab, highs, keys, self.now)
+        slab, *bounds = self.history.bounded(entities, keys, peaks, start, self.now, block)
+        return past_of(slab, bounds, keys, self.now)
 
     def places(self, uuids: Sequence[str]) -> NDArray[np.intp]:
         """Positions of GPUs within `gpus`, for `newest`; -1 for one that is not among them."""

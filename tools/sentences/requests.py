@@ -86,6 +86,14 @@ def gpu_memory_grows_until_the_end() -> Scene:
     return _growing_on_the_gpu(2100, {"end_at": START_AT + 2 * HOUR_S})
 
 
+def gpu_memory_grows_again() -> Scene:
+    """It was higher before, for 20 minutes, and was freed."""
+    scene, uuids = job_on_a_node(1)
+    scene.run(1200, alike(uuids, _working(60 * GIB)))
+    scene.run(2100, alike(uuids, _working(_rising)))
+    return scene
+
+
 def _growing_on_the_host(*, gpu_count: int = 1, shared: bool = False) -> Scene:
     scene = empty()
     uuids = scene.node("n1", gpu_count + 1)
@@ -260,6 +268,7 @@ SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
         gpu_memory_grows,
         gpu_memory_grows_for_hours,
         gpu_memory_grows_until_the_end,
+        gpu_memory_grows_again,
         both_memories_grow,
         host_memory_grows,
         host_memory_grows_beside_another_job,

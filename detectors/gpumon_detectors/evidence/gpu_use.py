@@ -223,26 +223,8 @@ def is_still_now(job: JobLook) -> bool:
     One that misses a sample is no ground to look away: what was known right before tells.
     """
     newest = job.latest("gpu_util_ratio")
-    is_any = bool(np.isfinite(newest).any())
-    return is_any and not bool((newest > FAINT_RATIO).any()) and is_named(job)
-
-
-def busy_seconds(
-    times: NDArray[np.float64], ratios: NDArray[np.float32]
-) -> NDArray[np.float64] | None:
-    """Integral over time of shares, one per column, each row standing for the time before it.
-
-    None where more than a tenth of a column is missing; what is missing counts as the rest does.
-    """
-    steps = np.diff(times, prepend=times[:1])[:, None]
-    is_known = np.isfinite(ratios)
-    known_s = (steps * is_known).sum(axis=0)
-    length_s = float(times[-1] - times[0])
-    if length_s <= 0 or (known_s < LEAST_KNOWN * length_s).any():
-        return None
-    busy_s: NDArray[np.float64] = (steps * np.where(is_known, ratios, 0.0)).sum(axis=0)
-    scaled: NDArray[np.float64] = busy_s * length_s / known_s
-    return scaled
+    is_heard = np.isfinite(newest).any() or any(not gpu.is_stale for gpu in job.gpus)
+    return bool(is_heard) and not bool((newest > FAINT_RATIO).any()) and is_named(job)
 
 
 def gpu_use(job: JobLook, seconds: float, idle_mem_ratio: float) -> GpuUse | None:

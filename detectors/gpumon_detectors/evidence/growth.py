@@ -9,12 +9,17 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from gpumon.detect.series import Past
+
 SHORTEST_S: Final = 1800.0
 """Memory that grows for less than this may be filling up as it should."""
 
 _SPANS_S: Final = (24 * 3600.0, 12 * 3600.0, 6 * 3600.0, 3 * 3600.0, 5400.0, SHORTEST_S)
 _PARTS: Final = 12
 """Parts of a window whose lowest values are compared: what is freed in between counts as freed."""
+
+_LEAST_IN_A_PART: Final = 2
+"""Known values of a part, on average: the lowest of fewer is any."""
 
 _MOST_FALLS: Final = 1
 _LEAST_SHARE: Final = 0.02
@@ -48,6 +53,8 @@ class Growth(NamedTuple):
     grown_bytes: float
     full_in_s: float
     """Seconds until the limit at that rate."""
+    was_freed: bool = False
+    """Whether it was as high before the window for a while, so that it fell back since."""
 
 
 def may_have_grown(
@@ -65,32 +72,35 @@ def may_have_grown(
 
 
 def growth_of(
-    times: NDArray[np.float64],
+    past: Past,
     used: NDArray[np.float32],
     limit_bytes: float,
     is_at_work: NDArray[np.bool_] | None = None,
 ) -> Growth | None:
     """The longest window up to now in which memory grows steadily; None where there is none.
 
+    Windows are as long as they were seen: what a hole takes lies before.
+
     Args:
-        times: Unix time of each row.
-        used: Memory in use, NaN where it is missing.
+        past: The rows.
+        used: Lowest memory in use behind each row, NaN where it is missing.
         limit_bytes: What there is of it.
         is_at_work: Rows in which whatever uses it worked; None: not known.
     """
+    times = past.times
     if not limit_bytes > 0 or not len(times) or not np.isfinite(used[-1]):
         return None
-    for span_s in _SPANS_S:
-        first = int(times.searchsorted(times[-1] - span_s, "left"))
-        length_s = float(times[-1] - times[first])
-        if length_s < SHORTEST_S or (first and length_s < 0.9 * span_s):
+    behind_s = np.cumsum(past.seconds[::-1])[::-1] - past.seconds
+    firsts = behind_s.size - np.searchsorted(behind_s[::-1], _SPANS_S, "left") - 1
+    for first in dict.fromkeys(np.maximum(firsts, 0).tolist()):
+        if behind_s[first] < SHORTEST_S:
             continue
         at_work = None if is_at_work is None else is_at_work[first:]
         if at_work is not None and _parts_at_rest(times[first:], at_work) > _MOST_PARTS_AT_REST:
             continue
         found = _steady(times[first:], used[first:], limit_bytes)
         if found is not None:
-            return found._replace(first=first)
+            return found._replace(first=first, was_freed=_was_freed(times, used, first, found))
     return None
 
 
@@ -98,7 +108,8 @@ def _steady(
     times: NDArray[np.float64], used: NDArray[np.float32], limit_bytes: float
 ) -> Growth | None:
     parts = [part[np.isfinite(part)] for part in np.split(used, _edges(times))]
-    if any(len(part) < 2 for part in parts):
+    counts = [len(part) for part in parts]
+    if not min(counts) or sum(counts) < _LEAST_IN_A_PART * _PARTS:
         return None
     lows = np.array([part.min() for part in parts], np.float64)
     steps = np.diff(lows)
@@ -119,6 +130,15 @@ def _steady(
     rate = recent * _PARTS / float(times[-1] - times[0])
     full_in_s = max(0.0, limit_bytes - float(used[-1])) / rate
     return Growth(0, rate, grown, full_in_s)
+
+
+def _was_freed(
+    times: NDArray[np.float64], used: NDArray[np.float32], first: int, found: Growth
+) -> bool:
+    """Whether memory stood above the middle of a growth for a part's time before the growth."""
+    is_high = used[:first] >= float(used[-1]) - found.grown_bytes / 2
+    high_s = np.diff(times[: first + 1])[is_high].sum()
+    return bool(high_s >= float(times[-1] - times[first]) / _PARTS)
 
 
 def _edges(times: NDArray[np.float64]) -> NDArray[np.intp]:

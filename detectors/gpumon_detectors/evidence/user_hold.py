@@ -95,13 +95,16 @@ class UserHold(JobLook):
         """The same."""
         return self.since
 
-    def cgroup_past(self, keys: Sequence[str], seconds: float) -> Past:
+    def cgroup_past(self, keys: Sequence[str], seconds: float, peaks: int = 0) -> Past:
         """What the processes did, one column for each, by the names that a job's fields have."""
         entities = [f"{self.gpu.node}/{process.pid}" for process in self._processes]
         own = [_OF_PROCESS[key] for key in keys]
-        past = self._view.past(entities, own, seconds, self.since)
-        columns = {key: past.columns[name] for key, name in zip(keys, own, strict=True)}
-        return past._replace(columns=columns, peaks={})
+        past = self._view.past(entities, own, seconds, self.since, peaks)
+        columns, highs, lows = (
+            {key: part[name] for key, name in zip(keys, own, strict=True) if name in part}
+            for part in (past.columns, past.peaks, past.lows)
+        )
+        return past._replace(columns=columns, peaks=highs, lows=lows)
 
 
 def holds_of(view: View) -> Iterator[UserHold]:
@@ -130,17 +133,21 @@ def _held_since(
     contexts = [f"{node}/{process.pid}/{uuid}" for process in processes]
     past = view.past(contexts, (_MEMORY,), PAST_S)
     has_memory: NDArray[np.bool_] = np.logical_or.reduce(past.columns[_MEMORY] > 0, axis=1)
-    since = float(past.begins[np.argmax(has_memory)]) if has_memory.any() else view.now
-    if has_memory.any() and not has_memory[0]:
+    first = int(np.argmax(has_memory)) if has_memory.any() else len(has_memory)
+    since = float(past.begins[first]) if has_memory.any() else view.now
+    # The oldest samples may lack what was there: only behind more of them it came later.
+    if has_memory.any() and since - float(past.times[0]) > past.longest_s:
         return since
     whole = view.past([uuid], ("process_count",), PAST_S)
     count = whole.columns["process_count"][:, 0]
-    row = int(whole.times.searchsorted(since, "left"))
-    if row >= len(count) or not count[row] > 0:
+    is_known = np.isfinite(count)
+    known = np.flatnonzero(is_known & (whole.times >= since))
+    if not len(known) or not count[known[0]] > 0:
         return since if has_memory.any() else None
-    others = np.flatnonzero(np.isfinite(count[:row]) & (count[:row] != count[row]))
-    first = int(others[-1]) + 1 if len(others) else 0
-    return min(since, float(whole.begins[first]))
+    row = int(known[0])
+    others = np.flatnonzero(is_known[:row] & (count[:row] != count[row]))
+    began = int(others[-1]) + 1 if len(others) else 0
+    return min(since, float(whole.begins[began]))
 
 
 def _record(gpu: GpuFacts, since: float) -> Job:

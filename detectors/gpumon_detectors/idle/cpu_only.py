@@ -15,7 +15,8 @@ from gpumon_detectors.evidence.job_commands import look_inside
 from gpumon_detectors.evidence.job_context import context_of, is_interactive
 from gpumon_detectors.evidence.phrases import counted, gib, span
 from gpumon_detectors.evidence.stretch import began_with_job
-from gpumon_detectors.idle.rest import SERIAL_CORES, surest
+from gpumon_detectors.evidence.watched import surest
+from gpumon_detectors.idle.rest import SERIAL_CORES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

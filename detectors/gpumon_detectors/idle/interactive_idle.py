@@ -19,7 +19,7 @@ from gpumon_detectors.evidence.gpu_use import (
 from gpumon_detectors.evidence.job_commands import look_inside
 from gpumon_detectors.evidence.job_context import is_interactive, serving_name
 from gpumon_detectors.evidence.phrases import clock_time, counted, span
-from gpumon_detectors.idle.rest import surest
+from gpumon_detectors.evidence.watched import surest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

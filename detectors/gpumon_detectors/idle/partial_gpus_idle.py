@@ -14,7 +14,7 @@ from gpumon_detectors.evidence.gpu_use import PAST_S, PAUSE_S, use_of
 from gpumon_detectors.evidence.job_commands import show_job, srun_in
 from gpumon_detectors.evidence.phrases import counted
 from gpumon_detectors.evidence.stretch import began_with_job, since_words
-from gpumon_detectors.idle.rest import surest
+from gpumon_detectors.evidence.watched import surest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from gpumon.detect.claims import LEAST_EVIDENCE_S, honest_confidence
+from gpumon.detect.claims import LEAST_EVIDENCE_S
 from gpumon.model.finding import Confidence, Evidence, Window
 from gpumon_detectors.evidence.gpu_use import COPY_KEYS
 from gpumon_detectors.evidence.host_use import SLICE_S, Flow, background, flow_of, is_spinning
 from gpumon_detectors.evidence.phrases import listed
+from gpumon_detectors.evidence.watched import surest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -65,12 +66,6 @@ class Rest(NamedTuple):
     def but(self) -> str:
         """The same as a part of a sentence: `, but 1.0 of 16 CPUs busy`; empty without any."""
         return f", but {', and '.join(self.stirs)}" if self.stirs else ""
-
-
-def surest(detector: Windows, known_s: float, samples: int, at_most: Confidence) -> Confidence:
-    """What so many seconds of evidence allow a detector to claim, whatever lies between them."""
-    allowed = honest_confidence(Window(0.0, known_s, samples), detector)
-    return min(allowed, at_most, key=lambda step: step.rank)
 
 
 def rest_of(detector: Windows, job: JobLook, use: GpuUse, host: HostUse, first: int) -> Rest | None:

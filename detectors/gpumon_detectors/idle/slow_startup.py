@@ -14,7 +14,8 @@ from gpumon_detectors.evidence.host_use import IDLE_BYTES_PER_S, IDLE_CORES, IDL
 from gpumon_detectors.evidence.job_commands import look_inside
 from gpumon_detectors.evidence.job_context import is_interactive, serving_name, sounds_interactive
 from gpumon_detectors.evidence.phrases import clock_time, counted, span
-from gpumon_detectors.idle.rest import SERIAL_CORES, surest
+from gpumon_detectors.evidence.watched import surest
+from gpumon_detectors.idle.rest import SERIAL_CORES
 from gpumon_detectors.idle.startup import Activity, activity, first_work, signs
 
 if TYPE_CHECKING:

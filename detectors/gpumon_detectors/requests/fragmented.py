@@ -8,17 +8,28 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from gpumon.detect.contract import Detector
-from gpumon.model.finding import Confidence, Evidence, Severity, Window
+from gpumon.model.finding import Confidence, Evidence, Severity
+from gpumon_detectors.evidence.gpu_use import LEAST_KNOWN
 from gpumon_detectors.evidence.job_commands import show_job
 from gpumon_detectors.evidence.phrases import counted, gib, span
+from gpumon_detectors.evidence.watched import (
+    known_share,
+    mean_of,
+    newest_of,
+    seen_s,
+    surest,
+    unbroken,
+    window_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
+    from gpumon.detect.series import Past
     from gpumon.detect.view import JobLook, View
-    from gpumon.model.finding import Finding
+    from gpumon.model.finding import Finding, Window
 
 _SPAN_S: Final = 3 * 3600.0
 """How far back the window reaches: beyond *established*."""
@@ -39,6 +50,7 @@ class _Traffic(NamedTuple):
     """What a job's nodes sent over their ports."""
 
     window: Window
+    seen_s: float
     share: float
     """Of what the ports can carry, on average over the node that sent least."""
     bytes_per_s: float
@@ -111,37 +123,37 @@ def _traffic(view: View, job: JobLook) -> _Traffic | None:
     entities = [entity for of_node in ports.values() for entity in of_node]
     if not all(ports.values()):
         return None
-    table = view.table(entities, _PORT, _SPAN_S, job.all_held_since)
-    if not len(table.times):
+    past = unbroken(view.past(entities, _PORT, _SPAN_S, job.all_held_since))
+    if len(past.times) < 2:
         return None
-    sent, speed = table.columns[_PORT[0]], table.columns[_PORT[1]]
     owners = np.array([entity.partition("/")[0] for entity in entities])
+    sent, capacity = _loads(past)
+    is_port = np.isfinite(capacity)
     least: tuple[float, float] | None = None
     for name in ports:
-        mine = owners == name
-        load = _load(sent[:, mine], speed[:, mine])
-        if load is None:
+        mine = is_port & (owners == name)
+        if not mine.any() or not np.isfinite(sent[mine]).all():
             return None
+        bytes_per_s = float(sent[mine].sum())
+        load = bytes_per_s / float(capacity[mine].sum()), bytes_per_s
         least = load if least is None else min(least, load)
-    if least is None:
-        return None
-    window = Window(float(table.times[0]), float(table.times[-1]), len(table.times))
-    return _Traffic(window, *least)
+    return None if least is None else _Traffic(window_of(past), seen_s(past), *least)
 
 
-def _load(sent: NDArray[np.float32], speed_gbps: NDArray[np.float32]) -> tuple[float, float] | None:
-    """Share of the ports' capacity and bytes per second that one node sent on average."""
-    is_port = np.isfinite(sent[-1]) & (speed_gbps[-1] > 0)
-    if not is_port.any() or np.isfinite(sent[:, is_port]).mean() < 0.9:
-        return None
-    mean = float(np.nanmean(sent[:, is_port], axis=0, dtype=np.float64).sum())
-    return mean / (float(speed_gbps[-1, is_port].sum()) * 1e9 / 8), mean
+def _loads(past: Past) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Per port what it sent and what it carries, bytes a second.
+
+    NaN: what it sent is too little known; and it carries nothing, or says nothing now.
+    """
+    sent, speed_gbps = _PORT
+    means = np.where(known_share(past, sent) >= LEAST_KNOWN, mean_of(past, sent), np.nan)
+    speeds, is_now = newest_of(past, speed_gbps), np.isfinite(newest_of(past, sent))
+    return means, np.where(is_now & (speeds > 0), speeds * 1e9 / 8, np.nan)
 
 
 def _finding(
     detector: Fragmented, view: View, job: JobLook, spread: _Spread, traffic: _Traffic
 ) -> Finding:
-    length_s = traffic.window.end - traffic.window.start
     gpus = counted(job.gpu_count, "GPU")
     evidence = [
         Evidence(
@@ -157,7 +169,7 @@ def _finding(
             job.subject,
             f"every node sends at least {traffic.bytes_per_s / 1e9:.2f} GB/s, "
             f"{100 * traffic.share:.0f} % of what its ports carry, on average over "
-            f"{span(length_s)}",
+            f"{span(traffic.seen_s)}",
             traffic.bytes_per_s,
         ),
     ]
@@ -169,6 +181,7 @@ def _finding(
     shown = show_job(job)
     if shown is not None:
         advice.append(f"Where its parts are: {shown}")
+    most = Confidence.ESTABLISHED if job.is_alone else Confidence.HYPOTHESIS
     return view.finding(
         detector,
         subject=job.subject,
@@ -177,5 +190,5 @@ def _finding(
         window=traffic.window,
         evidence=evidence,
         advice=advice,
-        at_most=Confidence.ESTABLISHED if job.is_alone else Confidence.HYPOTHESIS,
+        at_most=surest(detector, traffic.seen_s, traffic.window.samples, most),
     )

@@ -7,20 +7,26 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from gpumon.detect.contract import Detector
-from gpumon.model.finding import Confidence, Evidence, Severity, Window
+from gpumon.model.finding import Confidence, Evidence, Severity
 from gpumon.model.job_states import HOLDING_STATES
 from gpumon_detectors.evidence.growth import SHORTEST_S, growth_of, may_have_grown
 from gpumon_detectors.evidence.job_commands import look_inside
 from gpumon_detectors.evidence.phrases import clock_time, gib, span
+from gpumon_detectors.evidence.watched import (
+    levels,
+    newest_of,
+    seen_s,
+    surest,
+    unbroken,
+    window_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
-    from gpumon.detect.series import Table
+    from gpumon.detect.series import Past
     from gpumon.detect.view import JobLook, View
-    from gpumon.model.finding import Finding
+    from gpumon.model.finding import Finding, Window
     from gpumon_detectors.evidence.growth import Growth
 
 _SPAN_S: Final = 24 * 3600.0
@@ -30,7 +36,12 @@ _SOON_S: Final = 24 * 3600.0
 _WORKS: Final = 0.01
 """Utilisation above which a GPU computes: the noise of idle ones stays below (measured)."""
 
+_MOSTLY: Final = 0.5
+"""Share of the time from which on what was moved is known well enough to say it of all of it."""
+
 _LISTED: Final = 8
+_MEMORY: Final = ("mem_used_bytes", "mem_total_bytes", "gpu_util_ratio")
+_GROUP: Final = ("job_mem_used_bytes", "job_mem_limit_bytes")
 _OWN: Final = ("job_io_read_bytes_per_s", "job_io_write_bytes_per_s")
 _MOUNTS: Final = ("fs_read_bytes_per_s", "fs_write_bytes_per_s")
 _HOST: Final = ("net_rx_bytes_per_s", "disk_read_bytes_per_s", "disk_write_bytes_per_s")
@@ -46,6 +57,7 @@ class _Leak(NamedTuple):
     limit: float
     growth: Growth
     window: Window
+    seen_s: float
     at_most: Confidence = Confidence.ESTABLISHED
     note: str = ""
     """What else could explain it."""
@@ -74,8 +86,10 @@ class MemoryLeak(Detector):
     and warm-ups, are complete by then.
 
     What looks alike: memory that grew and is flat now; an allocator's cache grows in jumps and
-    stays on its level; garbage that is collected makes a sawtooth whose lowest values do not rise;
-    a start levels off; weights are loaded while the GPU computes nothing. The control group's
+    stays on its level; garbage that is collected makes a sawtooth whose lowest values do not rise,
+    and where the window lies within one of its teeth, memory was as high before: that keeps the
+    claim a *hypothesis*; a start levels off; weights are loaded while the GPU computes nothing.
+    Old rows tell by the lowest value behind them, as new ones do. The control group's
     memory includes the page cache, which grows with what is read and written and is given back:
     growth of it that is no more than the bytes moved meanwhile by the job's I/O, and where nobody
     else is on the node by its disks and network, is not claimed. What moves on a node that is
@@ -102,43 +116,49 @@ class MemoryLeak(Detector):
         """One finding per job with memory that will be full, which names what is full first."""
         for job in view.jobs:
             leaks = [*self._of_gpus(job), *self._of_hosts(view, job)]
-            leaks = [leak for leak in leaks if leak.growth.full_in_s <= _SOON_S]
+            leaks = [_doubted(leak) for leak in leaks if leak.growth.full_in_s <= _SOON_S]
             if leaks:
                 yield self._finding(view, job, sorted(leaks, key=_precedence))
 
     def _of_gpus(self, job: JobLook) -> Iterator[_Leak]:
-        used, total = job.latest("mem_used_bytes"), job.latest("mem_total_bytes")
-        with np.errstate(invalid="ignore"):
-            full = np.flatnonzero(used >= self.filled_ratio * total)
-        if not len(full):
+        used, total = job.latest(_MEMORY[0]), job.latest(_MEMORY[1])
+        # One that misses a sample may be full.
+        if (used < self.filled_ratio * total).all():
             return
-        table = job.table(("mem_used_bytes", "gpu_util_ratio"), _SPAN_S)
-        held = table.columns["mem_used_bytes"]
-        for place in full[may_have_grown(held[:, full], total[full])]:
+        past = unbroken(job.past(_MEMORY, _SPAN_S))
+        if not len(past.times):
+            return
+        limits = newest_of(past, _MEMORY[1])
+        with np.errstate(invalid="ignore"):
+            is_filled = newest_of(past, _MEMORY[0]) >= self.filled_ratio * limits
+        grown = np.flatnonzero(is_filled & may_have_grown(past.columns[_MEMORY[0]], limits))
+        if not len(grown):
+            return
+        past = unbroken(job.past(_MEMORY, _SPAN_S, 1))
+        for place in grown:
             gpu = job.gpus[place]
-            column = held[:, place]
-            util = table.columns["gpu_util_ratio"][:, place]
+            util = past.columns["gpu_util_ratio"][:, place]
             at_work = None if np.isnan(util).all() else np.nan_to_num(util) > _WORKS
-            growth = growth_of(table.times, column, float(total[place]), at_work)
+            limit = float(limits[place])
+            lows = levels(past, past.lows[_MEMORY[0]][:, place])
+            growth = growth_of(past, lows, limit, at_work)
             if growth is not None:
-                yield _leak(
-                    "mem_used_bytes", gpu.subject, gpu.place, table, column, float(total[place]),
-                    growth,
-                )  # fmt: skip
+                newest = float(newest_of(past, _MEMORY[0])[place])
+                yield _leak(_MEMORY[0], gpu.subject, gpu.place, past, newest, limit, growth)
 
     def _of_hosts(self, view: View, job: JobLook) -> Iterator[_Leak]:
-        key = "job_mem_used_bytes"
-        table = job.cgroup((key, "job_mem_limit_bytes"), _SPAN_S)
-        if not len(table.times):
+        past = unbroken(job.cgroup_past(_GROUP, _SPAN_S))
+        if not len(past.times):
             return
-        used, limits = table.columns[key], table.columns["job_mem_limit_bytes"]
-        for place, name in enumerate(job.job.nodes):
-            limit = float(limits[-1, place])
-            if not used[-1, place] >= self.filled_ratio * limit:
-                continue
-            leak = _of_processes(view, job, name, limit) or _of_cgroup(
-                view, job, name, table, used[:, place], limit
-            )
+        limits = newest_of(past, _GROUP[1])
+        has_grown = may_have_grown(past.columns[_GROUP[0]], limits)
+        with np.errstate(invalid="ignore"):
+            is_filled = newest_of(past, _GROUP[0]) >= self.filled_ratio * limits
+        for place in np.flatnonzero(is_filled):
+            limit = float(limits[place])
+            leak = _of_processes(view, job, job.job.nodes[place], limit)
+            if leak is None and has_grown[place]:
+                leak = _of_cgroup(view, job, int(place), limit)
             if leak is not None:
                 yield leak
 
@@ -157,7 +177,7 @@ class MemoryLeak(Detector):
             f"{clock_time(full_at)} (in {span(first.growth.full_in_s)}{then}): "
             f"{first.place}{more}",
             window=first.window,
-            at_most=first.at_most,
+            at_most=surest(self, first.seen_s, first.window.samples, first.at_most),
             evidence=[
                 Evidence(leak.field, leak.subject, leak.text, leak.used) for leak in leaks[:_LISTED]
             ],
@@ -184,20 +204,29 @@ def _precedence(leak: _Leak) -> tuple[int, float]:
     return -leak.at_most.rank, leak.growth.full_in_s
 
 
+def _doubted(leak: _Leak) -> _Leak:
+    """A leak, a guess where as much was freed before: what grows may be freed again."""
+    if not leak.growth.was_freed:
+        return leak
+    note = f"{leak.note}, but it was as high before, and was freed"
+    return leak._replace(at_most=Confidence.HYPOTHESIS, note=note)
+
+
 def _of_processes(view: View, job: JobLook, node: str, limit: float) -> _Leak | None:
     """Growth of what the job's processes on a node hold themselves, which is no page cache."""
     key = "process_rss_bytes"
     pids = [f"{node}/{process.pid}" for process in job.processes if process.node == node]
     if not pids:
         return None
-    table = view.table(pids, (key,), _SPAN_S)
-    if not len(table.times):
+    past = unbroken(view.past(pids, (key,), _SPAN_S, peaks=1))
+    if not len(past.times):
         return None
-    resident = table.columns[key].sum(axis=1)
-    growth = growth_of(table.times, resident, limit)
+    lows = np.array([levels(past, column) for column in past.lows[key].T]).sum(axis=0)
+    growth = growth_of(past, lows, limit)
     if growth is None:
         return None
-    leak = _leak(key, f"node:{node}", node, table, resident, limit, growth)
+    newest = float(newest_of(past, key).sum())
+    leak = _leak(key, f"node:{node}", node, past, newest, limit, growth)
     moved = _moved_bytes(view, job, node, leak.window.start)
     if growth.grown_bytes > moved.own + (0.0 if _is_shared(view, job, node) else moved.of_node):
         return leak
@@ -208,14 +237,15 @@ def _of_processes(view: View, job: JobLook, node: str, limit: float) -> _Leak | 
     )
 
 
-def _of_cgroup(
-    view: View, job: JobLook, node: str, table: Table, used: NDArray[np.float32], limit: float
-) -> _Leak | None:
+def _of_cgroup(view: View, job: JobLook, place: int, limit: float) -> _Leak | None:
     """Growth of the job's control group on a node beyond what its page cache explains."""
-    growth = growth_of(table.times, used, limit)
+    past = unbroken(job.cgroup_past(_GROUP, _SPAN_S, 1))
+    key, node = _GROUP[0], job.job.nodes[place]
+    growth = growth_of(past, levels(past, past.lows[key][:, place]), limit)
     if growth is None:
         return None
-    leak = _leak("job_mem_used_bytes", f"node:{node}", node, table, used, limit, growth)
+    newest = float(newest_of(past, key)[place])
+    leak = _leak(key, f"node:{node}", node, past, newest, limit, growth)
     moved = _moved_bytes(view, job, node, leak.window.start)
     if growth.grown_bytes > moved.own + moved.of_node:
         return leak
@@ -238,14 +268,13 @@ def _leak(
     field: str,
     subject: str,
     place: str,
-    table: Table,
-    column: NDArray[np.float32],
+    past: Past,
+    used: float,
     limit: float,
     growth: Growth,
 ) -> _Leak:
-    times = table.times[growth.first :]
-    window = Window(float(times[0]), float(times[-1]), len(times))
-    return _Leak(field, subject, place, float(column[-1]), limit, growth, window)
+    grown = past.since_row(growth.first)
+    return _Leak(field, subject, place, used, limit, growth, window_of(grown), seen_s(grown))
 
 
 class _Moved(NamedTuple):
@@ -259,16 +288,22 @@ class _Moved(NamedTuple):
 
 def _moved_bytes(view: View, job: JobLook, node: str, since: float) -> _Moved:
     """What was moved since a time."""
-    seconds = view.now - since + 1.0
     mounts = [f"{node}/{key}" for key in view.nodes[node].block("filesystem").keys]
-    own = _moved(view, [f"{node}/{job.job.job_id}"], _OWN, seconds)
-    of_node = _moved(view, [node], _HOST, seconds)
-    return _Moved(own, of_node + _moved(view, mounts, _MOUNTS, seconds))
+    own = _moved(view, [f"{node}/{job.job.job_id}"], _OWN, since)
+    of_node = _moved(view, [node], _HOST, since)
+    return _Moved(own, of_node + _moved(view, mounts, _MOUNTS, since))
 
 
-def _moved(view: View, entities: list[str], keys: tuple[str, ...], seconds: float) -> float:
+def _moved(view: View, entities: list[str], keys: tuple[str, ...], since: float) -> float:
+    """Bytes; what is missing of them, as in a hole, counts as the rest does."""
     if not entities:
         return 0.0
-    table = view.table(entities, keys, seconds)
-    steps = np.diff(table.times, prepend=table.times[:1])[:, None]
-    return sum(float((steps * np.nan_to_num(table.columns[key])).sum()) for key in keys)
+    past = view.past(entities, keys, view.now - since + 1.0)
+    seconds, whole_s = past.seconds_from(0), view.now - since
+    moved = 0.0
+    for key in keys:
+        known_s = seconds @ np.isfinite(past.columns[key])
+        known = seconds @ np.nan_to_num(past.columns[key])
+        is_most = known_s > _MOSTLY * whole_s
+        moved += float(np.where(is_most, known * whole_s / np.maximum(known_s, 1.0), known).sum())
+    return moved

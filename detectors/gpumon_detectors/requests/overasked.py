@@ -7,16 +7,25 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from gpumon.detect.contract import Detector
-from gpumon.model.finding import Evidence, Severity, Window
+from gpumon.model.finding import Confidence, Evidence, Severity
+from gpumon_detectors.evidence.gpu_use import LEAST_KNOWN
 from gpumon_detectors.evidence.host_use import SLICE_S
 from gpumon_detectors.evidence.job_commands import show_job
 from gpumon_detectors.evidence.phrases import counted, gib, span
+from gpumon_detectors.evidence.watched import (
+    known_share,
+    newest_of,
+    seen_s,
+    surest,
+    unbroken,
+    window_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpumon.detect.facts.facts import NodeFacts
-    from gpumon.detect.series import Table
+    from gpumon.detect.series import Past
     from gpumon.detect.view import JobLook, View
     from gpumon.model.finding import Finding
     from gpumon.model.records.cluster import Allocation
@@ -25,9 +34,6 @@ _SPAN_S: Final = 6 * 3600.0
 """How far back the window reaches: beyond *established*."""
 
 _KEYS: Final = ("job_cpu_cores_used", "job_mem_peak_bytes", "job_mem_limit_bytes")
-
-_LEAST_KNOWN: Final = 0.9
-"""Share of the window in which CPU time must be known."""
 
 _SPARE: Final = 1.25
 """What is advised over the most that was used: a run's later phases may need a little more."""
@@ -58,7 +64,8 @@ class Overasked(Detector):
     the first checkpoint have passed by then.
 
     What looks alike: a job that takes the whole node blocks none of its GPUs; one that uses what
-    it asked for once an hour shows it within the window; one that failed early has ended. Without
+    it asked for once an hour shows it within the window, and hours ago as far as means over five
+    minutes allow it; one that failed early has ended. Without
     the job's cgroup, or where Slurm does not say what the node has, nothing is claimed.
 
     The job's own GPU time is not lost, so no GPU-seconds are named; the blocked GPUs are evidence.
@@ -87,17 +94,17 @@ class Overasked(Detector):
             ]
             if not may_block:
                 continue
-            table = job.cgroup(_KEYS, _SPAN_S)
-            if not len(table.times):
+            past = unbroken(job.cgroup_past(_KEYS, _SPAN_S, 1))
+            if not len(past.times):
                 continue
             found = [
                 excess
                 for column, node, held in may_block
-                for excess in _excesses(table, column, node, held)
+                for excess in _excesses(past, column, node, held)
                 if excess.used < self.used_ratio * excess.asked
             ]
             if found:
-                yield _finding(self, view, job, table, found)
+                yield _finding(self, view, job, past, found)
 
 
 def _blocked(node_has: float | None, asks: float | None, node_gpus: int, gpus: int) -> float:
@@ -119,29 +126,43 @@ def _may_block(node: NodeFacts, held: Allocation, job: JobLook) -> bool:
     )
 
 
-def _excesses(table: Table, column: int, node: NodeFacts, held: Allocation) -> Iterator[_Excess]:
+def _excesses(past: Past, column: int, node: NodeFacts, held: Allocation) -> Iterator[_Excess]:
     """CPUs and memory that the job holds on one node, where they block a GPU."""
     slurm = node.slurm
     if slurm is None or not slurm.gpu_count:
         return
-    cores, peak, limit = (table.columns[key][:, column] for key in _KEYS)
+    cores, limit = (float(newest_of(past, key)[column]) for key in (_KEYS[0], _KEYS[2]))
     blocked = _blocked(slurm.cpu_count, held.cpu_count, slurm.gpu_count, held.gpu_count)
-    is_known = np.isfinite(cores)
-    if blocked >= 1 and held.cpu_count and is_known[-1] and is_known.mean() >= _LEAST_KNOWN:
-        slices = ((table.times[-1] - table.times[is_known]) // SLICE_S).astype(np.intp)
-        means = np.bincount(slices, cores[is_known]) / np.maximum(np.bincount(slices), 1)
-        yield _Excess("CPUs", float(held.cpu_count), float(means.max()), blocked)
+    is_seen = known_share(past, _KEYS[0])[column] >= LEAST_KNOWN and np.isfinite(cores)
+    if blocked >= 1 and held.cpu_count and is_seen:
+        yield _Excess("CPUs", float(held.cpu_count), _most_cores(past, column), blocked)
     # A limit above the node's memory is none: Slurm then does not confine the job.
-    asked = float(limit[-1]) if limit[-1] <= (slurm.mem_bytes or 0.0) else None
+    asked = limit if limit <= (slurm.mem_bytes or 0.0) else None
     blocked = _blocked(slurm.mem_bytes, asked, slurm.gpu_count, held.gpu_count)
-    if blocked >= 1 and asked and np.isfinite(peak[-1]):
-        yield _Excess("memory", asked, float(peak[-1]), blocked)
+    peaks = past.columns[_KEYS[1]][:, column]
+    if blocked >= 1 and asked and np.isfinite(peaks).any():
+        yield _Excess("memory", asked, float(np.nanmax(peaks)), blocked)
+
+
+def _most_cores(past: Past, column: int) -> float:
+    """CPUs in use over the busiest two minutes, no less than they were.
+
+    An old row stands for longer: all its work may have been done within two minutes of it, as far
+    as its largest sample allows.
+    """
+    cores = past.columns[_KEYS[0]][:, column]
+    squeezed = cores * np.maximum(1.0, past.seconds / SLICE_S)
+    most = np.minimum(past.peaks[_KEYS[0]][:, column], squeezed)
+    is_known = np.isfinite(most)
+    slices = ((past.times[-1] - past.times[is_known]) // SLICE_S).astype(np.intp)
+    means = np.bincount(slices, most[is_known]) / np.maximum(np.bincount(slices), 1)
+    return float(means.max())
 
 
 def _finding(
-    detector: Overasked, view: View, job: JobLook, table: Table, found: list[_Excess]
+    detector: Overasked, view: View, job: JobLook, past: Past, found: list[_Excess]
 ) -> Finding:
-    window = Window(float(table.times[0]), float(table.times[-1]), len(table.times))
+    window, known_s = window_of(past), seen_s(past)
     worst = max(found, key=lambda excess: excess.blocked_gpus)
     evidence, advice = [], []
     for excess in sorted(found, reverse=True, key=lambda excess: excess.blocked_gpus)[:8]:
@@ -166,8 +187,9 @@ def _finding(
         subject=job.subject,
         severity=Severity.INFO,
         summary=f"uses {100 * worst.used / worst.asked:.0f} % of its {worst.what} and keeps "
-        f"{count} of the node from others ({span(window.end - window.start)} observed)",
+        f"{count} of the node from others ({span(known_s)} observed)",
         window=window,
+        at_most=surest(detector, known_s, window.samples, Confidence.ESTABLISHED),
         evidence=evidence,
         advice=advice[:6],
     )

@@ -9,20 +9,29 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from gpumon.detect.contract import Detector
-from gpumon.model.finding import Confidence, Evidence, Severity, Window
+from gpumon.model.finding import Confidence, Evidence, Severity
 from gpumon.model.hardware import sheet_named
-from gpumon_detectors.evidence.gpu_use import busy_seconds, is_named
+from gpumon_detectors.evidence.gpu_use import LEAST_KNOWN, is_named
 from gpumon_detectors.evidence.job_commands import look_inside
 from gpumon_detectors.evidence.job_context import context_of, is_interactive
 from gpumon_detectors.evidence.phrases import counted, gib, span
+from gpumon_detectors.evidence.watched import (
+    known_share,
+    mean_of,
+    seen_s,
+    surest,
+    unbroken,
+    window_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
+    from gpumon.detect.series import Past
     from gpumon.detect.view import JobLook, View
-    from gpumon.model.finding import Finding
+    from gpumon.model.finding import Finding, Window
     from gpumon.model.hardware import Sheet
     from gpumon_detectors.evidence.job_context import JobContext
 
@@ -72,6 +81,7 @@ class _Fit(NamedTuple):
     """What one job needs of its GPU."""
 
     window: Window
+    seen_s: float
     mem_ratio: float
     """95th percentile of the memory in use, of all."""
     mem_bytes: float
@@ -143,7 +153,7 @@ def _share_of(large: Sheet | None, small: Sheet | None, fit: _Fit) -> float | No
 class OversizedGpu(Detector):
     """Claims that a job on one GPU would fit into a smaller one or a slice.
 
-    Signature: one GPU of 32 GB or more, the 95th percentile of its memory in use below
+    Signature: one GPU of 32 GB or more, the 95th percentile over time of its memory in use below
     `mem_ratio`, and its SMs active for less than `sm_ratio` on average, while it works at all
     (utilisation 5 % or more). These are the taxonomy's bounds; Princeton's Job Defense Shield
     calls a GPU too powerful at a utilisation below 20 % with less than 10 GB in use. Without SM
@@ -196,16 +206,18 @@ class OversizedGpu(Detector):
                     yield self._finding(view, job, fit, smaller, context_of(job))
 
     def _may_apply(self, job: JobLook) -> bool:
-        """Whether the newest memory allows the claim; spares most jobs the window."""
+        """Whether the newest memory allows the claim; spares most jobs the window.
+
+        What is missing in it for a moment forbids nothing.
+        """
         if not is_named(job):
             return False
         used, total = job.latest("mem_used_bytes"), job.latest("mem_total_bytes")
-        return bool(((total >= _LARGE_BYTES) & (used < self.mem_ratio * total)).all())
+        return not bool(((total < _LARGE_BYTES) | (used >= self.mem_ratio * total)).any())
 
     def _finding(
         self, view: View, job: JobLook, fit: _Fit, smaller: _Smaller, context: JobContext
     ) -> Finding:
-        length_s = fit.window.end - fit.window.start
         what = "SMs active" if fit.has_sm else "utilisation, which bounds SM activity,"
         evidence = [
             Evidence(
@@ -218,7 +230,7 @@ class OversizedGpu(Detector):
             Evidence(
                 "sm_active_ratio" if fit.has_sm else "gpu_util_ratio",
                 job.subject,
-                f"{what} {100 * fit.compute_ratio:.0f} % on average over {span(length_s)}, "
+                f"{what} {100 * fit.compute_ratio:.0f} % on average over {span(fit.seen_s)}, "
                 f"{counted(fit.window.samples, 'sample')}",
                 fit.compute_ratio,
             ),
@@ -230,17 +242,18 @@ class OversizedGpu(Detector):
             text = f"may be a server, which needs speed for single requests: {context.why}"
             evidence.append(Evidence("job", job.subject, text))
         is_open = context.is_serving or not context.is_settled
+        most = Confidence.HYPOTHESIS if is_open else Confidence.ESTABLISHED
         return view.finding(
             self,
             subject=job.subject,
             severity=Severity.WARNING,
             summary=f"would fit into {smaller.words}: {100 * fit.mem_ratio:.0f} % of memory and "
-            f"{100 * fit.compute_ratio:.0f} % of compute used ({span(length_s)} observed)",
+            f"{100 * fit.compute_ratio:.0f} % of compute used ({span(fit.seen_s)} observed)",
             window=fit.window,
             evidence=evidence,
             advice=(smaller.advice, *_ADVICE, *look_inside(job)),
-            gpu_seconds=smaller.unused_share * length_s,
-            at_most=Confidence.HYPOTHESIS if is_open else Confidence.ESTABLISHED,
+            gpu_seconds=smaller.unused_share * fit.seen_s,
+            at_most=surest(self, fit.seen_s, fit.window.samples, most),
         )
 
 
@@ -274,19 +287,49 @@ def _is_dead(
 
 def _fit(job: JobLook) -> _Fit | None:
     """What the job needed of its GPU; None where too little is known, or it was hardly used."""
-    table = job.table((*_KEYS, *_POWER), _SPAN_S)
-    if table.length_s < _LEAST_S:
+    past = unbroken(job.past((*_KEYS, *_POWER), _SPAN_S, 1))
+    if not len(past.times) or past.times[-1] - past.times[0] < _LEAST_S:
         return None
-    used, total, util, sm, power, limit = (table.columns[key] for key in (*_KEYS, *_POWER))
+    _, total, util, sm, power, limit = (past.columns[key] for key in (*_KEYS, *_POWER))
     is_sm_dead = _is_dead(util, sm, power, limit)
-    busy = busy_seconds(table.times, util)
-    active = None if is_sm_dead else busy_seconds(table.times, sm)
-    is_known = np.isfinite(used) & (total > 0)
-    share = used[is_known] / total[is_known]
-    if busy is None or not len(share) or float(busy[0]) < _IN_USE_RATIO * table.length_s:
+    busy = _mean(past, _KEYS[2])
+    active = None if is_sm_dead else _mean(past, _KEYS[3])
+    if busy is None or busy < _IN_USE_RATIO:
         return None
-    window = Window(float(table.times[0]), float(table.times[-1]), len(table.times))
-    mem_ratio = float(np.percentile(share, 95))
-    compute = float((busy if active is None else active)[0]) / table.length_s
-    mem_bytes = mem_ratio * float(total[-1, 0])
-    return _Fit(window, mem_ratio, mem_bytes, compute, active is not None, is_sm_dead)
+    mem_ratio = _mem_ratio(past)
+    largest = total[np.isfinite(total)]
+    if mem_ratio is None or not len(largest) or not largest[-1] >= _LARGE_BYTES:
+        return None
+    compute = busy if active is None else active
+    mem_bytes = mem_ratio * float(largest[-1])
+    return _Fit(
+        window_of(past), seen_s(past), mem_ratio, mem_bytes, compute, active is not None, is_sm_dead
+    )
+
+
+def _mean(past: Past, key: str) -> float | None:
+    """Mean of a share over time; None where too little of it is known."""
+    is_known = known_share(past, key)[0] >= LEAST_KNOWN
+    return float(mean_of(past, key)[0]) if is_known else None
+
+
+def _mem_ratio(past: Past) -> float | None:
+    """95th percentile over time of the memory in use, of all; None where it is not known.
+
+    Old rows stand for longer, and tell of it the mean, the smallest and the largest value: each
+    counts as two levels with that mean.
+    """
+    used, total = (past.columns[key][:, 0] for key in _KEYS[:2])
+    low, high = past.lows[_KEYS[0]][:, 0], past.peaks[_KEYS[0]][:, 0]
+    seconds = past.seconds_from(0)
+    is_known = np.isfinite(used) & (total > 0) & (seconds > 0)
+    if not is_known.any():
+        return None
+    used, total, low, high = (part[is_known] for part in (used, total, low, high))
+    rise = np.where(high > low, high - low, 1.0)
+    at_high = np.where(high > low, np.clip((used - low) / rise, 0.0, 1.0), 1.0)
+    shares = np.concatenate([low / total, high / total])
+    weights = np.tile(seconds[is_known], 2) * np.concatenate([1.0 - at_high, at_high])
+    order = np.argsort(shares)
+    below = np.cumsum(weights[order])
+    return float(shares[order][below.searchsorted(0.95 * below[-1])])

@@ -12,7 +12,7 @@ from gpumon.model.catalogue.fields import CATALOGUE
 from gpumon.model.finding import Coverage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from numpy.typing import NDArray
 
@@ -83,7 +83,7 @@ def _jobs_blind(view: View, owner: str, lacking: NDArray[np.bool_]) -> NDArray[n
     if owner == "gpu":
         groups = view.job_layout.groups
         return groups.some(lacking) | _is_empty(groups)
-    return _nodes_of_jobs(view).some(lacking) | ~_has_nodes(view)
+    return _grouped(view, _nodes_of_jobs).some(lacking) | ~_has_nodes(view)
 
 
 def _gpus_blind(view: View, owner: str, lacking: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -102,11 +102,7 @@ def _gpus_blind(view: View, owner: str, lacking: NDArray[np.bool_]) -> NDArray[n
 def _nodes_blind(view: View, owner: str, lacking: NDArray[np.bool_]) -> NDArray[np.bool_]:
     if owner == "node":
         return lacking
-    if owner == "gpu":
-        groups = Groups.of(view.layout.places(node.gpu_uuids) for node in view.nodes.values())
-    else:
-        jobs = view.job_layout.on_node
-        groups = Groups.of(jobs.get(name, ()) for name in view.nodes)
+    groups = _grouped(view, _gpus_of_nodes if owner == "gpu" else _jobs_of_nodes)
     return groups.some(lacking) | _is_empty(groups)
 
 
@@ -123,6 +119,25 @@ def _is_empty(groups: Groups) -> NDArray[np.bool_]:
 def _has_nodes(view: View) -> NDArray[np.bool_]:
     """Running jobs of which Slurm says where they run."""
     return np.fromiter((bool(job.job.nodes) for job in view.running), np.bool_, len(view.running))
+
+
+def _grouped(view: View, made: Callable[[View], Groups]) -> Groups:
+    """Groups as one of the functions below makes them, once a look: every field asks for some."""
+    known = view.groupings.get(made.__name__)
+    if known is None:
+        known = view.groupings[made.__name__] = made(view)
+    return known
+
+
+def _gpus_of_nodes(view: View) -> Groups:
+    """Positions of every node's GPUs, as far as anything is known of them."""
+    return Groups.of(view.layout.places(node.gpu_uuids) for node in view.nodes.values())
+
+
+def _jobs_of_nodes(view: View) -> Groups:
+    """Positions of the running jobs on every node."""
+    jobs = view.job_layout.on_node
+    return Groups.of(jobs.get(name, ()) for name in view.nodes)
 
 
 def _nodes_of_jobs(view: View) -> Groups:

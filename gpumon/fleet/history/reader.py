@@ -103,12 +103,37 @@ class HistoryReader:
         """
         cuts = self._cuts(block, start, end)
         values = [_gather(chunk, chunk.values, rows, uuids, keys) for chunk, rows in cuts]
-        return Slab(
-            _joined([chunk.times[rows] for chunk, rows in cuts], np.empty(0)),
-            _joined([chunk.periods[rows] for chunk, rows in cuts], np.empty(0)),
-            _joined(values, np.empty((0, len(keys), len(uuids)), np.float32)),
-            _joined([chunk.begins[rows] for chunk, rows in cuts], np.empty(0)),
+        return _slab(cuts, values, len(keys), len(uuids))
+
+    def bounded(
+        self,
+        uuids: Sequence[str],
+        keys: Sequence[str],
+        count: int,
+        start: float,
+        end: float,
+        block: str = "gpu",
+    ) -> tuple[Slab, NDArray[np.float32], NDArray[np.float32]]:
+        """As `slab`, with the smallest and the largest value behind its rows, of the first keys.
+
+        A row of one sample is its own bounds and is read once.
+        """
+        cuts = self._cuts(block, start, end)
+        values = [_gather(chunk, chunk.values, rows, uuids, keys) for chunk, rows in cuts]
+        slab = _slab(cuts, values, len(keys), len(uuids))
+        if all(chunk.counts is None for chunk, _ in cuts):
+            return slab, slab.values[:, :count], slab.values[:, :count]
+        low, high = (
+            [
+                own[:, :count]
+                if chunk.counts is None
+                else _bounds(chunk, chunk.low if is_low else chunk.high, rows, uuids, keys[:count])
+                for (chunk, rows), own in zip(cuts, values, strict=True)
+            ]
+            for is_low in (True, False)
         )
+        empty = slab.values[:0, :count]
+        return slab, _joined(low, empty), _joined(high, empty)
 
     def extremes(
         self,
@@ -224,6 +249,20 @@ def _tiles(chunks: Sequence[tuple[Chunk, int]]) -> list[tuple[Chunk, int, int]]:
                 pieces.append((chunk, low, high))
                 covered = float(chunk.times[high - 1])
     return pieces
+
+
+def _slab(
+    cuts: Sequence[tuple[Chunk, slice]],
+    values: Sequence[NDArray[np.float32]],
+    keys: int,
+    entities: int,
+) -> Slab:
+    return Slab(
+        _joined([chunk.times[rows] for chunk, rows in cuts], np.empty(0)),
+        _joined([chunk.periods[rows] for chunk, rows in cuts], np.empty(0)),
+        _joined(values, np.empty((0, keys, entities), np.float32)),
+        _joined([chunk.begins[rows] for chunk, rows in cuts], np.empty(0)),
+    )
 
 
 def _gather(

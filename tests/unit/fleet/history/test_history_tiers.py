@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from array import array
+from functools import partial
 
 import numpy as np
 import pytest
@@ -87,6 +88,11 @@ def test_every_row_tells_what_its_samples_were(seed, max_bytes):
     slab = reader.slab(made.names, KEYS, 0.0, end)
     bounds = reader.extremes(made.names, KEYS, 0.0, end)
     rows = reader.rows(0.0, end)
+    for count in (1, 3, len(KEYS)):
+        same, low, high = reader.bounded(made.names, KEYS, count, 0.0, end)
+        assert all(map(partial(np.array_equal, equal_nan=True), same, slab))
+        assert np.array_equal(low, bounds.low[:, :count], equal_nan=True)
+        assert np.array_equal(high, bounds.high[:, :count], equal_nan=True)
     assert len(slab.times) > 10
     assert (rows.begins[1:] > rows.times[:-1]).all()
     assert np.array_equal(slab.times, rows.times)
