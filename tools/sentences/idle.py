@@ -247,6 +247,14 @@ def cpus_for_hours() -> Scene:
     return _computes_on_cpus(7500)
 
 
+def cpus_beside_a_loaded_gpu() -> Scene:
+    """It does for five hours with memory held on its GPUs, and is named like a server."""
+    scene, uuids = job_on_a_node(period_s=LONG_PERIOD_S, job={"name": "vllm"})
+    scene.cgroup("42", job_cpu_cores_used=1.0)
+    scene.run(5 * HOUR_S, alike(uuids, HELD))
+    return scene
+
+
 # held_by_user
 
 _QUIET_PROCESS: Final[dict[str, Any]] = {
@@ -337,7 +345,12 @@ SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
         done_by_a_server,
         done_after_bursts,
     ),
-    "cpu_only": (cpus_for_half_an_hour, cpus_for_an_hour, cpus_for_hours),
+    "cpu_only": (
+        cpus_for_half_an_hour,
+        cpus_for_an_hour,
+        cpus_for_hours,
+        cpus_beside_a_loaded_gpu,
+    ),
     "held_by_user": (
         a_notebook_overnight,
         a_hidden_user,

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from gpumon.model.finding import Confidence
+from gpumon.model.finding import Confidence, Evidence
 from gpumon_detectors.evidence.gpu_use import FAINT_RATIO, PAUSE_S, busy_share
+from gpumon_detectors.evidence.phrases import span
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -128,6 +129,19 @@ def context_of(job: JobLook, portal_names: str = "") -> JobContext:
         why,
         sounds_interactive(job),
     )
+
+
+def server_doubt(job: JobLook, context: JobContext) -> Evidence | None:
+    """Why a rest may be one between two requests, None where nothing says so."""
+    if context.is_serving:
+        return Evidence("job", job.subject, f"may be a server: {context.why}")
+    if context.is_settled or context.is_interactive:
+        return None
+    text = (
+        f"watched for {span(context.watched_s)} of the {span(SERVING_SPAN_S)} after which a "
+        "server between two requests can be ruled out"
+    )
+    return Evidence("job", job.subject, text, context.watched_s)
 
 
 def sounds_interactive(job: JobLook) -> bool:

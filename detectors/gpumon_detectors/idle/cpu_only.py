@@ -12,7 +12,7 @@ from gpumon.model.finding import Confidence, Evidence, Severity, Window
 from gpumon_detectors.evidence.gpu_use import NEEDS, PAST_S, gpu_use, is_still_now
 from gpumon_detectors.evidence.host_use import SLICE_S, host_use
 from gpumon_detectors.evidence.job_commands import look_inside
-from gpumon_detectors.evidence.job_context import context_of, is_interactive
+from gpumon_detectors.evidence.job_context import context_of, is_interactive, server_doubt
 from gpumon_detectors.evidence.phrases import counted, gib, span
 from gpumon_detectors.evidence.stretch import began_with_job
 from gpumon_detectors.evidence.watched import surest
@@ -117,14 +117,17 @@ class CpuOnly(Detector):
         if known_s < LEAST_EVIDENCE_S:
             return None
         used = past.columns["mem_used_bytes"][first:]
-        most = self._most(job, is_loaded=bool((used > _CONTEXT_BYTES).any()))
+        is_loaded = bool((used > _CONTEXT_BYTES).any())
+        context = context_of(job, self.portal_names) if is_loaded else None
+        doubt = None if context is None else server_doubt(job, context)
+        most = Confidence.ESTABLISHED if doubt is None else Confidence.HYPOTHESIS
         if not began_with_job(job, past, float(past.begins[0])):
             is_long = known_s >= self.established_after_s
             open_most = Confidence.SUPPORTED if is_long else Confidence.HYPOTHESIS
             most = min(most, open_most, key=lambda step: step.rank)
         count = counted(len(job.gpus), "GPU")
         busy = host.mean_cores(begin)
-        evidence = (
+        evidence = [
             Evidence(
                 "gpu_util_ratio",
                 job.subject,
@@ -133,7 +136,9 @@ class CpuOnly(Detector):
                 0.0,
             ),
             host.evidence(job, begin),
-        )
+        ]
+        if doubt is not None:
+            evidence.append(doubt)
         return view.finding(
             self,
             subject=job.subject,
@@ -146,11 +151,3 @@ class CpuOnly(Detector):
             gpu_seconds=float(idle_s.sum()),
             at_most=surest(self, known_s, window.samples, most),
         )
-
-    def _most(self, job: JobLook, *, is_loaded: bool) -> Confidence:
-        """The surest claim that the context allows."""
-        if not is_loaded:
-            return Confidence.ESTABLISHED
-        context = context_of(job, self.portal_names)
-        is_open = context.is_serving or not context.is_settled
-        return Confidence.HYPOTHESIS if is_open else Confidence.ESTABLISHED

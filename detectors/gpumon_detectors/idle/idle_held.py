@@ -14,8 +14,8 @@ from gpumon_detectors.evidence.gpu_use import (
 )
 from gpumon_detectors.evidence.host_use import host_use
 from gpumon_detectors.evidence.job_commands import look_inside
-from gpumon_detectors.evidence.job_context import LONGEST_REST_S, SERVING_SPAN_S, context_of
-from gpumon_detectors.evidence.phrases import counted, gib, span
+from gpumon_detectors.evidence.job_context import LONGEST_REST_S, context_of, server_doubt
+from gpumon_detectors.evidence.phrases import counted, gib
 from gpumon_detectors.evidence.stretch import is_open, since_words
 from gpumon_detectors.idle.rest import computes_on_cpus, rest_of
 
@@ -158,12 +158,7 @@ def _evidence(
         host.evidence(job, rest.window.start),
         *rest.evidence,
     ]
-    if context.is_serving:
-        found.append(Evidence("job", job.subject, f"may be a server: {context.why}"))
-    elif not context.is_settled and not context.is_interactive:
-        text = (
-            f"watched for {span(context.watched_s)} of the {span(SERVING_SPAN_S)} after which a "
-            "server between two requests can be ruled out"
-        )
-        found.append(Evidence("job", job.subject, text, context.watched_s))
+    doubt = server_doubt(job, context)
+    if doubt is not None:
+        found.append(doubt)
     return found

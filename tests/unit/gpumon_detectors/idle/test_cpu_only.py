@@ -103,12 +103,18 @@ def test_a_server_that_polls_for_requests_is_not_claimed_for_sure():
     scene, uuids = busy_scene(cores=1.0)
     scene.process(7, uuids, job_id="42", name="vllm")
     scene.run(5 * HOUR, all_of(uuids, HELD))
-    assert findings(scene)[0].confidence == "hypothesis"
+    finding = findings(scene)[0]
+    assert finding.confidence == "hypothesis"
+    assert finding.evidence[-1].text == "may be a server: named vllm"
     scene, uuids = busy_scene(cores=1.0)
     scene.run(3 * HOUR, all_of(uuids, HELD))
-    assert findings(scene)[0].confidence == "hypothesis"
+    finding = findings(scene)[0]
+    assert finding.confidence == "hypothesis"
+    assert finding.evidence[-1].text.startswith("watched for 3.0 h of the 4.0 h after which")
     scene.run(1.5 * HOUR, all_of(uuids, HELD))
-    assert findings(scene)[0].confidence != "hypothesis"
+    finding = findings(scene)[0]
+    assert finding.confidence != "hypothesis"
+    assert "server" not in finding.evidence[-1].text
 
 
 def test_somebody_who_compiles_in_a_session_is_another_class():
