@@ -140,6 +140,18 @@ def unread(command: str, what: str, unreadable: int, total: int) -> SourceError:
     )
 
 
+def unplaced(command: str, jobs: int, total: int) -> tuple[SourceError, ...]:
+    """Of some jobs of a good answer, or none, it could not be read what they hold on which node."""
+    if not jobs:
+        return ()
+    error = SourceError(
+        command,
+        f"which GPUs {jobs} of {total} jobs hold could not be read; their number may be known",
+        "please report it with the Slurm version (`scontrol --version`)",
+    )
+    return (error,)
+
+
 def miscounted(command: str, what: str, announced: int, total: int) -> SourceError:
     """More or fewer records than announced: some are cut off, or forged."""
     return SourceError(

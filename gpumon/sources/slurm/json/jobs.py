@@ -8,6 +8,7 @@ from gpumon.model.hostlist import is_host_name, is_job_id
 from gpumon.model.job_states import HOLDING_STATES
 from gpumon.model.records.cluster import Allocation, Job
 from gpumon.model.text import plain
+from gpumon.sources.slurm.json.array_tasks import waiting_tasks
 from gpumon.sources.slurm.json.values import flags, harmless, instant, number, text, texts, whole
 from gpumon.sources.slurm.text.gres import GpuHolding, gpus_held
 from gpumon.sources.slurm.text.job_output import output_path
@@ -25,6 +26,7 @@ from gpumon.sources.slurm.text.jobs import (
     gpu_count_of,
     job_label,
     node_names,
+    read_or_none,
     without_details,
 )
 
@@ -60,18 +62,21 @@ _NO_GPUS: Final = GpuHolding(0, ())
 def read_jobs(found: Sequence[object]) -> JobList:
     """Every job of the list, in its order; one that cannot be read is counted, not fatal."""
     jobs: list[Job] = []
-    unreadable = 0
+    unreadable = unplaced = 0
     names = _user_names(found)
     for record in found:
         try:
-            jobs.append(_job(record, names))
+            job, is_placed = _job(record, names)
         except ValueError:
             unreadable += 1
-    return JobList(tuple(jobs), unreadable)
+        else:
+            jobs.append(job)
+            unplaced += not is_placed
+    return JobList(tuple(jobs), unreadable, unplaced=unplaced)
 
 
-def _job(record: object, names: Mapping[int, str]) -> Job:
-    """One job.
+def _job(record: object, names: Mapping[int, str]) -> tuple[Job, bool]:
+    """One job, and whether it could be read what it holds on which node.
 
     Raises:
         ValueError: a value that everything else rests on is missing or cannot be read.
@@ -85,13 +90,15 @@ def _job(record: object, names: Mapping[int, str]) -> Job:
     state = _state(record.get("job_state"))
     is_holding = state in HOLDING_STATES
     nodes = node_names(text(record.get("nodes")))
-    allocations = _allocations(record, nodes) if is_holding else ()
+    allocations, is_placed = (
+        read_or_none(lambda: _allocations(record, nodes)) if is_holding else ((), True)
+    )
     gpu_count = _gpu_count(record, allocations)
     if is_holding and not sum(allocation.gpu_count for allocation in allocations):
         allocations = without_details(allocations, nodes, gpu_count)
     limit_min = number(record.get("time_limit"))
     is_endless = limit_min is None and (is_holding or state == "PENDING")
-    return Job(
+    job = Job(
         job_id=job_id,
         label=_label(job_id, record),
         name=plain(text(record.get("name")).rstrip(" ")),
@@ -111,6 +118,7 @@ def _job(record: object, names: Mapping[int, str]) -> Job:
         is_interactive=record.get("batch_flag") is False,
         **_more(record, state, user),
     )
+    return job, is_placed
 
 
 def _more(record: Mapping[str, Any], state: str, user: str) -> dict[str, Any]:
@@ -216,10 +224,11 @@ def _label(job_id: str, record: Mapping[str, Any]) -> str:
     array = whole(record.get("array_job_id"))
     if array:
         task = whole(record.get("array_task_id"))
-        waiting = harmless(record, "array_task_string")
+        most = whole(record.get("array_max_tasks"))
+        waiting = text(record.get("array_task_string"))
         head = {
             "ArrayJobId": str(array),
-            "ArrayTaskId": waiting if task is None else str(task),
+            "ArrayTaskId": waiting_tasks(waiting, most) if task is None else str(task),
         }
     het = whole(record.get("het_job_id"))
     if het:

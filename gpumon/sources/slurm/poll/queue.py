@@ -109,7 +109,7 @@ class SlurmQueue(QueueRounds):
             jobs = read_jobs(found)
             unreadable, count = jobs.unreadable, len(jobs.jobs)
             self._keep_jobs(jobs.jobs, at)
-            remarks: tuple[SourceError, ...] = ()
+            remarks = failures.unplaced(command, jobs.unplaced, count)
         else:
             nodes = read_nodes(found)
             unreadable, count = nodes.unreadable, len(nodes.nodes)
@@ -141,6 +141,7 @@ class SlurmQueue(QueueRounds):
         if kind == "job":
             jobs = parse_jobs(answer.text)
             remarks = _remarks(kind, len(jobs.jobs), jobs, answer.text)
+            remarks += failures.unplaced("scontrol show job", jobs.unplaced, len(jobs.jobs))
             self._keep_jobs(jobs.jobs, answer.at)
         elif kind == "node":
             nodes = parse_nodes(answer.text)

@@ -143,7 +143,10 @@ class RestQueue(QueueRounds):
         """Keep the records of an answer, and what is to be remarked about it; notes about it."""
         if kind == "job":
             jobs = read_jobs(listed)
-            self._remarked[kind] = _remarks("jobs", answer, jobs.unreadable, len(listed))
+            self._remarked[kind] = (
+                *_remarks("jobs", answer, jobs.unreadable, len(listed)),
+                *failures.unplaced(rest_failures.where("jobs"), jobs.unplaced, len(jobs.jobs)),
+            )
             self._keep_jobs(jobs.jobs, at)
         elif kind == "node":
             nodes = read_nodes(listed)

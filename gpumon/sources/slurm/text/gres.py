@@ -108,13 +108,19 @@ def _gpu_items(text: str) -> list[str]:
 
 
 def _item_count(item: str) -> int:
-    """Count of one item; one where it names none, as in a bare `gpu`."""
+    """Count of one item; where it names none that of its positions, or one, as of a bare `gpu`.
+
+    Up to 18.08 an allocation has positions alone: `gpu(IDX:0,2-3)`.
+    """
     fileless = _FILELESS.search(item)
     if fileless is not None:
         return int(fileless[1])
     fields = [field for field in re.split(r"[:=]", item.partition("(")[0]) if field]
     last = fields[-1]
-    return _number(last) if len(fields) > 1 and _COUNT.fullmatch(last) else 1
+    if len(fields) > 1 and _COUNT.fullmatch(last):
+        return _number(last)
+    listed = _INDICES.search(item)
+    return len(_index_list(listed[1])) if listed is not None and listed[1] else 1
 
 
 def _item_type(item: str) -> str:

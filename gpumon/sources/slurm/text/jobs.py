@@ -22,7 +22,7 @@ from gpumon.sources.slurm.text.records import announced, keyed_lines, pairs, spl
 from gpumon.sources.slurm.text.times import duration_s, instant
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 _PLAIN_LINES: Final = frozenset(
     {
@@ -64,7 +64,8 @@ _NO_TASK: Final = "4294967294"
 while they waited together; squeue calls them by their number alone."""
 
 _USER: Final = re.compile(r"UserId=(.*?)\(([0-9]+)\) GroupId=")
-_DETAIL: Final = re.compile(r" {5}Nodes=(\S+) CPU_IDs=(\S*) Mem=(\S*) GRES=(.*)")
+_DETAIL: Final = re.compile(r" {5}Nodes=(\S+) CPU_IDs=(\S*) Mem=(\S*) GRES(?:_IDX)?=(.*)")
+"""Up to 18.08 the last key is `GRES_IDX`."""
 _DETAIL_MARK: Final = "     Nodes="
 _CPU_RANGE: Final = re.compile(r"([0-9]{1,6})(?:-([0-9]{1,6}))?")
 _CPU_IDS_CUT: Final = 120
@@ -78,22 +79,27 @@ class JobList(NamedTuple):
     unreadable: int
     announced: int | None = None
     """Records that scontrol said it would print, where it did."""
+    unplaced: int = 0
+    """Jobs among these of which it could not be read what they hold on which node."""
 
 
 def parse_jobs(text: str) -> JobList:
     """Every job of the text, in its order; a record that cannot be read is counted, not fatal."""
     jobs: list[Job] = []
-    unreadable = 0
+    unreadable = unplaced = 0
     for lines in split_records(text, "JobId"):
         try:
-            jobs.append(_job(lines))
+            job, is_placed = _job(lines)
         except ValueError:
             unreadable += 1
-    return JobList(tuple(jobs), unreadable, announced(text, "JobId"))
+        else:
+            jobs.append(job)
+            unplaced += not is_placed
+    return JobList(tuple(jobs), unreadable, announced(text, "JobId"), unplaced)
 
 
-def _job(lines: Sequence[str]) -> Job:
-    """One job.
+def _job(lines: Sequence[str]) -> tuple[Job, bool]:
+    """One job, and whether it could be read what it holds on which node.
 
     Raises:
         ValueError: a value that everything else rests on is missing or cannot be read.
@@ -109,12 +115,12 @@ def _job(lines: Sequence[str]) -> Job:
         raise ValueError("no state or user")
     nodes = node_names(fields.get("NodeList", ""))
     is_holding = state in HOLDING_STATES
-    details = _details(lines) if is_holding else ()
+    details, is_placed = read_or_none(lambda: _details(lines)) if is_holding else ((), True)
     gpu_count = gpu_count_of(details, tres, fields)
     if is_holding and not sum(detail.gpu_count for detail in details):
         details = without_details(details, nodes, gpu_count)
     reason = fields.get("Reason", "None")
-    return Job(
+    job = Job(
         job_id=job_id,
         label=job_label(job_id, head),
         name=plain(name.rstrip(" ")),
@@ -148,6 +154,7 @@ def _job(lines: Sequence[str]) -> Job:
         stderr_path=_output(fields, "StdErr", head, job_id, name, user),
         sluid=sluid(head.get("SLUID", fields.get("SLUID", ""))),
     )
+    return job, is_placed
 
 
 def _first_tres(tres: Mapping[str, str]) -> str:
@@ -161,8 +168,11 @@ def _output(
 ) -> str | None:
     """Where the job writes; scontrol leaves patterns with a width, such as `%6j`, to others.
 
-    None for tasks of an array that wait together: Slurm prints one path that none will have.
+    None for tasks of an array that wait together: Slurm prints one path that none will have. Since
+    26.05 an empty `StdErr=` says that errors go where the rest goes.
     """
+    if key == "StdErr" and fields.get(key) == "":
+        key = "StdOut"
     task = head.get("ArrayTaskId", "")
     path = fields.get(key, "")
     if path in ("", "(null)") or (task and not task.isdecimal()) or task == _NO_TASK:
@@ -220,6 +230,19 @@ def node_names(hostlist: str) -> tuple[str, ...]:
     if not all(map(is_host_name, names)):
         raise ValueError("a node name that is none")
     return names
+
+
+def read_or_none(
+    read: Callable[[], tuple[Allocation, ...]],
+) -> tuple[tuple[Allocation, ...], bool]:
+    """Allocations, none where they cannot be read, and whether they can.
+
+    A job whose GPUs cannot be told one by one is still a job: its count is told elsewhere.
+    """
+    try:
+        return read(), True
+    except ValueError:
+        return (), False
 
 
 def _details(lines: Sequence[str]) -> tuple[Allocation, ...]:

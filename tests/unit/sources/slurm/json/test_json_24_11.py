@@ -34,7 +34,7 @@ def listed(what: str, version: int) -> list[Any]:
 def test_jobs(version: int) -> None:
     expected = parse_jobs(text("jobs"))
     assert (len(expected.jobs), expected.unreadable) == (20, 0)
-    assert read_jobs(listed("jobs", version)) == (expected.jobs, 0, None)
+    assert read_jobs(listed("jobs", version)) == (expected.jobs, 0, None, 0)
     jobs = {job.name: job for job in expected.jobs}
     assert (jobs["failed"].exit_code, jobs["killed"].exit_code) == ("3:0", "0:9")
     assert jobs["uneven"].gpu_count == 3

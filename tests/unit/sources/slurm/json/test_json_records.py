@@ -239,9 +239,18 @@ def test_hostile_text_is_made_harmless_and_hostile_names_are_refused() -> None:
     assert (job.name, job.account, job.reason) == ("�[31mred", "a�b", "a_b�")
     record = {"job_id": 7, "job_state": "RUNNING", "user_name": "alice"}
     for nodes in ("-oProxyCommand=x", "gpu01;reboot", "gpu[01-", "x" * 400):
-        assert read_jobs([{**record, "nodes": nodes}]) == ((), 1, None)
+        assert read_jobs([{**record, "nodes": nodes}])[:2] == ((), 1)
     for name in ("-x", "a b", None, 5, ["a;b"]):
         assert read_nodes([{"name": name, "state": "idle"}]).unreadable == 1
+
+
+def test_a_job_stays_though_what_it_holds_cannot_be_read() -> None:
+    record = {"job_id": 7, "job_state": "RUNNING", "user_name": "alice", "nodes": "gpu01"}
+    whole = {**record, "tres_alloc_str": "cpu=4,node=1,gres/gpu=3"}
+    found = read_jobs([{**whole, "gres_detail": ["gpu:a100:3(IDX:1-x)"]}, whole])
+    assert (found.unreadable, found.unplaced) == (0, 1)
+    assert [job.gpu_count for job in found.jobs] == [3, 3]
+    assert [a.gpu_indices for job in found.jobs for a in job.allocations] == [None, None]
 
 
 def test_one_bad_record_does_not_hide_the_others() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import threading
 from math import isnan
 from pathlib import Path
@@ -239,6 +240,20 @@ def test_records_that_cannot_be_read_are_counted() -> None:
     assert len(frame.queue.jobs) == 15
     assert [error.message for error in frame.errors] == [
         "1 of 16 jobs could not be read and are left out"
+    ]
+
+
+def test_jobs_whose_gpus_cannot_be_read_stay_and_are_counted() -> None:
+    clock = PretendClock(1.0)
+    commands = Scripted(clock)
+    held = re.search(r"GRES=gpu[^\n]*\(IDX:", JOBS)
+    assert held is not None
+    commands.jobs = JOBS.replace(held[0], held[0] + "~", 1)
+    (frame,) = run(commands, clock)
+    assert frame.queue is not None
+    assert len(frame.queue.jobs) == 16
+    assert [error.message for error in frame.errors] == [
+        "which GPUs 1 of 16 jobs hold could not be read; their number may be known"
     ]
 
 

@@ -213,16 +213,55 @@ def test_separators_that_are_no_line_feed_do_not_end_a_line() -> None:
         ("UserId=CORP", "User=CORP"),
         ("   NodeList=gpu[01-02,04]", "   NodeList=-oProxyCommand=x"),
         ("   NodeList=gpu[01-02,04]", "   NodeList=gpu[01-"),
-        ("Nodes=gpu04", "Nodes=a;b"),
-        ("GRES=gpu:h100:2(IDX:0,7)", "GRES=gpu:h100:2(IDX:0-9999999)"),
-        ("Nodes=gpu04 CPU_IDs", "Nodes=gpu04 CPUS"),
     ],
 )
 def test_a_corrupt_record_is_counted_and_the_others_are_read(old: str, new: str) -> None:
     good = NEWER.format(cpu_ids="0")
     assert old in good
     found = parse_jobs(f"{good}\n{good.replace(old, new)}\n{good}")
-    assert (len(found.jobs), found.unreadable) == (2, 1)
+    assert (len(found.jobs), found.unreadable, found.unplaced) == (2, 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Nodes=gpu04", "Nodes=a;b"),
+        ("GRES=gpu:h100:2(IDX:0,7)", "GRES=gpu:h100:2(IDX:0-9999999)"),
+        ("Nodes=gpu04 CPU_IDs", "Nodes=gpu04 CPUS"),
+    ],
+)
+def test_a_job_stays_though_what_it_holds_on_a_node_cannot_be_read(old: str, new: str) -> None:
+    good = NEWER.format(cpu_ids="0")
+    assert old in good
+    found = parse_jobs(f"{good}\n{good.replace(old, new)}\n{good}")
+    assert (len(found.jobs), found.unreadable, found.unplaced) == (3, 0, 1)
+    whole, cut, _ = found.jobs
+    assert cut == whole._replace(allocations=())
+    assert (cut.gpu_count, cut.nodes) == (6, ("gpu01", "gpu02", "gpu04"))
+
+
+def test_reads_allocations_of_versions_up_to_18_08() -> None:
+    record = NEWER.format(cpu_ids="0")
+    for new, old in (
+        ("GRES=gpu:h100:2(IDX:4-5)", "GRES_IDX=gpu(IDX:1,3-4,6)"),
+        ("GRES=gpu:h100:2(IDX:0,7)", "GRES_IDX=gpu(IDX:5)"),
+    ):
+        record = record.replace(new, old)
+    (job,) = parse_jobs(record).jobs
+    assert [(a.node, a.gpu_count, a.gpu_indices) for a in job.allocations] == [
+        ("gpu01", 4, (1, 3, 4, 6)),
+        ("gpu02", 4, (1, 3, 4, 6)),
+        ("gpu04", 1, (5,)),
+    ]
+    assert job.gpu_count == 9
+
+
+def test_errors_go_where_the_rest_goes_where_slurm_says_nothing_of_them() -> None:
+    record = NEWER.format(cpu_ids="0") + "   StdErr=\n   StdOut=/scratch/%x-%j.log\n"
+    (job,) = parse_jobs(record.replace("train | a=b", "train")).jobs
+    assert job.stderr_path == job.stdout_path == "/scratch/train-812.log"
+    (silent,) = parse_jobs(record.replace("   StdErr=\n", "")).jobs
+    assert silent.stderr_path is None
 
 
 def test_a_greeting_before_the_records_does_no_harm() -> None:
