@@ -40,8 +40,8 @@ targets:
 
 Without a target: those of the configuration, else slurm where its commands are,
 and local where a driver is.
-Exit codes: 0 done, 1 nothing could be read, 2 wrong usage or configuration,
-130 interrupted.
+Exit codes: 0 done, 1 nothing could be read or no such job, 2 wrong usage or
+configuration, 130 interrupted.
 Other commands: config, doctor, detectors, record, replay, report, simulate.
 See COMMAND --help.
 """

@@ -41,6 +41,11 @@ class WantedJobs(NamedTuple):
     own: str
     """Login name of whoever asks."""
 
+    @property
+    def is_named(self) -> bool:
+        """Whether a job or a user was asked for by name."""
+        return self.job is not None or self.user is not None
+
     def keeps(self, job: Job) -> bool:
         """Whether a job is one of them."""
         if self.job is not None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gpumon.cli.exits import (
     INTERRUPTED,
     NOTHING_READ,
+    UNKNOWN_STATUS,
     USAGE,
     check_status,
     is_anything_read,
@@ -181,8 +182,28 @@ def _look(request: Request) -> int:
     if not is_anything_read(tick):
         for error in tick.errors:
             narrate_error(error)
-    _print(request, tick)
+    lacks_job = _lacks_job(request, tick)
+    if request.is_json or not lacks_job:
+        _print(request, tick)
+    if lacks_job:
+        return UNKNOWN_STATUS if request.is_check else NOTHING_READ
     return check_status(tick) if request.is_check else plain_status(tick)
+
+
+def _lacks_job(request: Request, tick: Tick) -> bool:
+    """Whether the one job that was asked for is not there, though the queue answered; says so."""
+    job = request.wanted.job
+    if job is None or tick.queue_at is None:
+        return False
+    ended = () if tick.ended is None else tick.ended.jobs
+    if any(map(request.wanted.keeps, [*(view.job for view in tick.jobs), *(e.job for e in ended)])):
+        return False
+    where = " ".join(target.url for target in request.targets)
+    if tick.ended is None:
+        narrate(f"no job {job} in the queue of {where}; if it has ended, add --since 7d")
+    else:
+        narrate(f"no job {job} in the queue of {where}, nor among those that have ended")
+    return True
 
 
 def _print(request: Request, tick: Tick) -> None:
@@ -193,7 +214,8 @@ def _print(request: Request, tick: Tick) -> None:
         from gpumon.report.lists.once import table
 
         width = shutil.get_terminal_size((120, 40)).columns
-        text = table(tick, width, request.passes)
+        wanted = request.wanted.keeps if request.wanted.is_named else None
+        text = table(tick, width, request.passes, wanted)
         write(shown(text, is_ascii=request.is_ascii))
         return
     write_json(_document(request, tick), is_pretty=request.is_to_tty)

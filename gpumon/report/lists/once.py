@@ -15,10 +15,10 @@ from gpumon.report.wording.ended import ended_title
 from gpumon.report.wording.paragraphs import all_errors, error_lines, finding_lines, target_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from gpumon.model.finding import Finding
-    from gpumon.model.records.cluster import JobView
+    from gpumon.model.records.cluster import Job, JobView
     from gpumon.model.records.tick import Tick
     from gpumon.report.facts.columns import Column
     from gpumon.report.lists.filter_tables import RowFilter
@@ -29,7 +29,12 @@ DEFAULT_WIDTH: Final = 100
 R = TypeVar("R")
 
 
-def table(tick: Tick, width: int = DEFAULT_WIDTH, passes: RowFilter | None = None) -> str:
+def table(
+    tick: Tick,
+    width: int = DEFAULT_WIDTH,
+    passes: RowFilter | None = None,
+    wanted: Callable[[Job], bool] | None = None,
+) -> str:
     """Jobs, or GPUs where there are no jobs, then findings and errors; ends in a line break.
 
     Args:
@@ -37,13 +42,15 @@ def table(tick: Tick, width: int = DEFAULT_WIDTH, passes: RowFilter | None = Non
         width: Cells of a line.
         passes: Which jobs to report, with their findings; one that only GPUs have columns for
             makes it their table. None: all.
+        wanted: Which jobs were asked for by name. None: all.
     """
     digest = Digest(tick)
-    lines, findings = _jobs_or_gpus(digest, width, passes)
+    lines, findings = _jobs_or_gpus(digest, width, passes, wanted)
     if tick.ended is not None:
         lines += ["", ended_title(tick.ended)]
-        if tick.ended.jobs:
-            lines += table_lines(digest, ENDED_COLUMNS, tick.ended.jobs, width)
+        ended = [one for one in tick.ended.jobs if wanted is None or wanted(one.job)]
+        if ended:
+            lines += table_lines(digest, ENDED_COLUMNS, ended, width)
     for finding in findings:
         lines += ["", safe(finding.subject)]
         lines += plain_lines(finding_lines(tick, finding, width))
@@ -55,15 +62,23 @@ def table(tick: Tick, width: int = DEFAULT_WIDTH, passes: RowFilter | None = Non
 
 
 def _jobs_or_gpus(
-    digest: Digest, width: int, passes: RowFilter | None
+    digest: Digest,
+    width: int,
+    passes: RowFilter | None,
+    wanted: Callable[[Job], bool] | None,
 ) -> tuple[list[str], tuple[Finding, ...]]:
     """The table itself, and the findings about what it shows."""
     tick, findings = digest.tick, digest.all_findings
     keeps_gpu = None if passes is None else passes.gpus
     if tick.jobs and (passes is None or passes.jobs is not None):
         jobs = arranged(tick.jobs, lambda view: default_order(digest, view))
-        if passes is not None and (keeps := passes.jobs) is not None:
-            jobs = [view for view in jobs if keeps(digest, view)]
+        keeps = None if passes is None else passes.jobs
+        if wanted is not None or keeps is not None:
+            jobs = [
+                view
+                for view in jobs
+                if (wanted is None or wanted(view.job)) and (keeps is None or keeps(digest, view))
+            ]
             findings = tuple(f for view in jobs for f in digest.findings_by_job.get(_id(view), ()))
         return table_lines(digest, JOB_COLUMNS, jobs, width), findings
     if not digest.gpu_rows:

@@ -45,7 +45,7 @@ def test_exit_codes_and_every_command_stand_in_the_main_help(
 ) -> None:
     main(["--help"])
     said = capsys.readouterr().out
-    assert "Exit codes: 0 done, 1 nothing could be read, 2 wrong usage" in said
+    assert "Exit codes: 0 done, 1 nothing could be read or no such job, 2 wrong usage" in said
     names = {command.split()[0] for command in COMMANDS if command}
     assert [name for name in names if name not in said.partition("Other commands:")[2]] == []
 

@@ -47,6 +47,35 @@ def test_job_and_user_narrow_the_jobs_and_their_findings(caller):
     assert [job["job_id"] for job in by_job["jobs"]] == [someone["job_id"]]
 
 
+def test_a_table_of_a_job_or_a_user_has_no_others(caller):
+    everything = json.loads(caller.run("--json", "--for", "0", "demo").stdout)["jobs"]
+    someone = everything[0]
+    of_job = caller.run("--once", "--for", "0", "--job", someone["job_id"], "demo").stdout
+    assert of_job.splitlines()[1].split()[:2] == [someone["label"], someone["user"]]
+    assert of_job.splitlines()[2] == ""
+    of_user = caller.run("--once", "--for", "0", "--user", someone["user"], "demo").stdout
+    rows = of_user[: of_user.index("\n\n")].splitlines()[1:]
+    theirs = [job["label"] for job in everything if job["user"] == someone["user"]]
+    assert sorted(row.split()[0] for row in rows) == sorted(theirs)
+
+
+@pytest.mark.parametrize(("words", "status"), [(["--exit-status"], 3), ([], 1)])
+def test_a_job_that_is_not_there_is_said_to_be_missing(words, status, caller):
+    asked = ["--for", "0", "--job", "9077", *words, "demo:2x4"]
+    done = caller.run("--once", *asked)
+    assert (done.returncode, done.stdout, done.stderr) == (
+        status,
+        "",
+        "gpumon: no job 9077 in the queue of demo:2x4; if it has ended, add --since 7d\n",
+    )
+    done = caller.run("--json", *asked)
+    assert done.returncode == status
+    assert json.loads(done.stdout)["jobs"] == []
+    assert "no job 9077" in done.stderr
+    done = caller.run("--once", "--since", "2d", *asked)
+    assert done.stderr.endswith("demo:2x4, nor among those that have ended\n")
+
+
 def test_watch_streams_one_document_a_line_until_interrupted(caller):
     started = caller.start("--watch", "0.2", "demo:2x8", stdout=subprocess.PIPE)
     with started as process, bounded(process, 300.0):
