@@ -69,16 +69,30 @@ def join(
     if queue is None:
         return Picture(nodes, gpus, ())
     listed = {node.name: node for node in queue.nodes}
-    by_job: dict[str, dict[tuple[str, int], Process]] = {}
+    by_job: dict[str, _Seen] = {}
     for gpu in gpus.values():
         for process in gpu.processes:
             if process.job_id is not None:
-                by_job.setdefault(process.job_id, {})[process.node, process.pid] = process
-    jobs = tuple(
-        _view(job, on_node, listed, tuple(by_job.get(job.job_id, {}).values()))
-        for job in queue.jobs
-    )
+                by_job.setdefault(process.job_id, _Seen({}, {})).add(process, gpu)
+    nobody = _Seen({}, {})
+    jobs = tuple(_view(job, on_node, listed, by_job.get(job.job_id, nobody)) for job in queue.jobs)
     return Picture(nodes, gpus, jobs, strays_of(jobs, queue.nodes, on_node))
+
+
+class _Seen(NamedTuple):
+    """Processes of one job by node and PID."""
+
+    now: dict[tuple[str, int], Process]
+    """Those that the present shows: ranks and contradictions rest on these alone."""
+    ever: dict[tuple[str, int], Process]
+    """Also those that a silent node told of last. Which GPUs of a node are a job's does not change
+    while it holds some there, so these may still say it."""
+
+    def add(self, process: Process, gpu: Gpu) -> None:
+        """Take in a process that is on a GPU."""
+        self.ever[process.node, process.pid] = process
+        if not gpu.is_stale:
+            self.now[process.node, process.pid] = process
 
 
 class NodeNames:
@@ -155,17 +169,18 @@ def _view(
     job: Job,
     on_node: Mapping[str, list[Gpu]],
     listed: Mapping[str, SlurmNode],
-    processes: tuple[Process, ...],
+    seen: _Seen,
 ) -> JobView:
     uuids: list[str] = []
     contradictions: list[str] = []
+    processes = tuple(seen.now.values())
     for allocation in job.allocations:
-        seen = {uuid for p in processes if p.node == allocation.node for uuid in p.gpu_uuids}
-        held, trouble = _held(
-            job, allocation, on_node.get(allocation.node, []), listed.get(allocation.node), seen
-        )
+        there = on_node.get(allocation.node, [])
+        used = _used_on(allocation.node, seen.ever.values())
+        held, trouble = _held(job, allocation, there, listed.get(allocation.node), used)
         uuids += held
-        contradictions += trouble
+        if _used_on(allocation.node, processes):
+            contradictions += trouble
     if has_ended(job.state):
         contradictions += [
             f"a process of job {job.label} is still on {uuid} of {process.node}, "
@@ -190,6 +205,11 @@ def _view(
     return JobView(
         job, tuple(uuids), max(0, granted - len(uuids)), tuple(ranks), tuple(contradictions)
     )
+
+
+def _used_on(node: str, processes: Iterable[Process]) -> set[str]:
+    """UUIDs of a node's GPUs that processes are on."""
+    return {uuid for process in processes if process.node == node for uuid in process.gpu_uuids}
 
 
 def _held(

@@ -297,3 +297,64 @@ def test_a_process_that_cannot_be_read_at_all_is_no_stray():
     blocks["process"] = blocks["process"]._replace(keys=(), columns={}, labels={}, missing={})
     records = queue([], [node("gpu01", DEVICES, gpus_used=0)])
     assert picture([frame("gpu01", blocks)], records).strays == ()
+
+
+def on_a_dead_node(state="RUNNING", at=40.0, **changes):
+    """Job 7 ran on gpu02, which told so last at `at`; it is on gpu01 now."""
+    records = queue(
+        [job("7", {} if state != "RUNNING" else {"gpu01": (0, 1)}, state=state, **changes)],
+        [node("gpu01", DEVICES), node("gpu02", DEVICES)],
+    )
+    then = process_blocks(
+        [
+            (pid, [uuid("gpu02", pid - 60)], "7", "0", {"SLURM_PROCID": f"{pid - 60}"})
+            for pid in (60, 61)
+        ]
+    )
+    now = process_blocks(
+        [
+            (pid, [uuid("gpu01", pid - 50)], "7", "0", {"SLURM_PROCID": f"{pid - 50}"})
+            for pid in (50, 51)
+        ]
+    )
+    frames = [frame("gpu02", {"gpu": gpu_block("gpu02", list(range(8))), **then}, at)]
+    if state == "RUNNING":
+        frames.append(frame("gpu01", {"gpu": gpu_block("gpu01", list(range(8))), **now}))
+    return picture(frames, records).jobs[0]
+
+
+def test_ranks_of_a_run_that_died_with_its_node_are_history():
+    view = on_a_dead_node()
+    assert [(rank.node, rank.pid) for rank in view.ranks] == [("gpu01", 50), ("gpu01", 51)]
+    assert view.contradictions == ()
+    # As long as the node talks, they are there, and contradict Slurm.
+    view = on_a_dead_node(at=99.0)
+    assert len(view.ranks) == 4
+    assert view.contradictions == ("processes of job 7 run on gpu02, where it holds no GPU",)
+
+
+def test_a_job_that_waits_anew_has_no_ranks_on_a_node_that_is_off():
+    assert on_a_dead_node("PENDING").ranks == ()
+
+
+def test_a_job_that_ended_on_a_node_that_is_off_has_nothing_on_its_gpus():
+    assert on_a_dead_node("NODE_FAIL", nodes=("gpu02",)).contradictions == ()
+    assert len(on_a_dead_node("NODE_FAIL", at=97.0, nodes=("gpu02",)).contradictions) == 2
+
+
+def test_what_a_silent_node_said_of_the_gpus_of_a_job_that_still_holds_some_there_counts():
+    """Slurm says that it is there, and nothing says that its GPUs have changed."""
+    blocks = {"gpu": gpu_block("gpu01", list(range(8)))}
+    blocks |= process_blocks([(50, [uuid("gpu01", 6)], "7", "0", {"SLURM_PROCID": "0"})])
+    records = queue([job("7", {"gpu01": (0, 1)})], [node("gpu01")])
+    view = picture([frame("gpu01", blocks, 40.0)], records).jobs[0]
+    assert (view.gpu_uuids, view.gpus_unknown) == ((uuid("gpu01", 6),), 1)
+    assert (view.ranks, view.contradictions) == ((), ())
+
+
+def test_a_silent_node_contradicts_no_allocation():
+    blocks = {"gpu": gpu_block("gpu01", list(range(8)))}
+    blocks |= process_blocks([(50, [uuid("gpu01", 6)], "7", "0", {"SLURM_PROCID": "0"})])
+    records = queue([job("7", {"gpu01": (0, 1)})], [node("gpu01", DEVICES)])
+    view = picture([frame("gpu01", blocks, 40.0)], records).jobs[0]
+    assert (view.gpu_uuids, view.contradictions) == ((uuid("gpu01", 0), uuid("gpu01", 6)), ())
