@@ -9,7 +9,6 @@ import numpy as np
 from gpumon.detect.contract import Detector
 from gpumon.model.finding import Confidence, Evidence, Severity
 from gpumon.model.job_states import HOLDING_STATES
-from gpumon_detectors.evidence.growth import SHORTEST_S, growth_of, may_have_grown
 from gpumon_detectors.evidence.job_commands import look_inside
 from gpumon_detectors.evidence.phrases import clock_time, gib, span
 from gpumon_detectors.evidence.watched import (
@@ -20,6 +19,7 @@ from gpumon_detectors.evidence.watched import (
     unbroken,
     window_of,
 )
+from gpumon_detectors.requests.growth import SHORTEST_S, growth_of, may_have_grown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from gpumon.detect.series import Past
     from gpumon.detect.view import JobLook, View
     from gpumon.model.finding import Finding, Window
-    from gpumon_detectors.evidence.growth import Growth
+    from gpumon_detectors.requests.growth import Growth
 
 _SPAN_S: Final = 24 * 3600.0
 _SOON_S: Final = 24 * 3600.0

@@ -172,9 +172,19 @@ def _doing(digest: Digest, job_id: str) -> str:
         return "it waits itself"
     if job.state not in HOLDING_STATES:
         return f"it has ended ({job.state.lower().replace('_', ' ')})"
-    if job.end_at is None:
+    if job.state == "COMPLETING":
+        return f"it has ended{_left_with(job.exit_code)}, its nodes are not free yet (completing)"
+    if job.end_at is None or job.end_at <= digest.tick.at:
         return "it runs"
     return f"it runs, until {moment_words(digest, job.end_at)} at the latest"
+
+
+def _left_with(exit_code: str) -> str:
+    """` with exit 3`, ` by signal 9`; empty where it is not known."""
+    status, _, signal = exit_code.partition(":")
+    if signal not in ("", "0"):
+        return f" by signal {signal}"
+    return f" with exit {status}" if status else ""
 
 
 def _by_name(digest: Digest) -> Mapping[str, JobView]:

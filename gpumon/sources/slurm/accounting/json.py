@@ -17,6 +17,7 @@ from gpumon.sources.slurm.accounting.usage import (
     sane,
     with_counted_gpus,
 )
+from gpumon.sources.slurm.json.jobs import waiting_tasks
 from gpumon.sources.slurm.json.values import flags, harmless, number, text, whole
 from gpumon.sources.slurm.text.gres import gpus_in_tres
 from gpumon.sources.slurm.text.jobs import job_label, node_names
@@ -178,9 +179,10 @@ def _label(job_id: str, record: Mapping[str, Any]) -> str:
     array, het = _part(record, "array"), _part(record, "het")
     head: dict[str, str] = {}
     task = whole(array.get("task_id"))
-    if whole(array.get("job_id")) and (task is not None or text(array.get("task"))):
+    waiting = waiting_tasks(text(array.get("task")))
+    if whole(array.get("job_id")) and (task is not None or waiting):
         head["ArrayJobId"] = str(whole(array.get("job_id")))
-        head["ArrayTaskId"] = str(task) if task is not None else text(array.get("task"))
+        head["ArrayTaskId"] = waiting if task is None else str(task)
     offset = whole(het.get("job_offset"))
     if whole(het.get("job_id")) and offset is not None:
         head |= {"HetJobId": str(whole(het.get("job_id"))), "HetJobOffset": str(offset)}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from gpumon.model.hostlist import is_host_name, is_job_id
 from gpumon.model.job_states import HOLDING_STATES
 from gpumon.model.records.cluster import Allocation, Job
 from gpumon.model.text import plain
-from gpumon.sources.slurm.json.array_tasks import waiting_tasks
 from gpumon.sources.slurm.json.values import flags, harmless, instant, number, text, texts, whole
 from gpumon.sources.slurm.text.gres import GpuHolding, gpus_held
 from gpumon.sources.slurm.text.job_output import output_path
@@ -57,6 +58,18 @@ _PER: Final = {
     "TresPerSocket": "tres_per_socket",
 }
 _NO_GPUS: Final = GpuHolding(0, ())
+
+_BITMAP: Final = re.compile(r"0x([0-9A-Fa-f]{1,1048576})(%[0-9]{1,10})?")
+"""Tasks of an array that wait together, as slurmctld keeps them and slurmrestd passes them on: a
+bitmap whose last digit holds tasks 0 to 3. Slurm's commands make a list of it."""
+
+_LONGEST_LIST: Final = 61
+"""Characters from which on Slurm's commands cut that list, of a buffer of 64 (SLURM_BITSTR_LEN in
+squeue(1))."""
+_DOTS: Final = "..."
+
+_SHORTEST_STEPS: Final = 10
+"""Up to this distance of the first and the last task a regular list is printed in full."""
 
 
 def read_jobs(found: Sequence[object]) -> JobList:
@@ -235,6 +248,38 @@ def _label(job_id: str, record: Mapping[str, Any]) -> str:
         offset = whole(record.get("het_job_offset"))
         head = {**head, "HetJobId": str(het), "HetJobOffset": str("" if offset is None else offset)}
     return job_label(job_id, head)
+
+
+def waiting_tasks(told: str, most_at_once: int | None = None) -> str:
+    """Numbers of tasks such as `2-7,9%2`, of a bitmap or a list; empty where there are none.
+
+    Args:
+        told: `array_task_string`.
+        most_at_once: `array_max_tasks`; None or 0: no limit, or it is told in the string.
+    """
+    match = _BITMAP.fullmatch(told)
+    if match is None:
+        return "" if told == "(null)" else told
+    places = bin(int(match[1], 16))[:1:-1]
+    runs = [(run.start(), run.end() - 1) for run in re.finditer("1+", places)]
+    if not runs:
+        return told
+    listed = _stepped(runs) or ",".join(f"{a}-{b}" if a < b else f"{a}" for a, b in runs)
+    if len(listed) > _LONGEST_LIST:
+        listed = listed[: _LONGEST_LIST - 1] + _DOTS
+    limit = f"%{most_at_once}" if most_at_once else ""
+    return listed + (match[2] or limit)
+
+
+def _stepped(runs: list[tuple[int, int]]) -> str:
+    """Single tasks at equal distances as `0-30:3`; empty where they are none."""
+    first, last = runs[0][0], runs[-1][1]
+    firsts = [begin for begin, _ in runs]
+    steps = {late - early for early, late in pairwise(firsts)}
+    is_single = all(begin == end for begin, end in runs)
+    if len(steps) != 1 or not is_single or last - first <= _SHORTEST_STEPS:
+        return ""
+    return f"{first}-{last}:{steps.pop()}"
 
 
 def _gpu_count(record: Mapping[str, Any], allocations: tuple[Allocation, ...]) -> int | None:

@@ -86,14 +86,32 @@ def test_partition_limits():
         ("afterany:2(unfulfilled)", "waits for 2 to end: it waits itself"),
         ("afterok:99(unfulfilled)", "waits for 99 to end well: the queue no longer lists it"),
         ("afternotok:3:4711+30", "waits for 3 to fail: it has ended (completed)"),
+        (
+            "afterok:7(unfulfilled)",
+            "waits for 7 to end well: it has ended with exit 3, its nodes are not free yet",
+        ),
+        ("afterany:8", "waits for 8 to end: it has ended by signal 9, its nodes are not free yet"),
         ("singleton(unfulfilled)", "waits until no other job of ada has its name (singleton)"),
         ("strange text", "waits for strange text"),
     ],
 )
 def test_dependencies_say_what_the_other_job_does(dependency, words):
-    other = (waits("2"), waits("3", state="COMPLETED"))
+    ending = {"state": "COMPLETING", "end_at": AT - 40.0}
+    other = (
+        waits("2"),
+        waits("3", state="COMPLETED"),
+        waits("7", exit_code="3:0", **ending),
+        waits("8", exit_code="0:9", **ending),
+    )
     text = said("1", cluster(waits("1", dependency=dependency), *other))
     assert any(line.startswith(words) for line in text)
+
+
+def test_a_job_beyond_its_time_limit_has_no_end_in_the_past():
+    """Slurm lets it go on for OverTimeLimit."""
+    late = waits("7", state="RUNNING", end_at=AT - 40.0)
+    text = said("1", cluster(waits("1", dependency="afterok:7(unfulfilled)"), late))
+    assert "waits for 7 to end well: it runs" in text
 
 
 def test_every_job_of_a_dependency_is_told():

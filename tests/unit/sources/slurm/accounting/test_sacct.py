@@ -99,6 +99,13 @@ def test_labels_are_those_that_people_use(told):
     assert {"5_0", "5_1", "10+0", "10+1"} <= labels
 
 
+def test_waiting_tasks_of_an_array_go_by_their_numbers_where_slurmdbd_sends_a_bitmap():
+    made = copy.deepcopy(JSON["jobs"][0])
+    made["array"] = {"job_id": 77, "task_id": {"set": False, "number": 0}, "task": "0x1FE0%3"}
+    (ended,) = read_ended([made]).jobs
+    assert ended.job.label == "77_[5-12%3]"
+
+
 def test_use_comes_from_the_steps_and_counts_gpus_once(told):
     two = next(e for e in told.values() if e.job.name == "two")
     assert {step.step for step in two.steps} == {"batch", "extern", "0"}

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpumon.sources.slurm.json.array_tasks import waiting_tasks
-from gpumon.sources.slurm.json.jobs import read_jobs
+from gpumon.sources.slurm.json.jobs import read_jobs, waiting_tasks
 
 
 @pytest.mark.parametrize(
