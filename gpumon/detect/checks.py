@@ -7,7 +7,6 @@ import gc
 import inspect
 import json
 from functools import partial
-from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from gpumon.detect.check_scenes import blind_scenes, seeing_scenes
@@ -35,25 +34,32 @@ class Check(NamedTuple):
 
 def check_detector(detector_class: type) -> list[Check]:
     """Every check in order; stops after the first group that makes the rest meaningless."""
-    checks = [
+    return list(checks_of(detector_class))
+
+
+def checks_of(detector_class: type) -> Iterator[Check]:
+    """The checks of `check_detector`, each when it is made: who knows enough need not wait."""
+    first = [
         _check("declares what the contract asks for", partial(_declares, detector_class)),
         _check("stores its parameters and does nothing else", partial(_stores, detector_class)),
     ]
-    if any(check.problem for check in checks):
-        return checks
+    yield from first
+    if any(check.problem for check in first):
+        return
     declared = declaration_of(detector_class)
     detector = cast("Detector", detector_class())
     for name, view in _one_by_one(blind_scenes(declared)):
-        checks.append(
-            _check(f"claims nothing for sure: {name}", partial(_is_modest, detector, view))
-        )
-    for name, view in _one_by_one(chain(blind_scenes(declared), seeing_scenes(declared))):
-        checks += [
-            _check(f"answers validly: {name}", partial(_is_valid, detector, view, declared)),
-            _check(f"answers alike twice: {name}", partial(_is_repeatable, detector, view)),
-            _check(f"changes nothing: {name}", partial(_leaves_alone, detector, view)),
-        ]
-    return checks
+        yield _check(f"claims nothing for sure: {name}", partial(_is_modest, detector, view))
+        yield from _checks_at(name, view, detector, declared)
+    for name, view in _one_by_one(seeing_scenes(declared)):
+        yield from _checks_at(name, view, detector, declared)
+
+
+def _checks_at(name: str, view: View, detector: Detector, declared: Declaration) -> Iterator[Check]:
+    """What holds of the answer to any view."""
+    yield _check(f"answers validly: {name}", partial(_is_valid, detector, view, declared))
+    yield _check(f"answers alike twice: {name}", partial(_is_repeatable, detector, view))
+    yield _check(f"changes nothing: {name}", partial(_leaves_alone, detector, view))
 
 
 def _one_by_one(scenes: Iterator[tuple[str, View]]) -> Iterator[tuple[str, View]]:

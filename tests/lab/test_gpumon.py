@@ -70,6 +70,7 @@ def test_sixteen_ranks_on_two_nodes_have_their_node_pid_and_uuid(cluster, gpumon
     assert all(gpus[uuid]["processes"][0]["job_id"] == str(sixteen) for uuid in job["gpus"])
 
 
+@pytest.mark.lane("waste")
 @pytest.mark.every_slurm
 def test_a_job_that_uses_five_of_its_eight_gpus_is_found_with_evidence(cluster, gpumon, submit):
     words = workload(cluster, "--index", "0,1,2,3,4", *WORK)
