@@ -136,6 +136,7 @@ class Scene:
         gpus_unknown: int = 0,
         start_at: float | None = None,
         ranks: Sequence[Rank] = (),
+        contradictions: Sequence[str] = (),
         **fields: object,
     ) -> None:
         """Start or change a job, from the next sample on; `fields` are those of `Job`."""
@@ -145,7 +146,9 @@ class Scene:
         counts = {name: sum(_node_of(uuid) == name for uuid in uuids) for name in sorted(nodes)}
         held_on = tuple(Allocation(name, count, None) for name, count in counts.items())
         record = _changed(record, {"allocations": held_on, **fields})
-        self._jobs[job_id] = JobView(record, tuple(uuids), gpus_unknown, tuple(ranks), ())
+        self._jobs[job_id] = JobView(
+            record, tuple(uuids), gpus_unknown, tuple(ranks), tuple(contradictions)
+        )
 
     def record(self, job_id: str, **fields: object) -> None:
         """List a job that holds no GPU now: pending, ended; `fields` are those of `Job`."""

@@ -48,6 +48,14 @@ class JobLook:
         known = self._view.gpus
         return tuple(known[uuid] for uuid in self._record.gpu_uuids if uuid in known)
 
+    @property
+    def uuids_astray(self) -> tuple[str, ...]:
+        """GPUs that its processes are on although Slurm did not give them to it."""
+        if not self.contradictions:
+            return ()
+        held = set(self._record.gpu_uuids)
+        return tuple(uuid for uuid in self._record.gpu_uuids_used if uuid not in held)
+
     @cached_property
     def uuids(self) -> tuple[str, ...]:
         """UUIDs of `gpus`, in the same order."""
@@ -384,12 +392,16 @@ class View:
         """A finding of this look, with the confidence that its window allows.
 
         `finding_class` is the detector's first one unless named; `at_most` keeps a claim down
-        whose evidence is weaker than its window. A hypothesis is a warning at most. `onset` is
+        whose evidence is weaker than its window. A hypothesis is a warning at most, and so is
+        what is said of a job whose processes are on other GPUs than Slurm gave it. `onset` is
         when it began, where that is known to be before the window, as by a driver's event; else
         the window's start. `advice` is for who owns the job, `machine_advice` for who runs the
         machine. `gpus` are the UUIDs whose time `gpu_seconds` counts, where
         they are not all of the subject's, and `owners` the uids that hold it without a job.
         """
+        doubts = self._doubts.get(subject, ())
+        if doubts:
+            at_most = Confidence.HYPOTHESIS
         confidence = min(self.confidence(window, detector), at_most, key=lambda step: step.rank)
         return Finding(
             detector=detector.name,
@@ -398,7 +410,7 @@ class View:
             severity=honest_severity(severity, confidence),
             confidence=confidence,
             summary=summary,
-            evidence=tuple(evidence),
+            evidence=(*evidence, *doubts),
             window=window,
             first_seen=self.now,
             last_seen=self.now,
@@ -409,6 +421,21 @@ class View:
             gpus=tuple(gpus),
             owners=tuple(owners),
         )
+
+    @cached_property
+    def _doubts(self) -> Mapping[str, tuple[Evidence, ...]]:
+        """By subject why nothing is sure of a job: which GPUs are its own is not known for sure.
+
+        Either it works elsewhere, or the list by which Slurm's numbers were read is another one.
+        """
+        found = {}
+        for job in self.running:
+            astray = job.uuids_astray
+            if astray:
+                more = f" and {len(astray) - 1} more" if len(astray) > 1 else ""
+                text = f"its processes are on {astray[0]}{more}, which Slurm did not give it"
+                found[job.subject] = (Evidence("job", job.subject, text, float(len(astray))),)
+        return found
 
     def _column(self, key: str) -> NDArray[np.float64]:
         """Newest value of every GPU, with one NaN at the end for GPUs that are not known."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from functools import lru_cache
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from gpumon.model.missing import Reason
@@ -15,17 +14,45 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from gpumon.model.records.block import Block
+    from gpumon.model.records.cluster import Job
     from gpumon.model.records.frame import Frame
 
 _REMEMBERED: Final = 2**14
 """Texts of rank variables that are read once only: a process keeps its own for life."""
 
 
+class Listed:
+    """What the queue lists, to tell whose a process is. Without a queue every word is taken."""
+
+    def __init__(self, jobs: Iterable[Job] | None = None) -> None:
+        """Index the jobs by id and by SLUID; None: there is no queue."""
+        self._jobs = None if jobs is None else {job.job_id: job for job in jobs}
+        listed = (self._jobs or {}).values()
+        self.by_sluid = {job.sluid: job.job_id for job in listed if job.sluid}
+        """Job ids by the name of their control group."""
+        self._newest = max(
+            (int(job_id) for job_id in self._jobs or () if job_id.isdecimal()), default=0
+        )
+
+    def may_be(self, job_id: str, uid: float | None) -> bool:
+        """Whether a process of this user may say of itself that it is the job's.
+
+        Anybody can write a number into an environment, so that its uid must be the job's. A
+        number beyond all that are listed may be that of a job that began since.
+        """
+        if self._jobs is None:
+            return True
+        job = self._jobs.get(job_id)
+        if job is None:
+            return job_id.isdecimal() and int(job_id) > self._newest
+        return None in (job.user_id, uid) or job.user_id == uid
+
+
 def gpus_of(
     frames: Iterable[tuple[str, Frame]],
     now: float,
     stale_after_s: float,
-    jobs_by_sluid: Mapping[str, str] = MappingProxyType({}),
+    listed: Listed,
 ) -> dict[str, Gpu]:
     """Every GPU by UUID; one that two targets report is taken from the fresher frame.
 
@@ -33,12 +60,12 @@ def gpus_of(
         frames: Canonical node name and newest frame of that node, per origin.
         now: Unix time of the picture.
         stale_after_s: Age beyond which values are no longer shown as the present.
-        jobs_by_sluid: Job ids as Slurm tells them, by the name of the job's control group.
+        listed: the queue's jobs.
     """
     gpus: dict[str, Gpu] = {}
     for node, frame in frames:
         block = frame.block("gpu")
-        held = _processes(frame, node, jobs_by_sluid)
+        held = _processes(frame, node, listed)
         is_stale = now - frame.taken_at > stale_after_s
         for row, uuid in enumerate(block.keys):
             known = gpus.get(uuid)
@@ -51,9 +78,7 @@ def gpus_of(
     return gpus
 
 
-def _processes(
-    frame: Frame, node: str, jobs_by_sluid: Mapping[str, str]
-) -> Mapping[str, list[Process]]:
+def _processes(frame: Frame, node: str, listed: Listed) -> Mapping[str, list[Process]]:
     """Processes by the UUID of each GPU on which they hold a context."""
     contexts, owners = frame.block("context"), frame.block("process")
     if not contexts.keys:
@@ -73,15 +98,30 @@ def _processes(
         if pid.isascii() and pid.isdecimal():
             place = rows.get(pid)
             process = _process(node, int(pid), owners, place, tuple(on), memory.get(pid))
-            sluid = owners.label("sluid", place) if place is not None else None
-            if sluid is not None:
-                # Slurm's word counts more than an environment: of a het job that names the leader.
-                job_id = jobs_by_sluid.get(sluid) or told_here.get(sluid, process.job_id)
-                if job_id != process.job_id:
-                    process = process._replace(job_id=job_id)
+            if place is not None:
+                process = process._replace(
+                    job_id=_job_id(process, owners, place, listed, told_here)
+                )
             for uuid in on:
                 held.setdefault(uuid, []).append(process)
     return held
+
+
+def _job_id(
+    process: Process, block: Block, row: int, listed: Listed, told_here: Mapping[str, str]
+) -> str | None:
+    """The job that a process belongs to: by its control group, else by its environment and uid."""
+    by_cgroup, sluid = block.label("job_id", row), block.label("sluid", row)
+    if by_cgroup is not None and sluid is None:
+        return by_cgroup
+    # Slurm's word counts more than an environment: of a het job that names the leader.
+    known = listed.by_sluid.get(sluid) if sluid is not None else None
+    if known is not None:
+        return known
+    told = by_cgroup or process.rank_vars.get("SLURM_JOB_ID")
+    if sluid is not None:
+        told = told_here.get(sluid, told)
+    return told if told is not None and listed.may_be(told, process.uid) else None
 
 
 def _jobs_by_sluid(block: Block) -> dict[str, str]:
@@ -117,7 +157,7 @@ def _process(
         pid,
         block.label("name", row),
         None if uid is None else int(uid),
-        block.label("job_id", row) or variables.get("SLURM_JOB_ID"),
+        None,
         block.label("step", row),
         variables,
         block.reason("rank_vars", row),

@@ -1,16 +1,18 @@
 """Jobs, GPUs, processes and ranks joined into one picture.
 
 A GPU is its UUID. Slurm's IDX counts the device files of gres.conf, so the way from a job to its
-GPUs is IDX, device file, minor number, UUID. A process of the job that is seen on a GPU beats it.
+GPUs is IDX, device file, minor number, UUID. What a job holds is what Slurm gave it, what it uses
+is where its processes are seen: these name its GPUs only where Slurm does not.
 """
 
 from __future__ import annotations
 
 import re
+from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from gpumon.fleet.join.devices import gpus_of
+from gpumon.fleet.join.devices import Listed, gpus_of
 from gpumon.fleet.join.ranks import places
 from gpumon.fleet.join.unowned_processes import is_mig, strays_of
 from gpumon.model.job_states import has_ended
@@ -59,8 +61,7 @@ def join(
     """
     names = NodeNames(queue.nodes if queue else ())
     named = [(names.canonical(frame.node, frame.host_names), frame) for frame in frames]
-    unique = {job.sluid: job.job_id for job in queue.jobs if job.sluid} if queue else {}
-    gpus = gpus_of(named, now, stale_after_s, unique)
+    gpus = gpus_of(named, now, stale_after_s, Listed(queue.jobs if queue else None))
     on_node: dict[str, list[Gpu]] = {}
     for gpu in gpus.values():
         on_node.setdefault(gpu.node, []).append(gpu)
@@ -75,7 +76,18 @@ def join(
             if process.job_id is not None:
                 by_job.setdefault(process.job_id, _Seen({}, {})).add(process, gpu)
     nobody = _Seen({}, {})
-    jobs = tuple(_view(job, on_node, listed, by_job.get(job.job_id, nobody)) for job in queue.jobs)
+    given = {
+        (job.job_id, allocation.node): _given(
+            allocation, on_node.get(allocation.node, ()), listed.get(allocation.node)
+        )
+        for job in queue.jobs
+        for allocation in job.allocations
+    }
+    owned = frozenset(chain.from_iterable(given.values()))
+    jobs = tuple(
+        _view(job, on_node, given, owned, by_job.get(job.job_id, nobody)) for job in queue.jobs
+    )
+    jobs = _with_intruders(jobs)
     return Picture(nodes, gpus, jobs, strays_of(jobs, queue.nodes, on_node))
 
 
@@ -168,19 +180,22 @@ def _minors(node: SlurmNode) -> tuple[int, ...]:
 def _view(
     job: Job,
     on_node: Mapping[str, list[Gpu]],
-    listed: Mapping[str, SlurmNode],
+    given: Mapping[tuple[str, str], Sequence[str]],
+    owned: frozenset[str],
     seen: _Seen,
 ) -> JobView:
     uuids: list[str] = []
     contradictions: list[str] = []
     processes = tuple(seen.now.values())
     for allocation in job.allocations:
-        there = on_node.get(allocation.node, [])
-        used = _used_on(allocation.node, seen.ever.values())
-        held, trouble = _held(job, allocation, there, listed.get(allocation.node), used)
+        derived = given[job.job_id, allocation.node]
+        held = _held(allocation, derived, _used_on(allocation.node, seen.ever.values()), owned)
         uuids += held
-        if _used_on(allocation.node, processes):
-            contradictions += trouble
+        contradictions += [
+            f"a process of job {job.label} is on {uuid} of {allocation.node}, "
+            "which Slurm's allocation does not name"
+            for uuid in sorted(_used_on(allocation.node, processes) - set(held))
+        ]
     if has_ended(job.state):
         contradictions += [
             f"a process of job {job.label} is still on {uuid} of {process.node}, "
@@ -207,19 +222,34 @@ def _view(
     )
 
 
+def _with_intruders(views: tuple[JobView, ...]) -> tuple[JobView, ...]:
+    """The jobs, of which those whose GPUs another job runs on say so."""
+    intruders: dict[str, list[str]] = {}
+    for view in views:
+        # Whoever is on a GPU that it does not hold has a contradiction of its own.
+        if view.contradictions:
+            for uuid in set(view.gpu_uuids_used).difference(view.gpu_uuids):
+                intruders.setdefault(uuid, []).append(view.job.label)
+    if not intruders:
+        return views
+    found = []
+    for view in views:
+        more = [
+            f"a process of job {label} is on {uuid}, which Slurm gave to job {view.job.label}"
+            for uuid in view.gpu_uuids
+            for label in sorted(intruders.get(uuid, ()))
+        ]
+        found.append(view._replace(contradictions=(*view.contradictions, *more)) if more else view)
+    return tuple(found)
+
+
 def _used_on(node: str, processes: Iterable[Process]) -> set[str]:
     """UUIDs of a node's GPUs that processes are on."""
     return {uuid for process in processes if process.node == node for uuid in process.gpu_uuids}
 
 
-def _held(
-    job: Job,
-    allocation: Allocation,
-    gpus: Sequence[Gpu],
-    node: SlurmNode | None,
-    seen: set[str],
-) -> tuple[list[str], list[str]]:
-    """UUIDs that a job holds on one node, and where Slurm and the processes disagree."""
+def _given(allocation: Allocation, gpus: Sequence[Gpu], node: SlurmNode | None) -> list[str]:
+    """UUIDs of the GPUs of a node that Slurm says an allocation holds, as far as it says which."""
     minors = _minors(node) if node else ()
     by_minor = {gpu.minor_number: gpu.uuid for gpu in gpus}
     derived = [
@@ -228,25 +258,26 @@ def _held(
         if index < len(minors) and minors[index] in by_minor
     ]
     in_node = node.gpu_count if node else None
-    if not derived and allocation.gpu_count == len(gpus) == in_node:
-        # A job that holds the whole node needs no order to be known. Slurm's count says whether
-        # this is the whole: a probe within a job sees only what that job may open.
-        ordered = sorted(gpus, key=lambda gpu: (gpu.nvml_index or 0, gpu.uuid))
-        derived = [gpu.uuid for gpu in ordered]
-    strangers = sorted(seen - set(derived))
-    if not strangers:
-        return derived, []
-    if len(derived) + len(strangers) <= allocation.gpu_count or allocation.has_shares:
-        return derived + strangers, []
-    kept = [uuid for uuid in derived if uuid in seen]
-    room = max(0, allocation.gpu_count - len(kept) - len(strangers))
-    kept += [uuid for uuid in derived if uuid not in seen][:room]
-    trouble = [
-        f"a process of job {job.label} is on {uuid} of {allocation.node}, "
-        "which Slurm's allocation does not name"
-        for uuid in strangers
-    ]
-    return kept + strangers, trouble
+    if derived or not allocation.gpu_count == len(gpus) == in_node:
+        return derived
+    # A job that holds the whole node needs no order to be known. Slurm's count says whether
+    # this is the whole: a probe within a job sees only what that job may open.
+    return [gpu.uuid for gpu in sorted(gpus, key=lambda gpu: (gpu.nvml_index or 0, gpu.uuid))]
+
+
+def _held(
+    allocation: Allocation, derived: Sequence[str], used: set[str], owned: frozenset[str]
+) -> list[str]:
+    """UUIDs that a job holds on one node: what Slurm gave it, the rest by its processes.
+
+    They name no GPU that Slurm gave to somebody, and none where they are on more than it can hold:
+    then nobody knows on which of them it may be.
+    """
+    if allocation.has_shares:
+        return [*derived, *sorted(used - set(derived))]
+    free = sorted(used - owned)
+    is_room = len(derived) + len(free) <= allocation.gpu_count
+    return [*derived, *(free if is_room else ())]
 
 
 def _rank(process: Process, where: Place) -> Rank:

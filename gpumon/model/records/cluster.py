@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -82,6 +83,8 @@ class Job(NamedTuple):
     stderr_path: str | None = None
     sluid: str = ""
     """Slurm's unique id of 26.05 and later, the name of its cgroup there; empty where unknown."""
+    user_id: int | None = None
+    """The user's number, by which a node knows whose a process is; None where it is not told."""
 
 
 class SlurmNode(NamedTuple):
@@ -123,7 +126,8 @@ class Process(NamedTuple):
     """Base name of the program."""
     uid: int | None
     job_id: str | None
-    """Job whose cgroup holds it."""
+    """Job whose cgroup holds it, else the one that its environment names and whose user it runs as;
+    None: no such job, or it cannot be told."""
     step: str | None
     rank_vars: Mapping[str, str]
     """The rank variables of its environment that gpumon reads; empty where not readable."""
@@ -223,9 +227,15 @@ class JobView(NamedTuple):
 
     job: Job
     gpu_uuids: tuple[str, ...]
-    """GPUs that the job holds, by node and IDX."""
+    """GPUs that Slurm gave it, by node and IDX; where Slurm does not say which, those of the node
+    that only its processes are on."""
     gpus_unknown: int
     """GPUs that the job holds but that no telemetry names yet."""
     ranks: tuple[Rank, ...]
     contradictions: tuple[str, ...]
     """Where Slurm's allocation and an observed process disagree."""
+
+    @property
+    def gpu_uuids_used(self) -> tuple[str, ...]:
+        """GPUs that its processes are on now, held or not."""
+        return tuple(dict.fromkeys(chain.from_iterable(rank.gpu_uuids for rank in self.ranks)))

@@ -4,11 +4,16 @@ import re
 from typing import Dict, NamedTuple, Optional
 
 JOB = re.compile(
-    r"(?P<folder>.*/(?:job_(?P<job>\d{1,10})|(?P<sluid>s[0-9A-HJKMNP-TV-Z]{13})))"
+    r"(?P<folder>(?:/(?!user\.slice/)[^/]+)*?"
+    r"(?:/slurm(?:_[^/]+)?/uid_\d+/job_(?P<job_v1>\d{1,10})"
+    r"|/(?:[^/]+_)?slurmstepd\.scope/"
+    r"(?:job_(?P<job_v2>\d{1,10})|(?P<sluid>s[0-9A-HJKMNP-TV-Z]{13}))))"
     r"/step_(?P<step>[^/]+)(?:/user)?(?:/task_(?P<task>\d+))?"
 )
-"""Slurm's part of a cgroup path. From 26.05 on v2 names the job by its SLUID: `s` and thirteen
-characters of Crockford's base 32."""
+"""A cgroup path below Slurm's own root, the outermost one: v1's `slurm/uid_N` or `slurm_NODE/uid_N`
+(xcgroup's prefix of a slurmd), v2's scope of slurmstepd. Below `user.slice` systemd lets users make
+groups of any name. From 26.05 on v2 names the job by its SLUID: `s` and thirteen characters of
+Crockford's base 32."""
 
 CONTAINER = re.compile(
     r"/(?:(?P<engine>docker|libpod|cri-containerd|crio)[-/])?(?P<id>[0-9a-f]{64})"
@@ -58,9 +63,8 @@ def membership(cgroups: str) -> Membership:
             folders[controller] = match.group("folder")
         if not best or (best["task"] is None and match.group("task")):
             best = match.groupdict()
-    return Membership(
-        best.get("job"), best.get("sluid"), best.get("step"), best.get("task"), folders
-    )
+    job_id = best.get("job_v1") or best.get("job_v2")
+    return Membership(job_id, best.get("sluid"), best.get("step"), best.get("task"), folders)
 
 
 def container(cgroups: str) -> Optional[str]:

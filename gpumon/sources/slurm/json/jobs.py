@@ -157,6 +157,7 @@ def _more(record: Mapping[str, Any], state: str, user: str) -> dict[str, Any]:
         "work_dir": _path(record, "current_working_directory"),
         **_outputs(record, user),
         "sluid": sluid(text(unique) or text(record.get("sluid"))),
+        "user_id": whole(record.get("user_id")),
     }
 
 

@@ -109,7 +109,7 @@ def _job(lines: Sequence[str]) -> tuple[Job, bool]:
     job_id = head.get("JobId", "")
     if not (is_job_id(job_id) and job_id.isdecimal()):
         raise ValueError("no job id")
-    user, fields, tres = _body(lines[1:])
+    user, user_id, fields, tres = _body(lines[1:])
     state = fields["JobState"].upper() if "JobState" in fields else ""
     if not re.fullmatch(r"[A-Z_]{1,32}", state) or user is None:
         raise ValueError("no state or user")
@@ -153,6 +153,7 @@ def _job(lines: Sequence[str]) -> tuple[Job, bool]:
         stdout_path=_output(fields, "StdOut", head, job_id, name, user),
         stderr_path=_output(fields, "StdErr", head, job_id, name, user),
         sluid=sluid(head.get("SLUID", fields.get("SLUID", ""))),
+        user_id=user_id,
     )
     return job, is_placed
 
@@ -188,9 +189,12 @@ def _path(fields: Mapping[str, str], key: str) -> str | None:
     return None if value in ("", "(null)") else plain(value, MAX_PATH)
 
 
-def _body(lines: Sequence[str]) -> tuple[str | None, dict[str, str], dict[str, str]]:
-    """User name, pairs of the plain lines, TRES and gres by key; first occurrences count."""
+def _body(
+    lines: Sequence[str],
+) -> tuple[str | None, int | None, dict[str, str], dict[str, str]]:
+    """User's name and number, pairs of the plain lines, TRES and gres by key; the first count."""
     user: str | None = None
+    user_id: int | None = None
     fields: dict[str, str] = {}
     tres: dict[str, str] = {}
     for key, line in keyed_lines(list(lines)):
@@ -203,8 +207,8 @@ def _body(lines: Sequence[str]) -> tuple[str | None, dict[str, str], dict[str, s
             fields.setdefault(key, line.partition("=")[2])
         elif key == "UserId" and user is None:
             match = _USER.match(line)
-            user = match[1] if match else None
-    return user, fields, tres
+            user, user_id = (match[1], int(match[2])) if match else (None, None)
+    return user, user_id, fields, tres
 
 
 def _word(fields: Mapping[str, str], key: str) -> str:

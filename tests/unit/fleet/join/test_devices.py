@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpumon.fleet.join.devices import gpus_of
+from gpumon.fleet.join.devices import Listed, gpus_of
 from gpumon.model.records.block import Block, column_for
 from tests.unit.fleet.factories import frame, gpu_block, process_blocks, uuid
 
@@ -11,7 +11,7 @@ SLUID = "s8FXKTA79XAR00"
 
 def seen(blocks: dict[str, Block]) -> dict[int, object]:
     blocks["gpu"] = gpu_block("gpu01", [0])
-    gpus = gpus_of([("gpu01", frame("gpu01", blocks))], 100.0, 5.0)
+    gpus = gpus_of([("gpu01", frame("gpu01", blocks))], 100.0, 5.0, Listed())
     return {process.pid: process for process in gpus[uuid("gpu01", 0)].processes}
 
 

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import pytest
+
 from gpumon.fleet.join.join import NodeNames, join
 from gpumon.model.fault import SourceError
 from gpumon.model.missing import Reason
+from gpumon.model.records.block import column_for
 from gpumon.model.records.cluster import Allocation
 from tests.unit.fleet.factories import (
     DEVICES,
@@ -79,14 +82,89 @@ def test_a_process_names_the_gpu_that_slurm_does_not():
     assert view.contradictions == ()
 
 
-def test_an_observed_process_beats_the_allocation_and_the_contradiction_is_named():
-    blocks = {"gpu": gpu_block("gpu01", list(range(8)))}
-    blocks |= process_blocks([(50, [uuid("gpu01", 6)], "7", "0", {"SLURM_PROCID": "0"})])
+def shown(records, *processes):
+    """The jobs, with processes on `gpu01`."""
+    blocks = {"gpu": gpu_block("gpu01", list(range(8)))} | process_blocks(list(processes))
+    return picture([frame("gpu01", blocks)], records).jobs
+
+
+def on_gpus(pid, minors, job_id, **variables):
+    return pid, [uuid("gpu01", minor) for minor in minors], job_id, "0", variables
+
+
+def test_what_a_job_holds_is_what_slurm_gave_it_and_what_it_uses_is_where_it_runs():
     records = queue([job("7", {"gpu01": (0, 1)})], [node("gpu01", DEVICES)])
-    view = picture([frame("gpu01", blocks)], records).jobs[0]
-    assert view.gpu_uuids == (uuid("gpu01", 0), uuid("gpu01", 6))
-    assert len(view.contradictions) == 1
-    assert uuid("gpu01", 6) in view.contradictions[0]
+    (view,) = shown(records, on_gpus(50, [6], "7", SLURM_PROCID="0"))
+    assert view.gpu_uuids == (uuid("gpu01", 0), uuid("gpu01", 1))
+    assert view.gpu_uuids_used == (uuid("gpu01", 6),)
+    assert view.gpus_unknown == 0
+    (text,) = view.contradictions
+    assert text.startswith(f"a process of job 7 is on {uuid('gpu01', 6)} of gpu01")
+
+
+def test_a_job_on_the_gpus_of_another_takes_none_from_it():
+    """Both say so; the GPUs that the first was given and leaves idle stay its own."""
+    records = queue(
+        [job("7", {"gpu01": (0, 1, 2)}), job("8", {"gpu01": (4, 5, 6)})],
+        [node("gpu01", DEVICES)],
+    )
+    first, second = shown(records, on_gpus(50, [4, 5, 2], "7"), on_gpus(60, [4, 5, 6], "8"))
+    assert [view.gpu_uuids for view in (first, second)] == [
+        tuple(uuid("gpu01", minor) for minor in minors) for minors in ((0, 1, 2), (4, 5, 6))
+    ]
+    assert first.gpu_uuids_used == tuple(uuid("gpu01", minor) for minor in (4, 5, 2))
+    assert len(first.contradictions) == 2
+    assert second.contradictions == tuple(
+        f"a process of job 7 is on {uuid('gpu01', minor)}, which Slurm gave to job 8"
+        for minor in (4, 5)
+    )
+
+
+def test_a_process_names_no_gpu_that_slurm_gave_to_somebody_else():
+    """Of job 7 it is not known which four it holds, of job 8 it is."""
+    records = queue(
+        [
+            job("7", {"gpu01": None})._replace(allocations=(Allocation("gpu01", 4, None),)),
+            job("8", {"gpu01": (2, 3)}),
+        ],
+        [node("gpu01", DEVICES)],
+    )
+    first, _ = shown(records, on_gpus(50, [2, 5, 7], "7"))
+    assert (first.gpu_uuids, first.gpus_unknown) == ((uuid("gpu01", 5), uuid("gpu01", 7)), 2)
+    assert len(first.contradictions) == 1
+
+
+def test_processes_on_more_gpus_than_the_job_holds_name_none():
+    records = queue([job("7", {"gpu01": (0, 1)})], [node("gpu01")])
+    (view,) = shown(records, on_gpus(50, [3, 4, 6], "7"))
+    assert (view.gpu_uuids, view.gpus_unknown) == ((), 2)
+    assert len(view.contradictions) == 3
+
+
+@pytest.mark.parametrize(
+    ("job_id", "uid", "is_its"),
+    [
+        ("7", 7001, True),
+        ("7", 7002, False),
+        ("7", 0, False),
+        ("3", 7001, False),
+        ("9", 7002, False),
+    ],
+)
+def test_a_word_of_the_environment_counts_from_the_user_of_the_job_alone(job_id, uid, is_its):
+    """Job 3 is no more; 9 is a number that a job may have got since the queue answered."""
+    records = queue(
+        [job("7", {"gpu01": (0, 1)}, user_id=7001), job("8", {}, state="PENDING")],
+        [node("gpu01", DEVICES, gpus_used=2)],
+    )
+    blocks = {"gpu": gpu_block("gpu01", list(range(8)))}
+    blocks |= process_blocks([(50, [uuid("gpu01", 6)], None, None, {"SLURM_JOB_ID": job_id})])
+    owners = blocks["process"]
+    uids = {**owners.columns, "uid": column_for(True, [uid])}
+    blocks["process"] = owners._replace(columns=uids)
+    seen = picture([frame("gpu01", blocks)], records)
+    assert [rank.pid for rank in seen.jobs[0].ranks] == ([50] if is_its else [])
+    assert [process.pid for process in seen.strays] == ([] if is_its or job_id == "9" else [50])
 
 
 def test_processes_on_a_node_the_job_does_not_hold_are_named():
@@ -241,12 +319,12 @@ def test_a_job_that_holds_shares_of_a_gpu_contradicts_nothing():
     blocks = {"gpu": gpu_block("gpu01", list(range(8)))}
     blocks |= process_blocks([(50, [uuid("gpu01", 6)], "7", "0", {})])
     shares = (Allocation("gpu01", 0, (), 1, has_shares=True),)
-    for allocations, contradictions in ((shares, 0), ((Allocation("gpu01", 0, ()),), 1)):
+    for allocations, held_minors in ((shares, [6]), ((Allocation("gpu01", 0, ()),), [])):
         held = job("7", {})._replace(allocations=allocations)
         records = queue([held], [node("gpu01", DEVICES)])
         view = picture([frame("gpu01", blocks)], records).jobs[0]
-        assert view.gpu_uuids == (uuid("gpu01", 6),)
-        assert (view.gpus_unknown, len(view.contradictions)) == (0, contradictions)
+        assert view.gpu_uuids == tuple(uuid("gpu01", minor) for minor in held_minors)
+        assert (view.gpus_unknown, bool(view.contradictions)) == (0, not held_minors)
 
 
 def test_instances_of_one_gpu_are_not_missing_gpus():
@@ -357,4 +435,4 @@ def test_a_silent_node_contradicts_no_allocation():
     blocks |= process_blocks([(50, [uuid("gpu01", 6)], "7", "0", {"SLURM_PROCID": "0"})])
     records = queue([job("7", {"gpu01": (0, 1)})], [node("gpu01", DEVICES)])
     view = picture([frame("gpu01", blocks, 40.0)], records).jobs[0]
-    assert (view.gpu_uuids, view.contradictions) == ((uuid("gpu01", 0), uuid("gpu01", 6)), ())
+    assert (view.gpu_uuids, view.contradictions) == ((uuid("gpu01", 0), uuid("gpu01", 1)), ())

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from gpumon.detect.scene import HELD, START_AT, UNUSED, WORKING, Scene
+from gpumon.model.records.cluster import Rank
 from gpumon_detectors.idle.never_started import NeverStarted
 from tests.unit.gpumon_detectors.idle_scenes import all_of, job_scene, unused, work
 
@@ -40,6 +41,20 @@ def test_the_finding_says_what_it_rests_on_and_what_it_costs():
     ]
     assert "What it was given: scontrol show job -d 42" in finding.advice
     assert "What runs on its GPUs: srun --jobid=42 --overlap --pty nvidia-smi" in finding.advice
+
+
+def test_of_a_job_that_runs_on_other_gpus_than_slurm_gave_it_nothing_is_sure():
+    """Either it leaves its own idle, or they are others than the list of the node's files says."""
+    scene, uuids = job_scene(2)
+    theirs = scene.node("m", 1)
+    on_theirs = Rank("0", None, None, None, None, "m", 77, theirs, None)
+    scene.job("42", uuids, ranks=[on_theirs], contradictions=["it is on another's GPU"])
+    unused(scene, 5000)
+    (finding,) = findings(scene)
+    assert (finding.subject, finding.confidence) == ("job:42", "hypothesis")
+    assert finding.evidence[-1].text == (
+        f"its processes are on {theirs[0]}, which Slurm did not give it"
+    )
 
 
 def test_a_job_id_that_is_no_number_is_never_put_into_a_command():

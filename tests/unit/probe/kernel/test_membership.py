@@ -56,6 +56,28 @@ ID = "3f4a" * 16
         pytest.param(SCOPE + "sILOU579XAR0000/step_0\n", (None,) * 4, id="no-crockford"),
         pytest.param(SCOPE + "s8FXKTA79XAR/step_0\n", (None,) * 4, id="too-short-for-a-sluid"),
         pytest.param("0::/user.slice/session-1.scope\n", (None,) * 4, id="login"),
+        pytest.param("0::/work/job_51/step_0\n", (None,) * 4, id="not-below-slurms-root"),
+        pytest.param("3:pids:/slurm/job_51/step_0\n", (None,) * 4, id="v1-of-nobody"),
+        pytest.param(
+            "0::/user.slice/user-7001.slice/user@7001.service/slurmstepd.scope/job_51/step_0\n",
+            (None,) * 4,
+            id="v2-made-by-a-user",
+        ),
+        pytest.param(
+            "1:name=systemd:/user.slice/user-7001.slice/user@7001.service/slurm/uid_0/job_51/step_0\n",
+            (None,) * 4,
+            id="v1-made-by-a-user",
+        ),
+        pytest.param(
+            SCOPE + "job_26/step_4/user/task_3/slurmstepd.scope/job_51/step_0\n",
+            ("26", None, "4", "3"),
+            id="v2-made-within-a-job",
+        ),
+        pytest.param(
+            "5:pids:/docker/" + ID + "/slurm_c3/uid_7001/job_88/step_2/task_0\n",
+            ("88", None, "2", "0"),
+            id="a-slurmd-in-a-container",
+        ),
         pytest.param("", (None,) * 4, id="empty"),
     ],
 )
