@@ -106,7 +106,7 @@ def _job(record: object, names: Mapping[int, str]) -> tuple[Job, bool]:
     allocations, is_placed = (
         read_or_none(lambda: _allocations(record, nodes)) if is_holding else ((), True)
     )
-    gpu_count = _gpu_count(record, allocations)
+    gpu_count = _gpu_count(record, allocations, len(nodes) if is_holding else 0)
     if is_holding and not sum(allocation.gpu_count for allocation in allocations):
         allocations = without_details(allocations, nodes, gpu_count)
     limit_min = number(record.get("time_limit"))
@@ -283,7 +283,9 @@ def _stepped(runs: list[tuple[int, int]]) -> str:
     return f"{first}-{last}:{steps.pop()}"
 
 
-def _gpu_count(record: Mapping[str, Any], allocations: tuple[Allocation, ...]) -> int | None:
+def _gpu_count(
+    record: Mapping[str, Any], allocations: tuple[Allocation, ...], nodes: int
+) -> int | None:
     """GPUs allocated, or requested while pending, by the rules of the text."""
     tres = {
         "AllocTRES": text(record.get("tres_alloc_str")),
@@ -294,7 +296,7 @@ def _gpu_count(record: Mapping[str, Any], allocations: tuple[Allocation, ...]) -
         count = whole(record.get(key))
         asked[name] = "" if count is None else str(count)
     said = {key: value for key, value in tres.items() if value}
-    return gpu_count_of(allocations, said, asked)
+    return gpu_count_of(allocations, said, asked, nodes)
 
 
 def _allocations(record: Mapping[str, Any], nodes: tuple[str, ...]) -> tuple[Allocation, ...]:

@@ -35,8 +35,17 @@ def memory_of_tres(tres: str) -> float | None:
 
 def cpus_of_tres(tres: str) -> int | None:
     """CPUs of `cpu=` in a TRES string; None: it names none."""
+    return _count_in(tres, "cpu")
+
+
+def nodes_of_tres(tres: str) -> int | None:
+    """Nodes of `node=` in a TRES string; None: it names none."""
+    return _count_in(tres, "node")
+
+
+def _count_in(tres: str, key: str) -> int | None:
     named = (item.strip().partition("=") for item in tres.split(","))
-    return next((count(number) for name, _, number in named if name == "cpu"), None)
+    return next((count(number) for name, _, number in named if name == key), None)
 
 
 def exit_text(text: str, state: str) -> str:

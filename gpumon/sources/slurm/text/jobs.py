@@ -15,6 +15,7 @@ from gpumon.sources.slurm.text.job_values import (
     count,
     exit_text,
     memory_of_tres,
+    nodes_of_tres,
     planned_nodes,
     sluid,
 )
@@ -115,8 +116,8 @@ def _job(lines: Sequence[str]) -> tuple[Job, bool]:
         raise ValueError("no state or user")
     nodes = node_names(fields.get("NodeList", ""))
     is_holding = state in HOLDING_STATES
-    details, is_placed = read_or_none(lambda: _details(lines)) if is_holding else ((), True)
-    gpu_count = gpu_count_of(details, tres, fields)
+    details, is_placed = read_or_none(lambda: _details(lines, nodes)) if is_holding else ((), True)
+    gpu_count = gpu_count_of(details, tres, fields, len(nodes) if is_holding else 0)
     if is_holding and not sum(detail.gpu_count for detail in details):
         details = without_details(details, nodes, gpu_count)
     reason = fields.get("Reason", "None")
@@ -249,9 +250,13 @@ def read_or_none(
         return (), False
 
 
-def _details(lines: Sequence[str]) -> tuple[Allocation, ...]:
-    """What the job holds per node, of the lines that `-d` adds; equal nodes share a line."""
+def _details(lines: Sequence[str], nodes: Sequence[str]) -> tuple[Allocation, ...]:
+    """What the job holds per node, of the lines that `-d` adds; equal nodes share a line.
+
+    Of a job that is completing they still name nodes that it has left.
+    """
     found: list[Allocation] = []
+    still = frozenset(nodes)
     for line in lines:
         if not line.startswith(_DETAIL_MARK):
             continue
@@ -263,6 +268,7 @@ def _details(lines: Sequence[str]) -> tuple[Allocation, ...]:
         found.extend(
             Allocation(node, held.gpu_count, held.indices, cpus, held.has_shares, held.types)
             for node in node_names(match[1])
+            if node in still
         )
     return tuple(found)
 
@@ -290,10 +296,33 @@ def _cpu_count(text: str) -> int | None:
 
 
 def gpu_count_of(
-    details: Sequence[Allocation], tres: Mapping[str, str], fields: Mapping[str, str]
+    details: Sequence[Allocation],
+    tres: Mapping[str, str],
+    fields: Mapping[str, str],
+    nodes: int,
 ) -> int | None:
-    """GPUs allocated, or requested while pending; None where Slurm does not say."""
-    held = sum(detail.gpu_count for detail in details) or gpus_listed(tres.get(_JOB_GRES, ""))
+    """GPUs allocated, or requested while pending; None where Slurm does not say.
+
+    Args:
+        details: What it holds per node, as far as that is told.
+        tres: Texts that count for the whole job, by key.
+        fields: What it asked for, by key.
+        nodes: On how many it is. A completing job leaves them one by one, and all texts still tell
+            of all with which it began; 0: it is on none.
+    """
+    held = sum(detail.gpu_count for detail in details)
+    if held:
+        return held
+    counted = _counted(tres, fields)
+    began_with = nodes_of_tres(_first_tres(tres))
+    if counted and nodes and began_with is not None and nodes < began_with:
+        return gpus_listed(fields.get("TresPerNode", "")) * nodes or None
+    return counted
+
+
+def _counted(tres: Mapping[str, str], fields: Mapping[str, str]) -> int | None:
+    """GPUs of all nodes."""
+    held = gpus_listed(tres.get(_JOB_GRES, ""))
     if held:
         return held
     for key in _TRES_LINES:

@@ -182,6 +182,23 @@ def test_details_of_another_number_of_nodes_are_not_guessed_at() -> None:
     assert job.gpu_count == 4
 
 
+@pytest.mark.parametrize(
+    ("asked", "gpu_count"),
+    [({"tres_per_node": "gres/gpu:5"}, 10), ({"tres_per_job": "gpu:15"}, None)],
+)
+def test_a_completing_job_holds_what_is_on_the_nodes_that_it_has_not_left(
+    asked: dict[str, str], gpu_count: int | None
+) -> None:
+    job = one(
+        job_state=["CANCELLED", "COMPLETING"],
+        nodes="gpu[02-03]",
+        gres_detail=[],
+        tres_alloc_str="cpu=6,node=3,billing=6,gres/gpu=15,gres/gpu:h100=15",
+        **asked,
+    )
+    assert (job.state, job.gpu_count) == ("COMPLETING", gpu_count)
+
+
 def test_typed_gpus_and_accounting_are_not_counted_twice() -> None:
     job = one(tres_alloc_str="gres/gpu=4,gres/gpu:a100=4,gres/gpumem=72532M,gres/gpuutil=200")
     assert job.gpu_count == 4

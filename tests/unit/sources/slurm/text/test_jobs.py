@@ -124,6 +124,44 @@ def test_a_completing_job_still_holds_gpus_that_nobody_names() -> None:
     assert job.allocations == (Allocation("gpu03", 2, None),)
 
 
+LEAVING = """\
+JobId=40 JobName=train
+   UserId=alice(7001) GroupId=alice(7001) MCS_label=N/A
+   JobState=COMPLETING Reason=None Dependency=(null)
+   Partition=gpu AllocNode:Sid=head:0
+   NodeList={nodes}
+   NumNodes=2 NumCPUs=6 NumTasks=3 CPUs/Task=2 ReqB:S:C:T=0:0:*:*
+   {key}=cpu=6,node=3,billing=6,gres/gpu=15,gres/gpu:h100=15
+   JOB_GRES=gpu:h100:15
+     Nodes=gpu[01-03] CPU_IDs=0-1 Mem=0 GRES=
+   {asked}
+"""
+"""As 22.05 and 24.11 tell of a job that has left one of its three nodes."""
+
+
+@pytest.mark.parametrize("key", ["TRES", "AllocTRES"])
+@pytest.mark.parametrize(
+    ("nodes", "asked", "gpu_count"),
+    [
+        ("gpu[02-03]", "TresPerNode=gres:gpu:5", 10),
+        ("gpu03", "TresPerNode=gres/gpu:5", 5),
+        # Which of them had how many is told nowhere.
+        ("gpu[02-03]", "TresPerJob=gres/gpu:15", None),
+        ("gpu03", "TresPerTask=gres/gpu:5", None),
+        ("gpu[01-03]", "TresPerJob=gres/gpu:15", 15),
+    ],
+)
+def test_a_completing_job_holds_what_is_on_the_nodes_that_it_has_not_left(
+    nodes: str, asked: str, gpu_count: int | None, key: str
+) -> None:
+    job = one(LEAVING.format(nodes=nodes, asked=asked, key=key))
+    assert job.gpu_count == gpu_count
+    assert all(part.node in job.nodes for part in job.allocations)
+    assert sum(part.gpu_count for part in job.allocations) <= (gpu_count or 0)
+    if job.nodes == ("gpu03",) and gpu_count:
+        assert job.allocations == (Allocation("gpu03", 5, None),)
+
+
 def test_finished_jobs_stay_and_hold_nothing() -> None:
     jobs = read("jobs-22.05.txt")
     for job_id, state in (("10", "COMPLETED"), ("23", "FAILED"), ("16", "CANCELLED")):
