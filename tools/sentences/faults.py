@@ -174,6 +174,16 @@ def silent_for_sure() -> Scene:
     return _silence(660)
 
 
+def given_up() -> Scene:
+    """Slurm gives it up after five minutes, and its job ends with it."""
+    scene = _silence(300)
+    scene.slurm("n4", state="down+not_responding")
+    scene.end("42")
+    scene.record("42", state="NODE_FAIL", nodes=("n3", "n4"), end_at=scene.next_at)
+    scene.run(360, {})
+    return scene
+
+
 def silent_gpus() -> Scene:
     """A GPU says nothing for five minutes beside one that does."""
     scene, uuids = _node_at_work()
@@ -206,6 +216,7 @@ SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
         silent_for_a_minute,
         silent_for_minutes,
         silent_for_sure,
+        given_up,
         silent_gpus,
     ),
 }

@@ -25,9 +25,15 @@ if TYPE_CHECKING:
 
 _SPAN_S: Final = 3600.0
 _AWAKE: Final = "See whether the node answers at all: console, ping, ssh; a hung one needs a reset."
+_STILL_THERE: Final = (
+    "Look whether the job's output still grows; if not, cancel it and go on elsewhere."
+)
 _DRIVER: Final = "Look into the node's kernel log for the driver: dmesg, journalctl -k."
 _PLANNED: Final = ("down", "drain", "maint", "reboot", "power", "future", "fail")
 """Words in Slurm's states of nodes of which somebody knows already that they do not work."""
+
+_GIVEN_UP: Final = frozenset({"down", "not_responding"})
+"""Slurm's state of a node that it called down because it did not answer (SlurmdTimeout)."""
 
 HEARD: Final = ("event_age_s",)
 """Every report holds the driver's events, be it none, so that nodes without them are silent. What
@@ -60,9 +66,11 @@ class TelemetryLost(Detector):
 
     What looks alike: more than half of the watched nodes falling silent at once is the monitor's
     own network, or an exporter that was started anew; where only one node is watched the two
-    cannot be told apart, and the claim stays a *hypothesis*. A node that Slurm calls down, drained,
-    in maintenance or rebooting says so itself. A node without a job costs nobody anything. A GPU
-    of which the driver says that it fell off the bus is a `gpu_fault`.
+    cannot be told apart, and the claim stays a *hypothesis*. Slurm's own word settles it: a node
+    that it gave up because it did not answer is silent for sure, also after its job has left. A
+    node that Slurm calls down for another reason, drained, in maintenance or rebooting says so
+    itself. A node without a job costs nobody anything. A GPU of which the driver says that it fell
+    off the bus is a `gpu_fault`.
 
     Whether the job still computes cannot be seen, so no loss is told.
     """
@@ -88,36 +96,36 @@ class TelemetryLost(Detector):
         for node in heard:
             if not (node.is_stale or node.name in partly):
                 continue
-            if not view.jobs_on(node.name) or _is_planned(node):
+            is_given_up = _is_given_up(view, node)
+            if not is_given_up and (_is_planned(node) or not view.jobs_on(node.name)):
                 continue
             if node.is_stale:
-                found = None if is_own else _silent_node(view, node)
+                found = _silent_node(view, node) if is_given_up or not is_own else None
             else:
                 found = _silent_gpus(view, node)
             if found is not None:
-                yield self._finding(view, found, is_alone=is_alone and found.is_whole)
+                is_unsure = is_alone and found.is_whole and not is_given_up
+                yield self._finding(view, found, is_unsure=is_unsure)
 
-    def _finding(self, view: View, silence: _Silence, *, is_alone: bool) -> Finding:
+    def _finding(self, view: View, silence: _Silence, *, is_unsure: bool) -> Finding:
         node, onset = silence.node, silence.onset
-        jobs = view.jobs_on(node.name)
-        labels = ", ".join(job.job.label for job in jobs[:_LISTED])
         who = node.name if silence.is_whole else f"{node.name}: {_places(silence.gpus)}"
         for_s = span(view.now - onset)
         return view.finding(
             self,
             subject=node.subject,
             severity=Severity.CRITICAL,
-            summary=f"{who} silent since {clock_time(onset)} ({for_s}) under job {labels}",
+            summary=f"{who} silent since {clock_time(onset)} ({for_s}){_under(view, node)}",
             window=silence.window,
             onset=onset,
             evidence=tuple(_evidence(view, silence)),
             advice=(
-                "Look whether the job's output still grows; if not, cancel it and go on elsewhere.",
+                *((_STILL_THERE,) if view.jobs_on(node.name) else ()),
                 *commands.ask_node(node.name),
                 *commands.tell(node.name),
             ),
             machine_advice=(_AWAKE if silence.is_whole else _DRIVER,),
-            at_most=Confidence.HYPOTHESIS if is_alone else Confidence.ESTABLISHED,
+            at_most=Confidence.HYPOTHESIS if is_unsure else Confidence.ESTABLISHED,
             gpus=[gpu.uuid for gpu in silence.gpus],
         )
 
@@ -134,8 +142,37 @@ def _partly_dark(view: View) -> frozenset[str]:
 
 def _is_planned(node: NodeFacts) -> bool:
     """Whether Slurm says that the node is out of work; one that does not respond is no plan."""
-    state = (node.slurm.state if node.slurm else "").lower()
+    return _are_planned((node.slurm.state if node.slurm else "").lower())
+
+
+def _are_planned(state: str) -> bool:
     return any(word in state for word in _PLANNED)
+
+
+def _is_given_up(view: View, node: NodeFacts) -> bool:
+    """Whether Slurm gave the node up after it fell silent under a job, which may have left."""
+    if node.silent_since is None or node.slurm is None:
+        return False
+    words = set(node.slurm.state.lower().split("+"))
+    if not words >= _GIVEN_UP or _are_planned("+".join(words - _GIVEN_UP)):
+        return False
+    left_at = view.left_at.get(node.name, float("-inf"))
+    return bool(view.jobs_on(node.name)) or left_at >= node.silent_since
+
+
+def _under(view: View, node: NodeFacts) -> str:
+    """` under job 7`, or what became of the node's jobs; empty where that is not known."""
+    labels = [job.job.label for job in view.jobs_on(node.name)]
+    if labels:
+        return f" under job {', '.join(labels[:_LISTED])}"
+    since = node.silent_since or 0.0
+    gone = [
+        job.label
+        for job in view.ended
+        if node.name in job.nodes and job.end_at is not None and job.end_at >= since
+    ]
+    ended = f", with it ended job {', '.join(gone[:_LISTED])}" if gone else ""
+    return f": Slurm gave it up{ended}"
 
 
 def _silent_node(view: View, node: NodeFacts) -> _Silence | None:

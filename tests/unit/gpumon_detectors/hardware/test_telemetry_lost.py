@@ -62,6 +62,67 @@ def test_what_the_source_and_slurm_say_is_evidence():
     assert "Slurm calls it allocated+not_responding" in texts
 
 
+def died(nodes=4, ends="NODE_FAIL", slurm="down+not_responding", slurm_after_s=300):
+    """Of a fleet one node falls silent, Slurm gives it up and its job leaves."""
+    scene, uuids = fleet(nodes)
+    scene.silence("n2")
+    scene.run(slurm_after_s, working(uuids))
+    scene.slurm("n2", state=slurm)
+    scene.end("42")
+    if ends is not None:
+        scene.record("42", state=ends, nodes=("n1", "n2"), end_at=scene.next_at)
+    scene.job("43", uuids[:2])
+    scene.run(340, working(uuids))
+    return scene
+
+
+def test_a_node_that_slurm_gave_up_is_told_of_on_although_its_job_has_left():
+    (finding,) = findings(died())
+    assert (finding.subject, finding.confidence) == ("node:n2", "established")
+    assert finding.window.end - finding.window.start == 630
+    assert finding.summary.endswith("(10 min): Slurm gave it up, with it ended job 42")
+    assert "Slurm calls it down+not_responding" in [e.text for e in finding.evidence]
+    assert not any("output still grows" in line for line in finding.advice)
+
+
+def test_a_job_that_is_requeued_leaves_nothing_to_be_named():
+    (finding,) = findings(died(ends=None))
+    assert finding.summary.endswith("Slurm gave it up")
+
+
+def test_slurms_word_settles_what_the_monitor_cannot_know():
+    """With two nodes of which one is silent, or one alone, it might be the way to it."""
+    scene, uuids = fleet(1)
+    scene.silence("n1")
+    scene.slurm("n1", state="down+not_responding")
+    scene.run(900, working(uuids))
+    (finding,) = findings(scene)
+    assert finding.confidence == "established"
+    assert "under job 42" in finding.summary
+    scene, uuids = fleet()
+    for name in ("n1", "n2", "n3"):
+        scene.silence(name)
+    scene.slurm("n3", state="down+not_responding")
+    scene.run(900, working(uuids))
+    assert [finding.subject for finding in findings(scene)] == ["node:n3"]
+
+
+@pytest.mark.parametrize("state", ["down+drain+not_responding", "down", "down+reboot_issued"])
+def test_a_node_that_somebody_took_out_of_work_is_not_told_of(state):
+    assert findings(died(slurm=state)) == []
+
+
+def test_a_node_that_was_given_up_without_a_job_costs_nobody_anything():
+    scene, uuids = fleet()
+    scene.end("42")
+    scene.job("43", uuids[:2])
+    scene.run(60, working(uuids))
+    scene.silence("n2")
+    scene.slurm("n2", state="down+not_responding")
+    scene.run(900, working(uuids))
+    assert findings(scene) == []
+
+
 def test_a_gpu_that_falls_silent_beside_one_that_talks():
     scene, uuids = fleet()
     missed_at = scene.next_at
