@@ -57,7 +57,7 @@ UNREACHED: Final = "Slurm's accounting (slurmdbd) cannot be reached"
 
 _KNOWN: Final = (
     (
-        re.compile(r"accounting storage is disabled|accounting_storage/none", re.IGNORECASE),
+        failures.KEEPS_NO_ACCOUNTING,
         "this cluster keeps no accounting (AccountingStorageType is none)",
         "only what the controller still remembers of ended jobs can be shown",
     ),

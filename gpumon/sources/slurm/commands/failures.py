@@ -15,6 +15,11 @@ UNREACHED: Final = "cannot reach Slurm's controller"
 
 UNREACHED_ACCOUNTING: Final = "cannot reach Slurm's accounting (slurmdbd)"
 
+KEEPS_NO_ACCOUNTING: Final = re.compile(
+    r"accounting storage is disabled|accounting_storage/none", re.IGNORECASE
+)
+"""Slurm's words on a cluster without accounting, which is no trouble: it was set up so."""
+
 _UNFOUND: Final = " is not found"
 
 _UNLISTED: Final = "something that is no list of"

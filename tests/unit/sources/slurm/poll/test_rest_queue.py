@@ -189,6 +189,21 @@ def test_a_warning_that_an_empty_list_is_empty_is_none(clock: PretendClock) -> N
     assert frame.errors == ()
 
 
+def test_a_cluster_that_keeps_no_accounting_is_in_no_trouble(clock: PretendClock) -> None:
+    """As 24.11 warns beside the partitions of a cluster with accounting_storage/none."""
+    client = Scripted(clock)
+    said = {
+        "description": "Slurm accounting storage is disabled. Could not query the following: [QOS].",
+        "source": "",
+    }
+    other = {"description": "the clock is late", "source": ""}
+    client.answers["nodes"] = {**NODES, "warnings": [said, other]}
+    frame = run(client, clock)[0]
+    assert [one.message for one in frame.errors] == [
+        "warning beside the records: the clock is late"
+    ]
+
+
 def test_records_that_cannot_be_read_are_counted(clock: PretendClock) -> None:
     client = Scripted(clock)
     client.answers["jobs"] = {**JOBS, "jobs": [*JOBS["jobs"], {"job_id": "x"}]}
