@@ -193,7 +193,7 @@ def test_a_cluster_that_keeps_no_accounting_is_in_no_trouble(clock: PretendClock
     """As 24.11 warns beside the partitions of a cluster with accounting_storage/none."""
     client = Scripted(clock)
     said = {
-        "description": "Slurm accounting storage is disabled. Could not query the following: [QOS].",
+        "description": "Slurm accounting storage is disabled. Could not query: [QOS].",
         "source": "",
     }
     other = {"description": "the clock is late", "source": ""}
