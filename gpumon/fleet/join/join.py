@@ -13,15 +13,14 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.fleet.join.devices import Listed, gpus_of
-from gpumon.fleet.join.ranks import places
+from gpumon.fleet.join.ranks import ranks_of
 from gpumon.fleet.join.unowned_processes import is_mig, strays_of
 from gpumon.model.job_states import has_ended
-from gpumon.model.records.cluster import JobView, Node, Rank
+from gpumon.model.records.cluster import JobView, Node
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from gpumon.fleet.join.ranks import Place
     from gpumon.model.fault import SourceError
     from gpumon.model.records.block import Block
     from gpumon.model.records.cluster import Allocation, Gpu, Job, Process, SlurmNode
@@ -213,12 +212,12 @@ def _view(
     if any(is_mig(gpu) for a in job.allocations for gpu in on_node.get(a.node, ())):
         # Slurm counts instances there, of which several lie on one GPU.
         granted = len(uuids) if uuids else granted
-    ranks = sorted(
-        (_rank(process, where) for process, where in places(processes)),
-        key=lambda r: (r.world_id or "~", r.rank is None, r.rank or 0, r.node, r.pid),
-    )
     return JobView(
-        job, tuple(uuids), max(0, granted - len(uuids)), tuple(ranks), tuple(contradictions)
+        job,
+        tuple(uuids),
+        max(0, granted - len(uuids)),
+        ranks_of(processes),
+        tuple(contradictions),
     )
 
 
@@ -278,18 +277,3 @@ def _held(
     free = sorted(used - owned)
     is_room = len(derived) + len(free) <= allocation.gpu_count
     return [*derived, *(free if is_room else ())]
-
-
-def _rank(process: Process, where: Place) -> Rank:
-    return Rank(
-        process.step,
-        where.world_id,
-        where.rank,
-        where.local_rank,
-        where.world_size,
-        process.node,
-        process.pid,
-        process.gpu_uuids,
-        where.why,
-        process.name,
-    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.model.missing import Reason
+from gpumon.model.records.cluster import Rank
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -68,8 +69,9 @@ def place(process: Process) -> Place:
             _number(variables, "WORLD_SIZE"),
             None,
         )
-    world_id = f"{process.job_id}.{process.step}" if process.step else process.job_id
-    by_slurm = _by_slurm(process, world_id)
+    step = process.step or variables.get("SLURM_STEP_ID", "")
+    world_id = f"{process.job_id}.{step}" if step else process.job_id
+    by_slurm = _by_slurm(process, step, world_id)
     namespace = variables.get("PMIX_NAMESPACE", "")
     is_srun = not namespace or namespace.startswith("slurm.")
     for launcher in MPI:
@@ -118,11 +120,32 @@ def places(processes: Iterable[Process]) -> list[tuple[Process, Place]]:
     return found
 
 
-def _by_slurm(process: Process, world_id: str | None) -> Place | None:
+def ranks_of(processes: Iterable[Process]) -> tuple[Rank, ...]:
+    """The ranks of one job, by world and number, those without a number last."""
+    found = [
+        Rank(
+            process.step,
+            where.world_id,
+            where.rank,
+            where.local_rank,
+            where.world_size,
+            process.node,
+            process.pid,
+            process.gpu_uuids,
+            where.why,
+            process.name,
+        )
+        for process, where in places(processes)
+    ]
+    return tuple(
+        sorted(found, key=lambda r: (r.world_id or "~", r.rank is None, r.rank or 0, r.node, r.pid))
+    )
+
+
+def _by_slurm(process: Process, step: str, world_id: str | None) -> Place | None:
     """Place as a task of a numbered Slurm step, None for what is none."""
     variables = process.rank_vars
     rank = _number(variables, "SLURM_PROCID")
-    step = process.step or variables.get("SLURM_STEP_ID", "")
     if rank is None or not step.isdecimal():
         return None
     size = _first(variables, ("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"))

@@ -111,7 +111,7 @@ def _target(target: TargetState) -> dict[str, Any]:
 
 
 def _node(digest: Digest, node: Node) -> dict[str, Any]:
-    tick, machine = digest.tick, Machine(node)
+    tick, machine = digest.tick, Machine(node, digest.rank_of)
     return {
         "name": node.name,
         "state": node.state,

@@ -11,11 +11,11 @@ from gpumon.model.xid import FABRIC_HEALTH, FABRIC_STATES, RECOVERY_ACTIONS, nam
 from gpumon.report.facts.entities import Entity, moment, number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from gpumon.model.hardware import Figure, Sheet
     from gpumon.model.records.block import Block
-    from gpumon.model.records.cluster import Gpu, Node, Process
+    from gpumon.model.records.cluster import Gpu, Node, Process, Rank
 
 WRITTEN_APART: Final = ("index", "uid", "start_time_s", "context_mem_used_bytes")
 """Values that the document names in its own way since its first version."""
@@ -40,9 +40,10 @@ class Place(NamedTuple):
 class Machine:
     """One node's blocks, with the entities of each GPU found once."""
 
-    def __init__(self, node: Node) -> None:
-        """Look through the blocks of a node."""
+    def __init__(self, node: Node, rank_of: Callable[[Process], Rank | None]) -> None:
+        """Look through the blocks of a node; `rank_of` tells which rank a process is."""
         self.node = node
+        self._rank_of = rank_of
         self._links = self._by_gpu("link")
         self._slices = self._by_gpu("mig")
         self._rows = {
@@ -91,12 +92,17 @@ class Machine:
         owner = self._entity("process", str(process.pid))
         context = self._entity("context", f"{process.pid}/{uuid}")
         mine, there = owner.values(WRITTEN_APART), context.values(WRITTEN_APART)
+        rank = self._rank_of(process)
         return {
             "pid": process.pid,
             "name": process.name,
             "uid": process.uid,
             "job_id": process.job_id,
             "step": process.step,
+            "world_id": None if rank is None else rank.world_id,
+            "rank": None if rank is None else rank.rank,
+            "local_rank": None if rank is None else rank.local_rank,
+            "world_size": None if rank is None else rank.world_size,
             "mem_used_bytes": number(process.mem_used_bytes.get(uuid)),
             "start_time_s": number(process.start_time_s),
             **mine,

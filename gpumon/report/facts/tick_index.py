@@ -6,6 +6,7 @@ from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar, cast
 
+from gpumon.fleet.join.ranks import ranks_of
 from gpumon.model.job_states import HOLDING_STATES
 from gpumon.model.records.block import MISSING_INTEGER
 from gpumon.report.facts.rows import link_states, rows_by_gpu
@@ -218,7 +219,19 @@ class Digest:
 
     @cached_property
     def _rank_by_process(self) -> dict[tuple[str, int], Rank]:
-        return {(rank.node, rank.pid): rank for view in self.tick.jobs for rank in view.ranks}
+        ranks = [rank for view in self.tick.jobs for rank in view.ranks]
+        if self.tick.queue is None:
+            ranks += self._ranks_without_queue()
+        return {(rank.node, rank.pid): rank for rank in ranks}
+
+    def _ranks_without_queue(self) -> list[Rank]:
+        """Ranks as the processes' own environments tell them, job by job, where no queue does."""
+        by_job: dict[str | None, dict[tuple[str, int], Process]] = {}
+        for gpu in self.tick.gpus.values():
+            for process in () if gpu.is_stale else gpu.processes:
+                by_job.setdefault(process.job_id, {})[process.node, process.pid] = process
+        found = chain.from_iterable(ranks_of(one.values()) for one in by_job.values())
+        return [rank for rank in found if rank.rank is not None]
 
     def rank_of(self, process: Process) -> Rank | None:
         """The rank that a process is, None where it is none or not known as one."""

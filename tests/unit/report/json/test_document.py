@@ -14,6 +14,7 @@ from jsonschema import Draft202012Validator
 
 from gpumon.base.footprint import Footprint
 from gpumon.cli import main
+from gpumon.fleet.join.join import join
 from gpumon.model.catalogue.fields import CATALOGUE, LABELS
 from gpumon.model.catalogue.gpu import GPU_FIELDS
 from gpumon.model.catalogue.host import NODE_FIELDS
@@ -26,6 +27,7 @@ from gpumon.report.document.document import SCHEMA, document
 from gpumon.report.document.nodes import WRITTEN_APART
 from gpumon.report.facts.entities import moment
 from tests.lab.standin.driver import CompilerMissingError, start
+from tests.unit.fleet.factories import frame, gpu_block, process_blocks, uuid
 from tests.worlds import tick as ticks
 from tools.schema import OBJECTS, text_of, updated
 
@@ -228,6 +230,41 @@ def test_a_process_shows_what_its_blocks_know() -> None:
         if field.block in ("process", "context") and field.key not in WRITTEN_APART:
             assert process[field.key] is not None
     assert process["missing"] == {}
+
+
+def test_without_a_queue_processes_tell_their_job_rank_and_world_themselves() -> None:
+    """Nodes by ssh alone: one rank of a step, two of torchrun outside of Slurm, and a stranger."""
+    frames = []
+    for number, name in enumerate(("m1", "m2")):
+        blocks = {"gpu": gpu_block(name, [0, 1, 2])}
+        torchrun = {
+            "RANK": str(number), "LOCAL_RANK": "0", "WORLD_SIZE": "2",
+            "MASTER_ADDR": "m1", "MASTER_PORT": "29511",
+        }  # fmt: skip
+        step = {
+            "SLURM_JOB_ID": "640", "SLURM_PROCID": str(4 + number), "SLURM_STEP_ID": "3",
+            "SLURM_LOCALID": "1", "SLURM_NTASKS": "6",
+        }  # fmt: skip
+        blocks |= process_blocks(
+            [
+                (70, [uuid(name, 0)], None, None, torchrun),
+                (80, [uuid(name, 1)], None, None, step),
+                (90, [uuid(name, 2)], None, None, {}),
+            ]
+        )
+        frames.append(frame(name, blocks))
+    picture = join(frames, None, {}, 100.0, 5.0)
+    shown = document(ticks.tick()._replace(nodes=picture.nodes, gpus=picture.gpus, queue=None))
+    found = [p for node in shown["nodes"] for gpu in node["gpus"] for p in gpu["processes"]]
+    keys = ("pid", "job_id", "world_id", "rank", "local_rank", "world_size")
+    assert [tuple(process[key] for key in keys) for process in found] == [
+        (70, None, "m1:29511", 0, 0, 2),
+        (80, "640", "640.3", 4, 1, 6),
+        (90, None, None, None, None, None),
+        (70, None, "m1:29511", 1, 0, 2),
+        (80, "640", "640.3", 5, 1, 6),
+        (90, None, None, None, None, None),
+    ]
 
 
 def test_a_jobs_cgroups_are_shown_with_the_job() -> None:
