@@ -224,7 +224,8 @@ class View:
         self.jobs: tuple[JobLook, ...] = self.running
         """The jobs to judge on this look: all, or in a large fleet those whose turn it is."""
         self.records: tuple[Job, ...] = tuple(records)
-        """Jobs that the queue lists and that hold no GPU now: pending, ended, without GPUs."""
+        """Jobs that the queue lists and that compute on no GPU now: pending, completing, ended,
+        without GPUs."""
         self.left_at = left_at
         """Unix time at which a job with GPUs was last seen to leave, by the name of its node."""
         self.layout = facts.layout

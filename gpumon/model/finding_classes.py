@@ -82,6 +82,10 @@ _LISTED: Final = (
         "A node, or a GPU of it, that was heard of has fallen silent.", _C, Loss.NONE,
     ),
     FindingClass(
+        "stuck_completing", "node not given back", _HW,
+        "A job has ended, and Slurm cannot take its node back.", _W, Loss.NONE,
+    ),
+    FindingClass(
         "hang", "hang", Category.HANG, "All ranks wait for one another and none will come.", _C,
         Loss.WHOLE,
     ),

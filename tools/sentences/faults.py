@@ -193,6 +193,38 @@ def silent_gpus() -> Scene:
     return scene
 
 
+# stuck_completing
+
+
+def _completing(seconds: float) -> Scene:
+    """A job of two nodes ends, and one of its processes stays in the kernel of the second node."""
+    scene = Scene(_SHORT_PERIOD_S)
+    uuids = scene.node("n1", 2) + scene.node("n2", 2)
+    scene.job("42", uuids)
+    scene.run(120, working(uuids))
+    scene.end("42")
+    scene.record("42", state="COMPLETING", nodes=("n2",), end_at=scene.next_at)
+    scene.slurm("n2", state="idle+completing")
+    scene.process(4711, uuids[2:3], name="python3", job_id="42")
+    scene.run(seconds, {})
+    return scene
+
+
+def completing_for_minutes() -> Scene:
+    """One of the two nodes of an ended job is completing for three minutes."""
+    return _completing(180)
+
+
+def completing_for_longer() -> Scene:
+    """It is completing for eight minutes."""
+    return _completing(480)
+
+
+def completing_for_sure() -> Scene:
+    """It is completing for twenty minutes."""
+    return _completing(1200)
+
+
 SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
     "gpu_fault": (
         xids_that_stop_the_work,
@@ -212,6 +244,7 @@ SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
         missing_for_sure,
         missing_and_nobody_knows_where,
     ),
+    "stuck_completing": (completing_for_minutes, completing_for_longer, completing_for_sure),
     "telemetry_lost": (
         silent_for_a_minute,
         silent_for_minutes,
