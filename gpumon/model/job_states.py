@@ -26,6 +26,10 @@ ENDED_STATES: Final = frozenset(
 """States that a job does not leave, though it stays listed for a while (Slurm's MinJobAge): the
 base states after SUSPENDED in `enum job_states` of slurm.h."""
 
+ENDED_RUN_STATES: Final = ENDED_STATES | {"REQUEUED", "RESIZING"}
+"""States in which the accounting keeps a run that is over, though its job may go on: Slurm begins a
+record of its own for what follows, also where a job only changes its size."""
+
 SHORT_CODES: Final = {
     "RUNNING": "R",
     "PENDING": "PD",
@@ -41,6 +45,7 @@ SHORT_CODES: Final = {
     "SUSPENDED": "S",
     "STOPPED": "ST",
     "REQUEUED": "RQ",
+    "RESIZING": "RS",
     "BOOT_FAIL": "BF",
     "DEADLINE": "DL",
 }
@@ -50,3 +55,8 @@ SHORT_CODES: Final = {
 def has_ended(state: str) -> bool:
     """Whether a job in this state has ended."""
     return state in ENDED_STATES
+
+
+def run_has_ended(state: str) -> bool:
+    """Whether a run that the accounting keeps in this state has ended."""
+    return state in ENDED_RUN_STATES

@@ -47,7 +47,7 @@ def sixteen(cluster, submit):
 
 @pytest.mark.every_slurm
 def test_sixteen_ranks_on_two_nodes_have_their_node_pid_and_uuid(cluster, gpumon, sixteen):
-    document = look(cluster, gpumon, "--for", "1", "slurm")
+    document = look(cluster, gpumon, "--for", "3", "slurm")
     job = job_of(document, sixteen)
     truth = {int(one["env"]["SLURM_PROCID"]): one for one in said(cluster, "alice", "sixteen.out")}
     assert [rank["rank"] for rank in job["ranks"]] == list(range(16))
@@ -66,7 +66,8 @@ def test_sixteen_ranks_on_two_nodes_have_their_node_pid_and_uuid(cluster, gpumon
     assert job["contradictions"] == []
     assert document["errors"] == []
     gpus = {gpu["uuid"]: gpu for node in document["nodes"] for gpu in node["gpus"]}
-    assert all(gpus[uuid]["sm_active_ratio"] == pytest.approx(0.9) for uuid in job["gpus"])
+    busy = [gpus[uuid]["sm_active_ratio"] for uuid in job["gpus"]]
+    assert busy == pytest.approx([0.9] * 16)
     assert all(gpus[uuid]["processes"][0]["job_id"] == str(sixteen) for uuid in job["gpus"])
 
 

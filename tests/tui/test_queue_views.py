@@ -163,7 +163,9 @@ async def test_ended_asks_once_and_shows_the_answer(stage, size):
         assert "ended jobs" not in s.lines[0]
         await s.give(with_ended(ended("9"), ended("8", state="FAILED", exit_code="3:0")))
         assert s.feed.wishes == [Wish(ended_since=AT - 86400)]
-        assert "2 jobs ended in the last 24 h, 16.0 GPU-h; asked 5s ago, r asks again" in s.text
+        assert (
+            "2 jobs ended in the last 24 h, 16.0 GPU-h within; asked 5s ago, r asks again" in s.text
+        )
         assert " F " in s.line_with(" 8 ")
         await s.press("r")
         assert [wish.is_by_hand for wish in s.feed.wishes] == [False, True]

@@ -32,6 +32,8 @@ def waits(job_id: str, reason: str = "Priority", **changes: Any) -> Job:
         "priority": 1000,
         **changes,
     }
+    if fields["gpu_count"] and fields["node_count"]:
+        fields.setdefault("gpus_per_node", -(-fields["gpu_count"] // fields["node_count"]))
     return job(job_id, **fields)
 
 

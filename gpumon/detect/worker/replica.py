@@ -96,7 +96,7 @@ def _job_view(value: list[Any]) -> JobView:
 
 def _job(value: list[Any]) -> Job:
     given = dict(zip(Job._fields, value, strict=True))
-    for key in ("nodes", "expected_nodes"):
+    for key in ("nodes", "expected_nodes", "gpu_types", "nodes_required", "nodes_excluded"):
         given[key] = tuple(given[key])
     given["allocations"] = tuple(_allocation(item) for item in given["allocations"])
     return Job(**given)

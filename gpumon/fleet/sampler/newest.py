@@ -126,6 +126,7 @@ class Newest:
                 since=max(merged.since, other.since),
                 at=min(merged.at, other.at),
                 unreadable=merged.unreadable + other.unreadable,
+                has_last_runs_only=merged.has_last_runs_only or other.has_last_runs_only,
             )
         return merged
 

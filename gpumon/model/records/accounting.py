@@ -34,10 +34,16 @@ class StepUsage(NamedTuple):
     """Slurm's `gres/gpumem` added up over the step's tasks."""
     energy_j: float | None
     """Energy of its nodes; None also where the accounting says 0, which means not gathered."""
+    mem_used_bytes: float | None = None
+    """Largest resident memories of its tasks, added up."""
 
 
 class EndedJob(NamedTuple):
-    """One job that has ended."""
+    """One run of a job that has ended.
+
+    A job that was requeued, preempted, lost its node or changed its size has several, all with its
+    number. Each held its GPUs from its own start to its own end.
+    """
 
     job: Job
     """As in the queue; `gpu_count` is what it held, `exit_code` what it left with."""
@@ -57,6 +63,15 @@ class EndedJob(NamedTuple):
     energy_j: float | None
     """Largest energy of a step, since each step counts its nodes as a whole."""
     steps: tuple[StepUsage, ...] = ()
+    mem_used_bytes: float | None = None
+    """Host memory of the step that used most: the largest of each of its tasks, added up."""
+    jobstats_fields: tuple[str, ...] = ()
+    """Names of the fields above that Jobstats told, as Slurm had nothing."""
+
+    @property
+    def run_key(self) -> str:
+        """What no other run has, whatever numbers Slurm has given twice."""
+        return f"{self.job.job_id} {self.job.submit_at} {self.job.start_at}"
 
     @property
     def exit_status(self) -> int | None:
@@ -75,15 +90,33 @@ class EndedJob(NamedTuple):
         return None if self.cpu_used_s is None or not held_s else self.cpu_used_s / held_s
 
     @property
+    def mem_used_ratio(self) -> float | None:
+        """Share of the host memory it held that it used at most."""
+        held, used = self.job.mem_bytes, self.mem_used_bytes
+        return None if used is None or not held else used / held
+
+    @property
     def gpu_idle_seconds(self) -> float | None:
         """GPU time without a running kernel, by the utilisation that the cluster gathered."""
         if self.gpu_seconds is None or self.gpu_util_ratio is None:
             return None
         return self.gpu_seconds * max(0.0, 1.0 - self.gpu_util_ratio)
 
+    def gpu_seconds_since(self, since: float) -> float | None:
+        """The part of `gpu_seconds` that it held from then on; None where either is unknown.
+
+        When it was suspended is not told, so the whole part counts, up to all that it ran.
+        """
+        job = self.job
+        if not self.gpu_seconds or job.start_at is None or job.start_at >= since:
+            return self.gpu_seconds
+        if job.end_at is None:
+            return None
+        return min(self.gpu_seconds, (job.gpu_count or 0) * max(0.0, job.end_at - since))
+
 
 class EndedJobs(NamedTuple):
-    """Jobs that ended within a window."""
+    """Runs that ended within a window."""
 
     jobs: tuple[EndedJob, ...]
     """Those that ended last come first."""
@@ -93,6 +126,18 @@ class EndedJobs(NamedTuple):
     """Unix time of the answer, the end of the window."""
     unreadable: int
     """Records of the answer that could not be read and are left out."""
+    has_last_runs_only: bool = False
+    """Whether earlier runs of jobs that were requeued are not told, as by slurmrestd of 22.05."""
+
+    @property
+    def held(self) -> tuple[float | None, int]:
+        """GPU-seconds that its runs held within the window, and of how many nobody knows them.
+
+        None where there are runs and nobody knows them of any.
+        """
+        told = [ended.gpu_seconds_since(self.since) for ended in self.jobs]
+        known = [seconds for seconds in told if seconds is not None]
+        return (sum(known) if known or not told else None), len(told) - len(known)
 
 
 class RunningUse(NamedTuple):

@@ -85,6 +85,16 @@ class Job(NamedTuple):
     """Slurm's unique id of 26.05 and later, the name of its cgroup there; empty where unknown."""
     user_id: int | None = None
     """The user's number, by which a node knows whose a process is; None where it is not told."""
+    gpu_types: tuple[str, ...] = ()
+    """Slurm's types of GPUs that it asked for by name; none where any type will do."""
+    nodes_required: tuple[str, ...] = ()
+    """Nodes that it must have (`-w`)."""
+    nodes_excluded: tuple[str, ...] = ()
+    """Nodes that it must not have (`-x`)."""
+    gpus_per_node: int | None = None
+    """GPUs that it needs on each of its nodes; None where Slurm may spread them over several."""
+    is_exclusive: bool = False
+    """Whether it wants its nodes for itself (`--exclusive`), or its partition does."""
 
 
 class SlurmNode(NamedTuple):
@@ -115,6 +125,16 @@ class SlurmNode(NamedTuple):
     """Switch of the lowest level that it hangs on (topology/tree); empty where nobody says."""
     block: str = ""
     """Block of nodes that it belongs to (topology/block), often an NVLink rack."""
+    gpu_types: tuple[str, ...] = ()
+    """Slurm's type of each of its GPUs, `""` for one without; none where none has a type."""
+    gpu_types_used: tuple[str, ...] = ()
+    """The types of those that Slurm has given to jobs, likewise."""
+    mem_used_bytes: float | None = None
+    """Host memory that Slurm has given to jobs; 0 where it does not give out memory."""
+    cpus_usable: int | None = None
+    """CPUs that jobs can have: the others Slurm keeps for the system (CoreSpecCount)."""
+    mem_kept_bytes: float | None = None
+    """Host memory that Slurm keeps for the system (MemSpecLimit); None: none that is told."""
 
 
 class Process(NamedTuple):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from gpumon.report.facts.entities import moment, number
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from gpumon.model.records.cluster import Job, JobView, SlurmNode
     from gpumon.report.facts.groups import PartitionRow
     from gpumon.report.facts.reservations import ReservationRow
@@ -40,6 +43,11 @@ def job_request(job: Job) -> dict[str, Any]:
         "stdout_path": job.stdout_path,
         "stderr_path": job.stderr_path,
         "sluid": job.sluid or None,
+        "gpu_types": list(job.gpu_types),
+        "gpus_per_node": job.gpus_per_node,
+        "nodes_required": list(job.nodes_required),
+        "nodes_excluded": list(job.nodes_excluded),
+        "exclusive": job.is_exclusive,
     }
 
 
@@ -83,10 +91,18 @@ def slurm_node(digest: Digest, name: str) -> dict[str, Any] | None:
         "cpu_count": node.cpu_count,
         "cpus_used": node.cpus_used,
         "mem_bytes": number(node.mem_bytes),
+        "mem_used_bytes": number(node.mem_used_bytes),
+        "gpu_types": _types((node,)),
         "boot_at": moment(node.boot_at),
         "leaf_switch": node.leaf_switch or None,
         "block": node.block or None,
     }
+
+
+def _types(nodes: Iterable[SlurmNode]) -> list[dict[str, Any]]:
+    """GPUs of nodes by Slurm's type; those without a type are left out."""
+    there = Counter(kind for node in nodes for kind in node.gpu_types)
+    return [{"type": kind, "gpu_count": count} for kind, count in there.items() if kind]
 
 
 def partitions(digest: Digest) -> list[dict[str, Any]]:
@@ -96,12 +112,15 @@ def partitions(digest: Digest) -> list[dict[str, Any]]:
         return []
     from gpumon.report.facts.groups import partition_rows
 
-    return [_partition(row) for row in partition_rows(digest) if row.partition is not None]
+    return [_partition(digest, row) for row in partition_rows(digest) if row.partition is not None]
 
 
-def _partition(row: PartitionRow) -> dict[str, Any]:
+def _partition(digest: Digest, row: PartitionRow) -> dict[str, Any]:
+    from gpumon.report.facts.slurm_nodes import partition_nodes
+
     part, group = row.partition, row.group
     assert part is not None
+    rooms = partition_nodes(digest, (part.name,))
     return {
         "name": part.name,
         "state": part.state,
@@ -119,6 +138,7 @@ def _partition(row: PartitionRow) -> dict[str, Any]:
         "jobs_running": group.jobs_running,
         "jobs_pending": group.jobs_pending,
         "gpus_pending": group.gpus_pending,
+        "gpu_types": _types(room.node for room in rooms),
     }
 
 

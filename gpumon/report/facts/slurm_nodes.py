@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -37,6 +38,52 @@ class Room(NamedTuple):
     """GPUs that no job holds; None: not known."""
     is_open: bool
     """Whether its state lets jobs start."""
+    types_used: tuple[str, ...] | None = ()
+    """Slurm's type of each GPU that jobs hold, `""` for one without; None: not known."""
+
+    def gpus_of(self, types: tuple[str, ...]) -> int | None:
+        """GPUs of some types, all where none is named; None where nobody says."""
+        if not types or self.gpus is None:
+            return self.gpus
+        return sum(kind in types for kind in self.node.gpu_types)
+
+    def free_of(self, types: tuple[str, ...]) -> int | None:
+        """GPUs of some types that no job holds, all where none is named; None: not known."""
+        able = self.gpus_of(types)
+        if not types or self.free is None or not able:
+            return able and self.free
+        if able == self.gpus or not self.free:
+            return self.free
+        if self.types_used is None:
+            return None
+        return max(0, able - sum(kind in types for kind in self.types_used))
+
+    @property
+    def cpus(self) -> int | None:
+        """CPUs that jobs can have; None: not known."""
+        node = self.node
+        return node.cpu_count if node.cpus_usable is None else node.cpus_usable
+
+    @property
+    def free_cpus(self) -> int | None:
+        """CPUs that no job holds; None: not known."""
+        if self.cpus is None or self.node.cpus_used is None:
+            return None
+        return max(0, self.cpus - self.node.cpus_used)
+
+    @property
+    def free_mem_bytes(self) -> float | None:
+        """Host memory that no job holds; None: not known.
+
+        Where nothing of it is taken all is free: many clusters do not give out memory, and there a
+        job asks for all that a node has, with what is kept for the system.
+        """
+        node = self.node
+        if node.mem_bytes is None or node.mem_used_bytes is None:
+            return None
+        if not node.mem_used_bytes:
+            return node.mem_bytes
+        return max(0.0, node.mem_bytes - (node.mem_kept_bytes or 0.0) - node.mem_used_bytes)
 
 
 @lru_cache(256)
@@ -55,19 +102,27 @@ def _rooms(digest: Digest) -> dict[str, Room]:
     queue = digest.tick.queue
     if queue is None:
         return {}
-    held: dict[str, int] = {}
+    held: Counter[str] = Counter()
+    types: dict[str, tuple[str, ...]] = {}
     for view in digest.tick.jobs:
         if view.job.state in HOLDING_STATES:
             for part in view.job.allocations:
-                held[part.node] = held.get(part.node, 0) + part.gpu_count
+                held[part.node] += part.gpu_count
+                types[part.node] = types.get(part.node, ()) + part.gpu_types
     found = {}
     for node in queue.nodes:
-        used = node.gpus_used
+        used, types_used = node.gpus_used, node.gpu_types_used
         if used is None and not queue.is_filtered:
-            used = held.get(node.name, 0)
+            used, types_used = held[node.name], types.get(node.name, ())
         is_known = node.gpu_count is not None and used is not None
         free = max(0, (node.gpu_count or 0) - (used or 0)) if is_known else None
-        found[node.name] = Room(node, node.gpu_count, free, is_open(node.state))
+        found[node.name] = Room(
+            node,
+            node.gpu_count,
+            free,
+            is_open(node.state),
+            types_used if len(types_used) == used else None,
+        )
     return found
 
 
@@ -103,8 +158,10 @@ def slurm_facts(digest: Digest, name: str) -> list[tuple[str, str]]:
     held = ""
     if room.gpus is not None and room.free is not None:
         held = f"{room.gpus - room.free} of {room.gpus}"
+    kinds = Counter(node.gpu_types)
     return [
         ("partitions", some_names(node.partitions)),
+        ("GPU types", some_names(tuple(f"{n} {kind}" for kind, n in kinds.items() if kind))),
         ("GPUs held", held),
         ("features", some_names(node.features)),
         ("reservation", node.reservation),
@@ -164,40 +221,87 @@ def job_partitions(job: Job) -> tuple[str, ...]:
 
 
 def candidates(digest: Digest, job: Job) -> tuple[Room, ...]:
-    """Nodes of its partitions that a job could be put on as far as state and reservations say.
+    """Nodes that a job could be put on as far as its wishes, states and reservations say.
 
-    A constraint of one word is honoured; see `is_plain_constraint` for the others.
+    A constraint that is a list of features is honoured; see `is_plain_constraint` for others.
     """
     return digest.remembered(("candidates", placement(job)), lambda: _candidates(digest, job))
 
 
 def placement(job: Job) -> str:
     """What decides where a job could be put: jobs that share it share their candidates."""
-    return "\n".join((job.partition, job.features, job.reservation))
+    nodes = ",".join(job.nodes_required), ",".join(job.nodes_excluded), str(job.node_count or 1)
+    return "\n".join((job.partition, job.features, job.reservation, *nodes))
 
 
 def _candidates(digest: Digest, job: Job) -> tuple[Room, ...]:
-    at = digest.tick.at
-    barred: set[str] = set()
-    own: set[str] | None = None
-    for reservation in reservations(digest):
-        if reservation.name == job.reservation:
-            own = set(reservation.nodes)
-        elif _is_now(reservation, at):
-            barred.update(reservation.nodes)
+    bound = job.nodes_required if len(job.nodes_required) >= (job.node_count or 1) else ()
     return tuple(
         room
         for room in partition_nodes(digest, job_partitions(job))
-        if room.is_open
-        and (own is None or room.node.name in own)
-        and (own is not None or room.node.name not in barred)
-        and (not job.features or not is_plain_constraint(job) or job.features in room.node.features)
+        if (not bound or room.node.name in bound) and not why_barred(digest, job, room)
     )
 
 
+def why_barred(digest: Digest, job: Job, room: Room) -> str:
+    """Why a job cannot be put on a node of its partitions, however free it is; empty: it can.
+
+    It reads after the node's name: `is drained`.
+    """
+    name = room.node.name
+    if not room.is_open:
+        return f"is {room.node.state}"
+    own, others = digest.remembered(
+        ("reserved", job.reservation), lambda: _reserved(digest, job.reservation)
+    )
+    if own is not None and name not in own:
+        return f"is not of reservation {job.reservation}"
+    if own is None and name in others:
+        return f"is reserved ({others[name]})"
+    if not _has_features(room.node, job.features):
+        return f"has not the features {job.features}"
+    return "is excluded" if name in job.nodes_excluded else ""
+
+
+def _reserved(digest: Digest, name: str) -> tuple[frozenset[str] | None, dict[str, str]]:
+    """Nodes of the reservation of a name, None where there is none; who has reserved others now."""
+    own: frozenset[str] | None = None
+    others: dict[str, str] = {}
+    for reservation in reservations(digest):
+        if reservation.name == name:
+            own = frozenset(reservation.nodes)
+        elif _is_now(reservation, digest.tick.at):
+            others.update(dict.fromkeys(reservation.nodes, reservation.name))
+    return own, others
+
+
 def is_plain_constraint(job: Job) -> bool:
-    """Whether the constraint is a single feature, which is all that is judged here."""
-    return job.features.replace("_", "").replace("-", "").replace(".", "").isalnum()
+    """Whether the constraint is one feature, or all or one of several, which is judged here."""
+    return _features(job.features) is not None
+
+
+@lru_cache(256)
+def _features(constraint: str) -> tuple[bool, tuple[str, ...]] | None:
+    """Whether all are needed, and which; None for counts, brackets and mixtures (sbatch(1))."""
+    for sign in "&|":
+        words = tuple(constraint.split(sign))
+        if all(word.translate(_MARKS).isalnum() for word in words):
+            return sign == "&", words
+    return None
+
+
+_MARKS: Final = str.maketrans("", "", "_-.")
+"""Marks that the name of a feature may have."""
+
+
+def _has_features(node: SlurmNode, constraint: str) -> bool:
+    """Whether a node meets a constraint, as far as that is judged."""
+    known = _features(constraint) if constraint else None
+    if known is None:
+        return True
+    all_needed, words = known
+    found = [word in node.features for word in words]
+    return all(found) if all_needed else any(found)
 
 
 def _is_now(reservation: Reservation, at: float) -> bool:

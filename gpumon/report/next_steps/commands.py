@@ -168,9 +168,9 @@ def _of_job(job: JobName, node: str | None) -> list[Command]:
     found += [
         Command(("sstat", *job.sstat_words), "job", used),
         Command(
-            ("sacct", "-j", job.label, "-o", "jobid,state,exitcode,elapsed,alloctres%60"),
+            ("sacct", "-D", "-j", job.label, "-o", "jobid,state,exitcode,elapsed,alloctres%60"),
             "job",
-            "How its steps ended.",
+            "How its runs and their steps ended.",
         ),
     ]
     if node is not None:
@@ -201,7 +201,7 @@ def _of_group(kind: str, name: str) -> list[Command]:
         return [
             Command(("squeue", option, name), kind, "Its jobs, running and waiting."),
             Command(
-                ("sacct", "-X", *everyone, option, name, "-S", "now-1days", "-o", fields),
+                ("sacct", "-D", "-X", *everyone, option, name, "-S", "now-1days", "-o", fields),
                 kind,
                 "How its jobs of the last day ended, and what they held.",
             ),

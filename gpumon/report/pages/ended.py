@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from gpumon.report.tables.ended import exit_text
 from gpumon.report.text import units
@@ -13,6 +13,14 @@ from gpumon.report.wording.verdict_words import state_cell
 if TYPE_CHECKING:
     from gpumon.model.records.accounting import EndedJob, StepUsage
     from gpumon.report.facts.tick_index import Digest
+
+
+_JOBSTATS_WORDS: Final = {
+    "gpu_util_ratio": "GPU use",
+    "gpu_mem_bytes": "GPU memory",
+    "cpu_used_s": "CPU use",
+    "mem_used_bytes": "memory use",
+}
 
 
 def ended_lines(digest: Digest | None, ended: EndedJob, width: int) -> list[list[Line]]:
@@ -47,6 +55,8 @@ def ended_lines(digest: Digest | None, ended: EndedJob, width: int) -> list[list
             ("without a kernel", _known(units.gpu_time(ended.gpu_idle_seconds))),
             ("CPUs", "" if job.cpu_count is None else str(job.cpu_count)),
             ("CPU use", _ratio(ended.cpu_used_ratio)),
+            ("host memory", "" if job.mem_bytes is None else units.size(job.mem_bytes)),
+            ("memory use", _ratio(ended.mem_used_ratio)),
             ("largest task", _memory(ended.max_rss_bytes)),
             ("energy", _known(units.quantity(ended.energy_j, "J"))),
         ),
@@ -57,6 +67,10 @@ def ended_lines(digest: Digest | None, ended: EndedJob, width: int) -> list[list
     if ended.gpu_util_ratio is None:
         text = "GPU use is not known: this cluster's accounting does not gather it"
         entries.append([*paragraph(text, width, Tone.DIM, f"{units.MISSING} ", "  "), ()])
+    if ended.jobstats_fields:
+        told = ", ".join(_JOBSTATS_WORDS[field] for field in ended.jobstats_fields)
+        text = f"by Jobstats' summary, as Slurm tells nothing of it: {told}"
+        entries.append([*paragraph(text, width, Tone.DIM, "", "  "), ()])
     if ended.steps:
         entries.append([(Cell("Steps", Tone.STRONG),)])
         entries += [_step(step, width) for step in ended.steps]

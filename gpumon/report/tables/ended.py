@@ -27,7 +27,7 @@ _HOUR_S: Final = 3600.0
 
 def ended_order(_digest: Digest, ended: EndedJob) -> SortKey:
     """Those that ended last come first."""
-    return (-(ended.job.end_at or 0.0), ended.job.job_id)
+    return (-(ended.job.end_at or 0.0), ended.run_key)
 
 
 def ended_search_text(ended: EndedJob) -> str:
@@ -153,7 +153,8 @@ ENDED_COLUMNS: Final[tuple[Column[EndedJob], ...]] = (
         0,
         lambda _d, e: state_cell(e.job.state),
         lambda _d, e: (e.job.state,),
-        "Slurm's state code: CD completed, F failed, CA cancelled, TO timed out.",
+        "Slurm's state code: CD completed, F failed, CA cancelled, TO timed out, PR preempted, RQ "
+        "requeued, NF its node failed, RS went on with another size. Each run has a line.",
         value=lambda _d, e: e.job.state,
     ),
     Column(
@@ -254,11 +255,24 @@ ENDED_COLUMNS: Final[tuple[Column[EndedJob], ...]] = (
         "ratio",
     ),
     Column(
+        "mem_used_ratio",
+        "MEM%",
+        4,
+        "right",
+        6,
+        _ratio(lambda e: e.mem_used_ratio),
+        _by(lambda e: e.mem_used_ratio),
+        "Share of the host memory that the job held and used at most.",
+        0,
+        True,
+        "ratio",
+    ),
+    Column(
         "max_rss_bytes",
         "RSS GiB",
         7,
         "right",
-        6,
+        9,
         _rss,
         _by(lambda e: e.max_rss_bytes),
         "Largest host memory of one of its tasks.",

@@ -51,6 +51,7 @@ def search_text(digest: Digest, view: JobView) -> str:
         job.partition,
         job.state,
         " ".join(job.nodes),
+        " ".join(job.gpu_types),
         *((class_words(finding), finding.finding_class) if finding else ()),
     )
     return "\n".join(words).lower()

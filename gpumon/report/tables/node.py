@@ -174,6 +174,7 @@ def node_search(digest: Digest, row: NodeRow) -> str:
         row.node.state or "",
         *(listed.partitions if listed else ()),
         *(listed.features if listed else ()),
+        *(set(listed.gpu_types) if listed else ()),
         *((listed.leaf_switch, listed.block) if listed else ()),
         _why(digest, row).text,
     )

@@ -19,7 +19,15 @@ def ended_part(tick: Tick) -> dict[str, Any]:
     found = tick.ended
     if found is None:
         return {"ended_jobs": None, "ended_window": None}
-    window = {"start": moment(found.since), "end": moment(found.at), "unreadable": found.unreadable}
+    gpu_seconds, unknown = found.held
+    window = {
+        "start": moment(found.since),
+        "end": moment(found.at),
+        "unreadable": found.unreadable,
+        "gpu_seconds": number(gpu_seconds),
+        "runs_without_gpu_seconds": unknown,
+        "last_runs_only": found.has_last_runs_only,
+    }
     return {"ended_jobs": [_job(ended) for ended in found.jobs], "ended_window": window}
 
 
@@ -30,13 +38,15 @@ def running_steps(tick: Tick, job_id: str) -> list[dict[str, Any]] | None:
 
 
 def ended_title(found: EndedJobs) -> str:
-    """What the table is about: how many jobs, in which window, with how much GPU time."""
-    count = len(found.jobs)
+    """What the table is about: how many runs, in which window, with how much GPU time in it."""
+    runs, count = len(found.jobs), len({ended.job.job_id for ended in found.jobs})
     jobs = "1 job" if count == 1 else f"{count} jobs"
-    known = [ended.gpu_seconds for ended in found.jobs if ended.gpu_seconds is not None]
-    held = f", {units.gpu_time(sum(known))}" if any(known) else ""
+    ended = jobs if runs == count else f"{runs} runs of {jobs}"
+    seconds, _ = found.held
+    held = f", {units.gpu_time(seconds)} within" if seconds else ""
     unread = f", {found.unreadable} unreadable" if found.unreadable else ""
-    return f"{jobs} ended {window_words(found)}{held}{unread}"
+    last = ", of each its last run alone" if found.has_last_runs_only else ""
+    return f"{ended} ended {window_words(found)}{last}{held}{unread}"
 
 
 def window_words(found: EndedJobs) -> str:
@@ -77,11 +87,14 @@ def _job(ended: EndedJob) -> dict[str, Any]:
         "gpu_idle_seconds": number(ended.gpu_idle_seconds),
         "cpu_used_s": number(ended.cpu_used_s),
         "cpu_used_ratio": number(ended.cpu_used_ratio),
+        "mem_used_bytes": number(ended.mem_used_bytes),
+        "mem_used_ratio": number(ended.mem_used_ratio),
         "max_rss_bytes": number(ended.max_rss_bytes),
         "gpu_util_ratio": number(ended.gpu_util_ratio),
         "gpu_mem_bytes": number(ended.gpu_mem_bytes),
         "energy_j": number(ended.energy_j),
         "steps": [_step(step) for step in ended.steps],
+        "jobstats_fields": list(ended.jobstats_fields),
     }
 
 
@@ -94,6 +107,7 @@ def _step(step: StepUsage) -> dict[str, Any]:
         "elapsed_s": number(step.elapsed_s),
         "task_count": step.task_count,
         "cpu_used_s": number(step.cpu_used_s),
+        "mem_used_bytes": number(step.mem_used_bytes),
         "max_rss_bytes": number(step.max_rss_bytes),
         "gpu_util_sum_ratio": number(step.gpu_util_sum_ratio),
         "gpu_mem_bytes": number(step.gpu_mem_bytes),

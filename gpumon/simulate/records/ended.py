@@ -14,14 +14,16 @@ if TYPE_CHECKING:
 
 _HOUR: Final = 3600.0
 _GIB: Final = 2.0**30
+_HELD_GIB: Final = 120.0
+"""Host memory that a job holds for each of its GPUs."""
 _QUEUED_H: Final = 0.4
 
 
 class _Past(NamedTuple):
-    """One job that has ended."""
+    """One run that has ended."""
 
     number: int
-    """Below the number of the first job that runs."""
+    """Below the number of the first job that runs; two with one number are runs of one job."""
     name: str
     user: str
     gpus: int
@@ -44,11 +46,12 @@ _PAST: Final = (
     _Past(21, "notebook", YOU, 2, "CANCELLED", "0:0", 6.0, 8.0, 0.01, 0.02, 6),
     _Past(25, "smoke-test", "dmitri", 1, "FAILED", "1:0", 9.2, 0.01, None, None, None),
     _Past(29, "fold-screen", "eunji", 4, "COMPLETED", "0:0", 15.5, 3.1, 0.66, 0.5, 22),
+    _Past(29, "fold-screen", "eunji", 4, "PREEMPTED", "0:0", 19.1, 2.2, 0.64, 0.5, 21),
 )  # fmt: skip
 
 
 def ended_records(fleet: Fleet, since: float, now: float) -> EndedJobs:
-    """The jobs that ended since then, those that ended last first."""
+    """The runs that ended since then, those that ended last first."""
     found = [_ended(fleet, past) for past in _PAST if past.gpus <= fleet.gpus_per_node]
     kept = tuple(one for one in found if since <= (one.job.end_at or 0.0) <= now)
     return EndedJobs(kept, since, now, 0)
@@ -78,6 +81,7 @@ def _ended(fleet: Fleet, past: _Past) -> EndedJob:
         exit_code=past.exit_code,
         node_count=1,
         cpu_count=cpus,
+        mem_bytes=past.gpus * _HELD_GIB * _GIB,
     )
     return EndedJob(
         job=job,
@@ -89,4 +93,5 @@ def _ended(fleet: Fleet, past: _Past) -> EndedJob:
         gpu_util_ratio=past.util_ratio,
         gpu_mem_bytes=None,
         energy_j=None,
+        mem_used_bytes=None if past.rss_gib is None else past.rss_gib * _GIB,
     )

@@ -147,6 +147,7 @@ def _asked(fleet: Fleet, job: SimJob, node: SimNode, waited_s: float) -> dict[st
         "work_dir": folder,
         "stdout_path": output,
         "stderr_path": output,
+        "gpus_per_node": -(-gpus // request.shape.nodes),
     }
 
 
@@ -272,4 +273,5 @@ def _kept(fleet: Fleet, kept: _Kept) -> Job:
         work_dir=folder,
         stdout_path=f"{folder}/slurm-{kept.number}.out",
         stderr_path=f"{folder}/slurm-{kept.number}.out",
+        gpus_per_node=-(-kept.gpus // kept.nodes),
     )

@@ -96,6 +96,7 @@ def _node(fleet: Fleet, node: SimNode, held: int) -> SlurmNode:
         cpus_used=held * node.cpus_per_gpu,
         mem_bytes=float(node.host_mem_bytes),
         gpus_used=held,
+        mem_used_bytes=float(held * (node.host_mem_bytes // (fleet.gpus_per_node + 1))),
         boot_at=fleet.origin - node.up_s,
         leaf_switch=leaf_switch(node.number),
     )

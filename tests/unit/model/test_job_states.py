@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from gpumon.fleet.ledger import runs
-from gpumon.model.job_states import ENDED_STATES, HOLDING_STATES, SHORT_CODES, has_ended
+from gpumon.model.job_states import (
+    ENDED_RUN_STATES,
+    ENDED_STATES,
+    HOLDING_STATES,
+    SHORT_CODES,
+    has_ended,
+    run_has_ended,
+)
 from gpumon.sources.slurm.accounting.commands import STATES
 
 ENDED = {
@@ -34,6 +41,12 @@ def test_no_state_holds_and_has_ended() -> None:
     assert not HOLDING_STATES & ENDED_STATES
 
 
+@pytest.mark.parametrize("state", ["REQUEUED", "RESIZING"])
+def test_a_run_that_others_follow_has_ended_though_its_job_has_not(state: str) -> None:
+    assert run_has_ended(state)
+    assert not has_ended(state)
+
+
 def test_whoever_asks_reads_the_same_list() -> None:
     assert runs.ENDED_STATES is ENDED_STATES
-    assert sorted(STATES) == sorted(SHORT_CODES[state] for state in ENDED)
+    assert sorted(STATES) == sorted(SHORT_CODES[state] for state in ENDED_RUN_STATES)

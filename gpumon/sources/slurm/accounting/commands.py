@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpumon.model.fault import SourceError
 from gpumon.model.hostlist import is_job_id
-from gpumon.model.job_states import ENDED_STATES, SHORT_CODES
+from gpumon.model.job_states import ENDED_RUN_STATES, SHORT_CODES
 from gpumon.model.records.accounting import StepUsage
 from gpumon.model.text import plain
 from gpumon.sources.address import USER_NAME
@@ -21,7 +21,7 @@ from gpumon.sources.slurm.accounting.text import (
     tres_item,
     whole_number,
 )
-from gpumon.sources.slurm.accounting.usage import gpu_use
+from gpumon.sources.slurm.accounting.usage import gpu_use, mem_used
 from gpumon.sources.slurm.commands import failures
 from gpumon.sources.slurm.commands.failures import CommandFailedError
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from gpumon.sources.slurm.accounting.usage import EndedList
     from gpumon.sources.slurm.commands.commands import SlurmCommands
 
-STATES: Final = tuple(SHORT_CODES[state] for state in sorted(ENDED_STATES))
+STATES: Final = tuple(SHORT_CODES[state] for state in sorted(ENDED_RUN_STATES))
 OLD_STATES: Final = tuple(state for state in STATES if state != "OOM")
 """Slurm learnt OUT_OF_MEMORY with 17.11, and refuses a state that it does not know."""
 
@@ -65,6 +65,7 @@ def _step(job_id: str, step: str, row: Mapping[str, str]) -> StepUsage:
     util_ratio, gpu_mem = gpu_use(
         size_bytes(tres_item(usage, "gres/gpuutil")), size_bytes(tres_item(usage, "gres/gpumem"))
     )
+    max_rss_bytes = size_bytes(row["MaxRSS"])
     return StepUsage(
         job_id=job_id,
         step=step,
@@ -74,10 +75,11 @@ def _step(job_id: str, step: str, row: Mapping[str, str]) -> StepUsage:
         elapsed_s=None,
         task_count=tasks,
         cpu_used_s=None if tasks is None or cpu_s is None else tasks * cpu_s,
-        max_rss_bytes=size_bytes(row["MaxRSS"]),
+        max_rss_bytes=max_rss_bytes,
         gpu_util_sum_ratio=util_ratio,
         gpu_mem_bytes=gpu_mem,
         energy_j=size_bytes(row["ConsumedEnergyRaw"]) or None,
+        mem_used_bytes=mem_used(size_bytes(tres_item(usage, "mem")), max_rss_bytes, tasks),
     )
 
 
@@ -163,6 +165,7 @@ class SacctCommands:
             "sacct",
             "--parsable",
             "--noconvert",
+            "--duplicates",
             f"--delimiter={delimiter}",
             f"--format={','.join(fields)}",
             f"--starttime=now-{window_s:.0f}",

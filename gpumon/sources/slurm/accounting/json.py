@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from gpumon.model.job_states import has_ended
+from gpumon.model.job_states import run_has_ended
 from gpumon.model.records.accounting import EndedJob, StepUsage
 from gpumon.model.records.cluster import Job
 from gpumon.model.text import plain
+from gpumon.sources.slurm.accounting.jobstats import with_jobstats
 from gpumon.sources.slurm.accounting.usage import (
     MAX_BYTES,
     MAX_SECONDS,
     EndedList,
     ended_job,
     gpu_use,
+    mem_used,
     sane,
     with_counted_gpus,
 )
@@ -35,9 +37,9 @@ _DENIED_STATES: Final = frozenset({"FAILED", "OUT_OF_MEMORY"})
 
 
 def read_ended(found: Sequence[object]) -> EndedList:
-    """Every ended job of the list; one that cannot be read is counted, not fatal.
+    """Every ended run of the list; one that cannot be read is counted, not fatal.
 
-    Jobs that still run are left out.
+    Runs that have not ended are left out.
     """
     jobs: list[EndedJob] = []
     unreadable = 0
@@ -53,7 +55,7 @@ def read_ended(found: Sequence[object]) -> EndedList:
 
 
 def _job(record: object) -> EndedJob | None:
-    """One job, None where it has not ended.
+    """One run, None where it has not ended.
 
     Raises:
         ValueError: a value that everything else rests on is missing or cannot be read.
@@ -64,7 +66,7 @@ def _job(record: object) -> EndedJob | None:
     if not job_id or not user:
         raise ValueError("no job id or user")
     state = _state(record.get("state"))
-    if not has_ended(state):
+    if not run_has_ended(state):
         return None
     time = _part(record, "time")
     held = _tres(_part(record, "tres").get("allocated"))
@@ -102,7 +104,8 @@ def _job(record: object) -> EndedJob | None:
         if isinstance(step, dict)
     ]
     cancelled_by = harmless(record, "kill_request_user") if state == "CANCELLED" else ""
-    return ended_job(job, _seconds(time.get("elapsed")), steps, cancelled_by)
+    ended = ended_job(job, _seconds(time.get("elapsed")), steps, cancelled_by)
+    return with_jobstats(ended, text(_part(record, "comment").get("administrator")))
 
 
 def _step(job_id: str, record: Mapping[str, Any]) -> StepUsage:
@@ -117,6 +120,9 @@ def _step(job_id: str, record: Mapping[str, Any]) -> StepUsage:
     util, gpu_mem = gpu_use(_scaled(total.get("gres/gpuutil")), _scaled(total.get("gres/gpumem")))
     cpu = _part(time, "total")
     seconds = _seconds(cpu.get("seconds"))
+    task_count = whole(_part(record, "tasks").get("count"))
+    max_rss_bytes = _scaled(_tres(used.get("max")).get("mem"))
+    mem_bytes = _scaled(_tres(used.get("total")).get("mem"))
     energy = _scaled(_part(_part(record, "statistics"), "energy").get("consumed"))
     return StepUsage(
         job_id=job_id,
@@ -125,14 +131,15 @@ def _step(job_id: str, record: Mapping[str, Any]) -> StepUsage:
         state=state,
         exit_code=_exit_code(record.get("exit_code"), state),
         elapsed_s=_seconds(time.get("elapsed")),
-        task_count=whole(_part(record, "tasks").get("count")),
+        task_count=task_count,
         cpu_used_s=None
         if seconds is None
         else seconds + (_seconds(cpu.get("microseconds")) or 0) / 1e6,
-        max_rss_bytes=_scaled(_tres(used.get("max")).get("mem")),
+        max_rss_bytes=max_rss_bytes,
         gpu_util_sum_ratio=util,
         gpu_mem_bytes=gpu_mem,
         energy_j=energy or None,
+        mem_used_bytes=mem_used(mem_bytes, max_rss_bytes, task_count),
     )
 
 
@@ -154,7 +161,7 @@ def _state(value: object) -> str:
     if isinstance(value, dict):
         value = value.get("current")
     words = flags(value)
-    return next((word for word in words if has_ended(word)), words[0] if words else "")
+    return next((word for word in words if run_has_ended(word)), words[0] if words else "")
 
 
 def _exit_code(value: object, state: str) -> str:

@@ -10,16 +10,18 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from gpumon.model.hostlist import is_job_id
-from gpumon.model.job_states import has_ended
+from gpumon.model.job_states import run_has_ended
 from gpumon.model.records.accounting import EndedJob, StepUsage
 from gpumon.model.records.cluster import Job
 from gpumon.model.text import plain
+from gpumon.sources.slurm.accounting.jobstats import with_jobstats
 from gpumon.sources.slurm.accounting.usage import (
     MAX_BYTES,
     MAX_SECONDS,
     EndedList,
     ended_job,
     gpu_use,
+    mem_used,
     sane,
     with_counted_gpus,
 )
@@ -61,6 +63,7 @@ FIELDS: Final = (
     "Reservation",
     "Constraints",
     "WorkDir",
+    "AdminComment",
 )
 """Fields of versions since 20.02; older ones refuse the whole question for one they do not know."""
 
@@ -75,29 +78,32 @@ _POWERS: Final = {letter: power for power, letter in enumerate("_KMGTPE")} | {""
 
 
 def parse_ended(text: str, delimiter: str, fields: Sequence[str] = FIELDS) -> EndedList | None:
-    """Every ended job of the text; a record that cannot be read is counted, not fatal.
+    """Every ended run of the text; a record that cannot be read is counted, not fatal.
 
-    Jobs that still run are left out. None: it lacks the line of titles, so it is no answer.
+    A step belongs to the run that it follows: all runs of a job have the job's number. Runs that
+    have not ended are left out. None: the text lacks the line of titles, so it is no answer.
     """
     titles = delimiter.join((*fields, "\n"))
     _, found, body = text.partition(titles)
     if not found:
         return None
-    rows, unreadable = _rows(body, delimiter, fields)
-    steps: dict[str, list[StepUsage]] = {}
-    heads: list[Mapping[str, str]] = []
-    for row in rows:
-        match = _JOB_ID.fullmatch(row["JobIDRaw"])
-        if match is None:
-            unreadable += 1
-        elif match[2]:
-            steps.setdefault(match[1], []).append(_step(match[1], match[2], row))
-        else:
-            heads.append(row)
+    unreadable = 0
+    runs: list[tuple[Mapping[str, str], list[StepUsage]]] = []
+    steps: list[StepUsage] | None = None
+    for row in _rows(body, delimiter, fields):
+        match = None if row is None else _JOB_ID.fullmatch(row["JobIDRaw"])
+        if row is None or match is None:
+            # It may be the head of a run, whose steps are then nobody's.
+            unreadable, steps = unreadable + 1, None
+        elif not match[2]:
+            steps = []
+            runs.append((row, steps))
+        elif steps is not None and runs[-1][0]["JobIDRaw"] == match[1]:
+            steps.append(_step(match[1], match[2], row))
     jobs: list[EndedJob] = []
-    for head in heads:
+    for head, used in runs:
         try:
-            ended = _job(head, steps.get(head["JobIDRaw"], ()))
+            ended = _job(head, used)
         except ValueError:
             unreadable += 1
             continue
@@ -106,32 +112,29 @@ def parse_ended(text: str, delimiter: str, fields: Sequence[str] = FIELDS) -> En
     return EndedList(with_counted_gpus(jobs), unreadable)
 
 
-def _rows(body: str, delimiter: str, fields: Sequence[str]) -> tuple[list[dict[str, str]], int]:
-    """Records by field, and how many have too many or too few values."""
+def _rows(body: str, delimiter: str, fields: Sequence[str]) -> list[dict[str, str] | None]:
+    """Records by field; None for one that has too many or too few values."""
     # A name may begin with a line break: only one before a job's number ends a record.
     ends = re.compile(
         re.escape(delimiter) + r"\n(?=[0-9]{1,10}[^\n]{0,40}" + re.escape(delimiter) + r"|\Z)"
     )
     *records, rest = ends.split(body)
-    rows: list[dict[str, str]] = []
-    unreadable = 1 if rest.strip() else 0
+    rows: list[dict[str, str] | None] = []
     for record in records:
         values = record.split(delimiter)
-        if len(values) == len(fields):
-            rows.append(dict(zip(fields, values, strict=True)))
-        else:
-            unreadable += 1
-    return rows, unreadable
+        whole = len(values) == len(fields)
+        rows.append(dict(zip(fields, values, strict=True)) if whole else None)
+    return [*rows, None] if rest.strip() else rows
 
 
 def _job(row: Mapping[str, str], steps: Sequence[StepUsage]) -> EndedJob | None:
-    """One job, None where it has not ended.
+    """One run, None where it has not ended.
 
     Raises:
         ValueError: a value that everything else rests on is missing or cannot be read.
     """
     state, cancelled_by = _state(row["State"])
-    if not has_ended(state):
+    if not run_has_ended(state):
         return None
     job_id, end_at, user = row["JobIDRaw"], instant(row["End"]), plain(row["User"])
     if not user:
@@ -163,7 +166,8 @@ def _job(row: Mapping[str, str], steps: Sequence[StepUsage]) -> EndedJob | None:
         mem_bytes=size_bytes(tres_item(tres, "mem"), unit="M"),
         work_dir=plain(row["WorkDir"], 4096) if row.get("WorkDir") else None,
     )
-    return ended_job(job, sane(duration_s(row["Elapsed"]), MAX_SECONDS), steps, cancelled_by)
+    ended = ended_job(job, sane(duration_s(row["Elapsed"]), MAX_SECONDS), steps, cancelled_by)
+    return with_jobstats(ended, row.get("AdminComment", ""))
 
 
 def _step(job_id: str, step: str, row: Mapping[str, str]) -> StepUsage:
@@ -172,6 +176,7 @@ def _step(job_id: str, step: str, row: Mapping[str, str]) -> StepUsage:
     util = size_bytes(tres_item(usage, "gres/gpuutil"))
     util_ratio, gpu_mem = gpu_use(util, size_bytes(tres_item(usage, "gres/gpumem")))
     energy = size_bytes(row["ConsumedEnergyRaw"])
+    task_count, max_rss_bytes = whole_number(row["NTasks"]), size_bytes(row["MaxRSS"])
     return StepUsage(
         job_id=job_id,
         step=step,
@@ -179,12 +184,13 @@ def _step(job_id: str, step: str, row: Mapping[str, str]) -> StepUsage:
         state=_state(row["State"])[0],
         exit_code=_exit_code(row["ExitCode"]),
         elapsed_s=sane(duration_s(row["Elapsed"]), MAX_SECONDS),
-        task_count=whole_number(row["NTasks"]),
+        task_count=task_count,
         cpu_used_s=cpu_time_s(row["TotalCPU"]),
-        max_rss_bytes=size_bytes(row["MaxRSS"]),
+        max_rss_bytes=max_rss_bytes,
         gpu_util_sum_ratio=util_ratio,
         gpu_mem_bytes=gpu_mem,
         energy_j=energy or None,
+        mem_used_bytes=mem_used(size_bytes(tres_item(usage, "mem")), max_rss_bytes, task_count),
     )
 
 

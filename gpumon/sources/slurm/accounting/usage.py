@@ -23,24 +23,26 @@ MAX_SECONDS: Final = 2.0**40
 
 
 class EndedList(NamedTuple):
-    """Ended jobs that were read, and how many records were not."""
+    """Ended runs that were read, and how many records were not."""
 
     jobs: tuple[EndedJob, ...]
     unreadable: int
     remarks: tuple[SourceError, ...] = ()
     """What was complained about beside the records."""
+    has_last_runs_only: bool = False
+    """Whether earlier runs of jobs that were requeued are not told."""
 
     def within(self, since: float, at: float) -> EndedJobs:
-        """The jobs that ended since then, the last first, as of the time of the answer."""
+        """The runs that ended since then, the last first, as of the time of the answer."""
         kept = [ended for ended in self.jobs if ended.job.end_at and ended.job.end_at >= since]
         kept.sort(key=lambda ended: (ended.job.end_at or 0.0, ended.job.job_id), reverse=True)
-        return EndedJobs(tuple(kept), since, at, self.unreadable)
+        return EndedJobs(tuple(kept), since, at, self.unreadable, self.has_last_runs_only)
 
 
 def ended_job(
     job: Job, elapsed_s: float | None, steps: Sequence[StepUsage], cancelled_by: str = ""
 ) -> EndedJob:
-    """The job with what its steps have used."""
+    """The run with what its steps have used."""
     count = job.gpu_count
     return EndedJob(
         job=job,
@@ -53,6 +55,7 @@ def ended_job(
         gpu_mem_bytes=_largest(step.gpu_mem_bytes for step in steps) if count else None,
         energy_j=_sane_energy(_largest(step.energy_j for step in steps), job, elapsed_s),
         steps=tuple(steps),
+        mem_used_bytes=_mem_used_bytes(steps),
     )
 
 
@@ -71,6 +74,26 @@ def with_counted_gpus(jobs: Sequence[EndedJob]) -> tuple[EndedJob, ...]:
 def sane(value: float | None, limit: float) -> float | None:
     """The value, None where it is negative or beyond what can be."""
     return value if value is not None and 0 <= value <= limit else None
+
+
+def _mem_used_bytes(steps: Sequence[StepUsage]) -> float | None:
+    """Memory of the step that used most; None where it may be one of which nobody knows it."""
+    if any(step.max_rss_bytes and step.mem_used_bytes is None for step in steps):
+        return None
+    return _largest(step.mem_used_bytes for step in steps)
+
+
+def mem_used(
+    total_bytes: float | None, max_rss_bytes: float | None, task_count: int | None
+) -> float | None:
+    """Host memory of a step's tasks together; None where nobody says.
+
+    Args:
+        total_bytes: What the accounting adds up, `mem` of TRESUsageInTot.
+        max_rss_bytes: The largest of one task, which is all where there is one.
+        task_count: Tasks of the step.
+    """
+    return total_bytes or (max_rss_bytes if task_count == 1 else None)
 
 
 def gpu_use(

@@ -30,6 +30,7 @@ from gpumon.sources.slurm.text.jobs import (
     read_or_none,
     without_details,
 )
+from gpumon.sources.slurm.text.requests import PER, gpu_request
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -51,12 +52,7 @@ _SHOWN_FLAGS: Final = (
 """Flags that Slurm's commands print in place of the base state, the first of them
 (job_state_string in slurm_protocol_defs.c)."""
 
-_PER: Final = {
-    "TresPerJob": "tres_per_job",
-    "TresPerNode": "tres_per_node",
-    "TresPerTask": "tres_per_task",
-    "TresPerSocket": "tres_per_socket",
-}
+_PER: Final = {key: f"tres_per_{of.lower()}" for of, key in PER.items()}
 _NO_GPUS: Final = GpuHolding(0, ())
 
 _BITMAP: Final = re.compile(r"0x([0-9A-Fa-f]{1,1048576})(%[0-9]{1,10})?")
@@ -129,6 +125,7 @@ def _job(record: object, names: Mapping[int, str]) -> tuple[Job, bool]:
         end_at=None if is_endless else instant(record.get("end_time")),
         time_limit_s=None if limit_min is None else 60.0 * limit_min,
         is_interactive=record.get("batch_flag") is False,
+        **_request(record, gpu_count),
         **_more(record, state, user),
     )
     return job, is_placed
@@ -159,6 +156,34 @@ def _more(record: Mapping[str, Any], state: str, user: str) -> dict[str, Any]:
         "sluid": sluid(text(unique) or text(record.get("sluid"))),
         "user_id": whole(record.get("user_id")),
     }
+
+
+def _request(record: Mapping[str, Any], gpu_count: int | None) -> dict[str, Any]:
+    """What it asked for, and where."""
+    request = gpu_request(_asked(record), gpu_count)
+    return {
+        "gpu_types": request.types,
+        "gpus_per_node": request.per_node,
+        "nodes_required": _named(record, "required_nodes"),
+        "nodes_excluded": _named(record, "excluded_nodes"),
+        "is_exclusive": "NONE" in flags(record.get("shared")),
+    }
+
+
+def _asked(record: Mapping[str, Any]) -> dict[str, str]:
+    """Its request in the keys of the text."""
+    least, most = whole(record.get("node_count")), whole(record.get("max_nodes"))
+    tasks = whole(record.get("tasks"))
+    return {
+        **{name: text(record.get(key)) for name, key in _PER.items()},
+        "NumNodes": "" if least is None else f"{least}-{most}" if most else str(least),
+        "NumTasks": "" if tasks is None else str(tasks),
+    }
+
+
+def _named(record: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    """Nodes that it asked for or against: a hostlist, or a list of them."""
+    return planned_nodes(",".join(texts(record.get(key))))
 
 
 def _outputs(record: Mapping[str, Any], user: str) -> dict[str, str | None]:
@@ -291,12 +316,8 @@ def _gpu_count(
         "AllocTRES": text(record.get("tres_alloc_str")),
         "ReqTRES": text(record.get("tres_req_str")),
     }
-    asked = {name: text(record.get(key)) for name, key in _PER.items()}
-    for name, key in (("NumNodes", "node_count"), ("NumTasks", "tasks")):
-        count = whole(record.get(key))
-        asked[name] = "" if count is None else str(count)
     said = {key: value for key, value in tres.items() if value}
-    return gpu_count_of(allocations, said, asked, nodes)
+    return gpu_count_of(allocations, said, _asked(record), nodes)
 
 
 def _allocations(record: Mapping[str, Any], nodes: tuple[str, ...]) -> tuple[Allocation, ...]:

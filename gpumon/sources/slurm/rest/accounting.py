@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from gpumon.sources.slurm.accounting.usage import EndedList
     from gpumon.sources.source import Clock
 
-_CANNOT_NARROW: Final = re.compile(r"unknown query|query empty", re.IGNORECASE)
-"""What 22.05 answers to `users`, which it does not know."""
+_UNKNOWN_QUERY: Final = re.compile(r"unknown query|query empty", re.IGNORECASE)
+"""What 22.05 answers to `users` and `show_duplicates`, which it does not know."""
 
 _NOTHING: Final = re.compile(r"nothing found", re.IGNORECASE)
 """Words of ESLURM_REST_EMPTY_RESULT, 9003 in 22.05."""
@@ -64,7 +64,7 @@ class RestAccounting:
         self._client = client or RestClient(
             address, clock=clock, environ=self._environ, service="slurmdb", folder=folder
         )
-        self._narrows = True
+        self._knows_queries = True
 
     def ended(self, window_s: float) -> EndedList:
         """Jobs that ended within the last `window_s` seconds, with their steps.
@@ -81,7 +81,11 @@ class RestAccounting:
                 failures.unread(rest_failures.where("jobs"), "ended jobs", total, total)
             )
         mine = tuple(ended for ended in found.jobs if not owner or ended.job.user == owner)
-        return found._replace(jobs=mine, remarks=rest_failures.remarks("jobs", answer))
+        return found._replace(
+            jobs=mine,
+            remarks=rest_failures.remarks("jobs", answer),
+            has_last_runs_only=not self._knows_queries,
+        )
 
     def running(self, job_id: str) -> tuple[StepUsage, ...]:
         """Nothing: slurmrestd has no way to ask.
@@ -102,20 +106,22 @@ class RestAccounting:
         self._client.close()
 
     def _answer(self, window_s: float, owner: str) -> Mapping[str, Any]:
-        """The answer, narrowed to one user where the server can do that.
+        """The answer, of every run and narrowed to one user where the server can do that.
 
         States are not asked for: 22.05 takes them joined by commas, 24.11 takes that for one state
         of a strange name and answers with every job. What runs is left out by the reader.
         """
         # Seconds before `now` count back from the server's clock, whatever ours says.
         params = {"start_time": f"now-{window_s:.0f}"}
-        if owner and self._narrows:
+        if self._knows_queries:
+            # Without the second, the last run of a job that was requeued is all that is told.
+            more = {**({"users": owner} if owner else {}), "show_duplicates": "true"}
             try:
-                return self._get({**params, "users": owner})
+                return self._get({**params, **more})
             except CommandFailedError as failed:
-                if not _CANNOT_NARROW.search(failed.error.message):
+                if not _UNKNOWN_QUERY.search(failed.error.message):
                     raise
-                self._narrows = False
+                self._knows_queries = False
         return self._get(params)
 
     def _get(self, params: Mapping[str, str]) -> Mapping[str, Any]:

@@ -7,9 +7,12 @@ Only the gres named `gpu` is a device to us: `shard` and `mps` are shares of one
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.model.hostlist import split_list
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 MAX_GPUS_PER_NODE: Final = 1024
 """Largest position or count on one node that is not garbage; Slurm's own bitmaps stop there."""
@@ -74,6 +77,33 @@ def gpus_listed(text: str) -> int:
         ValueError: the string cannot be read.
     """
     return sum(_item_count(item) for item in _gpu_items(text))
+
+
+def types_listed(text: str) -> tuple[str, ...]:
+    """Type of each GPU of such a string, `""` for one without.
+
+    None where none has a type, or where it is of more GPUs than a node can have.
+
+    Raises:
+        ValueError: the string cannot be read.
+    """
+    found: list[str] = []
+    for item in _gpu_items(text):
+        count = _item_count(item)
+        if len(found) + count > MAX_GPUS_PER_NODE:
+            return ()
+        found += [_item_type(item)] * count
+    return tuple(found) if any(found) else ()
+
+
+def types_asked(texts: Iterable[str]) -> tuple[str, ...]:
+    """The types that requests name, each once, of `gres/gpu:a100:4` or `gres/gpu:a100=4`.
+
+    Raises:
+        ValueError: a request cannot be read.
+    """
+    items = (item for text in texts for item in _gpu_items(text))
+    return tuple(dict.fromkeys(filter(None, map(_item_type, items))))
 
 
 def gpus_in_tres(text: str) -> int | None:

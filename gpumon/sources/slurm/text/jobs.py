@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gpumon.model.hostlist import expand, is_host_name, is_job_id
 from gpumon.model.job_states import HOLDING_STATES
@@ -20,6 +20,7 @@ from gpumon.sources.slurm.text.job_values import (
     sluid,
 )
 from gpumon.sources.slurm.text.records import announced, keyed_lines, pairs, split_records
+from gpumon.sources.slurm.text.requests import gpu_request, gpus_requested
 from gpumon.sources.slurm.text.times import duration_s, instant
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ _PLAIN_LINES: Final = frozenset(
         "Partition",
         "NodeList",
         "NumNodes",
+        "OverSubscribe",
+        "ReqNodeList",
         "Reservation",
         "SLUID",
         "SchedNodeList",
@@ -155,8 +158,21 @@ def _job(lines: Sequence[str]) -> tuple[Job, bool]:
         stderr_path=_output(fields, "StdErr", head, job_id, name, user),
         sluid=sluid(head.get("SLUID", fields.get("SLUID", ""))),
         user_id=user_id,
+        **_request(fields, gpu_count),
     )
     return job, is_placed
+
+
+def _request(fields: Mapping[str, str], gpu_count: int | None) -> dict[str, Any]:
+    """Which GPUs it asked for, and where."""
+    request = gpu_request(fields, gpu_count)
+    return {
+        "gpu_types": request.types,
+        "gpus_per_node": request.per_node,
+        "nodes_required": planned_nodes(fields.get("ReqNodeList", "")),
+        "nodes_excluded": planned_nodes(fields.get("ExcNodeList", "")),
+        "is_exclusive": fields.get("OverSubscribe") == "NO",
+    }
 
 
 def _first_tres(tres: Mapping[str, str]) -> str:
@@ -329,20 +345,4 @@ def _counted(tres: Mapping[str, str], fields: Mapping[str, str]) -> int | None:
         counted = gpus_in_tres(tres.get(key, ""))
         if counted is not None:
             return counted
-    return _requested(fields) if tres else None
-
-
-def _requested(fields: Mapping[str, str]) -> int | None:
-    """GPUs by the request, for an accounting that leaves GPUs out of TRES; 0 where none."""
-    per = {
-        key: gpus_listed(fields.get(f"TresPer{key}", ""))
-        for key in ("Job", "Node", "Task", "Socket")
-    }
-    if per["Job"]:
-        return per["Job"]
-    for key, number in (("Node", "NumNodes"), ("Task", "NumTasks")):
-        if per[key]:
-            # A pending job may span a range of nodes, `1-4`: the least is what it asks for.
-            times = fields.get(number, "").partition("-")[0]
-            return per[key] * int(times) if times.isdecimal() else None
-    return None if per["Socket"] else 0
+    return gpus_requested(fields) if tres else None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from gpumon.model.hostlist import is_host_name
 from gpumon.model.records.cluster import SlurmNode
 from gpumon.model.text import plain
-from gpumon.sources.slurm.text.gres import gpus_listed
+from gpumon.sources.slurm.text.gres import gpus_listed, types_listed
 from gpumon.sources.slurm.text.job_values import MIB, count
 from gpumon.sources.slurm.text.records import announced, keyed_lines, pairs, split_records
 from gpumon.sources.slurm.text.times import instant
@@ -38,6 +38,9 @@ _PLAIN_LINES: Final = frozenset(
         "State",
         "CPUAlloc",
         "RealMemory",
+        "CoreSpecCount",
+        "CPUSpecList",
+        "MemSpecLimit",
         "Partitions",
         "BootTime",
         "ReservationName",
@@ -90,7 +93,10 @@ def _node(lines: Sequence[str]) -> SlurmNode:
         elif key == "Reason" and not reason:
             reason = line.partition("=")[2]
             by_whom = _BY_WHOM.search(reason)
-    mem_mib = count(fields.get("RealMemory", ""))
+    mem_bytes, mem_used_bytes, mem_kept_bytes = (
+        None if (mib := count(fields.get(key, ""))) is None else mib * MIB
+        for key in ("RealMemory", "AllocMem", "MemSpecLimit")
+    )
     return SlurmNode(
         name=name,
         host_name=_operand(fields.get("NodeHostName", ""), name),
@@ -104,10 +110,15 @@ def _node(lines: Sequence[str]) -> SlurmNode:
         features=words(fields.get("ActiveFeatures", "")),
         cpu_count=count(fields.get("CPUTot", "")),
         cpus_used=count(fields.get("CPUAlloc", "")),
-        mem_bytes=None if mem_mib is None else mem_mib * MIB,
+        mem_bytes=mem_bytes,
         gpus_used=gpus_listed(fields["GresUsed"]) if "GresUsed" in fields else None,
         reservation=plain(fields.get("ReservationName", "")),
         boot_at=instant(fields.get("BootTime", "")),
+        gpu_types=tuple(map(plain, types_listed(gres or ""))),
+        gpu_types_used=tuple(map(plain, types_listed(fields.get("GresUsed", "")))),
+        mem_used_bytes=mem_used_bytes,
+        cpus_usable=count(fields.get("CPUEfctv", "")),
+        mem_kept_bytes=mem_kept_bytes or None,
     )
 
 

@@ -26,14 +26,14 @@ WINDOW_S: Final = 86_400.0
 
 
 class EndedView(FleetView["EndedJob"]):
-    """One line per job that has ended."""
+    """One line per run that has ended."""
 
     view = "ended"
     BINDINGS = bindings_of("ended")
     noun = "ended jobs"
     plan = Plan(
         ENDED_COLUMNS,
-        lambda ended: ended.job.job_id,
+        lambda ended: ended.run_key,
         ended_order,
         lambda _digest, ended: ended_search_text(ended),
     )

@@ -97,8 +97,8 @@ def test_the_closest_name_is_copied():
 @pytest.mark.parametrize(
     ("kind", "wanted"),
     [
-        ("user", ["squeue -u n", "sacct -X -u n ", "sshare -u n"]),
-        ("account", ["squeue -A n", "sacct -X -a -A n ", "sshare -a -A n"]),
+        ("user", ["squeue -u n", "sacct -D -X -u n ", "sshare -u n"]),
+        ("account", ["squeue -A n", "sacct -D -X -a -A n ", "sshare -a -A n"]),
         ("partition", ["scontrol show partition n", "squeue -p n", "sinfo -N -l -p n"]),
         ("reservation", ["scontrol show reservation n", "squeue -R n"]),
     ],
@@ -128,7 +128,7 @@ def test_an_array_task_that_has_its_arrays_number_is_named_alone_everywhere():
     found = lines(TASK)
     assert "scontrol -d show job 812_4" in found
     assert "sstat -j 812_4.batch" in found
-    assert "sacct -j 812_4 -o jobid,state,exitcode,elapsed,alloctres%60" in found
+    assert "sacct -D -j 812_4 -o jobid,state,exitcode,elapsed,alloctres%60" in found
     assert "srun --jobid=812 --overlap -w gpu01 -n 1 --pty bash" in found
     assert changes(TASK) == ["scontrol requeue 812_4", "scancel 812_4"]
     assert TASK.name == "812_4"

@@ -56,9 +56,9 @@ def cells(one):
 def test_the_table_tells_state_exit_gpu_hours_and_waste():
     text = table(asked(ended()), 160)
     (line,) = [line for line in text.split("\n") if line.startswith("9 ")]
-    assert "1 job ended in the last 24 h, 4.00 GPU-h" in text
-    assert line.split()[3:] == ["F", "3", "10m", "2:00:00", "2", "4.00", "25", "3.00", "<1", "1.0",
-                                "train"]  # fmt: skip
+    assert "1 job ended in the last 24 h, 4.00 GPU-h within" in text
+    assert line.split()[3:] == ["F", "3", "10m", "2:00:00", "2", "4.00", "25", "3.00", "<1", "–",
+                                "1.0", "train"]  # fmt: skip
 
 
 def test_what_is_not_known_is_a_dash_and_never_0():
@@ -145,6 +145,45 @@ def test_the_window_is_told_as_people_tell_it(since, words):
     assert ended_title(found) == f"0 jobs ended {words}"
 
 
+def test_of_a_run_that_began_before_the_window_only_its_part_counts():
+    """8 GPUs for 30 h, of which 5 h in the window; 3 GPUs for 2 h, all in it."""
+    early = ended(elapsed_s=108000.0, gpu_seconds=8 * 108000.0)
+    began = {"gpu_count": 8, "start_at": AT - 86400.0 - 90000.0, "end_at": AT - 68400.0}
+    early = early._replace(job=early.job._replace(**began))
+    late = ended("8", gpu_seconds=3 * 7200.0)
+    late = late._replace(job=late.job._replace(gpu_count=3, start_at=AT - 7800.0))
+    told = asked(early, late)
+    inside = 8 * 5 * 3600 + 3 * 7200
+    assert "2 jobs ended in the last 24 h, 46.0 GPU-h within" in table(told, 160)
+    window = document(told)["ended_window"]
+    assert (window["gpu_seconds"], window["runs_without_gpu_seconds"]) == (inside, 0)
+
+
+def test_what_was_suspended_is_not_counted_twice():
+    """Held back for an hour of its two and a half: never more than it ran."""
+    paused = ended(elapsed_s=5400.0, gpu_seconds=2 * 5400.0)
+    began = {"gpu_count": 2, "start_at": AT - 86400.0 - 1800.0, "end_at": AT - 86400.0 + 7200.0}
+    paused = paused._replace(job=paused.job._replace(**began))
+    assert document(asked(paused))["ended_window"]["gpu_seconds"] == 2 * 5400
+
+
+def test_runs_of_one_job_are_told_apart():
+    first = ended(gpu_seconds=1200.0)
+    first = first._replace(job=first.job._replace(state="REQUEUED", start_at=AT - 9000.0))
+    last = ended(gpu_seconds=None)
+    told = asked(last, first)
+    assert "2 runs of 1 job ended in the last 24 h" in table(told, 160)
+    assert cells(first)["state"] == "RQ"
+    assert first.run_key != last.run_key
+    window = document(told)["ended_window"]
+    assert (window["gpu_seconds"], window["runs_without_gpu_seconds"]) == (1200, 1)
+
+
+def test_no_known_gpu_time_is_unknown_and_not_0():
+    assert document(asked(ended(gpu_seconds=None)))["ended_window"]["gpu_seconds"] is None
+    assert document(asked())["ended_window"]["gpu_seconds"] == 0
+
+
 def test_running_steps_stand_at_their_job_and_nowhere_else():
     use = RunningUse({"4711": (STEP,)}, AT)
     said = document(fleet(running_use=use))
@@ -168,3 +207,9 @@ def test_the_document_tells_all_and_keeps_to_its_schema():
     declared = schema["$defs"]
     assert found.keys() == declared["ended_job"]["properties"].keys()
     assert found["steps"][0].keys() == declared["ended_step"]["properties"].keys()
+
+
+def test_a_list_without_earlier_runs_says_so():
+    found = EndedJobs((), AT - 3600.0, AT, 0, has_last_runs_only=True)
+    assert ", of each its last run alone" in ended_title(found)
+    assert "last run" not in ended_title(found._replace(has_last_runs_only=False))

@@ -37,7 +37,7 @@ def test_free_gpus_count_from_allocations_where_slurm_does_not_say():
         ({"gpu_count": 16}, "no node of h100 that may be used has 16 GPUs at all"),
         ({"gpu_count": 32, "node_count": 4}, "only 3 nodes of h100 that may be used have 8 GPUs"),
         ({"gpu_count": 64, "node_count": None}, "asks for 64 GPUs: 8 GPUs are free in h100"),
-        ({"gpu_count": 1, "features": "a&b"}, "its constraint not counted"),
+        ({"gpu_count": 1, "features": "[a*2&b*1]"}, "its constraint not counted"),
     ],
 )
 def test_other_sizes(changes, words):

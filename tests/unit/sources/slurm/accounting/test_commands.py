@@ -93,6 +93,15 @@ def test_whose_jobs_are_asked_for(options, whose):
     assert [word for word in words if word.startswith(("--user", "--allusers"))] == whose
 
 
+def test_every_run_of_a_job_is_asked_for():
+    asker, commands = sacct(TEXT)
+    asker.ended(DAY_S)
+    (words,) = commands.asked
+    assert "--duplicates" in words
+    (states,) = [word for word in words if word.startswith("--state=")]
+    assert {"RQ", "RS", "PR", "NF", "CA"} <= set(states.partition("=")[2].split(","))
+
+
 def test_a_login_name_that_is_none_is_not_asked_for():
     asker, commands = sacct(TEXT, user="-rf; x")
     with pytest.raises(CommandFailedError, match="no login name"):
@@ -168,13 +177,15 @@ def paths(restd: Restd) -> list[str]:
 def test_slurmrestd_is_asked_for_ones_own_jobs(restd):
     found = by_rest(restd).ended(3600)
     assert {ended.job.user for ended in found.jobs} == {"alice"}
-    assert paths(restd) == ["/slurmdb/v0.0.38/jobs?start_time=now-3600&users=alice"]
+    assert paths(restd) == [
+        "/slurmdb/v0.0.38/jobs?start_time=now-3600&users=alice&show_duplicates=true"
+    ]
 
 
 def test_slurmrestd_is_asked_for_everybodys_jobs(restd):
     found = by_rest(restd, everyone=True).ended(3600)
     assert {ended.job.user for ended in found.jobs} == {"alice", "bob"}
-    assert paths(restd) == ["/slurmdb/v0.0.38/jobs?start_time=now-3600"]
+    assert paths(restd) == ["/slurmdb/v0.0.38/jobs?start_time=now-3600&show_duplicates=true"]
 
 
 def error(description: str, number: int) -> dict[str, Any]:
@@ -196,6 +207,29 @@ def test_a_complaint_beside_the_records_is_passed_on(restd):
     restd.answers["jobs"] = told(jobs=JSON["jobs"], errors=[error("Half of it is missing", 9)])
     (remark,) = by_rest(restd).ended(3600).remarks
     assert "Half of it is missing" in remark.message
+
+
+def test_each_run_of_a_job_is_a_record(restd):
+    """A real 24.11 gives a requeued run two states at once, and the job's number to each."""
+    (first, *_) = JSON["jobs"]
+    times = {**first["time"], "start": 1795457633, "end": 1795457638}
+    state = {"current": ["PENDING", "REQUEUED"], "reason": "None"}
+    restd.answers["jobs"] = told(jobs=[{**first, "state": state, "time": times}, first], errors=[])
+    found = by_rest(restd, everyone=True).ended(3600)
+    requeued, last = found.jobs
+    assert (requeued.job.state, requeued.job.job_id) == ("REQUEUED", last.job.job_id)
+    assert requeued.run_key != last.run_key
+    assert not found.has_last_runs_only
+
+
+@pytest.mark.parametrize("everyone", [True, False])
+def test_a_server_that_knows_no_earlier_runs_is_said_to_tell_the_last_alone(restd, everyone):
+    refusal = told(500, errors=[error("Unknown Query field", 9000)])
+    whole = restd.answers["jobs"]
+    restd.answer_of = lambda path: refusal if "show_duplicates" in path else whole
+    found = by_rest(restd, everyone=everyone).ended(3600)
+    assert found.has_last_runs_only
+    assert found.within(0.0, 10.0).has_last_runs_only
 
 
 def test_a_server_that_does_not_know_users_is_asked_for_all(restd):

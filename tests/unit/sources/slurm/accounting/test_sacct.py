@@ -146,6 +146,51 @@ def test_jobs_that_still_run_are_left_out():
     assert (jobs, unreadable) == ([], 0)
 
 
+def test_every_run_of_a_requeued_job_is_a_record_with_its_own_steps():
+    runs = [
+        ("REQUEUED", 1795256605, 700),
+        ("PREEMPTED", 1795258000, 90),
+        ("COMPLETED", 1795259000, 60),
+    ]
+    rows = []
+    for place, (state, start, ran_s) in enumerate(runs):
+        elapsed = f"00:{ran_s // 60:02}:{ran_s % 60:02}"
+        when = {"Start": str(start), "End": str(start + ran_s), "Elapsed": elapsed}
+        rows.append(row(State=state, **when))
+        rows.append(row(JobIDRaw="9.batch", User="", State=state, MaxRSS=f"{place + 1}M", **when))
+    jobs, unreadable = parsed(*rows)
+    assert unreadable == 0
+    assert [(e.job.state, e.job.start_at, e.gpu_seconds) for e in jobs] == [
+        (state, float(start), 4.0 * ran_s) for state, start, ran_s in runs
+    ]
+    assert [e.max_rss_bytes for e in jobs] == [2**20, 2 * 2**20, 3 * 2**20]
+    assert [len(e.steps) for e in jobs] == [1, 1, 1]
+    assert len({e.run_key for e in jobs}) == 3
+
+
+def test_a_job_that_changed_its_size_is_a_record_for_each_size():
+    wide = row(State="RESIZING", Elapsed="00:02:00", AllocTRES="cpu=2,gres/gpu=6,node=2")
+    narrow = row(Start="1795256725", Elapsed="00:05:00", AllocTRES="cpu=1,gres/gpu=3,node=1")
+    jobs, _ = parsed(wide, narrow)
+    assert [ended.gpu_seconds for ended in jobs] == [720.0, 900.0]
+
+
+def test_steps_behind_an_unreadable_record_belong_to_no_other_run():
+    cut = MARK.join(("9", "9", "cut")) + MARK + "\n"
+    stray = row(JobIDRaw="9.batch", User="", MaxRSS="7G")
+    jobs, unreadable = parsed(row(State="REQUEUED"), cut, stray)
+    assert [ended.steps for ended in jobs] == [()]
+    assert unreadable == 1
+
+
+@pytest.mark.parametrize("flagged", ["REQUEUED", ["REQUEUED"], ["PENDING", "REQUEUED"]])
+def test_json_tells_a_requeued_run_as_text_does(flagged):
+    first = copy.deepcopy(next(one for one in JSON["jobs"] if one["name"] == "cancelme"))
+    first["state"]["current"] = flagged
+    (ended,) = read_ended([first]).jobs
+    assert (ended.job.state, ended.gpu_seconds) == ("REQUEUED", 20.0)
+
+
 def test_a_record_with_too_few_values_is_skipped_alone():
     cut = MARK.join(("7", "7", "cut")) + MARK + "\n"
     jobs, unreadable = parsed(row(JobIDRaw="8", JobID="8"), cut, row())
@@ -190,6 +235,27 @@ def test_gathered_utilisation_is_a_mean_over_the_jobs_gpus():
     assert ended.max_rss_bytes == pytest.approx(51.54 * 2**20)
     assert ended.cpu_used_s == 600.5
     assert ended.cpu_used_ratio == pytest.approx(600.5 / (8 * 3600))
+
+
+@pytest.mark.parametrize(
+    ("tasks", "total", "used_gib"),
+    [
+        ("8", "cpu=00:10:00,mem=24G", 24.0),
+        ("1", "", 6.0),
+        # Nobody knows what eight tasks used together where the accounting does not add them up.
+        ("8", "", None),
+        ("8", "cpu=00:10:00,mem=0", None),
+    ],
+)
+def test_memory_used_is_that_of_all_tasks_of_the_largest_step(tasks, total, used_gib):
+    steps = (
+        row(JobIDRaw="9.0", User="", TRESUsageInTot=total, MaxRSS="6G", NTasks=tasks),
+        row(JobIDRaw="9.extern", User="", TRESUsageInTot="mem=1M", MaxRSS="1M", NTasks="1"),
+    )
+    ended = only(row(), *steps)
+    used = None if used_gib is None else used_gib * 2**30
+    assert (ended.mem_used_bytes, ended.steps[0].mem_used_bytes) == (used, used)
+    assert ended.mem_used_ratio == (None if used_gib is None else pytest.approx(used_gib / 64))
 
 
 @pytest.mark.parametrize(
