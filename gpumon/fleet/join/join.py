@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 from itertools import chain
+from math import inf
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.fleet.join.devices import Listed, gpus_of
 from gpumon.fleet.join.ranks import ranks_of
 from gpumon.fleet.join.unowned_processes import is_mig, strays_of
-from gpumon.model.job_states import has_ended
+from gpumon.model.job_states import HOLDING_STATES, has_ended
 from gpumon.model.records.cluster import JobView, Node
 
 if TYPE_CHECKING:
@@ -70,10 +71,12 @@ def join(
         return Picture(nodes, gpus, ())
     listed = {node.name: node for node in queue.nodes}
     by_job: dict[str, _Seen] = {}
+    over_at = {job.job_id: _over_at(job) for job in queue.jobs}
     for gpu in gpus.values():
         for process in gpu.processes:
             if process.job_id is not None:
-                by_job.setdefault(process.job_id, _Seen({}, {})).add(process, gpu)
+                is_now = not gpu.is_stale and gpu.taken_at > over_at.get(process.job_id, -inf)
+                by_job.setdefault(process.job_id, _Seen({}, {})).add(process, is_now)
     nobody = _Seen({}, {})
     given = {
         (job.job_id, allocation.node): _given(
@@ -99,11 +102,23 @@ class _Seen(NamedTuple):
     """Also those that a silent node told of last. Which GPUs of a node are a job's does not change
     while it holds some there, so these may still say it."""
 
-    def add(self, process: Process, gpu: Gpu) -> None:
-        """Take in a process that is on a GPU."""
+    def add(self, process: Process, is_now: bool) -> None:
+        """Take in a process that is, or was, on a GPU."""
         self.ever[process.node, process.pid] = process
-        if not gpu.is_stale:
+        if is_now:
             self.now[process.node, process.pid] = process
+
+
+def _over_at(job: Job) -> float:
+    """Up to when what is seen of a job is history.
+
+    The queue and the nodes are asked at different moments: a process that was seen before its job
+    ended contradicts nothing. Of a job that waits, what was seen is of the run before or of one
+    that has begun since Slurm was asked, so that nothing is a rank of what Slurm lists.
+    """
+    if job.state in HOLDING_STATES:
+        return -inf
+    return (job.end_at or -inf) if has_ended(job.state) else inf
 
 
 class NodeNames:

@@ -415,6 +415,20 @@ def test_a_job_that_waits_anew_has_no_ranks_on_a_node_that_is_off():
     assert on_a_dead_node("PENDING").ranks == ()
 
 
+@pytest.mark.parametrize("state", ["PENDING", "REQUEUE_HOLD", "SPECIAL_EXIT"])
+def test_a_job_that_waits_has_no_ranks_wherever_its_processes_are_seen(state):
+    """They are of the run that ended, or of one that began after Slurm was asked."""
+    view = on_a_dead_node(state, at=99.0)
+    assert (view.ranks, view.gpu_uuids_used, view.contradictions) == ((), (), ())
+
+
+def test_what_was_seen_before_a_job_ended_does_not_contradict_its_end():
+    ended = {"at": 97.5, "nodes": ("gpu02",)}
+    view = on_a_dead_node("COMPLETED", **ended, end_at=98.2)
+    assert (view.ranks, view.contradictions) == ((), ())
+    assert len(on_a_dead_node("COMPLETED", **ended, end_at=96.8).contradictions) == 2
+
+
 def test_a_job_that_ended_on_a_node_that_is_off_has_nothing_on_its_gpus():
     assert on_a_dead_node("NODE_FAIL", nodes=("gpu02",)).contradictions == ()
     assert len(on_a_dead_node("NODE_FAIL", at=97.0, nodes=("gpu02",)).contradictions) == 2
