@@ -1,4 +1,7 @@
-"""Fails when a lab test was skipped, or a version of Slurm has none: `tools.lab_ran JUNIT_XML`."""
+"""Fails when a lab test was skipped, or a version of Slurm has none: `tools.lab_ran JUNIT_XML`.
+
+What needs a Slurm of a suite that changes any day may be skipped where it could not be had.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,9 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 VERSIONS = ("22.05", "24.11")
+
+MOVING = "[26.05"
+"""Begins the parameters of tests on Debian sid's Slurm."""
 
 
 def complaints(results: str) -> list[str]:
@@ -18,7 +24,7 @@ def complaints(results: str) -> list[str]:
     found = []
     for case in lab:
         skipped = case.find("skipped")
-        if skipped is not None:
+        if skipped is not None and MOVING not in case.get("name", ""):
             name = f"{case.get('classname')}::{case.get('name')}"
             found.append(f"skipped: {name}: {skipped.get('message')}")
     names = [case.get("name", "") for case in lab]

@@ -26,7 +26,7 @@ REST_USER = ("slurmrest", 6998)
 CONTROLLERS = ("freezer", "devices", "cpuacct", "memory")
 CGROUP_ROOT = Path("/sys/fs/cgroup")
 # The most that a slot may be before a release adds its offset.
-LAST_SLOT = 127
+LAST_SLOT = 84
 HIDDEN_IN_MACHINES = ("/tmp", "/run", "/dev", "/home", "/root", "/var", "/proc", "/sys")
 
 

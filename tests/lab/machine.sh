@@ -119,6 +119,7 @@ make_database() { # an empty one, made once per lab, as that takes seconds
 start_head() {
     if [ ! -d /var/lib/mysql ]; then make_database; fi
     install -d -o mysql -g mysql /run/mysqld
+    ln -s mysqld /run/mariadbd # where the clients of MariaDB 11.8.9 and later look
     mariadbd --no-defaults --user=mysql --datadir=/var/lib/mysql --skip-networking \
         --socket=/run/mysqld/mysqld.sock --pid-file=/run/mysqld/mysqld.pid \
         --innodb-flush-log-at-trx-commit=0 --innodb-buffer-pool-size=64M \

@@ -21,6 +21,9 @@ class Release:
     """API versions that its slurmrestd speaks, newest first."""
     slot_offset: int
     """Keeps labs of two versions apart that were asked for with the same slot."""
+    is_moving: bool = False
+    """Whether it comes from a suite that changes any day: made where it can be, and the one whose
+    absence is no failure."""
 
     @property
     def tree(self) -> Path | None:
@@ -59,7 +62,8 @@ HOST = "22.05"
 
 RELEASES = {
     HOST: Release(HOST, "", ("v0.0.38", "v0.0.37", "v0.0.36"), 0),
-    "24.11": Release("24.11", "3.13", ("v0.0.42", "v0.0.41", "v0.0.40"), 128),
+    "24.11": Release("24.11", "3.13", ("v0.0.42", "v0.0.41", "v0.0.40"), 85),
+    "26.05": Release("26.05", "3.14", ("v0.0.45", "v0.0.44", "v0.0.43", "v0.0.42"), 170, True),
 }
 
 

@@ -24,6 +24,9 @@ GIVEN_UP_S = 90.0
 REQUEUED_S = 200.0
 """A job that is requeued starts after about two minutes at the earliest."""
 
+RETRIED_S = 240.0
+"""Slurm asks a node that did not answer once more after two minutes or so."""
+
 COMPLETING_S = 125.0
 """Long enough for the rule to speak of it, as a hypothesis."""
 
@@ -178,7 +181,11 @@ def test_a_job_that_completes_for_minutes_holds_what_it_has_not_left(
             assert f"job {story.jobs['wide']} is still completing" in found["summary"]
         finally:
             cluster.run_on(DEAD, ["pkill", "-CONT", "-x", "slurmd|slurmd-wlm"])
-        story.wait(process, lambda document: not is_told(document), 60.0)
+        is_left = lambda document: (  # noqa: E731
+            job_of(document, story.jobs["wide"])["state"] == "CANCELLED"
+        )
+        story.wait(process, is_left, RETRIED_S)
+        story.wait(process, lambda document: not is_told(document), 30.0)
     for document in story.documents:
         assert_now_is_now(document)
 

@@ -225,6 +225,14 @@ def completing_for_sure() -> Scene:
     return _completing(1200)
 
 
+def completing_without_slurmd() -> Scene:
+    """It is completing for eight minutes, and its slurmd does not answer Slurm."""
+    scene = _completing(10)
+    scene.slurm("n2", state="idle+completing+not_responding")
+    scene.run(470, {})
+    return scene
+
+
 SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
     "gpu_fault": (
         xids_that_stop_the_work,
@@ -244,7 +252,12 @@ SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
         missing_for_sure,
         missing_and_nobody_knows_where,
     ),
-    "stuck_completing": (completing_for_minutes, completing_for_longer, completing_for_sure),
+    "stuck_completing": (
+        completing_for_minutes,
+        completing_for_longer,
+        completing_for_sure,
+        completing_without_slurmd,
+    ),
     "telemetry_lost": (
         silent_for_a_minute,
         silent_for_minutes,

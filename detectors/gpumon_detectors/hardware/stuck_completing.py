@@ -19,8 +19,11 @@ if TYPE_CHECKING:
     from gpumon.model.records.cluster import Job
 
 _COMPLETING: Final = "COMPLETING"
-_UNHEARD: Final = ("not_responding", "down", "power")
-"""Words in Slurm's states of nodes that cannot answer: what they wait for is the node."""
+_OFF: Final = ("down", "power")
+"""Words in Slurm's states of nodes that give nothing back: what they wait for is the node."""
+
+_UNHEARD: Final = "not_responding"
+"""Slurm's word for a node whose slurmd does not answer."""
 
 _LISTED: Final = 8
 
@@ -37,8 +40,9 @@ class StuckCompleting(Detector):
     *Supported* after 5 minutes, *established* after 15: three times and ten times as long as
     Slurm's own limits together (our choice; epilogs that check GPUs take a minute or two).
 
-    What looks alike: a node that does not answer at all is `telemetry_lost`; a node that somebody
-    took down or is powering off gives nothing back.
+    What looks alike: a node that answers neither Slurm nor gpumon is `telemetry_lost`; a node that
+    somebody took down or is powering off gives nothing back. Where only Slurm hears nothing, it is
+    slurmd itself that hangs.
 
     The job is over, so that no loss of its own is told; what waits for the node loses the time.
     """
@@ -60,7 +64,7 @@ class StuckCompleting(Detector):
                     by_node.setdefault(name, []).append(job)
         for name, jobs in by_node.items():
             node = view.nodes.get(name)
-            if node is not None and not _is_unheard(node):
+            if node is not None and not _is_away(node):
                 jobs.sort(key=lambda job: job.end_at or 0.0)
                 found = self._finding(view, node, jobs)
                 if found is not None:
@@ -88,6 +92,7 @@ class StuckCompleting(Detector):
             evidence=tuple(_evidence(node, jobs)),
             advice=(*commands.ask_node(node.name), *commands.tell(node.name)),
             machine_advice=(
+                *(("`systemctl status slurmd` there: it does not answer Slurm.",) * _hangs(node)),
                 (
                     "See what does not end there: ps -eo pid,stat,wchan:32,user,cmd (D waits in "
                     "the kernel), the epilog, slurmd's log."
@@ -96,9 +101,17 @@ class StuckCompleting(Detector):
         )
 
 
-def _is_unheard(node: NodeFacts) -> bool:
-    state = (node.slurm.state if node.slurm else "").lower()
-    return any(word in state for word in _UNHEARD)
+def _state(node: NodeFacts) -> str:
+    return (node.slurm.state if node.slurm else "").lower()
+
+
+def _is_away(node: NodeFacts) -> bool:
+    is_unheard = node.is_stale and _UNHEARD in _state(node)
+    return is_unheard or any(word in _state(node) for word in _OFF)
+
+
+def _hangs(node: NodeFacts) -> bool:
+    return _UNHEARD in _state(node)
 
 
 def _evidence(node: NodeFacts, jobs: Sequence[Job]) -> Iterator[Evidence]:

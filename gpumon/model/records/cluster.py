@@ -93,8 +93,8 @@ class Job(NamedTuple):
     """Nodes that it must not have (`-x`)."""
     gpus_per_node: int | None = None
     """GPUs that it needs on each of its nodes; None where Slurm may spread them over several."""
-    is_exclusive: bool = False
-    """Whether it wants its nodes for itself (`--exclusive`), or its partition does."""
+    is_exclusive: bool | None = False
+    """Whether it wants its nodes alone (`--exclusive`), or its partition does; None: not told."""
 
 
 class SlurmNode(NamedTuple):

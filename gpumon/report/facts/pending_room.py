@@ -43,7 +43,8 @@ class _Demand(NamedTuple):
     """None: not told."""
     mem_bytes: float | None
     """None: not told."""
-    is_exclusive: bool
+    is_exclusive: bool | None
+    """None: not told."""
 
     def gpu_words(self, count: int) -> str:
         """`4 GPUs`, `4 a100 GPUs`."""
@@ -121,7 +122,9 @@ def _compared(digest: Digest, job: Job, demand: _Demand) -> tuple[str, tuple[str
         fitting = sum(_fits(room, demand) for room in known)
         has = "1 node has" if fitting == 1 else f"{fitting} nodes have"
         free = f"{demand.gpus} free" if demand.gpus else "room for " + ("it" if one else "each")
-        return f"{has} {free}: what it lacks is something else than {_judged(known, demand)}", ()
+        alone = ", unless it wants its nodes alone" if demand.is_exclusive is None else ""
+        lacks = f"what it lacks is something else than {_judged(known, demand)}{alone}"
+        return f"{has} {free}: {lacks}", ()
     return found, _instead(digest, job, demand) if found else ()
 
 

@@ -31,3 +31,9 @@ def test_a_run_without_the_lab_is_no_run() -> None:
 
 def test_a_version_of_slurm_that_no_test_ran_on_is_named() -> None:
     assert run(OLD, OTHER) == ["no test of the lab was run on Slurm 24.11"]
+
+
+def test_a_suite_that_changes_any_day_may_have_no_slurm() -> None:
+    gone = SKIPPED.replace("test_b", "test_b[26.05]")
+    assert run(RAN, gone) == []
+    assert run(RAN, gone.replace("26.05", "24.11")) != []

@@ -166,8 +166,15 @@ def _request(record: Mapping[str, Any], gpu_count: int | None) -> dict[str, Any]
         "gpus_per_node": request.per_node,
         "nodes_required": _named(record, "required_nodes"),
         "nodes_excluded": _named(record, "excluded_nodes"),
-        "is_exclusive": "NONE" in flags(record.get("shared")),
+        "is_exclusive": _is_exclusive(record),
     }
+
+
+def _is_exclusive(record: Mapping[str, Any]) -> bool | None:
+    """Whether it wants its nodes alone; None from 26.05, whose JSON says it nowhere."""
+    shared = flags(record.get("shared"))
+    # Slurm's unique id, here in `step_id`, came with 26.05, too.
+    return None if not shared and "step_id" in record else "NONE" in shared
 
 
 def _asked(record: Mapping[str, Any]) -> dict[str, str]:

@@ -171,7 +171,10 @@ def _request(fields: Mapping[str, str], gpu_count: int | None) -> dict[str, Any]
         "gpus_per_node": request.per_node,
         "nodes_required": planned_nodes(fields.get("ReqNodeList", "")),
         "nodes_excluded": planned_nodes(fields.get("ExcNodeList", "")),
-        "is_exclusive": fields.get("OverSubscribe") == "NO",
+        # From 26.05 on the first says NO of every job that shares no cores.
+        "is_exclusive": fields["Exclusive"] == "NODE"
+        if "Exclusive" in fields
+        else fields.get("OverSubscribe") == "NO",
     }
 
 

@@ -76,7 +76,24 @@ def test_a_silent_node_may_be_stuck_all_the_same():
     assert [finding.subject for finding in findings(scene)] == ["node:m2"]
 
 
+def test_a_slurmd_that_hangs_gives_nothing_back_though_its_node_is_heard():
+    scene, _ = ended(0, state="idle+completing+not_responding")
+    scene.run(400, {})
+    (finding,) = findings(scene)
+    assert (finding.subject, finding.confidence) == ("node:m2", "supported")
+    assert finding.machine_advice[0].startswith("`systemctl status slurmd` there")
+    scene, _ = ended(400)
+    assert "systemctl" not in findings(scene)[0].machine_advice[0]
+
+
 # Look-alikes
+
+
+def test_a_node_that_neither_slurm_nor_gpumon_hears_is_lost():
+    scene, _ = ended(0, state="idle+completing+not_responding")
+    scene.silence("m2")
+    scene.run(400, {})
+    assert findings(scene) == []
 
 
 def test_an_end_takes_its_time():
