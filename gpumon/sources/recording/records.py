@@ -108,6 +108,7 @@ _BY_ANNOTATION: Final[dict[str, Callable[[Any], Any]]] = {
     "float": number,
     "float | None": _optional(number),
     "bool": _truth,
+    "bool | None": _optional(_truth),
     "tuple[str, ...]": _listed(text),
     "tuple[int, ...]": _listed(_whole),
     "tuple[int, ...] | None": _optional(_listed(_whole)),

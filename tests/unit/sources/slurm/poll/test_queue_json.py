@@ -122,8 +122,8 @@ def test_where_neither_can_be_read_the_text_is_what_is_said() -> None:
 @pytest.mark.parametrize("version", range(39, 47))
 def test_documents_of_every_shape_are_read(version: int) -> None:
     jobs = records_of("Welcome!\n" + json.dumps(jobs_of(version, JOBS)), "job", "squeue")
-    sluid = SLUID if version >= 45 else ""
-    assert read_jobs(jobs).jobs == tuple(job._replace(sluid=sluid) for job in TEXT_JOBS)
+    newest = {"sluid": SLUID, "is_exclusive": None} if version >= 45 else {}
+    assert read_jobs(jobs).jobs == tuple(job._replace(**newest) for job in TEXT_JOBS)
     nodes = records_of(json.dumps(nodes_of(version, NODES)), "node", "scontrol")
     assert read_nodes(nodes).nodes == TEXT_NODES
 
