@@ -169,8 +169,11 @@ def both(cluster, url, *, user="alice", path="", versions=""):
                 node["cpus_usable"] = None
         if is_newest(cluster):
             # Not told by its JSON, which earlier versions of the interface do not own up to.
-            for job in (*said[0][0], *said[1][0]):
-                job["is_exclusive"] = None
+            for job, other in zip(said[0][0], said[1][0], strict=False):
+                job["is_exclusive"] = other["is_exclusive"] = None
+                # After a reconfiguration its text forgets that one task can be on one node only.
+                if job["gpus_per_node"] is None:
+                    other["gpus_per_node"] = None
         if said[0] == said[1]:
             break
     return said

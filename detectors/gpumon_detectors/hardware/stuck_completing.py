@@ -40,9 +40,9 @@ class StuckCompleting(Detector):
     *Supported* after 5 minutes, *established* after 15: three times and ten times as long as
     Slurm's own limits together (our choice; epilogs that check GPUs take a minute or two).
 
-    What looks alike: a node that answers neither Slurm nor gpumon is `telemetry_lost`; a node that
-    somebody took down or is powering off gives nothing back. Where only Slurm hears nothing, it is
-    slurmd itself that hangs.
+    What looks alike: a node that answered neither Slurm nor gpumon when its job ended is
+    `telemetry_lost`; a node that somebody took down or is powering off gives nothing back. Where
+    only Slurm hears nothing, it is slurmd itself that hangs.
 
     The job is over, so that no loss of its own is told; what waits for the node loses the time.
     """
@@ -64,8 +64,8 @@ class StuckCompleting(Detector):
                     by_node.setdefault(name, []).append(job)
         for name, jobs in by_node.items():
             node = view.nodes.get(name)
-            if node is not None and not _is_away(node):
-                jobs.sort(key=lambda job: job.end_at or 0.0)
+            jobs.sort(key=lambda job: job.end_at or 0.0)
+            if node is not None and not _is_away(node, jobs[0].end_at or 0.0):
                 found = self._finding(view, node, jobs)
                 if found is not None:
                     yield found
@@ -105,9 +105,11 @@ def _state(node: NodeFacts) -> str:
     return (node.slurm.state if node.slurm else "").lower()
 
 
-def _is_away(node: NodeFacts) -> bool:
-    is_unheard = node.is_stale and _UNHEARD in _state(node)
-    return is_unheard or any(word in _state(node) for word in _OFF)
+def _is_away(node: NodeFacts, end_at: float) -> bool:
+    # gpumon leaves a node with its last job: what counts is whether it was heard until then.
+    was_silent = node.silent_since is not None and node.silent_since < end_at
+    is_lost = was_silent and _UNHEARD in _state(node)
+    return is_lost or any(word in _state(node) for word in _OFF)
 
 
 def _hangs(node: NodeFacts) -> bool:

@@ -110,6 +110,8 @@ class Newest:
                 partitions=merged.partitions + other.partitions,
                 reservations=merged.reservations + other.reservations,
                 is_filtered=merged.is_filtered or other.is_filtered,
+                # Two answers of one cluster are of it; of several, each name tells its own.
+                cluster=merged.cluster if merged.cluster == other.cluster else "",
             )
         return merged
 

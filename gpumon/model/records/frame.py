@@ -27,6 +27,8 @@ class QueueRecords(NamedTuple):
     reservations: tuple[Reservation, ...] = ()
     is_filtered: bool = False
     """Whether jobs that the queue listed were left out, as nobody asked for them."""
+    cluster: str = ""
+    """Slurm's name of the cluster, lower case; empty: not told, or each record's name tells its."""
 
 
 class Frame(NamedTuple):

@@ -140,6 +140,7 @@ class Decoder:
             jobs_at=_told_at(raw["jobs_at"]),
             nodes_at=_told_at(raw["nodes_at"]),
             is_filtered=raw.get("is_filtered") is True,
+            cluster=text(raw.get("cluster", "")),
             **tables,
         )
 

@@ -130,6 +130,8 @@ class Encoder:
         made: dict[str, Any] = {name: None if at != at else at for name, at in times.items()}
         if queue.is_filtered:
             made["is_filtered"] = True
+        if queue.cluster:
+            made["cluster"] = queue.cluster
         for table, (_, name) in TABLES.items():
             records = getattr(queue, table)
             found: dict[str, Any] = {}

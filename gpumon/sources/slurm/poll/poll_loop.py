@@ -81,6 +81,8 @@ class QueueRounds(ABC):
         self._clock = clock or SystemClock()
         self._environ = os.environ if environ is None else environ
         self._schedules = {kind: Schedule(period_s) for kind, period_s in periods_s.items()}
+        self.cluster = ""
+        """Slurm's name of the cluster, lower case; empty while it is not known."""
         self._jobs: tuple[Job, ...] | None = None
         self._jobs_at = _NEVER
         self._nodes: tuple[SlurmNode, ...] = ()
@@ -197,6 +199,7 @@ class QueueRounds(ABC):
                 self._nodes_at,
                 self._partitions,
                 self._reservations,
+                cluster=self.cluster,
             )
         return Frame(
             origin=self.url,

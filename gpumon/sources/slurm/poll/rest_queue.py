@@ -52,7 +52,6 @@ class RestQueue(QueueRounds):
             folder: Where this user's gpumons share answers; None: nowhere.
         """
         super().__init__(url, clock=clock, environ=environ)
-        self._cluster = ""
         self._client = client or RestClient(
             address, clock=self._clock, environ=self._environ, folder=folder
         )
@@ -101,7 +100,7 @@ class RestQueue(QueueRounds):
         if held is not None and found.since == held:
             return Told(self._keep_unchanged(kind, found.at), found.at, found.took_s)
         answer = own[0] if own else self._read(kind, found.text)
-        self._cluster = cluster_name.of_answer(answer) or self._cluster
+        self.cluster = cluster_name.of_answer(answer) or self.cluster
         notes = self._keep(kind, records(answer, f"{kind}s") or [], found.at, answer)
         self._told[kind], self._since[kind] = _told_at(answer), found.since
         return Told(self._remarked[kind] + notes, found.at, found.took_s)
@@ -168,7 +167,7 @@ class RestQueue(QueueRounds):
         An address cannot tell: it may be a tunnel, and names such as gpu01 are in many clusters.
         """
         here = cluster_name.of_this_machine(self._environ)
-        return bool(here) and here == self._cluster
+        return bool(here) and here == self.cluster
 
 
 def _told_at(answer: Mapping[str, Any]) -> int | None:

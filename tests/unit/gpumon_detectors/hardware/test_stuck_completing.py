@@ -89,11 +89,24 @@ def test_a_slurmd_that_hangs_gives_nothing_back_though_its_node_is_heard():
 # Look-alikes
 
 
-def test_a_node_that_neither_slurm_nor_gpumon_hears_is_lost():
-    scene, _ = ended(0, state="idle+completing+not_responding")
-    scene.silence("m2")
+@pytest.mark.parametrize(("seconds", "is_told"), [(0, True), (40, False)])
+def test_a_node_that_neither_slurm_nor_gpumon_heard_at_the_end_is_lost(seconds, is_told):
+    """One that fell silent after it was left with its job, which is where gpumon stops to ask."""
+    scene = Scene()
+    uuids = scene.node("m1", 2) + scene.node("m2", 2)
+    scene.job("640", uuids)
+    scene.run(90, working(uuids))
+    scene.slurm("m2", state="idle+completing+not_responding")
+    if seconds:
+        scene.silence("m2")
+        scene.run(seconds, {})
+    scene.end("640")
+    scene.record("640", state="COMPLETING", nodes=("m2",), end_at=scene.next_at, user="cho")
+    scene.run(4, {})
+    if not seconds:
+        scene.silence("m2")
     scene.run(400, {})
-    assert findings(scene) == []
+    assert bool(findings(scene)) is is_told
 
 
 def test_an_end_takes_its_time():
