@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.cli.configuration import ConfigurationError, load
 from gpumon.cli.exits import UNKNOWN_STATUS, USAGE, narrate
+from gpumon.model.cluster_names import within_cluster
 from gpumon.model.settings import Chosen, Settings
 from gpumon.sources.address import TargetError, parse
 from gpumon.sources.own_login import own_login
@@ -49,7 +50,8 @@ class WantedJobs(NamedTuple):
     def keeps(self, job: Job) -> bool:
         """Whether a job is one of them."""
         if self.job is not None:
-            return self.job in (job.job_id, job.label)
+            names = (job.job_id, job.label)
+            return self.job in names or self.job in map(within_cluster, names)
         if self.user is not None:
             return job.user == self.user
         return self.is_everyone or job.user == self.own

@@ -12,6 +12,17 @@ _BETWEEN: Final = "@"
 """As in `user@host`; it stands in no job id, and in no name of a node, partition or reservation."""
 
 
+ASK_A_CLUSTER: Final = frozenset(
+    {"sacct", "scancel", "scontrol", "sinfo", "squeue", "srun", "sshare"}
+)
+"""Slurm's commands with `-M` for another cluster, by their manual pages; sstat has none."""
+
+
+def asking(cluster: str, words: tuple[str, ...]) -> tuple[str, ...]:
+    """A command of ASK_A_CLUSTER that asks this cluster."""
+    return (words[0], "-M", cluster, *words[1:])
+
+
 def of_cluster(name: str, cluster: str) -> str:
     """The name as it is told beside those of other clusters; an empty one stays empty."""
     return f"{name}{_BETWEEN}{cluster}" if name and cluster else name

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 USER_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.@-]{0,63}\Z")
 """Login names that ssh's `-l` may be given."""
 
+CLUSTER_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}\Z")
+"""Names of clusters; Slurm allows forty characters and writes them lower case (slurm.conf(5))."""
+
 MAX_PORT: Final = 65535
 
 DEMO: Final = r"demo(?::(?P<nodes>\d{1,5})x(?P<gpus>\d{1,3}))?"
@@ -69,6 +72,8 @@ class Target(NamedTuple):
     """The slurmrestd of a Slurm target that is asked by HTTP."""
     path: str = ""
     """File or folder of a recording."""
+    cluster: str = ""
+    """The cluster that Slurm's commands are to ask (their `-M`); empty: their own."""
 
     @property
     def hop(self) -> Hop | None:
@@ -136,12 +141,18 @@ def is_recording(text: str) -> bool:
 
 
 def _slurm(url: str, options: dict[str, str]) -> Target:
-    by = options.pop("nodes", "ssh,srun")
+    by, cluster = options.pop("nodes", "ssh,srun"), options.pop("cluster", None)
+    if cluster is not None and (not CLUSTER_NAME.match(cluster) or url.startswith(REST_SCHEMES)):
+        message = (
+            f"{url!r}: ?cluster= takes the name of one cluster that Slurm's commands know (their "
+            "-M); a slurmrestd answers for its own"
+        )
+        raise TargetError(message)
     ways = by.split(",")
     if options or not set(ways) <= set(NODES_BY) or len(set(ways)) != len(ways):
         message = f"{url!r}: a Slurm target takes ?nodes= with some of " + ",".join(NODES_BY)
-        raise TargetError(message)
-    return Target(url, "slurm", nodes_by=by)
+        raise TargetError(f"{message}, and ?cluster=NAME")
+    return Target(url, "slurm", nodes_by=by, cluster=(cluster or "").lower())
 
 
 def _slurm_behind(url: str, path: str, options: dict[str, str]) -> Target:

@@ -1,4 +1,4 @@
-"""The source that reads a target."""
+"""The sources that read the targets."""
 
 from __future__ import annotations
 
@@ -7,7 +7,42 @@ from typing import TYPE_CHECKING
 from gpumon.sources.address import Look, Target, TargetError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from gpumon.sources.source import Clock, Source
+
+
+def open_sources(targets: Iterable[Target], look: Look, clock: Clock) -> list[Source]:
+    """The source of each target; clusters that are looked at together are told apart by name.
+
+    Raises:
+        TargetError: One is a recording, whose time is its own.
+    """
+    listed = tuple(targets)
+    if sum(target.scheme == "slurm" for target in listed) < 2:
+        return [open_source(target, look, clock) for target in listed]
+    from gpumon.sources.clusters import Claims, OneOfSeveral
+    from gpumon.sources.slurm.poll.target import SlurmSource
+
+    claims = Claims()
+    found: list[Source] = []
+    for number, target in enumerate(listed):
+        if target.scheme != "slurm":
+            found.append(open_source(target, look, clock))
+            continue
+        one = OneOfSeveral(number, _place(target), claims)
+        source = SlurmSource(target, look._replace(keeps=one.keeping(look.keeps)), clock)
+        found.append(one.reads(source, source))
+    return found
+
+
+def _place(target: Target) -> str:
+    """Where a cluster is asked that doesn't tell its name."""
+    if target.rest is not None:
+        from urllib.parse import urlsplit
+
+        return urlsplit(target.rest.base_url).hostname or "slurm"
+    return target.cluster or (target.hop.host if target.hop else "slurm")
 
 
 def open_source(target: Target, look: Look, clock: Clock) -> Source:

@@ -17,7 +17,7 @@ from gpumon.cli.stop_signal import Ending
 from gpumon.fleet.replay.recorder import Recorder
 from gpumon.model.fault import SourceError, fault
 from gpumon.sources.address import Look, TargetError
-from gpumon.sources.open import open_source
+from gpumon.sources.open import open_sources
 from gpumon.sources.recording.decode import RecordingError
 from gpumon.sources.recording.folder import KEEP_S, MAX_BYTES, RecordingFolder, own_folder
 from gpumon.sources.recording.write import RecordingWriter
@@ -174,7 +174,7 @@ class _Run:
         clock = SystemClock()
         targets, period_s = self._request.targets, self._request.period_s
         look = Look(period_s, is_single=False, keeps=self._request.wanted.keeps)
-        sources = [open_source(target, look, clock) for target in targets]
+        sources = open_sources(targets, look, clock)
         sampler = Sampler(self._recorder.sources(sources), clock, period_s)
         narrate(f"recording {' '.join(target.url for target in targets)} into {self._where}")
         status = DONE

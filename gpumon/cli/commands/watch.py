@@ -21,7 +21,7 @@ from gpumon.cli.options import parser, request_of
 from gpumon.cli.output import Documents, is_tty, write, write_json
 from gpumon.cli.request import chosen_targets, is_demo, judge_of, past_of, settings_with
 from gpumon.sources.address import Look, Target, TargetError
-from gpumon.sources.open import open_source
+from gpumon.sources.open import open_sources
 from gpumon.sources.probes import early
 from gpumon.sources.source import SystemClock, Wish, steady_s
 
@@ -128,7 +128,7 @@ def _sampler(
         everyone=wanted.is_everyone,
         past_s=request.past_s or 0.0,
     )
-    sources = [open_source(target, look, clock) for target in targets]
+    sources = open_sources(targets, look, clock)
     arrived = threading.Event()
     for source in sources:
         source.start(arrived.set)

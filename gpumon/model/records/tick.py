@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from gpumon.model.cluster_names import cluster_in
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -106,6 +108,10 @@ class Tick(NamedTuple):
     """Seconds between two pictures of the job that is looked at; None: no more than of all else."""
     steady_s: float | None = None
     """Seconds of a clock that nobody sets; None: the time of the picture is not this machine's."""
+
+    def cluster_of(self, name: str) -> str | None:
+        """Slurm's name of the cluster that a job, node or partition is of; None: not told."""
+        return cluster_in(name) or (self.queue.cluster if self.queue else "") or None
 
     def job(self, job_id: str) -> JobView | None:
         """The job with this Slurm id, None where it is not listed."""

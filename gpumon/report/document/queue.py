@@ -79,6 +79,7 @@ def slurm_node(digest: Digest, name: str) -> dict[str, Any] | None:
     if node is None:
         return None
     return {
+        "cluster": digest.tick.cluster_of(node.name),
         "state": node.state,
         "reason": node.reason or None,
         "reason_at": moment(node.reason_at),
@@ -123,6 +124,7 @@ def _partition(digest: Digest, row: PartitionRow) -> dict[str, Any]:
     rooms = partition_nodes(digest, (part.name,))
     return {
         "name": part.name,
+        "cluster": digest.tick.cluster_of(part.name),
         "state": part.state,
         "default": part.is_default,
         "time_limit_s": part.time_limit_s,
@@ -148,13 +150,14 @@ def reservations(digest: Digest) -> list[dict[str, Any]]:
         return []
     from gpumon.report.facts.reservations import reservation_rows
 
-    return [_reservation(row) for row in reservation_rows(digest)]
+    return [_reservation(digest, row) for row in reservation_rows(digest)]
 
 
-def _reservation(row: ReservationRow) -> dict[str, Any]:
+def _reservation(digest: Digest, row: ReservationRow) -> dict[str, Any]:
     what = row.reservation
     return {
         "name": what.name,
+        "cluster": digest.tick.cluster_of(what.name),
         "state": what.state,
         "maintenance": what.is_maintenance,
         "starts_at": moment(what.start_at),

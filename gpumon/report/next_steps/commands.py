@@ -9,6 +9,7 @@ import re
 import shlex
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
+from gpumon.model.cluster_names import ASK_A_CLUSTER, asking
 from gpumon.model.hostlist import is_host_name
 from gpumon.report.next_steps.roads import NO_WAYS
 
@@ -124,8 +125,15 @@ def commands_for(
 
 
 def _there(ways: Ways, commands: list[Command]) -> list[Command]:
-    """Commands of Slurm's as they are typed here."""
-    return [command._replace(road=ways.slurm) for command in commands]
+    """Commands of Slurm's as they are typed here, about the cluster in view."""
+    if not ways.cluster:
+        return [command._replace(road=ways.slurm) for command in commands]
+    return [
+        command._replace(road=ways.slurm, words=asking(ways.cluster, command.words))
+        for command in commands
+        # sstat asks its own cluster only, where the job's number may be somebody else's.
+        if command.words[0] in ASK_A_CLUSTER
+    ]
 
 
 def _of_process(road: Road, pid: str) -> list[Command]:

@@ -20,6 +20,8 @@ class Ways(NamedTuple):
     """To its node; None: there is none, or nobody knows the way."""
     slurm: Road | None = None
     """To where Slurm's commands are; None: they are here."""
+    cluster: str = ""
+    """The cluster that they must be told to ask; empty: it is their own."""
 
 
 NO_WAYS: Final = Ways()
@@ -28,8 +30,8 @@ NO_WAYS: Final = Ways()
 def ways_for(tick: Tick, node: str | None) -> Ways:
     """The ways to a node, and to Slurm's commands where one cluster alone is in view."""
     slurm = [target for target in _targets(tick) if target.scheme == "slurm"]
-    hop = slurm[0].hop if len(slurm) == 1 else None
-    return Ways(road_to(tick, node) if node else None, Road(*hop) if hop else None)
+    hop, cluster = (slurm[0].hop, slurm[0].cluster) if len(slurm) == 1 else (None, "")
+    return Ways(road_to(tick, node) if node else None, Road(*hop) if hop else None, cluster)
 
 
 def road_to(tick: Tick, node: str) -> Road | None:

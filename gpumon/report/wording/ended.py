@@ -28,7 +28,7 @@ def ended_part(tick: Tick) -> dict[str, Any]:
         "runs_without_gpu_seconds": unknown,
         "last_runs_only": found.has_last_runs_only,
     }
-    return {"ended_jobs": [_job(ended) for ended in found.jobs], "ended_window": window}
+    return {"ended_jobs": [_job(tick, ended) for ended in found.jobs], "ended_window": window}
 
 
 def running_steps(tick: Tick, job_id: str) -> list[dict[str, Any]] | None:
@@ -60,7 +60,7 @@ def window_words(found: EndedJobs) -> str:
     return f"in the last {minutes:.0f} min"
 
 
-def _job(ended: EndedJob) -> dict[str, Any]:
+def _job(tick: Tick, ended: EndedJob) -> dict[str, Any]:
     job = ended.job
     return {
         "job_id": job.job_id,
@@ -69,6 +69,7 @@ def _job(ended: EndedJob) -> dict[str, Any]:
         "user": job.user,
         "account": job.account,
         "partition": job.partition,
+        "cluster": tick.cluster_of(job.job_id),
         "qos": job.qos or None,
         "state": job.state,
         "exit_status": ended.exit_status,

@@ -11,6 +11,7 @@ import subprocess
 import threading
 from typing import IO, TYPE_CHECKING, Final
 
+from gpumon.model.cluster_names import ASK_A_CLUSTER, asking
 from gpumon.sources.slurm.commands import failures, token
 from gpumon.sources.slurm.commands.failures import CommandFailedError
 from gpumon.sources.slurm.json import cluster_name
@@ -98,12 +99,17 @@ class SlurmCommands:
         self,
         prefix: Sequence[str] = (),
         *,
+        cluster: str = "",
         clock: Clock | None = None,
         environ: Mapping[str, str] | None = None,
         timeout_s: float = TIMEOUT_S,
         max_bytes: int = MAX_OUTPUT_BYTES,
     ) -> None:
-        """Run commands here, or behind `prefix`, which starts them on a login node."""
+        """Run commands here, or behind `prefix`, which starts them on a login node.
+
+        `cluster` is the one that they ask, by their `-M`; empty: their own.
+        """
+        self.cluster = cluster
         self._clock = clock or SystemClock()
         self._environ = neutral_environment(os.environ if environ is None else environ)
         self._prefix = tuple(prefix)
@@ -124,7 +130,7 @@ class SlurmCommands:
         conf, asker = self._environ.get("SLURM_CONF", ""), token.asker(self._environ)
         program = shutil.which(self._prefix[0] if self._prefix else "scontrol", path=self._path)
         name = cluster_name.of_this_machine(self._environ) if self.is_local else ""
-        here = (socket.gethostname(), program or "", conf, name, asker)
+        here = (socket.gethostname(), program or "", conf, name, asker, self.cluster)
         return "\0".join((*here, *self._prefix))
 
     def available(self) -> bool:
@@ -195,6 +201,10 @@ class SlurmCommands:
         """
         places = ('"${SLURM_CONF%/*}"', *gres_conf.DIRECTORIES)
         script = " || ".join(f"cat {place}/gres.conf 2>/dev/null" for place in places)
+        # As a comment, which tells whose file it is.
+        confs = " ".join(f"{place}/slurm.conf" for place in places)
+        name = f'grep -ihs "^[[:blank:]]*ClusterName" {confs} | head -n 1 | sed "s/^/#/"'
+        script = f"{name}; {script}"
         # ssh joins the words for the login shell, which takes what stands in quotes for one.
         words = ("sh", "-c", f"'{script} || true'")
         return self._run(words, "cat gres.conf")[: gres_conf.MAX_BYTES]
@@ -256,6 +266,8 @@ class SlurmCommands:
 
     def call(self, words: tuple[str, ...]) -> tuple[tuple[str, ...], Mapping[str, str]]:
         """What is to be started for a command, and in which environment."""
+        if self.cluster and words[0] in ASK_A_CLUSTER:
+            words = asking(self.cluster, words)
         if not self._prefix:
             return words, self._environ
         unset = (word for key in _UNSET for word in ("-u", key))

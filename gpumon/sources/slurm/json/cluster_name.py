@@ -34,6 +34,12 @@ def of_this_machine(environ: Mapping[str, str]) -> str:
     return ""
 
 
+def ahead_of(conf: str) -> str:
+    """The cluster that SlurmCommands.far_gres_conf names in a comment on the first line."""
+    found = _NAME.match(conf.removeprefix("#"))
+    return found[1].lower() if found else ""
+
+
 def of_answer(answer: Mapping[str, Any]) -> str:
     """The cluster that an answer of slurmrestd is about, lower case; empty where it doesn't say.
 

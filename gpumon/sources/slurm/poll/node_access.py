@@ -38,7 +38,14 @@ class _Step(NamedTuple):
 class Reach:
     """Chooses the probes to run, from what the queue lists and what the nodes have answered."""
 
-    def __init__(self, url: str, ways: Sequence[str], user: str, hop: Hop | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        ways: Sequence[str],
+        user: str,
+        hop: Hop | None = None,
+        cluster: str = "",
+    ) -> None:
         """Nothing is known of any node yet.
 
         Args:
@@ -46,8 +53,10 @@ class Reach:
             ways: `ssh`, `srun`, `none`, in the order in which they are to be tried.
             user: Name of the user, in whose jobs alone a step may be started.
             hop: Login node in front of the nodes; None: none.
+            cluster: In which steps are started; empty: that of the commands themselves.
         """
         self._url = url
+        self._cluster = cluster
         self._ways = tuple(ways)
         self._user = user
         self._hop = hop
@@ -200,7 +209,13 @@ class Reach:
     def _step(self, job: Job, nodes: tuple[str, ...], *, is_part: bool = False) -> Endpoint:
         prefix = login(*self._hop) if self._hop else ()
         return srun.endpoint(
-            job.job_id, job.label, nodes, self._url, prefix=prefix, is_part=is_part
+            job.job_id,
+            job.label,
+            nodes,
+            self._url,
+            prefix=prefix,
+            is_part=is_part,
+            cluster=self._cluster,
         )
 
 

@@ -10,6 +10,7 @@ from gpumon.sources.slurm.commands import failures
 from gpumon.sources.slurm.commands.answer_cache import Answer, SharedAnswers
 from gpumon.sources.slurm.commands.commands import SlurmCommands
 from gpumon.sources.slurm.commands.failures import CommandFailedError
+from gpumon.sources.slurm.json import cluster_name
 from gpumon.sources.slurm.json.jobs import read_jobs
 from gpumon.sources.slurm.json.nodes import read_nodes
 from gpumon.sources.slurm.json.values import NotAnObjectError, parse_object, records
@@ -169,8 +170,11 @@ class SlurmQueue(QueueRounds):
 
     def _keep_listed(self, nodes: tuple[SlurmNode, ...], at: float) -> tuple[SourceError, ...]:
         """Keep nodes with the files of the gres.conf that is theirs; what is to be remarked."""
+        asked = self._commands.cluster
         if self._commands.is_local:
-            return self._keep_nodes(nodes, at, is_local=True)
+            here = cluster_name.of_this_machine(self._environ)
+            self.cluster = asked or here
+            return self._keep_nodes(nodes, at, is_local=not asked or asked == here)
         try:
             conf = self._shared.ask(
                 "gres.conf",
@@ -181,7 +185,10 @@ class SlurmQueue(QueueRounds):
             ).text
         except CommandFailedError as failed:
             return (failed.error, *self._keep_nodes(nodes, at, is_local=False))
-        return self._keep_nodes(nodes, at, is_local=False, far_gres_conf=conf)
+        there = cluster_name.ahead_of(conf)
+        self.cluster = asked or there
+        is_theirs = not asked or asked == there
+        return self._keep_nodes(nodes, at, is_local=False, far_gres_conf=conf if is_theirs else "")
 
 
 def _remarks(

@@ -77,6 +77,7 @@ def endpoint(
     prefix: Sequence[str] = (),
     environ: Mapping[str, str] | None = None,
     is_part: bool = False,
+    cluster: str = "",
 ) -> Endpoint:
     """How the probes on the nodes of one job are started.
 
@@ -89,11 +90,13 @@ def endpoint(
         prefix: Words before the command, to start it behind a hop.
         environ: Environment to start from; None: gpumon's own.
         is_part: Whether another step reads the other nodes of the job.
+        cluster: Of the job; empty: that of srun itself.
     """
     name = job_name(job_id, label)
     if name is None:
         raise ValueError(f"{label!r} is no job")
-    argv = ["srun", *name.srun_words, f"--nodes={len(nodes)}", f"--ntasks={len(nodes)}"]
+    where = ("-M", cluster) if cluster else ()
+    argv = ["srun", *where, *name.srun_words, f"--nodes={len(nodes)}", f"--ntasks={len(nodes)}"]
     argv += [f"--nodelist={','.join(nodes)}", *OPTIONS, "--", "sh", "-c"]
     # Behind a hop a shell reads the words.
     argv.append(f"'{START_SCRIPT}'" if prefix else START_SCRIPT)

@@ -97,7 +97,13 @@ class SlurmSource:
         self._queue = _queue(target, hop, clock)
         self._accounting = Accounting(target.url, _ledger(target, hop, look, clock), clock)
         self._said_once = SaidOnce()
-        self._reach = Reach(target.url, target.nodes_by.split(","), target.user or own_login(), hop)
+        self._reach = Reach(
+            target.url,
+            target.nodes_by.split(","),
+            target.user or own_login(),
+            hop,
+            target.cluster,
+        )
         self._pool = ProbePool(
             target.url,
             [],
@@ -107,6 +113,11 @@ class SlurmSource:
             look.probe_options,
             max_starting=MAX_STARTING_BEHIND_HOP if hop else MAX_STARTING,
         )
+
+    @property
+    def cluster(self) -> str:
+        """Slurm's name of the cluster, lower case; empty while it is not known."""
+        return self._queue.cluster
 
     def start(self, wake: Callable[[], None]) -> None:
         """Ask the queue; the probes start when it has answered."""
@@ -164,7 +175,7 @@ class SlurmSource:
 def _queue(target: Target, hop: Hop | None, clock: Clock) -> QueueRounds:
     """The queue: by slurmrestd where the target names one, else by commands, here or at the hop."""
     if target.rest is None:
-        commands = SlurmCommands(login(*hop) if hop else (), clock=clock)
+        commands = _commands(target, hop, clock)
         shared = SharedAnswers(folder_of(os.environ), commands.identity)
         return SlurmQueue(target.url, commands=commands, clock=clock, shared=shared)
     # It loads httpx, which takes longer than a whole look by the commands.
@@ -173,10 +184,15 @@ def _queue(target: Target, hop: Hop | None, clock: Clock) -> QueueRounds:
     return RestQueue(target.url, target.rest, clock=clock, folder=folder_of(os.environ))
 
 
+def _commands(target: Target, hop: Hop | None, clock: Clock) -> SlurmCommands:
+    """Slurm's commands as a target wants them; of no other thread."""
+    return SlurmCommands(login(*hop) if hop else (), cluster=target.cluster, clock=clock)
+
+
 def _ledger(target: Target, hop: Hop | None, look: Look, clock: Clock) -> Ledger:
     """The accounting, asked in the same way as the queue, by a process or connection of its own."""
     if target.rest is None:
-        commands = SlurmCommands(login(*hop) if hop else (), clock=clock)
+        commands = _commands(target, hop, clock)
         return SacctCommands(commands, user=look.user, everyone=look.everyone)
     from gpumon.sources.slurm.rest.accounting import RestAccounting
 
