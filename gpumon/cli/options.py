@@ -31,6 +31,7 @@ targets:
   local                 this machine's GPUs
   slurm[?nodes=none]    your jobs by Slurm's commands, their nodes over ssh, or
                         by a step of the job (srun) where ssh is refused
+  slurm?cluster=NAME    the same of another cluster (the commands' -M)
   slurm+ssh://login     the same through a login node
   slurm+https://host    the same by slurmrestd, token in SLURM_JWT;
                         slurm+unix:///socket for one on this machine

@@ -54,6 +54,9 @@ class StuckCompleting(Detector):
     supported_after_s = 300.0
     established_after_s = 900.0
     subjects = "node"
+    # Slurm alone says that it is so, and that it is over: no telemetry of the node is waited for,
+    # which gpumon leaves with the job.
+    is_instant = True
 
     def evaluate(self, view: View) -> Iterator[Finding]:
         """One finding per node on which an ended job has been completing for minutes."""

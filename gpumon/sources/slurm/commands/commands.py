@@ -178,7 +178,9 @@ class SlurmCommands:
         try:
             text, said = self.ask(("scontrol", "show", "topology"), name)
         except CommandFailedError as failed:
-            if failures.says_no_topology(failed.error.message):
+            said = failed.error.message
+            is_unlike = bool(self.cluster) and failures.is_of_another_kind(said)
+            if is_unlike or failures.says_no_topology(said):
                 return ""
             raise
         if text.strip() or not said.strip() or failures.says_no_topology(said):

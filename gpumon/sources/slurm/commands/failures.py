@@ -216,6 +216,14 @@ def says_no_topology(said: str) -> bool:
     return _NO_TOPOLOGY.search(said) is not None
 
 
+def is_of_another_kind(said: str) -> bool:
+    """Whether scontrol cannot read the topology of another cluster, as its plugin isn't ours.
+
+    24.11 then crashes after this word, seen on clusters of topology/tree and topology/default.
+    """
+    return "topology_g_topology_unpack" in said
+
+
 def read_otherwise(error: SourceError, command: str) -> SourceError:
     """The same trouble, where another command's records stand in."""
     return error._replace(message=f"{error.message}; {command} is read in its place")

@@ -200,3 +200,16 @@ def test_a_list_of_tasks_reaches_slurm_behind_the_shells_of_both_machines():
     line = lines(waiting, Ways(slurm=Road("login")), with_changes=True)[-1]
     _, _, *remote = shlex.split(line)
     assert shlex.split(" ".join(remote)) == ["scancel", "812_[5-9]"]
+
+
+def test_commands_of_another_cluster_name_it_and_none_asks_its_own():
+    """A job's number may be somebody else's in the cluster that the commands belong to."""
+    ways = Ways(cluster="north")
+    found = commands_for(WHOLE._replace(job_state="RUNNING"), ways, with_changes=True)
+    of_slurm = [one.words for one in found if one.about in ("job", "node")]
+    assert of_slurm
+    assert all(words[1:3] == ("-M", "north") for words in of_slurm)
+    assert not [words for words in of_slurm if words[0] == "sstat"]
+    changes = [one.name for one in found if one.change]
+    assert changes[0].startswith("scontrol -M north requeue ")
+    assert changes[1].startswith("scancel -M north ")

@@ -9,6 +9,8 @@ import pytest
 
 from gpumon.sources.slurm.commands.commands import SlurmCommands, neutral_environment
 from gpumon.sources.slurm.commands.failures import CommandFailedError
+from gpumon.sources.slurm.json import cluster_name
+from gpumon.sources.slurm.text.gres_conf import parse
 from gpumon.sources.source import SystemClock
 from tests.worlds.probe import PATIENCE_S, heard
 
@@ -290,3 +292,41 @@ def test_the_topology_is_asked_for_whole(install: Path) -> None:
     program(install / "scontrol", 'echo "$* $SLURM_TOPO_LEN"')
     environ = {"PATH": os.environ["PATH"], "SLURM_TOPO_LEN": "20"}
     assert SlurmCommands(environ=environ).topology() == "show topology \n"
+
+
+UNLIKE = "echo 'error: topology_g_topology_unpack: unpack error' >&2; kill -SEGV $$"
+
+
+def test_a_topology_of_another_kind_cannot_be_read_of_another_cluster(install: Path) -> None:
+    """The command reads only what the plugin of its own cluster can."""
+    program(install / "scontrol", UNLIKE)
+    assert SlurmCommands(cluster="north").topology() == ""
+    with pytest.raises(CommandFailedError):
+        SlurmCommands().topology()
+
+
+@pytest.mark.parametrize("prefix", [(), ("hop",)])
+def test_every_command_asks_the_cluster_that_is_named(
+    install: Path, prefix: tuple[str, ...]
+) -> None:
+    program(install / "hop", '"$@"')
+    program(install / "scontrol", 'echo "scontrol $@"')
+    program(install / "sacct", 'echo "sacct $@"')
+    commands = SlurmCommands(prefix, cluster="north")
+    assert commands.show("job").startswith("scontrol -M north --verbose --all")
+    assert commands.ask(("sacct", "-X"), "sacct")[0] == "sacct -M north -X\n"
+    assert commands.call(("sstat", "-a"))[0][-2:] == ("sstat", "-a")
+    assert commands.identity != SlurmCommands(prefix).identity
+
+
+def test_the_far_gres_conf_tells_whose_it_is(install: Path, tmp_path: Path) -> None:
+    program(install / "hop", 'eval "$*"')
+    (tmp_path / "slurm.conf").write_text('# ClusterName=old\n  clustername = "North"\n')
+    (tmp_path / "gres.conf").write_text("NodeName=g1 Name=gpu File=/dev/nvidia0\n")
+    environ = {**os.environ, "SLURM_CONF": str(tmp_path / "slurm.conf")}
+    conf = SlurmCommands(("hop",), environ=environ).far_gres_conf()
+    assert cluster_name.ahead_of(conf) == "north"
+    assert parse(conf).gpu_files("g1") == ("/dev/nvidia0",)
+    assert parse(conf).notes == ()
+    (tmp_path / "slurm.conf").unlink()
+    assert cluster_name.ahead_of("NodeName=g1 Name=gpu\n") == ""
