@@ -178,14 +178,17 @@ class SlurmCommands:
         try:
             text, said = self.ask(("scontrol", "show", "topology"), name)
         except CommandFailedError as failed:
-            said = failed.error.message
-            is_unlike = bool(self.cluster) and failures.is_of_another_kind(said)
-            if is_unlike or failures.says_no_topology(said):
+            if self._tells_no_topology(failed.error.message):
                 return ""
             raise
-        if text.strip() or not said.strip() or failures.says_no_topology(said):
+        if text.strip() or not said.strip() or self._tells_no_topology(said):
             return text
         raise CommandFailedError(failures.complained(name, said))
+
+    def _tells_no_topology(self, said: str) -> bool:
+        """Whether these words mean none, or one that no command here can read."""
+        is_unlike = bool(self.cluster) and failures.is_of_another_kind(said)
+        return is_unlike or failures.says_no_topology(said)
 
     def show_json(self, words: tuple[str, ...]) -> str:
         """What one of `queue.COMMANDS` prints.

@@ -78,6 +78,10 @@ _KNOWN: Final = (
 _NO_TOPOLOGY: Final = re.compile(r"No topology information available|invalid entity: ?topology")
 """Words of libslurm's topology plugins and of scontrol, the same in 22.05 and 24.11."""
 
+_UNLIKE_TOPOLOGY: Final = re.compile(
+    r"topology_g_topology_unpack|slurm_load_topo error: Header lengths are longer"
+)
+
 _TAG: Final = re.compile(r"^[a-z_]+: (?:error|fatal): ")
 
 
@@ -219,9 +223,10 @@ def says_no_topology(said: str) -> bool:
 def is_of_another_kind(said: str) -> bool:
     """Whether scontrol cannot read the topology of another cluster, as its plugin isn't ours.
 
-    24.11 then crashes after this word, seen on clusters of topology/tree and topology/default.
+    Seen from a cluster of topology/tree on one without: 24.11 crashes after these words, 26.05
+    prints nothing but them.
     """
-    return "topology_g_topology_unpack" in said
+    return _UNLIKE_TOPOLOGY.search(said) is not None
 
 
 def read_otherwise(error: SourceError, command: str) -> SourceError:

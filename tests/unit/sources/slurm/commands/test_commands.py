@@ -294,12 +294,18 @@ def test_the_topology_is_asked_for_whole(install: Path) -> None:
     assert SlurmCommands(environ=environ).topology() == "show topology \n"
 
 
-UNLIKE = "echo 'error: topology_g_topology_unpack: unpack error' >&2; kill -SEGV $$"
-
-
-def test_a_topology_of_another_kind_cannot_be_read_of_another_cluster(install: Path) -> None:
+@pytest.mark.parametrize(
+    "script",
+    [
+        "echo 'error: topology_g_topology_unpack: unpack error' >&2; kill -SEGV $$",
+        "echo 'slurm_load_topo error: Header lengths are longer than data received' >&2",
+    ],
+)
+def test_a_topology_of_another_kind_cannot_be_read_of_another_cluster(
+    install: Path, script: str
+) -> None:
     """The command reads only what the plugin of its own cluster can."""
-    program(install / "scontrol", UNLIKE)
+    program(install / "scontrol", script)
     assert SlurmCommands(cluster="north").topology() == ""
     with pytest.raises(CommandFailedError):
         SlurmCommands().topology()
