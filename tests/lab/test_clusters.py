@@ -7,98 +7,31 @@ and is the machine gpu03. Everything else here is of the cluster `lab`.
 from __future__ import annotations
 
 import json
-import shutil
+import time
 
 import pytest
 
 from tests.lab.cluster import HEAD
+from tests.lab.second_cluster import REST_PORT, second_cluster
+from tests.lab.test_accounting import brute_force
 from tests.lab.test_gpumon import WORK, workload
 from tests.lab.test_rest import token
 
 pytestmark = pytest.mark.every_slurm
 
-REST_PORT = 6830
-CONF = "/etc/slurm/south/slurm.conf"
-LOG = "/var/log/slurmctld-south.log"
-OWN = {
-    "ClusterName": "south",
-    "SlurmctldPort": "6827",
-    "StateSaveLocation": "/var/spool/slurmctld-south",
-    "SlurmdSpoolDir": "/var/spool/slurmd-south",
-    "SlurmctldPidFile": "/run/slurm/slurmctld-south.pid",
-    "SlurmdPidFile": "/run/slurmd-south.pid",
-    "SlurmctldLogFile": LOG,
-    "SlurmdLogFile": "/var/log/slurmd-south.log",
-    # The other cluster's slurmd has the control groups of that machine.
-    "ProctrackType": "proctrack/linuxproc",
-    "TaskPlugin": "task/none",
-    "JobAcctGatherType": "jobacct_gather/none",
-}
-DROPPED = (
-    "AccountingStorageEnforce",
-    "PrologFlags",
-    "TopologyPlugin",
-    "NodeName",
-    "PartitionName",
-    "JobAcctGatherFrequency",
-)
-
-
-def conf_of_south(cluster):
-    """Its slurm.conf, made of the other's."""
-    lines = (cluster.layout.shared / "slurm/slurm.conf").read_text().splitlines()
-    pairs = [line.partition("=")[::2] for line in lines if not line.startswith("#")]
-    kept = {key: value for key, value in pairs if key and key not in DROPPED}
-    address = cluster.layout.address("gpu03")
-    node = (
-        f"NodeName=gpu01 NodeHostname=gpu03 NodeAddr={address} Port=6828 Sockets=2 "
-        "CoresPerSocket=32 ThreadsPerCore=1 RealMemory=1024000 Gres=gpu:h100:8 State=UNKNOWN"
-    )
-    partition = "PartitionName=gpu Nodes=gpu01 Default=YES MaxTime=1:00:00 State=UP"
-    told = [f"{key}={value}" for key, value in {**kept, **OWN}.items()]
-    return "\n".join([*told, node, partition, ""])
-
 
 @pytest.fixture(scope="module")
 def south(cluster):
-    """Starts the second cluster; its jobs and daemons are gone after the module."""
-    folder = cluster.layout.shared / "slurm/south"
-    folder.mkdir(exist_ok=True)
-    (folder / "slurm.conf").write_text(conf_of_south(cluster))
-    (folder / "gres.conf").write_text("NodeName=gpu01 Name=gpu Type=h100 File=/dev/nvidia[0-7]\n")
-    shutil.copy(folder.parent / "cgroup.conf", folder)
-    drain = ["scontrol", "update", "nodename=gpu03", "state=drain", "reason=south"]
-    cluster.run_on(HEAD, drain)
-    cluster.run_on(HEAD, ["sacctmgr", "-i", "add", "cluster", "south"])
-    rest = (
-        f"SLURM_CONF={CONF} SLURM_JWT=daemon setsid setpriv --reuid slurmrest --regid slurmrest "
-        f"--clear-groups slurmrestd -a rest_auth/jwt 0.0.0.0:{REST_PORT} "
-        "</dev/null >/var/log/slurmrestd-south.log 2>&1 &"
-    )
-    try:
-        start = f"install -d -o slurm /var/spool/slurmctld-south && slurmctld -f {CONF}"
-        cluster.run_on(HEAD, ["sh", "-c", f"touch {LOG}; chown slurm {LOG}; {start}"])
-        cluster.run_on(HEAD, ["sh", "-c", rest])
-        join = f"mkdir -p /var/spool/slurmd-south && slurmd -f {CONF} -N gpu01"
-        cluster.run_on("gpu03", ["sh", "-c", join])
-        cluster.wait_until(
-            lambda: (
-                "idle" in cluster.run_on(HEAD, ["sinfo", "-M", "south", "-h"], check=False).stdout
-            ),
-            "a node of south",
-            60.0,
-        )
-        yield "south"
-    finally:
-        cluster.run_on(HEAD, ["scancel", "-M", "south", "--user=alice"], check=False)
-        for node in ("gpu03", HEAD):
-            # Nobody's own words, which name the file, too.
-            stop = ["pkill", "-f", "^[^ ]*slurm(d|ctld) -f /etc/slurm/south"]
-            cluster.run_on(node, stop, check=False)
-        cluster.run_on(HEAD, ["pkill", "-f", f"^slurmrestd .*:{REST_PORT}"], check=False)
-        cluster.run_on(HEAD, ["sacctmgr", "-i", "delete", "cluster", "south"], check=False)
-        resume = ["scontrol", "update", "nodename=gpu03", "state=resume"]
-        cluster.run_on(HEAD, resume)
+    """The second cluster, whose one node is called as one of the first."""
+    preempts = {"PreemptType": "preempt/qos", "PreemptMode": "REQUEUE"}
+    nodes = {"gpu01": "h100:8"}
+    with second_cluster(cluster, "south", nodes, preempts, has_rest=True) as name:
+        for words in (
+            "add qos urgent preempt=normal",
+            f"modify user alice where cluster={name} set qos+=urgent",
+        ):
+            cluster.run_on(HEAD, ["sacctmgr", "-i", *words.split()])
+        yield name
 
 
 @pytest.fixture
@@ -108,6 +41,7 @@ def twins(cluster, south, submit):
     words = workload(cluster, "--index", "auto", *WORK)
 
     def start(name, gpus):
+        cluster.run_as("alice", ["rm", "-f", f"{name}.out"])
         options = ("-J", name, "-n1", f"--gres=gpu:{gpus}", "-o", f"/home/alice/{name}.out")
         if name == "lab":
             newest[name] = submit("alice", words, *options, "-w", "gpu01")
@@ -194,3 +128,31 @@ def test_what_has_ended_is_told_of_each_cluster(cluster, gpumon, twins, south):
 
     cluster.wait_until(both, "both in the accounting", 60.0)
     assert {name.rpartition("@")[2] for name in ended} == set(ended.values()) == {"lab", south}
+
+
+def test_gpu_time_of_a_job_that_was_preempted_is_that_of_all_its_runs(cluster, gpumon, south):
+    def submit(*options):
+        return str(cluster.submit("alice", "sleep 600\n", "-M", south, "-n1", *options))
+
+    def states(*options):
+        words = ["sacct", "-M", south, "-X", "-n", "-P", "-j", ",".join(jobs), *options]
+        return cluster.run_on(HEAD, [*words, "-o", "State"]).stdout.split()
+
+    jobs = [submit("--gres=gpu:5", "--requeue")]
+    cluster.wait_until(lambda: states() == ["RUNNING"], "the first run", 60)
+    time.sleep(3)
+    jobs.append(submit("--gres=gpu:6", "--qos=urgent"))
+    cluster.wait_until(lambda: "PREEMPTED" in states("-D"), "a run that was preempted", 60)
+    cluster.wait_until(lambda: "RUNNING" in states(), "the urgent job", 60)
+    cluster.run_on(HEAD, ["scancel", "-M", south, *jobs])
+    unfinished = {"RUNNING", "PENDING", "COMPLETING"}
+    cluster.wait_until(lambda: not unfinished & set(states("-D")), "every run in the books", 60)
+    fields = ["-o", "JobID,Start,End,State,AllocTRES%200"]
+    every = ["sacct", "-M", south, "-D", "-X", "-n", "-P", "-j", ",".join(jobs), *fields]
+    expected = brute_force(cluster.run_on(HEAD, every).stdout.splitlines())
+    assert expected > 0
+    rest = f"slurm+http://{cluster.layout.address(HEAD)}:{REST_PORT}?insecure=1&nodes=none"
+    for target in (f"slurm?cluster={south}&nodes=none", rest):
+        told = look(cluster, gpumon, "--ended", target)["ended_jobs"]
+        seconds = [one["gpu_seconds"] or 0 for one in told if one["job_id"] in jobs]
+        assert sum(seconds) == expected, target

@@ -27,9 +27,6 @@ REQUEUED_S = 200.0
 RETRIED_S = 240.0
 """Slurm asks a node that did not answer once more after two minutes or so."""
 
-CLEARED_S = 150.0
-"""A finding that is no longer confirmed stays for a while: it may come back."""
-
 COMPLETING_S = 125.0
 """Long enough for the rule to speak of it, as a hypothesis."""
 
@@ -173,7 +170,9 @@ def test_a_job_that_completes_for_minutes_holds_what_it_has_not_left(
         try:
             cluster.run_as("alice", ["scancel", str(story.jobs["wide"])])
             is_told = lambda document: [  # noqa: E731
-                one for one in document["findings"] if one["class"] == "stuck_completing"
+                one
+                for one in document["findings"]
+                if one["class"] == "stuck_completing" and one["cleared_at"] is None
             ]
             last = story.wait(process, is_told, COMPLETING_S + 60.0)
             job = job_of(last, story.jobs["wide"])
@@ -188,7 +187,7 @@ def test_a_job_that_completes_for_minutes_holds_what_it_has_not_left(
             job_of(document, story.jobs["wide"])["state"] == "CANCELLED"
         )
         story.wait(process, is_left, RETRIED_S)
-        story.wait(process, lambda document: not is_told(document), CLEARED_S)
+        story.wait(process, lambda document: not is_told(document), 30.0)
     for document in story.documents:
         assert_now_is_now(document)
 

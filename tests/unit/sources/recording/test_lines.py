@@ -335,7 +335,8 @@ def test_a_recording_tells_every_part_of_a_frame():
         "ended",  # asked for on a screen only, and left out
         "is_left",
     )
-    assert {*QueueRecords._fields} == {*TABLES, "jobs_at", "nodes_at", "is_filtered"}
+    told = {"jobs_at", "nodes_at", "is_filtered", "cluster"}
+    assert {*QueueRecords._fields} == {*TABLES, *told}
 
 
 def test_nodes_that_were_never_answered_are_recorded_as_such():
