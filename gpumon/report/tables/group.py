@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from gpumon.report.facts.columns import Column, SortKey
 from gpumon.report.facts.reference_values import LOW_RATIO
+from gpumon.report.facts.slurm_nodes import partition_nodes
+from gpumon.report.tables.place import types_column
 from gpumon.report.text import units
 from gpumon.report.text.cells import NO_VALUE, Cell, Tone
 from gpumon.report.wording.loss_words import hours_cell, loss_cell, loss_key, total_loss
@@ -39,9 +41,16 @@ def partition_order(digest: Digest, row: PartitionRow) -> SortKey:
     return group_order(digest, row.group)
 
 
-def partition_search(_digest: Digest, row: PartitionRow) -> str:
+def partition_search(digest: Digest, row: PartitionRow) -> str:
     """What the row filter looks through, lower case."""
-    return f"{row.group.name}\n{row.partition.state if row.partition else ''}".lower()
+    state = row.partition.state if row.partition else ""
+    return "\n".join((row.group.name, state, *sorted(set(_types(digest, row))))).lower()
+
+
+def _types(digest: Digest, row: PartitionRow) -> list[str]:
+    """Slurm's type of each GPU of its nodes."""
+    rooms = partition_nodes(digest, (row.partition.name,)) if row.partition else ()
+    return [kind for room in rooms for kind in room.node.gpu_types]
 
 
 def _count(value: int, is_quiet: bool = True) -> Cell:
@@ -304,4 +313,5 @@ PARTITION_COLUMNS: Final[tuple[Column[PartitionRow], ...]] = (
         lambda _d, r: _key(r.partition.time_limit_s if r.partition else None),
         "Longest time limit of a job; – for none or unknown.", 0, True, "s",
     ),
+    types_column(_types),
 )  # fmt: skip

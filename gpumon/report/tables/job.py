@@ -9,6 +9,7 @@ from gpumon.model.job_states import has_ended
 from gpumon.report.facts.array_tasks import asked_gpus
 from gpumon.report.facts.columns import Column, SortKey
 from gpumon.report.facts.reference_values import LOW_RATIO
+from gpumon.report.tables.place import types_column
 from gpumon.report.text import units
 from gpumon.report.text.cells import NO_VALUE, Cell, Tone
 from gpumon.report.wording.gpu_cells import DUTY_DOC, duty_cell
@@ -51,10 +52,16 @@ def search_text(digest: Digest, view: JobView) -> str:
         job.partition,
         job.state,
         " ".join(job.nodes),
-        " ".join(job.gpu_types),
+        *sorted({*job.gpu_types, *_types(digest, view)}),
         *((class_words(finding), finding.finding_class) if finding else ()),
     )
     return "\n".join(words).lower()
+
+
+def _types(_digest: Digest, view: JobView) -> tuple[str, ...]:
+    """Slurm's type of each GPU that it holds, else those that it asks for by name."""
+    held = tuple(kind for part in view.job.allocations for kind in part.gpu_types)
+    return held or view.job.gpu_types
 
 
 def age_s(digest: Digest, view: JobView) -> float | None:
@@ -390,4 +397,5 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         12,
         is_hidden=True,
     ),
+    types_column(_types),
 )

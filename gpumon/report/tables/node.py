@@ -9,7 +9,7 @@ from gpumon.report.facts.columns import Column, SortKey
 from gpumon.report.facts.healthy_nodes import has_calm_node
 from gpumon.report.facts.rows import host_row
 from gpumon.report.facts.slurm_nodes import is_open, rooms
-from gpumon.report.tables.place import place_columns
+from gpumon.report.tables.place import place_columns, types_column
 from gpumon.report.text import units
 from gpumon.report.text.cells import EMPTY_CELL, NO_VALUE, Cell, Tone, some_names
 from gpumon.report.wording.gpu_cells import duty_cell
@@ -352,5 +352,6 @@ NODE_COLUMNS: Final[tuple[Column[NodeRow], ...]] = (
         lambda d, r: (_why(d, r).text,) if _why(d, r).text else None,
         "The worst about it: silence, a finding, an error, Slurm's reason.", 60,
     ),
+    types_column(lambda _d, r: r.room.node.gpu_types if r.room else ()),
     *place_columns(_name),
 )  # fmt: skip

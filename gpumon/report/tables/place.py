@@ -1,7 +1,8 @@
-"""The columns of a node's place in the network, for every table whose rows stand on a node."""
+"""Which GPUs Slurm says a row has, and where its node stands in the network: hidden columns."""
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, TypeVar
 
 from gpumon.report.facts.columns import Column
@@ -9,7 +10,7 @@ from gpumon.report.facts.slurm_nodes import rooms
 from gpumon.report.text.cells import EMPTY_CELL, Cell
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from gpumon.model.records.cluster import SlurmNode
     from gpumon.report.facts.tick_index import Digest
@@ -34,6 +35,27 @@ def place_columns(node_of: Callable[[R], str]) -> tuple[Column[R], ...]:
             node_of,
             lambda node: node.block,
         ),
+    )
+
+
+def types_column(types_of: Callable[[Digest, R], Iterable[str]]) -> Column[R]:
+    """Slurm's types of a row's GPUs, each with its count where more than one is told."""
+
+    def words(digest: Digest, row: R) -> str:
+        counts = Counter(filter(None, types_of(digest, row)))
+        return ",".join(f"{kind}:{n}" if n > 1 else kind for kind, n in counts.items())
+
+    return Column(
+        "gpu_types",
+        "TYPES",
+        8,
+        "left",
+        9,
+        lambda digest, row: Cell(words(digest, row)) if words(digest, row) else EMPTY_CELL,
+        lambda digest, row: (words(digest, row),) if words(digest, row) else None,
+        "Slurm's types of its GPUs, with their counts; shown where chosen with c.",
+        24,
+        is_hidden=True,
     )
 
 
