@@ -41,6 +41,7 @@ def second_cluster(
     more: Mapping[str, str] | None = None,
     *,
     has_rest: bool = False,
+    topology: str = "",
 ) -> Iterator[str]:
     """A running cluster; its jobs and daemons are gone afterwards.
 
@@ -50,9 +51,11 @@ def second_cluster(
         nodes: types and counts of GPUs by name of node, as `h100:8` or `h100:4,t4:4`.
         more: keys of slurm.conf beside those of the lab.
         has_rest: whether it has a slurmrestd on REST_PORT.
+        topology: its topology.conf.
     """
     conf = f"/etc/slurm/{name}/slurm.conf"
     _configure(cluster, name, nodes, more or {})
+    (cluster.layout.shared / "slurm" / name / "topology.conf").write_text(topology)
     _update(cluster, "state=drain", f"reason={name}")
     cluster.run_on(HEAD, ["sacctmgr", "-i", "add", "cluster", name])
     for words in (

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from tests.lab.machine import LabError
+from tests.lab.second_cluster import second_cluster
 from tests.lab.test_rest import token
 
 pytestmark = pytest.mark.every_slurm
@@ -58,3 +59,25 @@ def test_jobs_are_placed_where_they_were_asked_to_run(cluster, submit):
         cluster.wait_until(lambda: cluster.job_state(job) == "RUNNING", "a job across leaves", 30)
     except LabError as error:
         pytest.fail(str(error))
+
+
+NODES = dict.fromkeys(("n1", "n2", "n3", "n4"), "h100:1")
+
+BLOCKS = "BlockName=b0 Nodes=n[1-2]\nBlockName=b1 Nodes=n[3-4]\nBlockSizes=2\n"
+
+SWITCHES = "SwitchName=b0 Nodes=n[1-2]\nSwitchName=b1 Nodes=n[3-4]\n"
+
+
+def test_blocks_are_told_where_slurm_knows_of_them(cluster, gpumon):
+    """Of topology/block, which came with 23.11; 22.05 calls the same places switches."""
+    has_blocks = cluster.layout.release.is_newer
+    kind, text = ("block", BLOCKS) if has_blocks else ("tree", SWITCHES)
+    plugin = {"TopologyPlugin": f"topology/{kind}"}
+    with second_cluster(cluster, "placed", NODES, plugin, topology=text):
+        env = {"SLURM_CONF": "/etc/slurm/placed/slurm.conf"}
+        told = document(cluster, gpumon, "slurm?nodes=none", env=env)
+    assert told["errors"] == []
+    where = "block" if has_blocks else "leaf_switch"
+    found = {node["name"]: node["slurm"][where] for node in told["nodes"]}
+    assert found == {"n1": "b0", "n2": "b0", "n3": "b1", "n4": "b1"}
+    assert {node["slurm"]["cluster"] for node in told["nodes"]} == {"placed"}
