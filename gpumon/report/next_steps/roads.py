@@ -29,7 +29,7 @@ NO_WAYS: Final = Ways()
 
 def ways_for(tick: Tick, node: str | None) -> Ways:
     """The ways to a node, and to Slurm's commands where one cluster alone is in view."""
-    slurm = [target for target in _targets(tick) if target.scheme == "slurm"]
+    slurm = _slurm_targets(tick)
     hop, cluster = (slurm[0].hop, slurm[0].cluster) if len(slurm) == 1 else (None, "")
     return Ways(road_to(tick, node) if node else None, Road(*hop) if hop else None, cluster)
 
@@ -59,7 +59,7 @@ def slurm_here(tick: Tick | None) -> tuple[Target | None, str]:
     Returns:
         The target, or None and why there is none.
     """
-    found = [target for target in (_targets(tick) if tick else ()) if target.scheme == "slurm"]
+    found = _slurm_targets(tick) if tick else []
     if not found:
         return None, "no Slurm queue is in view"
     if len(found) > 1:
@@ -68,6 +68,15 @@ def slurm_here(tick: Tick | None) -> tuple[Target | None, str]:
     if found[0].rest is not None:
         return None, "gpumon changes nothing by slurmrestd: copy the command with y"
     return found[0], ""
+
+
+def has_several_clusters(tick: Tick) -> bool:
+    """Whether more than one Slurm is in view, so that a number or a name may be of any."""
+    return len(_slurm_targets(tick)) > 1
+
+
+def _slurm_targets(tick: Tick) -> list[Target]:
+    return [target for target in _targets(tick) if target.scheme == "slurm"]
 
 
 def _targets(tick: Tick) -> list[Target]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpumon.report.facts.columns import Column
 from gpumon.report.next_steps.commands import Command, Subject, commands_for, why_unchanged
-from gpumon.report.next_steps.roads import ways_for
+from gpumon.report.next_steps.roads import has_several_clusters, ways_for
 from gpumon.report.text.cells import Cell, Tone, paragraph
 from gpumon.tui.actions.registry import bindings_of
 from gpumon.tui.screens.base.table_view import TableView
@@ -72,8 +72,13 @@ class CommandsView(TableView["Command"]):
         shown: list[Line] = paragraph(text, width, Tone.DIM)
         return shown + paragraph(row.line, width, Tone.INFO, "→ ", "  ") if row else shown
 
-    def empty_words(self, _digest: Digest) -> tuple[str, ...]:
+    def empty_words(self, digest: Digest) -> tuple[str, ...]:
         """Nothing is known by a name that a command may contain."""
+        if has_several_clusters(digest.tick):
+            return (
+                "No command: several clusters are in view, and what it names could be another's.",
+                "gpumon with the target of one cluster alone has its commands.",
+            )
         return ("No command: what the cursor was on has no name that is safe to type.",)
 
     def draw(self) -> None:

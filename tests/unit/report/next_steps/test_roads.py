@@ -7,7 +7,12 @@ import pytest
 from gpumon.model.records.cluster import SlurmNode
 from gpumon.model.records.frame import QueueRecords
 from gpumon.model.records.tick import TargetState
-from gpumon.report.next_steps.roads import road_to, slurm_here, ways_for
+from gpumon.report.next_steps.roads import (
+    has_several_clusters,
+    road_to,
+    slurm_here,
+    ways_for,
+)
 from gpumon.sources.address import Hop
 from gpumon.sources.probes.road import Road
 from tests.worlds.tick import AT, gpu, tick
@@ -62,3 +67,10 @@ def test_changes_need_one_cluster_whose_commands_can_be_run():
         assert slurm_here(seen(*urls))[0] is None
         assert slurm_here(seen(*urls))[1]
     assert slurm_here(None)[0] is None
+
+
+def test_two_slurms_are_several_clusters_and_other_targets_are_none():
+    assert has_several_clusters(seen("slurm", "slurm?cluster=north"))
+    assert not has_several_clusters(seen("slurm", "ssh://n7"))
+    assert ways_for(seen("slurm?cluster=north", "ssh://n7"), None).cluster == "north"
+    assert ways_for(seen("slurm?cluster=north", "slurm"), None).cluster == ""
