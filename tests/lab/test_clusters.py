@@ -7,6 +7,7 @@ and is the machine gpu03. Everything else here is of the cluster `lab`.
 from __future__ import annotations
 
 import json
+import re
 import time
 
 import pytest
@@ -23,9 +24,15 @@ pytestmark = pytest.mark.every_slurm
 @pytest.fixture(scope="module")
 def south(cluster):
     """The second cluster, whose one node is called as one of the first."""
-    preempts = {"PreemptType": "preempt/qos", "PreemptMode": "REQUEUE"}
+    told = cluster.run_on(HEAD, ["scontrol", "show", "config"]).stdout
+    (following,) = re.findall(r"NEXT_JOB_ID\s*=\s*(\d+)", told)
+    settings = {
+        "FirstJobId": following,
+        "PreemptType": "preempt/qos",
+        "PreemptMode": "REQUEUE",
+    }
     nodes = {"gpu01": "h100:8"}
-    with second_cluster(cluster, "south", nodes, preempts, has_rest=True) as name:
+    with second_cluster(cluster, "south", nodes, settings, has_rest=True) as name:
         for words in (
             "add qos urgent preempt=normal",
             f"modify user alice where cluster={name} set qos+=urgent",
@@ -37,24 +44,23 @@ def south(cluster):
 @pytest.fixture
 def twins(cluster, south, submit):
     """A job of each cluster with the same number and the same name of its node."""
-    newest = dict.fromkeys(("lab", south), 0)
     words = workload(cluster, "--index", "auto", *WORK)
 
     def start(name, gpus):
-        cluster.run_as("alice", ["rm", "-f", f"{name}.out"])
-        options = ("-J", name, "-n1", f"--gres=gpu:{gpus}", "-o", f"/home/alice/{name}.out")
+        options = ("-J", name, "-n1", f"--gres=gpu:{gpus}", "-o", f"/home/alice/{name}-%j.out")
         if name == "lab":
-            newest[name] = submit("alice", words, *options, "-w", "gpu01")
-        else:
-            newest[name] = cluster.submit("alice", words, "-M", south, *options)
+            return submit("alice", words, *options, "-w", "gpu01")
+        return cluster.submit("alice", words, "-M", south, *options)
 
-    start("lab", 3)
-    start(south, 1)
-    while newest["lab"] != newest[south]:
-        start(*(("lab", 3) if newest["lab"] < newest[south] else (south, 1)))
-    job_id = newest["lab"]
-    for where in ("lab", south):
-        file = cluster.layout.shared / f"home/alice/{where}.out"
+    numbers = {"lab": start("lab", 3), south: start(south, 1)}
+    while len(set(numbers.values())) > 1:
+        lower = min(numbers, key=numbers.get)
+        # What is given up must not hold the GPUs that the next one needs.
+        cluster.run_on(HEAD, ["scancel", "-M", lower, str(numbers[lower])])
+        numbers[lower] = start(lower, 3 if lower == "lab" else 1)
+    job_id = numbers["lab"]
+    for where in numbers:
+        file = cluster.layout.shared / f"home/alice/{where}-{job_id}.out"
         cluster.wait_until(
             lambda file=file: file.exists() and '"pid"' in file.read_text(), f"{where} at work", 60
         )
