@@ -11,7 +11,7 @@ import numpy as np
 
 from gpumon.detect.claims import honest_confidence, honest_severity
 from gpumon.detect.facts.entity_facts import FACT_KEYS
-from gpumon.detect.facts.positions import Groups, JobLayout
+from gpumon.detect.facts.positions import JobLayout
 from gpumon.detect.series import GAP_PERIODS, Past, Series, Table, past_of, table_of
 from gpumon.model.catalogue.fields import CATALOGUE
 from gpumon.model.finding import Confidence, Evidence, Finding, Severity, Window
@@ -230,14 +230,16 @@ class View:
         """Unix time at which a job with GPUs was last seen to leave, by the name of its node."""
         self.layout = facts.layout
         """GPUs by position, and in groups: to tell the sound ones of a large fleet at once."""
-        self.job_layout = layout or JobLayout(facts.layout, jobs)
-        """`running` by position, with the positions of their GPUs."""
+        self.node_layout = facts.node_layout
+        """`nodes` by position, with the positions of their GPUs."""
+        self.job_layout = layout or JobLayout(facts.node_layout, jobs)
+        """`running` by position, with the positions of their GPUs and nodes."""
         self.numbers: Sequence[int] = range(len(self.running))
         """Positions of `jobs` within `running`."""
         self.blindness: dict[tuple[str, str], NDArray[np.bool_]] = {}
         """What `coverage` found out on this look, by kind of subject and field."""
-        self.groupings: dict[str, Groups] = {}
-        """Who belongs to whom, as `coverage` asked for it on this look."""
+        self.owners = facts.owners
+        """Whose values history and facts hold."""
         self._facts = facts.columns
         self._columns: dict[str, NDArray[np.float64]] = {}
 

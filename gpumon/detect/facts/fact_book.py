@@ -9,7 +9,8 @@ import numpy as np
 
 from gpumon.detect.facts.entity_facts import NO_ROWS, rows_from
 from gpumon.detect.facts.facts import GpuFacts, NodeFacts
-from gpumon.detect.facts.positions import GpuLayout
+from gpumon.detect.facts.owners import Owners
+from gpumon.detect.facts.positions import GpuLayout, NodeLayout
 from gpumon.model.fault import SourceError
 from gpumon.model.records.cluster import SlurmNode
 
@@ -80,6 +81,9 @@ class FactBook:
         self.layout = GpuLayout(self.gpus)
         """Who is where; another object only where GPUs came, went or moved."""
         self.columns = FactColumns(self.layout, self.gpus)
+        self.node_layout = NodeLayout(self.layout, self.nodes)
+        """The nodes beside them; another object where a GPU or a node came or went."""
+        self.owners = Owners(self.node_layout)
         self._changed: set[str] = set()
         self._is_moved = False
 
@@ -94,6 +98,9 @@ class FactBook:
             self.columns = FactColumns(self.layout, self.gpus)
         else:
             self.columns.refresh(self._changed)
+        if self._is_moved or self.node_layout.names != tuple(self.nodes):
+            self.node_layout = NodeLayout(self.layout, self.nodes)
+            self.owners = Owners(self.node_layout)
         self._changed, self._is_moved = set(), False
 
     def _node(
@@ -124,6 +131,7 @@ class FactBook:
         )
         if known and known.gpu_uuids != node.gpu_uuids:
             self._forget_gpus(known)
+            self._is_moved = True
         self.nodes[name] = node
         self._gpus_of(node, frozenset(stale), frozenset(lost))
 

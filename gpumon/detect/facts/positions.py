@@ -1,12 +1,13 @@
 """Who is where in a picture, as positions: what a look needs to ask about all GPUs at once.
 
-Nothing here changes while no GPU comes or goes and no job starts or ends, so the worker keeps it
-from look to look; detectors get at it through the view.
+Nothing here changes while no GPU or node comes or goes and no job starts or ends, so the worker
+keeps it from look to look; detectors get at it through the view.
 """
 
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -18,12 +19,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from gpumon.detect.facts.facts import GpuFacts
+    from gpumon.detect.facts.facts import GpuFacts, NodeFacts
     from gpumon.model.records.cluster import JobView
 
 
 class Groups(NamedTuple):
-    """Groups of GPUs, as of one job, end to end; groups without a member are left out."""
+    """Groups of positions, as of a job's GPUs, end to end; without a member they are left out."""
 
     size: int
     """How many groups there are, those without a member included."""
@@ -32,15 +33,14 @@ class Groups(NamedTuple):
     starts: NDArray[np.intp]
     """Where each of these begins within `members`."""
     members: NDArray[np.intp]
-    """Positions of GPUs."""
+    """Positions, as of GPUs."""
 
     @classmethod
     def of(cls, groups: Iterable[Sequence[int]]) -> Groups:
         """Groups from the positions of each one's members."""
         kept = list(groups)
-        sizes = np.fromiter((len(group) for group in kept), np.intp, len(kept))
-        flat = (place for group in kept for place in group)
-        members = np.fromiter(flat, np.intp, int(sizes.sum()))
+        sizes = np.fromiter(map(len, kept), np.intp, len(kept))
+        members = np.fromiter(chain.from_iterable(kept), np.intp, int(sizes.sum()))
         numbers = np.flatnonzero(sizes)
         ends = np.cumsum(sizes[numbers])
         return cls(len(kept), numbers, ends - sizes[numbers], members)
@@ -71,12 +71,36 @@ class Groups(NamedTuple):
         """Per group the largest of the known values, NaN without any."""
         return -self.least(-values)
 
-    def spread(self, flags: NDArray[np.bool_], gpus: int) -> NDArray[np.bool_]:
-        """Per GPU whether the flag of any group is set that it is in."""
-        sizes = np.diff(np.append(self.starts, len(self.members)))
-        found = np.zeros(gpus, np.bool_)
-        found[self.members[np.repeat(flags[self.numbers], sizes)]] = True
+    def spread(self, flags: NDArray[np.bool_], members: int) -> NDArray[np.bool_]:
+        """Per member whether the flag of any group is set that it is in."""
+        found = np.zeros(members, np.bool_)
+        found[self.members[np.repeat(flags[self.numbers], self._sizes)]] = True
         return found
+
+    def inverted(self, members: int) -> Groups:
+        """For each of so many members the numbers of the groups that it is in, ascending."""
+        owners = np.repeat(self.numbers, self._sizes)[np.argsort(self.members, kind="stable")]
+        counts = np.bincount(self.members, minlength=members)
+        numbers = np.flatnonzero(counts)
+        ends = np.cumsum(counts[numbers])
+        return Groups(members, numbers, ends - counts[numbers], owners)
+
+    def is_empty(self) -> NDArray[np.bool_]:
+        """Per group whether it has no member."""
+        found = np.ones(self.size, np.bool_)
+        found[self.numbers] = False
+        return found
+
+    def sizes(self) -> NDArray[np.intp]:
+        """Members of every group."""
+        found = np.zeros(self.size, np.intp)
+        found[self.numbers] = self._sizes
+        return found
+
+    @property
+    def _sizes(self) -> NDArray[np.intp]:
+        """Members of the groups that have any."""
+        return np.diff(np.append(self.starts, len(self.members)))
 
 
 class GpuLayout:
@@ -111,24 +135,106 @@ class GpuLayout:
         return Groups.of(found.values())
 
 
+class NodeLayout:
+    """Nodes by position: in the order in which the picture holds them."""
+
+    def __init__(self, gpus: GpuLayout, nodes: Mapping[str, NodeFacts]) -> None:
+        self.names = tuple(nodes)
+        self.place = {name: place for place, name in enumerate(self.names)}
+        self.gpu_layout = gpus
+        self._nodes = nodes
+
+    @cached_property
+    def gpus(self) -> Groups:
+        """Known GPUs of every node."""
+        return Groups.of(self.gpu_layout.places(node.gpu_uuids) for node in self._nodes.values())
+
+    @cached_property
+    def of_gpus(self) -> NDArray[np.intp]:
+        """Position of the node of each GPU; -1 of one that is on none of them."""
+        names, groups = self.gpu_layout.nodes
+        found = np.full(len(self.gpu_layout.uuids), -1)
+        places = [self.place.get(name, -1) for name in names]
+        found[groups.members] = np.repeat(places, groups.sizes())
+        return found
+
+
+class _JobPlace(NamedTuple):
+    """Where one job is, which is looked up once in its life."""
+
+    job: JobView
+    gpus: list[int]
+    nodes: list[int]
+    cgroups: tuple[str, ...]
+    """How history names its cgroup on each of its nodes."""
+    mark: int
+
+
 class JobLayout:
     """Running jobs by number: in the order in which the picture holds them."""
 
-    def __init__(self, gpus: GpuLayout, jobs: Sequence[JobView]) -> None:
-        self._gpus = gpus
+    def __init__(
+        self, nodes: NodeLayout, jobs: Sequence[JobView], before: JobLayout | None = None
+    ) -> None:
+        """Finds who is where.
+
+        Args:
+            nodes: who else there is.
+            jobs: of the picture.
+            before: the layout of an earlier picture: of its jobs only what changed is looked up.
+        """
+        self.nodes = nodes
         self._jobs = jobs
+        known = before._places if before is not None and before.nodes is nodes else {}
+        self._places: dict[str, _JobPlace] = {}
+        for job in jobs:
+            place = known.get(job.job.job_id)
+            is_same = place is not None and place.job is job
+            self._places[job.job.job_id] = place if place and is_same else self._place(job)
+
+    def _place(self, view: JobView) -> _JobPlace:
+        job, known = view.job, self.nodes.place
+        return _JobPlace(
+            view,
+            self.nodes.gpu_layout.places(view.gpu_uuids),
+            [known[name] for name in job.nodes if name in known],
+            tuple(f"{name}/{job.job_id}" for name in job.nodes),
+            part_mark(job.job_id),
+        )
 
     @cached_property
     def groups(self) -> Groups:
         """Known GPUs of every job."""
-        return Groups.of(self._gpus.places(job.gpu_uuids) for job in self._jobs)
+        return Groups.of(place.gpus for place in self._places.values())
+
+    @cached_property
+    def on_nodes(self) -> Groups:
+        """Known nodes of every job."""
+        return Groups.of(place.nodes for place in self._places.values())
+
+    @cached_property
+    def of_nodes(self) -> Groups:
+        """Jobs on every node."""
+        return self.on_nodes.inverted(len(self.nodes.names))
+
+    @cached_property
+    def cgroups(self) -> tuple[tuple[str, ...], Groups]:
+        """How history names the jobs' cgroups, and which are those of each job."""
+        named = [place.cgroups for place in self._places.values()]
+        ends = np.cumsum([0, *map(len, named)]).tolist()
+        ranges = (range(begin, end) for begin, end in pairwise(ends))
+        return tuple(chain.from_iterable(named)), Groups.of(ranges)
+
+    @cached_property
+    def has_nodes(self) -> NDArray[np.bool_]:
+        """Whether Slurm says where a job runs."""
+        told = (bool(job.job.nodes) for job in self._jobs)
+        return np.fromiter(told, np.bool_, len(self._jobs))
 
     @cached_property
     def is_whole(self) -> NDArray[np.bool_]:
         """Whether all GPUs of a job are known, and it has any."""
-        sizes = np.zeros(len(self._jobs), np.intp)
-        groups = self.groups
-        sizes[groups.numbers] = np.diff(np.append(groups.starts, len(groups.members)))
+        sizes = self.groups.sizes()
         named = np.fromiter((len(job.gpu_uuids) for job in self._jobs), np.intp, len(self._jobs))
         unnamed = np.fromiter((job.gpus_unknown for job in self._jobs), np.intp, len(self._jobs))
         return np.asarray((sizes > 0) & (sizes == named) & (unnamed == 0), np.bool_)
@@ -136,7 +242,7 @@ class JobLayout:
     @cached_property
     def on_gpu(self) -> dict[str, tuple[int, ...]]:
         """Numbers of the jobs that hold a GPU."""
-        known = self._gpus.place
+        known = self.nodes.gpu_layout.place
         found: dict[str, tuple[int, ...]] = {}
         for number, job in enumerate(self._jobs):
             for uuid in job.gpu_uuids:
@@ -160,5 +266,5 @@ class JobLayout:
 
     @cached_property
     def _marks(self) -> NDArray[np.uint32]:
-        marks = (part_mark(job.job.job_id) for job in self._jobs)
-        return np.fromiter(marks, np.uint32, len(self._jobs))
+        marks = (place.mark for place in self._places.values())
+        return np.fromiter(marks, np.uint32, len(self._places))

@@ -7,13 +7,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from gpumon.detect.facts.entity_facts import FACT_KEYS
-from gpumon.detect.facts.positions import Groups
 from gpumon.model.catalogue.fields import CATALOGUE
 from gpumon.model.finding import Coverage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     from numpy.typing import NDArray
 
     from gpumon.detect.contract import Declaration
@@ -24,6 +21,9 @@ _OF_GPU: Final = ("gpu", "link")
 
 _TOLD: Final = ("event", "process", "context")
 """Blocks that every report holds, and that are empty where there is nothing to tell."""
+
+_SILENT: Final = ("node", "")
+"""Where the nodes of which nothing is heard stand beside those that lack a field."""
 
 
 def coverage_of(view: View, declared: Declaration) -> tuple[Coverage, tuple[str, ...]]:
@@ -78,23 +78,22 @@ def _blind(view: View, kind: str, key: str) -> NDArray[np.bool_]:
 
 
 def _jobs_blind(view: View, owner: str, lacking: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    layout = view.job_layout
     if owner == "cgroup":
         return lacking
     if owner == "gpu":
-        groups = view.job_layout.groups
-        return groups.some(lacking) | _is_empty(groups)
-    return _grouped(view, _nodes_of_jobs).some(lacking) | ~_has_nodes(view)
+        return layout.groups.some(lacking) | layout.groups.is_empty()
+    return layout.on_nodes.some(lacking) | ~layout.has_nodes
 
 
 def _gpus_blind(view: View, owner: str, lacking: NDArray[np.bool_]) -> NDArray[np.bool_]:
     if owner == "gpu":
         return lacking
     if owner == "node":
-        names, groups = view.layout.nodes
-        places = {name: place for place, name in enumerate(view.nodes)}
-        on_node = np.array([name in places and lacking[places[name]] for name in names], np.bool_)
-        return groups.spread(on_node, len(view.uuids))
-    groups, has_nodes = view.job_layout.groups, _has_nodes(view)
+        # The last place is that of GPUs whose node is not in view.
+        flags: NDArray[np.bool_] = np.append(lacking, False)[view.node_layout.of_gpus]
+        return flags
+    groups, has_nodes = view.job_layout.groups, view.job_layout.has_nodes
     is_seen = groups.spread(has_nodes, len(view.uuids))
     return ~is_seen | groups.spread(lacking & has_nodes, len(view.uuids))
 
@@ -102,99 +101,46 @@ def _gpus_blind(view: View, owner: str, lacking: NDArray[np.bool_]) -> NDArray[n
 def _nodes_blind(view: View, owner: str, lacking: NDArray[np.bool_]) -> NDArray[np.bool_]:
     if owner == "node":
         return lacking
-    groups = _grouped(view, _gpus_of_nodes if owner == "gpu" else _jobs_of_nodes)
-    return groups.some(lacking) | _is_empty(groups)
+    groups = view.node_layout.gpus if owner == "gpu" else view.job_layout.of_nodes
+    return groups.some(lacking) | groups.is_empty()
 
 
 _PARTS: Final = {"job": _jobs_blind, "gpu": _gpus_blind, "node": _nodes_blind}
-
-
-def _is_empty(groups: Groups) -> NDArray[np.bool_]:
-    """Groups without a member: of nothing nothing is known."""
-    is_empty = np.ones(groups.size, np.bool_)
-    is_empty[groups.numbers] = False
-    return is_empty
-
-
-def _has_nodes(view: View) -> NDArray[np.bool_]:
-    """Running jobs of which Slurm says where they run."""
-    return np.fromiter((bool(job.job.nodes) for job in view.running), np.bool_, len(view.running))
-
-
-def _grouped(view: View, made: Callable[[View], Groups]) -> Groups:
-    """Groups as one of the functions below makes them, once a look: every field asks for some."""
-    known = view.groupings.get(made.__name__)
-    if known is None:
-        known = view.groupings[made.__name__] = made(view)
-    return known
-
-
-def _gpus_of_nodes(view: View) -> Groups:
-    """Positions of every node's GPUs, as far as anything is known of them."""
-    return Groups.of(view.layout.places(node.gpu_uuids) for node in view.nodes.values())
-
-
-def _jobs_of_nodes(view: View) -> Groups:
-    """Positions of the running jobs on every node."""
-    jobs = view.job_layout.on_node
-    return Groups.of(jobs.get(name, ()) for name in view.nodes)
-
-
-def _nodes_of_jobs(view: View) -> Groups:
-    """Positions of every running job's nodes, as far as anything is known of them."""
-    places = {name: place for place, name in enumerate(view.nodes)}
-    return Groups.of(
-        [places[name] for name in job.job.nodes if name in places] for job in view.running
-    )
 
 
 def _lacking(view: View, key: str, block: str) -> NDArray[np.bool_]:
     """Owners without a value of a field now: GPUs, nodes, or running jobs for cgroups."""
     if block == "gpu":
         return ~np.isfinite(view.fleet(key)[:-1])
-    if block == "link":
-        has_links = _present(view, key, block)
-        return _flags(uuid not in has_links for uuid in view.uuids)
     if block == "cgroup":
-        told = _present(view, key, block)
-        return _flags(
-            not told.issuperset(f"{name}/{job.job.job_id}" for name in job.job.nodes)
-            or not job.job.nodes
-            for job in view.running
-        )
-    is_silent = _flags(node.is_stale or not node.has_telemetry for node in view.nodes.values())
+        return _cgroups_lacking(view, key)
+    nodes = tuple(view.nodes.values())
+    if block == "link":
+        return ~view.owners.told(key, block, view.history, nodes)
+    is_silent = _silent(view)
     if block in _TOLD:
         return is_silent
-    told = _present(view, key, block)
-    return is_silent | _flags(name not in told for name in view.nodes)
+    return is_silent | ~view.owners.told(key, block, view.history, nodes)
 
 
-def _flags(told: Iterable[bool]) -> NDArray[np.bool_]:
-    return np.fromiter(told, np.bool_)
+def _silent(view: View) -> NDArray[np.bool_]:
+    """Nodes of which nothing is heard; once a look, for most fields ask."""
+    known = view.blindness.get(_SILENT)
+    if known is None:
+        told = (node.is_stale or not node.has_telemetry for node in view.nodes.values())
+        known = view.blindness[_SILENT] = np.fromiter(told, np.bool_, len(view.nodes))
+    return known
 
 
-def _present(view: View, key: str, block: str) -> frozenset[str]:
-    """Owners with a value of a field of another block than `gpu`."""
-    entities = view.history.entities(block)
-    values = view.history.newest(entities, (key,), block)[0] if entities else np.empty(0)
-    found = {entities[place] for place in np.flatnonzero(~np.isnan(values))}
-    if key in FACT_KEYS[block]:
+def _cgroups_lacking(view: View, key: str) -> NDArray[np.bool_]:
+    """Running jobs without a value of their cgroup on one of their nodes."""
+    names, groups = view.job_layout.cgroups
+    is_missing = np.isnan(view.history.newest(names, (key,), "cgroup")[0])
+    if key in FACT_KEYS["cgroup"]:
+        told: set[str] = set()
         for node in view.nodes.values():
-            rows = node.block(block)
-            told = rows.values.get(key, ())
-            names = (row for row, value in zip(rows.keys, told, strict=False) if value is not None)
-            found.update(_entity(node.name, name, block) for name in names)
-    return frozenset(_owner(entity, block) for entity in found)
-
-
-def _entity(node: str, key: str, block: str) -> str:
-    """How history names an entity that its node names by `key`."""
-    if block == "node":
-        return node
-    return key if block in ("link", "mig") else f"{node}/{key}"
-
-
-def _owner(entity: str, block: str) -> str:
-    if block == "link":
-        return entity.rpartition("/")[0]
-    return entity if block == "cgroup" else entity.partition("/")[0]
+            rows = node.block("cgroup")
+            values = zip(rows.keys, rows.values.get(key, ()), strict=False)
+            told.update(f"{node.name}/{job_id}" for job_id, value in values if value is not None)
+        is_missing &= np.fromiter((name not in told for name in names), np.bool_, len(names))
+    return groups.some(is_missing) | ~view.job_layout.has_nodes

@@ -27,6 +27,7 @@ class Replica:
         self._records: dict[str, Job] = {}
         self._facts = FactBook()
         self._layout: JobLayout | None = None
+        self._is_layout_old = False
         self._running: tuple[JobView, ...] = ()
         self._chunks: dict[int, Chunk] = {}
         self._left_at: dict[str, float] = {}
@@ -58,19 +59,20 @@ class Replica:
             self._records[job.job_id] = job
         for job_id in message["records_gone"]:
             del self._records[job_id]
-        before = self._facts.layout
+        before = self._facts.node_layout
         self._facts.take(message["facts"])
-        if message["jobs"] or message["jobs_gone"] or self._facts.layout is not before:
-            self._layout = None
+        if message["jobs"] or message["jobs_gone"] or self._facts.node_layout is not before:
+            self._is_layout_old = True
         return len(self._chunks) < known_before
 
     def view(self, message: dict[str, Any]) -> View:
         """The view of the picture that the message asks to judge."""
         chunks = [(self._chunks[number], rows) for number, rows in message["rows"]]
         history = HistoryReader(chunks, self._intervals)
-        if self._layout is None:
+        if self._is_layout_old or self._layout is None:
             self._running = tuple(self._jobs.values())
-            self._layout = JobLayout(self._facts.layout, self._running)
+            self._layout = JobLayout(self._facts.node_layout, self._running, self._layout)
+            self._is_layout_old = False
         return View(
             message["at"],
             message["observed_since"],

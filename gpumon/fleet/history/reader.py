@@ -177,6 +177,20 @@ class HistoryReader:
         row: NDArray[np.float32] = _frozen(values)[0]
         return row
 
+    def newest_of_all(self, key: str, block: str) -> tuple[Sequence[str], NDArray[np.float32]]:
+        """Entities of the newest stretch of a block, and a field of each in its newest row.
+
+        The entities are the same object, only longer, as long as it is the same stretch.
+        """
+        pieces = self._tiles(block)
+        if not pieces:
+            return (), np.empty(0, np.float32)
+        chunk, _, end = pieces[-1]
+        count, field = len(chunk.entities), chunk.fields.get(key)
+        if field is None:
+            return chunk.entities, np.full(count, np.nan, np.float32)
+        return chunk.entities, _frozen(chunk.values[end - 1, field, :count])
+
     def entities(self, block: str = "gpu") -> tuple[str, ...]:
         """Every entity of a block that the past knows, the longest known first."""
         held = (chunk.entities for chunk, _ in self.chunks if chunk.shape.block == block)

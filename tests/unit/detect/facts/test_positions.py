@@ -52,6 +52,36 @@ def test_spreading_reaches_exactly_the_members() -> None:
     assert reached.tolist() == [True, True, False, False, False, False]
 
 
+def test_members_know_their_groups() -> None:
+    groups = Groups.of(([4, 0], [], [4], [2, 4]))
+
+    inverted = groups.inverted(6)
+
+    found = [inverted.places(np.intp(member)).tolist() for member in range(6)]
+    assert found == [[0], [], [3], [], [0, 2, 3], []]
+    assert groups.sizes().tolist() == [2, 0, 1, 2]
+    assert groups.is_empty().tolist() == [False, True, False, False]
+    assert Groups.of([[], []]).inverted(2).is_empty().tolist() == [True, True]
+
+
+def test_a_node_that_comes_makes_a_new_layout_of_nodes_alone() -> None:
+    scene = Scene()
+    uuids = scene.node("n1", 2)
+    sender, book = FactSender(), FactBook()
+    book.take(sender.changes(scene.run(10, working(uuids))))
+    layout, nodes = book.layout, book.node_layout
+    book.take(sender.changes(scene.run(10, working(uuids))))
+    kept = book.node_layout
+
+    scene.node("login", 0)
+    book.take(sender.changes(scene.run(10, working(uuids))))
+
+    assert kept is nodes
+    assert book.layout is layout
+    assert book.node_layout.names == ("n1", "login")
+    assert book.node_layout.of_gpus.tolist() == [0, 0]
+
+
 def test_columns_follow_facts_without_a_new_layout() -> None:
     scene = Scene()
     uuids = scene.node("n1", 2) + scene.node("n2", 2)
