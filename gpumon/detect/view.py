@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from gpumon.model.finding import Confidence, Evidence, Finding, Severity, Window
 from gpumon.model.job_states import has_ended
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
@@ -194,6 +195,36 @@ class JobLook:
         return self._view.places(self.uuids)
 
 
+class _Looks(Sequence[JobLook]):
+    """The running jobs of a view, each made when it is first asked for.
+
+    Of ten thousand a look judges a thousand, and what is made must be cleared away again.
+    """
+
+    def __init__(self, view: View, records: Sequence[JobView]) -> None:
+        self._view = view
+        self._records = records
+        self._made: dict[int, JobLook] = {}
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    @overload
+    def __getitem__(self, index: int) -> JobLook: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[JobLook, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> JobLook | tuple[JobLook, ...]:
+        if isinstance(index, slice):
+            return tuple(self[place] for place in range(*index.indices(len(self))))
+        place = index + len(self) if index < 0 else index
+        made = self._made.get(place)
+        if made is None:
+            made = self._made[place] = JobLook(self._view, self._records[place])
+        return made
+
+
 class View:
     """Everything that one look may know."""
 
@@ -219,9 +250,10 @@ class View:
         """UUIDs of `gpus`, in the same order: positions are positions among these."""
         self.nodes: Mapping[str, NodeFacts] = facts.nodes
         """Every node by name, also those without GPUs or telemetry."""
-        self.running: tuple[JobLook, ...] = tuple(JobLook(self, record) for record in jobs)
+        self._records = jobs
+        self.running: Sequence[JobLook] = _Looks(self, jobs)
         """All running jobs that hold GPUs: neighbours and peers are among these."""
-        self.jobs: tuple[JobLook, ...] = self.running
+        self.jobs: Sequence[JobLook] = self.running
         """The jobs to judge on this look: all, or in a large fleet those whose turn it is."""
         self.records: tuple[Job, ...] = tuple(records)
         """Jobs that the queue lists and that compute on no GPU now: pending, completing, ended,
@@ -432,7 +464,10 @@ class View:
         Either it works elsewhere, or the list by which Slurm's numbers were read is another one.
         """
         found = {}
-        for job in self.running:
+        for place, record in enumerate(self._records):
+            if not record.contradictions:
+                continue
+            job = self.running[place]
             astray = job.uuids_astray
             if astray:
                 more = f" and {len(astray) - 1} more" if len(astray) > 1 else ""

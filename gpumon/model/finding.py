@@ -21,7 +21,7 @@ class Confidence(StrEnum):
     @property
     def rank(self) -> int:
         """Position on the ladder, from 0."""
-        return tuple(Confidence).index(self)
+        return _CONFIDENCE_RANKS[self]
 
 
 class Severity(StrEnum):
@@ -34,7 +34,12 @@ class Severity(StrEnum):
     @property
     def rank(self) -> int:
         """Order by importance, from 0."""
-        return tuple(Severity).index(self)
+        return _SEVERITY_RANKS[self]
+
+
+# Asked of every finding on every look: an enumeration takes long to be walked.
+_CONFIDENCE_RANKS: Final = {step: rank for rank, step in enumerate(Confidence)}
+_SEVERITY_RANKS: Final = {step: rank for rank, step in enumerate(Severity)}
 
 
 class Evidence(NamedTuple):

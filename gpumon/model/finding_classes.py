@@ -41,7 +41,10 @@ class Category(StrEnum):
     @property
     def rank(self) -> int:
         """Precedence: the lowest explains the others."""
-        return tuple(Category).index(self)
+        return _RANKS[self]
+
+
+_RANKS: Final = {category: rank for rank, category in enumerate(Category)}
 
 
 class Loss(StrEnum):

@@ -196,7 +196,7 @@ class Throttled(Detector):
         fleet = _Fleet(view)
         has_held = view.job_layout.groups.some(_recently_held(view))
         for number in np.flatnonzero(has_held | self._may_differ(view, fleet)):
-            job = view.running[number]
+            job = view.running[int(number)]
             cases = [case for case in self._cases(job, fleet) if case.gpu.uuid not in told]
             told.update(case.gpu.uuid for case in cases)
             for case, charge in zip(cases, _charges(job, cases), strict=True):

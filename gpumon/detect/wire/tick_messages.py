@@ -13,9 +13,10 @@ from gpumon.model.missing import Reason
 from gpumon.model.records.block import EMPTY_BLOCK
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from gpumon.detect.facts.entity_facts import Print
+    from gpumon.fleet.history.chunk import Chunk
     from gpumon.fleet.history.reader import HistoryReader
     from gpumon.model.records.block import Block
     from gpumon.model.records.cluster import Gpu, Job, JobView, Node, SlurmNode
@@ -173,9 +174,11 @@ class Sender:
             if not is_judged(view)
         }
         chunks = {chunk.shape.number: chunk for chunk, _ in history.chunks}
+        known = {number: self._entities.get(number, 0) for number in chunks}
+        copied = self._copied(chunks)
+        known.update({number: count for number, _, count in copied})
         entities = {
-            number: tuple(chunk.entities[self._entities.get(number, 0) :])
-            for number, chunk in chunks.items()
+            number: tuple(chunk.entities[known[number] :]) for number, chunk in chunks.items()
         }
         new_chunks = [chunk for number, chunk in chunks.items() if number not in self._entities]
         message: dict[str, object] = {
@@ -185,6 +188,7 @@ class Sender:
             "muted": sorted(muted),
             "chunks": [chunk.shape for chunk in new_chunks],
             "rows": [(chunk.shape.number, rows) for chunk, rows in history.chunks],
+            "copied": copied,
             "entities": [(number, names) for number, names in entities.items() if names],
             "jobs": [entry for job_id, entry in jobs.items() if self._jobs.get(job_id) != entry],
             "jobs_gone": [job_id for job_id in self._jobs if job_id not in jobs],
@@ -193,7 +197,21 @@ class Sender:
             "facts": self._facts.changes(tick),
         }
         self._jobs, self._records = jobs, records
-        self._entities = {
-            number: self._entities.get(number, 0) + len(names) for number, names in entities.items()
-        }
+        self._entities = {number: known[number] + len(names) for number, names in entities.items()}
         return message, [chunk.fd for chunk in new_chunks]
+
+    def _copied(self, chunks: Mapping[int, Chunk]) -> list[tuple[int, int, int]]:
+        """Chunks that are new to the worker, each with one it knows and how many entities of that.
+
+        A new stretch of history mostly goes on with the entities of the one before.
+        """
+        copied = []
+        for number, chunk in chunks.items():
+            if number in self._entities:
+                continue
+            for other, count in reversed(self._entities.items()):
+                is_alike = other in chunks and chunks[other].shape.block == chunk.shape.block
+                if is_alike and chunk.entities[:count] == chunks[other].entities[:count]:
+                    copied.append((number, other, count))
+                    break
+        return copied

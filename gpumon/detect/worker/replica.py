@@ -27,7 +27,6 @@ class Replica:
         self._records: dict[str, Job] = {}
         self._facts = FactBook()
         self._layout: JobLayout | None = None
-        self._is_layout_old = False
         self._running: tuple[JobView, ...] = ()
         self._chunks: dict[int, Chunk] = {}
         self._left_at: dict[str, float] = {}
@@ -44,6 +43,8 @@ class Replica:
             known = ChunkShape(*shape)._replace(keys=tuple(shape[_KEYS]))
             self._chunks[known.number] = Chunk.attach(known, descriptor)
         self._chunks = {number: self._chunks[number] for number, _ in message["rows"]}
+        for number, other, count in message["copied"]:
+            self._chunks[number].add(self._chunks[other].entities[:count])
         for number, entities in message["entities"]:
             self._chunks[number].add(entities)
         for view, intervals in message["jobs"]:
@@ -61,18 +62,16 @@ class Replica:
             del self._records[job_id]
         before = self._facts.node_layout
         self._facts.take(message["facts"])
-        if message["jobs"] or message["jobs_gone"] or self._facts.node_layout is not before:
-            self._is_layout_old = True
+        is_same = self._facts.node_layout is before
+        if self._layout is None or message["jobs"] or message["jobs_gone"] or not is_same:
+            self._running = tuple(self._jobs.values())
+            self._layout = JobLayout(self._facts.node_layout, self._running, self._layout)
         return len(self._chunks) < known_before
 
     def view(self, message: dict[str, Any]) -> View:
         """The view of the picture that the message asks to judge."""
         chunks = [(self._chunks[number], rows) for number, rows in message["rows"]]
         history = HistoryReader(chunks, self._intervals)
-        if self._is_layout_old or self._layout is None:
-            self._running = tuple(self._jobs.values())
-            self._layout = JobLayout(self._facts.node_layout, self._running, self._layout)
-            self._is_layout_old = False
         return View(
             message["at"],
             message["observed_since"],
