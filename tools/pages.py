@@ -28,6 +28,7 @@ from gpumon.cli.commands.config import shown
 from gpumon.detect.contract import declaration_of, parameters
 from gpumon.detect.worker import registry
 from gpumon.model.catalogue.fields import CATALOGUE, CLOCK_EVENT_REASONS, LABELS
+from gpumon.model.finding_classes import CLASSES
 from gpumon.model.settings import SETTINGS
 from gpumon.report.filter.help import FILTER_HELP
 from gpumon.report.filter.names import typable
@@ -87,6 +88,23 @@ def map_fields() -> str:
         scale = f"{', '.join(words)} {field.unit}" if field.keys else ""
         rows.append((field.title, cell(scale), cell(field.doc)))
     return table(("field", "steps", "what it shows"), rows)
+
+
+def classes() -> str:
+    """The vocabulary of findings and labels."""
+    claimed: dict[str, list[str]] = {}
+    for entry in registry.entries():
+        if entry.distribution.partition(" ")[0] != "gpumon":
+            continue
+        declared = declaration_of(registry.load(entry))
+        for key in declared.finding_classes:
+            claimed.setdefault(key, []).append(f"[`{declared.name}`](#{declared.name})")
+    rows = [
+        (f"`{key}`", cell(one.meaning), one.category.value, one.loss.value,
+         ", ".join(claimed.get(key, ())))
+        for key, one in CLASSES.items()
+    ]  # fmt: skip
+    return table(("class", "what it means", "category", "loss", "claimed by"), rows)
 
 
 def map_signs() -> str:
@@ -308,6 +326,7 @@ BLOCKS: Final[dict[str, Callable[[], str]]] = {
     "keys": keys_markdown,
     "rooms": rooms,
     "commands": helps,
+    "classes": classes,
     "detectors": detectors,
     "settings": settings,
     "document": document,

@@ -143,6 +143,18 @@ _LISTED: Final = (
         "input_bound", "input bound", _IN, "GPUs wait for data that CPUs prepare.", _W, Loss.PART,
     ),
     FindingClass(
+        "cpu_oversubscribed", "too many threads", _IN,
+        "The job runs more threads than it has CPU cores, and GPUs wait for them.", _W, Loss.PART,
+    ),
+    FindingClass(
+        "numa_misplaced", "CPUs far from GPUs", _IN,
+        "The job's CPUs or memory are at another socket than its GPUs.", _W, Loss.PART,
+    ),
+    FindingClass(
+        "recompiling", "compiling again", _IN,
+        "The program compiles again and again while GPUs wait.", _W, Loss.PART,
+    ),
+    FindingClass(
         "copy_bound", "host copy bound", _IN,
         "GPUs wait for copies between host and device.", _W, Loss.PART,
     ),
@@ -160,6 +172,10 @@ _LISTED: Final = (
     FindingClass(
         "comm_bound", "communication bound", _COM,
         "All ranks spend their time exchanging data.", _W, Loss.PART,
+    ),
+    FindingClass(
+        "nic_misplaced", "port far from GPU", _COM,
+        "Ranks talk through a network port that is far from their GPU.", _W, Loss.PART,
     ),
     FindingClass(
         "fragmented", "too many nodes", _COM,

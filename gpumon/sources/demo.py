@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from gpumon.model.records.accounting import EndedReport
 from gpumon.model.records.frame import Frame
 from gpumon.simulate.blocks.frames import FrameMaker
-from gpumon.simulate.cluster.sim_cluster import Fleet, Label
+from gpumon.simulate.cluster.sim_cluster import Fleet
 from gpumon.simulate.records.ended import ended_records
 from gpumon.simulate.records.slurm_queue import queue_records
 from gpumon.sources.probes.zoom import Zoom
@@ -15,6 +15,7 @@ from gpumon.sources.probes.zoom import Zoom
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from gpumon.model.records.label import Label
     from gpumon.sources.source import Clock, Wish
 
 QUEUE_PERIOD_S: Final = 10.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from gpumon.simulate.physics.phase import Work
+from gpumon.simulate.physics.phase import Work, run_on
 from gpumon.simulate.physics.program import Program
 from gpumon.simulate.physics.training import (
     SPIN_SM,
@@ -78,6 +78,22 @@ def _held_back(board: Board, shape: Shape, chance: Random, lane: int, *, is_slow
     )
     lap = step_loops(board, step, model.checkpoint_every_s, chance)
     return Program([], [*lap, in_turn(board, saving)], board.idle_w)
+
+
+def slowed_share(board: Board, shape: Shape, chance: Random) -> float:
+    """Share of all ranks' time that is lost to one slow rank.
+
+    Args:
+        board: Kind of GPU.
+        shape: GPUs of the job.
+        chance: The stream that the ranks' programs were drawn from, anew.
+    """
+    model = dense_model(board, shape, chance)
+    usual_s, slow_s = (
+        sum(run_on(board, work).seconds for work in dense_step(board, shape, model, 0, 0.0, clock))
+        for clock in (1.0, CLOCK_SHARE)
+    )
+    return 1.0 - usual_s / slow_s
 
 
 def _stopped(board: Board, shape: Shape, chance: Random, *, is_stuck: bool) -> Program:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from gpumon.model.records.label import HEALTHY
 from gpumon.simulate.cluster.workloads import (
-    HEALTHY,
     NOTEBOOK,
     PARTIAL,
     SWEEP,

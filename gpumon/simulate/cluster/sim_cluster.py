@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
+from gpumon.model.records.label import HEALTHY, Label
 from gpumon.simulate.cluster.hardware_faults import ailments_of
-from gpumon.simulate.cluster.job_faults import HANG, STRAGGLER, THROTTLED, after
+from gpumon.simulate.cluster.job_faults import HANG, STRAGGLER, THROTTLED, after, slowed_share
 from gpumon.simulate.cluster.layout import SimNode, lay_out
 from gpumon.simulate.cluster.opening import is_full, seated_requests, waiting_requests
 from gpumon.simulate.cluster.schedule import Schedule, SimJob
 from gpumon.simulate.cluster.timeline import Reading, Spans, Stay, Timeline, Totals
-from gpumon.simulate.cluster.workloads import HEALTHY, gpus_used, lane_of
+from gpumon.simulate.cluster.workloads import IDLE_HELD, PARTIAL, gpus_used, lane_of
 from gpumon.simulate.physics.program import Turned
 from gpumon.simulate.physics.random_streams import stream
 from gpumon.simulate.physics.services import unused
@@ -27,18 +28,6 @@ PAST_S: Final = 48 * 3600.0
 """How long before its origin the fleet's GPUs have been counting, seconds."""
 
 _UNKNOWN: Final = Totals(0.0, 0.0, 0.0, ())
-
-
-class Label(NamedTuple):
-    """What is true of one subject over a stretch of time."""
-
-    subject: str
-    """`job:ID`, `job:ID/rank:N` or `gpu:UUID`."""
-    finding_class: str
-    """Class of the fault, or `healthy`."""
-    start: float
-    """Unix time."""
-    end: float
 
 
 class Fleet:
@@ -102,17 +91,18 @@ class Fleet:
         return [line.stay_at(now) for line in self._lines[node.number]]
 
     def labels(self, until: float) -> list[Label]:
-        """What is true of every job that started before a time, and of broken hardware."""
+        """What is true between the origin and a time, of every job and of broken hardware."""
         self.advance(until)
+        # Counters tell of broken hardware; no job is slower for it.
         labels = [
-            Label(subject, truth, self.origin - PAST_S, until)
+            Label(subject, truth, self.origin, until, 0.0)
             for subject, truth in self.ailments.known(self.nodes)
-            if until > self.origin - PAST_S
         ]
         for job in self._schedule.started:
             if job.start_at is None or job.end_at is None or job.start_at > until:
                 continue
-            labels += self._labels_of(job, job.start_at, job.end_at, until)
+            if job.end_at >= self.origin:
+                labels += self._labels_of(job, job.start_at, job.end_at, until)
         return sorted(labels, key=lambda label: (label.finding_class == HEALTHY, label.subject))
 
     def _host(self) -> None:
@@ -131,24 +121,43 @@ class Fleet:
 
     def _labels_of(self, job: SimJob, start: float, end: float, until: float) -> list[Label]:
         subject, trouble = f"job:{job.job_id}", job.request.trouble
+        first, last = max(start, self.origin), min(end, until)
         if trouble is None:
-            begin = start + self._onset_s(job)
-            truth = job.request.truth if begin < end else HEALTHY
-            return [Label(subject, truth, min(begin, end), end)]
+            begin = max(first, start + self._onset_s(job))
+            if job.request.truth == HEALTHY or begin >= end:
+                return [Label(subject, HEALTHY, first, last)]
+            begin = min(begin, last)
+            lost_s = self._lost_share(job)
+            lost_s = None if lost_s is None else lost_s * job.request.shape.world * (last - begin)
+            return [Label(subject, job.request.truth, begin, last, lost_s)]
         onset = self._opened_at - trouble.before_s
-        if onset >= min(end, until):
-            return [Label(subject, HEALTHY, start, end)]
+        if onset >= last:
+            return [Label(subject, HEALTHY, first, last)]
+        labels = [Label(subject, HEALTHY, first, onset)] if first < onset else []
+        begin = max(first, onset)
+        lost_s = job.request.shape.world * (last - begin)
         rank = trouble.spot * gpus_used(job.request.workload, job.request.shape.gpus)
-        labels = [
-            Label(subject, HEALTHY, start, onset),
-            Label(f"{subject}/rank:{rank + trouble.local}", trouble.finding_class, onset, end),
-        ]
+        cause = f"{subject}/rank:{rank + trouble.local}"
         if trouble.finding_class == HANG:
-            # All ranks lose all of their time; a straggler's peers still make their steps.
-            labels.append(Label(subject, HANG, onset, end))
-        if trouble.finding_class == STRAGGLER:
-            labels.append(Label(f"gpu:{self._uuid_of(job, trouble)}", THROTTLED, onset, end))
-        return labels
+            # All ranks lose all of their time, and one of them keeps the others waiting.
+            return [*labels, Label(subject, HANG, begin, last, lost_s, (cause,))]
+        # What the slow rank costs is the heat's doing, and counted once.
+        lost_s *= self._slowed_share(job, trouble)
+        heat = Label(f"gpu:{self._uuid_of(job, trouble)}", THROTTLED, begin, last, lost_s)
+        return [*labels, Label(cause, STRAGGLER, begin, last, 0.0), heat]
+
+    def _lost_share(self, job: SimJob) -> float | None:
+        """Share of a job's GPU time that its truth loses; None: that depends on what it does."""
+        truth, shape = job.request.truth, job.request.shape
+        if truth == PARTIAL.truth:
+            return 1.0 - gpus_used(job.request.workload, shape.gpus) / shape.gpus
+        return 1.0 if truth == IDLE_HELD.truth else None
+
+    def _slowed_share(self, job: SimJob, trouble: Trouble) -> float:
+        board = self.nodes[job.spots[trouble.spot].node].board
+        request = job.request
+        chance = stream(self.seed, request.workload.kind, request.shape, request.variant)
+        return slowed_share(board, request.shape, chance)
 
     def _uuid_of(self, job: SimJob, trouble: Trouble) -> str:
         spot = job.spots[trouble.spot]

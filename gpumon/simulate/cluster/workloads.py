@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from gpumon.model.records.label import HEALTHY
 from gpumon.simulate.physics import services, training
 from gpumon.simulate.physics.training import Shape
 
@@ -13,9 +14,6 @@ if TYPE_CHECKING:
 
     from gpumon.simulate.physics.board import Board
     from gpumon.simulate.physics.program import Program
-
-HEALTHY: Final = "healthy"
-"""Label of a job without an inefficiency."""
 
 
 class Workload(NamedTuple):

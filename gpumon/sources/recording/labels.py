@@ -6,12 +6,12 @@ import json
 import os
 import re
 from datetime import UTC, datetime
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from gpumon.model.finding_classes import CLASSES
+from gpumon.model.records.label import HEALTHY, Label
 from gpumon.model.text import plain
-from gpumon.simulate.cluster.sim_cluster import Label
-from gpumon.simulate.cluster.workloads import HEALTHY
 from gpumon.sources.recording.decode import RecordingError
 
 if TYPE_CHECKING:
@@ -41,15 +41,7 @@ def write_labels(recording: Path, labels: Sequence[Label]) -> Path:
         OSError: It cannot be written.
     """
     path = labels_path(recording)
-    rows = [
-        {
-            "subject": label.subject,
-            "class": label.finding_class,
-            "start": _shown(label.start),
-            "end": _shown(label.end),
-        }
-        for label in labels
-    ]
+    rows = [_row(label) for label in labels]
     new = path.with_name(path.name + ".new")
     new.unlink(missing_ok=True)
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
@@ -84,11 +76,26 @@ def read_labels(recording: Path) -> list[Label]:
     return [_label(path, number, row) for number, row in enumerate(rows, 1)]
 
 
+def _row(label: Label) -> dict[str, object]:
+    row: dict[str, object] = {
+        "subject": label.subject,
+        "class": label.finding_class,
+        "start": _shown(label.start),
+        "end": _shown(label.end),
+    }
+    if label.gpu_seconds is not None:
+        row["gpu_seconds"] = round(label.gpu_seconds, 3)
+    if label.also:
+        row["also"] = list(label.also)
+    return row
+
+
 def _label(path: Path, number: int, row: Any) -> Label:  # noqa: ANN401 - what JSON can hold
     try:
         if not row.keys() >= _FIELDS:
             raise ValueError("subject, class, start and end are needed")
-        if not _SUBJECT.match(row["subject"]):
+        also = tuple(row.get("also", ()))
+        if not all(_SUBJECT.match(subject) for subject in (row["subject"], *also)):
             raise ValueError(
                 "the subject is job:ID, job:ID/rank:N, world:ID, gpu:UUID, node:NAME or domain:NAME"
             )
@@ -97,10 +104,17 @@ def _label(path: Path, number: int, row: Any) -> Label:  # noqa: ANN401 - what J
         start, end = _read(row["start"]), _read(row["end"])
         if end < start:
             raise ValueError("it ends before it starts")
+        lost_s = row.get("gpu_seconds")
+        if lost_s is not None and not (_is_number(lost_s) and 0.0 <= lost_s < inf):
+            raise ValueError("gpu_seconds is a number from 0")
     except (ValueError, TypeError, AttributeError, OverflowError) as error:
         message = f"{path}: label {number}: {error}"
         raise RecordingError(message) from None
-    return Label(row["subject"], row["class"], start, end)
+    return Label(row["subject"], row["class"], start, end, lost_s, also)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _shown(at: float) -> str:

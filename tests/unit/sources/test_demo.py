@@ -189,7 +189,7 @@ def test_ranks_of_your_large_job_are_complete(frames: list[Frame]) -> None:
 def test_the_faulty_job_leaves_three_gpus_without_process_and_memory(frames: list[Frame]) -> None:
     (label,) = [x for x in source().source.labels(ORIGIN) if x.finding_class == "partial_gpus_idle"]
     (job,) = [j for j in jobs_of(frames) if f"job:{j.job_id}" == label.subject]
-    assert label.start <= ORIGIN < label.end
+    assert label.start == ORIGIN == label.end
     assert job.user == "you"
     (frame,) = [f for f in frames if f.node in job.nodes]
     block = frame.block("gpu")

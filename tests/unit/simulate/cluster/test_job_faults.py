@@ -13,8 +13,8 @@ from gpumon.simulate.cluster.timeline import Spans
 from gpumon.simulate.physics.program import Turned
 
 if TYPE_CHECKING:
+    from gpumon.model.records.label import Label
     from gpumon.simulate.cluster.schedule import SimJob
-    from gpumon.simulate.cluster.sim_cluster import Label
 
 ORIGIN = 1_800_000_000.0
 OPENED_S = 7_200.0
@@ -34,13 +34,18 @@ def maker() -> FrameMaker:
 
 def label_of(truth: str, prefix: str = "job:") -> Label:
     found = [x for x in fleet().labels(NOW) if x.finding_class == truth]
-    (label,) = [x for x in found if "/rank:" in x.subject or prefix == "gpu:"]
+    (label,) = [x for x in found if rank_of(x) or prefix == "gpu:"]
     return label
+
+
+def rank_of(label: Label) -> str:
+    """The rank that a label names, empty where it names none."""
+    return next((subject for subject in label.subjects if "/rank:" in subject), "")
 
 
 def job_of(truth: str) -> tuple[SimJob, int]:
     """The job that a rank of brings into trouble, and that rank."""
-    name, _, rank = label_of(truth).subject.removeprefix("job:").partition("/rank:")
+    name, _, rank = rank_of(label_of(truth)).removeprefix("job:").partition("/rank:")
     (job,) = [job for job in fleet().running(NOW) if str(job.job_id) == name]
     return job, int(rank)
 
@@ -155,19 +160,34 @@ def test_labels_name_the_rank_from_the_onset_to_the_jobs_end():
     for truth, since in (("straggler", HELD_SINCE), ("hang", HUNG_SINCE)):
         job, _ = job_of(truth)
         label = label_of(truth)
-        assert (label.start, label.end) == (since, job.end_at)
+        assert (label.start, label.end) == (since, NOW)
         (healthy,) = [
             x
             for x in fleet().labels(NOW)
             if x.subject == f"job:{job.job_id}" and x.finding_class == "healthy"
         ]
-        assert (healthy.start, healthy.end) == (job.start_at, since)
+        assert (healthy.start, healthy.end) == (max(job.start_at, ORIGIN), since)
     throttled = label_of("throttled", "gpu:")
     job, rank = job_of("straggler")
     spot = job.spots[rank // 8]
     node = fleet().nodes[spot.node]
     uuid = node.gpus[node.gpu_of_minor(spot.gpus[rank % 8])].uuid
     assert throttled.subject == f"gpu:{uuid}"
+
+
+def test_a_hang_loses_all_time_of_the_job_and_a_slow_rank_its_share():
+    hang, job = label_of("hang"), job_of("hang")[0]
+    assert hang.subject == f"job:{job.job_id}"
+    assert hang.gpu_seconds == pytest.approx(16 * (NOW - HUNG_SINCE))
+    straggler, heat = label_of("straggler"), label_of("throttled", "gpu:")
+    # One loss, of which the heat is the cause.
+    assert straggler.gpu_seconds == 0.0
+    sent = {
+        now: max(ranks("straggler", "gpu", "nvlink_tx_bytes_per_s", now, 600.0))
+        for now in (HELD_SINCE - 10.0, NOW)
+    }
+    share = 1.0 - sent[NOW] / sent[HELD_SINCE - 10.0]
+    assert heat.gpu_seconds == pytest.approx(16 * (NOW - HELD_SINCE) * share, rel=0.05)
 
 
 def test_nothing_is_labelled_before_it_happens():
@@ -179,15 +199,16 @@ def test_troubles_are_recent_whatever_the_length_of_the_past():
     for opened_s in (0.0, 6 * 3600.0, 40 * 3600.0):
         now = ORIGIN + opened_s
         labels = Fleet(10, 8, 1, ORIGIN, opened_s).labels(now)
-        starts = {x.finding_class: x.start for x in labels if "/rank:" in x.subject}
-        assert starts == {"straggler": now - 2_400.0, "hang": now - 720.0}
-        assert all(x.end > now for x in labels if "/rank:" in x.subject)
+        starts = {x.finding_class: x.start for x in labels if rank_of(x)}
+        onsets = {"straggler": now - 2_400.0, "hang": now - 720.0}
+        assert starts == {truth: max(at, ORIGIN) for truth, at in onsets.items()}
+        assert all(x.end == now for x in labels if rank_of(x))
 
 
 @pytest.mark.parametrize("size", [(1, 8), (6, 8), (10, 1), (12, 2)])
 def test_a_fleet_of_any_size_keeps_its_labels_true(size: tuple[int, int]):
     small = Fleet(*size, 1, ORIGIN)
-    named = [x.subject for x in small.labels(ORIGIN) if "/rank:" in x.subject]
+    named = [x.subject for x in small.labels(ORIGIN) if rank_of(x)]
     assert bool(named) == (size == (12, 2))
 
 

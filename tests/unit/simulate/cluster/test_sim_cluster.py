@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from gpumon.model.finding_classes import CLASSES
+from gpumon.model.records.label import HEALTHY
 from gpumon.simulate.cluster.sim_cluster import Fleet
 from gpumon.simulate.cluster.timeline import Spans
-from gpumon.simulate.cluster.workloads import HEALTHY, WORKLOADS
+from gpumon.simulate.cluster.workloads import WORKLOADS
 
 ORIGIN = 1_800_000_000.0
 
@@ -27,14 +28,35 @@ def test_every_kind_of_job_runs_at_the_start(fleet: Fleet) -> None:
 
 
 def test_every_running_job_has_one_label_that_covers_it(fleet: Fleet) -> None:
-    labels = {x.subject: x for x in fleet.labels(ORIGIN) if x.subject.startswith("job:")}
-    running = fleet.running(ORIGIN)
-    assert len(labels) == len(running)
-    for job in running:
+    until = ORIGIN + 3600.0
+    told = [x for x in fleet.labels(until) if x.subject.startswith("job:")]
+    labels = {x.subject: x for x in told}
+    running = {job.job_id: job for at in (ORIGIN, until) for job in fleet.running(at)}
+    assert len(labels) == len(told) >= len(running)
+    for job in running.values():
         label = labels[f"job:{job.job_id}"]
         assert label.finding_class == job.request.truth
-        assert label.start >= job.start_at
-        assert label.end == job.end_at
+        assert label.start >= max(job.start_at, ORIGIN)
+        # What is true beyond what was recorded is nobody's to find.
+        assert label.end == min(job.end_at, until)
+
+
+def test_losses_are_those_of_the_gpus_that_do_nothing(fleet: Fleet) -> None:
+    until = ORIGIN + 3600.0
+    jobs = {f"job:{job.job_id}": job for job in fleet.running(ORIGIN)}
+    told = {x.subject: x for x in fleet.labels(until) if x.subject in jobs}
+    partial = [x for x in told.values() if x.finding_class == "partial_gpus_idle"]
+    assert partial
+    for label in partial:
+        shape = jobs[label.subject].request.shape
+        unused = shape.nodes * (shape.gpus - round(0.625 * shape.gpus))
+        assert label.gpu_seconds == pytest.approx(unused * (label.end - label.start))
+    for label in told.values():
+        if label.finding_class == "idle_held":
+            world = jobs[label.subject].request.shape.world
+            assert label.gpu_seconds == pytest.approx(world * (label.end - label.start))
+        elif label.finding_class in ("healthy", "input_bound", "no_tensor_cores"):
+            assert label.gpu_seconds is None
 
 
 def test_broken_hardware_is_labelled_where_it_is_by_a_class_of_findings(fleet: Fleet) -> None:
@@ -51,7 +73,8 @@ def test_broken_hardware_is_labelled_where_it_is_by_a_class_of_findings(fleet: F
         ]
     )
     for label in broken:
-        assert label.start < ORIGIN == label.end
+        assert label.start == ORIGIN == label.end
+        assert label.gpu_seconds == 0.0
 
 
 @pytest.mark.parametrize(("nodes", "gpus", "seed"), [(8, 8, 3), (12, 4, 9), (1, 1, 5), (3, 2, 6)])

@@ -10,7 +10,7 @@ import pytest
 
 from gpumon.model.records.block import Block
 from gpumon.model.records.frame import Frame
-from gpumon.simulate.cluster.sim_cluster import Label
+from gpumon.model.records.label import Label
 from gpumon.sources.recording import folder as recording_folder
 from gpumon.sources.recording.decode import RecordingError
 from gpumon.sources.recording.folder import RecordingFolder, is_running, own_folder, segments
@@ -129,7 +129,7 @@ LABELS = [
     Label("job:7_1/rank:3", "straggler", START, START + 1),
     Label("gpu:GPU-56a30fe4-d39a", "healthy", START, START),
     Label("node:rack7-n12.cluster", "fabric_degraded", START, START + 7),
-    Label("world:10.0.0.1:29500", "hang", START, START + 8),
+    Label("world:10.0.0.1:29500", "hang", START, START + 8, 64.25, ("job:9", "job:9/rank:2")),
     Label("domain:leaf-3", "telemetry_lost", START, START + 9),
 ]
 
@@ -160,6 +160,13 @@ def test_labels_are_read_as_they_were_written(tmp_path):
         ({"class": ["hang"]}, "label 1: "),
         ({"class": "\x1b[2J\n"}, "label 1: no class of findings: '[^\x1b\n]*'$"),
         ({"start": "2026-01-01T00:00:00"}, "RFC 3339"),
+        ({"gpu_seconds": -1}, "label 1: gpu_seconds is a number from 0"),
+        ({"gpu_seconds": True}, "gpu_seconds is a number"),
+        ({"gpu_seconds": "7"}, "gpu_seconds is a number"),
+        ({"gpu_seconds": 1e999}, "gpu_seconds is a number"),
+        ({"also": ["job:1", "user:x"]}, "label 1: the subject"),
+        ({"also": "job:1"}, "label 1: "),
+        ({"also": 7}, "label 1: "),
         ({"end": "2020-01-01T00:00:00Z"}, "ends before"),
         ({"end": 7}, "label 1"),
     ],
