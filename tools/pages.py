@@ -200,6 +200,7 @@ def helps() -> str:
         ("detectors", "check"),
         ("record",),
         ("replay",),
+        ("evaluate",),
         ("report",),
         ("simulate",),
     )

@@ -43,8 +43,8 @@ Without a target: those of the configuration, else slurm where its commands are,
 and local where a driver is.
 Exit codes: 0 done, 1 nothing could be read or no such job, 2 wrong usage or
 configuration, 130 interrupted.
-Other commands: config, doctor, detectors, record, replay, report, simulate.
-See COMMAND --help.
+Other commands: config, doctor, detectors, evaluate, record, replay, report,
+simulate. See COMMAND --help.
 """
 
 

@@ -5,21 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from gpumon.model.records.ledger import HOUR_S, KWH_J, SUSPICION
-from gpumon.report.text.cells import fit, safe
+from gpumon.report.text.cells import laid_out, safe
 from gpumon.report.text.units import MISSING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Literal
+    from collections.abc import Mapping
 
     from gpumon.model.records.ledger import Total
 
 TITLES: Final = (
     "GPU-h", "useful", "wasted", "suspected", "unexplained", "unobserved", "most of it", "kWh",
 )  # fmt: skip
-
-_MOST_NAME: Final = 32
-"""Cells of a name; a longer one is cut."""
 
 
 def ledger_table(totals: Mapping[str, Total], whole: Total, by: str, currency: str) -> str:
@@ -31,7 +27,7 @@ def ledger_table(totals: Mapping[str, Total], whole: Total, by: str, currency: s
     rows.append(("total", whole))
     titles = (by, *TITLES, *_money_title(whole, currency))
     cells = [titles, *((safe(name) or MISSING, *_cells(total)) for name, total in rows)]
-    return _laid_out(cells)
+    return laid_out(cells, words=("most of it",))
 
 
 def class_table(whole: Total, currency: str) -> str:
@@ -54,7 +50,7 @@ def class_table(whole: Total, currency: str) -> str:
     for name, seconds, share in rows:
         cost = (_money(costs.get(name)),) if has_money else ()
         cells.append((name, _hours(seconds), _share(share), *cost))
-    return _laid_out(cells)
+    return laid_out(cells, words=("most of it",))
 
 
 def _cells(total: Total) -> tuple[str, ...]:
@@ -87,16 +83,3 @@ def _hours(seconds: float) -> str:
 
 def _share(value: float | None) -> str:
     return MISSING if value is None else f"{100 * value:.1f} %"
-
-
-def _laid_out(cells: Sequence[tuple[str, ...]]) -> str:
-    """Columns as wide as their widest cell; the first and words to the left, numbers right."""
-    widths = [min(_MOST_NAME, max(map(len, column))) for column in zip(*cells, strict=True)]
-    sides: list[Literal["left", "right"]] = [
-        "left" if title in (cells[0][0], "most of it") else "right" for title in cells[0]
-    ]
-    lines = (
-        "  ".join(fit(c, w, side) for c, w, side in zip(row, widths, sides, strict=True))
-        for row in cells
-    )
-    return "".join(line.rstrip() + "\n" for line in lines)

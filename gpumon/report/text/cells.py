@@ -5,10 +5,16 @@ from __future__ import annotations
 import unicodedata
 from enum import StrEnum
 from functools import lru_cache
-from typing import Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from gpumon.model.text import plain
 from gpumon.report.text.units import MISSING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_WIDEST: Final = 32
+"""Cells of a column of plain text; what is longer is cut."""
 
 
 class Tone(StrEnum):
@@ -121,3 +127,22 @@ def some_names(names: tuple[str, ...], most: int = 4) -> str:
     if len(names) <= most + 1:
         return ", ".join(names)
     return ", ".join(names[:most]) + f" and {len(names) - most} more"
+
+
+def laid_out(rows: Sequence[Sequence[str]], words: Sequence[str] = ()) -> str:
+    """A table of plain text whose first row are its titles; ends in a line break.
+
+    Columns are as wide as their widest cell, or as names may be. The first one, and those whose
+    titles are among `words`, stand to the left, numbers to the right.
+    """
+    titles = rows[0]
+    widths = [min(_WIDEST, max(map(text_width, column))) for column in zip(*rows, strict=True)]
+    is_left = [place == 0 or title in words for place, title in enumerate(titles)]
+    lines = (
+        "  ".join(
+            fit(cell, width, "left" if left else "right")
+            for cell, width, left in zip(row, widths, is_left, strict=True)
+        )
+        for row in rows
+    )
+    return "".join(f"{line.rstrip()}\n" for line in lines)

@@ -1,0 +1,135 @@
+"""`gpumon evaluate`: how good what gpumon says of labelled recordings is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpumon.cli.exits import DONE, INTERRUPTED, NOTHING_READ, narrate, narrate_error
+from gpumon.cli.options import Parser
+from gpumon.cli.output import is_tty, write, write_json
+from gpumon.cli.request import judge_of, past_of, settings_with
+from gpumon.sources.recording.decode import RecordingError
+from gpumon.sources.recording.labels import labels_path, read_labels
+from gpumon.sources.recording.source import Recording
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gpumon.evaluation.scoreboard import Board
+    from gpumon.evaluation.witness import Account
+    from gpumon.model.records.label import Label
+    from gpumon.model.settings import Settings
+
+
+def evaluate(words: list[str]) -> int:
+    """Exit code of the command."""
+    made = Parser(
+        prog="gpumon evaluate",
+        description="Play labelled recordings and score what is said of them: found and missed, "
+        "false alarms, delays, GPU-hours. The labels are in FILE.labels.json.",
+    )
+    made.add_argument("files", nargs="+", metavar="FILE", help="a recording with labels beside it")
+    made.add_argument("--json", action="store_true", help="one JSON document")
+    options = made.parse_args(words)
+    settings = settings_with()
+    from gpumon.evaluation.scoreboard import Board
+
+    board, looked_for = Board(), _looked_for(settings)
+    try:
+        for file in options.files:
+            if not _add(board, Path(file), settings, looked_for):
+                return NOTHING_READ
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    scores = board.scores()
+    for error in scores.errors:
+        narrate(error)
+    if options.json:
+        from gpumon.report.document.scoreboard import scoreboard_document
+
+        write_json(scoreboard_document(scores, options.files), is_pretty=is_tty())
+    else:
+        from gpumon.report.pages.scoreboard import scoreboard_text
+
+        write(scoreboard_text(scores))
+    return DONE
+
+
+def _add(
+    board: Board, path: Path, settings: Settings, looked_for: Mapping[str, frozenset[str]]
+) -> bool:
+    """Play a recording and take it into the board; False: it cannot be read, and that is said."""
+    from gpumon.evaluation.events import Matcher
+
+    labels = _labels(path)
+    account = None if labels is None else _account(path, settings)
+    if labels is None or account is None:
+        return False
+    within = [one for one in labels if one.start <= account.end and one.end >= account.start]
+    if len(within) < len(labels):
+        count = len(labels) - len(within)
+        narrate(f"{path}: {count} labels lie outside of the recording and do not count")
+    events = Matcher(account, within, looked_for).events()
+    board.add(str(path), account, events)
+    return True
+
+
+def _labels(path: Path) -> list[Label] | None:
+    try:
+        return read_labels(path)
+    except RecordingError as error:
+        narrate(str(error))
+    except OSError as error:
+        narrate(f"{labels_path(path)}: {error.strerror}")
+    return None
+
+
+def _account(path: Path, settings: Settings) -> Account | None:
+    """What is said of a recording; None: it cannot be played, and that is said."""
+    from gpumon.evaluation.witness import Witness
+    from gpumon.fleet.replay.feed import play
+
+    try:
+        recording = Recording(path)
+    except RecordingError as error:
+        narrate(str(error))
+        return None
+    except OSError as error:
+        narrate(f"{path}: {error.strerror}")
+        return None
+    witness = Witness()
+    failure = play(
+        recording,
+        witness.take,
+        past_of(settings),
+        judge_of(settings),
+        is_wanted=lambda _at, _is_last: True,
+    )
+    account = witness.account()
+    if failure is not None:
+        narrate_error(failure)
+        return None
+    if account is None:
+        narrate(f"{path} holds no picture")
+    return account
+
+
+def _looked_for(settings: Settings) -> dict[str, frozenset[str]]:
+    """Classes by the name of the detector that is at work and claims them."""
+    from gpumon.detect.contract import DetectorError, declaration_of
+    from gpumon.detect.worker import registry
+    from gpumon.detect.worker.tuning import Tuning
+
+    disabled = Tuning.of(settings).disabled
+    found = {}
+    for entry in registry.entries():
+        if entry.key in disabled:
+            continue
+        try:
+            declared = declaration_of(registry.load(entry))
+        except DetectorError as error:
+            narrate(f"{entry.key}: {error}")
+        else:
+            found[declared.name] = frozenset(declared.finding_classes)
+    return found

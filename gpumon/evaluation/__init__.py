@@ -1,0 +1,4 @@
+"""Scores what gpumon says of labelled recordings.
+
+Sees findings, books and labels, not how they came about: a detector is scored whoever wrote it.
+"""

@@ -1,0 +1,179 @@
+"""Puts claims beside labels: what was found, what was missed, what was said without ground."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from gpumon.model.records.label import HEALTHY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from gpumon.evaluation.witness import Account, Claim
+    from gpumon.model.records.label import Label
+
+_MOSTLY: Final = 0.5
+"""Share of the looks at which nobody could judge a subject, from which on it counts as unseen."""
+
+
+class Found(NamedTuple):
+    """One label of a fault, and what was said of it."""
+
+    label: Label
+    group: str
+    """What it is drawn together with: its job, or its subject."""
+    claims: tuple[Claim, ...]
+    """Of its class about one of its subjects, or a part or whole of one, while it held."""
+    is_named: bool
+    """Whether one of them is about exactly one of its subjects, and is no guess."""
+    is_looked_for: bool
+    """Whether any detector knows the class."""
+    is_unseen: bool
+    """Whether the fields that its detectors need were missing most of the time."""
+
+    def found_at(self, rank: int) -> float:
+        """Unix time since when it was told as sure as a step, or surer; infinity: never."""
+        return min((claim.reached[rank] for claim in self.claims), default=inf)
+
+
+class Said(NamedTuple):
+    """One claim, and whether it is true."""
+
+    claim: Claim
+    group: str
+    is_true: bool | None
+    """None: nothing is known of its subject."""
+    is_of_benign: bool
+    """Whether it accuses a job of which only good is known."""
+    truths: tuple[str, ...]
+    """Classes that were true of its subject meanwhile, whatever was claimed."""
+
+
+class Events(NamedTuple):
+    """Claims and labels of one recording."""
+
+    found: tuple[Found, ...]
+    said: tuple[Said, ...]
+    benign: frozenset[str]
+    """Jobs that are labelled healthy and nothing else, whoever uses their GPUs and nodes."""
+
+
+class Matcher:
+    """Knows which subjects are parts of others in one recording."""
+
+    def __init__(
+        self, account: Account, labels: Sequence[Label], looked_for: Mapping[str, frozenset[str]]
+    ) -> None:
+        """Takes both sides.
+
+        Args:
+            account: What was said.
+            labels: What is true.
+            looked_for: Classes by the name of the detector that claims them.
+        """
+        self._account = account
+        self._faults = [label for label in labels if label.finding_class != HEALTHY]
+        self._known = {job for label in labels for job in self._jobs_named(label.subjects)}
+        faulty = {job for label in self._faults for job in self._jobs_named(label.subjects)}
+        self._benign = frozenset(self._known - faulty)
+        self._looked_for = looked_for
+
+    def events(self) -> Events:
+        """Every label and every claim, judged."""
+        found = tuple(map(self._found, self._faults))
+        true = {id(claim) for one in found for claim in one.claims}
+        said = tuple(self._said(claim, is_true=id(claim) in true) for claim in self._account.claims)
+        return Events(found, said, self._benign)
+
+    def _found(self, label: Label) -> Found:
+        claims = tuple(
+            claim
+            for claim in self._account.claims
+            if claim.finding_class == label.finding_class and self._meet(label, claim)
+        )
+        named = any(claim.subject in label.subjects and claim.rank > 0 for claim in claims)
+        detectors = [n for n, known in self._looked_for.items() if label.finding_class in known]
+        is_unseen = bool(detectors) and self._is_unseen(label, detectors)
+        return Found(
+            label, self._group(label.subject), claims, named, bool(detectors), is_unseen
+        )  # fmt: skip
+
+    def _said(self, claim: Claim, *, is_true: bool) -> Said:
+        truths = tuple(
+            dict.fromkeys(one.finding_class for one in self._faults if self._meet(one, claim))
+        )
+        concerned = self._concerned(claim)
+        # Of machines the labels say all; of a job, and of what it uses, only where they name it.
+        is_known = is_true or bool(truths) or concerned <= self._known
+        return Said(
+            claim,
+            self._group(claim.subject),
+            is_true if is_known else None,
+            not is_true and bool(concerned & self._benign),
+            truths,
+        )
+
+    def _meet(self, label: Label, claim: Claim) -> bool:
+        overlaps = claim.onset <= label.end and label.start <= claim.end
+        return overlaps and any(self._are_related(claim.subject, own) for own in label.subjects)
+
+    def _are_related(self, one: str, other: str) -> bool:
+        return one == other or self._covers(one, other) or self._covers(other, one)
+
+    def _covers(self, whole: str, part: str) -> bool:
+        """Whether one subject is a part of another: a rank, GPU or node of a job, a node's GPU."""
+        kind, _, name = whole.partition(":")
+        part_kind, _, part_name = part.partition(":")
+        if kind == "job":
+            if part.startswith(f"{whole}/rank:"):
+                return True
+            hold = self._account.holds.get(name)
+            held = {"gpu": hold.gpus, "node": hold.nodes} if hold else {}
+            return part_name in held.get(part_kind, ())
+        return (
+            kind == "node" and part_kind == "gpu" and self._account.node_of.get(part_name) == name
+        )
+
+    def _jobs_named(self, subjects: Iterable[str]) -> set[str]:
+        """Jobs that subjects are, or are ranks of."""
+        return {subject[4:].partition("/")[0] for subject in subjects if subject.startswith("job:")}
+
+    def _concerned(self, claim: Claim) -> set[str]:
+        """Jobs that a claim says something about."""
+        named = self._jobs_named((claim.subject,))
+        if named:
+            return named
+        return {
+            hold.job_id
+            for hold in self._account.holds.values()
+            if hold.start <= claim.end
+            and claim.onset <= hold.end
+            and self._covers(f"job:{hold.job_id}", claim.subject)
+        }
+
+    def _group(self, subject: str) -> str:
+        """The job of a subject, or the one that holds it longest; else the subject itself."""
+        named = self._jobs_named((subject,))
+        holders = [
+            hold
+            for hold in self._account.holds.values()
+            if self._covers(f"job:{hold.job_id}", subject)
+        ]
+        longest = max(holders, key=lambda hold: hold.end - hold.start, default=None)
+        return next(iter(named), longest.job_id if longest else subject)
+
+    def _is_unseen(self, label: Label, detectors: Sequence[str]) -> bool:
+        looks = [told for at, told in self._account.looks if label.start <= at <= label.end]
+        if not looks:
+            return False
+        dark = sum(
+            all(self._is_dark(label, told.get(name, frozenset())) for name in detectors)
+            for told in looks
+        )
+        return dark > _MOSTLY * len(looks)
+
+    def _is_dark(self, label: Label, blind: frozenset[str]) -> bool:
+        return any(subject in blind for subject in label.subjects) or (
+            bool(blind) and any(self._are_related(own, s) for own in label.subjects for s in blind)
+        )

@@ -1,0 +1,194 @@
+"""What was said of a recording, picture by picture: claims, charges, who held what."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gpumon.model.finding import Finding
+    from gpumon.model.records.cluster import JobView
+    from gpumon.model.records.tick import Tick
+
+BOOKED_EVERY_S: Final = 60.0
+"""How often the books of all jobs are read; a job that leaves is read at once, and at the end."""
+
+LONGEST_PERIODS: Final = 3
+"""What lies further apart was not observed in between."""
+
+
+class Claim(NamedTuple):
+    """One finding from its begin until it cleared."""
+
+    detector: str
+    finding_class: str
+    subject: str
+    onset: float
+    """Unix time at which the evidence began."""
+    end: float
+    """Unix time at which it cleared, or of the last picture."""
+    reached: tuple[float, float, float]
+    """Unix time of the first picture that told it as each step of confidence or better; infinity:
+    it never got there."""
+    gpu_seconds: float | None
+    """What it says is lost; None: it does not."""
+
+    @property
+    def rank(self) -> int:
+        """The surest step that it reached."""
+        return sum(at < inf for at in self.reached) - 1
+
+
+class Hold(NamedTuple):
+    """One job with everything that it ever held."""
+
+    job_id: str
+    start: float
+    """Unix time at which it was first seen to run."""
+    end: float
+    gpus: frozenset[str]
+    nodes: frozenset[str]
+    gpu_count: int
+    """The most that it held at once, known or not."""
+
+
+class Charge(NamedTuple):
+    """GPU-seconds that the books charge to a job, by class."""
+
+    wasted_s: Mapping[str, float]
+    suspected_s: Mapping[str, float]
+
+
+class Account(NamedTuple):
+    """Everything that was said of one recording."""
+
+    start: float
+    """Unix time of the first picture."""
+    end: float
+    period_s: float
+    claims: tuple[Claim, ...]
+    holds: Mapping[str, Hold]
+    """By job id."""
+    node_of: Mapping[str, str]
+    """Name of the node by UUID."""
+    charges: Mapping[str, Charge]
+    """By job id."""
+    gpu_seconds: float
+    """Of all GPUs that were heard of, while they were."""
+    looks: tuple[tuple[float, Mapping[str, frozenset[str]]], ...]
+    """Unix time of each look, and which subjects each detector could not judge then."""
+    errors: tuple[str, ...]
+    """What went wrong meanwhile, a line each."""
+
+
+class _Running:
+    """A claim that is written down."""
+
+    def __init__(self, finding: Finding) -> None:
+        self.finding = finding
+        self.onset = finding.began_at
+        self.reached = [inf, inf, inf]
+
+    def take(self, finding: Finding, at: float) -> None:
+        self.finding = finding
+        self.onset = min(self.onset, finding.began_at)
+        for rank in range(finding.confidence.rank + 1):
+            self.reached[rank] = min(self.reached[rank], at)
+
+    def claim(self, end: float) -> Claim:
+        found = self.finding
+        until = end if found.cleared_at is None else min(end, found.cleared_at)
+        first, second, third = self.reached
+        return Claim(
+            found.detector, found.finding_class, found.subject, self.onset, until,
+            (first, second, third), found.gpu_seconds,
+        )  # fmt: skip
+
+
+class Witness:
+    """Takes pictures in the order of time."""
+
+    def __init__(self) -> None:
+        self._claims: dict[tuple[object, ...], _Running] = {}
+        self._holds: dict[str, Hold] = {}
+        self._node_of: dict[str, str] = {}
+        self._charges: dict[str, Charge] = {}
+        self._gpu_seconds = 0.0
+        self._looks: list[tuple[float, Mapping[str, frozenset[str]]]] = []
+        self._coverage: object = None
+        self._errors: dict[str, None] = {}
+        self._first: float | None = None
+        self._last: Tick | None = None
+        self._booked_at = -inf
+
+    def take(self, tick: Tick) -> None:
+        """One picture."""
+        before, self._last = self._last, tick
+        if self._first is None:
+            self._first = tick.at
+        if before is not None:
+            passed_s = min(tick.at - before.at, LONGEST_PERIODS * tick.period_s)
+            self._gpu_seconds += passed_s * sum(not gpu.is_stale for gpu in tick.gpus.values())
+        for finding in (*tick.findings, *tick.cleared):
+            key = (*finding.identity, finding.first_seen)
+            if key not in self._claims:
+                self._claims[key] = _Running(finding)
+            self._claims[key].take(finding, tick.at)
+        self._node_of.update((uuid, gpu.node) for uuid, gpu in tick.gpus.items())
+        for view in tick.jobs:
+            if view.job.state == "RUNNING" and (view.gpu_uuids or view.gpus_unknown):
+                self._hold(view, tick.at)
+        if tick.coverage is not self._coverage:
+            self._coverage = tick.coverage
+            self._looks.append(
+                (tick.at, {one.detector: frozenset(one.blind_subjects) for one in tick.coverage})
+            )
+            for one in tick.coverage:
+                if one.state == "muted":
+                    self._errors[f"{one.detector}: muted: {one.note}"] = None
+        left = before is not None and len(tick.jobs) != len(before.jobs)
+        if left or tick.at >= self._booked_at + BOOKED_EVERY_S:
+            self._book(tick)
+
+    def account(self) -> Account | None:
+        """Everything that was said; None: there was no picture."""
+        if self._last is None or self._first is None:
+            return None
+        self._book(self._last)
+        end = self._last.at
+        return Account(
+            self._first,
+            end,
+            self._last.period_s,
+            tuple(running.claim(end) for running in self._claims.values()),
+            self._holds,
+            self._node_of,
+            self._charges,
+            self._gpu_seconds,
+            tuple(self._looks),
+            tuple(self._errors),
+        )
+
+    def _hold(self, view: JobView, at: float) -> None:
+        job_id, count = view.job.job_id, len(view.gpu_uuids) + view.gpus_unknown
+        known = self._holds.get(job_id)
+        if known is None:
+            known = Hold(job_id, at, at, frozenset(), frozenset(), 0)
+        self._holds[job_id] = known._replace(
+            end=at,
+            gpus=known.gpus.union(view.gpu_uuids),
+            nodes=known.nodes.union(view.job.nodes),
+            gpu_count=max(known.gpu_count, count),
+        )
+
+    def _book(self, tick: Tick) -> None:
+        self._booked_at = tick.at
+        if tick.ledger is None:
+            return
+        for job_id in self._holds:
+            total = tick.ledger.job(job_id)
+            # Who is no longer booked by himself keeps what was booked last.
+            if total is not None:
+                self._charges[job_id] = Charge(dict(total.wasted_s), dict(total.suspected_s))

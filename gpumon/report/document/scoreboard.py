@@ -1,0 +1,109 @@
+"""How good what was said of labelled recordings is, as plain data."""
+
+from __future__ import annotations
+
+from math import isfinite
+from statistics import quantiles
+from typing import TYPE_CHECKING, Any, Final
+
+from gpumon.evaluation.scoreboard import STEPS, SUPPORTED
+from gpumon.model.records.ledger import HOUR_S
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpumon.evaluation.scoreboard import ClassScore, Counted, Interval, Scoreboard
+
+SCHEMA: Final = "gpumon-evaluation/1"
+"""Name and major version of the form."""
+
+
+def scoreboard_document(scores: Scoreboard, files: Sequence[str]) -> dict[str, Any]:
+    """The answer of `gpumon evaluate --json`; null is what is not defined, as of nothing."""
+    return {
+        "schema": SCHEMA,
+        "files": list(files),
+        "gpu_days": round(scores.gpu_days, 4),
+        "macro_f1": _number(scores.macro_f1[SUPPORTED].value),
+        "macro_f1_interval": _bounds(scores.macro_f1[SUPPORTED]),
+        "delay_s": delays(scores.delays_s),
+        "false_alarms": scores.false_alarms,
+        "false_alarms_per_1000_gpu_days": _number(per_1000_gpu_days(scores)),
+        "benign": scores.benign,
+        "benign_flagged": scores.benign_flagged,
+        "benign_flagged_ratio": _ratio(scores.benign_flagged, scores.benign),
+        "gpu_hours_error_ratio": _number(scores.hours_error.value),
+        "gpu_hours_error_interval": _bounds(scores.hours_error),
+        "wasted_error_ratio": _number(scores.wasted_error.value),
+        "wasted_error_interval": _bounds(scores.wasted_error),
+        "benign_charged_gpu_hours": round(scores.benign_charged_s / HOUR_S, 4),
+        "charged_above_claimed_gpu_hours": round(scores.excess_s / HOUR_S, 4),
+        "jobs_left_out_of_hours": scores.jobs_left_out,
+        "claims_not_judged": scores.unknown_claims,
+        "steps": {
+            step.value: {
+                "macro_f1": _number(scores.macro_f1[rank].value),
+                "macro_f1_interval": _bounds(scores.macro_f1[rank]),
+                **_counts(scores.all_classes[rank]),
+            }
+            for rank, step in enumerate(STEPS)
+        },
+        "classes": {key: _class(score) for key, score in scores.classes.items()},
+        "confusion": {truth: dict(row) for truth, row in scores.confusion.items()},
+        "errors": list(scores.errors),
+    }
+
+
+def per_1000_gpu_days(scores: Scoreboard) -> float:
+    """False alarms of 1,000 GPUs in a day; NaN where nothing was observed."""
+    return 1000 * scores.false_alarms / scores.gpu_days if scores.gpu_days else float("nan")
+
+
+def delays(seconds: Sequence[float]) -> dict[str, float | None]:
+    """Median and ninth decile of delays in ascending order, null without any."""
+    if len(seconds) < 2:
+        only = round(seconds[0], 1) if seconds else None
+        return {"p50": only, "p90": only}
+    tenths = quantiles(seconds, n=10, method="inclusive")
+    return {"p50": round(tenths[4], 1), "p90": round(tenths[8], 1)}
+
+
+def _class(score: ClassScore) -> dict[str, Any]:
+    return {
+        **_counts(score.steps[SUPPORTED]),
+        "is_looked_for": score.is_looked_for,
+        "abstained": score.unseen,
+        "named": score.named,
+        "delay_s": delays(score.delays_s),
+        "true_gpu_hours": round(score.true_s / HOUR_S, 4),
+        "gpu_hours_error_ratio": _error(score.wasted_s + score.suspected_s, score.true_s),
+        "wasted_error_ratio": _error(score.wasted_s, score.true_s),
+        "steps": {step.value: _counts(score.steps[rank]) for rank, step in enumerate(STEPS)},
+    }
+
+
+def _counts(counted: Counted) -> dict[str, Any]:
+    return {
+        "precision": _number(counted.precision),
+        "recall": _number(counted.recall),
+        "f1": _number(counted.f1),
+        "n": counted.labels,
+        "found": counted.found,
+        "claims": counted.claims,
+    }
+
+
+def _error(charged_s: float, true_s: float) -> float | None:
+    return round((charged_s - true_s) / true_s, 4) if true_s else None
+
+
+def _ratio(part: int, whole: int) -> float | None:
+    return round(part / whole, 4) if whole else None
+
+
+def _number(value: float) -> float | None:
+    return round(value, 4) if isfinite(value) else None
+
+
+def _bounds(found: Interval) -> list[float | None]:
+    return [_number(found.low), _number(found.high)]

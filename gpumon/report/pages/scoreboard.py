@@ -1,0 +1,108 @@
+"""How good what was said of labelled recordings is, as plain text."""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import TYPE_CHECKING
+
+from gpumon.evaluation.scoreboard import STEPS, SUPPORTED
+from gpumon.model.records.ledger import HOUR_S
+from gpumon.report.document.scoreboard import delays, per_1000_gpu_days
+from gpumon.report.text.cells import laid_out, safe
+from gpumon.report.text.units import MISSING
+
+if TYPE_CHECKING:
+    from gpumon.evaluation.scoreboard import ClassScore, Interval, Scoreboard
+
+TITLES = (
+    "class", "labels", "found", "claims", "precision", "recall", "F1", "delay", "GPU-h", "error",
+    "wasted", "",
+)  # fmt: skip
+
+
+def scoreboard_text(scores: Scoreboard) -> str:
+    """What falls short first, then a line per class, then all together; ends in a line break."""
+    rows = [TITLES, *(_row(key, score) for key, score in scores.classes.items())]
+    return "".join((_short(scores), laid_out(rows, words=("",)), "\n", _whole(scores)))
+
+
+def _row(key: str, score: ClassScore) -> tuple[str, ...]:
+    counted, charged_s = score.steps[SUPPORTED], score.wasted_s + score.suspected_s
+    p50 = delays(score.delays_s)["p50"]
+    notes = []
+    if counted.labels and not score.is_looked_for:
+        notes.append("not looked for")
+    if score.unseen:
+        notes.append(f"{score.unseen} not to be seen")
+    return (
+        safe(key),
+        f"{counted.labels}",
+        f"{counted.found}",
+        f"{counted.claims}",
+        _two(counted.precision),
+        _two(counted.recall),
+        _two(counted.f1),
+        MISSING if p50 is None else f"{p50:.0f} s",
+        f"{score.true_s / HOUR_S:.1f}" if score.true_s else MISSING,
+        _error(charged_s, score.true_s),
+        _error(score.wasted_s, score.true_s),
+        ", ".join(notes),
+    )
+
+
+def _short(scores: Scoreboard) -> str:
+    """What was missed or said wrongly, the most first."""
+    lines = []
+    for truth, row in scores.confusion.items():
+        wrong = {said: count for said, count in row.items() if said != truth}
+        if wrong:
+            told = sorted(wrong.items(), key=lambda item: -item[1])
+            words = ", ".join(f"{safe(said)} {count}" for said, count in told)
+            lines.append((sum(wrong.values()), f"  {safe(truth)}: {words}\n"))
+    if not lines:
+        return ""
+    first = "What is true: what was said instead, and how often (supported or established)\n"
+    return first + "".join(line for _, line in sorted(lines, key=lambda one: -one[0])) + "\n"
+
+
+def _whole(scores: Scoreboard) -> str:
+    told = delays(scores.delays_s)
+    steps = "; ".join(
+        f"{step.value} {_two(scores.macro_f1[rank].value)}" for rank, step in enumerate(STEPS)
+    )
+    false = f"{scores.false_alarms} in {scores.gpu_days:,.1f} GPU-days"
+    per = per_1000_gpu_days(scores)
+    late = (
+        MISSING if told["p50"] is None else f"{told['p50']:.0f} s, nine in ten {told['p90']:.0f} s"
+    )
+    lines = [
+        f"macro F1        {_within(scores.macro_f1[SUPPORTED])} (from each step on: {steps})",
+        f"false alarms    {false}" + (f", {per:,.1f} per 1,000" if isfinite(per) else ""),
+        f"benign flagged  {scores.benign_flagged} of {scores.benign} jobs",
+        f"delay           {late}",
+        f"GPU-hours       error {_within(scores.hours_error)}",
+        f"                of what is wasted alone {_within(scores.wasted_error)}",
+        f"                {scores.benign_charged_s / HOUR_S:.2f} charged to benign jobs",
+        f"                {scores.excess_s / HOUR_S:.2f} charged beyond what was claimed",
+    ]
+    if scores.jobs_left_out:
+        lines.append(
+            f"                {scores.jobs_left_out} jobs left out: nobody says their loss"
+        )
+    if scores.unknown_claims:
+        lines.append(f"not judged      {scores.unknown_claims} claims about jobs without a label")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _within(found: Interval) -> str:
+    if not isfinite(found.value):
+        return MISSING
+    return f"{found.value:.2f} [{_two(found.low)}, {_two(found.high)}]"
+
+
+def _two(value: float) -> str:
+    return f"{value:.2f}" if isfinite(value) else MISSING
+
+
+def _error(charged_s: float, true_s: float) -> str:
+    return f"{100 * (charged_s - true_s) / true_s:+.0f} %" if true_s else MISSING
