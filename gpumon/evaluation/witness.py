@@ -33,7 +33,7 @@ class Claim(NamedTuple):
     """Unix time of the first picture that told it as each step of confidence or better; infinity:
     it never got there."""
     gpu_seconds: float | None
-    """What it says is lost; None: it does not."""
+    """What it says is lost since its onset; None: it does not."""
 
     @property
     def rank(self) -> int:
@@ -101,9 +101,13 @@ class _Running:
         found = self.finding
         until = end if found.cleared_at is None else min(end, found.cleared_at)
         first, second, third = self.reached
+        lost_s, window_s = found.gpu_seconds, found.window.end - found.window.start
+        if lost_s is not None and window_s > 0.0:
+            # A window that begins later than the onset tells the share of all the time since.
+            lost_s *= max(1.0, (found.window.end - self.onset) / window_s)
         return Claim(
             found.detector, found.finding_class, found.subject, self.onset, until,
-            (first, second, third), found.gpu_seconds,
+            (first, second, third), lost_s,
         )  # fmt: skip
 
 

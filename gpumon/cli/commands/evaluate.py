@@ -110,8 +110,9 @@ def _account(path: Path, settings: Settings) -> Account | None:
     if failure is not None:
         narrate_error(failure)
         return None
-    if account is None:
-        narrate(f"{path} holds no picture")
+    if account is None or not (account.holds or account.node_of):
+        narrate(f"{path} holds no picture of a job or a GPU that can be read; try gpumon replay")
+        return None
     return account
 
 

@@ -9,8 +9,7 @@ import numpy as np
 
 from gpumon.detect.facts.entity_facts import NO_ROWS, rows_from
 from gpumon.detect.facts.facts import GpuFacts, NodeFacts
-from gpumon.detect.facts.owners import Owners
-from gpumon.detect.facts.positions import GpuLayout, NodeLayout
+from gpumon.detect.facts.positions import GpuLayout, NodeLayout, Owners
 from gpumon.model.fault import SourceError
 from gpumon.model.records.cluster import SlurmNode
 

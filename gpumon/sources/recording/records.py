@@ -45,12 +45,18 @@ def pack(record: Any) -> dict[str, Any]:  # noqa: ANN401 - any of the record typ
 def unpack(kind: Any, raw: dict[str, Any]) -> Any:  # noqa: ANN401 - any of the record types
     """The record that an object holds; names that it does not have are ignored.
 
+    What somebody else's recorder leaves out is not known; a label is then the id, an address the
+    name. Only what says which record it is, and in which state, is needed.
+
     Raises:
         ValueError: A value is not of its type.
-        TypeError: The same, or one that has no default is not there.
+        TypeError: The same, or what is needed is not there.
     """
     readers = _READERS[kind]
-    return kind(**{name: readers[name](value) for name, value in raw.items() if name in readers})
+    given = {name: readers[name](value) for name, value in raw.items() if name in readers}
+    for name, unknown in _UNKNOWN[kind].items():
+        given.setdefault(name, given.get(_ALIKE.get(name, ""), unknown))
+    return kind(**given)
 
 
 def text(value: object) -> str:
@@ -115,6 +121,12 @@ _BY_ANNOTATION: Final[dict[str, Callable[[Any], Any]]] = {
     "tuple[Allocation, ...]": _listed(lambda raw: unpack(Allocation, raw)),
 }
 
+_NEEDED: Final = frozenset({"job_id", "name", "node", "state"})
+"""Texts without which it cannot be told what a record is of; a job's name is none of them."""
+
+_ALIKE: Final = {"label": "job_id", "host_name": "name", "address": "name"}
+"""What stands for a text that is left out."""
+
 _READERS: Final[dict[Any, dict[str, Callable[[Any], Any]]]] = {
     kind: {
         name: _BY_ANNOTATION[getattr(annotation, "__forward_arg__", annotation)]
@@ -122,3 +134,23 @@ _READERS: Final[dict[Any, dict[str, Callable[[Any], Any]]]] = {
     }
     for kind in (Allocation, *(kind for kind, _ in TABLES.values()))
 }
+
+
+def _unknown(kind: Any) -> dict[str, object]:  # noqa: ANN401 - any of the record types
+    """Fields without a default that may be left out, with what says that they are not known."""
+    needed = _NEEDED - {"name"} if kind is Job else _NEEDED
+    found: dict[str, object] = {}
+    for name, annotation in kind.__annotations__.items():
+        if name in kind._field_defaults or name in needed:
+            continue
+        told = str(getattr(annotation, "__forward_arg__", annotation))
+        if told == "str":
+            found[name] = ""
+        elif told.endswith("None"):
+            found[name] = None
+        elif told.startswith("tuple"):
+            found[name] = ()
+    return found
+
+
+_UNKNOWN: Final = {kind: _unknown(kind) for kind in _READERS}

@@ -27,7 +27,7 @@ from gpumon.sources.recording.decode import (
     Told,
 )
 from gpumon.sources.recording.encode import DECIMALS, Encoder
-from gpumon.sources.recording.records import MAX_TEXT, TABLES
+from gpumon.sources.recording.records import MAX_TEXT, TABLES, unpack
 
 WORDS = st.text(
     st.characters(min_codepoint=33, max_codepoint=0x24F, exclude_categories=("C", "Z")), max_size=12
@@ -349,3 +349,33 @@ def test_nodes_that_were_never_answered_are_recorded_as_such():
     assert read.queue.jobs_at == 5.0
     assert read.queue.is_filtered
     assert isnan(read.queue.nodes_at)
+
+
+def test_what_another_recorder_leaves_out_of_a_record_is_not_known():
+    job = unpack(Job, {"job_id": "7_1", "state": "RUNNING", "nodes": ["n1"]})
+    assert (job.label, job.name, job.user, job.nodes) == ("7_1", "", "", ("n1",))
+    assert (job.gpu_count, job.start_at, job.time_limit_s, job.allocations) == (
+        None,
+        None,
+        None,
+        (),
+    )
+    node = unpack(SlurmNode, {"name": "n1", "state": "idle"})
+    assert (node.host_name, node.address, node.gpu_count) == ("n1", "n1", None)
+    assert unpack(Job, {"job_id": "8", "state": "PENDING", "label": ""}).label == ""
+
+
+@pytest.mark.parametrize(
+    ("kind", "raw"),
+    [
+        (Job, {"state": "RUNNING"}),
+        (Job, {"job_id": "7"}),
+        (SlurmNode, {"name": "n1"}),
+        (SlurmNode, {"state": "idle"}),
+        (Allocation, {"gpu_count": 2}),
+        (Allocation, {"node": "n1"}),
+    ],
+)
+def test_a_record_of_which_nobody_knows_what_it_is_of_is_refused(kind, raw):
+    with pytest.raises(TypeError):
+        unpack(kind, raw)

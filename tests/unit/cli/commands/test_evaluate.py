@@ -1,0 +1,181 @@
+"""Scores of recordings: of one that nobody's code of gpumon wrote, and of a simulated one."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from gpumon.cli import main
+
+START = 1_793_520_000.0
+PERIOD_S = 30
+MINUTES = 45
+GIB = 2**30
+
+
+def at(seconds):
+    return datetime.fromtimestamp(START + seconds, UTC).isoformat()
+
+
+def job(number, node):
+    return {
+        "job_id": number,
+        "user": "ada",
+        "state": "RUNNING",
+        "nodes": [node],
+        "gpu_count": 4,
+        "start_at": START - 60.0,
+        "allocations": [{"node": node, "gpu_count": 4, "gpu_indices": [0, 1, 2, 3]}],
+    }
+
+
+def gpus(node, used):
+    """A block of four GPUs of which so many are used."""
+    is_used = [index < used for index in range(4)]
+    return {
+        "keys": [f"GPU-{node}-{index}" for index in range(4)],
+        "columns": {
+            "index": [0, 1, 2, 3],
+            "minor_number": [0, 1, 2, 3],
+            "gpu_util_ratio": [0.97 if one else 0.0 for one in is_used],
+            "process_count": [int(one) for one in is_used],
+            "mem_used_bytes": [60.0 * GIB if one else 0.2 * GIB for one in is_used],
+            "mem_total_bytes": [80.0 * GIB] * 4,
+            "power_w": [600.0 if one else 70.0 for one in is_used],
+        },
+        "labels": {"name": ["NVIDIA H100 80GB HBM3"] * 4},
+    }
+
+
+@pytest.fixture
+def recording(tmp_path):
+    """Two nodes for three quarters of an hour, written from the documentation."""
+    origin = "slurm"
+    header = {"kind": "header", "format": "gpumon-recording", "version": 1, "tool": "by hand"}
+    lines = [{**header, "started_at": START, "period_s": PERIOD_S, "targets": [origin]}]
+    used = {"a1": 3, "b1": 4}
+    for second in range(0, 60 * MINUTES + 1, PERIOD_S):
+        now = {"origin": origin, "at": START + second, "late_s": 0.0, "kind": "frame"}
+        is_first = second == 0
+        if is_first:
+            lines.append({"kind": "sync", "at": START})
+        queue = {"jobs_at": START + second, "nodes_at": START + second}
+        if is_first:
+            queue["jobs"] = {"71": job("71", "a1"), "72": job("72", "b1")}
+            queue["jobs_order"] = ["71", "72"]
+            queue["nodes"] = {
+                name: {"name": name, "host_name": name, "state": "allocated", "gpu_count": 4}
+                for name in used
+            }
+            queue["nodes_order"] = list(used)
+        lines.append({**now, "node": "", "queue": queue})
+        for name, count in used.items():
+            blocks = {"gpu": gpus(name, count)} if is_first else {}
+            lines.append({**now, "node": name, "blocks": blocks})
+    path = tmp_path / "hand.gpumon"
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    return path
+
+
+def label(path, *rows):
+    keys = ("subject", "class", "start", "end", "gpu_seconds")
+    told = [dict(zip(keys, row, strict=False)) for row in rows]
+    path.with_name(f"{path.name}.labels.json").write_text(json.dumps(told))
+
+
+def scored(capsys, *files):
+    assert main(["evaluate", "--json", *map(str, files)]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_a_recording_written_by_hand_is_scored(capsys, recording):
+    whole_s = 60.0 * MINUTES
+    label(
+        recording,
+        ("job:71", "partial_gpus_idle", at(0), at(whole_s), whole_s),
+        ("job:72", "healthy", at(0), at(whole_s)),
+    )
+    found = scored(capsys, recording)
+    assert found["schema"] == "gpumon-evaluation/1"
+    partial = found["classes"]["partial_gpus_idle"]
+    assert (partial["precision"], partial["recall"], partial["n"]) == (1.0, 1.0, 1)
+    assert partial["named"] == 1
+    # Its first window is ten minutes long.
+    assert partial["delay_s"]["p50"] == pytest.approx(600.0, abs=60.0)
+    assert found["macro_f1"] == 1.0
+    assert abs(found["gpu_hours_error_ratio"]) < 0.05
+    assert abs(partial["wasted_error_ratio"]) < 0.05
+    assert (found["benign"], found["benign_flagged"], found["false_alarms"]) == (1, 0, 0)
+    assert found["benign_charged_gpu_hours"] == 0.0
+    assert found["charged_above_claimed_gpu_hours"] == 0.0
+    assert found["gpu_days"] == pytest.approx(8 * whole_s / 86400.0, rel=0.02)
+    assert found["steps"]["established"]["found"] == 1
+    assert found["errors"] == []
+
+
+def test_the_same_claim_is_false_where_the_truth_is_another(capsys, recording):
+    whole_s = 60.0 * MINUTES
+    label(
+        recording,
+        ("job:71", "healthy", at(0), at(whole_s)),
+        ("job:72", "hang", at(900), at(whole_s)),
+        ("job:72", "healthy", at(0), at(900)),
+    )
+    found = scored(capsys, recording)
+    assert (found["benign"], found["benign_flagged"]) == (1, 1)
+    assert found["false_alarms"] == 1
+    assert found["false_alarms_per_1000_gpu_days"] == pytest.approx(1000 / found["gpu_days"], 0.01)
+    assert found["benign_charged_gpu_hours"] == pytest.approx(0.75, abs=0.05)
+    assert found["classes"]["hang"]["is_looked_for"] is False
+    # Without `gpu_seconds` a class that loses all counts all time of its four GPUs.
+    assert found["classes"]["hang"]["true_gpu_hours"] == pytest.approx(2.0, abs=0.01)
+    assert found["gpu_hours_error_ratio"] == -1.0
+    assert found["confusion"] == {
+        "hang": {"nothing": 1}, "healthy": {"partial_gpus_idle": 1},
+    }  # fmt: skip
+    assert main(["evaluate", str(recording)]) == 0
+    told = capsys.readouterr().out
+    assert "benign flagged  1 of 1 jobs" in told
+    assert "not looked for" in told
+    assert told.startswith("What is true")
+
+
+def test_what_cannot_be_scored_is_one_line(capsys, recording, tmp_path):
+    label(recording, ("job:71", "no_such_class", at(0), at(60)))
+    assert main(["evaluate", str(recording)]) == 1
+    assert "label 1: no class of findings: 'no_such_class'" in capsys.readouterr().err
+    recording.with_name(f"{recording.name}.labels.json").unlink()
+    assert main(["evaluate", "--json", str(recording)]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err == f"gpumon: {recording}.labels.json: No such file or directory\n"
+    other = tmp_path / "none.gpumon"
+    label(other, ("job:71", "healthy", at(0), at(60)))
+    assert main(["evaluate", str(other)]) == 1
+    assert "none.gpumon" in capsys.readouterr().err
+
+
+def test_a_recording_of_which_nothing_can_be_read_has_no_scores(capsys, recording):
+    label(recording, ("job:71", "healthy", at(0), at(60)))
+    header = recording.read_text().splitlines()[0]
+    recording.write_text(f"{header}\n" + '{"kind":"frame","origin":7,"at":"x"}\n' * 9)
+    assert main(["evaluate", "--json", str(recording)]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "holds no picture of a job or a GPU" in err
+    assert "Traceback" not in err
+
+
+def test_labels_outside_of_the_recording_do_not_count(capsys, recording):
+    label(
+        recording,
+        ("job:71", "partial_gpus_idle", at(-7200), at(-3600), 1.0),
+        ("job:72", "healthy", at(0), at(60)),
+    )
+    assert main(["evaluate", "--json", str(recording)]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["classes"] == {}
+    assert json.loads(out)["claims_not_judged"] == 1
+    assert "1 labels lie outside of the recording and do not count" in err

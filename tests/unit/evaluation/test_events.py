@@ -1,0 +1,126 @@
+"""Claims beside labels: found, missed, false, and of which nothing is known."""
+
+from __future__ import annotations
+
+from math import inf
+
+import pytest
+
+from gpumon.evaluation.events import Matcher
+from gpumon.evaluation.witness import Account, Claim, Hold
+from gpumon.model.records.label import HEALTHY, Label
+
+LOOKED_FOR = {"rule": frozenset({"idle_held", "throttled"}), "other": frozenset({"gpu_fault"})}
+
+
+def claim(kind, subject, onset=100.0, end=900.0, rank=1, detector="rule", lost_s=None):
+    reached = [onset + 60.0 * step if step <= rank else inf for step in range(3)]
+    return Claim(detector, kind, subject, onset, end, tuple(reached), lost_s)
+
+
+def account(*claims, looks=()):
+    holds = {
+        "7": Hold("7", 0.0, 1000.0, frozenset({"A", "B"}), frozenset({"n1"}), 2),
+        "8": Hold("8", 0.0, 1000.0, frozenset({"C"}), frozenset({"n1"}), 1),
+        "9": Hold("9", 0.0, 1000.0, frozenset({"D"}), frozenset({"n2"}), 1),
+    }
+    node_of = {"A": "n1", "B": "n1", "C": "n1", "D": "n2", "E": "n2"}
+    return Account(0.0, 1000.0, 10.0, claims, holds, node_of, {}, 5000.0, tuple(looks), ())
+
+
+def judged(labels, *claims, looks=()):
+    return Matcher(account(*claims, looks=looks), labels, LOOKED_FOR).events()
+
+
+@pytest.mark.parametrize(
+    ("own", "claimed"),
+    [
+        ("job:7", "job:7"),
+        ("job:7", "gpu:B"),
+        ("gpu:B", "job:7"),
+        ("job:7/rank:3", "job:7"),
+        ("job:7", "job:7/rank:0"),
+        ("node:n2", "gpu:E"),
+        ("job:7", "node:n1"),
+    ],
+)
+def test_a_claim_about_a_part_or_the_whole_of_a_subject_finds_the_label(own, claimed):
+    events = judged([Label(own, "throttled", 50.0, 500.0)], claim("throttled", claimed))
+    (found,), (said,) = events.found, events.said
+    assert found.found_at(1) == 160.0
+    assert found.found_at(2) == inf
+    assert said.is_true
+    assert found.is_named == (own == claimed)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        claim("idle_held", "job:7"),
+        claim("throttled", "job:8"),
+        claim("throttled", "gpu:C"),
+        claim("throttled", "job:7/rank:1"),
+        claim("throttled", "job:7", onset=501.0),
+        claim("throttled", "job:7", onset=0.0, end=49.0),
+    ],
+)
+def test_another_class_subject_or_time_is_a_miss_and_a_false_alarm(wrong):
+    label = Label("job:7/rank:3", "throttled", 50.0, 500.0)
+    others = [Label(f"job:{job}", HEALTHY, 0.0, 1000.0) for job in (8, 9)]
+    events = judged([label, *others], wrong)
+    (found,), (said,) = events.found, events.said
+    assert found.found_at(0) == inf
+    assert said.is_true is False
+    assert said.is_of_benign == (wrong.subject in ("job:8", "gpu:C"))
+
+
+def test_any_of_the_subjects_that_share_a_fault_is_a_hit_and_the_others_are_no_false_alarms():
+    label = Label("gpu:D", "throttled", 50.0, 500.0, None, ("gpu:A", "job:8"))
+    events = judged([label], claim("throttled", "gpu:A"), claim("throttled", "gpu:C"))
+    assert [said.is_true for said in events.said] == [True, True]
+    assert events.found[0].is_named
+
+
+def test_of_jobs_without_a_label_nothing_is_known_of_machines_everything():
+    labels = [Label("job:7", HEALTHY, 0.0, 1000.0)]
+    told = (
+        claim("idle_held", "job:9"),
+        claim("throttled", "gpu:D"),
+        claim("gpu_fault", "gpu:E", detector="other"),
+        claim("throttled", "gpu:A"),
+        claim("gpu_fault", "node:n1", detector="other"),
+    )
+    events = judged(labels, *told)
+    # On node n1 runs a job that no label names.
+    assert [said.is_true for said in events.said] == [None, None, False, False, None]
+    assert [said.is_of_benign for said in events.said] == [False, False, False, True, True]
+    assert events.benign == {"7"}
+
+
+def test_a_job_with_a_fault_in_part_of_its_time_is_not_benign():
+    labels = [
+        Label("job:7", HEALTHY, 0.0, 400.0),
+        Label("job:7/rank:1", "throttled", 400.0, 1000.0),
+        Label("job:8", HEALTHY, 0.0, 1000.0),
+    ]
+    assert judged(labels).benign == {"8"}
+
+
+def test_what_nobody_looks_for_or_could_see_is_told_apart():
+    labels = [Label("job:7", kind, 0.0, 1000.0) for kind in ("hang", "idle_held", "gpu_fault")]
+    dark = frozenset({"job:7"})
+    looks = [(at, {"rule": dark if at < 700.0 else frozenset()}) for at in range(0, 1000, 100)]
+    hang, idle, fault = judged(labels, looks=looks).found
+    assert (hang.is_looked_for, hang.is_unseen) == (False, False)
+    assert (idle.is_looked_for, idle.is_unseen) == (True, True)
+    assert (fault.is_looked_for, fault.is_unseen) == (True, False)
+
+
+def test_claims_and_labels_are_drawn_with_their_jobs():
+    events = judged(
+        [Label("gpu:B", "throttled", 0.0, 1000.0), Label("node:n9", "gpu_fault", 0.0, 1000.0)],
+        claim("idle_held", "gpu:C"),
+        claim("gpu_fault", "gpu:E", detector="other"),
+    )
+    assert [one.group for one in events.found] == ["7", "node:n9"]
+    assert [one.group for one in events.said] == ["8", "gpu:E"]
