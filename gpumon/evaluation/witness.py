@@ -90,16 +90,18 @@ class _Running:
         self.finding = finding
         self.onset = finding.began_at
         self.reached = [inf, inf, inf]
+        self.told_at = -inf
 
     def take(self, finding: Finding, at: float) -> None:
-        self.finding = finding
+        self.finding, self.told_at = finding, at
         self.onset = min(self.onset, finding.began_at)
         for rank in range(finding.confidence.rank + 1):
             self.reached[rank] = min(self.reached[rank], at)
 
-    def claim(self, end: float) -> Claim:
+    def claim(self) -> Claim:
         found = self.finding
-        until = end if found.cleared_at is None else min(end, found.cleared_at)
+        # A guess that was wrong goes without a word: it was told until then.
+        until = self.told_at if found.cleared_at is None else min(self.told_at, found.cleared_at)
         first, second, third = self.reached
         lost_s, window_s = found.gpu_seconds, found.window.end - found.window.start
         if lost_s is not None and window_s > 0.0:
@@ -166,7 +168,7 @@ class Witness:
             self._first,
             end,
             self._last.period_s,
-            tuple(running.claim(end) for running in self._claims.values()),
+            tuple(running.claim() for running in self._claims.values()),
             self._holds,
             self._node_of,
             self._charges,

@@ -56,6 +56,17 @@ def test_what_comes_again_is_another_claim_and_what_stands_lasts_to_the_end():
     assert second.reached == (AT + 300, AT + 300, inf)
 
 
+def test_a_guess_that_goes_without_a_word_was_told_until_then():
+    account = account_of(
+        (100, (told(100, HYPOTHESIS),), ()),
+        (200, (told(200, HYPOTHESIS),), ()),
+        (300, (), ()),
+        (900, (), ()),
+    )
+    (claim,) = account.claims
+    assert (claim.end, claim.rank) == (AT + 200, 0)
+
+
 def test_a_window_that_begins_after_the_onset_tells_the_share_of_all_the_time():
     late = told(1000, window=Window(AT + 600, AT + 1000, 10), gpu_seconds=300.0)
     (claim,) = account_of((1000, (late,), ())).claims
