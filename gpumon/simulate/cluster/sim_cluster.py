@@ -11,7 +11,8 @@ from gpumon.simulate.cluster.layout import SimNode, lay_out
 from gpumon.simulate.cluster.opening import is_full, seated_requests, waiting_requests
 from gpumon.simulate.cluster.schedule import Schedule, SimJob
 from gpumon.simulate.cluster.timeline import Reading, Spans, Stay, Timeline, Totals
-from gpumon.simulate.cluster.workloads import IDLE_HELD, PARTIAL, gpus_used, lane_of
+from gpumon.simulate.cluster.workloads import IDLE_HELD, NOTEBOOK, PARTIAL, gpus_used, lane_of
+from gpumon.simulate.physics.phase import UTIL
 from gpumon.simulate.physics.program import Turned
 from gpumon.simulate.physics.random_streams import stream
 from gpumon.simulate.physics.services import unused
@@ -127,8 +128,7 @@ class Fleet:
             if job.request.truth == HEALTHY or begin >= end:
                 return [Label(subject, HEALTHY, first, last)]
             begin = min(begin, last)
-            lost_s = self._lost_share(job)
-            lost_s = None if lost_s is None else lost_s * job.request.shape.world * (last - begin)
+            lost_s = self._lost_s(job, begin - start, last - start)
             return [Label(subject, job.request.truth, begin, last, lost_s)]
         onset = self._opened_at - trouble.before_s
         if onset >= last:
@@ -146,12 +146,22 @@ class Fleet:
         heat = Label(f"gpu:{self._uuid_of(job, trouble)}", THROTTLED, begin, last, lost_s)
         return [*labels, Label(cause, STRAGGLER, begin, last, 0.0), heat]
 
-    def _lost_share(self, job: SimJob) -> float | None:
-        """Share of a job's GPU time that its truth loses; None: that depends on what it does."""
-        truth, shape = job.request.truth, job.request.shape
-        if truth == PARTIAL.truth:
-            return 1.0 - gpus_used(job.request.workload, shape.gpus) / shape.gpus
-        return 1.0 if truth == IDLE_HELD.truth else None
+    def _lost_s(self, job: SimJob, begin_s: float, end_s: float) -> float | None:
+        """GPU-seconds that a job's truth loses between two ages; None: that is not modelled."""
+        request = job.request
+        workload, shape = request.workload, request.shape
+        held_s = shape.world * (end_s - begin_s)
+        if request.truth == IDLE_HELD.truth:
+            return held_s
+        if request.truth == PARTIAL.truth:
+            return held_s * (1.0 - gpus_used(workload, shape.gpus) / shape.gpus)
+        if request.truth != NOTEBOOK.truth:
+            return None
+        # A session loses what its cells leave over.
+        board = self.nodes[job.spots[0].node].board
+        program = self._program(workload, board, shape, request.variant, 0)
+        first, last = (program.at(age_s).integrals[UTIL] for age_s in (begin_s, end_s))
+        return held_s - shape.world * (last - first)
 
     def _slowed_share(self, job: SimJob, trouble: Trouble) -> float:
         board = self.nodes[job.spots[trouble.spot].node].board

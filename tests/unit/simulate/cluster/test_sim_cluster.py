@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from gpumon.model.finding_classes import CLASSES
-from gpumon.model.records.label import HEALTHY
+from gpumon.model.records.label import HEALTHY, Label
 from gpumon.simulate.cluster.sim_cluster import Fleet
 from gpumon.simulate.cluster.timeline import Spans
 from gpumon.simulate.cluster.workloads import WORKLOADS
+
+if TYPE_CHECKING:
+    from gpumon.simulate.cluster.schedule import SimJob
 
 ORIGIN = 1_800_000_000.0
 
@@ -41,6 +46,15 @@ def test_every_running_job_has_one_label_that_covers_it(fleet: Fleet) -> None:
         assert label.end == min(job.end_at, until)
 
 
+def idle_seconds(fleet: Fleet, job: SimJob, label: Label) -> float:
+    """How long a session's GPU does nothing, read off as a probe would."""
+    node = fleet.nodes[job.spots[0].node]
+    row = node.gpu_of_minor(job.spots[0].gpus[0])
+    ends = range(10, int(label.end - label.start) + 1, 10)
+    readings = (fleet.read(node, Spans(label.start + s, 10.0))[row] for s in ends)
+    return sum(10.0 * (1.0 - reading.means[0]) for reading in readings)
+
+
 def test_losses_are_those_of_the_gpus_that_do_nothing(fleet: Fleet) -> None:
     until = ORIGIN + 3600.0
     jobs = {f"job:{job.job_id}": job for job in fleet.running(ORIGIN)}
@@ -55,6 +69,9 @@ def test_losses_are_those_of_the_gpus_that_do_nothing(fleet: Fleet) -> None:
         if label.finding_class == "idle_held":
             world = jobs[label.subject].request.shape.world
             assert label.gpu_seconds == pytest.approx(world * (label.end - label.start))
+        elif label.finding_class == "interactive_idle":
+            job = jobs[label.subject]
+            assert label.gpu_seconds == pytest.approx(idle_seconds(fleet, job, label), rel=0.02)
         elif label.finding_class in ("healthy", "input_bound", "no_tensor_cores"):
             assert label.gpu_seconds is None
 
