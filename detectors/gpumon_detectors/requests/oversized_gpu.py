@@ -11,7 +11,7 @@ import numpy as np
 from gpumon.detect.contract import Detector
 from gpumon.model.finding import Confidence, Evidence, Severity
 from gpumon.model.hardware import sheet_named
-from gpumon_detectors.evidence.gpu_use import LEAST_KNOWN, is_named
+from gpumon_detectors.evidence.gpu_use import FAINT_RATIO, LEAST_KNOWN, is_named
 from gpumon_detectors.evidence.job_commands import look_inside
 from gpumon_detectors.evidence.job_context import context_of, is_interactive
 from gpumon_detectors.evidence.phrases import counted, gib, span
@@ -58,6 +58,7 @@ above the 95th percentile (our choice)."""
 
 _KEYS: Final = ("mem_used_bytes", "mem_total_bytes", "gpu_util_ratio", "sm_active_ratio")
 _POWER: Final = ("power_w", "power_limit_w")
+_VIDEO: Final = ("encoder_util_ratio", "decoder_util_ratio")
 
 _LOADED: Final = 0.5
 """Utilisation from which kernels ran half of the time, and so SMs were active."""
@@ -165,7 +166,8 @@ class OversizedGpu(Detector):
     job that works in bursts as servers do, or is named like one, stays a *hypothesis*, and so does
     each that was watched for less than the four hours that recognising this takes. A session is
     `interactive_idle`, a GPU that is not used belongs to the idle classes, and several GPUs of one
-    job are used together. With MIG nothing is claimed: the job has a slice already.
+    job are used together. A job whose video engines work needs them, and of these a slice or a
+    smaller product may have none. With MIG nothing is claimed: the job has a slice already.
 
     SM activity of 0 in most samples in which kernels run half of the time is a counter that does
     not work, unless the GPU is known to draw little power: then utilisation counts instead.
@@ -287,8 +289,11 @@ def _is_dead(
 
 def _fit(job: JobLook) -> _Fit | None:
     """What the job needed of its GPU; None where too little is known, or it was hardly used."""
-    past = unbroken(job.past((*_KEYS, *_POWER), _SPAN_S, 1))
+    past = unbroken(job.past((*_KEYS, *_POWER, *_VIDEO), _SPAN_S, 1))
     if not len(past.times) or past.times[-1] - past.times[0] < _LEAST_S:
+        return None
+    # Of the engines that work here a slice or a smaller product has fewer, or none.
+    if any((mean_of(past, key) > FAINT_RATIO).any() for key in _VIDEO):
         return None
     _, total, util, sm, power, limit = (past.columns[key] for key in (*_KEYS, *_POWER))
     is_sm_dead = _is_dead(util, sm, power, limit)

@@ -58,6 +58,23 @@ def test_the_finding_says_what_it_rests_on_and_what_it_costs():
     assert finding.gpu_seconds == pytest.approx(6 / 7 * length_s)
 
 
+@pytest.mark.parametrize("engine", ["decoder_util_ratio", "encoder_util_ratio"])
+@pytest.mark.parametrize(
+    ("share", "is_claimed"), [(0.0, True), (0.009, True), (0.04, False), (0.7, False)]
+)
+def test_work_of_the_video_engines_is_work(engine, share, is_claimed):
+    # Whether a slice or a smaller product has as many of them nobody says.
+    scene, _ = run(5 * HOUR, values={**SMALL, "gpu_util_ratio": 0.06, engine: share})
+    assert bool(findings(scene)) == is_claimed
+
+
+def test_video_engines_that_worked_for_a_part_of_the_window_keep_it_from_being_claimed():
+    scene, uuids = job_scene(1)
+    scene.run(1 * HOUR, all_of(uuids, SMALL, decoder_util_ratio=0.5))
+    scene.run(4 * HOUR, all_of(uuids, SMALL, decoder_util_ratio=0.0))
+    assert findings(scene) == []
+
+
 def run_on(product, seconds=5 * HOUR, *, site=(), **values):
     scene, uuids = job_scene(1)
     for number, (name, total) in enumerate(site):
