@@ -16,7 +16,7 @@ from gpumon_detectors.evidence.job_context import context_of, is_interactive, se
 from gpumon_detectors.evidence.phrases import counted, gib, span
 from gpumon_detectors.evidence.stretch import began_with_job
 from gpumon_detectors.evidence.watched import surest
-from gpumon_detectors.idle.rest import SERIAL_CORES
+from gpumon_detectors.idle.rest import CONTEXT_BYTES, SERIAL_CORES, was_used_before
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from gpumon.model.finding import Finding
     from gpumon_detectors.evidence.gpu_use import GpuUse
     from gpumon_detectors.evidence.host_use import HostUse
-
-_CONTEXT_BYTES: Final = 2.0**30
-"""A program that merely opens a GPU holds half a GiB; with more, something was loaded into it."""
 
 _ADVICE: Final = (
     "Check that the program finds its GPUs: a build for CPUs runs all the same.",
@@ -52,6 +49,7 @@ class CpuOnly(Detector):
     then; afterwards the GPUs were held for nothing all the same. A server that polls for requests
     keeps a core busy: with more than 1 GiB loaded onto a GPU the claim needs a job that was
     watched for four hours, and stays a *hypothesis* about one that is named like a server. A
+    GPU into which more was loaded before the job was watched was used (`idle_held`). A
     session of somebody who compiles is `interactive_idle`. Without the job's own CPU time nothing
     is claimed: what a whole node does may be another job's.
 
@@ -84,7 +82,7 @@ class CpuOnly(Detector):
             if is_interactive(job, self.portal_names):
                 continue
             use = gpu_use(job, PAST_S, self.idle_mem_ratio)
-            if use is None or use.has_worked:
+            if use is None or use.has_worked or was_used_before(job, use):
                 continue
             first = use.rest_row()
             if first == len(use.past.times):
@@ -117,7 +115,7 @@ class CpuOnly(Detector):
         if known_s < LEAST_EVIDENCE_S:
             return None
         used = past.columns["mem_used_bytes"][first:]
-        is_loaded = bool((used > _CONTEXT_BYTES).any())
+        is_loaded = bool((used > CONTEXT_BYTES).any())
         context = context_of(job, self.portal_names) if is_loaded else None
         doubt = None if context is None else server_doubt(job, context)
         most = Confidence.ESTABLISHED if doubt is None else Confidence.HYPOTHESIS

@@ -17,7 +17,7 @@ from gpumon_detectors.evidence.job_commands import look_inside
 from gpumon_detectors.evidence.job_context import LONGEST_REST_S, context_of, server_doubt
 from gpumon_detectors.evidence.phrases import counted, gib
 from gpumon_detectors.evidence.stretch import is_open, since_words
-from gpumon_detectors.idle.rest import computes_on_cpus, rest_of
+from gpumon_detectors.idle.rest import computes_on_cpus, rest_of, was_used_before
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -96,7 +96,8 @@ class IdleHeld(Detector):
             if first == len(use.past.times):
                 continue
             host = host_use(view, job, PAST_S)
-            if not use.has_worked and computes_on_cpus(host, use):
+            was_used = use.has_worked or was_used_before(job, use)
+            if not was_used and computes_on_cpus(host, use):
                 continue
             rest = rest_of(self, job, use, host, first)
             if rest is not None:

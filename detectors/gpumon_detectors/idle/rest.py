@@ -15,6 +15,7 @@ from gpumon.model.finding import Confidence, Evidence, Window
 from gpumon_detectors.evidence.gpu_use import COPY_KEYS
 from gpumon_detectors.evidence.host_use import SLICE_S, Flow, background, flow_of, is_spinning
 from gpumon_detectors.evidence.phrases import listed
+from gpumon_detectors.evidence.stretch import began_with_job
 from gpumon_detectors.evidence.watched import surest
 
 if TYPE_CHECKING:
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
 SERIAL_CORES: Final = 0.8
 """What a serial program keeps busy of one core, at least."""
+
+CONTEXT_BYTES: Final = 2.0**30
+"""A program that merely opens a GPU holds half a GiB; with more, something was loaded into it."""
 
 _CLEAR_S: Final = 7200.0
 """GPUs that rest for so long are waste also where a program polls or spins beside them: then
@@ -96,6 +100,15 @@ def rest_of(detector: Windows, job: JobLook, use: GpuUse, host: HostUse, first: 
     # Else each burst of a neighbour would begin it anew: beside one the rest is one, and as sure as
     # its surest part.
     return next((r._replace(at_most=best.at_most) for r in found[1:] if r.is_quiet), best)
+
+
+def was_used_before(job: JobLook, use: GpuUse) -> bool:
+    """Whether a GPU was loaded before anybody watched the job: then it was used, and by work."""
+    used = use.past.columns["mem_used_bytes"]
+    first = np.where(np.isfinite(used).any(axis=0), np.isfinite(used).argmax(axis=0), 0)
+    held = used[first, np.arange(used.shape[1])]
+    is_loaded = bool((np.nan_to_num(held) > CONTEXT_BYTES).any())
+    return is_loaded and not began_with_job(job, use.past, float(use.past.begins[0]))
 
 
 def computes_on_cpus(host: HostUse, use: GpuUse) -> bool:

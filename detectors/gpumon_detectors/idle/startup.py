@@ -8,6 +8,7 @@ import numpy as np
 
 from gpumon.detect.claims import LEAST_EVIDENCE_S
 from gpumon_detectors.evidence.host_use import IDLE_BYTES_PER_S, is_spinning, traffic_limit
+from gpumon_detectors.idle.rest import CONTEXT_BYTES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,9 +28,6 @@ board takes, or on a small board adds less than this."""
 
 _TRAFFIC_BYTES_PER_S: Final = 1e9
 """A GPU that moves so much for so long is at work (KempnerPulse's class of I/O)."""
-
-_CONTEXT_BYTES: Final = 2.0**30
-"""A program that merely opens a GPU holds half a GiB; with more, something was loaded into it."""
 
 _GROWTH_RATIO: Final = 0.01
 """Share of the memory by which it grows within two minutes while something is loaded."""
@@ -111,7 +109,7 @@ def activity(view: View, job: JobLook, past: Past, window: Window) -> Activity:
             if rate > limit:
                 last_at = max(last_at, at)
     held = past.columns["mem_used_bytes"][past.times <= window.end]
-    is_loaded = bool(len(held)) and bool((np.nan_to_num(held[-1]) > _CONTEXT_BYTES).any())
+    is_loaded = bool(len(held)) and bool((np.nan_to_num(held[-1]) > CONTEXT_BYTES).any())
     may_wait = is_loaded and window.end - last_at >= LEAST_EVIDENCE_S
     return Activity(_mean(cores), max(means), min(last_at, window.end), may_wait)
 

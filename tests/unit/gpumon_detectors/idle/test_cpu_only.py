@@ -4,6 +4,7 @@ import pytest
 
 from gpumon.detect.scene import HELD, START_AT, UNUSED, WORKING, Scene
 from gpumon_detectors.idle.cpu_only import CpuOnly
+from gpumon_detectors.idle.idle_held import IdleHeld
 from tests.unit.gpumon_detectors.idle_scenes import all_of, job_scene, unused
 
 HOUR = 3600.0
@@ -73,6 +74,23 @@ def test_what_the_gpus_did_before_gpumon_came_is_not_known():
     assert findings(scene)[0].confidence == "hypothesis"
     unused(scene, HOUR)
     assert findings(scene)[0].confidence == "supported"
+
+
+def test_gpus_that_were_loaded_before_gpumon_came_were_used():
+    # Nothing is loaded into a GPU that is not to be used: a loop that polls holds it.
+    scene, uuids = busy_scene(cores=1.0, start_at=START_AT - 4 * HOUR)
+    scene.run(5 * HOUR, all_of(uuids, HELD))
+    assert findings(scene) == []
+    (held,) = IdleHeld().evaluate(scene.view())
+    assert held.confidence != "hypothesis"
+
+
+def test_gpus_that_were_loaded_while_gpumon_watched_may_be_held_for_nothing():
+    scene, uuids = busy_scene(cores=12.0, start_at=START_AT - HOUR)
+    unused(scene, 300)
+    scene.run(5 * HOUR, all_of(uuids, HELD))
+    assert len(findings(scene)) == 1
+    assert list(IdleHeld().evaluate(scene.view())) == []
 
 
 def test_preprocessing_before_the_gpus_are_used_is_a_hypothesis_that_ends_with_the_first_kernel():
