@@ -25,7 +25,7 @@ _ESCAPES = re.compile(
     rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]P_^X].*?(?:\x1b\\|\x07)|[ -/]*[0-Z\\^-~])", re.DOTALL
 )
 _BLANKS = re.compile(rb"[\x00-\x20\x7f]+")
-_QUIT_S = 3.0
+_QUIT_S = 10.0
 
 
 class Terminal:
