@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from gpumon.model.records.accounting import EndedReport
 from gpumon.model.records.frame import Frame
 from gpumon.simulate.blocks.frames import FrameMaker
+from gpumon.simulate.cluster.mix import DEMO
 from gpumon.simulate.cluster.sim_cluster import Fleet
 from gpumon.simulate.records.ended import ended_records
 from gpumon.simulate.records.slurm_queue import queue_records
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gpumon.model.records.label import Label
+    from gpumon.simulate.cluster.mix import Mix
     from gpumon.sources.source import Clock, Wish
 
 QUEUE_PERIOD_S: Final = 10.0
@@ -41,6 +43,7 @@ class DemoSource:
         clock: Clock,
         period_s: float = 1.0,
         past_s: float = 0.0,
+        mix: Mix = DEMO,
     ) -> None:
         """Set the size; the fleet itself is built at the start or the first poll.
 
@@ -52,6 +55,7 @@ class DemoSource:
             clock: The time that the fleet is shown at; it begins at the construction.
             period_s: Least time between two frames of one node, seconds.
             past_s: How far the clock is behind the time at which somebody first looks.
+            mix: What the fleet is made of.
         """
         self.url = url
         self._size = (nodes, gpus_per_node, seed)
@@ -59,6 +63,7 @@ class DemoSource:
         self._origin = clock.now()
         self._period_s = period_s
         self._past_s = past_s
+        self._mix = mix
         self._fleet: Fleet | None = None
         self._maker: FrameMaker | None = None
         self._polled_at: float | None = None
@@ -71,7 +76,7 @@ class DemoSource:
     def fleet(self) -> Fleet:
         """The simulated fleet, built when first asked for."""
         if self._fleet is None:
-            self._fleet = Fleet(*self._size, self._origin, self._past_s)
+            self._fleet = Fleet(*self._size, self._origin, self._past_s, self._mix)
         return self._fleet
 
     def start(self, wake: Callable[[], None]) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from gpumon.cli.exits import DONE, NOTHING_READ, USAGE, narrate
 from gpumon.cli.options import Parser, period
 from gpumon.cli.quantities import duration, fleet, instant
+from gpumon.simulate.world.mix import WORLD
 from gpumon.sources.address import DEMO_SIZE
 from gpumon.sources.demo import DemoSource
 from gpumon.sources.recording.decode import RecordingError
@@ -93,7 +94,7 @@ def _write(made_of: _Fleet, path: Path, *, is_forced: bool) -> int:
     nodes, gpus, seed, start, for_s, period_s = made_of
     clock = _Clock(start)
     url = f"demo:{nodes}x{gpus}?seed={seed}"
-    source = DemoSource(url, nodes, gpus, seed, clock, period_s, _TROUBLED_S)
+    source = DemoSource(url, nodes, gpus, seed, clock, period_s, _TROUBLED_S, WORLD)
     writer = RecordingWriter(path, clock.time, period_s, [url], is_forced=is_forced)
     try:
         beats = int(for_s / period_s)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpumon.model.records.block import Block
 from gpumon.simulate.blocks.columns import column
-from gpumon.simulate.blocks.node import HOST_BYTES_PER_PROCESS
+from gpumon.simulate.blocks.node import HOST_BYTES_PER_PROCESS, grown_bytes
 from gpumon.simulate.cluster.timeline import CPU_AT, READ_AT, WRITE_AT
 from gpumon.simulate.physics.phase import CPU
 
@@ -28,17 +28,11 @@ _LOG_AGE_S: Final = 0.4
 _IMAGE_BYTES: Final = 2_400_000_000
 """What a job reads of the local disk as it starts: its container's layers."""
 
-_LOADERS: Final = {"input_bound": 14, "serving": 0, "notebook": 0, "model_parallel": 2}
-_USUAL_LOADERS: Final = 4
-"""Loader processes of one rank, by kind of job."""
+_SCRIPT_BYTES: Final = 180e6
+"""Host memory of a job without a process on a GPU."""
 
 _SERVANTS: Final = 3
 """slurmstepd, the batch script and the launcher."""
-
-
-def loaders_of(kind: str) -> int:
-    """Loader processes of one rank of this kind of job."""
-    return _LOADERS.get(kind, _USUAL_LOADERS)
 
 
 def cgroup_block(node: SimNode, look: Look) -> Block:
@@ -61,10 +55,12 @@ def _row(node: SimNode, held: Held, at: float) -> dict[str, float]:
     gpus = next(len(spot.gpus) for spot in job.spots if spot.node == node.number)
     limit = _MEM_SHARE * node.host_mem_bytes * gpus / len(node.gpus)
     is_one = request.workload.launcher == "process"
-    processes = 1 if is_one else len(held.readings)
+    opened = sum(reading.phase.mem_bytes > 0 for reading in held.readings)
+    processes = min(1, opened) if is_one else opened
+    grown = grown_bytes(job, at)
     cache = min(_CACHE_SHARE * limit, counts[READ_AT] + counts[WRITE_AT])
-    used = min(limit, processes * HOST_BYTES_PER_PROCESS + cache)
-    loaders = loaders_of(request.workload.kind)
+    used = min(limit, (processes * (HOST_BYTES_PER_PROCESS + grown) or _SCRIPT_BYTES) + cache)
+    loaders = request.workload.loaders
     wrote_at = at if held.hung_at is None else held.hung_at
     logged = int(_LOG_BYTES_PER_S * (wrote_at - (job.start_at or at)))
     log_bytes_per_s = _LOG_BYTES_PER_S if held.hung_at is None else 0.0

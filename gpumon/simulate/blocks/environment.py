@@ -40,7 +40,7 @@ class Held(NamedTuple):
 
     job: SimJob
     readings: list[Reading]
-    """Of its GPUs that processes have opened."""
+    """Of its GPUs that its processes open, sooner or later."""
     pressure: Pressure
     stuck: int
     """Ranks that wait for storage that does not answer."""
@@ -59,7 +59,7 @@ class Look(NamedTuple):
     readings: list[Reading]
     """Over the time since the last look."""
     held: list[Held]
-    """Jobs with a process on a GPU, by number."""
+    """Jobs that run there, by number."""
     loads: tuple[float, float, float]
     """Mean of busy cores, and of ranks stuck on storage, over 1, 5 and 15 minutes."""
 
@@ -115,7 +115,7 @@ class Looks:
         busy = [_cores(window, stays) for window in spans[2:]]
         groups: dict[int, list[Reading]] = {}
         for reading in readings:
-            if reading.stay.job is not None and reading.stay.is_used and reading.phase.mem_bytes:
+            if reading.stay.job is not None and reading.stay.is_used:
                 groups.setdefault(reading.stay.job.job_id, []).append(reading)
         held = []
         for _, members in sorted(groups.items()):

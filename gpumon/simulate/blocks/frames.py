@@ -10,14 +10,14 @@ from gpumon.model.catalogue.fields import CATALOGUE
 from gpumon.model.missing import Reason
 from gpumon.model.records.block import EMPTY_BLOCK, Block, column_for
 from gpumon.model.records.frame import Frame
-from gpumon.simulate.blocks.cgroup import cgroup_block, loaders_of
+from gpumon.simulate.blocks.cgroup import cgroup_block
 from gpumon.simulate.blocks.columns import column, lost
 from gpumon.simulate.blocks.environment import Looks
 from gpumon.simulate.blocks.gpu import GpuBlocks, ratio
 from gpumon.simulate.blocks.link import LinkBlocks
 from gpumon.simulate.blocks.mig import cut_gpu, mark_cut, mig_block
 from gpumon.simulate.blocks.mount import mount_block
-from gpumon.simulate.blocks.node import HOST_BYTES_PER_PROCESS, NodeBlocks
+from gpumon.simulate.blocks.node import HOST_BYTES_PER_PROCESS, NodeBlocks, grown_bytes
 from gpumon.simulate.blocks.port import PortBlocks
 from gpumon.simulate.cluster.hardware_faults import xids_between
 from gpumon.simulate.cluster.timeline import CPU_AT, READ_AT, WRITE_AT, Spans
@@ -57,16 +57,20 @@ SECRET: Final = (
 _COUNTERS: Final = (SECRET[0], SECRET[2], "process_cpu_us")
 
 
-def with_use(block: Block, found: Sequence[SimProcess], readings: Sequence[Reading]) -> Block:
+def with_use(
+    block: Block, found: Sequence[SimProcess], readings: Sequence[Reading], now: float
+) -> Block:
     """The processes of a node with what each uses itself; its loaders' part is not its own."""
-    rows = [_use(one, [readings[row] for row in one.rows]) for one in found]
+    rows = [_use(one, [readings[row] for row in one.rows], now) for one in found]
     keys = rows[0].keys() if rows else ()
     made = {key: column_for(key in _COUNTERS, [row[key] for row in rows]) for key in keys}
     return block._replace(columns={**block.columns, **made})
 
 
-def _use(process: SimProcess, readings: Sequence[Reading]) -> dict[str, float | int | None]:
-    share = 1 / (1 + _LOADER_WEIGHT * loaders_of(process.job.request.workload.kind))
+def _use(
+    process: SimProcess, readings: Sequence[Reading], now: float
+) -> dict[str, float | int | None]:
+    share = 1 / (1 + _LOADER_WEIGHT * process.job.request.workload.loaders)
 
     def mean(channel: int) -> float:
         return share * sum(max(0.0, reading.means[channel]) for reading in readings)
@@ -81,7 +85,7 @@ def _use(process: SimProcess, readings: Sequence[Reading]) -> dict[str, float | 
     return {
         "process_cpu_us": 1e6 * total(CPU_AT),
         "process_cpu_cores_used": mean(CPU),
-        "process_rss_bytes": HOST_BYTES_PER_PROCESS * share,
+        "process_rss_bytes": HOST_BYTES_PER_PROCESS * share + grown_bytes(process.job, now),
         "process_io_read_bytes": total(READ_AT) if is_mine else None,
         "process_io_read_bytes_per_s": mean(READ) if is_mine else None,
         "process_io_write_bytes": total(WRITE_AT) if is_mine else None,
@@ -158,10 +162,10 @@ class FrameMaker:
             "gpu": gpus,
             "link": self._links.block(node, gpus),
             "mig": mig_block(self._fleet.seed, node, cut),
-            "process": with_use(hosted.processes, hosted.found, readings),
+            "process": with_use(hosted.processes, hosted.found, readings, spans.now),
             "context": _with_use(hosted, readings),
             "event": event_block(self._fleet, node, spans.now),
-            "node": self._nodes.block(node, readings, look, len(hosted.processes.keys), spans.now),
+            "node": self._nodes.block(node, readings, look, hosted.found, spans.now),
             "nic": self._ports.block(node, readings),
             "filesystem": mounts,
             "cgroup": cgroups,

@@ -11,11 +11,12 @@ from gpumon.model.records.block import Block
 from gpumon.simulate.blocks.columns import code_of, lost, same
 from gpumon.simulate.cluster.hardware_faults import REPLAYS_PER_RECOVERY, lost_rows, replays_of
 from gpumon.simulate.cluster.timeline import HOT_AT
-from gpumon.simulate.physics.board import A100, DRIVER_RESIDUE_BYTES
+from gpumon.simulate.physics.board import DRIVER_RESIDUE_BYTES
 from gpumon.simulate.physics.phase import (
     CAPPED,
     DRAM,
     FP32,
+    FP64,
     HOT,
     MEM_BUSY,
     NVLINK_RX,
@@ -46,6 +47,7 @@ GPM_KEYS: Final = (
     "graphics_active_ratio",
     "int_active_ratio",
     "fp32_active_ratio",
+    "fp64_active_ratio",
 )
 """What only GPU performance monitoring tells and programs differ in."""
 
@@ -53,7 +55,6 @@ _RESTING_KEYS: Final = (
     "tensor_dfma_active_ratio",
     "tensor_dmma_active_ratio",
     "tensor_imma_active_ratio",
-    "fp64_active_ratio",
     "fp16_active_ratio",
 )
 """Pipes that no simulated program uses."""
@@ -86,12 +87,13 @@ _KEYS: Final = (
     "nvlink_tx_bytes_per_s",
     "nvlink_rx_bytes_per_s",
     "process_count",
+    "encoder_util_ratio",
+    "decoder_util_ratio",
 )
 _CODES: Final = tuple(code_of(key) for key in _KEYS)
 
 _ZERO_KEYS: Final = (
-    *("encoder_util_ratio", "decoder_util_ratio", "mig_mode", "compute_mode"),
-    "perf_state",
+    *("mig_mode", "compute_mode", "perf_state"),
     *("hw_thermal_us", "hw_thermal_ratio", "power_brake_us", "power_brake_ratio"),
     *("pcie_replay_count", "pcie_recovery_count"),
     *("pcie_correctable_error_count", "pcie_nak_received_count", "pcie_receiver_error_count"),
@@ -104,7 +106,13 @@ _ZERO_KEYS: Final = (
     *("remapped_rows_correctable_count", "remapped_rows_uncorrectable_count"),
     *("remap_pending", "remap_failure", "recovery_action"),
 )
-"""What stays at 0 on a sound GPU that no one cuts, heats or decodes video on."""
+"""What stays at 0 on a sound GPU that no one cuts or heats."""
+
+_NVLINK_KEYS: Final = (
+    *("nvlink_tx_bytes", "nvlink_rx_bytes", "nvlink_tx_bytes_per_s", "nvlink_rx_bytes_per_s"),
+    *("nvlink_crc_flit_count", "nvlink_crc_data_count", "nvlink_replay_count"),
+    *("nvlink_recovery_count", "nvlink_ecc_data_count"),
+)
 
 _FABRIC_KEYS: Final = ("fabric_state", "fabric_status", "fabric_clique", "fabric_health")
 
@@ -137,7 +145,7 @@ class GpuBlocks:
     def __init__(self, fleet: Fleet) -> None:
         """Nothing is made yet."""
         self._fleet = fleet
-        self._of_board: dict[str, Columns] = {}
+        self._of_board: dict[tuple[object, ...], Columns] = {}
         self._fixed: dict[int, tuple[Columns, dict[str, tuple[str | None, ...]]]] = {}
         self._missing: dict[tuple[str, int], Missing] = {}
 
@@ -158,9 +166,8 @@ class GpuBlocks:
             # Tensor work here is in bf16 throughout.
             columns["tensor_hmma_active_ratio"] = columns["tensor_active_ratio"]
         self._mark_ailments(node, columns, now)
-        if not node.board.has_gpm:
-            for key in (*GPM_KEYS, "temp_margin_c"):
-                del columns[key]
+        for key in _absent(node.board):
+            columns.pop(key, None)
         return Block(tuple(gpu.uuid for gpu in node.gpus), columns, fixed[1], self._reasons(node))
 
     def _looseness(self, stay: Stay, now: float) -> float:
@@ -170,9 +177,9 @@ class GpuBlocks:
 
     def _fixed_columns(self, node: SimNode) -> Columns:
         board, rows = node.board, len(node.gpus)
-        if board.name not in self._of_board:
-            self._of_board[board.name] = same(_of_board(board), rows)
-        return self._of_board[board.name] | {
+        if board.kind not in self._of_board:
+            self._of_board[board.kind] = same(_of_board(board), rows)
+        return self._of_board[board.kind] | {
             "index": array("q", [gpu.index for gpu in node.gpus]),
             "minor_number": array("q", [gpu.minor for gpu in node.gpus]),
         }
@@ -180,10 +187,7 @@ class GpuBlocks:
     def _reasons(self, node: SimNode) -> Missing:
         key = (node.board.name, len(node.gpus))
         if key not in self._missing:
-            absent: tuple[str, ...] = _RETIRED_KEYS
-            if not node.board.has_gpm:
-                absent += (*GPM_KEYS, *_RESTING_KEYS, *_FABRIC_KEYS)
-                absent += ("tensor_hmma_active_ratio", "temp_margin_c", "fabric_cluster")
+            absent = (*_RETIRED_KEYS, *_absent(node.board))
             self._missing[key] = lost(absent, len(node.gpus), Reason.NOT_SUPPORTED)
         return self._missing[key]
 
@@ -210,6 +214,15 @@ class GpuBlocks:
                 columns[key] = _with(columns[key], memory.gpu, count)
 
 
+def _absent(board: Board) -> tuple[str, ...]:
+    """Fields that a kind of board does not have."""
+    absent: tuple[str, ...] = ()
+    if not board.has_gpm:
+        absent += (*GPM_KEYS, *_RESTING_KEYS, *_FABRIC_KEYS)
+        absent += ("tensor_hmma_active_ratio", "temp_margin_c", "fabric_cluster")
+    return absent if board.links else (*absent, *_NVLINK_KEYS)
+
+
 def _with(column: array[float] | array[int], row: int, value: int) -> array[int]:
     values = [int(number) for number in column]
     values[row] = value
@@ -223,9 +236,9 @@ def _of_board(board: Board) -> dict[str, float]:
         "mem_total_bytes": board.mem_total_bytes,
         "mem_reserved_bytes": board.mem_reserved_bytes,
         "power_limit_w": board.power_limit_w,
-        "power_limit_default_w": board.power_limit_w,
+        "power_limit_default_w": board.power_default_w,
         "power_limit_min_w": board.power_min_w,
-        "power_limit_max_w": board.power_limit_w,
+        "power_limit_max_w": board.power_default_w,
         "sm_clock_max_mhz": board.clock_max_mhz,
         "graphics_clock_max_mhz": board.clock_max_mhz,
         "mem_clock_mhz": board.mem_clock_mhz,
@@ -236,8 +249,8 @@ def _of_board(board: Board) -> dict[str, float]:
         "mem_temp_max_c": board.mem_temp_max_c,
         "pcie_gen": board.pcie_gen,
         "pcie_gen_max": board.pcie_gen,
-        "pcie_width": 16,
-        "pcie_width_max": 16,
+        "pcie_width": board.pcie_width,
+        "pcie_width_max": board.pcie_width,
         "persistence_mode": 1,
         "ecc_mode": 1,
         "watched_events": _XID_AND_ECC,
@@ -250,14 +263,13 @@ def _of_board(board: Board) -> dict[str, float]:
 
 def _labels(node: SimNode) -> dict[str, tuple[str | None, ...]]:
     board: Board = node.board
-    is_old = board is A100
     shared = {
         "name": board.name,
-        "architecture": "Ampere" if is_old else "Hopper",
-        "compute_capability": "8.0" if is_old else "9.0",
+        "architecture": board.architecture,
+        "compute_capability": board.compute_capability,
         "board_part": board.part,
         "vbios": board.vbios,
-        "fabric_cluster": None if is_old else "0" * 32,
+        "fabric_cluster": "0" * 32 if board.has_gpm else None,
     }
     return {
         **{label: (text,) * len(node.gpus) for label, text in shared.items()},
@@ -306,6 +318,7 @@ def _row(node: SimNode, gpu: SimGpu, reading: Reading, looseness: float) -> tupl
         ratio(means[UTIL]),
         _INT_PER_SM * sm,
         ratio(means[FP32]),
+        ratio(means[FP64]),
         float(int(phase.mem_bytes)) + DRIVER_RESIDUE_BYTES,
         round(totals.power_w * factor, 3),
         round(means[WATTS] * factor, 3),
@@ -330,6 +343,8 @@ def _row(node: SimNode, gpu: SimGpu, reading: Reading, looseness: float) -> tupl
         max(0.0, means[NVLINK_TX]),
         max(0.0, means[NVLINK_RX]),
         1.0 if has_process else 0.0,
+        phase.encoder,
+        phase.decoder,
     )
 
 

@@ -6,7 +6,7 @@ from array import array
 from typing import TYPE_CHECKING, Final
 
 from gpumon.model.missing import Reason
-from gpumon.model.records.block import Block
+from gpumon.model.records.block import EMPTY_BLOCK, Block
 from gpumon.simulate.blocks.columns import lost, same
 from gpumon.simulate.cluster.hardware_faults import REPLAYS_PER_RECOVERY, replays_of
 
@@ -47,6 +47,8 @@ class LinkBlocks:
     def block(self, node: SimNode, gpus: Block) -> Block:
         """The links of a node, whose bytes sum to those of its GPUs."""
         board = node.board
+        if not board.links:
+            return EMPTY_BLOCK
         if board.name not in self._fixed:
             self._fixed[board.name] = _fixed(node)
         if node.number not in self._keys:

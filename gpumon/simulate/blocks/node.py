@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from gpumon.simulate.blocks.columns import Columns
     from gpumon.simulate.blocks.environment import Look
     from gpumon.simulate.cluster.layout import SimNode
+    from gpumon.simulate.cluster.schedule import SimJob
     from gpumon.simulate.cluster.sim_cluster import Fleet
     from gpumon.simulate.cluster.timeline import Reading
+    from gpumon.simulate.records.slurm_queue import SimProcess
 
 HOST_BASE_BYTES: Final = 14e9
 """Host memory of the system itself."""
@@ -66,7 +68,12 @@ class NodeBlocks:
         self._slow: dict[int, tuple[Look, Columns]] = {}
 
     def block(
-        self, node: SimNode, readings: Sequence[Reading], look: Look, processes: int, now: float
+        self,
+        node: SimNode,
+        readings: Sequence[Reading],
+        look: Look,
+        processes: Sequence[SimProcess],
+        now: float,
     ) -> Block:
         """The node at one instant.
 
@@ -84,7 +91,8 @@ class NodeBlocks:
         columns = dict(slow[1])
         for key, value in _values(node, readings, look, now - self._fleet.origin).items():
             columns[key] = array(_CODES[key], (value,))
-        held_bytes = HOST_BASE_BYTES + processes * HOST_BYTES_PER_PROCESS
+        held_bytes = HOST_BASE_BYTES + len(processes) * HOST_BYTES_PER_PROCESS
+        held_bytes += sum(grown_bytes(process.job, now) for process in processes)
         columns["host_mem_available_bytes"] = array("d", (node.host_mem_bytes - held_bytes,))
         if node.number not in self._labels:
             self._labels[node.number] = {
@@ -95,6 +103,11 @@ class NodeBlocks:
                 "slowest_call": ("nvmlGpmSampleGet (GPU 0)",),
             }
         return Block((node.name,), columns, self._labels[node.number], _MISSING)
+
+
+def grown_bytes(job: SimJob, now: float) -> float:
+    """What the host memory of one rank has grown by since its job began."""
+    return job.request.workload.host_growth_bytes_per_s * max(0.0, now - (job.start_at or now))
 
 
 def _values(

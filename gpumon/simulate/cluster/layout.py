@@ -6,14 +6,10 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from gpumon.simulate.cluster.people import FIRST_PARTITION, OLD_PARTITION
-from gpumon.simulate.physics.board import A100, H100, Board
+from gpumon.simulate.physics.board import A100, CORES_PER_GPU, H100, Board
 from gpumon.simulate.physics.random_streams import stream
 
 DRIVER_VERSION: Final = "570.124.06"
-
-_CPUS_PER_GPU: Final = 14
-"""What a job gets with each GPU unless its node has fewer, as sites set DefCpuPerGPU."""
 
 _NODES_PER_LEAF: Final = 16
 """Nodes of eight adapters for which two leaf switches of 64 ports do; one name stands for both."""
@@ -69,7 +65,7 @@ class SimNode:
     @property
     def cpus_per_gpu(self) -> int:
         """Logical CPUs that a job gets with each GPU."""
-        return min(_CPUS_PER_GPU, self.cpu_count // len(self.gpus))
+        return min(CORES_PER_GPU, self.cpu_count // len(self.gpus))
 
     def gpu_of_minor(self, minor: int) -> int:
         """Position in NVML's order of the GPU with this minor number."""
@@ -83,7 +79,7 @@ def lay_out(seed: int, nodes: int, gpus_per_node: int) -> tuple[SimNode, ...]:
     drained = max(1, nodes // 50) if nodes >= 5 else 0
     first_old = nodes - drained - old
     return tuple(
-        _node(
+        make_node(
             seed,
             number,
             f"gpu{number + 1:0{width}}",
@@ -105,7 +101,7 @@ def leaf_switch(number: int) -> str:
     return f"leaf{number // _NODES_PER_LEAF + 1:02}"
 
 
-def _node(
+def make_node(
     seed: int, number: int, name: str, board: Board, is_drained: bool, gpus_per_node: int
 ) -> SimNode:
     chance, apart = stream(seed, "node", number), stream(seed, "board", number)
@@ -114,7 +110,7 @@ def _node(
     for index in range(gpus_per_node):
         group, place = divmod(index, len(_OLD_ORDER))
         shifted = group * len(_OLD_ORDER) + _OLD_ORDER[place]
-        is_shifted = board is A100 and (group + 1) * len(_OLD_ORDER) <= gpus_per_node
+        is_shifted = board.is_shifted and (group + 1) * len(_OLD_ORDER) <= gpus_per_node
         gpus.append(
             SimGpu(
                 uuid=f"GPU-{UUID(int=chance.getrandbits(128), version=4)}",
@@ -133,11 +129,11 @@ def _node(
         number=number,
         name=name,
         board=board,
-        partition=OLD_PARTITION if board is A100 else FIRST_PARTITION,
+        partition=board.partition,
         is_drained=is_drained,
         gpus=tuple(gpus),
-        cpu_count=224 if board is H100 else 256,
-        host_mem_bytes=2_164_195_676_160 if board is H100 else 1_081_953_550_336,
+        cpu_count=board.cores,
+        host_mem_bytes=board.host_mem_bytes,
         boot_id=str(UUID(int=chance.getrandbits(128), version=4)),
         up_s=up_s,
     )

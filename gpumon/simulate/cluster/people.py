@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from gpumon.model.records.label import HEALTHY
 from gpumon.simulate.cluster.workloads import (
     NOTEBOOK,
-    PARTIAL,
     SWEEP,
     WORKLOADS,
     Workload,
@@ -77,13 +76,16 @@ class Request(NamedTuple):
     @property
     def truth(self) -> str:
         """Class that the job's label carries."""
-        is_whole = gpus_used(self.workload, self.shape.gpus) == self.shape.gpus
-        return HEALTHY if self.workload is PARTIAL and is_whole else self.workload.truth
+        workload, shape = self.workload, self.shape
+        is_partial = workload.used_share < 1.0
+        is_whole = is_partial and gpus_used(workload, shape.gpus) == shape.gpus
+        is_small = shape.nodes < workload.least_nodes or shape.world < workload.least_world
+        return HEALTHY if is_whole or is_small else workload.truth
 
 
-def limit_for(run_s: float) -> float:
-    """The usual time limit that a run of this length fits in, seconds."""
-    fitting = (hours * 3600.0 for hours in _LIMIT_HOURS if hours * 3600.0 >= 1.1 * run_s)
+def limit_for(run_s: float, times: float = 1.1) -> float:
+    """The usual time limit for a run of this length, or so many times that, seconds."""
+    fitting = (hours * 3600.0 for hours in _LIMIT_HOURS if hours * 3600.0 >= times * run_s)
     return next(fitting, 48 * 3600.0)
 
 

@@ -10,7 +10,8 @@ from gpumon.simulate.cluster.people import Request, draw_request
 from gpumon.simulate.physics.random_streams import stream
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from random import Random
 
 FIRST_JOB_ID: Final = 48_207
 
@@ -64,7 +65,14 @@ class Schedule:
     not depend on when, or how often, anyone looked.
     """
 
-    def __init__(self, seed: int, partitions: Sequence[str], gpus: int, origin: float) -> None:
+    def __init__(
+        self,
+        seed: int,
+        partitions: Sequence[str],
+        gpus: int,
+        origin: float,
+        draw: Callable[[Random, dict[str, int], int], Request] = draw_request,
+    ) -> None:
         """Prepare an empty fleet.
 
         Args:
@@ -72,7 +80,9 @@ class Schedule:
             partitions: Partition of each node; empty for one that takes no jobs.
             gpus: GPUs per node.
             origin: Unix time at which the queue begins to move.
+            draw: What people ask for, from chance, nodes of each partition, GPUs of each.
         """
+        self._draw = draw
         self.jobs: list[SimJob] = []
         self.started: list[SimJob] = []
         """Jobs in the order in which they took their GPUs."""
@@ -107,7 +117,7 @@ class Schedule:
         """Seat jobs until hardly anything fits, as in a fleet that has been busy for days."""
         misses = 0
         while misses < 12 and any(self._open.values()):
-            request = draw_request(self._chance, self._nodes, self._gpus)
+            request = self._draw(self._chance, self._nodes, self._gpus)
             age_s = request.run_s * self._chance.random()
             seated = self.seat(request._replace(array_tasks=1), age_s, request.run_s - age_s)
             misses = 0 if seated else misses + 1
@@ -142,7 +152,7 @@ class Schedule:
             self._next_submit = at + self._chance.expovariate(len(self._free) / _SUBMIT_EVERY_S)
             # People look at the queue, too: once it is long, nobody adds to it.
             if len(self._pending) < self._backlog:
-                self._submit(draw_request(self._chance, self._nodes, self._gpus), at)
+                self._submit(self._draw(self._chance, self._nodes, self._gpus), at)
                 self._start_what_fits(at)
 
     def _submit(self, request: Request, at: float) -> None:

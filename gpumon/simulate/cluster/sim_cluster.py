@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from gpumon.model.finding_classes import CLASSES, Loss
 from gpumon.model.records.label import HEALTHY, Label
 from gpumon.simulate.cluster.hardware_faults import ailments_of
 from gpumon.simulate.cluster.job_faults import HANG, STRAGGLER, THROTTLED, after, slowed_share
-from gpumon.simulate.cluster.layout import SimNode, lay_out
-from gpumon.simulate.cluster.opening import is_full, seated_requests, waiting_requests
+from gpumon.simulate.cluster.layout import SimNode
+from gpumon.simulate.cluster.mix import DEMO, Mix
 from gpumon.simulate.cluster.schedule import Schedule, SimJob
 from gpumon.simulate.cluster.timeline import Reading, Spans, Stay, Timeline, Totals
-from gpumon.simulate.cluster.workloads import IDLE_HELD, NOTEBOOK, PARTIAL, gpus_used, lane_of
-from gpumon.simulate.physics.phase import UTIL
+from gpumon.simulate.cluster.workloads import Holds, gpus_used, lane_of
+from gpumon.simulate.physics.phase import LOST
 from gpumon.simulate.physics.program import Turned
 from gpumon.simulate.physics.random_streams import stream
 from gpumon.simulate.physics.services import unused
@@ -35,7 +36,13 @@ class Fleet:
     """Everything that there is to observe, as a pure function of seed, origin and time."""
 
     def __init__(
-        self, nodes: int, gpus_per_node: int, seed: int, origin: float, opened_s: float = 0.0
+        self,
+        nodes: int,
+        gpus_per_node: int,
+        seed: int,
+        origin: float,
+        opened_s: float = 0.0,
+        mix: Mix = DEMO,
     ) -> None:
         """Build the fleet and let its queue fill it.
 
@@ -45,11 +52,12 @@ class Fleet:
             seed: What tells two fleets of one size apart.
             origin: Unix time at which the demonstration begins.
             opened_s: How much later it is first looked at; troubles begin shortly before that.
+            mix: What it is made of.
         """
         self.seed = seed
         self.origin = origin
         self._opened_at = origin + opened_s
-        self.nodes = lay_out(seed, nodes, gpus_per_node)
+        self.nodes = mix.lay_out(seed, nodes, gpus_per_node)
         self.ailments = ailments_of(self.nodes)
         self.gpus_per_node = gpus_per_node
         partitions = ["" if node.is_drained else node.partition for node in self.nodes]
@@ -59,12 +67,12 @@ class Fleet:
             [Timeline(origin - PAST_S, self._idle(node.board)) for _ in node.gpus]
             for node in self.nodes
         ]
-        self._schedule = Schedule(seed, partitions, gpus_per_node, origin)
-        for seat in seated_requests(nodes, gpus_per_node, opened_s):
+        self._schedule = Schedule(seed, partitions, gpus_per_node, origin, mix.draw)
+        for seat in mix.seated(nodes, gpus_per_node, opened_s):
             self._schedule.seat(*seat)
-        if not is_full(nodes):
+        if not mix.is_full(nodes):
             self._schedule.fill()
-        self._schedule.open_doors(waiting_requests(nodes, gpus_per_node))
+        self._schedule.open_doors(mix.waiting(nodes, gpus_per_node))
         self._seen = 0
         self._host()
 
@@ -124,12 +132,15 @@ class Fleet:
         subject, trouble = f"job:{job.job_id}", job.request.trouble
         first, last = max(start, self.origin), min(end, until)
         if trouble is None:
-            begin = max(first, start + self._onset_s(job))
-            if job.request.truth == HEALTHY or begin >= end:
+            held_from, held_until = self._held(job, start, end)
+            if job.request.truth == HEALTHY or held_from >= end:
                 return [Label(subject, HEALTHY, first, last)]
-            begin = min(begin, last)
-            lost_s = self._lost_s(job, begin - start, last - start)
-            return [Label(subject, job.request.truth, begin, last, lost_s)]
+            begin, until = min(max(first, held_from), last), min(held_until, last)
+            if until < begin:
+                # What was true of it was over before anybody looked.
+                return []
+            lost_s = self._lost_s(job, begin - start, until - start)
+            return [Label(subject, job.request.truth, begin, until, lost_s)]
         onset = self._opened_at - trouble.before_s
         if onset >= last:
             return [Label(subject, HEALTHY, first, last)]
@@ -146,22 +157,29 @@ class Fleet:
         heat = Label(f"gpu:{self._uuid_of(job, trouble)}", THROTTLED, begin, last, lost_s)
         return [*labels, Label(cause, STRAGGLER, begin, last, 0.0), heat]
 
-    def _lost_s(self, job: SimJob, begin_s: float, end_s: float) -> float | None:
-        """GPU-seconds that a job's truth loses between two ages; None: that is not modelled."""
-        request = job.request
-        workload, shape = request.workload, request.shape
-        held_s = shape.world * (end_s - begin_s)
-        if request.truth == IDLE_HELD.truth:
-            return held_s
-        if request.truth == PARTIAL.truth:
-            return held_s * (1.0 - gpus_used(workload, shape.gpus) / shape.gpus)
-        if request.truth != NOTEBOOK.truth:
-            return None
-        # A session loses what its cells leave over.
-        board = self.nodes[job.spots[0].node].board
-        program = self._program(workload, board, shape, request.variant, 0)
-        first, last = (program.at(age_s).integrals[UTIL] for age_s in (begin_s, end_s))
-        return held_s - shape.world * (last - first)
+    def _lost_s(self, job: SimJob, begin_s: float, end_s: float) -> float:
+        """GPU-seconds that a job's truth loses between two ages."""
+        if CLASSES[job.request.truth].loss is Loss.NONE:
+            return 0.0
+        lost_s, known = 0.0, dict[tuple[str, int], float]()
+        for spot, place in enumerate(job.spots):
+            board = self.nodes[place.node].board
+            for local in range(len(place.gpus)):
+                lane = lane_of(job.request.workload, job.request.shape, spot, local)
+                if lane is None:
+                    lost_s += end_s - begin_s
+                    continue
+                if (board.name, lane) not in known:
+                    known[board.name, lane] = self._lost_by(job.request, board, lane, begin_s, end_s)
+                lost_s += known[board.name, lane]
+        return lost_s
+
+    def _lost_by(
+        self, request: Request, board: Board, lane: int, begin_s: float, end_s: float
+    ) -> float:
+        program = self._program(request.workload, board, request.shape, request.variant, lane)
+        first, last = (program.at(age_s).integrals[LOST] for age_s in (begin_s, end_s))
+        return last - first
 
     def _slowed_share(self, job: SimJob, trouble: Trouble) -> float:
         board = self.nodes[job.spots[trouble.spot].node].board
@@ -196,13 +214,15 @@ class Fleet:
         hung_at = self.hung_at(stay.job)
         return hung_at is not None and hung_at <= now
 
-    def _onset_s(self, job: SimJob) -> float:
+    def _held(self, job: SimJob, start: float, end: float) -> tuple[float, float]:
+        """Unix times between which the truth about a job holds."""
         request = job.request
-        if not request.workload.turns_after_start_up:
-            return 0.0
+        if request.workload.holds is Holds.ALWAYS:
+            return start, end
         board = self.nodes[job.spots[0].node].board
-        lane = 0
-        return self._program(request.workload, board, request.shape, request.variant, lane).head_s
+        program = self._program(request.workload, board, request.shape, request.variant, 0)
+        turns_at = start + program.head_s
+        return (start, turns_at) if request.workload.holds is Holds.HEAD else (turns_at, end)
 
     def _stay(self, job: SimJob, start: float, board: Board, spot: int, local: int) -> Stay:
         request = job.request
@@ -228,7 +248,7 @@ class Fleet:
         return after(trouble, board, request.shape, chance, lane, is_cause=is_cause)
 
     def _idle(self, board: Board) -> Program:
-        key = (board.name,)
+        key: tuple[object, ...] = board.kind
         if key not in self._programs:
             self._programs[key] = unused(board)
         return self._programs[key]
@@ -236,7 +256,7 @@ class Fleet:
     def _program(
         self, workload: Workload, board: Board, shape: Shape, variant: int, lane: int
     ) -> Program:
-        key = (workload.kind, board.name, shape, variant, lane)
+        key = (workload.kind, board.kind, shape, variant, lane)
         if key not in self._programs:
             # Every lane draws the same numbers: ranks of one job differ by their lane alone.
             chance = stream(self.seed, workload.kind, shape, variant)

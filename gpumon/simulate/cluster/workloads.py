@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.model.records.label import HEALTHY
@@ -16,6 +17,16 @@ if TYPE_CHECKING:
     from gpumon.simulate.physics.program import Program
 
 
+class Holds(StrEnum):
+    """When the truth about a job holds, by its program."""
+
+    ALWAYS = "always"
+    HEAD = "head"
+    """Until what comes first is done."""
+    AFTER_HEAD = "after head"
+    """From then on."""
+
+
 class Workload(NamedTuple):
     """One kind of job."""
 
@@ -24,7 +35,7 @@ class Workload(NamedTuple):
     """Class that its label carries."""
     build: Callable[[Board, Shape, Random, int], Program]
     lanes: str
-    """What tells ranks of one job apart: `pace` (silicon), `stage` (pipeline) or `none`."""
+    """What tells ranks of one job apart: `pace` (silicon), `stage` (pipeline), `rank` or `none`."""
     launcher: str
     """`torchrun` (one task a node), `srun` (one task a GPU), `process` (one for all GPUs)."""
     program: str
@@ -39,12 +50,22 @@ class Workload(NamedTuple):
     used_share: float = 1.0
     """Share of the GPUs of each node that the job uses at all."""
     is_interactive: bool = False
-    turns_after_start_up: bool = False
-    """Whether its label holds only once the program's head has run."""
+    holds: Holds = Holds.ALWAYS
+    """When its label does."""
+    loaders: int = 4
+    """Processes that load data for one rank."""
+    least_nodes: int = 1
+    least_world: int = 1
+    """What its truth takes: a smaller job of the kind is healthy."""
+    limit_times: float = 1.1
+    """Time limit that is asked for, over the run."""
+    host_growth_bytes_per_s: float = 0.0
+    """How fast the host memory of one rank grows."""
 
 
-def _sizes(*sizes: tuple[int, int, int]) -> tuple[tuple[Shape, int], ...]:
-    return tuple((Shape(nodes, gpus), weight) for nodes, gpus, weight in sizes)
+def sizes(*weighted: tuple[int, int, int]) -> tuple[tuple[Shape, int], ...]:
+    """Sizes of a kind of job, from nodes, GPUs of each, and weight."""
+    return tuple((Shape(nodes, gpus), weight) for nodes, gpus, weight in weighted)
 
 
 DATA_PARALLEL: Final = Workload(
@@ -55,7 +76,7 @@ DATA_PARALLEL: Final = Workload(
     "torchrun",
     "python3.11",
     ("llama-8b-sft", "vit-l-pretrain", "whisper-ft", "esm2-650m", "clip-b16", "reward-model"),
-    _sizes((1, 1, 3), (1, 2, 4), (1, 4, 6), (1, 8, 7), (2, 8, 3), (4, 8, 1)),
+    sizes((1, 1, 3), (1, 2, 4), (1, 4, 6), (1, 8, 7), (2, 8, 3), (4, 8, 1)),
     (1.5, 20.0),
     30,
 )
@@ -67,9 +88,10 @@ MODEL_PARALLEL: Final = Workload(
     "srun",
     "python",
     ("pretrain-34b", "moe-8x7b", "pretrain-70b", "longctx-34b"),
-    _sizes((2, 8, 6), (4, 8, 4), (8, 8, 2), (16, 8, 1)),
+    sizes((2, 8, 6), (4, 8, 4), (8, 8, 2), (16, 8, 1)),
     (8.0, 40.0),
     5,
+    loaders=2,
 )
 FULL_PRECISION: Final = Workload(
     "full_precision",
@@ -79,7 +101,7 @@ FULL_PRECISION: Final = Workload(
     "torchrun",
     "python3",
     ("unet-seg", "gnn-qm9", "deeponet", "sr-gan"),
-    _sizes((1, 1, 6), (1, 2, 3), (1, 4, 1)),
+    sizes((1, 1, 6), (1, 2, 3), (1, 4, 1)),
     (2.0, 16.0),
     8,
 )
@@ -91,9 +113,10 @@ INPUT_BOUND: Final = Workload(
     "torchrun",
     "python3",
     ("resnet50-jpeg", "video-mae", "histopath-tiles"),
-    _sizes((1, 1, 4), (1, 2, 4), (1, 4, 4), (1, 8, 2)),
+    sizes((1, 1, 4), (1, 2, 4), (1, 4, 4), (1, 8, 2)),
     (3.0, 18.0),
     10,
+    loaders=14,
 )
 SERVING: Final = Workload(
     "serving",
@@ -103,9 +126,10 @@ SERVING: Final = Workload(
     "process",
     "sglang",
     ("llm-serve", "chat-backend", "embed-api"),
-    _sizes((1, 1, 2), (1, 2, 5), (1, 4, 3)),
+    sizes((1, 1, 2), (1, 2, 5), (1, 4, 3)),
     (12.0, 44.0),
     8,
+    loaders=0,
 )
 NOTEBOOK: Final = Workload(
     "notebook",
@@ -115,10 +139,11 @@ NOTEBOOK: Final = Workload(
     "process",
     "python3.10",
     ("jupyter", "ood-lab", "bash"),
-    _sizes((1, 1, 1)),
+    sizes((1, 1, 1)),
     (2.0, 8.0),
     9,
     is_interactive=True,
+    loaders=0,
 )
 IDLE_HELD: Final = Workload(
     "idle_held",
@@ -128,10 +153,10 @@ IDLE_HELD: Final = Workload(
     "torchrun",
     "python3",
     ("eval-suite", "rl-sweep", "debug-run"),
-    _sizes((1, 1, 4), (1, 2, 2), (1, 4, 1)),
+    sizes((1, 1, 4), (1, 2, 2), (1, 4, 1)),
     (3.0, 12.0),
     6,
-    turns_after_start_up=True,
+    holds=Holds.AFTER_HEAD,
 )
 PARTIAL: Final = Workload(
     "partial_gpus_idle",
@@ -141,7 +166,7 @@ PARTIAL: Final = Workload(
     "torchrun",
     "python3.11",
     ("vit-finetune", "ddp-baseline", "sd-lora"),
-    _sizes((1, 4, 1), (1, 8, 2)),
+    sizes((1, 4, 1), (1, 8, 2)),
     (4.0, 20.0),
     4,
     used_share=0.625,
@@ -154,7 +179,7 @@ SWEEP: Final = Workload(
     "torchrun",
     "python3",
     ("hpo-sweep", "ablation", "seed-grid"),
-    _sizes((1, 1, 1)),
+    sizes((1, 1, 1)),
     (0.4, 1.4),
     4,
 )
@@ -193,5 +218,7 @@ def lane_of(workload: Workload, shape: Shape, node: int, local: int) -> int | No
         return None
     if workload.lanes == "stage":
         return min(3, node * min(shape.nodes, 4) // shape.nodes)
+    if workload.lanes == "rank":
+        return node * gpus_used(workload, shape.gpus) + local
     # Spread unevenly, so that neighbours differ: slow silicon is the rarer kind.
     return (0, 1, 1, 2, 1, 2, 0, 2)[(node * 3 + local) % 8] if workload.lanes == "pace" else 0

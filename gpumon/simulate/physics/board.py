@@ -12,6 +12,9 @@ from typing import Final, NamedTuple
 DRIVER_RESIDUE_BYTES: Final = 8_126_464
 """Memory that an unused GPU shows as used beyond the driver's reserve, bytes."""
 
+CORES_PER_GPU: Final = 14
+"""What a job gets with each GPU unless its node has fewer, as sites set DefCpuPerGPU."""
+
 
 class Board(NamedTuple):
     """What the physics needs to know of one kind of GPU."""
@@ -25,9 +28,10 @@ class Board(NamedTuple):
     bf16_flops: float
     """Dense tensor peak, FLOP/s."""
     dram_bytes_per_s: float
-    nvlink_bytes_per_s: float
-    """Peak per direction."""
+    peer_bytes_per_s: float
+    """Peak between GPUs of a node, per direction: of all NVLinks, or through the host's switches."""
     links: int
+    """NVLinks; 0: there are none."""
     link_bytes_per_s: float
     """What one link carries per direction, as the driver tells it."""
     link_version: int
@@ -56,6 +60,37 @@ class Board(NamedTuple):
     mem_temp_max_c: float
     has_gpm: bool
     """Whether GPU performance monitoring (SM, tensor, DRAM activity) exists: Hopper and newer."""
+    architecture: str
+    compute_capability: str
+    partition: str
+    """Partition of Slurm in which such boards stand."""
+    cores: int
+    """Logical CPUs of a node of eight."""
+    host_mem_bytes: int
+    """Memory of such a node."""
+    is_shifted: bool = False
+    """Whether minor numbers do not count along the bus."""
+    pcie_width: int = 16
+    """Lanes of the slot."""
+    cap_share: float = 1.0
+    """Power limit that the site has set, over the board's own."""
+    clock_lock_share: float = 1.0
+    """Clock that the site has locked, over the board's highest."""
+
+    @property
+    def kind(self) -> tuple[object, ...]:
+        """What tells it from boards that behave, or are set, otherwise."""
+        return (self.name, self.pcie_width, self.cap_share, self.clock_lock_share)
+
+    @property
+    def cores_per_gpu(self) -> int:
+        """Logical CPUs that a job gets with each GPU of a node of eight."""
+        return min(CORES_PER_GPU, self.cores // 8)
+
+    @property
+    def power_default_w(self) -> float:
+        """Power limit as it is delivered."""
+        return self.power_limit_w / self.cap_share
 
     @property
     def port_bytes_per_s(self) -> float:
@@ -80,7 +115,7 @@ H100: Final = Board(
     mem_reserved_bytes=629_145_600,
     bf16_flops=989e12,
     dram_bytes_per_s=3.35e12,
-    nvlink_bytes_per_s=450e9,
+    peer_bytes_per_s=450e9,
     links=18,
     link_bytes_per_s=26_562e6,
     link_version=6,
@@ -101,6 +136,11 @@ H100: Final = Board(
     temp_max_c=85.0,
     mem_temp_max_c=95.0,
     has_gpm=True,
+    architecture="Hopper",
+    compute_capability="9.0",
+    partition="h100",
+    cores=224,
+    host_mem_bytes=2_164_195_676_160,
 )
 
 A100: Final = Board(
@@ -111,7 +151,7 @@ A100: Final = Board(
     mem_reserved_bytes=629_145_600,
     bf16_flops=312e12,
     dram_bytes_per_s=2.04e12,
-    nvlink_bytes_per_s=300e9,
+    peer_bytes_per_s=300e9,
     links=12,
     link_bytes_per_s=25_000e6,
     link_version=4,
@@ -132,4 +172,204 @@ A100: Final = Board(
     temp_max_c=85.0,
     mem_temp_max_c=95.0,
     has_gpm=False,
+    architecture="Ampere",
+    compute_capability="8.0",
+    partition="a100",
+    cores=256,
+    host_mem_bytes=1_081_953_550_336,
+    is_shifted=True,
 )
+
+H200: Final = H100._replace(
+    name="NVIDIA H200",
+    part="692-2G520-0290-000",
+    mem_total_bytes=150_754_820_096,
+    dram_bytes_per_s=4.8e12,
+    mem_clock_mhz=3201.0,
+    partition="h200",
+)
+
+B200: Final = H100._replace(
+    name="NVIDIA B200",
+    vbios="97.00.64.00.03",
+    part="692-2G525-0220-000",
+    mem_total_bytes=192_265_846_784,
+    bf16_flops=2250e12,
+    dram_bytes_per_s=8.0e12,
+    peer_bytes_per_s=900e9,
+    link_bytes_per_s=50_000e6,
+    link_version=7,
+    switches=(9, 9),
+    power_limit_w=1000.0,
+    idle_w=140.0,
+    context_w=60.0,
+    clock_max_mhz=1965.0,
+    clock_idle_mhz=120.0,
+    power_min_w=200.0,
+    mem_clock_mhz=3996.0,
+    heat_k_per_w=0.038,
+    architecture="Blackwell",
+    compute_capability="10.0",
+    partition="b200",
+    cores=224,
+)
+
+A100_PCIE: Final = A100._replace(
+    name="NVIDIA A100-PCIE-40GB",
+    part="900-21001-0000-000",
+    mem_total_bytes=42_949_672_960,
+    dram_bytes_per_s=1.555e12,
+    peer_bytes_per_s=11e9,
+    links=0,
+    switches=(),
+    port_gbps=100.0,
+    power_limit_w=250.0,
+    idle_w=36.0,
+    power_min_w=150.0,
+    mem_clock_mhz=1215.0,
+    heat_k_per_w=0.15,
+    partition="a100-pcie",
+    cores=128,
+    host_mem_bytes=540_431_955_968,
+    is_shifted=False,
+)
+
+A30: Final = A100_PCIE._replace(
+    name="NVIDIA A30",
+    part="900-21001-0040-000",
+    mem_total_bytes=25_769_803_776,
+    bf16_flops=165e12,
+    dram_bytes_per_s=0.933e12,
+    power_limit_w=165.0,
+    idle_w=28.0,
+    context_w=14.0,
+    clock_max_mhz=1440.0,
+    power_min_w=100.0,
+    heat_k_per_w=0.2,
+    partition="a30",
+    cores=96,
+    host_mem_bytes=404_800_000_000,
+)
+
+L40S: Final = A100_PCIE._replace(
+    name="NVIDIA L40S",
+    vbios="95.02.66.00.02",
+    part="900-2G133-0080-000",
+    mem_total_bytes=48_305_799_168,
+    bf16_flops=362e12,
+    dram_bytes_per_s=0.864e12,
+    port_gbps=200.0,
+    power_limit_w=350.0,
+    idle_w=34.0,
+    context_w=40.0,
+    clock_max_mhz=2520.0,
+    mem_clock_mhz=9001.0,
+    heat_k_per_w=0.12,
+    temp_slowdown_c=93.0,
+    temp_shutdown_c=95.0,
+    architecture="Ada",
+    compute_capability="8.9",
+    partition="l40s",
+    cores=128,
+    host_mem_bytes=1_081_953_550_336,
+)
+
+L4: Final = L40S._replace(
+    name="NVIDIA L4",
+    part="900-2G193-0000-000",
+    mem_total_bytes=24_152_899_584,
+    bf16_flops=121e12,
+    dram_bytes_per_s=0.3e12,
+    port_gbps=100.0,
+    power_limit_w=72.0,
+    idle_w=12.0,
+    context_w=14.0,
+    clock_max_mhz=2040.0,
+    power_min_w=40.0,
+    mem_clock_mhz=6251.0,
+    heat_k_per_w=0.5,
+    partition="l4",
+    cores=96,
+    host_mem_bytes=404_800_000_000,
+)
+
+V100: Final = A100._replace(
+    name="Tesla V100-SXM2-32GB",
+    vbios="88.00.80.00.01",
+    part="900-2G503-0010-000",
+    mem_total_bytes=34_089_205_760,
+    bf16_flops=125e12,
+    dram_bytes_per_s=0.9e12,
+    peer_bytes_per_s=150e9,
+    links=6,
+    link_bytes_per_s=25_781e6,
+    link_version=2,
+    switches=(1, 1, 1, 1, 1, 1),
+    port_gbps=100.0,
+    pcie_bytes_per_s=12e9,
+    pcie_gen=3,
+    power_limit_w=300.0,
+    idle_w=42.0,
+    context_w=14.0,
+    clock_max_mhz=1530.0,
+    clock_idle_mhz=135.0,
+    power_min_w=150.0,
+    mem_clock_mhz=877.0,
+    heat_k_per_w=0.12,
+    temp_slowdown_c=87.0,
+    temp_shutdown_c=90.0,
+    temp_max_c=83.0,
+    mem_temp_max_c=85.0,
+    architecture="Volta",
+    compute_capability="7.0",
+    partition="v100",
+    cores=80,
+    host_mem_bytes=540_431_955_968,
+    is_shifted=False,
+)
+
+T4: Final = V100._replace(
+    name="Tesla T4",
+    vbios="90.04.96.00.02",
+    part="900-2G183-0000-001",
+    mem_total_bytes=16_106_127_360,
+    bf16_flops=65e12,
+    dram_bytes_per_s=0.32e12,
+    peer_bytes_per_s=5e9,
+    links=0,
+    switches=(),
+    power_limit_w=70.0,
+    idle_w=10.0,
+    context_w=16.0,
+    clock_max_mhz=1590.0,
+    clock_idle_mhz=300.0,
+    power_min_w=60.0,
+    mem_clock_mhz=5001.0,
+    heat_k_per_w=0.55,
+    temp_slowdown_c=93.0,
+    temp_shutdown_c=96.0,
+    architecture="Turing",
+    compute_capability="7.5",
+    partition="t4",
+    cores=64,
+    host_mem_bytes=269_900_000_000,
+)
+
+BOARDS: Final = (H100, A100, H200, B200, A100_PCIE, A30, L40S, L4, V100, T4)
+"""One of every generation of the data sheets, and of every way to join GPUs."""
+
+
+def capped(board: Board, share: float) -> Board:
+    """A board whose power limit a site has lowered."""
+    return board._replace(power_limit_w=board.power_limit_w * share, cap_share=share)
+
+
+def locked(board: Board, share: float) -> Board:
+    """A board whose clocks a site has locked below their highest."""
+    return board._replace(clock_lock_share=share)
+
+
+def in_slot(board: Board, lanes: int) -> Board:
+    """A board in a slot of fewer lanes."""
+    share = lanes / board.pcie_width
+    return board._replace(pcie_width=lanes, pcie_bytes_per_s=board.pcie_bytes_per_s * share)

@@ -9,8 +9,8 @@ if TYPE_CHECKING:
 
 UTIL, MEM_BUSY, SM, OCCUPANCY, TENSOR, DRAM = 0, 1, 2, 3, 4, 5
 PCIE_TX, PCIE_RX, NVLINK_TX, NVLINK_RX, CPU, WATTS = 6, 7, 8, 9, 10, 11
-FP32, CAPPED, FABRIC, READ, WRITE, HOT = 12, 13, 14, 15, 16, 17
-CHANNELS: Final = 18
+FP32, CAPPED, FABRIC, READ, WRITE, HOT, FP64, LOST = 12, 13, 14, 15, 16, 17, 18, 19
+CHANNELS: Final = 20
 """Number of quantities that are integrated over time."""
 
 DRAM_EFFICIENCY: Final = 0.85
@@ -23,6 +23,8 @@ CLOCK_EXPONENT: Final = 2.4
 """Dynamic power grows with this power of the clock, because voltage grows with it."""
 
 REASON_IDLE: Final = 0x1
+REASON_LOCKED: Final = 0x2
+"""Somebody has locked the clocks below the board's own."""
 REASON_POWER_CAP: Final = 0x4
 REASON_HEAT: Final = 0x20
 """The driver lowers the clock so that the die stays below its highest temperature."""
@@ -57,6 +59,13 @@ class Work(NamedTuple):
     """Device memory held by the process; 0: no context yet."""
     clock_share: float = 1.0
     """Highest clock that heat leaves, over the board's own."""
+    fp64: float = 0.0
+    """Share of cycles in which the fp64 pipes compute."""
+    encoder: float = 0.0
+    decoder: float = 0.0
+    """Share of the time in which the engines of video work."""
+    lost: float = 0.0
+    """Share of the phase that is lost to what is wrong with the job."""
 
 
 class Phase(NamedTuple):
@@ -68,6 +77,8 @@ class Phase(NamedTuple):
     clock_mhz: float
     reasons: int
     mem_bytes: float
+    encoder: float = 0.0
+    decoder: float = 0.0
 
 
 def run_on(board: Board, work: Work) -> Phase:
@@ -75,17 +86,25 @@ def run_on(board: Board, work: Work) -> Phase:
     dynamic_w = work.kernel * board.dynamic_w(work.sm, work.tensor, work.dram, work.fma)
     if work.mem_bytes:
         dynamic_w = max(dynamic_w, board.context_w)
-    given = work.clock_share
+    given = min(work.clock_share, board.clock_lock_share)
     dynamic_w *= given**CLOCK_EXPONENT
     room_w = board.power_limit_w - board.idle_w
     is_capped = dynamic_w > room_w
     slowed = (room_w / dynamic_w) ** (1 / CLOCK_EXPONENT) if is_capped else 1.0
     clock = given * slowed
-    seconds = work.seconds / slowed
+    # Work says how long it takes at the clock that heat leaves; a lock is the board's own.
+    stretched = work.clock_share / given if work.kernel else 1.0
+    seconds = work.seconds * stretched / slowed
     is_quiet = work.kernel == 0.0 and seconds >= 1.0
     reasons = REASON_POWER_CAP if is_capped else REASON_IDLE if is_quiet else 0
-    reasons |= REASON_HEAT if given < 1.0 else 0
+    is_hot = work.clock_share < 1.0
+    reasons |= REASON_HEAT if is_hot else 0
+    if board.clock_lock_share < 1.0 and work.kernel and not is_capped:
+        reasons |= REASON_LOCKED
     busy = work.kernel
+    # Without NVLink peers exchange through the host's switches.
+    peer_bytes = 0.0 if board.links else work.nvlink_bytes
+    link_bytes = work.nvlink_bytes if board.links else 0.0
     rates = (
         busy,
         busy * min(1.0, work.dram / DRAM_EFFICIENCY),
@@ -93,10 +112,10 @@ def run_on(board: Board, work: Work) -> Phase:
         busy * work.occupancy,
         busy * work.tensor,
         busy * work.dram,
-        work.pcie_tx_bytes / seconds,
-        work.pcie_rx_bytes / seconds,
-        work.nvlink_bytes / seconds,
-        work.nvlink_bytes / seconds,
+        (work.pcie_tx_bytes + peer_bytes) / seconds,
+        (work.pcie_rx_bytes + peer_bytes) / seconds,
+        link_bytes / seconds,
+        link_bytes / seconds,
         work.cpu_cores,
         board.idle_w + min(room_w, dynamic_w),
         busy * min(1.0, work.fma + BESIDES_FP32 * work.sm),
@@ -104,9 +123,12 @@ def run_on(board: Board, work: Work) -> Phase:
         work.fabric_bytes / seconds,
         work.read_bytes / seconds,
         work.write_bytes / seconds,
-        1.0 if given < 1.0 else 0.0,
+        1.0 if is_hot else 0.0,
+        busy * work.fp64,
+        work.lost,
     )
     at_rest = is_quiet and not work.mem_bytes
     clock_mhz = board.clock_idle_mhz if at_rest else board.clock_max_mhz * clock
     # NVML reports clocks in steps of 15 MHz.
-    return Phase(seconds, rates, 15.0 * round(clock_mhz / 15.0), reasons, work.mem_bytes)
+    shown_mhz = 15.0 * round(clock_mhz / 15.0)
+    return Phase(seconds, rates, shown_mhz, reasons, work.mem_bytes, work.encoder, work.decoder)

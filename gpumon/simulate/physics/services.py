@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpumon.simulate.physics.phase import Work, run_on
 from gpumon.simulate.physics.program import Loop, Program
-from gpumon.simulate.physics.training import dense_model, start_up, step_loops
+from gpumon.simulate.physics.training import dense_model, dense_step, start_up, step_loops
 
 if TYPE_CHECKING:
     from random import Random
@@ -20,7 +20,7 @@ _HOUR = 3600.0
 
 def unused(board: Board) -> Program:
     """A GPU that no process has opened."""
-    return Program([], [_rest(board, _HOUR, 0.0)], board.idle_w)
+    return Program([], [rest(board, _HOUR, 0.0)], board.idle_w)
 
 
 def serving(board: Board, shape: Shape, chance: Random, lane: int) -> Program:
@@ -50,8 +50,8 @@ def serving(board: Board, shape: Shape, chance: Random, lane: int) -> Program:
         busy_s = min(21.9 * 60, 1.9 * 60 * exp(1.178 * chance.gauss(0.0, 1.0)))
         quiet_s = min(61.8 * 60, 1.9 * 60 * exp(1.575 * chance.gauss(0.0, 1.0)))
         lap += step_loops(board, request, busy_s, chance, loops=1)
-        lap.append(_rest(board, max(2.0, quiet_s), held))
-    return _with_start(board, weights, held, chance, lap)
+        lap.append(rest(board, max(2.0, quiet_s), held))
+    return with_start(board, weights, held, chance, lap)
 
 
 def notebook(board: Board, _shape: Shape, chance: Random, _lane: int) -> Program:
@@ -64,8 +64,8 @@ def notebook(board: Board, _shape: Shape, chance: Random, _lane: int) -> Program
     lap: list[Loop] = []
     for _ in range(12):
         lap += step_loops(board, cell, chance.uniform(10.0, 55.0), chance, loops=1)
-        lap.append(_rest(board, chance.uniform(4 * 60.0, 22 * 60.0), held))
-    return _with_start(board, held * 0.6, held, chance, lap)
+        lap.append(rest(board, chance.uniform(4 * 60.0, 22 * 60.0), held, lost=1.0))
+    return with_start(board, held * 0.6, held, chance, lap)
 
 
 def idle_held(board: Board, shape: Shape, chance: Random, _lane: int) -> Program:
@@ -80,16 +80,68 @@ def idle_held(board: Board, shape: Shape, chance: Random, _lane: int) -> Program
         *(Loop([run_on(board, w)]) for w in start_up(model.weights_bytes, held, chance)),
         *step_loops(board, step, chance.uniform(900.0, 1800.0), chance),
     ]
-    return Program(head, [_rest(board, _HOUR, held)], board.idle_w)
+    return Program(head, [rest(board, _HOUR, held, lost=1.0)], board.idle_w)
 
 
-def _rest(board: Board, seconds: float, held: float) -> Loop:
-    work = Work(seconds, cpu_cores=0.02 if held else 0.0, mem_bytes=held)
+def rest(
+    board: Board, seconds: float, held: float, lost: float = 0.0, cores: float | None = None
+) -> Loop:
+    """Nothing on the GPU, with or without memory held."""
+    cores = cores if cores is not None else 0.02 if held else 0.0
+    work = Work(seconds, cpu_cores=cores, mem_bytes=held, lost=lost)
     return Loop([run_on(board, work)])
 
 
-def _with_start(
+def with_start(
     board: Board, weights: float, held: float, chance: Random, lap: list[Loop]
 ) -> Program:
+    """The usual start-up, then what repeats."""
     head = start_up(weights, held, chance)
     return Program([Loop([run_on(board, work)]) for work in head], lap, board.idle_w)
+
+
+def never_started(board: Board, _shape: Shape, chance: Random, _lane: int) -> Program:
+    """A script that waits for something, and no process ever opens the GPU."""
+    return Program([], [rest(board, _HOUR, 0.0, 1.0, chance.uniform(0.005, 0.1))], board.idle_w)
+
+
+def cpu_only(board: Board, _shape: Shape, chance: Random, _lane: int) -> Program:
+    """A solver, or a conversion of data, that fills its CPUs and knows no GPU."""
+    cores = chance.uniform(0.75, 0.98) * board.cores_per_gpu
+    return Program([], [rest(board, _HOUR, 0.0, 1.0, cores)], board.idle_w)
+
+
+def idle_tail(board: Board, shape: Shape, chance: Random, lane: int) -> Program:
+    """Trained, and ended; the script sleeps on, or waits for a service that it had started."""
+    model = dense_model(board, shape, chance)
+    step = dense_step(board, shape, model, lane)
+    head = [
+        *(Loop([run_on(board, w)]) for w in start_up(model.weights_bytes, model.mem_bytes, chance)),
+        *step_loops(board, step, chance.uniform(1500.0, 5400.0), chance),
+    ]
+    return Program(head, [rest(board, _HOUR, 0.0, 1.0, 0.01)], board.idle_w)
+
+
+def session_left(board: Board, _shape: Shape, chance: Random, _lane: int) -> Program:
+    """A shell or notebook in which somebody tried something and then went home."""
+    held = chance.choice((0.0, chance.uniform(0.03, 0.3))) * board.mem_total_bytes
+    cell = [
+        Work(0.5, 1.0, 0.6, 0.25, 0.2, 0.3, pcie_rx_bytes=1e8, cpu_cores=1.0, mem_bytes=held or 1e9),
+        Work(0.2, cpu_cores=1.0, mem_bytes=held or 1e9),
+    ]
+    head = step_loops(board, cell, chance.uniform(180.0, 900.0), chance, loops=1)
+    return Program(head, [rest(board, _HOUR, held, lost=1.0)], board.idle_w)
+
+
+def active_session(board: Board, _shape: Shape, chance: Random, _lane: int) -> Program:
+    """Somebody at work: cells of minutes, thought in between, a debugger that holds everything."""
+    held = chance.uniform(0.1, 0.6) * board.mem_total_bytes
+    cell = [
+        Work(0.6, 1.0, 0.7, 0.25, 0.3, 0.35, pcie_rx_bytes=2e8, cpu_cores=2.0, mem_bytes=held),
+        Work(0.15, cpu_cores=2.0, mem_bytes=held),
+    ]
+    lap: list[Loop] = []
+    for _ in range(16):
+        lap += step_loops(board, cell, 60.0 * exp(chance.gauss(1.1, 0.7)), chance, loops=1)
+        lap.append(rest(board, min(600.0, 60.0 * exp(chance.gauss(0.7, 0.7))), held))
+    return with_start(board, held * 0.6, held, chance, lap)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from gpumon.simulate.physics.board import CORES_PER_GPU
 from gpumon.simulate.physics.phase import Work, run_on
 from gpumon.simulate.physics.program import Loop, Program
 
@@ -28,6 +29,9 @@ PACKED: Final = 0.2
 
 STORAGE_BYTES_PER_S: Final = 3e9
 """What one rank reads from or writes to the filesystem."""
+
+_SLOWER: Final = 1.8
+"""Steps of a model in fp32 over those in bf16, where it does not fit the tensor cores well."""
 
 
 class Shape(NamedTuple):
@@ -60,6 +64,10 @@ class Model:
     """Time per step in which the GPU waits for its batch."""
     cpu_cores: float
     checkpoint_every_s: float
+    wait_lost: float = 0.0
+    """Share of the wait for input that is beyond the usual."""
+    compute_lost: float = 0.0
+    """Share of the computation that other ways to compute would spare."""
 
     @property
     def mem_bytes(self) -> float:
@@ -86,7 +94,7 @@ def dense_model(board: Board, shape: Shape, chance: Random) -> Model:
 def data_parallel(board: Board, shape: Shape, chance: Random, lane: int) -> Program:
     """Dense bf16 training, gradients reduced while the backward pass still runs."""
     model = dense_model(board, shape, chance)
-    return _program(board, shape, model, dense_step(board, shape, model, lane), chance)
+    return dense_program(board, shape, model, dense_step(board, shape, model, lane), chance)
 
 
 def input_bound(board: Board, shape: Shape, chance: Random, lane: int) -> Program:
@@ -100,22 +108,35 @@ def input_bound(board: Board, shape: Shape, chance: Random, lane: int) -> Progra
         compute_s=rich.compute_s * 0.5,
         tensor=rich.tensor * 0.8,
         batch_bytes=rich.batch_bytes * 12.0,
-        input_wait_s=rich.compute_s * chance.uniform(0.7, 1.4),
-        cpu_cores=chance.uniform(12.5, 13.8),
+        input_wait_s=(wait_s := rich.compute_s * chance.uniform(0.7, 1.4)),
+        cpu_cores=chance.uniform(12.5, 13.8) / CORES_PER_GPU * board.cores_per_gpu,
+        wait_lost=1.0 - rich.input_wait_s / wait_s,
     )
-    return _program(board, shape, model, dense_step(board, shape, model, lane), chance)
+    return dense_program(board, shape, model, dense_step(board, shape, model, lane), chance)
 
 
 def full_precision(board: Board, shape: Shape, chance: Random, lane: int) -> Program:
     """Training that left everything in fp32: SMs busy, tensor cores unused."""
     rich = dense_model(board, shape, chance)
-    model = replace(rich, compute_s=1.8 * rich.compute_s, tensor=0.0)
+    model = replace(
+        rich, compute_s=_SLOWER * rich.compute_s, tensor=0.0, compute_lost=1.0 - 1.0 / _SLOWER
+    )
     step = dense_step(board, shape, model, lane, fma=0.78)
-    return _program(board, shape, model, step, chance)
+    return dense_program(board, shape, model, step, chance)
 
 
-def model_parallel(board: Board, shape: Shape, chance: Random, lane: int) -> Program:
-    """Tensor-parallel in the node, pipeline over nodes; a lane is a stage of the pipeline."""
+def model_parallel(
+    board: Board, shape: Shape, chance: Random, lane: int, heavier: float = 1.0
+) -> Program:
+    """Tensor-parallel in the node, pipeline over nodes; a lane is a stage of the pipeline.
+
+    Args:
+        board: Kind of GPU.
+        shape: GPUs of the job.
+        chance: Where parameters are drawn from.
+        lane: Stage of the pipeline.
+        heavier: What the last stage computes over what the others do.
+    """
     model = dense_model(board, shape, chance)
     micro_batches = 12
     held = model.mem_bytes
@@ -123,10 +144,14 @@ def model_parallel(board: Board, shape: Shape, chance: Random, lane: int) -> Pro
     stage = min(lane, stages - 1)
     piece_s = model.compute_s * 2.2 / micro_batches
     reduce_bytes = chance.uniform(2.5e9, 4e9)
-    reduce_s = reduce_bytes / (0.75 * board.nvlink_bytes_per_s) if shape.gpus > 1 else 0.0
+    reduce_s = reduce_bytes / (0.75 * board.peer_bytes_per_s) if shape.gpus > 1 else 0.0
+    extra_s = (heavier - 1.0) * piece_s if stages > 1 else 0.0
+    own_s = extra_s if stage == stages - 1 else 0.0
     piece = [
-        Work(piece_s, 1.0, 0.95, 0.33, model.tensor, 0.36, cpu_cores=2.0, mem_bytes=held),
-        *_spin(reduce_s, held, reduce_bytes),
+        Work(piece_s + own_s, 1.0, 0.95, 0.33, model.tensor, 0.36, cpu_cores=2.0, mem_bytes=held),
+        *spin(reduce_s, held, reduce_bytes),
+        # Balanced, the heavy stage's surplus would be everybody's alike.
+        *spin(extra_s - own_s, held, 0.0, lost=1.0 - 1.0 / stages),
     ]
     # Stage k waits for k micro-batches before its first and for the rest after its last.
     slot_s = piece_s + reduce_s
@@ -137,12 +162,12 @@ def model_parallel(board: Board, shape: Shape, chance: Random, lane: int) -> Pro
     last_s = (stages - 1 - stage) * slot_s + 0.3 * gradients_s
     step = [
         Work(0.004, read_bytes=PACKED * model.batch_bytes, cpu_cores=3.0, mem_bytes=held),
-        *_spin(stage * slot_s, held, 0.0),
+        *spin(stage * slot_s, held, 0.0),
         *(piece * micro_batches),
-        *_spin(last_s, held, 0.0, hidden * 3.0 / 7.0),
-        _optimizer(board, model),
+        *spin(last_s, held, 0.0, hidden * 3.0 / 7.0),
+        optimizer(board, model),
     ]
-    return _program(board, shape, model, step, chance)
+    return dense_program(board, shape, model, step, chance)
 
 
 def start_up(weights_bytes: float, held: float, chance: Random) -> list[Work]:
@@ -200,7 +225,7 @@ def dense_step(
     pace = LANE_PACE[lane % len(LANE_PACE)] if own == 1.0 else 1.0
     forward = Work(
         model.compute_s / 3, 1.0, 0.94, 0.36, model.tensor, 0.38, fma,
-        cpu_cores=cores, mem_bytes=held,
+        cpu_cores=cores, mem_bytes=held, lost=model.compute_lost,
     )  # fmt: skip
     backward = forward._replace(seconds=model.compute_s * 2 / 3, sm=0.96)
     mine = [_clocked(work, own, pace) for work in (forward, backward)]
@@ -209,7 +234,7 @@ def dense_step(
     slack_s = _length(board, theirs) - _length(board, mine)
     links, fabric = _reduced_bytes(shape, model.gradient_bytes)
     reduce_s = max(
-        links / (0.7 * board.nvlink_bytes_per_s), fabric / (0.7 * board.port_bytes_per_s)
+        links / (0.7 * board.peer_bytes_per_s), fabric / (0.7 * board.port_bytes_per_s)
     )
     hidden_s = min(reduce_s, 0.55 * model.compute_s)
     hidden = hidden_s / reduce_s if reduce_s else 0.0
@@ -218,11 +243,11 @@ def dense_step(
     exposed_s = reduce_s - hidden_s + (slack_s if shape.world > 1 else 0.0)
     shown = 1.0 - hidden
     step = [
-        Work(model.input_wait_s, mem_bytes=held),
+        Work(model.input_wait_s, mem_bytes=held, lost=model.wait_lost),
         Work(copy_s, pcie_rx_bytes=model.batch_bytes, mem_bytes=held),
         *mine,
-        *_spin(exposed_s, held, shown * links, shown * fabric),
-        _optimizer(board, model),
+        *spin(exposed_s, held, shown * links, shown * fabric),
+        optimizer(board, model),
     ]
     # The loader reads and decodes ahead, whatever the GPU does meanwhile.
     read_per_s = PACKED * model.batch_bytes / sum(work.seconds for work in step)
@@ -254,25 +279,30 @@ def _length(board: Board, step: list[Work]) -> float:
     return sum(run_on(board, work).seconds for work in step)
 
 
-def _spin(seconds: float, held: float, link_bytes: float, fabric_bytes: float = 0.0) -> list[Work]:
+def spin(
+    seconds: float, held: float, link_bytes: float, fabric_bytes: float = 0.0, lost: float = 0.0
+) -> list[Work]:
     """A communication kernel that waits or copies: it runs, on few SMs."""
     if seconds <= 0.0:
         return []
     return [
         Work(
             seconds, 1.0, SPIN_SM, 0.05, dram=0.06, nvlink_bytes=link_bytes,
-            fabric_bytes=fabric_bytes, cpu_cores=1.5, mem_bytes=held,
+            fabric_bytes=fabric_bytes, cpu_cores=1.5, mem_bytes=held, lost=lost,
         )
     ]  # fmt: skip
 
 
-def _optimizer(board: Board, model: Model) -> Work:
-    # Reads and writes weights, gradients and both moments once.
+def optimizer(board: Board, model: Model) -> Work:
+    """Weights and moments are read and written once."""
     seconds = 2.0 * model.weights_bytes / (0.8 * board.dram_bytes_per_s)
     return Work(seconds, 1.0, 0.85, 0.62, 0.0, 0.8, cpu_cores=1.5, mem_bytes=model.mem_bytes)
 
 
-def _program(board: Board, shape: Shape, model: Model, step: list[Work], chance: Random) -> Program:
+def dense_program(
+    board: Board, shape: Shape, model: Model, step: list[Work], chance: Random
+) -> Program:
+    """Start-up, then steps for as long as the job lives, saved from time to time."""
     head = start_up(model.weights_bytes, model.mem_bytes, chance)
     lap = step_loops(board, step, model.checkpoint_every_s, chance)
     saving = in_turn(board, checkpoint(board, shape, model))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gpumon.model.records.cluster import Allocation, Job
-from gpumon.simulate.cluster.people import ACCOUNTS, FIRST_PARTITION, YOU
+from gpumon.simulate.cluster.people import ACCOUNTS, YOU
 from gpumon.simulate.cluster.schedule import FIRST_JOB_ID
 from gpumon.simulate.records.site import MAINTENANCE_END_S
 
@@ -253,7 +253,7 @@ def _kept(fleet: Fleet, kept: _Kept) -> Job:
         kept.name,
         kept.user,
         ACCOUNTS[kept.user],
-        FIRST_PARTITION,
+        node.partition,
         "PENDING",
         kept.reason,
         (),

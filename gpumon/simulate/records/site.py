@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 from gpumon.model.records.cluster import SlurmNode
 from gpumon.model.records.queue import Partition, Reservation
 from gpumon.simulate.cluster.layout import down_node, leaf_switch
-from gpumon.simulate.cluster.people import FIRST_PARTITION, OLD_PARTITION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,8 +68,8 @@ def node_records(
             reason="Not responding",
             reason_at=fleet.origin - _LOST_S,
             reason_user="slurm",
-            partitions=(FIRST_PARTITION,),
-            features=(FIRST_PARTITION, "nvlink"),
+            partitions=(fleet.nodes[0].partition,),
+            features=_features(fleet.nodes[0]),
             cpu_count=fleet.nodes[0].cpu_count,
             cpus_used=0,
             mem_bytes=float(fleet.nodes[0].host_mem_bytes),
@@ -91,7 +90,7 @@ def _node(fleet: Fleet, node: SimNode, held: int) -> SlurmNode:
         total,
         tuple(f"/dev/nvidia{number}" for number in range(total)),
         partitions=(node.partition,),
-        features=(node.partition, "nvlink"),
+        features=_features(node),
         cpu_count=node.cpu_count,
         cpus_used=held * node.cpus_per_gpu,
         mem_bytes=float(node.host_mem_bytes),
@@ -102,9 +101,14 @@ def _node(fleet: Fleet, node: SimNode, held: int) -> SlurmNode:
     )
 
 
+def _features(node: SimNode) -> tuple[str, ...]:
+    return (node.partition, "nvlink") if node.board.links else (node.partition,)
+
+
 def partition_records(fleet: Fleet) -> tuple[Partition, ...]:
-    """Partitions: one of each kind of GPU."""
-    names = [FIRST_PARTITION, OLD_PARTITION]
+    """Partitions: one of each kind of GPU; the first is the default."""
+    # The newest nodes come first.
+    names = list(dict.fromkeys(node.partition for node in fleet.nodes))
     lost = down_node(len(fleet.nodes))
     found = []
     for place, name in enumerate(names):

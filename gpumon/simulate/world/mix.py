@@ -1,0 +1,98 @@
+"""How fleets of the wide world are drawn: machines, who asks for what, under which names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from gpumon.simulate.cluster.layout import SimNode, make_node
+from gpumon.simulate.cluster.mix import Mix
+from gpumon.simulate.cluster.people import ACCOUNTS, YOU, Request, limit_for
+from gpumon.simulate.physics.board import BOARDS, H100, Board, capped, in_slot, locked
+from gpumon.simulate.physics.random_streams import stream
+from gpumon.simulate.physics.training import Shape
+from gpumon.simulate.world.benign import BENIGN
+from gpumon.simulate.world.wasteful import WASTEFUL
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from gpumon.simulate.cluster.workloads import Workload
+
+NEUTRAL: Final = (
+    *("run", "job", "train", "test", "main", "exp", "wrap", "sbatch.sh", "run.sh", "submit"),
+    *("exp_17", "v2", "final", "try3", "a100", "model", "work", "new", "python", "array"),
+)
+"""Names that say nothing: half of all jobs carry one."""
+
+MISLEADING: Final = (
+    *("pretrain-70b", "jupyter", "run_ppo.bash", "ood-detection", "desktop-agent-rl", "idle-test"),
+    *("serve-bench", "hang-repro", "train_api_v2", "sleep", "notebook-export", "cpu-baseline"),
+)
+"""Names that point elsewhere, if one believes them: a tenth of all jobs."""
+
+_NODES_PER_PRODUCT: Final = 3
+_VARIED: Final = 0.35
+"""Share of the partitions that a site has set up in a way of its own."""
+
+
+def _lay_out(seed: int, nodes: int, gpus: int) -> tuple[SimNode, ...]:
+    """Partitions of one product each; the first has the most nodes, and the last one's is drained."""
+    chance = stream(seed, "products")
+    count = max(1, min(len(BOARDS), nodes // _NODES_PER_PRODUCT))
+    others = chance.sample(BOARDS[1:], count - 1)
+    boards = [_set_up(board, chance) for board in (H100, *others)]
+    has_drained = nodes >= _NODES_PER_PRODUCT
+    usable = nodes - has_drained
+    each = usable // (count + 1)
+    owned = [usable - each * (count - 1), *[each] * (count - 1)]
+    rows = [board for board, many in zip(boards, owned, strict=True) for _ in range(many)]
+    rows += [H100] * has_drained
+    width = max(3, len(str(nodes + 1)))
+    return tuple(
+        make_node(seed, number, f"gpu{number + 1:0{width}}", board, number == usable, gpus)
+        for number, board in enumerate(rows)
+    )
+
+
+def _set_up(board: Board, chance: Random) -> Board:
+    """A product as it is sold, or as sites cap, lock or plug it."""
+    share = chance.uniform(0.68, 0.88)
+    if chance.random() >= _VARIED:
+        return board
+    made = chance.choice(("capped", "locked", "narrow"))
+    if made == "narrow" and not board.links:
+        return in_slot(board, 8)
+    return locked(board, share) if made == "locked" else capped(board, share)
+
+
+def _draw(chance: Random, nodes: dict[str, int], gpus: int) -> Request:
+    """A job: as likely a benign one as one that wastes, and of either each kind as likely."""
+    workload = chance.choice(chance.choice((BENIGN, WASTEFUL)))
+    partition = chance.choices(list(nodes), list(nodes.values()))[0]
+    shapes, weights = zip(*workload.shapes, strict=True)
+    wanted = chance.choices(shapes, weights)[0]
+    # Nobody gets more than half of a partition, unless the job is none otherwise.
+    most = max(nodes[partition] // 2, min(workload.least_nodes, nodes[partition]))
+    shape = Shape(min(wanted.nodes, max(1, most)), min(wanted.gpus, gpus))
+    run_s = 3600.0 * chance.uniform(*workload.hours)
+    return Request(
+        workload,
+        _name(workload, chance),
+        chance.choice([user for user in ACCOUNTS if user != YOU]),
+        partition,
+        shape,
+        run_s,
+        limit_for(run_s, workload.limit_times),
+        chance.randrange(40),
+    )
+
+
+def _name(workload: Workload, chance: Random) -> str:
+    drawn = chance.random()
+    if drawn < 0.5:
+        return chance.choice(NEUTRAL)
+    return chance.choice(MISLEADING if drawn < 0.6 else workload.names)
+
+
+WORLD: Final = Mix(_lay_out, _draw, lambda *_: (), lambda *_: (), lambda _: False)
+"""Every class and look-alike, on boards of every generation."""

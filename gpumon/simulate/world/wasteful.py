@@ -1,0 +1,106 @@
+"""Jobs that lose GPU time, or ask for what they do not use: a kind for each class."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from gpumon.simulate.cluster.workloads import Holds, Workload, sizes
+from gpumon.simulate.physics import hindered, inference, services, training, uneven
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from random import Random
+
+    from gpumon.simulate.physics.board import Board
+    from gpumon.simulate.physics.program import Program
+    from gpumon.simulate.physics.training import Shape
+
+    Build = Callable[[Board, Shape, Random, int], Program]
+
+_SOME: Final = sizes((1, 1, 3), (1, 2, 3), (1, 4, 3), (1, 8, 1))
+_ONE: Final = sizes((1, 1, 1))
+_TOGETHER: Final = sizes((1, 4, 2), (1, 8, 4), (2, 8, 2))
+
+LEAK_BYTES_PER_S: Final = 4.5e6
+"""Host memory that a loader forgets to free: 16 GB an hour and rank."""
+
+
+def _held(
+    truth: str, build: Build, *names: str, holds: Holds = Holds.ALWAYS, program: str = "python3"
+) -> Workload:
+    return Workload(
+        truth, truth, build, "none", "torchrun", program, names, _SOME, (1.5, 12.0), 1, holds=holds
+    )
+
+
+def _trained(
+    truth: str,
+    build: Build,
+    *names: str,
+    holds: Holds = Holds.ALWAYS,
+    loaders: int = 4,
+    least_world: int = 1,
+) -> Workload:
+    shapes = _TOGETHER if least_world > 1 else _SOME
+    return Workload(
+        truth, truth, build, "pace", "torchrun", "python3", names, shapes, (1.5, 14.0), 1,
+        holds=holds, loaders=loaders, least_world=least_world,
+    )  # fmt: skip
+
+
+OVERASKED: Final = _trained("overasked", training.data_parallel, "quick-check", "smoke")._replace(
+    hours=(0.5, 1.2), limit_times=24.0
+)
+
+WASTEFUL: Final = (
+    _held("never_started", services.never_started, "wait-data", "deploy"),
+    _held("cpu_only", services.cpu_only, "tokenize", "solver-mpi", program="solver"),
+    _held("idle_tail", services.idle_tail, "train-eval", "finetune", holds=Holds.AFTER_HEAD),
+    _held("idle_held", services.idle_held, "eval-suite", "debug", holds=Holds.AFTER_HEAD),
+    Workload(
+        "partial_gpus_idle", "partial_gpus_idle", training.data_parallel, "pace", "torchrun",
+        "python3.11", ("ddp-baseline", "sd-lora"), sizes((1, 4, 1), (1, 8, 2)), (1.5, 14.0), 1,
+        used_share=0.625,
+    ),
+    Workload(
+        "session_left", "interactive_idle", services.session_left, "none", "process", "python3.10",
+        ("jupyter", "bash"), _ONE, (2.0, 9.0), 1, is_interactive=True, holds=Holds.AFTER_HEAD,
+        loaders=0,
+    ),
+    Workload(
+        "notebook", "interactive_idle", services.notebook, "none", "process", "python3.10",
+        ("jupyter", "lab"), _ONE, (2.0, 9.0), 1, is_interactive=True, loaders=0,
+    ),
+    _trained("slow_startup", hindered.slow_start, "env-build", "from-source", holds=Holds.HEAD),
+    _trained("checkpoint_stall", hindered.checkpoint_stall, "pretrain-safe", "save-all"),
+    _trained("storage_bound", hindered.storage_bound, "small-files", "lmdb-nfs", loaders=8),
+    _trained("input_bound", training.input_bound, "resnet-jpeg", "histopath", loaders=14),
+    _trained("cpu_oversubscribed", hindered.oversubscribed, "omp-all", "dali-64", loaders=40),
+    _trained("recompiling", hindered.recompiling, "dynamic-shapes", "compile-all"),
+    _trained("copy_bound", hindered.copy_bound, "unpinned", "hostcache"),
+    _trained("data_imbalance", uneven.data_imbalance, "varlen", "graphs", least_world=4)._replace(
+        lanes="rank"
+    ),
+    _trained("comm_bound", uneven.comm_bound, "ddp-tiny-bucket", "sync-each", least_world=4),
+    _trained("slow_drift", uneven.slow_drift, "replay-buffer", "logs", holds=Holds.AFTER_HEAD),
+    _trained("memory_limited", hindered.memory_limited, "long-seq", "unet3d-full"),
+    _trained("no_tensor_cores", training.full_precision, "unet-seg", "deeponet"),
+    _trained("small_batch", hindered.small_batch, "bs1", "rnn-loop"),
+    Workload(
+        "oversized_gpu", "oversized_gpu", inference.oversized, "none", "process", "python3",
+        ("tabular", "small-cnn"), _ONE, (2.0, 14.0), 1,
+    ),
+    Workload(
+        "stage_imbalance", "stage_imbalance", uneven.stage_imbalance, "stage", "srun", "python",
+        ("pp-vocab", "pp-4"), sizes((2, 8, 3), (4, 8, 1)), (3.0, 20.0), 1, loaders=2, least_nodes=2,
+    ),
+    Workload(
+        "fragmented", "fragmented", uneven.scattered, "pace", "srun", "python3",
+        ("spread", "leftovers"), sizes((2, 2, 2), (4, 2, 1), (2, 4, 1)), (1.5, 14.0), 1, least_nodes=2,
+    ),
+    _trained("memory_leak", training.data_parallel, "cached-loader", "append")._replace(
+        host_growth_bytes_per_s=LEAK_BYTES_PER_S, hours=(4.0, 14.0)
+    ),
+    OVERASKED,
+)  # fmt: skip
+"""A kind for each class that befalls a job as a whole."""
