@@ -87,7 +87,7 @@ class Looks:
     def __init__(self, fleet: Fleet) -> None:
         """Nothing has been looked at."""
         self._fleet = fleet
-        self._spans: dict[int, tuple[Spans, ...]] = {}
+        self._spans: dict[int, tuple[Spans, Spans]] = {}
         self._last: dict[int, Look] = {}
 
     def look(self, node: SimNode, now: float) -> Look:
@@ -99,20 +99,18 @@ class Looks:
             last = self._last[node.number] = self._look(node, self._spans_at(phase, at))
         return last
 
-    def _spans_at(self, phase: int, at: float) -> tuple[Spans, ...]:
+    def _spans_at(self, phase: int, at: float) -> tuple[Spans, Spans]:
         spans = self._spans.get(phase)
         if spans is None or spans[0].now != at:
             first = Spans(at, LOOK_PERIOD_S)
-            windows = (_PRESSURE_WINDOW_S, *_LOAD_WINDOWS_S)
-            spans = (first, *(Spans(at, window_s, first) for window_s in windows))
-            self._spans[phase] = spans
+            spans = self._spans[phase] = (first, Spans(at, _PRESSURE_WINDOW_S, first))
         return spans
 
-    def _look(self, node: SimNode, spans: tuple[Spans, ...]) -> Look:
+    def _look(self, node: SimNode, spans: tuple[Spans, Spans]) -> Look:
         readings = self._fleet.read(node, spans[0])
         stays = [reading.stay for reading in readings]
         at = spans[0].now
-        busy = [_cores(window, stays) for window in spans[2:]]
+        busy = [_cores(stays, at, window_s) for window_s in _LOAD_WINDOWS_S]
         groups: dict[int, list[Reading]] = {}
         for reading in readings:
             if reading.stay.job is not None and reading.stay.is_used:
@@ -136,8 +134,22 @@ class Looks:
         return Look(at, readings, held, (loads[0], loads[1], loads[2]))
 
 
-def _cores(spans: Spans, stays: Sequence[Stay]) -> float:
-    return sum(spans.of(stay).means[CPU] for stay in stays)
+def _cores(stays: Sequence[Stay], at: float, window_s: float) -> float:
+    """Mean of the cores that what runs keeps busy, over a window or since it began."""
+    cores, known = 0.0, dict[tuple[int, float], float]()
+    for stay in stays:
+        key = (id(stay.program), stay.start)
+        if key not in known:
+            age_s = at - stay.start
+            covered_s = min(window_s, age_s)
+            known[key] = (
+                (stay.program.integral(CPU, age_s) - stay.program.integral(CPU, age_s - covered_s))
+                / covered_s
+                if covered_s > 0.0
+                else stay.program.at(age_s).phase.rates[CPU]
+            )
+        cores += known[key]
+    return cores
 
 
 def _pressure(node: SimNode, members: Sequence[Reading], spans: Spans) -> Pressure:

@@ -170,7 +170,9 @@ class Fleet:
                     lost_s += end_s - begin_s
                     continue
                 if (board.name, lane) not in known:
-                    known[board.name, lane] = self._lost_by(job.request, board, lane, begin_s, end_s)
+                    known[board.name, lane] = self._lost_by(
+                        job.request, board, lane, begin_s, end_s
+                    )
                 lost_s += known[board.name, lane]
         return lost_s
 

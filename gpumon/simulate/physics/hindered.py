@@ -190,7 +190,10 @@ def memory_limited(board: Board, shape: Shape, chance: Random, lane: int) -> Pro
     step = dense_step(board, shape, model, lane)
     step = [work._replace(sm=0.6 * work.sm, lost=0.4) if work.tensor else work for work in step]
     waiting = Work(
-        model.compute_s * chance.uniform(1.0, 1.8), cpu_cores=1.2, mem_bytes=model.mem_bytes, lost=1.0
+        model.compute_s * chance.uniform(1.0, 1.8),
+        cpu_cores=1.2,
+        mem_bytes=model.mem_bytes,
+        lost=1.0,
     )
     return dense_program(board, shape, model, [*step, waiting], chance)
 

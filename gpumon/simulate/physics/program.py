@@ -35,6 +35,17 @@ class _Point(NamedTuple):
     phase: Phase
 
 
+class _Counted(NamedTuple):
+    """What a program has counted when it enters a loop."""
+
+    done: tuple[tuple[float, ...], ...]
+    """Per phase of the loop, integrals at which its first pass begins it."""
+    laps: int
+    """Laps before this one."""
+    lap: tuple[float, ...]
+    """Integrals of a whole lap."""
+
+
 class Loop:
     """The same phases, `count` times in a row."""
 
@@ -58,7 +69,11 @@ class Loop:
         self.seconds = self._cycle_s * count
         self.total = _plus(_ZERO, self._cycle_sum, count)
 
-    def at(self, seconds: float, power_w: float, heat_w: float) -> _Point:
+    def done_from(self, before: tuple[float, ...]) -> tuple[tuple[float, ...], ...]:
+        """Integrals at which each phase of the first pass begins, from those at the entry."""
+        return tuple(_plus(before, sums, 1.0) for sums in self._sums)
+
+    def at(self, seconds: float, power_w: float, heat_w: float, counted: _Counted) -> _Point:
         """State `seconds` after an entry at this power and heat."""
         passes = min(int(seconds / self._cycle_s), self.count - 1)
         rest = seconds - passes * self._cycle_s
@@ -69,15 +84,26 @@ class Loop:
         extra_power, extra_heat = relax(
             power_w - self._steady[0], heat_w - self._steady[1], seconds
         )
+        # One pass over the channels for all that was counted: this is the hottest line of all.
+        laps = counted.laps
         integrals = tuple(
             [
-                passes * whole + done + rate * into
-                for whole, done, rate in zip(
-                    self._cycle_sum, self._sums[here], phase.rates, strict=True
+                done + laps * lap + passes * whole + rate * into
+                for done, lap, whole, rate in zip(
+                    counted.done[here], counted.lap, self._cycle_sum, phase.rates, strict=True
                 )
             ]
         )
         return _Point(integrals, power + extra_power, heat + extra_heat, phase)
+
+    def integral(self, channel: int, seconds: float, counted: _Counted) -> float:
+        """One channel's integral `seconds` after an entry."""
+        passes = min(int(seconds / self._cycle_s), self.count - 1)
+        rest = seconds - passes * self._cycle_s
+        here = max(0, bisect_right(self._starts, rest) - 1)
+        before = counted.done[here][channel] + counted.laps * counted.lap[channel]
+        into = rest - self._starts[here]
+        return before + passes * self._cycle_sum[channel] + self.phases[here].rates[channel] * into
 
     def leave(self, power_w: float, heat_w: float) -> tuple[float, float]:
         """Power and heat after the last pass."""
@@ -98,7 +124,7 @@ class Program:
         for loop in lap:
             state = loop.leave(*state)
         self._steady = cycle_start(*state, sum(loop.seconds for loop in lap))
-        self._lap = _Chain(lap, self._steady)
+        self._lap = _Chain(lap, self._steady, self._head.total)
 
     def at(self, seconds: float) -> Sample:
         """State `seconds` after the start on a settled idle GPU."""
@@ -110,20 +136,20 @@ class Program:
         energy_j = point.integrals[WATTS] - POWER_TAU_S * (point.power_w - self.entry_w)
         return Sample(*point, energy_j)
 
+    def integral(self, channel: int, seconds: float) -> float:
+        """One channel's integral since the start: far cheaper than a whole sample."""
+        seconds = max(0.0, seconds)
+        if seconds < self._head.seconds:
+            return self._head.integral(channel, seconds)
+        laps, into = divmod(seconds - self._head.seconds, self._lap.seconds)
+        return self._lap.integral(channel, into, int(laps))
+
     def _in_lap(self, seconds: float) -> _Point:
         laps = int(seconds / self._lap.seconds)
-        point = self._lap.at(min(seconds - laps * self._lap.seconds, self._lap.seconds))
+        point = self._lap.at(min(seconds - laps * self._lap.seconds, self._lap.seconds), laps)
         left = self._head.end
         power, heat = relax(left[0] - self._steady[0], left[1] - self._steady[1], seconds)
-        integrals = tuple(
-            [
-                head + laps * lap + now
-                for head, lap, now in zip(
-                    self._head.total, self._lap.total, point.integrals, strict=True
-                )
-            ]
-        )
-        return _Point(integrals, point.power_w + power, point.heat_w + heat, point.phase)
+        return _Point(point.integrals, point.power_w + power, point.heat_w + heat, point.phase)
 
 
 class Turned:
@@ -149,30 +175,48 @@ class Turned:
         energy_j = integrals[WATTS] - POWER_TAU_S * (power_w - self.entry_w)
         return Sample(integrals, power_w, now.heat_w + heat_w, now.phase, energy_j)
 
+    def integral(self, channel: int, seconds: float) -> float:
+        """One channel's integral since the start."""
+        if seconds < self.at_s:
+            return self._before.integral(channel, seconds)
+        return self._left.integrals[channel] + self._after.integral(channel, seconds - self.at_s)
+
 
 class _Chain:
     """Loops one after the other, with the state in which each is entered."""
 
-    def __init__(self, loops: Sequence[Loop], entry: tuple[float, float]) -> None:
+    def __init__(
+        self,
+        loops: Sequence[Loop],
+        entry: tuple[float, float],
+        before: tuple[float, ...] = _ZERO,
+    ) -> None:
         self._loops = tuple(loops)
         self._starts: list[float] = []
-        self._sums: list[tuple[float, ...]] = []
+        self._done: list[tuple[tuple[float, ...], ...]] = []
         self._entries: list[tuple[float, float]] = []
         self.seconds, self.total, self.end = 0.0, _ZERO, entry
         for loop in self._loops:
             self._starts.append(self.seconds)
-            self._sums.append(self.total)
+            self._done.append(loop.done_from(_plus(before, self.total, 1.0)))
             self._entries.append(self.end)
             self.seconds += loop.seconds
             self.total = _plus(self.total, loop.total, 1.0)
             self.end = loop.leave(*self.end)
 
-    def at(self, seconds: float) -> _Point:
+    def at(self, seconds: float, laps: int = 0) -> _Point:
+        """State at an instant, after so many laps before."""
+        here, counted = self._entered(seconds, laps)
+        return self._loops[here].at(seconds - self._starts[here], *self._entries[here], counted)
+
+    def integral(self, channel: int, seconds: float, laps: int = 0) -> float:
+        """One channel's integral at an instant, after so many laps before."""
+        here, counted = self._entered(seconds, laps)
+        return self._loops[here].integral(channel, seconds - self._starts[here], counted)
+
+    def _entered(self, seconds: float, laps: int) -> tuple[int, _Counted]:
         here = max(0, bisect_right(self._starts, seconds) - 1)
-        point = self._loops[here].at(seconds - self._starts[here], *self._entries[here])
-        before = self._sums[here]
-        integrals = tuple(map(add, before, point.integrals))
-        return point._replace(integrals=integrals)
+        return here, _Counted(self._done[here], laps, self.total)
 
 
 def _plus(sums: tuple[float, ...], rates: tuple[float, ...], factor: float) -> tuple[float, ...]:

@@ -233,9 +233,7 @@ def dense_step(
     # A faster rank waits in the collective for the slowest: all steps take equally long.
     slack_s = _length(board, theirs) - _length(board, mine)
     links, fabric = _reduced_bytes(shape, model.gradient_bytes)
-    reduce_s = max(
-        links / (0.7 * board.peer_bytes_per_s), fabric / (0.7 * board.port_bytes_per_s)
-    )
+    reduce_s = max(links / (0.7 * board.peer_bytes_per_s), fabric / (0.7 * board.port_bytes_per_s))
     hidden_s = min(reduce_s, 0.55 * model.compute_s)
     hidden = hidden_s / reduce_s if reduce_s else 0.0
     mine[1] = mine[1]._replace(nvlink_bytes=hidden * links, fabric_bytes=hidden * fabric)

@@ -184,21 +184,23 @@ def _block(block: Block, told: _Told | None) -> tuple[dict[str, Any], _Told]:
         return whole | {name: part for name, part in parts.items() if part}, _Told(block, numbers)
     if told.block is block:
         return {}, told
-    numbers, columns = {}, {}
+    known, told_columns = told.numbers, told.block.columns
+    numbers, columns = dict(known), {}
     for key, column in block.columns.items():
-        before = told.block.columns.get(key)
-        if before is not None and (before is column or before.tobytes() == column.tobytes()):
-            numbers[key] = told.numbers[key]
+        before = told_columns.get(key)
+        if before is column or (before is not None and before.tobytes() == column.tobytes()):
             continue
-        numbers[key] = rounded(key, column)
-        if numbers[key] != told.numbers.get(key):
-            columns[key] = _change(key, numbers[key], told.numbers.get(key))
+        now = numbers[key] = rounded(key, column)
+        if now != known.get(key):
+            columns[key] = _change(key, now, known.get(key))
     labels = {
         label: list(texts)
         for label, texts in block.labels.items()
         if told.block.labels.get(label) != texts
     }
-    gone = [key for key in told.block.columns if key not in block.columns]
+    gone = [key for key in told_columns if key not in block.columns]
+    for key in gone:
+        del numbers[key]
     gone += [label for label in told.block.labels if label not in block.labels]
     change: dict[str, Any] = {"columns": columns, "labels": labels, "gone": gone}
     change = {name: part for name, part in change.items() if part}
