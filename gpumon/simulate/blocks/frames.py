@@ -19,7 +19,6 @@ from gpumon.simulate.blocks.mig import cut_gpu, mark_cut, mig_block
 from gpumon.simulate.blocks.mount import mount_block
 from gpumon.simulate.blocks.node import HOST_BYTES_PER_PROCESS, NodeBlocks, grown_bytes
 from gpumon.simulate.blocks.port import PortBlocks
-from gpumon.simulate.cluster.hardware_faults import xids_between
 from gpumon.simulate.cluster.timeline import CPU_AT, READ_AT, WRITE_AT, Spans
 from gpumon.simulate.physics.phase import CPU, READ, SM, WRITE
 from gpumon.simulate.records.slurm_queue import processes_of
@@ -95,17 +94,18 @@ def _use(
 
 def event_block(fleet: Fleet, node: SimNode, now: float) -> Block:
     """What the driver told of late, keyed `UUID/XID/SEQUENCE`."""
-    memory = fleet.ailments.memory
-    if memory is None or memory.node != node.number:
+    told = fleet.events_between(node, now - _SHOWN_S, now)
+    is_watched = fleet.ailments.memory is not None and fleet.ailments.memory.node == node.number
+    if not told and not is_watched:
         return EMPTY_BLOCK
-    told = xids_between(now - _SHOWN_S, now, fleet.origin)
-    uuid = node.gpus[memory.gpu].uuid
     return Block(
-        tuple(f"{uuid}/{xid}/{number}" for number, (_, xid) in enumerate(told, 1)),
+        tuple(
+            f"{node.gpus[row].uuid}/{xid}/{number}" for number, (_, row, xid) in enumerate(told, 1)
+        ),
         {
-            "xid": column("xid", [xid for _, xid in told]),
+            "xid": column("xid", [xid for _, _, xid in told]),
             "event_type": column("event_type", [_XID_EVENT for _ in told]),
-            "event_age_s": column("event_age_s", [round(now - at, 3) for at, _ in told]),
+            "event_age_s": column("event_age_s", [round(now - at, 3) for at, _, _ in told]),
         },
         {},
         {},
@@ -148,7 +148,7 @@ class FrameMaker:
         """
         self._fleet.advance(now)
         spans = Spans(now, window_s)
-        nodes = self._fleet.nodes
+        nodes = [node for node in self._fleet.nodes if not self._fleet.is_silent(node, now)]
         return [self._frame(node, spans) for node in nodes if only is None or node.name in only]
 
     def _frame(self, node: SimNode, spans: Spans) -> Frame:

@@ -10,6 +10,7 @@ from gpumon.model.missing import Reason
 from gpumon.model.records.block import Block
 from gpumon.simulate.blocks.columns import code_of, lost, same
 from gpumon.simulate.cluster.hardware_faults import REPLAYS_PER_RECOVERY, lost_rows, replays_of
+from gpumon.simulate.cluster.job_faults import NARROW_LANES
 from gpumon.simulate.cluster.timeline import HOT_AT
 from gpumon.simulate.physics.board import DRIVER_RESIDUE_BYTES
 from gpumon.simulate.physics.phase import (
@@ -166,6 +167,9 @@ class GpuBlocks:
             # Tensor work here is in bf16 throughout.
             columns["tensor_hmma_active_ratio"] = columns["tensor_active_ratio"]
         self._mark_ailments(node, columns, now)
+        narrow = [row for row, one in enumerate(readings) if self._fleet.is_narrow(one.stay, now)]
+        for row in narrow:
+            columns["pcie_width"] = _with(columns["pcie_width"], row, NARROW_LANES)
         for key in _absent(node.board):
             columns.pop(key, None)
         return Block(tuple(gpu.uuid for gpu in node.gpus), columns, fixed[1], self._reasons(node))

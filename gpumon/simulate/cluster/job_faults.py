@@ -1,7 +1,8 @@
-"""What befalls a job while it runs: one rank becomes slow, or stops, and all others wait for it."""
+"""What befalls one rank of a job: it becomes slow, or stops, and all others wait for it."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.simulate.physics.phase import Work, run_on
@@ -12,6 +13,7 @@ from gpumon.simulate.physics.training import (
     dense_model,
     dense_step,
     in_turn,
+    spin,
     step_loops,
 )
 
@@ -24,24 +26,43 @@ if TYPE_CHECKING:
 STRAGGLER: Final = "straggler"
 HANG: Final = "hang"
 THROTTLED: Final = "throttled"
+NARROW: Final = "pcie_degraded"
+CRASH: Final = "program_error"
 
 CLOCK_SHARE: Final = 0.66
 """What heat leaves of the slow rank's clock: steps take about a third longer."""
+
+NARROW_LANES: Final = 4
+"""What is left of the sixteen lanes of a GPU whose slot or riser failed."""
+
+_HEAVY_BATCH_S: Final = 0.08
+"""Copying of a batch through a whole slot, of a job that a narrow one slows."""
+
+CRASH_XID: Final = 31
+"""MMU fault: the program reached for memory that is not its own."""
 
 _HOUR: Final = 3600.0
 
 
 class Trouble(NamedTuple):
-    """What happens to one rank of a job, long after the job started."""
+    """What happens to one rank of a job."""
 
     finding_class: str
-    """`straggler` or `hang`."""
+    """What befalls the job: `straggler`, `hang`, `pcie_degraded` or `program_error`."""
     spot: int
     """Position of the rank's node in the job."""
     local: int
     """Position of its GPU among the job's GPUs there."""
-    before_s: float
+    before_s: float = 0.0
     """How long before the demonstration is first looked at, seconds."""
+    age_s: float | None = None
+    """How long after the job's start, where that is what is known."""
+    is_hot: bool = True
+    """Whether heat makes a straggler; else its own host does."""
+
+    def begins_at(self, started_at: float, opened_at: float) -> float:
+        """Unix time from which on it holds."""
+        return opened_at - self.before_s if self.age_s is None else started_at + self.age_s
 
     def is_of(self, spot: int, local: int) -> bool:
         """Whether it is this rank that causes it."""
@@ -63,6 +84,11 @@ def after(
     """
     if trouble.finding_class == HANG:
         return _stopped(board, shape, chance, is_stuck=is_cause)
+    if trouble.finding_class == CRASH:
+        return Program([], [in_turn(board, [Work(_HOUR, cpu_cores=0.05)])], board.idle_w)
+    if trouble.finding_class == NARROW or not trouble.is_hot:
+        steps = _waiting(trouble, board, shape, chance, lane)
+        return Program([], [in_turn(board, steps[1 - is_cause])], board.idle_w)
     return _held_back(board, shape, chance, lane, is_slow=is_cause)
 
 
@@ -80,14 +106,42 @@ def _held_back(board: Board, shape: Shape, chance: Random, lane: int, *, is_slow
     return Program([], [*lap, in_turn(board, saving)], board.idle_w)
 
 
-def slowed_share(board: Board, shape: Shape, chance: Random) -> float:
+def _waiting(
+    trouble: Trouble, board: Board, shape: Shape, chance: Random, lane: int
+) -> tuple[list[Work], list[Work], list[Work]]:
+    """One step of the slow rank, of one that waits for it, and as it would be without trouble.
+
+    The slow rank's host is late with each batch, or its slot is too narrow for it.
+    """
+    model = dense_model(board, shape, chance)
+    if trouble.finding_class == STRAGGLER:
+        usual = dense_step(board, shape, model, lane)
+        late_s = chance.uniform(0.25, 0.9) * model.compute_s
+        slow = [Work(late_s, cpu_cores=1.0, mem_bytes=model.mem_bytes)]
+    else:
+        batch_bytes = _HEAVY_BATCH_S * 0.8 * board.pcie_bytes_per_s
+        usual = dense_step(board, shape, replace(model, batch_bytes=batch_bytes), lane)
+        late_s = _HEAVY_BATCH_S * (board.pcie_width / NARROW_LANES - 1.0)
+        # The one copy lasts longer: the same bytes, at what the lanes carry.
+        copy = usual[1]
+        slow = [copy._replace(seconds=copy.seconds + late_s)]
+        return [*slow, usual[0], *usual[2:]], [*spin(late_s, model.mem_bytes, 0.0), *usual], usual
+    return [*slow, *usual], [*spin(late_s, model.mem_bytes, 0.0), *usual], usual
+
+
+def slowed_share(trouble: Trouble, board: Board, shape: Shape, chance: Random) -> float:
     """Share of all ranks' time that is lost to one slow rank.
 
     Args:
+        trouble: What makes it slow.
         board: Kind of GPU.
         shape: GPUs of the job.
         chance: The stream that the ranks' programs were drawn from, anew.
     """
+    if trouble.finding_class == NARROW or not trouble.is_hot:
+        slow, _, usual = _waiting(trouble, board, shape, chance, 0)
+        whole_s, part_s = (sum(run_on(board, w).seconds for w in step) for step in (slow, usual))
+        return 1.0 - part_s / whole_s
     model = dense_model(board, shape, chance)
     usual_s, slow_s = (
         sum(run_on(board, work).seconds for work in dense_step(board, shape, model, 0, 0.0, clock))

@@ -104,6 +104,7 @@ def leaf_switch(number: int) -> str:
 def make_node(
     seed: int, number: int, name: str, board: Board, is_drained: bool, gpus_per_node: int
 ) -> SimNode:
+    """A node whose boards differ a little, as its seed and number have it."""
     chance, apart = stream(seed, "node", number), stream(seed, "board", number)
     up_s = chance.uniform(9.0, 80.0) * 86_400.0
     gpus = []

@@ -30,7 +30,12 @@ class Mix(NamedTuple):
     """What waits, with the seconds for which it has."""
     is_full: Callable[[int], bool]
     """Whether what runs already fills so many nodes."""
+    silence: Callable[[int, Sequence[SimNode], float], tuple[int, float] | None]
+    """Number of a node that falls silent, and how long after the origin, from seed, nodes and the
+    seconds until somebody looks; None: none does."""
 
 
-DEMO: Final = Mix(lay_out, draw_request, seated_requests, waiting_requests, is_full)
+DEMO: Final = Mix(
+    lay_out, draw_request, seated_requests, waiting_requests, is_full, lambda *_: None
+)
 """The demonstration: one of each kind that is easily told, at a site of two products."""

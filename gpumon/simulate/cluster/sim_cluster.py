@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 from gpumon.model.finding_classes import CLASSES, Loss
 from gpumon.model.records.label import HEALTHY, Label
-from gpumon.simulate.cluster.hardware_faults import ailments_of
-from gpumon.simulate.cluster.job_faults import HANG, STRAGGLER, THROTTLED, after, slowed_share
-from gpumon.simulate.cluster.layout import SimNode
+from gpumon.simulate.cluster.hardware_faults import ailments_of, xids_between
+from gpumon.simulate.cluster.job_faults import (
+    CRASH,
+    CRASH_XID,
+    HANG,
+    NARROW,
+    STRAGGLER,
+    THROTTLED,
+    after,
+    slowed_share,
+)
 from gpumon.simulate.cluster.mix import DEMO, Mix
 from gpumon.simulate.cluster.schedule import Schedule, SimJob
 from gpumon.simulate.cluster.timeline import Reading, Spans, Stay, Timeline, Totals
@@ -20,6 +29,7 @@ from gpumon.simulate.physics.services import unused
 
 if TYPE_CHECKING:
     from gpumon.simulate.cluster.job_faults import Trouble
+    from gpumon.simulate.cluster.layout import SimNode
     from gpumon.simulate.cluster.people import Request
     from gpumon.simulate.cluster.workloads import Workload
     from gpumon.simulate.physics.board import Board
@@ -28,6 +38,8 @@ if TYPE_CHECKING:
 
 PAST_S: Final = 48 * 3600.0
 """How long before its origin the fleet's GPUs have been counting, seconds."""
+
+SILENT: Final = "telemetry_lost"
 
 _UNKNOWN: Final = Totals(0.0, 0.0, 0.0, ())
 
@@ -59,6 +71,7 @@ class Fleet:
         self._opened_at = origin + opened_s
         self.nodes = mix.lay_out(seed, nodes, gpus_per_node)
         self.ailments = ailments_of(self.nodes)
+        self._silence = mix.silence(seed, self.nodes, opened_s)
         self.gpus_per_node = gpus_per_node
         partitions = ["" if node.is_drained else node.partition for node in self.nodes]
         self._programs: dict[tuple[object, ...], Program] = {}
@@ -107,12 +120,29 @@ class Fleet:
             Label(subject, truth, self.origin, until, 0.0)
             for subject, truth in self.ailments.known(self.nodes)
         ]
+        if self._silence is not None and self.origin + self._silence[1] < until:
+            node, after_s = self._silence
+            begin = self.origin + after_s
+            labels.append(Label(f"node:{self.nodes[node].name}", SILENT, begin, until, 0.0))
         for job in self._schedule.started:
-            if job.start_at is None or job.end_at is None or job.start_at > until:
+            seen_until = min(until, self._seen_until(job))
+            if job.start_at is None or job.end_at is None or job.start_at > seen_until:
                 continue
             if job.end_at >= self.origin:
-                labels += self._labels_of(job, job.start_at, job.end_at, until)
+                labels += self._labels_of(job, job.start_at, job.end_at, seen_until)
         return sorted(labels, key=lambda label: (label.finding_class == HEALTHY, label.subject))
+
+    def is_silent(self, node: SimNode, now: float) -> bool:
+        """Whether nothing comes from a node any more."""
+        if self._silence is None or self._silence[0] != node.number:
+            return False
+        return now >= self.origin + self._silence[1]
+
+    def _seen_until(self, job: SimJob) -> float:
+        """Unix time from which on nothing is told of a job's GPUs; infinity: they are heard of."""
+        if self._silence is None or any(spot.node != self._silence[0] for spot in job.spots):
+            return inf
+        return self.origin + self._silence[1]
 
     def _host(self) -> None:
         """Give every job that began since the last call its place on the GPUs."""
@@ -141,21 +171,31 @@ class Fleet:
                 return []
             lost_s = self._lost_s(job, begin - start, until - start)
             return [Label(subject, job.request.truth, begin, until, lost_s)]
-        onset = self._opened_at - trouble.before_s
+        onset = trouble.begins_at(start, self._opened_at)
         if onset >= last:
             return [Label(subject, HEALTHY, first, last)]
         labels = [Label(subject, HEALTHY, first, onset)] if first < onset else []
         begin = max(first, onset)
+        return [*labels, *self._troubled(job, trouble, begin, last)]
+
+    def _troubled(self, job: SimJob, trouble: Trouble, begin: float, last: float) -> list[Label]:
+        """What is true of a job in trouble, and of the rank and the GPU that cause it."""
+        subject, gpu = f"job:{job.job_id}", f"gpu:{self._uuid_of(job, trouble)}"
         lost_s = job.request.shape.world * (last - begin)
         rank = trouble.spot * gpus_used(job.request.workload, job.request.shape.gpus)
         cause = f"{subject}/rank:{rank + trouble.local}"
         if trouble.finding_class == HANG:
             # All ranks lose all of their time, and one of them keeps the others waiting.
-            return [*labels, Label(subject, HANG, begin, last, lost_s, (cause,))]
-        # What the slow rank costs is the heat's doing, and counted once.
+            return [Label(subject, HANG, begin, last, lost_s, (cause,))]
+        if trouble.finding_class == CRASH:
+            return [Label(gpu, CRASH, begin, last, 0.0, (subject,))]
         lost_s *= self._slowed_share(job, trouble)
-        heat = Label(f"gpu:{self._uuid_of(job, trouble)}", THROTTLED, begin, last, lost_s)
-        return [*labels, Label(cause, STRAGGLER, begin, last, 0.0), heat]
+        slow = Label(cause, STRAGGLER, begin, last, lost_s)
+        if trouble.finding_class == STRAGGLER and not trouble.is_hot:
+            return [slow]
+        # What the slow rank costs is the heat's, or the slot's, doing, and counted once.
+        fault = NARROW if trouble.finding_class == NARROW else THROTTLED
+        return [slow._replace(gpu_seconds=0.0), Label(gpu, fault, begin, last, lost_s)]
 
     def _lost_s(self, job: SimJob, begin_s: float, end_s: float) -> float:
         """GPU-seconds that a job's truth loses between two ages."""
@@ -187,7 +227,7 @@ class Fleet:
         board = self.nodes[job.spots[trouble.spot].node].board
         request = job.request
         chance = stream(self.seed, request.workload.kind, request.shape, request.variant)
-        return slowed_share(board, request.shape, chance)
+        return slowed_share(trouble, board, request.shape, chance)
 
     def _uuid_of(self, job: SimJob, trouble: Trouble) -> str:
         spot = job.spots[trouble.spot]
@@ -196,17 +236,46 @@ class Fleet:
 
     def cooling_lost_at(self, stay: Stay) -> float | None:
         """Unix time at which the heat of the stay's GPU begins to lower its clock; None: never."""
-        trouble = None if stay.job is None else stay.job.request.trouble
-        if trouble is None or trouble.finding_class != STRAGGLER:
+        trouble = _caused_by(stay)
+        if trouble is None or trouble.finding_class != STRAGGLER or not trouble.is_hot:
             return None
-        return self._opened_at - trouble.before_s if trouble.is_of(stay.spot, stay.local) else None
+        return self._begins_at(stay.job)
+
+    def is_narrow(self, stay: Stay, now: float) -> bool:
+        """Whether most lanes of the slot of the stay's GPU are gone."""
+        trouble = _caused_by(stay)
+        begins_at = self._begins_at(stay.job)
+        is_narrow = trouble is not None and trouble.finding_class == NARROW
+        return is_narrow and begins_at is not None and begins_at <= now
 
     def hung_at(self, job: SimJob) -> float | None:
         """Unix time from which on a job makes no step any more; None: it does."""
         trouble = job.request.trouble
-        if trouble is None or trouble.finding_class != HANG:
+        return (
+            self._begins_at(job) if trouble is not None and trouble.finding_class == HANG else None
+        )
+
+    def _begins_at(self, job: SimJob | None) -> float | None:
+        """Unix time at which a job's trouble begins; None: it has none, or has not started."""
+        if job is None or job.request.trouble is None or job.start_at is None:
             return None
-        return self._opened_at - trouble.before_s
+        return job.request.trouble.begins_at(job.start_at, self._opened_at)
+
+    def events_between(
+        self, node: SimNode, after: float, until: float
+    ) -> list[tuple[float, int, int]]:
+        """What the driver of a node tells of late: Unix time, the GPU's position, Xid."""
+        told: list[tuple[float, int, int]] = []
+        memory = self.ailments.memory
+        if memory is not None and memory.node == node.number:
+            told = [(at, memory.gpu, xid) for at, xid in xids_between(after, until, self.origin)]
+        for row, line in enumerate(self._lines[node.number]):
+            stay = line.stay_at(until)
+            trouble, at = _caused_by(stay), self._begins_at(stay.job)
+            is_crash = trouble is not None and trouble.finding_class == CRASH
+            if is_crash and at is not None and after < at <= until:
+                told.append((at, row, CRASH_XID))
+        return sorted(told)
 
     def is_stuck(self, stay: Stay, now: float) -> bool:
         """Whether a rank waits for storage that does not answer, so that its job hangs."""
@@ -237,7 +306,7 @@ class Fleet:
         is_cause = request.trouble.is_of(spot, local)
         key = (request, lane, is_cause)
         if key not in self._turns:
-            at_s = self._opened_at - request.trouble.before_s - start
+            at_s = max(0.0, request.trouble.begins_at(start, self._opened_at) - start)
             self._turns[key] = Turned(
                 program, at_s, self._after(request, request.trouble, board, lane, is_cause=is_cause)
             )
@@ -264,3 +333,9 @@ class Fleet:
             chance = stream(self.seed, workload.kind, shape, variant)
             self._programs[key] = workload.build(board, shape, chance, lane)
         return self._programs[key]
+
+
+def _caused_by(stay: Stay) -> Trouble | None:
+    """The trouble of a job of which this GPU's rank is the cause; None: it is not."""
+    trouble = None if stay.job is None else stay.job.request.trouble
+    return trouble if trouble is not None and trouble.is_of(stay.spot, stay.local) else None

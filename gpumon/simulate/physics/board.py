@@ -29,7 +29,7 @@ class Board(NamedTuple):
     """Dense tensor peak, FLOP/s."""
     dram_bytes_per_s: float
     peer_bytes_per_s: float
-    """Peak between GPUs of a node, per direction: of all NVLinks, or through the host's switches."""
+    """Peak between GPUs of a node, per direction: NVLinks together, or the host's switches."""
     links: int
     """NVLinks; 0: there are none."""
     link_bytes_per_s: float

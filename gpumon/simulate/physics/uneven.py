@@ -48,14 +48,14 @@ def data_imbalance(board: Board, shape: Shape, chance: Random, lane: int) -> Pro
         longest, mean = max(paces), sum(paces) / len(paces)
         own = paces[lane % shape.world]
         # Packed to one length, all would take the mean.
-        lost = (longest - mean) / max(1e-9, longest - own)
+        lost = (longest - mean) / longest
         work = [
             Work(
                 # Below the power limit, so that a step takes what it asks for on every rank.
                 own * model.compute_s, 1.0, 0.94, 0.35, 0.75 * model.tensor, 0.3, cpu_cores=3.0,
-                mem_bytes=held,
+                mem_bytes=held, lost=lost,
             ),
-            *spin((longest - own) * model.compute_s, held, model.gradient_bytes, lost=min(1.0, lost)),
+            *spin((longest - own) * model.compute_s, held, model.gradient_bytes, lost=lost),
             optimizer(board, model),
         ]  # fmt: skip
         phases += [run_on(board, part) for part in work]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from gpumon.simulate.cluster.job_faults import CRASH, HANG, NARROW, STRAGGLER, Trouble
 from gpumon.simulate.cluster.layout import SimNode, make_node
 from gpumon.simulate.cluster.mix import Mix
 from gpumon.simulate.cluster.people import ACCOUNTS, YOU, Request, limit_for
@@ -14,6 +15,7 @@ from gpumon.simulate.world.benign import BENIGN
 from gpumon.simulate.world.wasteful import WASTEFUL
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from random import Random
 
     from gpumon.simulate.cluster.workloads import Workload
@@ -31,12 +33,18 @@ MISLEADING: Final = (
 """Names that point elsewhere, if one believes them: a tenth of all jobs."""
 
 _NODES_PER_PRODUCT: Final = 3
+_TROUBLED: Final = 0.75
+"""Share of the dense trainings, which are one kind of many, that a fault of one rank befalls."""
+_WAITED_FOR: Final = 4
+_CRASHED_S: Final = 40.0
+"""How long Slurm takes to end a job whose process died."""
+
 _VARIED: Final = 0.35
 """Share of the partitions that a site has set up in a way of its own."""
 
 
 def _lay_out(seed: int, nodes: int, gpus: int) -> tuple[SimNode, ...]:
-    """Partitions of one product each; the first has the most nodes, and the last one's is drained."""
+    """Partitions of one product each: the first has the most nodes, the last node is drained."""
     chance = stream(seed, "products")
     count = max(1, min(len(BOARDS), nodes // _NODES_PER_PRODUCT))
     others = chance.sample(BOARDS[1:], count - 1)
@@ -67,7 +75,8 @@ def _set_up(board: Board, chance: Random) -> Board:
 
 def _draw(chance: Random, nodes: dict[str, int], gpus: int) -> Request:
     """A job: as likely a benign one as one that wastes, and of either each kind as likely."""
-    workload = chance.choice(chance.choice((BENIGN, WASTEFUL)))
+    kinds = chance.choice((BENIGN, WASTEFUL))
+    workload = chance.choices(kinds, [workload.weight for workload in kinds])[0]
     partition = chance.choices(list(nodes), list(nodes.values()))[0]
     shapes, weights = zip(*workload.shapes, strict=True)
     wanted = chance.choices(shapes, weights)[0]
@@ -75,6 +84,8 @@ def _draw(chance: Random, nodes: dict[str, int], gpus: int) -> Request:
     most = max(nodes[partition] // 2, min(workload.least_nodes, nodes[partition]))
     shape = Shape(min(wanted.nodes, max(1, most)), min(wanted.gpus, gpus))
     run_s = 3600.0 * chance.uniform(*workload.hours)
+    variant = chance.randrange(40)
+    trouble = _trouble(workload, shape, run_s, chance)
     return Request(
         workload,
         _name(workload, chance),
@@ -83,8 +94,21 @@ def _draw(chance: Random, nodes: dict[str, int], gpus: int) -> Request:
         shape,
         run_s,
         limit_for(run_s, workload.limit_times),
-        chance.randrange(40),
+        variant,
+        trouble=trouble,
     )
+
+
+def _trouble(workload: Workload, shape: Shape, run_s: float, chance: Random) -> Trouble | None:
+    """What befalls one rank of a healthy training, often enough to be met in any fleet."""
+    if workload.kind != "dense" or chance.random() >= _TROUBLED:
+        return None
+    spot, local = chance.randrange(shape.nodes), chance.randrange(shape.gpus)
+    # A rank that nobody waits for slows nobody.
+    kinds = (STRAGGLER, STRAGGLER, HANG, NARROW, CRASH) if shape.world >= _WAITED_FOR else (CRASH,)
+    kind = chance.choice(kinds)
+    age_s = {NARROW: 0.0, CRASH: run_s - _CRASHED_S}.get(kind, run_s * chance.uniform(0.2, 0.7))
+    return Trouble(kind, spot, local, age_s=age_s, is_hot=chance.random() < 0.5)
 
 
 def _name(workload: Workload, chance: Random) -> str:
@@ -94,5 +118,13 @@ def _name(workload: Workload, chance: Random) -> str:
     return chance.choice(MISLEADING if drawn < 0.6 else workload.names)
 
 
-WORLD: Final = Mix(_lay_out, _draw, lambda *_: (), lambda *_: (), lambda _: False)
+def _silence(seed: int, nodes: Sequence[SimNode], opened_s: float) -> tuple[int, float] | None:
+    """The last usable node of a fleet of some, well before it is looked at."""
+    usable = [node.number for node in nodes if not node.is_drained]
+    if len(usable) < _NODES_PER_PRODUCT:
+        return None
+    return usable[-1], opened_s * stream(seed, "silence").uniform(0.3, 0.9)
+
+
+WORLD: Final = Mix(_lay_out, _draw, lambda *_: (), lambda *_: (), lambda _: False, _silence)
 """Every class and look-alike, on boards of every generation."""

@@ -96,7 +96,8 @@ WASTEFUL: Final = (
     ),
     Workload(
         "fragmented", "fragmented", uneven.scattered, "pace", "srun", "python3",
-        ("spread", "leftovers"), sizes((2, 2, 2), (4, 2, 1), (2, 4, 1)), (1.5, 14.0), 1, least_nodes=2,
+        ("spread", "leftovers"), sizes((2, 2, 2), (4, 2, 1), (2, 4, 1)), (1.5, 14.0), 1,
+        least_nodes=2,
     ),
     _trained("memory_leak", training.data_parallel, "cached-loader", "append")._replace(
         host_growth_bytes_per_s=LEAK_BYTES_PER_S, hours=(4.0, 14.0)
