@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gpumon.simulate.cluster.timeline import Reading, Stay
 
 LOOK_PERIOD_S: Final = 5.0
-"""How often mounts, control groups and load averages are looked at."""
+"""How often mounts, control groups and load averages are looked at, unless beats are rarer."""
 
 _PRESSURE_WINDOW_S: Final = 10.0
 _LOAD_WINDOWS_S: Final = (60.0, 300.0, 900.0)
@@ -90,19 +90,23 @@ class Looks:
         self._spans: dict[int, tuple[Spans, Spans]] = {}
         self._last: dict[int, Look] = {}
 
-    def look(self, node: SimNode, now: float) -> Look:
-        """The node at its last instant up to now."""
-        phase = node.number % int(LOOK_PERIOD_S)
-        at = phase + LOOK_PERIOD_S * floor((now - phase) / LOOK_PERIOD_S)
+    def look(self, node: SimNode, now: float, window_s: float) -> Look:
+        """The node at its last instant up to now, given the time between two beats."""
+        phase, at = 0, now
+        if window_s < LOOK_PERIOD_S:
+            phase = node.number % int(LOOK_PERIOD_S)
+            at = phase + LOOK_PERIOD_S * floor((now - phase) / LOOK_PERIOD_S)
         last = self._last.get(node.number)
         if last is None or last.at != at:
-            last = self._last[node.number] = self._look(node, self._spans_at(phase, at))
+            # A probe makes rates from counters a look apart: no burst in between is missed.
+            spans = self._spans_at(phase, at, max(LOOK_PERIOD_S, window_s))
+            last = self._last[node.number] = self._look(node, spans)
         return last
 
-    def _spans_at(self, phase: int, at: float) -> tuple[Spans, Spans]:
+    def _spans_at(self, phase: int, at: float, window_s: float) -> tuple[Spans, Spans]:
         spans = self._spans.get(phase)
-        if spans is None or spans[0].now != at:
-            first = Spans(at, LOOK_PERIOD_S)
+        if spans is None or spans[0].now != at or spans[0].window_s != window_s:
+            first = Spans(at, window_s)
             spans = self._spans[phase] = (first, Spans(at, _PRESSURE_WINDOW_S, first))
         return spans
 

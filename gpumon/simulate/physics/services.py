@@ -123,16 +123,14 @@ def idle_tail(board: Board, shape: Shape, chance: Random, lane: int) -> Program:
 
 
 def session_left(board: Board, _shape: Shape, chance: Random, _lane: int) -> Program:
-    """A shell or notebook in which somebody tried something and then went home."""
-    held = chance.choice((0.0, chance.uniform(0.03, 0.3))) * board.mem_total_bytes
+    """A shell in which somebody tried something, ended it, and went home."""
+    held = chance.uniform(0.03, 0.3) * board.mem_total_bytes
     cell = [
-        Work(
-            0.5, 1.0, 0.6, 0.25, 0.2, 0.3, pcie_rx_bytes=1e8, cpu_cores=1.0, mem_bytes=held or 1e9
-        ),
-        Work(0.2, cpu_cores=1.0, mem_bytes=held or 1e9),
+        Work(0.5, 1.0, 0.6, 0.25, 0.2, 0.3, pcie_rx_bytes=1e8, cpu_cores=1.0, mem_bytes=held),
+        Work(0.2, cpu_cores=1.0, mem_bytes=held),
     ]
     head = step_loops(board, cell, chance.uniform(180.0, 900.0), chance, loops=1)
-    return Program(head, [rest(board, _HOUR, held, lost=1.0)], board.idle_w)
+    return Program(head, [rest(board, _HOUR, 0.0, lost=1.0)], board.idle_w)
 
 
 def active_session(board: Board, _shape: Shape, chance: Random, _lane: int) -> Program:

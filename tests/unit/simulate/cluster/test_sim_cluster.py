@@ -72,7 +72,14 @@ def test_losses_are_those_of_the_gpus_that_do_nothing(fleet: Fleet) -> None:
         elif label.finding_class == "interactive_idle":
             job = jobs[label.subject]
             assert label.gpu_seconds == pytest.approx(idle_seconds(fleet, job, label), rel=0.02)
-        elif label.finding_class in ("healthy", "input_bound", "no_tensor_cores"):
+        elif label.finding_class == "input_bound":
+            job = jobs[label.subject]
+            waited_s = job.request.shape.world * idle_seconds(fleet, job, label)
+            assert 0.9 * waited_s < label.gpu_seconds < waited_s
+        elif label.finding_class == "no_tensor_cores":
+            held_s = jobs[label.subject].request.shape.world * (label.end - label.start)
+            assert 0.3 * held_s < label.gpu_seconds < 0.5 * held_s
+        elif label.finding_class == "healthy":
             assert label.gpu_seconds is None
 
 
