@@ -46,10 +46,13 @@ from gpumon.report.tables.node import NODE_COLUMNS
 from gpumon.report.tables.pending import PENDING_COLUMNS
 from gpumon.report.tables.process import PROCESS_COLUMNS
 from gpumon.report.tables.reservation import RESERVATION_COLUMNS
+from gpumon.simulate.world.benign import BENIGN
+from gpumon.simulate.world.wasteful import WASTEFUL
 from gpumon.tui.actions.registry import keys_markdown
 from tools.hardware_tables import SHEET_HEAD, XID_HEAD, sheet_rows, xid_rows
 from tools.rooms import rooms
 from tools.sentences.block import what_it_says
+from tools.simulated_kinds import KIND_HEAD, kind_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -331,6 +334,8 @@ BLOCKS: Final[dict[str, Callable[[], str]]] = {
     "detectors": detectors,
     "settings": settings,
     "document": document,
+    "benign kinds": lambda: table(KIND_HEAD, kind_rows(BENIGN)),
+    "wasteful kinds": lambda: table(KIND_HEAD, kind_rows(WASTEFUL)),
     "data sheets": lambda: table(SHEET_HEAD, sheet_rows()),
     "xids": lambda: table(XID_HEAD, xid_rows()),
 }

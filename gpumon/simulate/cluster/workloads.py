@@ -54,6 +54,8 @@ class Workload(NamedTuple):
     """When its label does."""
     loaders: int = 4
     """Processes that load data for one rank."""
+    partitions: tuple[str, ...] = ()
+    """Where alone it makes sense; empty: everywhere."""
     least_nodes: int = 1
     least_world: int = 1
     """What its truth takes: a smaller job of the kind is healthy."""

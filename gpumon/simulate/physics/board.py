@@ -74,13 +74,16 @@ class Board(NamedTuple):
     """Lanes of the slot."""
     cap_share: float = 1.0
     """Power limit that the site has set, over the board's own."""
+    sm_reach: float = 1.0
+    """What programs of its users fill of the SMs, over what tuned ones do: 1 leaves no gaps."""
     clock_lock_share: float = 1.0
     """Clock that the site has locked, over the board's highest."""
 
     @property
     def kind(self) -> tuple[object, ...]:
         """What tells it from boards that behave, or are set, otherwise."""
-        return (self.name, self.pcie_width, self.cap_share, self.clock_lock_share)
+        settings = (self.pcie_width, self.cap_share, self.clock_lock_share, self.sm_reach)
+        return (self.name, *settings)
 
     @property
     def cores_per_gpu(self) -> int:
@@ -367,6 +370,11 @@ def capped(board: Board, share: float) -> Board:
 def locked(board: Board, share: float) -> Board:
     """A board whose clocks a site has locked below their highest."""
     return board._replace(clock_lock_share=share)
+
+
+def used_at(board: Board, reach: float) -> Board:
+    """A board whose users' programs leave gaps that tuned ones do not."""
+    return board._replace(sm_reach=reach)
 
 
 def in_slot(board: Board, lanes: int) -> Board:

@@ -22,6 +22,12 @@ BESIDES_FP32: Final = 0.06
 CLOCK_EXPONENT: Final = 2.4
 """Dynamic power grows with this power of the clock, because voltage grows with it."""
 
+_SPINS_BELOW: Final = 0.3
+"""SM activity below which a kernel waits rather than computes."""
+
+_GAPS: Final = 0.3
+"""Share of the time between kernels of programs that fill no SMs."""
+
 REASON_IDLE: Final = 0x1
 REASON_LOCKED: Final = 0x2
 """Somebody has locked the clocks below the board's own."""
@@ -83,7 +89,11 @@ class Phase(NamedTuple):
 
 def run_on(board: Board, work: Work) -> Phase:
     """The phase on a board: a demand above the power limit lowers the clock and takes longer."""
-    dynamic_w = work.kernel * board.dynamic_w(work.sm, work.tensor, work.dram, work.fma)
+    # What waits in a collective fills no more SMs, nor fewer, whoever wrote it.
+    reach = board.sm_reach if work.sm > _SPINS_BELOW else 1.0
+    sm, tensor = reach * work.sm, reach * work.tensor
+    busy = work.kernel * (1.0 - _GAPS * (1.0 - reach))
+    dynamic_w = busy * board.dynamic_w(sm, tensor, work.dram, work.fma)
     if work.mem_bytes:
         dynamic_w = max(dynamic_w, board.context_w)
     given = min(work.clock_share, board.clock_lock_share)
@@ -101,16 +111,15 @@ def run_on(board: Board, work: Work) -> Phase:
     reasons |= REASON_HEAT if is_hot else 0
     if board.clock_lock_share < 1.0 and work.kernel and not is_capped:
         reasons |= REASON_LOCKED
-    busy = work.kernel
     # Without NVLink peers exchange through the host's switches.
     peer_bytes = 0.0 if board.links else work.nvlink_bytes
     link_bytes = work.nvlink_bytes if board.links else 0.0
     rates = (
         busy,
         busy * min(1.0, work.dram / DRAM_EFFICIENCY),
-        busy * work.sm,
-        busy * work.occupancy,
-        busy * work.tensor,
+        busy * sm,
+        busy * reach * work.occupancy,
+        busy * tensor,
         busy * work.dram,
         (work.pcie_tx_bytes + peer_bytes) / seconds,
         (work.pcie_rx_bytes + peer_bytes) / seconds,
@@ -118,7 +127,7 @@ def run_on(board: Board, work: Work) -> Phase:
         link_bytes / seconds,
         work.cpu_cores,
         board.idle_w + min(room_w, dynamic_w),
-        busy * min(1.0, work.fma + BESIDES_FP32 * work.sm),
+        busy * min(1.0, work.fma + BESIDES_FP32 * sm),
         1.0 if is_capped else 0.0,
         work.fabric_bytes / seconds,
         work.read_bytes / seconds,

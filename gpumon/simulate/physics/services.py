@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import exp
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.simulate.physics.phase import Work, run_on
 from gpumon.simulate.physics.program import Loop, Program
@@ -23,12 +23,35 @@ def unused(board: Board) -> Program:
     return Program([], [rest(board, _HOUR, 0.0)], board.idle_w)
 
 
-def serving(board: Board, shape: Shape, chance: Random, lane: int) -> Program:
-    """A language-model server: prefill and decode while requests come, idle in between.
+class Lengths(NamedTuple):
+    """Lengths that are drawn log-normally."""
 
-    Burst and gap lengths are log-normal with the published medians and upper tenths of real
-    serving windows: 1.9 and 8.6 minutes of work, 1.9 and 14.3 minutes without.
-    """
+    median_min: float
+    spread: float
+    """Of the logarithm."""
+    longest_min: float
+
+    def seconds(self, chance: Random) -> float:
+        """One of them."""
+        drawn = self.median_min * exp(self.spread * chance.gauss(0.0, 1.0))
+        return 60.0 * min(self.longest_min, drawn)
+
+
+BURSTS: Final = Lengths(1.9, 1.178, 21.9)
+GAPS: Final = Lengths(1.9, 1.575, 61.8)
+"""With the published medians and upper tenths of real serving windows: 1.9 and 8.6 minutes of work,
+1.9 and 14.3 minutes without."""
+
+
+def serving(
+    board: Board,
+    shape: Shape,
+    chance: Random,
+    lane: int,
+    bursts: Lengths = BURSTS,
+    gaps: Lengths = GAPS,
+) -> Program:
+    """A language-model server: prefill and decode while requests come, idle in between."""
     held = 0.9 * board.mem_total_bytes
     weights = chance.uniform(0.35, 0.6) * board.mem_total_bytes
     links = 0.0 if shape.gpus == 1 else 1.0
@@ -47,8 +70,7 @@ def serving(board: Board, shape: Shape, chance: Random, lane: int) -> Program:
     ]  # fmt: skip
     lap: list[Loop] = []
     for _ in range(24):
-        busy_s = min(21.9 * 60, 1.9 * 60 * exp(1.178 * chance.gauss(0.0, 1.0)))
-        quiet_s = min(61.8 * 60, 1.9 * 60 * exp(1.575 * chance.gauss(0.0, 1.0)))
+        busy_s, quiet_s = bursts.seconds(chance), gaps.seconds(chance)
         lap += step_loops(board, request, busy_s, chance, loops=1)
         lap.append(rest(board, max(2.0, quiet_s), held))
     return with_start(board, weights, held, chance, lap)

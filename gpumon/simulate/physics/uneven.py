@@ -34,14 +34,14 @@ _BATCHES: Final = 14
 
 def stage_imbalance(board: Board, shape: Shape, chance: Random, lane: int) -> Program:
     """A pipeline whose last stage has the loss and the vocabulary on top of its layers."""
-    heavier = chance.uniform(1.25, 1.8)
+    heavier = chance.uniform(1.15, 1.7)
     return model_parallel(board, shape, chance, lane, heavier)
 
 
 def data_imbalance(board: Board, shape: Shape, chance: Random, lane: int) -> Program:
     """Sequences of all lengths: in each step another rank has most to do; a lane is a rank."""
     model = dense_model(board, shape, chance)
-    held, spread = model.mem_bytes, chance.uniform(0.12, 0.35)
+    held, spread = model.mem_bytes, chance.uniform(0.06, 0.25)
     phases = []
     for _ in range(_BATCHES):
         paces = [max(0.4, chance.gauss(1.0, spread)) for _ in range(shape.world)]
@@ -67,7 +67,7 @@ def comm_bound(board: Board, shape: Shape, chance: Random, lane: int) -> Program
     """Gradients are exchanged after every small batch, and nothing hides them."""
     model = dense_model(board, shape, chance)
     step = dense_step(board, shape, replace(model, gradient_bytes=0.0), lane)
-    wait_s = model.compute_s * chance.uniform(1.2, 3.0)
+    wait_s = model.compute_s * chance.uniform(0.35, 1.8)
     links = 0.6 * board.peer_bytes_per_s * wait_s if shape.gpus > 1 else 0.0
     fabric = 0.8 * board.port_bytes_per_s * wait_s if shape.nodes > 1 else 0.0
     return dense_program(
@@ -101,7 +101,7 @@ def scattered(board: Board, shape: Shape, chance: Random, lane: int) -> Program:
     """A few GPUs on each of several nodes, so that what NVLink would carry crosses the network."""
     model = dense_model(board, shape, chance)
     step = dense_step(board, shape, replace(model, gradient_bytes=0.0), lane)
-    wait_s = model.compute_s * chance.uniform(0.3, 0.8)
+    wait_s = model.compute_s * chance.uniform(0.15, 0.5)
     fabric = 0.85 * board.port_bytes_per_s * wait_s
     return dense_program(
         board, shape, model, [*step, *spin(wait_s, model.mem_bytes, 0.0, fabric, 0.9)], chance
@@ -112,7 +112,7 @@ def slow_drift(board: Board, shape: Shape, chance: Random, lane: int) -> Program
     """After a while each step takes longer than before, though nothing else has changed."""
     model = dense_model(board, shape, chance)
     usual = dense_step(board, shape, model, lane)
-    more_s = chance.uniform(0.15, 0.6) * sum(work.seconds for work in usual)
+    more_s = chance.uniform(0.12, 0.4) * sum(work.seconds for work in usual)
     waiting = Work(more_s, cpu_cores=1.1, mem_bytes=model.mem_bytes, lost=1.0)
     return _changed(board, model, usual, [*usual, waiting], chance)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from gpumon.model.records.label import HEALTHY
@@ -18,9 +19,18 @@ if TYPE_CHECKING:
 
     Build = Callable[[Board, Shape, Random, int], Program]
 
-_TRAINED: Final = sizes((1, 1, 3), (1, 2, 3), (1, 4, 4), (1, 8, 4), (2, 8, 2), (4, 8, 1))
-_ALONE: Final = sizes((1, 1, 4), (1, 2, 2))
+_TRAINED: Final = sizes((1, 1, 3), (1, 2, 4), (1, 4, 4), (1, 8, 2), (2, 8, 1))
+_ALONE: Final = sizes((1, 1, 2), (1, 2, 3), (1, 4, 3), (1, 8, 1))
 _TOGETHER: Final = sizes((1, 4, 2), (1, 8, 4), (2, 8, 2))
+
+
+_SERVING: Final = partial(
+    services.serving,
+    bursts=services.Lengths(0.55, 1.25, 21.9),
+    gaps=services.Lengths(1.3, 1.6, 258.0),
+)
+"""Sampled every 57 s, as the published trace was, bursts and gaps have its quantiles: what is
+shorter than a sample is merged."""
 
 
 def _training(kind: str, build: Build, *names: str, least_world: int = 1) -> Workload:
@@ -33,7 +43,7 @@ def _training(kind: str, build: Build, *names: str, least_world: int = 1) -> Wor
 
 def _service(kind: str, build: Build, program: str, *names: str) -> Workload:
     return Workload(
-        kind, HEALTHY, build, "none", "process", program, names, _ALONE, (1.5, 20.0), 1, loaders=0
+        kind, HEALTHY, build, "none", "process", program, names, _ALONE, (3.0, 30.0), 1, loaders=0
     )
 
 
@@ -59,7 +69,7 @@ BENIGN: Final = (
     _training("recommending", inference.recommending, "dlrm", "two-tower", least_world=2),
     _training("solving", inference.solving, "nek-cavity", "lbm-wing", least_world=2),
     _service("token_server", inference.token_server, "vllm", "chat-api", "summarise"),
-    _service("serving", services.serving, "sglang", "llm-serve", "embed"),
+    _service("serving", _SERVING, "sglang", "llm-serve", "embed"),
     _service("standby", inference.standby, "tritonserver", "replica-b", "fallback"),
     _service("batch_inference", inference.batch_inference, "python3", "label-web", "embed-all"),
     _service("transcoding", inference.transcoding, "ffmpeg", "videos", "proxies"),

@@ -8,7 +8,7 @@ from gpumon.simulate.cluster.job_faults import CRASH, HANG, NARROW, STRAGGLER, T
 from gpumon.simulate.cluster.layout import SimNode, make_node
 from gpumon.simulate.cluster.mix import Mix
 from gpumon.simulate.cluster.people import ACCOUNTS, YOU, Request, limit_for
-from gpumon.simulate.physics.board import BOARDS, H100, Board, capped, in_slot, locked
+from gpumon.simulate.physics.board import BOARDS, H100, Board, capped, in_slot, locked, used_at
 from gpumon.simulate.physics.random_streams import stream
 from gpumon.simulate.physics.training import Shape
 from gpumon.simulate.world.benign import BENIGN
@@ -39,6 +39,10 @@ _WAITED_FOR: Final = 4
 _CRASHED_S: Final = 40.0
 """How long Slurm takes to end a job whose process died."""
 
+_REACH: Final = ((0.4, 0.6), (0.85, 1.0), (0.85, 1.0))
+"""How well programs of a partition's users fill its SMs: half of what Acme's clusters ran kept
+33 to 50 % of them active while the GPU was busy 98 % of the time."""
+
 _VARIED: Final = 0.35
 """Share of the partitions that a site has set up in a way of its own."""
 
@@ -65,6 +69,7 @@ def _lay_out(seed: int, nodes: int, gpus: int) -> tuple[SimNode, ...]:
 def _set_up(board: Board, chance: Random) -> Board:
     """A product as it is sold, or as sites cap, lock or plug it."""
     share = chance.uniform(0.68, 0.88)
+    board = used_at(board, chance.uniform(*chance.choice(_REACH)))
     if chance.random() >= _VARIED:
         return board
     made = chance.choice(("capped", "locked", "narrow"))
@@ -77,7 +82,8 @@ def _draw(chance: Random, nodes: dict[str, int], gpus: int) -> Request:
     """A job: as likely a benign one as one that wastes, and of either each kind as likely."""
     kinds = chance.choice((BENIGN, WASTEFUL))
     workload = chance.choices(kinds, [workload.weight for workload in kinds])[0]
-    partition = chance.choices(list(nodes), list(nodes.values()))[0]
+    open_to = {name: many for name, many in nodes.items() if name in workload.partitions} or nodes
+    partition = chance.choices(list(open_to), list(open_to.values()))[0]
     shapes, weights = zip(*workload.shapes, strict=True)
     wanted = chance.choices(shapes, weights)[0]
     # Nobody gets more than half of a partition, unless the job is none otherwise.

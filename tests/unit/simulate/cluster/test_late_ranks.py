@@ -1,0 +1,111 @@
+"""Ranks whose host is late, whose slot is narrow, or whose program dies, in the wide world."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpumon.simulate.blocks.frames import FrameMaker
+from gpumon.simulate.cluster.job_faults import (
+    CRASH,
+    CRASH_XID,
+    NARROW,
+    NARROW_LANES,
+    STRAGGLER,
+    Trouble,
+    after,
+    slowed_share,
+)
+from gpumon.simulate.cluster.sim_cluster import Fleet
+from gpumon.simulate.physics.board import A30, H100, T4, Board, in_slot
+from gpumon.simulate.physics.phase import TENSOR, UTIL
+from gpumon.simulate.physics.training import Shape
+from gpumon.simulate.world.mix import WORLD
+
+if TYPE_CHECKING:
+    from gpumon.simulate.cluster.layout import SimNode
+    from gpumon.simulate.cluster.schedule import SimJob
+
+ORIGIN = 1_800_000_000.0
+
+
+LATE = (Trouble(STRAGGLER, 0, 2, age_s=600.0, is_hot=False), Trouble(NARROW, 0, 2, age_s=0.0))
+
+
+@pytest.mark.parametrize("trouble", LATE, ids=lambda trouble: trouble.finding_class)
+@pytest.mark.parametrize("board", [H100, T4, in_slot(A30, 8)], ids=lambda board: board.partition)
+def test_all_ranks_of_a_late_one_take_as_long_and_lose_as_much(
+    trouble: Trouble, board: Board
+) -> None:
+    shape = Shape(1, 4)
+    slow, held = (
+        after(trouble, board, shape, Random("late"), 0, is_cause=is_cause)
+        for is_cause in (True, False)
+    )
+    share = slowed_share(trouble, board, shape, Random("late"))
+    assert 0.02 < share < 0.6
+    # Both run the same computation in the same time: their tensor work stays together for hours.
+    ours, theirs = (one.at(7200.0).integrals[TENSOR] for one in (slow, held))
+    assert ours == pytest.approx(theirs, rel=2e-3)
+    # The others spin in a kernel where the late one's GPU does nothing.
+    ours, theirs = (one.at(7200.0).integrals[UTIL] for one in (slow, held))
+    assert theirs - ours == pytest.approx(share * 7200.0, rel=0.02)
+
+
+def wide_fleet_with(kind: str) -> tuple[Fleet, SimJob]:
+    """A fleet of the wide world in which a job has a trouble within its first hours."""
+    for seed in range(60):
+        fleet = Fleet(12, 8, seed, ORIGIN, 3600.0, WORLD)
+        fleet.advance(ORIGIN + 8 * 3600.0)
+        for job in fleet._schedule.started:
+            trouble = job.request.trouble
+            if trouble is None or trouble.finding_class != kind or job.start_at is None:
+                continue
+            if ORIGIN < trouble.begins_at(job.start_at, ORIGIN) < ORIGIN + 8 * 3600.0:
+                node = fleet.nodes[job.spots[trouble.spot].node]
+                if not fleet.is_silent(node, ORIGIN + 9 * 3600.0):
+                    return fleet, job
+    pytest.fail(f"no {kind} in sixty fleets")
+
+
+def gpu_of(fleet: Fleet, job: SimJob) -> tuple[SimNode, int]:
+    trouble = job.request.trouble
+    assert trouble is not None
+    spot = job.spots[trouble.spot]
+    node = fleet.nodes[spot.node]
+    return node, node.gpu_of_minor(spot.gpus[trouble.local])
+
+
+def test_a_narrow_slot_is_seen_at_its_gpu_alone() -> None:
+    fleet, job = wide_fleet_with(NARROW)
+    node, row = gpu_of(fleet, job)
+    (frame,) = FrameMaker(fleet, "demo:").frames(job.start_at + 300.0, 30.0, {node.name})
+    widths = frame.blocks["gpu"].columns["pcie_width"]
+    assert widths[row] == NARROW_LANES
+    assert sum(width == NARROW_LANES for width in widths) == 1
+    labels = fleet.labels(job.start_at + 600.0)
+    told = {x.subject: x for x in labels if x.finding_class in (NARROW, STRAGGLER)}
+    fault = told[f"gpu:{node.gpus[row].uuid}"]
+    assert fault.finding_class == NARROW
+    assert fault.gpu_seconds > 0.0
+    (rank,) = [x for x in labels if x.subject.startswith(f"job:{job.job_id}/rank:")]
+    assert (rank.finding_class, rank.gpu_seconds) == (STRAGGLER, 0.0)
+
+
+def test_a_crash_is_told_by_the_driver_and_its_gpu_rests_until_the_job_ends() -> None:
+    fleet, job = wide_fleet_with(CRASH)
+    node, row = gpu_of(fleet, job)
+    at = job.request.trouble.begins_at(job.start_at, ORIGIN)
+    maker = FrameMaker(fleet, "demo:")
+    (before,) = maker.frames(at - 1.0, 1.0, {node.name})
+    (then,) = maker.frames(at + 12.0, 1.0, {node.name})
+    key = f"{node.gpus[row].uuid}/{CRASH_XID}/1"
+    assert key not in before.blocks["event"].keys
+    assert key in then.blocks["event"].keys
+    assert then.blocks["event"].columns["event_age_s"][0] == pytest.approx(12.0)
+    assert then.blocks["gpu"].columns["gpu_util_ratio"][row] == 0.0
+    (label,) = [x for x in fleet.labels(at + 30.0) if x.also == (f"job:{job.job_id}",)]
+    assert (label.subject, label.finding_class) == (f"gpu:{node.gpus[row].uuid}", CRASH)
+    assert (label.start, label.gpu_seconds) == (at, 0.0)
