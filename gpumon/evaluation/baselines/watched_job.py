@@ -101,6 +101,8 @@ class WatchedJob:
         self._is_zero = False
         self._minutes: deque[_Minute] = deque(maxlen=int(LONGEST_S / MINUTE_S) + 1)
         self._minute = _Minute(at, len(view.gpu_uuids))
+        self._windows: dict[float, Window | None] = {}
+        """By their seconds, as several rules ask for the same."""
 
     @property
     def gpu_count(self) -> int:
@@ -126,12 +128,18 @@ class WatchedJob:
         self._minute.take(passed_s, values)
         if at < self._minute.start + MINUTE_S:
             return False
+        self._windows.clear()
         self._minutes.append(self._minute)
         self._minute = _Minute(at, len(view.gpu_uuids))
         return True
 
     def window(self, seconds: float) -> Window | None:
         """The last so many seconds; None where so much was not observed without a hole."""
+        if seconds not in self._windows:
+            self._windows[seconds] = self._window(seconds)
+        return self._windows[seconds]
+
+    def _window(self, seconds: float) -> Window | None:
         picked: list[_Minute] = []
         observed_s = 0.0
         for minute in reversed(self._minutes):
