@@ -67,6 +67,12 @@ class Comparison:
             classes = frozenset(BASELINES[baseline].classes)
             its = account._replace(claims=told.claims, charges={}, looks=(), errors=())
             events = Matcher(its, labels, {baseline: classes}).events()
+            events = events._replace(
+                found=tuple(
+                    one._replace(is_unseen=one.is_looked_for and one.group not in told.judged)
+                    for one in events.found
+                )
+            )
             self._boards[baseline].add(name, its._replace(charges=_charges(events)), events)
             self._judged[baseline] += len(told.judged & account.holds.keys())
 

@@ -81,6 +81,14 @@ def test_who_could_judge_no_job_abstains_and_is_not_scored_as_0():
     assert "zero_60 abstains" not in text
 
 
+def test_labels_of_jobs_that_it_could_not_judge_are_told_apart():
+    told = documented({"three_symptom_stall": Stated((), frozenset({"0"}))})
+    assert told["baselines"]["three_symptom_stall"]["classes"]["hang"]["abstained"] == 1
+    assert told["baselines"]["three_symptom_stall"]["classes"]["idle_held"]["abstained"] == 0
+    seen = documented({"three_symptom_stall": Stated((), JOBS)})
+    assert seen["baselines"]["three_symptom_stall"]["classes"]["hang"]["abstained"] == 0
+
+
 def test_the_table_of_baselines_fits_80_columns():
     said = {name: Stated((idle(0, 8_000.0),), JOBS) for name in BASELINES}
     comparison = compared(said)
