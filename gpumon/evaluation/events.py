@@ -10,7 +10,7 @@ from gpumon.model.records.label import HEALTHY
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from gpumon.evaluation.witness import Account, Claim
+    from gpumon.evaluation.witness import Account, Claim, Hold
     from gpumon.model.records.label import Label
 
 _MOSTLY: Final = 0.5
@@ -41,6 +41,7 @@ class Said(NamedTuple):
     """One claim, and whether it is true."""
 
     claim: Claim
+    """Of several classes that it may be it keeps the one that it counts as."""
     group: str
     is_true: bool | None
     """None: nothing is known of its subject."""
@@ -74,23 +75,59 @@ class Matcher:
         """
         self._account = account
         self._faults = [label for label in labels if label.finding_class != HEALTHY]
+        self._labelled = {label.finding_class for label in self._faults}
         self._known = {job for label in labels for job in self._jobs_named(label.subjects)}
         faulty = {job for label in self._faults for job in self._jobs_named(label.subjects)}
         self._benign = frozenset(self._known - faulty)
         self._looked_for = looked_for
+        self._holders: dict[str, list[Hold]] = {}
+        """By GPU and node, as subjects, the jobs that ever held them."""
+        for hold in account.holds.values():
+            for held in (*(f"gpu:{u}" for u in hold.gpus), *(f"node:{n}" for n in hold.nodes)):
+                self._holders.setdefault(held, []).append(hold)
+        self._claims_near = self._by_place([(claim.subject,) for claim in account.claims])
+        self._faults_near = self._by_place([label.subjects for label in self._faults])
 
     def events(self) -> Events:
         """Every label and every claim, judged."""
         found = tuple(map(self._found, self._faults))
-        true = {id(claim) for one in found for claim in one.claims}
-        said = tuple(self._said(claim, is_true=id(claim) in true) for claim in self._account.claims)
+        # Of several classes that a claim may be it counts as the first that is true.
+        true: dict[int, str] = {}
+        for one in found:
+            for claim in one.claims:
+                true.setdefault(id(claim), one.label.finding_class)
+        said = tuple(self._said(claim, true.get(id(claim))) for claim in self._account.claims)
         return Events(found, said, self._benign)
 
+    def _by_place(self, named: Sequence[Iterable[str]]) -> dict[str, list[int]]:
+        """Where each of some claims or labels is to be found, by everything that it is near to."""
+        found: dict[str, list[int]] = {}
+        for number, subjects in enumerate(named):
+            for place in {place for subject in subjects for place in self._places(subject)}:
+                found.setdefault(place, []).append(number)
+        return found
+
+    def _places(self, subject: str) -> list[str]:
+        """What a subject shares with every other that it is a part or a whole of."""
+        kind, _, name = subject.partition(":")
+        if kind == "job":
+            return [subject.partition("/")[0]]
+        places = [subject, *(f"job:{hold.job_id}" for hold in self._holders.get(subject, ()))]
+        if kind == "gpu" and name in self._account.node_of:
+            places.append(f"node:{self._account.node_of[name]}")
+        return places
+
+    def _near(self, index: Mapping[str, list[int]], subjects: Iterable[str]) -> list[int]:
+        """Numbers of those that may be related to a subject: each one looked at would be slow."""
+        places = {place for subject in subjects for place in self._places(subject)}
+        return sorted({number for place in places for number in index.get(place, ())})
+
     def _found(self, label: Label) -> Found:
+        near = map(self._account.claims.__getitem__, self._near(self._claims_near, label.subjects))
         claims = tuple(
             claim
-            for claim in self._account.claims
-            if claim.finding_class == label.finding_class and self._meet(label, claim)
+            for claim in near
+            if label.finding_class in claim.classes and self._meet(label, claim)
         )
         named = any(claim.subject in label.subjects and claim.rank > 0 for claim in claims)
         detectors = [n for n, known in self._looked_for.items() if label.finding_class in known]
@@ -99,11 +136,13 @@ class Matcher:
             label, self._group(label.subject), claims, named, bool(detectors), is_unseen
         )  # fmt: skip
 
-    def _said(self, claim: Claim, *, is_true: bool) -> Said:
-        truths = tuple(
-            dict.fromkeys(one.finding_class for one in self._faults if self._meet(one, claim))
-        )
+    def _said(self, claim: Claim, true_class: str | None) -> Said:
+        is_true = true_class is not None
+        near = map(self._faults.__getitem__, self._near(self._faults_near, (claim.subject,)))
+        truths = tuple(dict.fromkeys(one.finding_class for one in near if self._meet(one, claim)))
         concerned = self._concerned(claim)
+        if claim.others:
+            claim = claim._replace(finding_class=true_class or self._meant(claim), others=())
         # Of machines the labels say all; of a job, and of what it uses, only where they name it.
         is_known = is_true or bool(truths) or concerned <= self._known
         return Said(
@@ -113,6 +152,13 @@ class Matcher:
             not is_true and bool(concerned & self._benign),
             truths,
         )
+
+    def _meant(self, claim: Claim) -> str:
+        """What a false claim counts as: of its classes the first that is labelled at all.
+
+        So it lowers the precision of a class that has a score.
+        """
+        return next((key for key in claim.classes if key in self._labelled), claim.finding_class)
 
     def _meet(self, label: Label, claim: Claim) -> bool:
         overlaps = claim.onset <= label.end and label.start <= claim.end
@@ -146,20 +192,14 @@ class Matcher:
             return named
         return {
             hold.job_id
-            for hold in self._account.holds.values()
-            if hold.start <= claim.end
-            and claim.onset <= hold.end
-            and self._covers(f"job:{hold.job_id}", claim.subject)
+            for hold in self._holders.get(claim.subject, ())
+            if hold.start <= claim.end and claim.onset <= hold.end
         }
 
     def _group(self, subject: str) -> str:
         """The job of a subject, or the one that holds it longest; else the subject itself."""
         named = self._jobs_named((subject,))
-        holders = [
-            hold
-            for hold in self._account.holds.values()
-            if self._covers(f"job:{hold.job_id}", subject)
-        ]
+        holders = self._holders.get(subject, ())
         longest = max(holders, key=lambda hold: hold.end - hold.start, default=None)
         return next(iter(named), longest.job_id if longest else subject)
 

@@ -8,7 +8,7 @@ from gpumon.evaluation.witness import Charge
 from gpumon.model.finding_classes import CLASSES, Loss
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from gpumon.evaluation.events import Events, Found
     from gpumon.evaluation.witness import Account
@@ -39,6 +39,7 @@ def hours_of(account: Account, events: Events) -> list[Hours]:
     by_job: dict[str, list[Found]] = {job_id: [] for job_id in events.benign}
     for one in events.found:
         by_job.setdefault(one.group, []).append(one)
+    claimed = claimed_seconds(events)
     found = []
     for job_id, faults in by_job.items():
         if job_id not in account.holds:
@@ -59,7 +60,7 @@ def hours_of(account: Account, events: Events) -> list[Hours]:
                 dict(charge.suspected_s),
                 job_id in events.benign and not faults,
                 is_known,
-                _excess_s(account, events, job_id, charge),
+                _excess_s(account, job_id, charge, claimed.get(job_id, {})),
             )
         )
     return found
@@ -97,13 +98,17 @@ def _gpus_of(account: Account, subjects: Sequence[str]) -> int | None:
     return max(counts, default=None)
 
 
-def _excess_s(account: Account, events: Events, job_id: str, charge: Charge) -> float:
-    """GPU-seconds charged to a job beyond what its findings say is lost, class by class."""
-    claimed: dict[str, float] = {}
+def claimed_seconds(events: Events) -> dict[str, dict[str, float]]:
+    """GPU-seconds that claims say are lost, by job (or subject without one) and class."""
+    claimed: dict[str, dict[str, float]] = {}
     for said in events.said:
-        if said.group == job_id:
-            key, lost_s = said.claim.finding_class, said.claim.gpu_seconds
-            claimed[key] = claimed.get(key, 0.0) + (lost_s or 0.0)
+        by_class, key = claimed.setdefault(said.group, {}), said.claim.finding_class
+        by_class[key] = by_class.get(key, 0.0) + (said.claim.gpu_seconds or 0.0)
+    return claimed
+
+
+def _excess_s(account: Account, job_id: str, charge: Charge, claimed: Mapping[str, float]) -> float:
+    """GPU-seconds charged to a job beyond what its findings say is lost, class by class."""
     # A finding that clears between two pictures says what it lost until the one before.
     slack_s = account.holds[job_id].gpu_count * account.period_s
     excess = 0.0

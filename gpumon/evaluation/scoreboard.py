@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import inf, nan
+from math import inf, isfinite, nan
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -77,6 +77,14 @@ class Counted(NamedTuple):
         return 2 * self.precision * self.recall / (self.precision + self.recall)
 
 
+class Calibration(NamedTuple):
+    """How often claims were true that came to one step of confidence and no further."""
+
+    true_ratio: Interval
+    claims: int
+    """Of which it is known whether they are true."""
+
+
 class ClassScore(NamedTuple):
     """One class."""
 
@@ -119,7 +127,16 @@ class Scoreboard(NamedTuple):
     """About jobs of which the labels say nothing."""
     confusion: Mapping[str, Mapping[str, int]]
     """By what is true, how often each class was said, supported or better."""
+    calibration: tuple[Calibration, Calibration, Calibration]
+    """By rank of confidence."""
     errors: tuple[str, ...]
+
+    @property
+    def macro_f1_of_its_classes(self) -> float:
+        """Mean F1 over the labelled classes that are looked for at all, NaN without any."""
+        told = [one.steps[SUPPORTED].f1 for one in self.classes.values() if one.is_looked_for]
+        known = [f1 for f1 in told if isfinite(f1)]
+        return sum(known) / len(known) if known else nan
 
 
 class Board:
@@ -142,8 +159,12 @@ class Board:
         self._gpu_seconds += account.gpu_seconds
         self._errors += (f"{name}: {error}" for error in account.errors)
 
-    def scores(self) -> Scoreboard:
-        """Everything so far."""
+    def scores(self, draws: int = DRAWS) -> Scoreboard:
+        """Everything so far.
+
+        Args:
+            draws: Samples of the bootstrap; 0: no bounds are told.
+        """
         keys = _in_order(
             {one.label.finding_class for _, one in self._found}
             | {one.claim.finding_class for _, one in self._said if one.is_true is not None}
@@ -154,7 +175,7 @@ class Board:
             if one.is_of_benign and one.is_true is False and one.claim.rank >= SUPPORTED
         }
         known = [one for _, one in self._hours if one.is_known and not one.is_benign]
-        resampled = _Resampled(keys, self._found, self._said, self._hours)
+        resampled = _Resampled(keys, self._found, self._said, self._hours, draws)
         every = tuple(_counted(None, rank, self._found, self._said) for rank in range(len(STEPS)))
         loud = every[SUPPORTED]
         return Scoreboard(
@@ -173,6 +194,7 @@ class Board:
             sum(not one.is_known for _, one in self._hours),
             sum(one.is_true is None for _, one in self._said),
             self._confusion(),
+            (resampled.true_ratio(0), resampled.true_ratio(1), resampled.true_ratio(2)),
             tuple(self._errors),
         )
 
@@ -215,12 +237,13 @@ class _Resampled:
         found: Sequence[tuple[str, Found]],
         said: Sequence[tuple[str, Said]],
         hours: Sequence[tuple[str, Hours]],
+        draws: int,
     ) -> None:
         self._keys, self._found, self._said, self._hours = keys, found, said, hours
         groups = dict.fromkeys(group for part in (found, said, hours) for group, _ in part)
         self._place = {group: place for place, group in enumerate(groups)}
         dice, count = np.random.default_rng(_SEED), len(groups)
-        drawn = dice.multinomial(count, [1 / count] * count, DRAWS) if count else np.ones((0, 0))
+        drawn = dice.multinomial(count, [1 / count] * count, draws) if count else np.ones((0, 0))
         # The first row is what was seen.
         self._weights: NDArray[np.float64] = np.ones((1 + len(drawn), count), np.float64)
         self._weights[1:] = drawn
@@ -246,6 +269,17 @@ class _Resampled:
             f1 = np.nan_to_num(2 * precision * recall / (precision + recall))
             means = np.where(labels > 0, f1, 0.0).sum(axis=1) / (labels > 0).sum(axis=1)
         return _interval(means)
+
+    def true_ratio(self, rank: int) -> Calibration:
+        """Share of true claims among those whose surest step was this one."""
+        claims, true = np.zeros((2, len(self._place)))
+        for group, said in self._said:
+            if said.is_true is not None and said.claim.rank == rank:
+                claims[self._place[group]] += 1
+                true[self._place[group]] += said.is_true
+        with np.errstate(invalid="ignore", divide="ignore"):
+            shares = (self._weights @ true) / (self._weights @ claims)
+        return Calibration(_interval(shares), int(claims.sum()))
 
     def error(self, charged: Callable[[Hours], float]) -> Interval:
         """What was charged beyond the truth, as a share of the truth."""

@@ -34,6 +34,13 @@ class Claim(NamedTuple):
     it never got there."""
     gpu_seconds: float | None
     """What it says is lost since its onset; None: it does not."""
+    others: tuple[str, ...] = ()
+    """Further classes that it may be, of who tells them not apart: it is true of each of them."""
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Every class that it may be."""
+        return (self.finding_class, *self.others)
 
     @property
     def rank(self) -> int:

@@ -14,11 +14,11 @@ from gpumon.sources.recording.labels import labels_path, read_labels
 from gpumon.sources.recording.source import Recording
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from gpumon.evaluation.scoreboard import Board
+    from gpumon.evaluation.baselines.observer import Stated
+    from gpumon.evaluation.comparison import Comparison
     from gpumon.evaluation.witness import Account
     from gpumon.model.records.label import Label
+    from gpumon.model.records.tick import Tick
     from gpumon.model.settings import Settings
 
 
@@ -27,51 +27,49 @@ def evaluate(words: list[str]) -> int:
     made = Parser(
         prog="gpumon evaluate",
         description="Play labelled recordings and score what is said of them: found and missed, "
-        "false alarms, delays, GPU-hours. The labels are in FILE.labels.json.",
+        "false alarms, delays, GPU-hours; beside it what simple public rules would say. The labels "
+        "are in FILE.labels.json.",
     )
     made.add_argument("files", nargs="+", metavar="FILE", help="a recording with labels beside it")
     made.add_argument("--json", action="store_true", help="one JSON document")
     options = made.parse_args(words)
     settings = settings_with()
-    from gpumon.evaluation.scoreboard import Board
+    from gpumon.evaluation.comparison import Comparison
 
-    board, looked_for = Board(), _looked_for(settings)
+    comparison = Comparison(_looked_for(settings))
     try:
         for file in options.files:
-            if not _add(board, Path(file), settings, looked_for):
+            if not _add(comparison, Path(file), settings):
                 return NOTHING_READ
     except KeyboardInterrupt:
         return INTERRUPTED
-    scores = board.scores()
+    scores, baselines = comparison.scores(), comparison.baselines()
     for error in scores.errors:
         narrate(error)
     if options.json:
         from gpumon.report.document.scoreboard import scoreboard_document
 
-        write_json(scoreboard_document(scores, options.files), is_pretty=is_tty())
+        document = scoreboard_document(scores, options.files, baselines)
+        write_json(document, is_pretty=is_tty())
     else:
         from gpumon.report.pages.scoreboard import scoreboard_text
 
-        write(scoreboard_text(scores))
+        write(scoreboard_text(scores, baselines))
     return DONE
 
 
-def _add(
-    board: Board, path: Path, settings: Settings, looked_for: Mapping[str, frozenset[str]]
-) -> bool:
-    """Play a recording and take it into the board; False: it cannot be read, and that is said."""
-    from gpumon.evaluation.events import Matcher
-
+def _add(comparison: Comparison, path: Path, settings: Settings) -> bool:
+    """Play a recording and take it in; False: it cannot be read, and that is said."""
     labels = _labels(path)
-    account = None if labels is None else _account(path, settings)
-    if labels is None or account is None:
+    played = None if labels is None else _played(path, settings)
+    if labels is None or played is None:
         return False
+    account, stated = played
     within = [one for one in labels if one.start <= account.end and one.end >= account.start]
     if len(within) < len(labels):
         count = len(labels) - len(within)
         narrate(f"{path}: {count} labels lie outside of the recording and do not count")
-    events = Matcher(account, within, looked_for).events()
-    board.add(str(path), account, events)
+    comparison.add(str(path), account, stated, within)
     return True
 
 
@@ -85,8 +83,9 @@ def _labels(path: Path) -> list[Label] | None:
     return None
 
 
-def _account(path: Path, settings: Settings) -> Account | None:
-    """What is said of a recording; None: it cannot be played, and that is said."""
+def _played(path: Path, settings: Settings) -> tuple[Account, dict[str, Stated]] | None:
+    """What gpumon and the baselines say of a recording; None: it cannot be played, as is said."""
+    from gpumon.evaluation.baselines.observer import Observer
     from gpumon.evaluation.witness import Witness
     from gpumon.fleet.replay.feed import play
 
@@ -98,10 +97,15 @@ def _account(path: Path, settings: Settings) -> Account | None:
     except OSError as error:
         narrate(f"{path}: {error.strerror}")
         return None
-    witness = Witness()
+    witness, observer = Witness(), Observer()
+
+    def look(tick: Tick) -> None:
+        witness.take(tick)
+        observer.take(tick)
+
     failure = play(
         recording,
-        witness.take,
+        look,
         past_of(settings),
         judge_of(settings),
         is_wanted=lambda _at, _is_last: True,
@@ -113,7 +117,7 @@ def _account(path: Path, settings: Settings) -> Account | None:
     if account is None or not (account.holds or account.node_of):
         narrate(f"{path} holds no picture of a job or a GPU that can be read; try gpumon replay")
         return None
-    return account
+    return account, observer.said()
 
 
 def _looked_for(settings: Settings) -> dict[str, frozenset[str]]:

@@ -4,39 +4,36 @@ from __future__ import annotations
 
 from math import isfinite
 from statistics import quantiles
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from gpumon.evaluation.scoreboard import STEPS, SUPPORTED
 from gpumon.model.records.ledger import HOUR_S
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from gpumon.evaluation.comparison import BaselineScore
     from gpumon.evaluation.scoreboard import ClassScore, Counted, Interval, Scoreboard
 
 SCHEMA: Final = "gpumon-evaluation/1"
 """Name and major version of the form."""
 
 
-def scoreboard_document(scores: Scoreboard, files: Sequence[str]) -> dict[str, Any]:
+def scoreboard_document(
+    scores: Scoreboard,
+    files: Sequence[str],
+    baselines: Mapping[str, BaselineScore] = MappingProxyType({}),
+) -> dict[str, Any]:
     """The answer of `gpumon evaluate --json`; null is what is not defined, as of nothing."""
     return {
         "schema": SCHEMA,
         "files": list(files),
         "gpu_days": round(scores.gpu_days, 4),
-        "macro_f1": _number(scores.macro_f1[SUPPORTED].value),
+        **_all_together(scores),
         "macro_f1_interval": _bounds(scores.macro_f1[SUPPORTED]),
-        "delay_s": delays(scores.delays_s),
-        "false_alarms": scores.false_alarms,
-        "false_alarms_per_1000_gpu_days": _number(per_1000_gpu_days(scores)),
-        "benign": scores.benign,
-        "benign_flagged": scores.benign_flagged,
-        "benign_flagged_ratio": _ratio(scores.benign_flagged, scores.benign),
-        "gpu_hours_error_ratio": _number(scores.hours_error.value),
         "gpu_hours_error_interval": _bounds(scores.hours_error),
-        "wasted_error_ratio": _number(scores.wasted_error.value),
         "wasted_error_interval": _bounds(scores.wasted_error),
-        "benign_charged_gpu_hours": round(scores.benign_charged_s / HOUR_S, 4),
         "charged_above_claimed_gpu_hours": round(scores.excess_s / HOUR_S, 4),
         "jobs_left_out_of_hours": scores.jobs_left_out,
         "claims_not_judged": scores.unknown_claims,
@@ -48,9 +45,62 @@ def scoreboard_document(scores: Scoreboard, files: Sequence[str]) -> dict[str, A
             }
             for rank, step in enumerate(STEPS)
         },
-        "classes": {key: _class(score) for key, score in scores.classes.items()},
+        "calibration": {
+            step.value: {
+                "true_ratio": _number(scores.calibration[rank].true_ratio.value),
+                "low": _number(scores.calibration[rank].true_ratio.low),
+                "high": _number(scores.calibration[rank].true_ratio.high),
+                "n": scores.calibration[rank].claims,
+            }
+            for rank, step in enumerate(STEPS)
+        },
+        "classes": {
+            key: {**_class(score), "steps": _by_step(score)}
+            for key, score in scores.classes.items()
+        },
+        "baselines": {name: _baseline(one) for name, one in baselines.items()},
         "confusion": {truth: dict(row) for truth, row in scores.confusion.items()},
         "errors": list(scores.errors),
+    }
+
+
+def _all_together(scores: Scoreboard) -> dict[str, Any]:
+    """What is told of gpumon and of each baseline alike."""
+    return {
+        "macro_f1": _number(scores.macro_f1[SUPPORTED].value),
+        "macro_f1_of_its_classes": _number(scores.macro_f1_of_its_classes),
+        "delay_s": delays(scores.delays_s),
+        "false_alarms": scores.false_alarms,
+        "false_alarms_per_1000_gpu_days": _number(per_1000_gpu_days(scores)),
+        "benign": scores.benign,
+        "benign_flagged": scores.benign_flagged,
+        "benign_flagged_ratio": _ratio(scores.benign_flagged, scores.benign),
+        "gpu_hours_error_ratio": _number(scores.hours_error.value),
+        "wasted_error_ratio": _number(scores.wasted_error.value),
+        "benign_charged_gpu_hours": round(scores.benign_charged_s / HOUR_S, 4),
+    }
+
+
+_HOURS: Final = ("gpu_hours_error_ratio", "wasted_error_ratio", "benign_charged_gpu_hours")
+
+
+def _baseline(one: BaselineScore) -> dict[str, Any]:
+    """Null is what a baseline that abstains, or says nothing of loss, does not tell."""
+    told = _all_together(one.scores)
+    if not one.jobs_judged:
+        told = dict.fromkeys(told)
+    elif not one.has_hours:
+        told.update(dict.fromkeys(_HOURS))
+    classes = one.scores.classes if one.jobs_judged else {}
+    return {
+        "claims_classes": list(one.classes),
+        "jobs": one.jobs,
+        "jobs_judged": one.jobs_judged,
+        **told,
+        "classes": {
+            key: {**_class(score), **(dict.fromkeys(_HOURS[:2]) if not one.has_hours else {})}
+            for key, score in classes.items()
+        },
     }
 
 
@@ -78,8 +128,11 @@ def _class(score: ClassScore) -> dict[str, Any]:
         "true_gpu_hours": round(score.true_s / HOUR_S, 4),
         "gpu_hours_error_ratio": _error(score.wasted_s + score.suspected_s, score.true_s),
         "wasted_error_ratio": _error(score.wasted_s, score.true_s),
-        "steps": {step.value: _counts(score.steps[rank]) for rank, step in enumerate(STEPS)},
     }
+
+
+def _by_step(score: ClassScore) -> dict[str, Any]:
+    return {step.value: _counts(score.steps[rank]) for rank, step in enumerate(STEPS)}
 
 
 def _counts(counted: Counted) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from math import isfinite
+from math import isfinite, nan
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from gpumon.evaluation.scoreboard import STEPS, SUPPORTED
@@ -12,6 +13,9 @@ from gpumon.report.text.cells import laid_out, safe
 from gpumon.report.text.units import MISSING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gpumon.evaluation.comparison import BaselineScore
     from gpumon.evaluation.scoreboard import ClassScore, Interval, Scoreboard
 
 TITLES = (
@@ -20,10 +24,52 @@ TITLES = (
 )  # fmt: skip
 
 
-def scoreboard_text(scores: Scoreboard) -> str:
-    """What falls short first, then a line per class, then all together; ends in a line break."""
+BASELINE_TITLES = ("baseline", "macro F1", "own F1", "false/1,000", "benign", "GPU-h error")
+
+
+def scoreboard_text(
+    scores: Scoreboard, baselines: Mapping[str, BaselineScore] = MappingProxyType({})
+) -> str:
+    """What falls short first, then a line per class, one per baseline, then all together.
+
+    Ends in a line break.
+    """
     rows = [TITLES, *(_row(key, score) for key, score in scores.classes.items())]
-    return "".join((_short(scores), laid_out(rows, words=("",)), "\n", _whole(scores)))
+    return "".join(
+        (
+            _short(scores),
+            laid_out(rows, words=("",)),
+            "\n",
+            _beside(scores, baselines),
+            _whole(scores),
+        )
+    )
+
+
+def _beside(scores: Scoreboard, baselines: Mapping[str, BaselineScore]) -> str:
+    """A line of gpumon, and one of each baseline."""
+    if not baselines:
+        return ""
+    rows = [BASELINE_TITLES, _beside_row("(gpumon)", scores)]
+    lines = []
+    for name, one in baselines.items():
+        if one.jobs_judged:
+            rows.append(_beside_row(name, one.scores, has_hours=one.has_hours))
+        else:
+            lines.append(f"{name} abstains: watched for too short, or without its counters\n")
+    return f"{laid_out(rows)}{''.join(lines)}\n"
+
+
+def _beside_row(name: str, scores: Scoreboard, *, has_hours: bool = True) -> tuple[str, ...]:
+    per, error = per_1000_gpu_days(scores), scores.hours_error.value if has_hours else nan
+    return (
+        name,
+        _two(scores.macro_f1[SUPPORTED].value),
+        _two(scores.macro_f1_of_its_classes),
+        f"{per:,.0f}" if isfinite(per) else MISSING,
+        f"{scores.benign_flagged} of {scores.benign}",
+        f"{100 * error:+.0f} %" if isfinite(error) else MISSING,
+    )
 
 
 def _row(key: str, score: ClassScore) -> tuple[str, ...]:
@@ -75,11 +121,16 @@ def _whole(scores: Scoreboard) -> str:
     late = (
         MISSING if told["p50"] is None else f"{told['p50']:.0f} s, nine in ten {told['p90']:.0f} s"
     )
+    told_true = [
+        f"{step.value:<11} {_within(one.true_ratio)} of {one.claims}"
+        for step, one in zip(STEPS, scores.calibration, strict=True)
+    ]
     lines = [
         f"macro F1        {_within(scores.macro_f1[SUPPORTED])} (from each step on: {steps})",
         f"false alarms    {false}" + (f", {per:,.1f} per 1,000" if isfinite(per) else ""),
         f"benign flagged  {scores.benign_flagged} of {scores.benign} jobs",
         f"delay           {late}",
+        *(f"{'' if place else 'claims true':<15} {line}" for place, line in enumerate(told_true)),
         f"GPU-hours       error {_within(scores.hours_error)}",
         f"                of what is wasted alone {_within(scores.wasted_error)}",
         f"                {scores.benign_charged_s / HOUR_S:.2f} charged to benign jobs",

@@ -124,3 +124,37 @@ def test_claims_and_labels_are_drawn_with_their_jobs():
     )
     assert [one.group for one in events.found] == ["7", "node:n9"]
     assert [one.group for one in events.said] == ["8", "gpu:E"]
+
+
+def unsure(subject, *classes, **changes):
+    first, *others = classes
+    return claim(first, subject, **changes)._replace(others=tuple(others))
+
+
+def test_a_claim_of_several_classes_finds_each_label_and_counts_as_the_first_that_is_true():
+    labels = [
+        Label("job:7", "idle_held", 0.0, 400.0),
+        Label("gpu:A", "throttled", 300.0, 1000.0),
+    ]
+    events = judged(labels, unsure("job:7", "cpu_only", "idle_held", "throttled"))
+    assert [one.found_at(1) for one in events.found] == [160.0, 160.0]
+    (said,) = events.said
+    assert (said.is_true, said.claim.classes) == (True, ("idle_held",))
+
+
+def test_a_false_claim_of_several_classes_counts_as_one_that_has_a_score():
+    labels = [Label("job:7", "idle_held", 0.0, 400.0), Label("job:8", HEALTHY, 0.0, 1000.0)]
+    for classes, counted in (
+        (("cpu_only", "idle_held"), "idle_held"),
+        (("cpu_only", "idle_tail"), "cpu_only"),
+    ):
+        (said,) = judged(labels, unsure("job:8", *classes)).said
+        assert (said.is_true, said.claim.classes) == (False, (counted,))
+        assert said.is_of_benign
+
+
+@pytest.mark.parametrize("subject", ["job:7", "job:7/rank:1", "gpu:A", "node:n1", "world:n:1"])
+def test_who_is_near_to_whom_is_found_whatever_it_is(subject):
+    events = judged([Label(subject, "throttled", 50.0, 500.0)], claim("throttled", subject))
+    assert events.found[0].is_named
+    assert events.said[0].is_true

@@ -74,6 +74,26 @@ def test_precision_recall_and_delay_of_every_step():
     }
 
 
+def test_calibration_is_the_share_of_true_claims_by_the_step_that_they_came_to():
+    labels = [fault(0), fault(1), fault(2), healthy(3), healthy(4)]
+    claims = [
+        *(claim("idle_held", f"job:{n}", rank=rank) for n, rank in enumerate((0, 1, 1, 1))),
+        claim("idle_held", "job:4", rank=0),
+        # Of whom the labels say nothing, nothing is known.
+        claim("idle_held", "job:9", rank=2),
+    ]
+    scores = board_of(labels, claims)
+    guess, loud, sure = scores.calibration
+    assert (guess.true_ratio.value, guess.claims) == (0.5, 2)
+    assert (loud.true_ratio.value, loud.claims) == (pytest.approx(2 / 3), 3)
+    assert loud.true_ratio.low < 2 / 3 < loud.true_ratio.high <= 1.0
+    assert sure.claims == 0
+    told = scoreboard_document(scores, ["one"])["calibration"]
+    assert told["hypothesis"] == {"true_ratio": 0.5, "low": 0.0, "high": 1.0, "n": 2}
+    assert told["established"] == {"true_ratio": None, "low": None, "high": None, "n": 0}
+    assert "supported   0.67 [" in scoreboard_text(scores)
+
+
 def test_a_class_that_nobody_looks_for_counts_in_the_mean():
     scores = board_of([fault(0), fault(1, "hang")], [claim("idle_held", "job:0")])
     assert scores.macro_f1[1].value == 0.5

@@ -113,6 +113,18 @@ def test_a_recording_written_by_hand_is_scored(capsys, recording):
     assert found["gpu_days"] == pytest.approx(8 * whole_s / 86400.0, rel=0.02)
     assert found["steps"]["established"]["found"] == 1
     assert found["errors"] == []
+    assert found["calibration"]["established"]["true_ratio"] == 1.0
+    assert found["calibration"]["established"]["n"] == 1
+    baselines = found["baselines"]
+    # Three quarters of an hour are too short for an hour of zeros, and there are no SM counters.
+    for name in ("zero_60", "zero_240", "activity_thresholds", "relative_score_0.75"):
+        assert (baselines[name]["jobs_judged"], baselines[name]["macro_f1"]) == (0, None)
+    # The unused GPU draws less than the others; no rank is slow.
+    spread = baselines["mean_1_sigma"]
+    assert (spread["jobs"], spread["jobs_judged"], spread["false_alarms"]) == (2, 2, 1)
+    assert spread["macro_f1"] == 0.0
+    assert spread["macro_f1_of_its_classes"] is None
+    assert baselines["three_symptom_stall"]["false_alarms"] == 0
 
 
 def test_the_same_claim_is_false_where_the_truth_is_another(capsys, recording):
@@ -140,6 +152,9 @@ def test_the_same_claim_is_false_where_the_truth_is_another(capsys, recording):
     assert "benign flagged  1 of 1 jobs" in told
     assert "not looked for" in told
     assert told.startswith("What is true")
+    assert "zero_60 abstains: watched for too short, or without its counters" in told
+    assert "mean_1_sigma" in told
+    assert "claims true" in told
 
 
 def test_what_cannot_be_scored_is_one_line(capsys, recording, tmp_path):
