@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.evaluation.baselines.rules import BASELINES
 from gpumon.evaluation.events import Matcher
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from gpumon.model.records.label import Label
 
 
+_DRAWS: Final = 200
+"""Samples of a baseline's bootstrap: what stands beside it need not be told as exactly."""
+
+
 class BaselineScore(NamedTuple):
     """One baseline over all recordings."""
 
@@ -32,7 +36,6 @@ class BaselineScore(NamedTuple):
     jobs_judged: int
     """Those that it could judge; 0: it abstains, and its scores tell nothing."""
     scores: Scoreboard
-    """Without bounds."""
 
 
 class Comparison:
@@ -88,7 +91,7 @@ class Comparison:
                 one.has_hours,
                 self._jobs,
                 self._judged[name],
-                self._boards[name].scores(draws=0),
+                self._boards[name].scores(draws=_DRAWS),
             )
             for name, one in BASELINES.items()
         }

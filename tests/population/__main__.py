@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import time
+from pathlib import Path
 
 from tests.population.day import lived
 from tests.population.fleet import Fleet, Plan
+from tests.population.labels import record
 from tests.population.verdicts import details, judged, score, table
 
 
@@ -23,6 +25,7 @@ def main() -> None:
     parser.add_argument("--missing", type=float, default=1e-4, help="share of missing readings")
     parser.add_argument("--kind", action="append", default=[], help="only this kind; may repeat")
     parser.add_argument("--details", action="store_true", help="each job that is judged wrongly")
+    parser.add_argument("--record", type=Path, help="write a recording with labels, judge nothing")
     asked = parser.parse_args()
     plan = Plan(
         asked.seed, asked.jobs, asked.hours, asked.period, asked.holes, asked.restart,
@@ -31,6 +34,9 @@ def main() -> None:
     begun = time.perf_counter()
     fleet = Fleet(plan)
     drawn_s = time.perf_counter() - begun
+    if asked.record is not None:
+        print(f"{record(fleet, asked.record)} labels beside {asked.record}")
+        return
     outcome = lived(fleet)
     verdicts = judged(outcome)
     print(table(verdicts))

@@ -31,9 +31,6 @@ def scoreboard_document(
         "files": list(files),
         "gpu_days": round(scores.gpu_days, 4),
         **_all_together(scores),
-        "macro_f1_interval": _bounds(scores.macro_f1[SUPPORTED]),
-        "gpu_hours_error_interval": _bounds(scores.hours_error),
-        "wasted_error_interval": _bounds(scores.wasted_error),
         "charged_above_claimed_gpu_hours": round(scores.excess_s / HOUR_S, 4),
         "jobs_left_out_of_hours": scores.jobs_left_out,
         "claims_not_judged": scores.unknown_claims,
@@ -68,6 +65,7 @@ def _all_together(scores: Scoreboard) -> dict[str, Any]:
     """What is told of gpumon and of each baseline alike."""
     return {
         "macro_f1": _number(scores.macro_f1[SUPPORTED].value),
+        "macro_f1_interval": _bounds(scores.macro_f1[SUPPORTED]),
         "macro_f1_of_its_classes": _number(scores.macro_f1_of_its_classes),
         "delay_s": delays(scores.delays_s),
         "false_alarms": scores.false_alarms,
@@ -76,12 +74,15 @@ def _all_together(scores: Scoreboard) -> dict[str, Any]:
         "benign_flagged": scores.benign_flagged,
         "benign_flagged_ratio": _ratio(scores.benign_flagged, scores.benign),
         "gpu_hours_error_ratio": _number(scores.hours_error.value),
+        "gpu_hours_error_interval": _bounds(scores.hours_error),
         "wasted_error_ratio": _number(scores.wasted_error.value),
+        "wasted_error_interval": _bounds(scores.wasted_error),
         "benign_charged_gpu_hours": round(scores.benign_charged_s / HOUR_S, 4),
     }
 
 
 _HOURS: Final = ("gpu_hours_error_ratio", "wasted_error_ratio", "benign_charged_gpu_hours")
+_HOUR_BOUNDS: Final = ("gpu_hours_error_interval", "wasted_error_interval")
 
 
 def _baseline(one: BaselineScore) -> dict[str, Any]:
@@ -90,7 +91,7 @@ def _baseline(one: BaselineScore) -> dict[str, Any]:
     if not one.jobs_judged:
         told = dict.fromkeys(told)
     elif not one.has_hours:
-        told.update(dict.fromkeys(_HOURS))
+        told.update(dict.fromkeys((*_HOURS, *_HOUR_BOUNDS)))
     classes = one.scores.classes if one.jobs_judged else {}
     return {
         "claims_classes": list(one.classes),
