@@ -1,4 +1,4 @@
-"""Populations as recordings: their labels are valid, within the recording, and lose what is lost."""
+"""Populations as recordings: labels are valid, within the recording, and lose what is lost."""
 
 from __future__ import annotations
 
