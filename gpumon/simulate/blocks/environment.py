@@ -88,32 +88,41 @@ class Looks:
         """Nothing has been looked at."""
         self._fleet = fleet
         self._spans: dict[int, tuple[Spans, Spans]] = {}
+        self._waits: Spans | None = None
         self._last: dict[int, Look] = {}
 
-    def look(self, node: SimNode, now: float, window_s: float) -> Look:
-        """The node at its last instant up to now, given the time between two beats."""
-        phase, at = 0, now
-        if window_s < LOOK_PERIOD_S:
-            phase = node.number % int(LOOK_PERIOD_S)
-            at = phase + LOOK_PERIOD_S * floor((now - phase) / LOOK_PERIOD_S)
+    def look(self, node: SimNode, beat: Spans, readings: list[Reading]) -> Look:
+        """The node at its last instant up to a beat.
+
+        Args:
+            node: The node.
+            beat: The beat, and the time since the one before.
+            readings: Of the node's GPUs over that time.
+        """
+        if beat.window_s >= LOOK_PERIOD_S:
+            # A probe makes rates from counters a look apart: no burst in between is missed.
+            if self._waits is None or self._waits.now != beat.now:
+                self._waits = Spans(beat.now, _PRESSURE_WINDOW_S, beat)
+            return self._look(node, readings, self._waits)
+        phase = node.number % int(LOOK_PERIOD_S)
+        at = phase + LOOK_PERIOD_S * floor((beat.now - phase) / LOOK_PERIOD_S)
         last = self._last.get(node.number)
         if last is None or last.at != at:
-            # A probe makes rates from counters a look apart: no burst in between is missed.
-            spans = self._spans_at(phase, at, max(LOOK_PERIOD_S, window_s))
-            last = self._last[node.number] = self._look(node, spans)
+            first, waits = self._spans_at(phase, at)
+            last = self._look(node, self._fleet.read(node, first), waits)
+            self._last[node.number] = last
         return last
 
-    def _spans_at(self, phase: int, at: float, window_s: float) -> tuple[Spans, Spans]:
+    def _spans_at(self, phase: int, at: float) -> tuple[Spans, Spans]:
         spans = self._spans.get(phase)
-        if spans is None or spans[0].now != at or spans[0].window_s != window_s:
-            first = Spans(at, window_s)
+        if spans is None or spans[0].now != at:
+            first = Spans(at, LOOK_PERIOD_S)
             spans = self._spans[phase] = (first, Spans(at, _PRESSURE_WINDOW_S, first))
         return spans
 
-    def _look(self, node: SimNode, spans: tuple[Spans, Spans]) -> Look:
-        readings = self._fleet.read(node, spans[0])
+    def _look(self, node: SimNode, readings: list[Reading], waits: Spans) -> Look:
         stays = [reading.stay for reading in readings]
-        at = spans[0].now
+        at = waits.now
         busy = [_cores(stays, at, window_s) for window_s in _LOAD_WINDOWS_S]
         groups: dict[int, list[Reading]] = {}
         for reading in readings:
@@ -125,7 +134,7 @@ class Looks:
             if job is None:
                 continue
             stuck = sum(self._fleet.is_stuck(reading.stay, at) for reading in members)
-            pressure = _pressure(node, members, spans[1])
+            pressure = _pressure(node, members, waits)
             if stuck:
                 pressure = pressure._replace(io_some=1.0)
             hung_at = self._fleet.hung_at(job)

@@ -154,7 +154,7 @@ class FrameMaker:
     def _frame(self, node: SimNode, spans: Spans) -> Frame:
         readings = self._fleet.read(node, spans)
         hosted = self._processes(node, readings)
-        look, mounts, cgroups = self._look(node, spans)
+        look, mounts, cgroups = self._look(node, spans, readings)
         memory = self._fleet.ailments.memory
         cut = cut_gpu(node, memory is not None and memory.node == node.number)
         gpus = mark_cut(self._gpus.block(node, readings, spans.now), cut)
@@ -172,8 +172,10 @@ class FrameMaker:
         }
         return Frame(self._origin, node.name, spans.now, 0.0, blocks)
 
-    def _look(self, node: SimNode, spans: Spans) -> tuple[Look, Block, Block]:
-        look = self._looks.look(node, spans.now, spans.window_s)
+    def _look(
+        self, node: SimNode, spans: Spans, readings: list[Reading]
+    ) -> tuple[Look, Block, Block]:
+        look = self._looks.look(node, spans, readings)
         known = self._looked.get(node.number)
         if known is None or known[0] is not look:
             mounts = mount_block(node, look, self._fleet.origin)
