@@ -138,6 +138,14 @@ def start_that_goes_on() -> Scene:
     return _starts(2100, 0)
 
 
+def start_with_all_cpus() -> Scene:
+    """All its CPUs are busy for more than half an hour, and no GPU has been opened."""
+    scene, uuids = job_on_a_node()
+    scene.cgroup("42", job_cpu_cores_used=30.0, job_io_read_bytes_per_s=2e6)
+    scene.run(2100, alike(uuids, UNUSED))
+    return scene
+
+
 def start_of_a_server() -> Scene:
     """The job's name is a server's."""
     return _starts(720, job={"name": "prep_server"})
@@ -189,6 +197,7 @@ SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
         seven_minutes_of_a_short_run,
         half_an_hour_of_start,
         start_that_goes_on,
+        start_with_all_cpus,
         start_of_a_server,
         start_of_a_session,
         load_that_is_over,

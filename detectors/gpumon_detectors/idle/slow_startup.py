@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -32,6 +33,13 @@ _SEEN_FROM_S: Final = 120.0
 _LINGER_S: Final = 600.0
 """So long after the first work a start is still told: what is over is history. Our choice, for the
 rarest looks."""
+
+_EMPTY: Final = 0.01
+"""Share of a GPU's memory below which nothing has opened it, as for the other idle classes."""
+
+_FILLED: Final = 0.5
+"""Share of its CPUs from which on a job that has opened no GPU may be one for CPUs alone:
+installing and compiling keep a few of them busy. Our choice."""
 
 _CPU_ONLY_S: Final = 3600.0
 """A job that computes for so long and has not used a GPU is `cpu_only` until one works."""
@@ -89,8 +97,9 @@ class SlowStartup(Detector):
 
     Nobody knows how long a run will last: a start is a *hypothesis* until it is long by any
     measure, a tenth of the time limit or half an hour. While the first GPU has yet to work, it is
-    *supported* at most: a job that computes on CPUs alone begins alike, and so does one that will
-    never start. Once one works, the start was one, *established* after 10 minutes.
+    *supported* at most: one that will never start begins alike. Where half of its CPUs are busy and
+    no GPU is opened it stays a *hypothesis* until then: a job for CPUs alone begins so. Once one
+    works, the start was one, *established* after 10 minutes.
 
     What looks alike: a server that has loaded its model and waits for its first request: where
     memory is held and no longer filled, and no more than a core for each GPU is busy, the time is
@@ -206,6 +215,7 @@ class SlowStartup(Detector):
         most = Confidence.ESTABLISHED if is_past else Confidence.SUPPORTED
         is_seen = start.known_s >= LEAST_KNOWN * (window.end - window.start)
         is_doubtful = start.may_wait or sounds_interactive(job) or not is_seen
+        is_doubtful = is_doubtful or (not is_past and _is_like_a_cpu_job(job, start))
         if is_doubtful or serving_name(job) is not None or not self._is_surely_slow(job, start):
             most = Confidence.HYPOTHESIS
         return view.finding(
@@ -255,11 +265,23 @@ class SlowStartup(Detector):
                 f"{clock_time(start.work.last_at)}"
             )
             evidence.append(Evidence("mem_used_bytes", job.subject, text))
+        if not (start.is_over or start.is_loaded) and _is_like_a_cpu_job(job, start):
+            text = "its CPUs are as busy as those of a job that needs no GPU"
+            evidence.append(Evidence(_CORES, job.subject, text, start.work.cores))
         if sounds_interactive(job):
             evidence.append(
                 Evidence("job", job.subject, "named like a session, whose owner types first")
             )
         return evidence
+
+
+def _is_like_a_cpu_job(job: JobLook, start: _Start) -> bool:
+    """Whether its CPUs are as busy as they can be while nothing has opened a GPU."""
+    with np.errstate(invalid="ignore"):
+        is_opened = (job.latest("process_count") > 0).any() or (
+            job.latest("mem_used_bytes") > _EMPTY * job.latest("mem_total_bytes")
+        ).any()
+    return not is_opened and start.work.cores >= _FILLED * (job.cores or inf)
 
 
 def _is_active(job: JobLook, start: _Start) -> bool:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpumon.detect.scene import START_AT, Scene, held, working
+from gpumon.detect.scene import HELD, START_AT, UNUSED, Scene, held, working
 from gpumon_detectors.idle.slow_startup import SlowStartup
 
 
@@ -296,3 +296,30 @@ def test_video_engines_at_work_are_work(engine):
     scene.run(120, held(uuids))
     scene.run(2400, held(uuids, **{engine: 0.4, "gpu_util_ratio": 0.03}))
     assert findings(scene) == []
+
+
+@pytest.mark.parametrize(
+    ("cores", "values", "confidence"),
+    [
+        (17.0, UNUSED, "hypothesis"),
+        (30.0, UNUSED, "hypothesis"),
+        (15.0, UNUSED, "supported"),
+        (30.0, HELD, "supported"),
+    ],
+)
+def test_who_fills_cpus_and_opens_no_gpu_may_need_none(cores, values, confidence):
+    """Half of its 32 CPUs is more than installing takes; opened GPUs tell that one is to come."""
+    scene, uuids = scene_with_job(cores=cores)
+    scene.run(2400, {uuid: dict(values) for uuid in uuids})
+    (finding,) = findings(scene)
+    assert finding.confidence == confidence
+    said = [one.text for one in finding.evidence]
+    assert any("job that needs no GPU" in text for text in said) is (confidence == "hypothesis")
+
+
+def test_a_start_like_a_cpu_jobs_was_one_once_a_gpu_works():
+    scene, uuids = scene_with_job(cores=30.0)
+    scene.run(2400, {uuid: dict(UNUSED) for uuid in uuids})
+    scene.run(60, working(uuids))
+    (finding,) = findings(scene)
+    assert (finding.confidence, finding.gpu_seconds) == ("established", 4 * 2390)
