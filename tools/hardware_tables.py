@@ -10,7 +10,9 @@ from gpumon.model.xid import XIDS, Cause
 if TYPE_CHECKING:
     from gpumon.model.hardware import Figure, Sheet
 
-PRECISIONS: Final = ("fp32", "tf32", "bf16", "fp16", "fp8", "fp4", "nvfp4")
+PRECISIONS: Final = (
+    *("fp64", "fp64_tensor", "fp32", "tf32", "bf16", "fp16", "fp8", "fp4", "int8"),
+)
 GENERAL: Final = "~"
 """Stands before a figure that is general knowledge and was not checked again."""
 

@@ -230,10 +230,14 @@ def _data_sheet(sheet: Sheet) -> dict[str, Any]:
     }
     named: list[tuple[str, Figure | None]] = [
         *single.items(),
-        *((name, figure) for name, table in tables.items() for figure in table.values()),
+        *((f"{n}.{key}", figure) for n, table in tables.items() for key, figure in table.items()),
     ]
     told = [(name, figure) for name, figure in named if figure is not None]
-    unchecked = (name for name, figure in told if figure.basis is Basis.GENERAL)
+    unchecked = {name for name, figure in told if figure.basis is Basis.GENERAL}
+    for name, table in tables.items():
+        inner = {f"{name}.{precision}" for precision in table}
+        if inner and inner <= unchecked:
+            unchecked = {name, *unchecked} - inner
     return {
         "product": sheet.product,
         **{name: None if f is None else number(f.value) for name, f in single.items()},
@@ -241,7 +245,7 @@ def _data_sheet(sheet: Sheet) -> dict[str, Any]:
             name: {precision: number(f.value) for precision, f in table.items()}
             for name, table in tables.items()
         },
-        "unchecked": list(dict.fromkeys(unchecked)),
+        "unchecked": sorted(unchecked),
         "sources": list(dict.fromkeys(figure.source for _, figure in told)),
     }
 

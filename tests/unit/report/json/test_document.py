@@ -313,9 +313,10 @@ def test_a_known_product_has_its_data_sheet_and_another_none() -> None:
     assert (sheet["product"], sheet["dense_tflops"]["bf16"]) == ("H100 SXM", 989)
     assert (sheet["nvlink_links"], sheet["nvlink_bytes_per_s"]) == (18, 450_000_000_000)
     assert "tdp_w" in sheet["unchecked"]
-    assert "dense_tflops" not in sheet["unchecked"]
+    assert not {"dense_tflops", "dense_tflops.bf16"} & set(sheet["unchecked"])
+    assert "dense_tflops.fp64" in sheet["unchecked"]
     assert sheet["sources"]
-    stranger = checked(document(ticks.tick((), [ticks.gpu("gpu01", 0, name="NVIDIA H20")])))
+    stranger = checked(document(ticks.tick((), [ticks.gpu("gpu01", 0, name="NVIDIA H20-3e")])))
     assert stranger["nodes"][0]["gpus"][0]["data_sheet"] is None
 
 
