@@ -45,6 +45,11 @@ class Board(NamedTuple):
     slowdown_c: int = 90
 
     @property
+    def has_newer_links(self) -> bool:
+        """Whether its links are NVLink 5, which count their errors otherwise."""
+        return self.link_version > 6
+
+    @property
     def pcie_bytes_per_s(self) -> float:
         """What the link carries one way: 1, 2, 4 GB/s a lane from generation 3 on."""
         return self.pcie_width * 0.985e9 * 2.0 ** (self.pcie_gen - 3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import prod
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.simulate.shifted.boards import PLAIN, PROFILED, NodeKind
@@ -31,6 +32,10 @@ SAMPLES: Final = 150_000
 slow cores."""
 
 MOST_GPUS: Final = 260
+MOST_RANKS: Final = 32
+LARGE_GPUS: Final = 150
+"""From so many GPUs on the larger of two sizes is taken, so that they do not all stand idle."""
+
 TRIES: Final = 120
 """How often a place is sought for one job."""
 
@@ -89,6 +94,15 @@ class Machine:
         taken = {gpu for job in self.during(begin_s, end_s) for gpu in job.gpus_on(self)}
         return [gpu for gpu in range(self.kind.gpus) if gpu not in taken]
 
+    def cpus_left(self, begin_s: float, end_s: float) -> int:
+        """CPUs that no job was given between two times."""
+        return self.kind.cpus - sum(job.cpus for job in self.during(begin_s, end_s))
+
+    def bytes_left(self, begin_s: float, end_s: float) -> float:
+        """Host memory likewise, without what the system keeps."""
+        given = sum(job.mem_bytes for job in self.during(begin_s, end_s))
+        return 0.96 * self.kind.mem_bytes - given
+
     def during(self, begin_s: float, end_s: float) -> Iterator[Placed]:
         """Jobs that are on it between two times."""
         for job in self.jobs:
@@ -144,13 +158,25 @@ class Fleet:
     plan: Plan
     machines: list[Machine]
     jobs: list[Placed]
+    silences: list[Silence] = field(default_factory=list)
+
+
+class Silence(NamedTuple):
+    """A node of which nothing is heard; seconds since the recording began."""
+
+    machine: Machine
+    since_s: float
+    until_s: float
 
 
 def fleet_of(plan: Plan) -> Fleet:
     """The fleet that a seed gives."""
     made = Fleet(plan, list(_machines(plan)), [])
     draw = Draw(plan.seed, "places")
-    wide_first = sorted(draw.mixed(FAULTY), key=lambda kind: not kind.is_alone)
+    # What needs whole nodes comes first, then what needs much of one.
+    wide_first = sorted(
+        draw.mixed(FAULTY), key=lambda kind: (not kind.is_alone, kind.shapes[0][0] == 1)
+    )
     for kind in wide_first:
         _place(made, kind, draw)
     benign: list[Kind] = []
@@ -158,6 +184,7 @@ def fleet_of(plan: Plan) -> Fleet:
         benign += draw.mixed(BENIGN)
     for kind in benign[: len(made.jobs) + 4]:
         _place(made, kind, draw)
+    _fall_silent(made, draw)
     made.jobs.sort(key=lambda job: (job.start_s, job.number))
     for number, job in enumerate(made.jobs):
         job.number = number
@@ -205,23 +232,40 @@ def _place(fleet: Fleet, kind: Kind, draw: Draw) -> None:
     """Find a place for a job of a kind; none is found where the fleet or the time is too small."""
     plan = fleet.plan
     fitting = [machine for machine in fleet.machines if kind.fits(machine.kind)]
-    for _ in range(TRIES):
-        if not fitting:
-            return
+    is_large = sum(machine.kind.gpus for machine in fleet.machines) > LARGE_GPUS
+    for attempt in range(TRIES if fitting else 0):
         nodes, gpus = draw.one(kind.shapes)
+        if is_large and 2 * attempt < TRIES:
+            nodes, gpus = max((nodes, gpus), draw.one(kind.shapes), key=prod)
         first = draw.one(fitting)
-        alike = [machine for machine in fitting if machine.kind == first.kind]
+        if nodes > 1 and not kind.is_spread:
+            # Else it would have its GPUs on more nodes than it needs.
+            gpus = first.kind.gpus
         length_s = 3600.0 * draw.between(*kind.hours)
         start_s = _start(kind, plan, length_s, draw)
-        if start_s is None:
+        if start_s is None or gpus + kind.is_spread > first.kind.gpus or nodes * gpus > MOST_RANKS:
             continue
-        end_s = start_s + length_s + 45.0
-        free = [one for one in draw.mixed(alike) if len(one.free(start_s, end_s)) >= gpus]
-        if kind.is_alone:
-            free = [one for one in free if not any(one.during(start_s, end_s))]
-        if len(free) >= nodes and gpus < max(2, first.kind.gpus) + (not kind.is_alone):
-            _settle(fleet, kind, free[:nodes], gpus, start_s, length_s)
+        free = _free(kind, draw.mixed(fitting), first, gpus, (start_s, start_s + length_s))
+        if len(free) >= nodes and _settle(fleet, kind, free[:nodes], gpus, start_s, length_s):
             return
+
+
+def _free(
+    kind: Kind, machines: Sequence[Machine], first: Machine, gpus: int, span: tuple[float, float]
+) -> list[Machine]:
+    """Nodes like the first that have so many GPUs free between two times."""
+    begin_s, end_s = span[0], span[1] + 45.0
+    found: list[Machine] = []
+    for one in machines:
+        others = list(one.during(begin_s, end_s))
+        is_alike = one.kind == first.kind
+        if kind.is_mixed and found:
+            is_alike = one.kind.gpus == first.kind.gpus and one.kind.board != found[0].kind.board
+        if (kind.is_alone and others) or any(other.kind.is_alone for other in others):
+            continue
+        if is_alike and len(one.free(begin_s, end_s)) >= gpus:
+            found.append(one)
+    return found
 
 
 def _start(kind: Kind, plan: Plan, length_s: float, draw: Draw) -> float | None:
@@ -236,33 +280,46 @@ def _start(kind: Kind, plan: Plan, length_s: float, draw: Draw) -> float | None:
 
 def _settle(
     fleet: Fleet, kind: Kind, machines: list[Machine], gpus: int, start_s: float, length_s: float
-) -> None:
+) -> bool:
+    """Put a job there; False: its nodes have not enough CPUs, memory or time left for it."""
     plan, number = fleet.plan, len(fleet.jobs)
     draw = Draw(plan.seed, f"job {number} {kind.name}")
-    hidden_s = max(0.0, -start_s)
     seen_to_s = min(length_s, plan.for_s - start_s)
     first = machines[0].kind
-    life = Life(first, len(machines), gpus, length_s, hidden_s, seen_to_s, kind.is_alone)
+    life = Life(first, len(machines), gpus, length_s, max(0.0, -start_s), seen_to_s, kind.is_alone)
     story = Story(life, draw)
     kind.make(story)
     end_s = start_s + length_s + story.stuck_s
     chosen = [tuple(one.free(start_s, end_s)[:gpus]) for one in machines]
-    if any(len(found) < gpus for found in chosen):
-        return
-    job = Placed(number, kind, story, start_s, machines, chosen)
-    neighbours = [list(one.during(start_s, end_s)) for one in machines]
-    free_cpus = min(
-        one.kind.cpus - sum(other.cpus for other in others)
-        for one, others in zip(machines, neighbours, strict=True)
-    )
-    free_bytes = min(
-        one.kind.mem_bytes - sum(other.mem_bytes for other in others)
-        for one, others in zip(machines, neighbours, strict=True)
-    )
+    cpus = min(one.cpus_left(start_s, end_s) for one in machines)
+    left_bytes = min(one.bytes_left(start_s, end_s) for one in machines)
     share = first.cpus * gpus // first.gpus
-    job.cpus = max(1, min(story.cpus_per_node or share, free_cpus))
-    wanted = story.host_limit_bytes or 0.9 * first.mem_bytes * gpus / first.gpus
-    job.mem_bytes = max(4.0 * 2**30, min(wanted, 0.95 * free_bytes))
+    wanted_bytes = story.host_limit_bytes or 0.9 * first.mem_bytes * gpus / first.gpus
+    is_room = cpus >= max(gpus, story.cpus_per_node) and left_bytes >= max(
+        0.4 * wanted_bytes, story.host_limit_bytes
+    )
+    if not is_room or any(len(found) < gpus for found in chosen):
+        return False
+    job = Placed(number, kind, story, start_s, machines, chosen)
+    job.cpus = min(story.cpus_per_node or share, cpus)
+    job.mem_bytes = min(wanted_bytes, left_bytes)
     fleet.jobs.append(job)
     for machine in machines:
         machine.jobs.append(job)
+    return True
+
+
+def _fall_silent(fleet: Fleet, draw: Draw) -> None:
+    """Let some nodes say nothing for a while, below jobs with which nothing else is wrong."""
+    count = round(draw.of("silent_node_ratio") * len(fleet.machines))
+    for _ in range(TRIES):
+        if len(fleet.silences) >= count:
+            return
+        machine, lasts_s = draw.one(fleet.machines), draw.of("silence_s")
+        since_s = draw.between(600.0, fleet.plan.for_s - lasts_s - 600.0)
+        around = list(machine.during(since_s - 300.0, since_s + lasts_s + 300.0))
+        is_new = all(other.machine is not machine for other in fleet.silences)
+        is_long = lasts_s > 6 * fleet.plan.period_s and since_s > 0
+        is_held = any(job.start_s <= since_s and since_s + lasts_s <= job.end_s for job in around)
+        if is_new and is_long and is_held and not any(job.kind.classes for job in around):
+            fleet.silences.append(Silence(machine, since_s, since_s + lasts_s))

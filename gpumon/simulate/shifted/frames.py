@@ -11,7 +11,7 @@ from gpumon.model.records.frame import Frame
 from gpumon.simulate.shifted.gpu_rows import GpuBlocks, blank, columns_at, real, whole
 from gpumon.simulate.shifted.hosts import hosts
 from gpumon.simulate.shifted.ranges import Draw
-from gpumon.simulate.shifted.sensors import readings
+from gpumon.simulate.shifted.sensors import readings, reboots
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -77,7 +77,7 @@ class NodeFrames:
         self._missed = self._draw.uniform(len(times)) < self._draw.of("sample_lost_ratio")
         self._is_readable = not self._draw.happens(0.25)
         self._is_logged = self._draw.happens(0.4)
-        self._reboots = _reboots(machine)
+        self._reboots = reboots(machine)
         self._uptime_s = self._draw.of("uptime_s")
         self._boots = [f"{self._draw.whole(0, 2**60):032x}" for _ in range(2)]
         self._links: dict[tuple[object, ...], Block] = {}
@@ -257,9 +257,10 @@ class NodeFrames:
             names = [(gpu, link) for gpu in range(len(self._uuids)) for link in range(board.links)]
             is_down = [one in down for one in names]
             counted = dict(counts)
-            fields = {one[2] for one in counted} or {
-                "link_recovery_failed_count" if board.link_version > 6 else "link_recovery_count"
-            }
+            usual = "link_recovery_event_count"
+            if not board.has_newer_links:
+                usual = "link_recovery_count"
+            fields = {one[2] for one in counted} | {usual}
             columns: dict[str, Column] = {
                 "link_state": whole([0 if one else 1 for one in is_down]),
                 "link_speed_bytes_per_s": real(
@@ -281,16 +282,6 @@ class NodeFrames:
             keys = tuple(f"{uuids[gpu]}/{link}" for gpu, link in names)
             self._links = {key: Block(keys, columns, dict(labels), missing)}
         return self._links[key]
-
-
-def _reboots(machine: Machine) -> list[tuple[float, float]]:
-    """When the node went down and came back."""
-    return [
-        (job.start_s + since, job.start_s + until)
-        for job in machine.jobs
-        for node, since, until in job.story.silent
-        if job.machines[node] is machine and job.story.end_state == "NODE_FAIL"
-    ]
 
 
 def _variables(one: _Rank, told: Who) -> str:

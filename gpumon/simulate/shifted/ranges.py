@@ -155,7 +155,7 @@ RANGES: Final = {
     "error_rate_per_min": Range(0.8, 5.0, "N: replays and recoveries, of which a sound link has 0"),
     "replays_per_min": Range(14, 90, "N: DCGM allows 8 a minute"),
     # Slurm.
-    "limit_factor": Range(1.3, 6.0, "S: people ask for more than they need", _L),
+    "limit_factor": Range(1.15, 4.4, "T: below 5 nobody is asked to ask for less", _L),
     "queue_wait_s": Range(30, 9000, "S", _L),
     "stuck_s": Range(1500, 4000, "S: KillWait and UnkillableStepTimeout are 30 and 60 s"),
     "node_background_cores": Range(0.15, 0.9, "P: daemons"),

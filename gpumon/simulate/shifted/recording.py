@@ -44,6 +44,9 @@ class ShiftedFleet:
             NodeFrames(self._fleet, machine, jobs, self._slurm.who, self._times, self.origin)
             for machine in self._fleet.machines
         ]
+        for quiet in self._fleet.silences:
+            at = self._fleet.machines.index(quiet.machine)
+            self._nodes[at].silence(quiet.since_s, quiet.until_s)
         self._blink()
 
     def _blink(self) -> None:
@@ -77,6 +80,9 @@ def labels_of(fleet: Fleet, job_ids: list[str]) -> list[Label]:
         for job in fleet.jobs
         for label in _of_job(job, job_ids[job.number], fleet.plan.start, fleet.plan.for_s)
     ]
+    for quiet in fleet.silences:
+        since, until = fleet.plan.start + quiet.since_s, fleet.plan.start + quiet.until_s
+        made.append(Label(f"node:{quiet.machine.name}", "telemetry_lost", since, until, 0.0))
     return sorted(made, key=lambda label: (label.subject, label.start, label.finding_class))
 
 

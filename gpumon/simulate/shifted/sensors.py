@@ -127,6 +127,11 @@ def readings(fleet: Fleet, machine: Machine, jobs: dict[int, Played], times: Flo
     gain = draw.between(0.97, 1.03) * (1 + 0.02 * draw.normal(count))
     _power(fields, machine, np.minimum(load * gain, 1.02), mean[..., AT["load"]], times, draw)
     _clocks(fields, machine, np.minimum(load * gain, 1.0), contexts > 0, draw)
+    if board.links and not board.has_newer_links:
+        fields |= {f"nvlink_{what}_count": np.zeros(shape) for what in ("recovery", "replay")}
+    for _, back_s in reboots(machine):
+        is_new = times > back_s
+        fields["energy_j"][is_new] -= fields["energy_j"][~is_new].max(axis=0, initial=0.0)
     is_lost = np.zeros(shape, np.bool_)
     for job in machine.jobs:
         for mark in job.story.marks:
@@ -136,6 +141,16 @@ def readings(fleet: Fleet, machine: Machine, jobs: dict[int, Played], times: Flo
     _holes(fields, draw, draw.of("value_lost_ratio"))
     fields["process_count"] = contexts.astype(np.float64)
     return Readings(fields, is_lost, contexts)
+
+
+def reboots(machine: Machine) -> list[tuple[float, float]]:
+    """When a node went down and came back; seconds since the recording began."""
+    return [
+        (job.start_s + since, job.start_s + until)
+        for job in machine.jobs
+        for node, since, until in job.story.silent
+        if job.machines[node] is machine and job.story.end_state == "NODE_FAIL"
+    ]
 
 
 def _use(

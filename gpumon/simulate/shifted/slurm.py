@@ -167,6 +167,9 @@ class Slurm:
                     job.start_s + since + 120.0 < now_s <= job.start_s + until
                 ):
                     state = f"{state}+not_responding"
+        for quiet in self._fleet.silences:
+            if quiet.machine is machine and quiet.since_s + 120.0 < now_s <= quiet.until_s:
+                state = f"{state}+not_responding"
         return SlurmNode(
             name=machine.name,
             host_name=machine.name,

@@ -216,6 +216,10 @@ class Kind(NamedTuple):
     `copies` (PCIe bytes are counted) or `slices`."""
     is_alone: bool = False
     """Whether it takes its nodes whole, whatever it does with their GPUs."""
+    is_spread: bool = False
+    """Whether it takes a part of each of several nodes."""
+    is_mixed: bool = False
+    """Whether its nodes have GPUs of different products."""
     names: tuple[str, ...] = ()
     """Telling job names."""
     is_whole: bool = False

@@ -98,10 +98,15 @@ def link_degraded(story: Story) -> None:
     if draw.happens(0.6):
         story.down_links.append((gpu, link, onset, inf))
     else:
-        of_newer = life.board.link_version > 6
-        field = "link_recovery_failed_count" if of_newer else "link_recovery_count"
         rate = draw.of("error_rate_per_min")
-        story.growths.append(Growth(gpu, field, rate, onset, inf, link=link))
+        fields = ["link_recovery_event_count"]
+        if not life.board.has_newer_links:
+            # Older ones count in the sum of all links as well.
+            what = draw.one(("recovery", "replay"))
+            fields = [f"link_{what}_count", f"nvlink_{what}_count"]
+        for field in fields:
+            at = None if field.startswith("nvlink") else link
+            story.growths.append(Growth(gpu, field, rate, onset, inf, link=at))
     lost_s = draw.between(0.01, 0.08) * (life.seen_to_s - onset) * life.gpus
     story.blame("fabric_degraded", onset, inf, "gpu", gpu, lost_s)
 
@@ -166,6 +171,18 @@ def telemetry_lost(story: Story) -> None:
     story.blame("telemetry_lost", onset, end_s, "node", node, lost_gpu_s=0.0)
 
 
+def node_crash(story: Story) -> None:
+    """A node dies and its job with it; when it is back its counters begin anew."""
+    draw, life = story.draw, story.life
+    _sound(story, life.length_s)
+    # Slurm gives a node up when it has not answered for five minutes (SlurmdTimeout).
+    onset = life.length_s - 300.0
+    node = draw.whole(0, life.nodes - 1)
+    story.silent.append((node, onset, life.length_s + draw.of("reboot_s")))
+    story.end_state = "NODE_FAIL"
+    story.blame("telemetry_lost", onset, life.length_s, "node", node, lost_gpu_s=0.0)
+
+
 def program_error(story: Story) -> None:
     """A kernel reads where it may not; the program dies and the job is started again."""
     draw, life = story.draw, story.life
@@ -208,6 +225,8 @@ KINDS: Final = (
          names=("dpo", "vit-h")),
     Kind("telemetry_lost", telemetry_lost, ("telemetry_lost",), (*_SMALL, (2, 4)), (1.8, 3.2),
          5000, names=("wav2vec", "nerf"), is_alone=True),
+    Kind("node_crash", node_crash, ("telemetry_lost",), (*_SMALL, (2, 4)), (1.0, 2.6), 3000,
+         names=("t5-large", "md"), is_alone=True, ends=True),
     Kind("program_error", program_error, ("program_error",), _SMALL, (1.4, 2.8), 4000,
          names=("cuda-ext", "kernel_dev")),
     Kind("stuck_completing", stuck_completing, ("stuck_completing",), _SMALL, (0.8, 1.8), 2500,

@@ -111,12 +111,20 @@ def oversized_gpu(story: Story) -> None:
     story.phases["compute"] = story.phases["compute"]._replace(
         sm=draw.between(0.3, 0.7), tensor=draw.of("small_tensor"), load=0.3, dram=0.1
     )
-    story.phases["prepare"] = story.phases["rest"]._replace(cores=draw.between(0.6, 1.4), lost=0.75)
-    parts = np.concatenate(([1.0 - busy], of.shares * busy))
-    train(
-        story, tape, story.life.length_s, of._replace(step_s=draw.between(0.5, 4.0), cov=0.15),
-        phases=("prepare", *STEP), shares=parts,
-    )  # fmt: skip
+    cores = draw.between(0.6, 1.4)
+    if draw.happens(0.5):
+        # Kernels of milliseconds between which the program computes: any window shows both.
+        mixed = story.phases["compute"]
+        story.phases["compute"] = Phase(
+            util=busy, sm=mixed.sm * busy, tensor=mixed.tensor * busy, dram=0.02, load=0.3 * busy,
+            cores=cores, lost=0.7,
+        )  # fmt: skip
+        tape.until("compute", story.life.length_s)
+    else:
+        story.phases["prepare"] = story.phases["rest"]._replace(cores=cores, lost=0.75)
+        parts = np.concatenate(([1.0 - busy], of.shares * busy))
+        of = of._replace(step_s=draw.between(0.5, 4.0), cov=0.15)
+        train(story, tape, story.life.length_s, of, phases=("prepare", *STEP), shares=parts)
     story.blame("oversized_gpu", story.process_from_s)
 
 

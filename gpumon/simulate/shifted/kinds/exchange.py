@@ -199,7 +199,7 @@ KINDS: Final = (
     Kind("nic_misplaced", nic_misplaced, ("nic_misplaced",), ((2, 4), (2, 8), (3, 4)), (1.5, 3.0),
          4500, "ports", names=("multi-node", "nccl-env")),
     Kind("fragmented", fragmented, ("fragmented",), ((2, 1), (2, 2), (4, 2), (3, 1)), (2.0, 3.4),
-         5500, "ports", is_alone=True, names=("scatter", "four-by-two")),
+         5500, "ports", is_alone=True, is_spread=True, names=("scatter", "four-by-two")),
     Kind("slow_drift", slow_drift, ("slow_drift",), ((1, 1), (1, 2), (1, 4), (2, 4)), (2.2, 3.6),
          7000, names=("longrun", "rnn-lm")),
 )  # fmt: skip

@@ -217,6 +217,21 @@ def gentle_spread(story: Story) -> None:
         tape.until("wait", life.length_s)
 
 
+def mixed_products(story: Story) -> None:
+    """Boards of two products in one job: the faster ones wait, and nothing is wrong with any."""
+    draw, life = story.draw, story.life
+    of = recipe(story)
+    begin(story, story.tape())
+    story.branch()
+    half = life.gpus_per_node
+    story.tape_of = [gpu // half for gpu in range(life.gpus)]
+    seconds = life.length_s - story.tapes[0].length_s
+    lengths = story.steps(seconds, of.step_s, of.cov)
+    own = np.repeat(lengths[None, :, None] * of.shares[None, None, :3], 2, axis=0)
+    own[0, :, 2] *= draw.between(0.45, 0.8)
+    lockstep(story, own, lengths * of.shares[4], "wait")
+
+
 _ANY: Final = ((1, 1), (1, 2), (1, 4), (1, 3), (1, 8), (1, 6), (2, 4))
 _SMALL: Final = ((1, 1), (1, 2), (1, 4))
 _WORLDS: Final = ((1, 4), (1, 8), (2, 4), (1, 2), (1, 6), (2, 8))
@@ -238,5 +253,7 @@ KINDS: Final = (
     Kind("rollouts", rollouts, (), _SMALL, (1.4, 3.4), 3000, names=("ppo", "grpo")),
     Kind("graph_learning", graph_learning, (), _SMALL, (1.2, 3.0), 3000, names=("gcn", "dlrm")),
     Kind("growing_cache", growing_cache, (), _SMALL, (2.0, 3.4), 5000, names=("dynamic", "tts")),
+    Kind("mixed_products", mixed_products, (), ((2, 4),), (1.4, 3.0), 3000, names=("mix", "any2"),
+         is_mixed=True),
     Kind("gentle_spread", gentle_spread, (), _WORLDS, (1.4, 3.2), 3000, names=("ddp-ok", "clip")),
 )  # fmt: skip
