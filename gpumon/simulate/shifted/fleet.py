@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from math import prod
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -33,8 +34,14 @@ slow cores."""
 
 MOST_GPUS: Final = 260
 MOST_RANKS: Final = 32
+ENDING_S: Final = 900.0
+"""What the recording holds of the time behind the end of a job that it must see end."""
+
 LARGE_GPUS: Final = 150
 """From so many GPUs on the larger of two sizes is taken, so that they do not all stand idle."""
+
+SMALL_GPUS: Final = 100
+"""Below so many each job is as small as it can be, so that many find room."""
 
 TRIES: Final = 120
 """How often a place is sought for one job."""
@@ -139,7 +146,7 @@ class Placed:
     @property
     def held_s(self) -> float:
         """How long nobody else gets its GPUs."""
-        return self.length_s + self.story.stuck_s + 45.0
+        return self.length_s + self.story.stuck_s + self.story.out_s + 45.0
 
     def gpus_on(self, machine: Machine) -> tuple[int, ...]:
         """NVML's indices of what it holds there."""
@@ -173,22 +180,27 @@ def fleet_of(plan: Plan) -> Fleet:
     """The fleet that a seed gives."""
     made = Fleet(plan, list(_machines(plan)), [])
     draw = Draw(plan.seed, "places")
-    # What needs whole nodes comes first, then what needs much of one.
-    wide_first = sorted(
-        draw.mixed(FAULTY), key=lambda kind: (not kind.is_alone, kind.shapes[0][0] == 1)
+    is_small = _gpus(made) < SMALL_GPUS
+    # What needs whole nodes comes first where there are many, last where it would take all.
+    faulty = sorted(
+        draw.mixed(FAULTY),
+        key=lambda kind: (kind.is_alone == is_small, (kind.shapes[0][0] > 1) == is_small),
     )
-    for kind in wide_first:
-        _place(made, kind, draw)
-    benign: list[Kind] = []
-    while len(benign) < len(made.jobs) + 4:
-        benign += draw.mixed(BENIGN)
-    for kind in benign[: len(made.jobs) + 4]:
+    benign = [kind for _ in range(2) for kind in draw.mixed(BENIGN)][: len(faulty) + 4]
+    order = [*faulty, *benign]
+    if is_small:
+        order = [kind for pair in zip_longest(faulty, benign) for kind in pair if kind]
+    for kind in order:
         _place(made, kind, draw)
     _fall_silent(made, draw)
     made.jobs.sort(key=lambda job: (job.start_s, job.number))
     for number, job in enumerate(made.jobs):
         job.number = number
     return made
+
+
+def _gpus(fleet: Fleet) -> int:
+    return sum(machine.kind.gpus for machine in fleet.machines)
 
 
 def _machines(plan: Plan) -> Iterator[Machine]:
@@ -232,11 +244,13 @@ def _place(fleet: Fleet, kind: Kind, draw: Draw) -> None:
     """Find a place for a job of a kind; none is found where the fleet or the time is too small."""
     plan = fleet.plan
     fitting = [machine for machine in fleet.machines if kind.fits(machine.kind)]
-    is_large = sum(machine.kind.gpus for machine in fleet.machines) > LARGE_GPUS
+    gpus_of_all = _gpus(fleet)
     for attempt in range(TRIES if fitting else 0):
         nodes, gpus = draw.one(kind.shapes)
-        if is_large and 2 * attempt < TRIES:
+        if 2 * attempt < TRIES and gpus_of_all > LARGE_GPUS:
             nodes, gpus = max((nodes, gpus), draw.one(kind.shapes), key=prod)
+        elif 2 * attempt < TRIES and gpus_of_all < SMALL_GPUS:
+            nodes, gpus = min(kind.shapes, key=prod)
         first = draw.one(fitting)
         if nodes > 1 and not kind.is_spread:
             # Else it would have its GPUs on more nodes than it needs.
@@ -270,11 +284,13 @@ def _free(
 
 def _start(kind: Kind, plan: Plan, length_s: float, draw: Draw) -> float | None:
     """When such a job may begin, so that the recording sees enough of it."""
+    # Twice what is needed where there is time: the second half of a window is seen as well.
+    seen_s = max(kind.least_s, min(2.0 * kind.least_s, 0.8 * plan.for_s, 0.97 * length_s))
     earliest = 2 * plan.period_s + 60.0 if kind.is_whole else -0.5 * length_s
-    earliest = max(earliest, kind.least_s - length_s + 60.0)
-    latest = plan.for_s - kind.least_s
+    earliest = max(earliest, seen_s - length_s + 60.0)
+    latest = plan.for_s - seen_s
     if kind.ends:
-        latest = min(latest, plan.for_s - length_s - 1500.0)
+        latest = min(latest, plan.for_s - length_s - ENDING_S)
     return draw.between(earliest, latest) if earliest <= latest else None
 
 
@@ -289,7 +305,7 @@ def _settle(
     life = Life(first, len(machines), gpus, length_s, max(0.0, -start_s), seen_to_s, kind.is_alone)
     story = Story(life, draw)
     kind.make(story)
-    end_s = start_s + length_s + story.stuck_s
+    end_s = start_s + length_s + story.stuck_s + story.out_s
     chosen = [tuple(one.free(start_s, end_s)[:gpus]) for one in machines]
     cpus = min(one.cpus_left(start_s, end_s) for one in machines)
     left_bytes = min(one.bytes_left(start_s, end_s) for one in machines)

@@ -111,6 +111,8 @@ class NodeFrames:
             "event": self._event(sample),
             "cgroup": self._cgroups(sample),
         }
+        if self._gpu.cut(sample):
+            blocks["mig"] = self._gpu.instances(sample)
         if self._host.ports:
             blocks["nic"] = self._nic(sample)
         if self._host.mount:

@@ -83,14 +83,37 @@ class GpuBlocks:
         if holes:
             why = Reason.NOT_SAMPLED if sample == 0 else Reason.FAILED
             missing = {**missing, **dict.fromkeys(holes, why)}
-        now = self._times[sample]
-        cut = [gpu for job, gpu in self._sliced if job.start_s < now <= job.end_s]
+        cut = self.cut(sample)
         if cut:
             missing = {**missing, **_cut(columns, cut)}
         lost = np.flatnonzero(self._is_lost[sample])
         if len(lost):
             missing = {**missing, **self._lose(columns, lost.tolist())}
         return Block(self._keys, columns, self._labels, missing)
+
+    def cut(self, sample: int) -> list[int]:
+        """GPUs that are in MIG mode at a sample."""
+        now = self._times[sample]
+        return [gpu for job, gpu in self._sliced if job.start_s < now <= job.end_s]
+
+    def instances(self, sample: int) -> Block:
+        """The `mig` block: of each GPU that is cut the one instance that somebody uses."""
+        cut, board = self.cut(sample), self._machine.kind.board
+        profile = f"1g.{round(board.mem_bytes / 8e9)}gb"
+        own = [self._fields["mem_used_bytes"][sample, gpu] / 8 for gpu in cut]
+        columns: dict[str, Column] = {
+            "mig_gpu_instance": whole([7] * len(cut)),
+            "mig_compute_instance": whole([0] * len(cut)),
+            "mig_mem_used_bytes": real(own),
+            "mig_mem_total_bytes": real([board.mem_bytes // 8] * len(cut)),
+        }
+        for name in ("sm", "tensor", "dram"):
+            key = f"{name}_active_ratio"
+            if key in self._fields:
+                columns[f"mig_{key}"] = real([self._fields[key][sample, gpu] for gpu in cut])
+        parents = tuple(self._keys[gpu] for gpu in cut)
+        labels = {"parent": parents, "profile": (profile,) * len(cut)}
+        return Block(tuple(f"MIG-{uuid[4:]}" for uuid in parents), columns, labels, {})
 
     def _lose(self, columns: dict[str, Column], rows: list[int]) -> dict[tuple[str, int], Reason]:
         """Of a GPU that left the bus only what was read at the start stays."""

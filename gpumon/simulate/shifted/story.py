@@ -151,6 +151,8 @@ class Story:
     end_state: str = "COMPLETED"
     stuck_s: float = 0.0
     """How long its first node is not given back when it has ended."""
+    out_s: float = 0.0
+    """How long its nodes cannot be used when it has ended; infinity: its GPUs are broken."""
     threads: int = 0
     """Processes beside the ranks; 0: loaders as usual."""
     is_sliced: bool = False
@@ -184,6 +186,7 @@ class Story:
 
     def onset(self, least_s: float, name: str = "work_first_s") -> float:
         """When trouble begins, so that the recording sees at least so much of it."""
+        least_s = min(least_s, 0.6 * self.life.seen_s)
         latest = self.life.seen_to_s - max(least_s, MARGIN_S)
         earliest = self.life.seen_from_s + 0.12 * self.life.seen_s
         wanted = self.life.seen_from_s + self.draw.of(name)

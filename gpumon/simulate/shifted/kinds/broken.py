@@ -155,6 +155,7 @@ def gpu_fault(story: Story) -> None:
         story.marks.append(Mark(gpu, "recovery_action", draw.one((1.0, 2.0)), onset))
     story.is_quiet = True
     story.end_state = "FAILED"
+    story.out_s = inf
     story.blame("gpu_fault", onset, inf, "gpu", gpu)
     if life.gpus > 2:
         story.blame("hang", onset, lost_gpu_s=0.0)
@@ -178,7 +179,8 @@ def node_crash(story: Story) -> None:
     # Slurm gives a node up when it has not answered for five minutes (SlurmdTimeout).
     onset = life.length_s - 300.0
     node = draw.whole(0, life.nodes - 1)
-    story.silent.append((node, onset, life.length_s + draw.of("reboot_s")))
+    story.out_s = draw.of("reboot_s")
+    story.silent.append((node, onset, life.length_s + story.out_s))
     story.end_state = "NODE_FAIL"
     story.blame("telemetry_lost", onset, life.length_s, "node", node, lost_gpu_s=0.0)
 
@@ -213,22 +215,22 @@ _SMALL: Final = ((1, 1), (1, 2), (1, 4))
 _WORLDS: Final = ((1, 2), (1, 3), (1, 4), (2, 4), (1, 6), (1, 8))
 
 KINDS: Final = (
-    Kind("throttled", throttled, ("throttled",), _WORLDS, (2.0, 3.6), 6500,
+    Kind("throttled", throttled, ("throttled",), _WORLDS, (2.0, 3.6), 2400,
          names=("hot-aisle", "train_xl")),
-    Kind("pcie_degraded", pcie_degraded, ("pcie_degraded",), _SMALL, (2.0, 3.4), 6000,
+    Kind("pcie_degraded", pcie_degraded, ("pcie_degraded",), _SMALL, (2.0, 3.4), 1800,
          names=("det-coco", "seg")),
     Kind("link_degraded", link_degraded, ("fabric_degraded",), ((1, 4), (1, 2), (1, 8)),
-         (2.0, 3.4), 6000, "nvlink", names=("tp4", "gpt-nvl")),
+         (2.0, 3.4), 2000, "nvlink", names=("tp4", "gpt-nvl")),
     Kind("port_degraded", port_degraded, ("fabric_degraded",), ((2, 4), (2, 8), (2, 2)),
-         (2.0, 3.4), 6000, "ports", names=("ib-run", "two-nodes")),
-    Kind("gpu_fault", gpu_fault, ("gpu_fault",), _WORLDS, (1.6, 3.0), 5000,
+         (2.0, 3.4), 2000, "ports", names=("ib-run", "two-nodes")),
+    Kind("gpu_fault", gpu_fault, ("gpu_fault",), _WORLDS, (1.6, 3.0), 1800,
          names=("dpo", "vit-h")),
     Kind("telemetry_lost", telemetry_lost, ("telemetry_lost",), (*_SMALL, (2, 4)), (1.8, 3.2),
-         5000, names=("wav2vec", "nerf"), is_alone=True),
-    Kind("node_crash", node_crash, ("telemetry_lost",), (*_SMALL, (2, 4)), (1.0, 2.6), 3000,
+         2400, names=("wav2vec", "nerf"), is_alone=True),
+    Kind("node_crash", node_crash, ("telemetry_lost",), (*_SMALL, (2, 4)), (1.0, 2.6), 1500,
          names=("t5-large", "md"), is_alone=True, ends=True),
-    Kind("program_error", program_error, ("program_error",), _SMALL, (1.4, 2.8), 4000,
+    Kind("program_error", program_error, ("program_error",), _SMALL, (1.4, 2.8), 1500,
          names=("cuda-ext", "kernel_dev")),
-    Kind("stuck_completing", stuck_completing, ("stuck_completing",), _SMALL, (0.8, 1.8), 2500,
+    Kind("stuck_completing", stuck_completing, ("stuck_completing",), _SMALL, (0.8, 1.8), 1800,
          names=("nfs-home", "dump"), ends=True),
 )  # fmt: skip

@@ -187,19 +187,19 @@ def slow_drift(story: Story) -> None:
 _WORLDS: Final = ((1, 4), (1, 6), (1, 8), (2, 4), (1, 3), (3, 4), (2, 8), (4, 8))
 
 KINDS: Final = (
-    Kind("hang", hang, ("hang",), _WORLDS, (1.6, 3.4), 5000, names=("pretrain-7b", "fsdp")),
-    Kind("straggler", straggler, ("straggler",), _WORLDS, (2.0, 3.6), 6500, "profiled",
+    Kind("hang", hang, ("hang",), _WORLDS, (1.6, 3.4), 1800, names=("pretrain-7b", "fsdp")),
+    Kind("straggler", straggler, ("straggler",), _WORLDS, (2.0, 3.6), 2400, "profiled",
          names=("ddp", "moe-ablation")),
     Kind("stage_imbalance", stage_imbalance, ("stage_imbalance",), ((1, 4), (1, 8), (2, 4)),
-         (1.6, 3.2), 4500, "profiled", names=("pp4", "megatron")),
+         (1.6, 3.2), 1500, "profiled", names=("pp4", "megatron")),
     Kind("data_imbalance", data_imbalance, ("data_imbalance",), ((1, 4), (1, 8), (1, 3), (2, 4)),
-         (1.8, 3.2), 5500, "profiled", names=("sft-longctx", "packing-off")),
+         (1.8, 3.2), 1800, "profiled", names=("sft-longctx", "packing-off")),
     Kind("comm_bound", comm_bound, ("comm_bound",), ((1, 4), (2, 4), (1, 8), (2, 8), (3, 4)),
-         (1.5, 3.2), 4500, "profiled", names=("tp16", "allreduce-heavy")),
+         (1.5, 3.2), 1500, "profiled", names=("tp16", "allreduce-heavy")),
     Kind("nic_misplaced", nic_misplaced, ("nic_misplaced",), ((2, 4), (2, 8), (3, 4)), (1.5, 3.0),
-         4500, "ports", names=("multi-node", "nccl-env")),
+         1500, "ports", names=("multi-node", "nccl-env")),
     Kind("fragmented", fragmented, ("fragmented",), ((2, 1), (2, 2), (4, 2), (3, 1)), (2.0, 3.4),
-         5500, "ports", is_alone=True, is_spread=True, names=("scatter", "four-by-two")),
+         4200, "ports", is_alone=True, is_spread=True, names=("scatter", "four-by-two")),
     Kind("slow_drift", slow_drift, ("slow_drift",), ((1, 1), (1, 2), (1, 4), (2, 4)), (2.2, 3.6),
-         7000, names=("longrun", "rnn-lm")),
+         3000, names=("longrun", "rnn-lm")),
 )  # fmt: skip

@@ -163,18 +163,18 @@ def sliced(story: Story) -> None:
 _SMALL: Final = ((1, 1), (1, 2), (1, 4))
 
 KINDS: Final = (
-    Kind("serving_bursts", serving_bursts, (), ((1, 1), (1, 2)), (3.0, 4.8), 6000,
+    Kind("serving_bursts", serving_bursts, (), ((1, 1), (1, 2)), (3.0, 4.8), 3300,
          names=("api", "llm-serve")),
-    Kind("serving_steadily", serving_steadily, (), _SMALL, (2.0, 4.0), 3000,
+    Kind("serving_steadily", serving_steadily, (), _SMALL, (2.0, 4.0), 1600,
          names=("endpoint", "tei-embed")),
-    Kind("standby", standby, (), ((1, 2), (1, 4)), (2.0, 4.0), 4000, names=("blue-green", "ha")),
-    Kind("notebook", notebook, (), ((1, 1),), (2.0, 4.0), 4000, names=("jupyter", "nb.bash")),
-    Kind("debugger", debugger, (), ((1, 1), (1, 2)), (1.5, 3.0), 3000, names=("pdb", "dev.bash")),
-    Kind("batches", batches, (), _SMALL, (1.4, 3.4), 3000, names=("whisper-all", "ocr")),
-    Kind("double_precision", double_precision, (), _SMALL, (1.2, 3.4), 3000,
+    Kind("standby", standby, (), ((1, 2), (1, 4)), (2.0, 4.0), 2200, names=("blue-green", "ha")),
+    Kind("notebook", notebook, (), ((1, 1),), (2.0, 4.0), 2200, names=("jupyter", "nb.bash")),
+    Kind("debugger", debugger, (), ((1, 1), (1, 2)), (1.5, 3.0), 1600, names=("pdb", "dev.bash")),
+    Kind("batches", batches, (), _SMALL, (1.4, 3.4), 1600, names=("whisper-all", "ocr")),
+    Kind("double_precision", double_precision, (), _SMALL, (1.2, 3.4), 1600,
          names=("cfd", "vasp_relax")),
-    Kind("molecules", molecules, (), ((1, 1), (1, 2)), (1.2, 3.4), 3000, names=("md-npt", "fep")),
-    Kind("transcoding", transcoding, (), ((1, 1), (1, 2)), (1.4, 3.4), 3000,
+    Kind("molecules", molecules, (), ((1, 1), (1, 2)), (1.2, 3.4), 1600, names=("md-npt", "fep")),
+    Kind("transcoding", transcoding, (), ((1, 1), (1, 2)), (1.4, 3.4), 1600,
          names=("h265", "clips")),
-    Kind("sliced", sliced, (), ((1, 1),), (1.2, 3.0), 3000, "slices", names=("mig-1g", "class")),
+    Kind("sliced", sliced, (), ((1, 1),), (1.2, 3.0), 1600, "slices", names=("mig-1g", "class")),
 )  # fmt: skip

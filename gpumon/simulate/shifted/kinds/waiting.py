@@ -165,18 +165,18 @@ def copy_bound(story: Story) -> None:
 _SMALL: Final = ((1, 1), (1, 2), (1, 4), (1, 3))
 
 KINDS: Final = (
-    Kind("input_bound", input_bound, ("input_bound",), _SMALL, (1.6, 3.4), 4500,
+    Kind("input_bound", input_bound, ("input_bound",), _SMALL, (1.6, 3.4), 1800,
          names=("resnet-jpeg", "videomae")),
-    Kind("storage_bound", storage_bound, ("storage_bound",), _SMALL, (1.8, 3.4), 5500,
+    Kind("storage_bound", storage_bound, ("storage_bound",), _SMALL, (1.8, 3.4), 2000,
          names=("imagenet", "small-files")),
     Kind("checkpoint_stall", checkpoint_stall, ("checkpoint_stall",), (*_SMALL, (2, 4)),
-         (1.6, 3.2), 4500, names=("sd-xl-train", "epochs")),
+         (1.6, 3.2), 3000, names=("sd-xl-train", "epochs")),
     Kind("cpu_oversubscribed", cpu_oversubscribed, ("cpu_oversubscribed",), _SMALL, (1.5, 3.0),
-         4000, names=("xgb-gpu", "dask-cuda")),
-    Kind("numa_misplaced", numa_misplaced, ("numa_misplaced",), _SMALL, (1.5, 3.0), 4000, "copies",
+         1500, names=("xgb-gpu", "dask-cuda")),
+    Kind("numa_misplaced", numa_misplaced, ("numa_misplaced",), _SMALL, (1.5, 3.0), 1500, "copies",
          names=("bind_test", "speech")),
-    Kind("recompiling", recompiling, ("recompiling",), _SMALL, (1.6, 3.2), 4500,
+    Kind("recompiling", recompiling, ("recompiling",), _SMALL, (1.6, 3.2), 1800,
          names=("jax-varlen", "compile-model")),
-    Kind("copy_bound", copy_bound, ("copy_bound",), _SMALL, (1.5, 3.0), 4000, "copies",
+    Kind("copy_bound", copy_bound, ("copy_bound",), _SMALL, (1.5, 3.0), 1500, "copies",
          names=("gnn-feats", "recsys")),
 )  # fmt: skip

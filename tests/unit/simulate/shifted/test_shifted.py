@@ -27,7 +27,7 @@ from gpumon.sources.recording.write import RecordingWriter
 
 ROOT = Path(__file__).parents[4]
 START = 1_767_225_600.0
-SIZE = (10, 4)
+SIZE = (14, 4)
 
 
 @pytest.fixture(scope="session")
