@@ -78,6 +78,7 @@ class NodeFrames:
         self._is_readable = not self._draw.happens(0.25)
         self._is_logged = self._draw.happens(0.4)
         self._reboots = reboots(machine)
+        self._late_s = round(self._draw.of("clock_lateness_s"), 4)
         self._uptime_s = self._draw.of("uptime_s")
         self._boots = [f"{self._draw.whole(0, 2**60):032x}" for _ in range(2)]
         self._links: dict[tuple[object, ...], Block] = {}
@@ -122,11 +123,11 @@ class NodeFrames:
             )  # fmt: skip
         if self._machine.kind.board.links:
             blocks["link"] = self._link(sample)
-        late_s = 0.005 + 0.08 * float(self._missed[sample - 1])
+        taken_at = self._start + float(self._times[sample]) - self._late_s
+        name = self._machine.name
         return Frame(
-            self._origin, self._machine.name, self._start + float(self._times[sample]), late_s,
-            blocks, host_names=(self._machine.name,),
-        )  # fmt: skip
+            self._origin, name, max(self._start, taken_at), self._late_s, blocks, host_names=(name,)
+        )
 
     def _processes(self) -> list[_Rank]:
         found = []
@@ -157,11 +158,20 @@ class NodeFrames:
             "process_cpu_cores_used": real([view.cores[sample, at] for view, at in own]),
             "process_rss_bytes": real([view.rss_bytes[sample, at] for view, at in own]),
         }
+        io = {
+            "process_io_read_bytes_per_s": real([view.read[sample, at] for view, at in own]),
+            "process_io_write_bytes_per_s": real([view.written[sample, at] for view, at in own]),
+        }
         labels = self._labels(here)
         missing = {}
-        if not self._is_readable:
+        if self._is_readable:
+            columns |= io
+        else:
             labels.pop("rank_vars")
-            missing = {("rank_vars", row): Reason.NO_PERMISSION for row in range(len(here))}
+            untold = ("rank_vars", *io)
+            missing = {
+                (key, row): Reason.NO_PERMISSION for key in untold for row in range(len(here))
+            }
         on = tuple(f"{one.pid}/{self._uuids[one.gpu]}" for one in here)
         used = real([self._memory[sample, one.gpu] for one in here])
         return (

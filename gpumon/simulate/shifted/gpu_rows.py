@@ -66,6 +66,11 @@ class GpuBlocks:
             if self._whole[key] else np.ascontiguousarray(column)
             for key, column in fields.items()
         }  # fmt: skip
+        self._holes: dict[int, list[tuple[str, int]]] = {}
+        for key, values in self._fields.items():
+            if not self._whole[key]:
+                for sample, row in np.argwhere(np.isnan(values)).tolist():
+                    self._holes.setdefault(sample, []).append((key, row))
         self._static = _static(machine, count)
         self._labels = _board_labels(machine, count, draw)
         self._untold = {} if board.has_gpm else {
@@ -78,8 +83,7 @@ class GpuBlocks:
         for key, values in self._fields.items():
             columns[key] = array("q" if self._whole[key] else "d", values[sample].tobytes())
         missing = self._untold
-        holes = [(key, int(row)) for key, values in self._fields.items() if not self._whole[key]
-                 for row in np.flatnonzero(np.isnan(values[sample]))]  # fmt: skip
+        holes = self._holes.get(sample)
         if holes:
             why = Reason.NOT_SAMPLED if sample == 0 else Reason.FAILED
             missing = {**missing, **dict.fromkeys(holes, why)}

@@ -36,6 +36,9 @@ class OwnHost(NamedTuple):
     """Likewise."""
     rss_bytes: Floats
     """Of each rank."""
+    read: Floats
+    written: Floats
+    """Bytes a second of each rank, from and to storage of any kind."""
 
 
 class Hosts(NamedTuple):
@@ -106,7 +109,7 @@ def _own(job: Placed, machine: Machine, view: Played, times: Floats, draw: Draw)
         for key, name in (("cpu", "cpu_wait"), ("io", "io_wait"))
         for part in ("some", "full")
     }
-    written = np.where(story.is_quiet & (at > 1200.0), 0.0, 80.0 + 40.0 * draw.uniform(len(at)))
+    written = np.where(at > story.quiet_from_s, 0.0, 80.0 + 40.0 * draw.uniform(len(at)))
     cgroup = {
         "job_cpu_cores_used": all_cores,
         "job_cpu_count": np.full(len(times), float(job.cpus)),
@@ -123,9 +126,9 @@ def _own(job: Placed, machine: Machine, view: Played, times: Floats, draw: Draw)
         **pressure,
     }  # fmt: skip
     cpu_us = np.floor(1e6 * view.cpu_s[:, here])
-    return OwnHost(job, is_on, cgroup, cpu_us, cores, np.repeat(
-        (rss / cores.shape[1])[:, None], cores.shape[1], axis=1
-    ))  # fmt: skip
+    each = np.repeat((rss / cores.shape[1])[:, None], cores.shape[1], axis=1)
+    read, written_by = mean[..., AT["read"]] + mean[..., AT["disk"]], mean[..., AT["write"]]
+    return OwnHost(job, is_on, cgroup, cpu_us, cores, each, read, written_by)
 
 
 def _pressure(share: Floats, part: str, draw: Draw) -> Floats:

@@ -76,7 +76,6 @@ RANGES: Final = {
     "warmup_s": Range(40, 280, "T: imports, weights, first kernels"),
     "nvlink_ratio": Range(0.25, 0.75, "L: share of the links' peak in a collective"),
     "port_ratio": Range(0.15, 0.6, "L: share of a port's rate in a collective"),
-    "small_port_ratio": Range(0.01, 0.04, "O: little is exchanged"),
     # Checkpoints, evaluations, compiling.
     "ckpt_every_s": Range(700, 2400, "T: minutes to hours"),
     "healthy_ckpt_duty": Range(0.01, 0.065, "T: healthy below 8 %"),
@@ -148,7 +147,6 @@ RANGES: Final = {
     "tiny_util": Range(0.08, 0.17, "T: class 7, sm < .2; utilisation bounds it"),
     # Hardware.
     "hot_clock_ratio": Range(0.55, 0.82, "T: class 25, below 90 % of peers"),
-    "hot_duty": Range(0.78, 1.0, "T: class 25, .6 events a minute over 10 minutes"),
     "fault_s": Range(2700, 6500, "T: fail-slow 10, 24, 72 min", _L),
     "host_leak_bytes_per_s": Range(1.2e6, 4e6, "T: class 24, monotone"),
     "leak_share_per_h": Range(0.07, 0.2, "T: class 24, full within a day"),

@@ -124,7 +124,7 @@ def readings(fleet: Fleet, machine: Machine, jobs: dict[int, Played], times: Flo
         contexts[:, own] += view.has_process[:, ranks]
     fields = _use(board.has_gpm, board.has_pcie_counters, board.links > 0, short, mean, draw)
     fields["mem_used_bytes"] = _memory_bytes(board.mem_bytes, memory, contexts, draw)
-    gain = draw.between(0.97, 1.03) * (1 + 0.02 * draw.normal(count))
+    gain = draw.of("board_gain") * (1 + 0.02 * draw.normal(count))
     _power(fields, machine, np.minimum(load * gain, 1.02), mean[..., AT["load"]], times, draw)
     _clocks(fields, machine, np.minimum(load * gain, 1.0), contexts > 0, draw)
     if board.links and not board.has_newer_links:

@@ -140,8 +140,8 @@ class Story:
     down_links: list[tuple[int, int, float, float]] = field(default_factory=list)
     """GPU, link, from, to: inactive meanwhile."""
     is_interactive: bool = False
-    is_quiet: bool = False
-    """Whether nothing of it writes to its output."""
+    quiet_from_s: float = inf
+    """From when on nothing of it writes to its output."""
     cpus_per_node: int = 0
     """0: its share of the node's."""
     host_limit_bytes: float = 0.0
@@ -216,7 +216,7 @@ class Kind(NamedTuple):
     """Shortest time of it that the recording must hold, so that what is labelled can be known."""
     board: str = "any"
     """`any`, `profiled`, `plain`, `nvlink`, `ports` (profiled with ports), `large` (memory),
-    `copies` (PCIe bytes are counted) or `slices`."""
+    `copies` (PCIe bytes are counted), `slices` or `roomy` (several GPUs a node)."""
     is_alone: bool = False
     """Whether it takes its nodes whole, whatever it does with their GPUs."""
     is_spread: bool = False
@@ -242,4 +242,5 @@ class Kind(NamedTuple):
             "large": board.mem_bytes > 33e9 and (board.has_slices or board.links > 0),
             "copies": board.has_pcie_counters,
             "slices": board.has_slices,
+            "roomy": kind.gpus >= 4,
         }[self.board]

@@ -153,7 +153,7 @@ def gpu_fault(story: Story) -> None:
         ]
     else:
         story.marks.append(Mark(gpu, "recovery_action", draw.one((1.0, 2.0)), onset))
-    story.is_quiet = True
+    story.quiet_from_s = onset
     story.end_state = "FAILED"
     story.out_s = inf
     story.blame("gpu_fault", onset, inf, "gpu", gpu)

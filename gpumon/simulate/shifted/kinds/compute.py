@@ -170,7 +170,7 @@ KINDS: Final = (
          names=("rl-cartpole", "mlp")),
     Kind("oversized_gpu", oversized_gpu, ("oversized_gpu",), ((1, 1),), (4.0, 5.0), 7800, "large",
          names=("bert-tiny", "embed")),
-    Kind("overasked", overasked, ("overasked",), ((1, 1),), (2.2, 3.6), 4200,
+    Kind("overasked", overasked, ("overasked",), ((1, 1),), (2.2, 3.6), 4200, "roomy",
          names=("big-mem", "all-cpus")),
     Kind("overasked_time", overasked_time, ("overasked",), ((1, 2), (1, 4)), (0.6, 1.0), 1800,
          names=("quick", "bench-2d"), is_whole=True, ends=True),

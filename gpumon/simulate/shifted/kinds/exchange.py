@@ -60,7 +60,8 @@ def hang(story: Story) -> None:
     )
     for rank, tape in enumerate(story.tapes):
         tape.until("stuck" if rank == stuck else "hung", life.length_s)
-    story.is_quiet = True
+    story.quiet_from_s = onset
+    story.end_state = "CANCELLED"
     story.blame("hang", onset, also=(("rank", stuck),))
 
 

@@ -23,7 +23,8 @@ def never_started(story: Story) -> None:
     story.tape_of = [None] * story.life.gpus
     story.phases["nothing"] = story.phases["nothing"]._replace(lost=1.0)
     story.tape().then("nothing", story.life.length_s)
-    story.is_quiet = True
+    story.quiet_from_s = 60.0
+    story.end_state = "CANCELLED"
     story.blame("never_started")
 
 
@@ -51,6 +52,7 @@ def idle_tail(story: Story) -> None:
     story.process_to_s = onset
     story.memory = [[*story.memory[0], (onset - 1.0, story.memory[0][-1][1]), (onset, 0.0)]]
     tape.until("over", story.life.length_s)
+    story.end_state = "CANCELLED"
     story.blame("idle_tail", onset)
 
 
@@ -67,7 +69,8 @@ def idle_held(story: Story) -> None:
         lost=1.0, cores=story.draw.of("idle_cores") / story.life.gpus
     )
     tape.until("held", story.life.length_s)
-    story.is_quiet = True
+    story.quiet_from_s = onset
+    story.end_state = "CANCELLED"
     story.blame("idle_held", onset)
 
 
@@ -117,9 +120,10 @@ def interactive_idle(story: Story) -> None:
     story.process_from_s = 150.0
     begin(story, tape, 90.0)
     cells_s = draw.of("session_burst_s")
-    count = max(2, int(life.length_s * draw.of("session_busy_ratio") / cells_s))
-    bursts = draw.lognormal(cells_s, 0.6, count)
-    gaps = draw.lognormal(1.0, 0.9, count)
+    # Rests of two hours and more would be `idle_held` as well.
+    count = max(life.length_s / 2000.0, life.length_s * draw.of("session_busy_ratio") / cells_s)
+    bursts = draw.lognormal(cells_s, 0.6, int(count))
+    gaps = draw.lognormal(1.0, 0.5, int(count))
     gaps *= max(60.0, life.length_s - tape.length_s - bursts.sum()) / gaps.sum()
     story.phases["think"] = story.phases["rest"]._replace(lost=1.0)
     tape.loop(("think", "compute"), np.stack((gaps, bursts), axis=1))

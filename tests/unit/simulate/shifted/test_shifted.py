@@ -26,6 +26,7 @@ from gpumon.sources.recording.read import RecordingFile
 from gpumon.sources.recording.write import RecordingWriter
 
 ROOT = Path(__file__).parents[4]
+PACKAGE = ROOT / "gpumon" / "simulate" / "shifted"
 START = 1_767_225_600.0
 SIZE = (14, 4)
 
@@ -183,6 +184,12 @@ def test_every_range_has_bounds_and_a_source():
         assert low > 0 or not is_log, name
 
 
+def test_every_range_is_drawn_from():
+    files = [file for file in PACKAGE.rglob("*.py") if file.stem != "ranges"]
+    code = "".join(file.read_text() for file in files)
+    assert [name for name in RANGES if f'"{name}"' not in code] == []
+
+
 def test_a_draw_depends_on_seed_and_name_alone():
     assert Draw(1, "a").of("step_s") == Draw(1, "a").of("step_s")
     assert Draw(1, "a").of("step_s") != Draw(1, "b").of("step_s")
@@ -203,7 +210,7 @@ def test_a_window_sees_the_mean_of_its_phases():
 def test_neither_generator_knows_the_other():
     rooms = ROOT / "gpumon" / "simulate"
     first = [file for file in rooms.rglob("*.py") if "shifted" not in file.parts]
-    second = list((rooms / "shifted").rglob("*.py"))
+    second = list(PACKAGE.rglob("*.py"))
     assert first
     assert second
     assert not [file for file in first if "simulate.shifted" in file.read_text()]
