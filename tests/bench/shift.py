@@ -54,6 +54,9 @@ SCALES: Final = {
 }  # fmt: skip
 """What a value is divided by, so that the product does not tell the class."""
 
+_TENSOR: Final = GPU.index("tensor_active_ratio")
+"""Where the mean of it stands in a row's features."""
+
 JOB: Final = ("job_cpu_cores_used", "job_cpu_count")
 
 
@@ -220,15 +223,27 @@ def classes_lost(first: list[list[Row]], shifted: list[list[Row]]) -> dict[str, 
     }
 
 
-def healthy_apart(first: list[list[Row]], shifted: list[list[Row]]) -> float:
-    """Area under the curve of telling healthy windows of both apart, on unseen recordings."""
+def healthy_apart(
+    first: list[list[Row]], shifted: list[list[Row]], *, is_profiled: bool = False
+) -> float:
+    """Area under the curve of telling healthy windows of both apart, on unseen recordings.
+
+    Args:
+        first: Rows by recording.
+        shifted: Likewise.
+        is_profiled: Only of GPUs with profiling counters, so that what is missing tells nothing.
+    """
     learn: list[tuple[Row, int]] = []
     ask: list[tuple[Row, int]] = []
     for is_shifted, side in ((0, first), (1, shifted)):
         cut = 2 * len(side) // 3
         for part, into in ((side[:cut], learn), (side[cut:], ask)):
             into += [
-                (row, is_shifted) for rows in part for row in rows if row.finding_class == HEALTHY
+                (row, is_shifted)
+                for rows in part
+                for row in rows
+                if row.finding_class == HEALTHY
+                and not (is_profiled and np.isnan(row.features[_TENSOR]))
             ]
     model = _learnt([row for row, _ in learn], [str(truth) for _, truth in learn])
     likely = model.predict_proba(np.stack([row.features for row, _ in ask]))[:, 1]
@@ -245,6 +260,7 @@ def measured(first_count: int, shifted_count: int) -> dict[str, object]:
         "recordings": [first_count, shifted_count],
         **classes_lost(first, shifted),
         "healthy_auc": round(healthy_apart(first, shifted), 3),
+        "healthy_auc_profiled": round(healthy_apart(first, shifted, is_profiled=True), 3),
     }
 
 

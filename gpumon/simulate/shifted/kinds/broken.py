@@ -50,7 +50,8 @@ def throttled(story: Story) -> None:
     # A slower clock does the same in more time, at less power.
     story.phases["hot"] = compute._replace(load=compute.load * slow**2)
     story.phases["hot_more"] = story.phases["hot"]._replace(lost=1.0)
-    lengths = story.steps(end_s - onset, of.step_s * (1 / slow), of.cov) * slow
+    longer = 1.0 + of.shares[2] * (1.0 / slow - 1.0)
+    lengths = story.steps(end_s - onset, of.step_s * longer, of.cov) / longer
     work = lengths[:, None] * of.shares[None, :]
     more = work[:, 2:3] * (1.0 / slow - 1.0)
     hot = ("load", "copy", "hot", "wait", "comm", "hot_more")

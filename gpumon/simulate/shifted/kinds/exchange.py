@@ -83,8 +83,9 @@ def straggler(story: Story) -> None:
         late = "drag" if number == rank else "lag"
         table = np.concatenate((own[number], waits[number][:, None], comm[:, None]), axis=1)
         tape.loop(("load", "copy", "compute", late, "comm"), table)
+    end_s = story.tapes[rank].length_s
+    for tape in story.tapes:
         train(story, tape, life.length_s, of)
-    end_s = story.tapes[rank].length_s if end_s >= life.length_s else end_s
     story.blame("straggler", onset, end_s, "rank", rank)
 
 
@@ -101,7 +102,7 @@ def stage_imbalance(story: Story) -> None:
     for rank in range(life.gpus):
         if rank // per == heavy:
             own[rank, :, 2] *= slow
-    lockstep(story, own, comm)
+    lockstep(story, own, comm, life.length_s)
     # At balance each would need the mean: what all wait together is what is lost.
     story.blame("stage_imbalance", story.process_from_s)
 
@@ -115,9 +116,7 @@ def data_imbalance(story: Story) -> None:
     cov = draw.of("data_cov")
     own, comm = _work(story, of._replace(step_s=max(1.0, of.step_s)), life.length_s, 1 + 1.6 * cov)
     own[:, :, 2] *= np.exp(cov * draw.normal(*own.shape[:2]))
-    lockstep(story, own, comm)
-    for tape in story.tapes:
-        tape.until("wait", life.length_s)
+    lockstep(story, own, comm, life.length_s)
     story.blame("data_imbalance", onset)
 
 

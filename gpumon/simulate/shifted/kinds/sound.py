@@ -212,9 +212,7 @@ def gentle_spread(story: Story) -> None:
     lengths = story.steps(seconds, of.step_s, of.cov)
     own = np.repeat(lengths[None, :, None] * of.shares[None, None, :3], life.gpus, axis=0)
     own[:, :, 2] *= np.exp(0.012 * draw.normal(*own.shape[:2]))
-    lockstep(story, own, lengths * of.shares[4] * 0.98, "wait")
-    for tape in story.tapes:
-        tape.until("wait", life.length_s)
+    lockstep(story, own, lengths * of.shares[4], life.length_s, "wait")
 
 
 def mixed_products(story: Story) -> None:
@@ -229,7 +227,7 @@ def mixed_products(story: Story) -> None:
     lengths = story.steps(seconds, of.step_s, of.cov)
     own = np.repeat(lengths[None, :, None] * of.shares[None, None, :3], 2, axis=0)
     own[0, :, 2] *= draw.between(0.45, 0.8)
-    lockstep(story, own, lengths * of.shares[4], "wait")
+    lockstep(story, own, lengths * of.shares[4], life.length_s, "wait")
 
 
 _ANY: Final = ((1, 1), (1, 2), (1, 4), (1, 3), (1, 8), (1, 6), (2, 4))

@@ -113,20 +113,24 @@ def train(
     tape.until("rest" if end_s < story.life.length_s else "wait", end_s)
 
 
-def lockstep(story: Story, own_s: Floats, comm_s: Floats, lost_to: str = "lag") -> None:
-    """Ranks that wait for the slowest in every step, appended to the story's tapes.
+def lockstep(
+    story: Story, own_s: Floats, comm_s: Floats, end_s: float, lost_to: str = "lag"
+) -> None:
+    """Ranks that wait for the slowest in every step until a time, appended to the story's tapes.
 
     Args:
         story: Gets its step phases; tapes by row of `own_s` must be there.
-        own_s: Seconds that each rank works in each step: rank, step, phase (load, copy, compute).
-        comm_s: Seconds of the exchange in each step.
+        own_s: How long each rank works in each step: rank, step, phase (load, copy, compute).
+        comm_s: How long each exchange takes; both are stretched alike so that all ends in time.
+        end_s: Seconds after the job's begin.
         lost_to: The phase in which a rank waits for a slower one.
     """
-    waits = own_s.sum(axis=2).max(axis=0)[None, :] - own_s.sum(axis=2)
+    slowest = own_s.sum(axis=2).max(axis=0)
+    stretch = max(0.0, end_s - story.tapes[0].length_s) / float((slowest + comm_s).sum())
+    waits = slowest[None, :] - own_s.sum(axis=2)
     for rank, tape in enumerate(story.tapes):
-        table = np.concatenate(
-            (own_s[rank], waits[rank][:, None], comm_s[:, None]), axis=1
-        )  # fmt: skip
+        parts = (own_s[rank], waits[rank][:, None], comm_s[:, None])
+        table = np.concatenate(parts, axis=1) * stretch
         tape.loop(("load", "copy", "compute", lost_to, "comm"), table)
 
 

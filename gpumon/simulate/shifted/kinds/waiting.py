@@ -34,6 +34,7 @@ def _starve(story: Story, of: Recipe, tape: Tape, wait: float, name: str) -> Non
     spread = np.maximum(0.05, 1.0 + 0.45 * story.draw.normal(len(table)))
     lengths = table[:, None] * np.concatenate(([wait], parts))[None, :]
     lengths[:, 0] *= spread
+    lengths *= table.sum() / lengths.sum()
     tape.loop((name, *STEP), lengths)
 
 
