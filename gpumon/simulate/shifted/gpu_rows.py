@@ -63,7 +63,7 @@ class GpuBlocks:
         self._whole = {key: is_whole(key) for key in fields}
         self._fields = {
             key: np.where(np.isfinite(column), column, MISSING_INTEGER).astype(np.int64)
-            if self._whole[key] else np.ascontiguousarray(column)
+            if self._whole[key] else np.ascontiguousarray(column, np.float64)
             for key, column in fields.items()
         }  # fmt: skip
         self._holes: dict[int, list[tuple[str, int]]] = {}
@@ -197,7 +197,7 @@ def columns_at(fields: Mapping[str, Floats], sample: int) -> dict[str, Column]:
     """One row of each field: a number, or one by entity."""
     columns: dict[str, Column] = {}
     for key, values in fields.items():
-        row = np.atleast_1d(values[sample])
+        row = np.atleast_1d(np.asarray(values[sample], np.float64))
         columns[key] = whole(row.tolist()) if is_whole(key) else array("d", row.tobytes())
     return columns
 

@@ -25,6 +25,15 @@ SW_POWER_CAP: Final = 0x04
 CLOCK_STEP_MHZ: Final = 15.0
 """Steps of NVML's clocks."""
 
+SLOWDOWNS: Final = {
+    "sw_power_cap": SW_POWER_CAP,
+    "thermal_violation": 0x60,
+    "sw_thermal": 0x20,
+    "hw_thermal": 0x40,
+    "power_brake": 0x80,
+}
+"""Counters of time by the bits of `clock_event_reasons` that they count (nvml.h)."""
+
 PROFILED: Final = ("sm", "tensor", "dram", "fp32", "fp64")
 
 
@@ -138,6 +147,8 @@ def readings(fleet: Fleet, machine: Machine, jobs: dict[int, Played], times: Flo
             where, gpu = job.place_of(mark.gpu)
             if where is machine:
                 _mark(fields, is_lost, mark, gpu, job, times)
+    if board.has_pcie_counters:
+        _slowdowns(fields, draw)
     _holes(fields, draw, draw.of("value_lost_ratio"))
     fields["process_count"] = contexts.astype(np.float64)
     return Readings(fields, is_lost, contexts)
@@ -206,7 +217,7 @@ def _power(
     room = board.limit_w - board.idle_w
     noise = 1.0 + draw.of("power_noise_ratio") * draw.normal(*shape)
     fields["power_w"] = np.clip((board.idle_w + load * room) * noise, 5.0, 1.06 * board.limit_w)
-    fields["power_limit_w"] = np.full(shape, board.limit_w)
+    fields["power_limit_w"] = np.full(shape, float(board.limit_w))
     steady = board.idle_w + np.clip(mean, 0.0, 1.0) * room
     gap_s = float(times[1] - times[0]) if len(times) > 1 else 1.0
     fields["energy_j"] = np.floor(np.cumsum(steady * gap_s, axis=0) + 1e6 * draw.between(3, 900))
@@ -237,6 +248,9 @@ def _clocks(
     clock = np.minimum(np.round(clock / CLOCK_STEP_MHZ) * CLOCK_STEP_MHZ, board.clock_mhz)
     fields["sm_clock_mhz"] = np.where(is_held, clock, board.idle_clock_mhz)
     fields["mem_clock_mhz"] = np.where(is_held, board.mem_clock_mhz, 0.4 * board.mem_clock_mhz)
+    # P0 with work or a context, P8 without (nvml.h).
+    fields["perf_state"] = np.where(is_held, 0.0, 8.0)
+    fields["power_average_w"] = fields["power_w"].copy()
     is_idle = fields["gpu_util_ratio"] == 0
     capped = (load > 0.93) & ~is_idle
     fields["clock_event_reasons"] = IDLE * is_idle + SW_POWER_CAP * capped * 1.0
@@ -269,6 +283,15 @@ def _mark(
             column[rows, gpu] = np.round(column[rows, gpu] / CLOCK_STEP_MHZ) * CLOCK_STEP_MHZ
     else:
         column[rows, gpu] = mark.value
+
+
+def _slowdowns(fields: dict[str, Floats], draw: Draw) -> None:
+    """Shares of time in which each reason held the clock down, as newer boards count them."""
+    reasons = fields["clock_event_reasons"].astype(np.int64)
+    for key, bits in SLOWDOWNS.items():
+        is_held = reasons & bits > 0
+        share = np.where(is_held, 1.0 - 0.1 * draw.uniform(*reasons.shape), 0.0)
+        fields[f"{key}_ratio"] = share
 
 
 def _holes(fields: dict[str, Floats], draw: Draw, ratio: float) -> None:

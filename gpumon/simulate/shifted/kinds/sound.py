@@ -118,6 +118,7 @@ def power_capped(story: Story) -> None:
     for gpu in some:
         story.marks += [
             Mark(gpu, "power_limit_w", cap * life.board.limit_w),
+            Mark(gpu, "clock_event_reasons", SW_POWER_CAP),
             Mark(gpu, "sm_clock_mhz", 0.55 + 0.45 * cap, is_factor=True),
             Mark(gpu, "power_w", cap * 0.98, is_factor=True),
         ]

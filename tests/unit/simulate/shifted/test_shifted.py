@@ -97,6 +97,24 @@ def test_every_value_lies_within_the_catalogue_s_bounds(beats):
     assert {"gpu_util_ratio", "sm_active_ratio", "job_cpu_cores_used", "nic_tx_bytes_per_s"} <= seen
 
 
+def test_a_gpu_draws_what_its_board_may(beats, small):
+    limits = {one.name: one.kind.board for one in small._fleet.machines}
+    seen = []
+    for _, frames in beats:
+        for frame in frames:
+            block = frame.block("gpu")
+            for row in range(len(block.keys)):
+                limit_w, power_w = block.value("power_limit_w", row), block.value("power_w", row)
+                if limit_w is not None and power_w is not None:
+                    board = limits[frame.node]
+                    assert 0.6 * board.limit_w < limit_w <= board.limit_w
+                    assert 0.6 * board.idle_w < power_w < 1.1 * board.limit_w
+                    assert block.value("mem_used_bytes", row) < board.mem_bytes
+                    seen.append(power_w / limit_w)
+    assert min(seen) < 0.2
+    assert max(seen) > 0.8
+
+
 def test_a_missing_value_has_a_reason(beats):
     for _, frames in beats[1:]:
         for frame in frames:
