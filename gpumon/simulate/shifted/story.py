@@ -211,9 +211,10 @@ class Kind(NamedTuple):
     shapes: tuple[tuple[int, int], ...]
     """Nodes and GPUs on each that it may have."""
     hours: tuple[float, float]
-    """How long it runs."""
+    """How long it runs: an hour to five, as the windows of the taxonomy ask for (our choice)."""
     least_s: float
-    """Shortest time of it that the recording must hold, so that what is labelled can be known."""
+    """Shortest time of it that the recording must hold, so that what is labelled can be known: the
+    taxonomy's window of its class and what comes before it."""
     board: str = "any"
     """`any`, `profiled`, `plain`, `nvlink`, `ports` (profiled with ports), `large` (memory),
     `copies` (PCIe bytes are counted), `slices` or `roomy` (several GPUs a node)."""

@@ -61,7 +61,7 @@ def throttled(story: Story) -> None:
         train(story, tape, life.length_s, of)
     bits = draw.one((HW_THERMAL | HW_SLOWDOWN, SW_THERMAL, HW_SLOWDOWN, POWER_BRAKE | HW_SLOWDOWN))
     if bits != HW_SLOWDOWN and not bits & POWER_BRAKE:
-        story.marks.append(Mark(sick, "temp_c", draw.between(87, 93), onset, end_s))
+        story.marks.append(Mark(sick, "temp_c", draw.of("hot_c"), onset, end_s))
     story.marks += [
         Mark(sick, "sm_clock_mhz", slow, onset, end_s, is_factor=True),
         Mark(sick, "clock_event_reasons", bits, onset, end_s),
@@ -79,7 +79,7 @@ def pcie_degraded(story: Story) -> None:
     gpu, board = draw.whole(0, life.gpus - 1), life.board
     shape = draw.one(("lanes", "lanes", "generation", "replays"))
     width = min(board.pcie_width, life.node_kind.slot_width)
-    lost_s = draw.between(0.002, 0.015) * (life.seen_to_s - onset) * life.gpus
+    lost_s = draw.of("slow_link_loss") * (life.seen_to_s - onset) * life.gpus
     if shape == "lanes":
         story.marks.append(Mark(gpu, "pcie_width", draw.one((width // 2, width // 4, 1)), onset))
     elif shape == "generation":
@@ -108,7 +108,7 @@ def link_degraded(story: Story) -> None:
         for field in fields:
             at = None if field.startswith("nvlink") else link
             story.growths.append(Growth(gpu, field, rate, onset, inf, link=at))
-    lost_s = draw.between(0.01, 0.08) * (life.seen_to_s - onset) * life.gpus
+    lost_s = draw.of("broken_fabric_loss") * (life.seen_to_s - onset) * life.gpus
     story.blame("fabric_degraded", onset, inf, "gpu", gpu, lost_s)
 
 
@@ -126,7 +126,7 @@ def port_degraded(story: Story) -> None:
     else:
         speed = 0.0 if shape == "down" else life.node_kind.port_gbps / 2
         story.down_ports.append((node, port, onset, inf, speed))
-    lost_s = draw.between(0.01, 0.08) * (life.seen_to_s - onset) * life.gpus
+    lost_s = draw.of("broken_fabric_loss") * (life.seen_to_s - onset) * life.gpus
     story.blame("fabric_degraded", onset, inf, "node", node, lost_s)
 
 
@@ -193,7 +193,7 @@ def program_error(story: Story) -> None:
     of, tape = _sound(story, at_s)
     gpu = draw.whole(0, life.gpus - 1)
     story.events.append(Event(gpu, draw.one((31, 13, 43, 31, 109)), at_s))
-    again_s = draw.between(40, 110)
+    again_s = draw.of("restart_s")
     tape.then("start", again_s)
     top = story.memory[0][-1][1]
     back = [(at_s, 0.0), (at_s + 0.5 * again_s, 0.3 * top), (at_s + again_s, top)]

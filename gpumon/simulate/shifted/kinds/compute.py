@@ -19,7 +19,7 @@ GIB: Final = 2.0**30
 def memory_leak(story: Story) -> None:
     """Losses are added up with their graphs: memory of one or all GPUs grows step by step."""
     draw, life = story.draw, story.life
-    of, tape = recipe(story, draw.between(0.42, 0.5)), story.tape()
+    of, tape = recipe(story, draw.of("leaking_mem_ratio")), story.tape()
     begin(story, tape)
     train(story, tape, life.length_s, of, *healthy_save(story))
     flat = story.memory[0]
@@ -29,7 +29,7 @@ def memory_leak(story: Story) -> None:
     grows = min(grows, 0.5 / max(1.0, life.length_s - start_s))
     half_at = max(start_s, life.seen_from_s)
     steps = np.linspace(start_s, life.length_s, 400)
-    level = flat[-1][1] + grows * (steps - start_s) * draw.between(0.98, 1.02)
+    level = flat[-1][1] + grows * (steps - start_s) * draw.of("leak_pace")
     leaking = [*flat, *zip(steps.tolist(), np.minimum(0.99, level).tolist(), strict=True)]
     which = range(life.gpus) if draw.happens(0.5) else (draw.whole(0, life.gpus - 1),)
     story.memory = [leaking if gpu in which else flat for gpu in range(life.gpus)]
@@ -44,7 +44,7 @@ def host_leak(story: Story) -> None:
     story.phases["compute"] = story.phases["compute"]._replace(read=2e5)
     train(story, tape, life.length_s, of, *healthy_save(story))
     rate = draw.of("host_leak_bytes_per_s") * life.gpus_per_node
-    story.host_limit_bytes = rate * life.length_s * draw.between(1.5, 2.2)
+    story.host_limit_bytes = rate * life.length_s * draw.of("host_limit_over_leak")
     base = 0.45 * story.host_limit_bytes
     end = min(0.97 * story.host_limit_bytes, base + rate * life.length_s * 0.7)
     story.host_bytes = [(0.0, 0.1 * GIB), (300.0, base), (life.length_s, end)]
@@ -68,7 +68,7 @@ def memory_limited(story: Story) -> None:
     )  # fmt: skip
     top = story.memory[0][-1][1]
     if draw.happens(0.4):
-        dips = np.arange(700.0, life.length_s, draw.between(400, 900))
+        dips = np.arange(700.0, life.length_s, draw.of("retry_every_s"))
         saw = [(float(at + gap), top - low) for at in dips for gap, low in ((0, 0), (2, 0.1))]
         story.memory = [[*story.memory[0], *((at, share) for at, share in saw)]]
     story.blame("memory_limited", story.process_from_s)
@@ -109,9 +109,9 @@ def oversized_gpu(story: Story) -> None:
     begin(story, tape)
     busy = draw.of("tiny_util")
     story.phases["compute"] = story.phases["compute"]._replace(
-        sm=draw.between(0.3, 0.7), tensor=draw.of("small_tensor"), load=0.3, dram=0.1
+        sm=draw.of("tiny_sm"), tensor=draw.of("small_tensor"), load=0.3, dram=0.1
     )
-    cores = draw.between(0.6, 1.4)
+    cores = draw.of("tiny_cores")
     if draw.happens(0.5):
         # Kernels of milliseconds between which the program computes: any window shows both.
         mixed = story.phases["compute"]
@@ -123,7 +123,7 @@ def oversized_gpu(story: Story) -> None:
     else:
         story.phases["prepare"] = story.phases["rest"]._replace(cores=cores, lost=0.75)
         parts = np.concatenate(([1.0 - busy], of.shares * busy))
-        of = of._replace(step_s=draw.between(0.5, 4.0), cov=0.15)
+        of = of._replace(step_s=draw.of("tiny_step_s"), cov=0.15)
         train(story, tape, story.life.length_s, of, phases=("prepare", *STEP), shares=parts)
     story.blame("oversized_gpu", story.process_from_s)
 
@@ -136,7 +136,7 @@ def overasked(story: Story) -> None:
     if draw.happens(0.6):
         story.cpus_per_node = int(0.8 * kind.cpus)
     else:
-        story.host_limit_bytes = draw.between(0.75, 0.9) * kind.mem_bytes
+        story.host_limit_bytes = draw.of("overasked_mem_ratio") * kind.mem_bytes
         story.host_bytes = [(0.0, GIB), (300.0, 0.03 * story.host_limit_bytes)]
         story.cache_bytes = [(0.0, 0.0), (life.length_s, 0.05 * story.host_limit_bytes)]
     begin(story, tape)

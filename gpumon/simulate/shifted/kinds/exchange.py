@@ -142,7 +142,7 @@ def nic_misplaced(story: Story) -> None:
     wrong = draw.whole(0, life.node_kind.ports - 1)
     story.port_of = lambda _gpu: wrong
     far = draw.of("exposed_ratio")
-    narrow = life.node_kind.port_bytes_per_s * draw.between(0.6, 0.9) / life.gpus_per_node
+    narrow = life.node_kind.port_bytes_per_s * draw.of("one_port_ratio") / life.gpus_per_node
     story.phases["comm"] = story.phases["comm"]._replace(
         port=narrow, nvlink=0.3 * story.phases["comm"].nvlink, lost=(far - of.comm) / far
     )
@@ -155,10 +155,10 @@ def fragmented(story: Story) -> None:
     draw, life = story.draw, story.life
     of, tape = recipe(story), story.tape()
     begin(story, tape)
-    far = draw.between(0.25, 0.5)
+    far = draw.of("far_exchange_ratio")
     ports = life.node_kind.port_bytes_per_s * life.node_kind.ports
     story.phases["comm"] = story.phases["comm"]._replace(
-        port=draw.between(0.35, 0.8) * ports / life.gpus_per_node, lost=1.0 - 0.1 / far
+        port=draw.of("busy_ports_ratio") * ports / life.gpus_per_node, lost=1.0 - 0.1 / far
     )
     train(story, tape, life.length_s, of._replace(comm=far))
     story.blame("fragmented", story.process_from_s)

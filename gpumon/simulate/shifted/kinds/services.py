@@ -22,13 +22,13 @@ def _serve(story: Story, busy_share: float) -> None:
         util=share, sm=draw.of("serve_sm") * share, dram=draw.of("serve_dram") * share,
         tensor=draw.of("serve_tensor") * share, load=draw.of("serve_load") * share, cores=1.3,
     )  # fmt: skip
-    story.phases["await"] = story.phases["rest"]._replace(cores=draw.between(0.01, 1.02))
+    story.phases["await"] = story.phases["rest"]._replace(cores=draw.of("polling_cores"))
 
 
 def serving_bursts(story: Story) -> None:
     """Requests come in bursts; in between the weights wait."""
     draw, life = story.draw, story.life
-    _serve(story, draw.between(0.5, 1.0))
+    _serve(story, draw.of("burst_util"))
     tape = story.tape()
     begin(story, tape)
     count = 400
@@ -43,7 +43,7 @@ def serving_bursts(story: Story) -> None:
 
 def serving_steadily(story: Story) -> None:
     """A server with a load that never stops."""
-    _serve(story, story.draw.between(0.35, 0.95))
+    _serve(story, story.draw.of("steady_util"))
     tape = story.tape()
     begin(story, tape)
     tape.until("serve", story.life.length_s)
@@ -53,13 +53,13 @@ def serving_steadily(story: Story) -> None:
 def standby(story: Story) -> None:
     """Two copies of a server: the second takes over now and then, by a health check's order."""
     draw, life = story.draw, story.life
-    _serve(story, draw.between(0.5, 1.0))
+    _serve(story, draw.of("burst_util"))
     first, second = story.tape(), story.tape()
     begin(story, first, 80.0)
     second.then("start", 80.0)
     story.tape_of = [gpu % 2 for gpu in range(life.gpus)]
     while first.length_s < life.length_s:
-        turn = draw.between(400, 1500)
+        turn = draw.of("standby_turn_s")
         for tape, other in ((first, second), (second, first)):
             tape.then("serve", turn)
             other.then("await", turn)
@@ -89,7 +89,7 @@ def debugger(story: Story) -> None:
     begin(story, tape, 60.0)
     story.is_interactive = True
     while tape.length_s < life.length_s:
-        tape.then("compute", draw.between(700, 1600)).then("rest", draw.between(200, 1000))
+        tape.then("compute", draw.of("debug_run_s")).then("rest", draw.of("debug_pause_s"))
 
 
 def batches(story: Story) -> None:
@@ -99,8 +99,8 @@ def batches(story: Story) -> None:
     tape = story.tape()
     begin(story, tape, 60.0)
     count = int(life.length_s / 150) + 2
-    works = draw.lognormal(draw.between(100, 400), 0.4, count)
-    gaps = draw.lognormal(draw.between(6, 40), 0.4, count)
+    works = draw.lognormal(draw.of("batch_s"), 0.4, count)
+    gaps = draw.lognormal(draw.of("batch_gap_s"), 0.4, count)
     story.phases["fetch"] = story.phases["load"]._replace(read=3e8, cores=1.0)
     tape.loop(("fetch", "compute"), np.stack((gaps, works), axis=1))
     story.program = "python"
@@ -113,11 +113,11 @@ def double_precision(story: Story) -> None:
     tape = story.tape()
     begin(story, tape, 60.0)
     story.phases["solve"] = Phase(
-        util=1.0, sm=draw.of("fp32_sm"), fp64=draw.between(0.3, 0.65), dram=draw.between(0.3, 0.7),
+        util=1.0, sm=draw.of("fp32_sm"), fp64=draw.of("solver_fp64"), dram=draw.of("solver_dram"),
         load=draw.of("fp32_load"), cores=1.0,
     )  # fmt: skip
     step = story.steps(life.length_s - tape.length_s, draw.of("step_s"), 0.02)
-    halo = draw.between(0.02, 0.1) if life.gpus > 1 else 0.0
+    halo = draw.of("halo_ratio") if life.gpus > 1 else 0.0
     tape.loop(("solve", "comm"), step[:, None] * np.array([[1 - halo, halo]]))
     story.program = draw.one(("vasp_std", "nekrs", "amber.cuda"))
 
@@ -125,12 +125,12 @@ def double_precision(story: Story) -> None:
 def molecules(story: Story) -> None:
     """Molecular dynamics: FP32 outside the tensor cores, by need, in many small kernels."""
     draw, life = story.draw, story.life
-    recipe(story, draw.between(0.02, 0.06) + 0.28)
+    recipe(story, draw.of("molecule_mem_ratio") + 0.28)
     tape = story.tape()
     begin(story, tape, 40.0)
     story.phases["solve"] = Phase(
-        util=draw.between(0.85, 1.0), sm=draw.between(0.5, 0.8), fp32=draw.between(0.25, 0.45),
-        dram=0.2, load=draw.between(0.5, 0.8), cores=1.0,
+        util=draw.of("molecule_util"), sm=draw.of("molecule_sm"), fp32=draw.of("molecule_fp32"),
+        dram=0.2, load=draw.of("molecule_load"), cores=1.0,
     )  # fmt: skip
     tape.until("solve", life.length_s)
     story.program = draw.one(("gmx_mpi", "namd3", "lmp"))
@@ -143,8 +143,8 @@ def transcoding(story: Story) -> None:
     tape = story.tape()
     begin(story, tape, 40.0)
     story.phases["film"] = Phase(
-        util=draw.between(0.03, 0.25), sm=draw.between(0.02, 0.1), encoder=draw.between(0.5, 0.95),
-        decoder=draw.between(0.4, 0.95), load=draw.between(0.12, 0.3), cores=2.2, read=2e7,
+        util=draw.of("film_util"), sm=draw.of("film_sm"), encoder=draw.of("film_encoder"),
+        decoder=draw.of("film_decoder"), load=draw.of("film_load"), cores=2.2, read=2e7,
     )  # fmt: skip
     tape.until("film", life.length_s)
     story.program = "ffmpeg"

@@ -65,7 +65,7 @@ def curriculum(story: Story) -> None:
     of, tape = recipe(story), story.tape()
     begin(story, tape)
     seconds = life.length_s - tape.length_s
-    for part in np.linspace(1.0, draw.between(1.8, 3.2), draw.whole(3, 6)):
+    for part in np.linspace(1.0, draw.of("longer_steps"), draw.whole(3, 6)):
         train_s = seconds / 4
         step = of._replace(step_s=of.step_s * float(part))
         tape.loop(STEP, story.steps(train_s, step.step_s, of.cov)[:, None] * of.shares[None, :])
@@ -75,9 +75,9 @@ def curriculum(story: Story) -> None:
 def zero_offload(story: Story) -> None:
     """The optimiser is in host memory: gradients go out and parameters come back, as planned."""
     draw, life = story.draw, story.life
-    of, tape = recipe(story, draw.between(0.75, 0.95)), story.tape()
+    of, tape = recipe(story, draw.of("offload_mem_ratio")), story.tape()
     begin(story, tape)
-    share = draw.between(0.1, 0.24)
+    share = draw.of("offload_ratio")
     link = 0.8 * life.board.pcie_bytes_per_s
     story.phases["offload"] = Phase(
         util=0.7, sm=0.3, tensor=0.1, dram=0.15, load=0.3, to_gpu=link, from_gpu=link, cores=6.0
@@ -101,10 +101,10 @@ def staging(story: Story) -> None:
     draw, life = story.draw, story.life
     of, tape = recipe(story), story.tape()
     story.phases["stage"] = Phase(
-        cores=0.7, read=draw.between(2e8, 9e8) / life.gpus, io_wait=0.4,
-        disk=draw.between(2e8, 9e8) / life.gpus,
+        cores=0.7, read=draw.of("stage_bytes_per_s") / life.gpus, io_wait=0.4,
+        disk=draw.of("stage_bytes_per_s") / life.gpus,
     )  # fmt: skip
-    tape.then("stage", min(draw.between(200, 480), 0.07 * life.length_s))
+    tape.then("stage", min(draw.of("stage_s"), 0.07 * life.length_s))
     begin(story, tape, 50.0)
     train(story, tape, life.length_s, of, *healthy_save(story))
 
@@ -113,7 +113,7 @@ def power_capped(story: Story) -> None:
     """The site caps the power of all boards, or of those of one stage."""
     draw, life = story.draw, story.life
     training(story)
-    cap = draw.between(0.62, 0.85)
+    cap = draw.of("cap_ratio")
     some = range(life.gpus) if draw.happens(0.5) else range(max(1, life.gpus // 2))
     for gpu in some:
         story.marks += [
@@ -127,7 +127,7 @@ def power_capped(story: Story) -> None:
 def locked_clocks(story: Story) -> None:
     """Somebody set the application clocks, for measurements that repeat."""
     training(story)
-    share = story.draw.between(0.6, 0.85)
+    share = story.draw.of("locked_clock_ratio")
     for gpu in range(story.life.gpus):
         story.marks += [
             Mark(gpu, "sm_clock_mhz", share, is_factor=True),
@@ -139,9 +139,9 @@ def host_cache(story: Story) -> None:
     """A dataset is read into host memory and kept; the page cache fills as well, then both rest."""
     draw, life = story.draw, story.life
     training(story)
-    read = draw.between(0.5, 0.7) * life.node_kind.mem_bytes * life.gpus_per_node
+    read = draw.of("cache_mem_ratio") * life.node_kind.mem_bytes * life.gpus_per_node
     full = read / life.node_kind.gpus
-    speed = draw.between(1.5e8, 5e8)
+    speed = draw.of("cache_bytes_per_s")
     full_s = 300.0 + 0.5 * full / speed
     phase = story.phases["compute"]
     story.phases["compute"] = phase._replace(read=1.3 * speed / life.gpus_per_node)
@@ -153,7 +153,7 @@ def pipeline_bubble(story: Story) -> None:
     """Equal stages that wait at the begin and the end of each batch, all alike."""
     of, tape = recipe(story), story.tape()
     begin(story, tape)
-    bubble = story.draw.between(0.06, 0.14)
+    bubble = story.draw.of("bubble_ratio")
     parts = np.concatenate(([bubble], of.shares * (1.0 - bubble)))
     train(story, tape, story.life.length_s, of, phases=("wait", *STEP), shares=parts)
 
@@ -168,9 +168,9 @@ def rollouts(story: Story) -> None:
         dram=draw.of("serve_dram"), load=draw.of("serve_load"), cores=1.5,
     )  # fmt: skip
     story.phases["judge"] = story.phases["rest"]._replace(cores=8.0, cpu_wait=0.05)
-    rounds = draw.between(90, 400)
+    rounds = draw.of("round_s")
     count = int((life.length_s - tape.length_s) / rounds) + 1
-    parts = np.array([draw.between(0.4, 0.6), draw.between(0.04, 0.12), draw.between(0.3, 0.4)])
+    parts = np.array([draw.of("generate_ratio"), draw.of("judge_ratio"), draw.of("learn_ratio")])
     lengths = rounds * parts[None, :] * np.exp(0.15 * draw.normal(count, 3))
     lengths *= (life.length_s - tape.length_s) / lengths.sum()
     tape.loop(("generate", "judge", "compute"), lengths)
@@ -183,7 +183,7 @@ def graph_learning(story: Story) -> None:
     of, tape = recipe(story), story.tape()
     begin(story, tape)
     story.phases["compute"] = story.phases["compute"]._replace(
-        sm=draw.between(0.45, 0.8), tensor=draw.between(0.03, 0.12), dram=draw.between(0.5, 0.8)
+        sm=draw.of("graph_sm"), tensor=draw.of("graph_tensor"), dram=draw.of("graph_dram")
     )
     train(story, tape, story.life.length_s, of, *healthy_save(story))
 
@@ -195,7 +195,7 @@ def growing_cache(story: Story) -> None:
     points = story.memory[0][:-1]
     at, share = points[-1][0], points[-1][1] * 0.6
     for _ in range(draw.whole(3, 7)):
-        at += draw.between(100, 700)
+        at += draw.of("cache_jump_s")
         points += [(at, share), (at + 2.0, share + 0.05)]
         share += 0.05
     story.memory = [[*points, (life.length_s, share)]]
@@ -227,7 +227,7 @@ def mixed_products(story: Story) -> None:
     seconds = life.length_s - story.tapes[0].length_s
     lengths = story.steps(seconds, of.step_s, of.cov)
     own = np.repeat(lengths[None, :, None] * of.shares[None, None, :3], 2, axis=0)
-    own[0, :, 2] *= draw.between(0.45, 0.8)
+    own[0, :, 2] *= draw.of("product_ratio")
     lockstep(story, own, lengths * of.shares[4], life.length_s, "wait")
 
 

@@ -42,7 +42,7 @@ def input_bound(story: Story) -> None:
     """Too few workers decode for what the GPUs take; all CPUs of the job are busy."""
     draw, life = story.draw, story.life
     of = recipe(story)
-    story.cpus_per_node = max(2, draw.whole(1, 3) * life.gpus_per_node)
+    story.cpus_per_node = max(2, round(draw.of("few_cpus")) * life.gpus_per_node)
     cores = story.cpus_per_node * life.nodes / life.gpus * draw.of("busy_cpu_ratio")
     wait = draw.of("wait_ratio")
     tape, onset = _later(story, of, 0.7)
@@ -88,8 +88,8 @@ def cpu_oversubscribed(story: Story) -> None:
     """Every worker opens a pool of as many threads as the node has CPUs."""
     draw, life = story.draw, story.life
     of = recipe(story)
-    story.cpus_per_node = max(4, draw.whole(3, 6) * life.gpus_per_node)
-    story.threads = draw.whole(6, 14) * story.cpus_per_node
+    story.cpus_per_node = max(4, round(draw.of("some_cpus")) * life.gpus_per_node)
+    story.threads = round(draw.of("threads_a_cpu")) * story.cpus_per_node
     cores = 0.985 * story.cpus_per_node / life.gpus_per_node
     pressure = draw.of("cpu_pressure")
     tape = story.tape()
@@ -127,7 +127,7 @@ def recompiling(story: Story) -> None:
     of, tape = recipe(story), story.tape()
     begin(story, tape)
     story.phases["compile"] = Phase(
-        load=draw.of("rest_load"), cores=draw.between(0.9, 2.6), lost=1.0, util=0.01
+        load=draw.of("rest_load"), cores=draw.of("compile_cores"), lost=1.0, util=0.01
     )
     every_s = draw.of("recompile_every_s")
     count = max(4, int((life.length_s - tape.length_s) / every_s))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -206,6 +207,11 @@ def test_every_range_is_drawn_from():
     files = [file for file in PACKAGE.rglob("*.py") if file.stem != "ranges"]
     code = "".join(file.read_text() for file in files)
     assert [name for name in RANGES if f'"{name}"' not in code] == []
+
+
+def test_no_kind_draws_between_numbers_of_its_own():
+    for file in (PACKAGE / "kinds").glob("*.py"):
+        assert not re.findall(r"between\(\s*[0-9]", file.read_text()), file.name
 
 
 def test_a_draw_depends_on_seed_and_name_alone():
