@@ -17,9 +17,9 @@ from gpumon.model.missing import Reason
 from gpumon.model.records.frame import Frame
 from gpumon.model.records.label import HEALTHY
 from gpumon.simulate.shifted.boards import PLAIN, PROFILED
-from gpumon.simulate.shifted.fleet import BENIGN, FAULTY, planned
+from gpumon.simulate.shifted.fleet import BENIGN, FAULTY, fleet_of, planned
 from gpumon.simulate.shifted.ranges import RANGES, Draw
-from gpumon.simulate.shifted.recording import ShiftedFleet
+from gpumon.simulate.shifted.recording import ShiftedFleet, labels_of
 from gpumon.simulate.shifted.signals import FIELDS, Phase, Tape
 from gpumon.sources.recording.decode import Decoder
 from gpumon.sources.recording.labels import read_labels, write_labels
@@ -43,10 +43,11 @@ def beats(small):
     return list(small.beats())
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3, 11])
+@pytest.mark.parametrize("seed", [1, 2, 12])
 def test_every_default_recording_can_show_most_classes(seed):
-    made = ShiftedFleet(planned(seed, START))
-    counts = Counter(label.finding_class for label in made.labels())
+    made = fleet_of(planned(seed, START))
+    ids = [str(job.number) for job in made.jobs]
+    counts = Counter(label.finding_class for label in labels_of(made, ids))
     assert len(counts.keys() - {HEALTHY}) >= 15
     assert counts[HEALTHY] >= 30
     assert 10 <= made.plan.period_s <= 60
@@ -162,21 +163,19 @@ def test_the_same_seed_gives_the_same_bytes_in_every_process(tmp_path):
 
 
 def test_another_seed_gives_another_fleet(small):
-    other = ShiftedFleet(planned(6, START, 1200.0, 60.0, SIZE))
-    assert {one.name for one in other._fleet.machines} != {
-        one.name for one in small._fleet.machines
-    }
+    other = fleet_of(planned(6, START, 1200.0, 60.0, SIZE))
+    assert {one.name for one in other.machines} != {one.name for one in small._fleet.machines}
 
 
 def test_what_is_asked_for_is_not_drawn():
     plan = planned(1, START, 3600.0, 1.0, (3, 6))
     assert plan == (1, START, 3600.0, 1.0, 3, 6)
-    machines = ShiftedFleet(plan._replace(for_s=60.0))._fleet.machines
+    machines = fleet_of(plan._replace(for_s=60.0)).machines
     assert [one.kind.gpus for one in machines] == [6, 6, 6]
 
 
 def test_no_gpu_is_held_by_two_jobs_at_once():
-    fleet = ShiftedFleet(planned(2, START, 10_800.0, 60.0))._fleet
+    fleet = fleet_of(planned(2, START, 10_800.0, 60.0))
     for machine in fleet.machines:
         for job in machine.jobs:
             for other in machine.jobs:
