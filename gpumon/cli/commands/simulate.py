@@ -17,6 +17,7 @@ from gpumon.sources.recording.write import RecordingWriter
 
 if TYPE_CHECKING:
     import threading
+    from argparse import Namespace
 
 BEGIN: Final = 1_767_225_600.0
 """2026-01-01 00:00 UTC: one seed gives one recording, whenever it is made."""
@@ -24,6 +25,11 @@ BEGIN: Final = 1_767_225_600.0
 
 _TROUBLED_S: Final = 3600.0
 """Jobs come into trouble within the first hour, however long the recording is."""
+
+
+_FOR_S: Final = 3600.0
+_PERIOD_S: Final = 1.0
+"""Length and beat of the demo's simulation unless they are told."""
 
 
 class _Fleet(NamedTuple):
@@ -61,32 +67,62 @@ def simulate(words: list[str]) -> int:
     made = Parser(prog="gpumon simulate", description="Record the simulated fleet, with labels.")
     made.add_argument("file", metavar="FILE", help="recording to write (.zst: compressed)")
     made.add_argument("--seed", type=int, default=1, metavar="N", help="which fleet (default 1)")
-    made.add_argument(
-        "--for", dest="for_s", type=duration, default=3600.0, metavar="TIME", help="default 1h"
-    )
-    made.add_argument(
-        "--nodes", type=fleet, default=DEMO_SIZE, metavar="NODESxGPUS", help="default 10x8"
-    )
-    made.add_argument("--period", type=period, default=1.0, metavar="SECONDS", help="beat")
+    made.add_argument("--for", dest="for_s", type=duration, metavar="TIME", help="default 1h")
+    made.add_argument("--nodes", type=fleet, metavar="NODESxGPUS", help="default 10x8")
+    made.add_argument("--period", type=period, metavar="SECONDS", help="beat, default 1")
     made.add_argument(
         "--start", type=instant, default=BEGIN, metavar="TIME", help="default 2026-01-01"
+    )
+    made.add_argument(
+        "--shift",
+        action="store_true",
+        help="another generator: other boards, periods, jobs and noise, so that what was tuned on "
+        "the first is tried on it; size, length and beat are drawn unless they are told",
     )
     made.add_argument("--force", action="store_true", help="replace a recording")
     options = made.parse_args(words)
     if isinstance(options.start, str) or not 0 <= options.seed < 10**18:
         made.error("--start is a time, --seed a number from 0")
-    path, (nodes, gpus) = Path(options.file), options.nodes
-    made_of = _Fleet(nodes, gpus, options.seed, options.start, options.for_s, options.period)
+    path = Path(options.file)
     try:
-        count = _write(made_of, path, is_forced=options.force)
+        for_s, count = _shifted(options, path) if options.shift else _usual(options, path)
     except RecordingError as error:
         narrate(str(error))
         return USAGE
     except OSError as error:
         narrate(f"{path}: {error.strerror}")
         return NOTHING_READ
-    narrate(f"simulated {made_of.for_s:.0f} s in {path}, {count} labels beside it")
+    narrate(f"simulated {for_s:.0f} s in {path}, {count} labels beside it")
     return DONE
+
+
+def _usual(options: Namespace, path: Path) -> tuple[float, int]:
+    """Length of what was written, seconds, and number of labels, by the demo's simulation."""
+    nodes, gpus = options.nodes or DEMO_SIZE
+    for_s, period_s = options.for_s or _FOR_S, options.period or _PERIOD_S
+    made_of = _Fleet(nodes, gpus, options.seed, options.start, for_s, period_s)
+    return for_s, _write(made_of, path, is_forced=options.force)
+
+
+def _shifted(options: Namespace, path: Path) -> tuple[float, int]:
+    """The same by the other generator."""
+    from gpumon.simulate.shifted.fleet import planned
+    from gpumon.simulate.shifted.recording import ShiftedFleet
+
+    plan = planned(options.seed, options.start, options.for_s, options.period, options.nodes)
+    made = ShiftedFleet(plan)
+    writer = RecordingWriter(
+        path, plan.start, plan.period_s, [made.origin], is_forced=options.force
+    )
+    try:
+        for at, frames in made.beats():
+            writer.frames(frames)
+            writer.beat(at, plan.period_s)
+    finally:
+        writer.close()
+    labels = made.labels()
+    write_labels(path, labels)
+    return plan.for_s, len(labels)
 
 
 def _write(made_of: _Fleet, path: Path, *, is_forced: bool) -> int:

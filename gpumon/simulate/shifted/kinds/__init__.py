@@ -1,0 +1,4 @@
+"""Kinds of jobs, a short function each: what goes wrong, and what only looks like it.
+
+Sees `story` and `signals`. `steps` is the training step that most build on.
+"""
