@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from gpumon.cli import main
-from gpumon.cli.commands.simulate import BEGIN
 from gpumon.sources.recording.labels import read_labels
 from gpumon.sources.recording.source import Recording
 from tests.worlds.probe import bounded
@@ -25,15 +24,6 @@ def recording(tmp_path_factory):
     words = ["simulate", str(path), "--seed", "1", "--for", "90", "--nodes", "2x4"]
     assert main(words) == 0
     return path
-
-
-def test_in_the_first_hour_of_a_simulated_fleet_a_rank_is_slow_and_a_job_hangs(tmp_path):
-    path = tmp_path / "troubled.gpumon"
-    assert main(["simulate", str(path), "--for", "50m", "--period", "600"]) == 0
-    labels = {label.finding_class: label for label in read_labels(path)}
-    assert labels["straggler"].start == BEGIN + 1_200
-    assert labels["hang"].start == BEGIN + 2_880
-    assert labels["straggler"].subject.endswith("/rank:11")
 
 
 def test_a_simulated_fleet_is_a_recording_with_labels(recording, tmp_path):

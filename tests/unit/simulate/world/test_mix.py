@@ -94,7 +94,7 @@ def test_a_large_fleet_has_boards_of_every_generation_and_a_small_one_some() -> 
 
 
 def test_products_are_set_up_in_several_ways() -> None:
-    boards = [node.board for s in range(20) for node in fleet(s, 30).nodes]
+    boards = [node.board for s in range(20) for node in WORLD.lay_out(s, 30, 8)]
     assert any(board.cap_share < 1.0 for board in boards)
     assert any(board.clock_lock_share < 1.0 for board in boards)
     assert any(board.pcie_width == 8 for board in boards)
@@ -138,7 +138,7 @@ def test_a_silent_node_sends_nothing_and_its_jobs_labels_end() -> None:
 
 def test_boards_without_links_exchange_over_pcie() -> None:
     for seed in range(30):
-        some = fleet(seed, 24)
+        some = fleet(seed, 12)
         for job in some.running(ORIGIN + HOUR):
             node = some.nodes[job.spots[0].node]
             if job.request.workload.kind != "dense" or job.request.shape.gpus < 4:

@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 
 def written(path: Path, seed: int) -> Path:
-    words = ["--seed", str(seed), "--for", "40m", "--nodes", "12x4", "--period", "60"]
+    words = ["--seed", str(seed), "--for", "20m", "--nodes", "9x4", "--period", "60"]
     assert simulate([str(path), "--force", *words]) == 0
     return path
 
 
 def test_every_frame_is_within_the_catalogue(tmp_path: Path) -> None:
-    for seed in (61, 62, 63):
+    for seed in (61, 62):
         playback = Playback(Recording(written(tmp_path / f"{seed}.gpumon", seed)))
         beats = list(playback.beats())
-        assert len(beats) == 41
+        assert len(beats) == 21
         assert not playback.problems
         assert all(frame.errors == () for beat in beats for frame in beat.frames)
 
