@@ -105,7 +105,7 @@ def checkpoint_stall(board: Board, shape: Shape, chance: Random, lane: int) -> P
 
 
 def saving_often(board: Board, shape: Shape, chance: Random, lane: int) -> Program:
-    """The same as often, but each save is short: a healthy share of the time."""
+    """Checkpoints every few minutes, each of them short: a healthy share of the time."""
     model = dense_model(board, shape, chance)
     every_s = chance.uniform(4.0, 15.0) * _MIN
     saving = Work(
