@@ -91,9 +91,9 @@ def run_on(board: Board, work: Work) -> Phase:
     """The phase on a board: a demand above the power limit lowers the clock and takes longer."""
     # What waits in a collective fills no more SMs, nor fewer, whoever wrote it.
     reach = board.sm_reach if work.sm > _SPINS_BELOW else 1.0
-    sm, tensor = reach * work.sm, reach * work.tensor
+    sm, tensor, fma = reach * work.sm, reach * work.tensor, reach * work.fma
     busy = work.kernel * (1.0 - _GAPS * (1.0 - reach))
-    dynamic_w = busy * board.dynamic_w(sm, tensor, work.dram, work.fma)
+    dynamic_w = busy * board.dynamic_w(sm, tensor, work.dram, fma)
     if work.mem_bytes:
         dynamic_w = max(dynamic_w, board.context_w)
     given = min(work.clock_share, board.clock_lock_share)
@@ -127,13 +127,13 @@ def run_on(board: Board, work: Work) -> Phase:
         link_bytes / seconds,
         work.cpu_cores,
         board.idle_w + min(room_w, dynamic_w),
-        busy * min(1.0, work.fma + BESIDES_FP32 * sm),
+        busy * min(1.0, fma + BESIDES_FP32 * sm),
         1.0 if is_capped else 0.0,
         work.fabric_bytes / seconds,
         work.read_bytes / seconds,
         work.write_bytes / seconds,
         1.0 if is_hot else 0.0,
-        busy * work.fp64,
+        busy * reach * work.fp64,
         work.lost,
     )
     at_rest = is_quiet and not work.mem_bytes
