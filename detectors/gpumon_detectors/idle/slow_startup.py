@@ -41,6 +41,10 @@ _FILLED: Final = 0.5
 """Share of its CPUs from which on a job that has opened no GPU may be one for CPUs alone:
 installing and compiling keep a few of them busy. Our choice."""
 
+_PARALLEL_CORES: Final = 2.0
+"""The same of one that keeps so many busy and moves no data: what is installed, unpacked or staged
+is read and written. Our choice."""
+
 _CPU_ONLY_S: Final = 3600.0
 """A job that computes for so long and has not used a GPU is `cpu_only` until one works."""
 
@@ -97,9 +101,9 @@ class SlowStartup(Detector):
 
     Nobody knows how long a run will last: a start is a *hypothesis* until it is long by any
     measure, a tenth of the time limit or half an hour. While the first GPU has yet to work, it is
-    *supported* at most: one that will never start begins alike. Where half of its CPUs are busy and
-    no GPU is opened it stays a *hypothesis* until then: a job for CPUs alone begins so. Once one
-    works, the start was one, *established* after 10 minutes.
+    *supported* at most: one that will never start begins alike. Where no GPU is opened and half of
+    its CPUs are busy, or two and more that move no data, it stays a *hypothesis* until then: a job
+    for CPUs alone begins so. Once one works, the start was one, *established* after 10 minutes.
 
     What looks alike: a server that has loaded its model and waits for its first request: where
     memory is held and no longer filled, and no more than a core for each GPU is busy, the time is
@@ -266,7 +270,7 @@ class SlowStartup(Detector):
             )
             evidence.append(Evidence("mem_used_bytes", job.subject, text))
         if not (start.is_over or start.is_loaded) and _is_like_a_cpu_job(job, start):
-            text = "its CPUs are as busy as those of a job that needs no GPU"
+            text = "its CPUs work as those of a job that needs no GPU do"
             evidence.append(Evidence(_CORES, job.subject, text, start.work.cores))
         if sounds_interactive(job):
             evidence.append(
@@ -281,7 +285,10 @@ def _is_like_a_cpu_job(job: JobLook, start: _Start) -> bool:
         is_opened = (job.latest("process_count") > 0).any() or (
             job.latest("mem_used_bytes") > _EMPTY * job.latest("mem_total_bytes")
         ).any()
-    return not is_opened and start.work.cores >= _FILLED * (job.cores or inf)
+    moves = start.work.bytes_per_s > IDLE_BYTES_PER_S * max(1, len(job.job.nodes))
+    is_parallel = start.work.cores >= _PARALLEL_CORES and not moves
+    is_filled = start.work.cores >= _FILLED * (job.cores or inf)
+    return not is_opened and (is_filled or is_parallel)
 
 
 def _is_active(job: JobLook, start: _Start) -> bool:

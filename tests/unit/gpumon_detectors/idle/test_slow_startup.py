@@ -299,17 +299,21 @@ def test_video_engines_at_work_are_work(engine):
 
 
 @pytest.mark.parametrize(
-    ("cores", "values", "confidence"),
+    ("cores", "read", "values", "confidence"),
     [
-        (17.0, UNUSED, "hypothesis"),
-        (30.0, UNUSED, "hypothesis"),
-        (15.0, UNUSED, "supported"),
-        (30.0, HELD, "supported"),
+        (17.0, 50e6, UNUSED, "hypothesis"),
+        (30.0, 0.0, UNUSED, "hypothesis"),
+        (15.0, 50e6, UNUSED, "supported"),
+        (30.0, 0.0, HELD, "supported"),
+        (2.2, 0.0, UNUSED, "hypothesis"),
+        (2.2, 20e6, UNUSED, "supported"),
+        (1.8, 0.0, UNUSED, "supported"),
     ],
 )
-def test_who_fills_cpus_and_opens_no_gpu_may_need_none(cores, values, confidence):
-    """Half of its 32 CPUs is more than installing takes; opened GPUs tell that one is to come."""
+def test_who_computes_and_opens_no_gpu_may_need_none(cores, read, values, confidence):
+    """Half of its 32 CPUs is more than installing takes, which moves data; opened GPUs say more."""
     scene, uuids = scene_with_job(cores=cores)
+    scene.cgroup("42", job_io_read_bytes_per_s=read)
     scene.run(2400, {uuid: dict(values) for uuid in uuids})
     (finding,) = findings(scene)
     assert finding.confidence == confidence
