@@ -82,6 +82,11 @@ class Session:
         self.output = b""
         self.read_until(text)
 
+    def skip(self):
+        """Forget what has come so far: it says nothing of a key that is yet to be pressed."""
+        while select.select([self.master], [], [], 0.0)[0]:
+            os.read(self.master, 65536)
+
     def stop(self, number):
         """Send a signal, and return once the process stands."""
         self.process.send_signal(number)
