@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 _LOOK_S: Final = 0.05
 """How often it is looked, right after input, whether an escape stays alone and so is the key."""
-_SETTLED_S: Final = ESCAPE_DELAY + 4 * _LOOK_S
-"""So long after the last input nothing of it is waited for any more."""
+_SETTLED_S: Final = ESCAPE_DELAY + _LOOK_S
+"""A look so long after the last input hands on all that the parser still held of it."""
 _END_S: Final = 1.0
 """Whoever rings the bell ends the input at once."""
 
@@ -47,8 +47,8 @@ class PatientDriver(LinuxDriver):
         decode: Callable[[bytes], str] = getincrementaldecoder("utf-8")().decode
         watched = [self.fileno, bell[0]]
         typed_at = float("-inf")
+        is_settled = True
         while not self.exit_event.is_set():
-            is_settled = time.monotonic() - typed_at > _SETTLED_S
             ready, _, _ = select.select(watched, [], [], None if is_settled else _LOOK_S)
             if bell[0] in ready:
                 self.exit_event.wait(_END_S)
@@ -61,8 +61,12 @@ class PatientDriver(LinuxDriver):
                 typed_at = time.monotonic()
                 for event in parser.feed(decode(data)):
                     self.process_message(event)
+            # Of the look itself, not of the next wait: a busy machine may hold this thread up
+            # between the two, and an escape that is not looked for waits for the next key.
+            looked_at = time.monotonic()
             for event in parser.tick():
                 self.process_message(event)
+            is_settled = looked_at - typed_at > _SETTLED_S
 
     def disable_input(self) -> None:
         """Take no further input; the thread ends at once."""

@@ -6,20 +6,26 @@ import asyncio
 import os
 import pty
 import queue
+import select
 import sys
 import termios
 import tty
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
+import pytest
+from textual._xterm_parser import XTermParser
 from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
 from textual.events import Key
 
+from gpumon.tui.textual_private import input_driver
 from gpumon.tui.textual_private.input_driver import PatientDriver
 from gpumon.tui.themed_app import DressedApp
 
 if TYPE_CHECKING:
-    import pytest
+    from collections.abc import Iterable
+
     from textual.message import Message
 
 PATIENCE_S = 20.0
@@ -36,13 +42,19 @@ class Listening(PatientDriver):
     heard: queue.SimpleQueue[str]
 
 
+async def listening() -> Listening:
+    """One that has heard nothing; textual's drivers are made in a running loop."""
+    driver = Listening(App[None]())
+    driver.heard = queue.SimpleQueue()
+    return driver
+
+
 def test_keys_and_an_escape_alone_come_through_in_two_lives() -> None:
     master, slave = pty.openpty()
     tty.setraw(slave, termios.TCSANOW)
 
     async def listen() -> list[str]:
-        driver = Listening(App[None]())
-        driver.heard = queue.SimpleQueue()
+        driver = await listening()
         driver.fileno = slave
         driver._file = os.fdopen(os.dup(slave), "w")
         found = []
@@ -63,6 +75,49 @@ def test_keys_and_an_escape_alone_come_through_in_two_lives() -> None:
     finally:
         os.close(master)
         os.close(slave)
+
+
+@pytest.mark.parametrize("held_up_s", [0.07, 0.4, 30.0])
+def test_an_escape_comes_through_to_a_thread_that_is_held_up_after_a_look(
+    monkeypatch: pytest.MonkeyPatch, held_up_s: float
+) -> None:
+    now_s = 1000.0
+    look = XTermParser.tick
+
+    def late(parser: XTermParser) -> Iterable[Message]:
+        nonlocal now_s
+        yield from look(parser)
+        now_s += held_up_s
+
+    def wait(
+        watched: list[int], _w: list[int], _x: list[int], timeout_s: float | None
+    ) -> tuple[list[int], list[int], list[int]]:
+        found = select.select(watched, [], [], 0)
+        assert found[0] or timeout_s is not None, "waits for the next key"
+        return found
+
+    monkeypatch.setattr("textual._parser.get_time", lambda: now_s)
+    monkeypatch.setattr(input_driver, "time", SimpleNamespace(monotonic=lambda: now_s))
+    monkeypatch.setattr(input_driver, "select", SimpleNamespace(select=wait))
+    monkeypatch.setattr(XTermParser, "tick", late)
+    keys, typing = os.pipe()
+    driver = asyncio.run(listening())
+    driver.fileno = keys
+    driver._bell = os.pipe()
+    heard_by_app = driver.process_message
+
+    def hear(message: Message) -> None:
+        heard_by_app(message)
+        driver.exit_event.set()
+
+    monkeypatch.setattr(driver, "process_message", hear)
+    os.write(typing, b"\x1b")
+    try:
+        driver.run_input_thread()
+        assert driver.heard.get_nowait() == "escape"
+    finally:
+        for end in (keys, typing, *driver._bell):
+            os.close(end)
 
 
 def test_a_terminal_is_read_by_it() -> None:
