@@ -10,7 +10,7 @@ from contextlib import suppress
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
-from textual.events import Event, Key
+from textual.events import Event, Key, Paste
 from textual.message import Message
 
 from gpumon.report.facts.tick_index import Digest
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from gpumon.tui.look.saved_choices import Habits, Shelf
     from gpumon.tui.screens.base.contract import Application, Muted
     from gpumon.tui.time_travel import Travel
+    from gpumon.tui.widgets.text.prompt import Prompt
 
 SILENT_PERIODS: Final = 3.0
 """Periods without a tick after which the status line says so."""
@@ -208,21 +209,35 @@ class GpumonApp(DressedApp):
 
         Textual would send it through the widgets first, and let the next one overtake its effect.
         """
-        if isinstance(event, Key) and not event.is_forwarded:
-            self.note_key()
-            is_asking = isinstance(self.screen, View) and self.screen.is_asking
-            if not is_asking and await self._act_first(event):
+        if isinstance(event, Key | Paste) and not event.is_forwarded:
+            if isinstance(event, Key):
+                self.note_key()
+            prompt = self.screen.prompt if isinstance(self.screen, View) else None
+            if prompt is None:
+                is_done = await self._act_first(event)
+            else:
+                is_done = self.focused is prompt and await self._type(prompt, event)
+            if is_done:
                 return
         await super().on_event(event)
 
-    async def _act_first(self, key: Key) -> bool:
+    async def _act_first(self, event: Key | Paste) -> bool:
         """Whether something was done for a key before any widget has heard of it."""
         # Both private to textual: in another of its versions the key goes its usual way.
-        note, act = getattr(key, "_set_forwarded", None), getattr(self, "_check_bindings", None)
-        if note is None or act is None:
+        note, act = getattr(event, "_set_forwarded", None), getattr(self, "_check_bindings", None)
+        if note is None or act is None or not isinstance(event, Key):
             return False
         note()
-        return bool(await act(key.key, priority=True))
+        return bool(await act(event.key, priority=True))
+
+    async def _type(self, prompt: Prompt, event: Key | Paste) -> bool:
+        """Whether what was typed has been taken by a prompt, which it may have closed."""
+        is_done = await self._act_first(event)
+        note = getattr(event, "_set_forwarded", None)
+        if not is_done and note is not None:
+            note()
+            await prompt.on_event(event)
+        return note is not None
 
     def on_key(self, event: Key) -> None:
         """A key that nothing was done for: the view says where it does something."""

@@ -99,7 +99,7 @@ class Board:
         app, feed = self.app, self.feed
         strips = app.screen._compositor.render_strips()
         stack = [screen for screen in app.screen_stack if isinstance(screen, View)]
-        prompt = stack[-1]._prompt
+        prompt = stack[-1].prompt
         return Seen(
             tuple(view.view for view in stack),
             None if prompt is None else type(prompt).__name__,

@@ -19,6 +19,10 @@ TYPED = {
     b"T10\r": b"PAUSED",
     b"/abc\x1548209\r": b"/48209",
     b"/482091\x7f\r": b"/48209",
+    b"/48209\r\r": b"RANK",
+    b"?:\x1b\x1b": b"JOBID",
+    b":gpus\r\r": b"00000000:",
+    b":nodes\r:gpus\r": b"PWR W/cap",
 }
 """What goes out in one write, and what is on the screen then."""
 

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpumon.report.facts.columns import Column
-    from gpumon.tui.widgets.text.prompt import FilterPrompt
 
 
 class ColumnFiltered(View):
@@ -31,10 +30,13 @@ class ColumnFiltered(View):
         # What the first character needs is there before it, but the prompt does not wait for it.
         self.call_after_refresh(import_module, "gpumon.report.filter.bind")
 
-    def on_filter_prompt_completion_wanted(self, message: FilterPrompt.CompletionWanted) -> None:
-        """Write out the name of a column."""
+    def complete_prompt(self) -> None:
+        """Write out the name of a column, or the rest of a command."""
         from gpumon.report.filter.names import completed
+        from gpumon.tui.widgets.text.prompt import FilterPrompt
 
-        prompt = message.prompt
-        prompt.value = completed(prompt.value, self.filter_columns())
-        prompt.cursor_position = len(prompt.value)
+        prompt = self.prompt
+        if isinstance(prompt, FilterPrompt):
+            prompt.write(completed(prompt.value, self.filter_columns()))
+        else:
+            super().complete_prompt()

@@ -40,7 +40,8 @@ class View(HandOff):
         super().__init__()
         self.crumbs = Lines(is_bar=True)
         self.status = Lines(is_bar=True)
-        self._prompt: Prompt | None = None
+        self.prompt: Prompt | None = None
+        """What takes the keys while it is open."""
         self._drawn_size: Size | None = None
         """For which size the picture at hand is drawn; None: it is not."""
 
@@ -145,7 +146,7 @@ class View(HandOff):
         """In place of the status while a command is typed: its completions, or what is wrong."""
         from gpumon.tui.widgets.text.prompt import AnswerPrompt, CommandPrompt, FilterPrompt
 
-        prompt = self._prompt
+        prompt = self.prompt
         if isinstance(prompt, FilterPrompt) and (wrong := self.filter_trouble()) is not None:
             return trouble_line(str(wrong), wrong.at + 1, width)
         if isinstance(prompt, CommandPrompt | AnswerPrompt) and prompt.trouble:
@@ -242,16 +243,12 @@ class View(HandOff):
 
         await self.ask(CommandPrompt())
 
-    @property
-    def is_asking(self) -> bool:
-        """Whether a prompt is open, which takes the keys."""
-        return self._prompt is not None
-
     async def ask(self, prompt: Prompt) -> None:
         """Open a prompt unless one is open."""
-        if self._prompt is not None:
+        if self.prompt is not None:
             return
-        self._prompt = prompt
+        self.prompt = prompt
+        prompt.asker = self
         await self.mount(prompt, before=self.status)
         # At once: whoever sees the prompt may type.
         self.set_focus(prompt)
@@ -259,52 +256,52 @@ class View(HandOff):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """What is typed before a prompt takes the keys must not act on the view."""
-        is_opening = self._prompt is not None and not self._prompt.has_focus
+        is_opening = self.prompt is not None and not self.prompt.has_focus
         return not is_opening and super().check_action(action, parameters)
 
     def on_input_changed(self, event: Prompt.Changed) -> None:
         """Filter, or show how a command goes on, while the user types."""
         from gpumon.tui.widgets.text.prompt import AnswerPrompt, CommandPrompt
 
+        if event.input is not self.prompt:
+            return
         if isinstance(event.input, CommandPrompt | AnswerPrompt):
             event.input.trouble = ""
         else:
             self.apply_needle(event.value)
         self.draw_frame()
 
-    def on_command_prompt_completion_wanted(self) -> None:
+    def complete_prompt(self) -> None:
         """Write the rest of what was begun."""
-        if self._prompt is not None:
-            self._prompt.value = palette.completed(self._prompt.value, self.digest)
-            self._prompt.cursor_position = len(self._prompt.value)
+        if self.prompt is not None:
+            self.prompt.write(palette.completed(self.prompt.value, self.digest))
 
-    async def on_prompt_left(self, message: Prompt.Left) -> None:
+    def leave_prompt(self, *, is_dropped: bool) -> None:
         """Close the prompt, and go where a command leads; what cannot be understood stays."""
         from gpumon.tui.widgets.text.prompt import AnswerPrompt, CommandPrompt
 
-        prompt = self._prompt
+        prompt = self.prompt
         if prompt is None:
             return
-        destination = None
-        if isinstance(prompt, CommandPrompt):
-            if not message.is_dropped:
-                try:
-                    destination = palette.understood(prompt.value, self.digest)
-                except palette.UnknownCommandError as error:
-                    prompt.trouble = str(error)
-                    self.draw_frame()
-                    return
-        elif isinstance(prompt, AnswerPrompt):
-            if not message.is_dropped and not prompt.is_answered():
-                self.draw_frame()
-                return
-        elif message.is_dropped:
-            self.apply_needle("")
-        elif self.filter_trouble() is not None:
+        stays, destination = False, None
+        if isinstance(prompt, AnswerPrompt):
+            stays = not is_dropped and not prompt.is_answered()
+        elif not isinstance(prompt, CommandPrompt):
+            # Of the last letters nothing may have been heard yet.
+            self.apply_needle("" if is_dropped else prompt.value)
+            stays = self.filter_trouble() is not None
+        elif not is_dropped:
+            try:
+                destination = palette.understood(prompt.value, self.digest)
+            except palette.UnknownCommandError as error:
+                prompt.trouble = str(error)
+                stays = True
+        if stays:
+            self.draw_frame()
             return
-        self._prompt = None
+        self.prompt = None
         self.query_one("#body").focus()
-        await prompt.remove()
+        prompt.remove()
         self.draw_frame()
         if destination is not None:
             self.go_to(destination)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from textual.geometry import Size
-from textual.message import Message
 from textual.reactive import Reactive
 from textual.widgets import Input
 
@@ -14,6 +13,16 @@ if TYPE_CHECKING:
 
     from textual.binding import BindingType
     from textual.events import Key
+
+
+class Asker(Protocol):
+    """Who opened a prompt; told by calls, for the next key would overtake a message."""
+
+    def leave_prompt(self, *, is_dropped: bool) -> None:
+        """The user is done typing."""
+
+    def complete_prompt(self) -> None:
+        """The user asks for the rest of what was begun."""
 
 
 class Prompt(Input):
@@ -28,12 +37,7 @@ class Prompt(Input):
     # Each character makes the text longer, for which textual would lay out the whole screen.
     virtual_size: Reactive[Size] = Reactive(Size(0, 0), layout=False)
 
-    class Left(Message):
-        """The user is done typing."""
-
-        def __init__(self, is_dropped: bool) -> None:
-            self.is_dropped = is_dropped
-            super().__init__()
+    asker: Asker
 
     def __init__(self, value: str, what: str) -> None:
         super().__init__(value, placeholder=what, select_on_focus=False)
@@ -50,18 +54,22 @@ class Prompt(Input):
             event.stop()
             event.prevent_default()
 
+    def write(self, value: str) -> None:
+        """Put this in place of what was typed."""
+        self.value = value
+        self.cursor_position = len(value)
+
     def watch_virtual_size(self) -> None:
         """Show no blanks beyond the end of a text that was scrolled and has become shorter."""
         self.scroll_x = self.validate_scroll_x(self.scroll_x)
 
     def action_drop(self) -> None:
         """Leave without a filter."""
-        self.post_message(self.Left(is_dropped=True))
+        self.asker.leave_prompt(is_dropped=True)
 
-    def on_input_submitted(self, event: Input.Submitted) -> None:
+    async def action_submit(self) -> None:
         """Leave with the filter as it is."""
-        event.stop()
-        self.post_message(self.Left(is_dropped=False))
+        self.asker.leave_prompt(is_dropped=False)
 
 
 class FilterPrompt(Prompt):
@@ -69,25 +77,15 @@ class FilterPrompt(Prompt):
 
     BINDINGS: ClassVar[list[BindingType]] = [("tab", "complete", "complete")]
 
-    class CompletionWanted(Message):
-        """The user asks for the rest of a name."""
-
-        def __init__(self, prompt: FilterPrompt) -> None:
-            self.prompt = prompt
-            super().__init__()
-
     def action_complete(self) -> None:
         """Ask for the rest."""
-        self.post_message(self.CompletionWanted(self))
+        self.asker.complete_prompt()
 
 
 class CommandPrompt(Prompt):
     """Takes a command: Enter runs it, Tab completes it, Esc leaves."""
 
     BINDINGS: ClassVar[list[BindingType]] = [("tab", "complete", "complete")]
-
-    class CompletionWanted(Message):
-        """The user asks for the rest of what was begun."""
 
     def __init__(self) -> None:
         super().__init__("", "where to: Tab completes, Enter goes, Esc leaves")
@@ -96,7 +94,7 @@ class CommandPrompt(Prompt):
 
     def action_complete(self) -> None:
         """Ask for the rest."""
-        self.post_message(self.CompletionWanted())
+        self.asker.complete_prompt()
 
 
 class AnswerPrompt(Prompt):

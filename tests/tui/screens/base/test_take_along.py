@@ -216,7 +216,7 @@ async def test_a_job_is_changed_only_where_its_cluster_is_sure(
         s.app.allows_actions = True
         await s.press("x", "G", "enter")
         assert why in s.lines[-2]
-        assert not s.app.screen.is_asking
+        assert s.app.screen.prompt is None
     assert not log.exists()
 
 

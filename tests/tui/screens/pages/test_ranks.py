@@ -156,7 +156,7 @@ async def test_fields_spans_filter_and_every_key(stage):
 async def test_the_filter_completes_the_names_of_columns(stage):
     async with stage(lagging(), (100, 30)) as s:
         await s.press("enter", "tab", "slash", *"no", "tab")
-        assert s.app.screen._prompt.value == "node"
+        assert s.app.screen.prompt.value == "node"
         await s.press(*"==n001", "enter")
         assert "n001:0" in s.text
         assert "n000:0" not in s.text

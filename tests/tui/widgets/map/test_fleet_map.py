@@ -233,7 +233,7 @@ def test_areas_stand_out_from_the_ground_and_steps_from_each_other(name):
 async def test_the_filter_completes_the_names_of_columns(stage):
     async with stage(fleet(), (100, 30)) as s:
         await s.press("colon", *"fleet", "enter", "slash", *"mod", "tab")
-        assert s.app.screen._prompt.value == "model"
+        assert s.app.screen.prompt.value == "model"
         await s.press(*"~zz")
         assert "No GPU passes" in s.text
         await s.press("escape", "slash", *"nod", "tab", *"==gpu01", "enter")
