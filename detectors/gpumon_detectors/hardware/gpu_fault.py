@@ -47,8 +47,9 @@ class GpuFault(Detector):
 
     The loss is the time since a GPU fell off the bus while a job holds it, and of the job's other
     GPUs that worked before and stand still since: unused, or with tensor cores at rest, or with
-    little left of their SM activity or power while they spin. Of the other faults nobody knows
-    whether work goes on.
+    little left of their SM activity or power while they spin. Of another fault it is the same,
+    where the driver told of it for sure and the broken GPU stands still itself; else nobody knows
+    what it cost.
 
     Numbers, meanings and actions follow both columns of NVIDIA's Xid catalogue of 2025-10-29; a
     program's are those that NVIDIA's own health checks pass over, and those of which the catalogue
@@ -81,7 +82,7 @@ class GpuFault(Detector):
         first = min(found, key=lambda symptom: symptom.since)
         start = max(first.since, view.observed_since)
         is_fault = finding_class == "gpu_fault"
-        gpu_seconds, still = _lost(view, gpu, start) if is_fault else (None, ())
+        gpu_seconds, still = _lost(view, gpu, found, start) if is_fault else (None, ())
         more = more_words(found)
         if still:
             more += f"; {counted(len(still), 'GPU')} of the job stand still without it"
@@ -129,22 +130,29 @@ def _surest(found: Sequence[Symptom]) -> Confidence:
     return max(gravest, key=lambda step: step.rank)
 
 
-def _lost(view: View, gpu: GpuFacts, start: float) -> tuple[float | None, tuple[str, ...]]:
-    """GPU-seconds that a lost GPU cost its jobs, and which other GPUs stand still without it.
+def _lost(
+    view: View, gpu: GpuFacts, found: Sequence[Symptom], start: float
+) -> tuple[float | None, tuple[str, ...]]:
+    """GPU-seconds that a fault cost the GPU's jobs, and which other GPUs stand still since.
 
-    None where the GPU is not lost: nobody knows whether work goes on. Of several lost GPUs of one
-    job the first one stopped it.
+    None where the GPU is neither lost nor known to stand still: work may go on. Of several lost
+    GPUs of one job the first one stopped it.
     """
-    if not gpu.is_lost:
+    if not gpu.is_lost and not _is_told(found):
         return None, ()
-    seconds = 0.0
+    seconds = None
     still: list[str] = []
     for job in view.jobs_of(gpu.uuid):
         since = max(start, job.held_since(gpu.uuid))
-        seconds = max(seconds, view.now - since)
-        if _is_first_lost(view, job, gpu):
-            still += Work(job, since).still_without(gpu.uuid)
+        work = Work(job, since)
+        if not gpu.is_lost and not work.is_still(gpu.uuid):
+            continue
+        seconds = max(seconds or 0.0, view.now - since)
+        if not gpu.is_lost or _is_first_lost(view, job, gpu):
+            still += work.still_without(gpu.uuid)
     others = tuple(uuid for uuid in dict.fromkeys(still) if uuid != gpu.uuid)
+    if seconds is None:
+        return (0.0 if gpu.is_lost else None), ()
     return seconds * (1 + len(others)), others
 
 

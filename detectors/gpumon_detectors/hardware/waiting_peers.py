@@ -107,6 +107,10 @@ class Work:
         others = (place for place, other in enumerate(self._job.uuids) if other != uuid)
         return tuple(self._job.uuids[place] for place in others if self._is_still(place))
 
+    def is_still(self, uuid: str) -> bool:
+        """Whether a GPU worked and stands still since."""
+        return uuid in self._job.uuids and self._is_still(self._job.uuids.index(uuid))
+
     def _is_still(self, place: int) -> bool:
         util, power = self._means["gpu_util_ratio"], self._means["power_w"]
         tensor, sm = (self._means[key] for key, _ in _ACTIVITY)

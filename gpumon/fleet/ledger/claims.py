@@ -13,7 +13,7 @@ from gpumon.model.finding import Confidence
 from gpumon.model.finding_classes import CLASSES, Category, Loss, class_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from gpumon.fleet.ledger.accounts import ClaimSums
     from gpumon.fleet.ledger.timeline import Timeline
@@ -65,6 +65,10 @@ class _Told:
         self.until = -inf
         """Unix time up to which the newest look was taken in."""
         self.charge: Charge | None = None
+        self.holders: frozenset[str] = frozenset()
+        """Jobs that hold the GPU that it is about."""
+        self.since = -inf
+        """Unix time before which another claim of the same finding holds."""
         self.was_wrong = False
         """Whether another judgement took its place: what is cleared is never charged again then."""
 
@@ -88,9 +92,18 @@ class Claims:
     hypothesis that became more is so from the window on that made it so. What vanishes as a
     hypothesis, while its subject is in view, was wrong; so was what gave way to another judgement
     about the same subject since the same onset, which names another reason for all of the loss.
+
+    A fault of a GPU outlasts jobs. When the GPU changes hands the finding speaks of what the next
+    job loses, or nobody: what it said of the job before stays.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, held_by: Callable[[str], frozenset[str]] = lambda _: frozenset()) -> None:
+        """Nothing is claimed yet.
+
+        Args:
+            held_by: Tells the jobs that hold a GPU now.
+        """
+        self._held_by = held_by
         self._told: dict[Identity, _Told] = {}
         self._last: tuple[tuple[Finding, ...], ...] = ()
         self._numbers = 0
@@ -144,17 +157,23 @@ class Claims:
             return
         if told is None or finding.began_at >= told.finding.window.end:
             told = self._opened(finding, job_id)
+        elif told.source and told.holders != self._held_by(told.source):
+            until = told.until
+            told = self._opened(finding, job_id)
+            told.since = until
         charge = charge_of(finding, len(uuids), told.number)
         if charge == told.charge:
             charge = told.charge
-        start = finding.began_at
+        start = max(finding.began_at, told.since)
         is_whole = finding.window.start <= start
         for uuid in told.spans.keys() - (set(uuids) if charge else set()):
             yield from _cut(told, uuid, -inf if is_whole else finding.window.start, inf)
         is_first = not told.spans
         if charge is not None:
             for uuid in uuids:
-                begin = start if is_first or uuid in told.spans else finding.window.start
+                begin = (
+                    start if is_first or uuid in told.spans else max(start, finding.window.start)
+                )
                 yield from _extended(told, finding, uuid, (begin, end), charge)
         told.finding, told.charge, told.until = finding, charge, end
 
@@ -165,6 +184,7 @@ class Claims:
         self._numbers += 1
         kind, _, name = finding.subject.partition(":")
         told = _Told(self._numbers, finding, job_id, name if kind == "gpu" else "")
+        told.holders = self._held_by(told.source) if told.source else frozenset()
         self._told[finding.identity] = told
         return told
 

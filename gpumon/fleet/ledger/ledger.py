@@ -113,7 +113,7 @@ class Ledger:
         """
         self._prices = prices
         self._journal = journal
-        self._claims = Claims()
+        self._claims = Claims(self._held_by)
         self._sight = Sight()
         self._runs: Runs | None = None
         self._since = self._at = self._written_at = self._beat_at = 0.0
@@ -148,6 +148,11 @@ class Ledger:
         self._at, self._steady_s = tick.at, tick.steady_s
         self._gpus = tick.gpus
         self._at_times(runs, tick.at)
+
+    def _held_by(self, uuid: str) -> frozenset[str]:
+        """Jobs that hold a GPU now."""
+        holdings = self._runs.on_gpu.get(uuid, ()) if self._runs else ()
+        return frozenset(holding.run.job.job_id for holding in holdings if holding.is_held)
 
     def _passed_s(self, tick: Tick) -> float | None:
         """Seconds since the last tick where the clock was set in between; None: it was not."""

@@ -132,7 +132,7 @@ def test_the_same_claim_is_false_where_the_truth_is_another(capsys, recording):
     label(
         recording,
         ("job:71", "healthy", at(0), at(whole_s)),
-        ("job:72", "hang", at(900), at(whole_s)),
+        ("job:72", "checkpoint_stall", at(900), at(whole_s)),
         ("job:72", "healthy", at(0), at(900)),
     )
     found = scored(capsys, recording)
@@ -140,12 +140,12 @@ def test_the_same_claim_is_false_where_the_truth_is_another(capsys, recording):
     assert found["false_alarms"] == 1
     assert found["false_alarms_per_1000_gpu_days"] == pytest.approx(1000 / found["gpu_days"], 0.01)
     assert found["benign_charged_gpu_hours"] == pytest.approx(0.75, abs=0.05)
-    assert found["classes"]["hang"]["is_looked_for"] is False
+    assert found["classes"]["checkpoint_stall"]["is_looked_for"] is False
     # Without `gpu_seconds` a class that loses all counts all time of its four GPUs.
-    assert found["classes"]["hang"]["true_gpu_hours"] == pytest.approx(2.0, abs=0.01)
+    assert found["classes"]["checkpoint_stall"]["true_gpu_hours"] == pytest.approx(2.0, abs=0.01)
     assert found["gpu_hours_error_ratio"] == -1.0
     assert found["confusion"] == {
-        "hang": {"nothing": 1}, "healthy": {"partial_gpus_idle": 1},
+        "checkpoint_stall": {"nothing": 1}, "healthy": {"partial_gpus_idle": 1},
     }  # fmt: skip
     assert main(["evaluate", str(recording)]) == 0
     told = capsys.readouterr().out

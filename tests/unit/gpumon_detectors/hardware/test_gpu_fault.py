@@ -241,6 +241,34 @@ def test_a_job_that_stands_still_without_its_lost_gpu_is_charged_as_a_whole(
     assert "5 GPUs of the job stand still without it" in finding.summary
 
 
+def faulty(broken, others):
+    """Six GPUs at work, of which the driver calls one broken, and what they show then."""
+    scene = Scene(period_s=10.0)
+    uuids = (*scene.node("n1", 3), *scene.node("n2", 3))
+    scene.job("88", uuids)
+    scene.run(600, working(uuids))
+    given = dict.fromkeys(uuids, others) | {uuids[2]: {**broken, "remap_failure": 1.0}}
+    scene.run(1200, given)
+    (finding,) = findings(scene)
+    return finding, uuids
+
+
+def test_a_job_that_stands_still_since_another_fault_is_charged_as_a_whole():
+    finding, uuids = faulty({**SPINNING, "gpu_util_ratio": 0.0, "sm_active_ratio": 0.0}, SPINNING)
+    assert set(finding.gpus) == set(uuids)
+    assert finding.gpu_seconds == pytest.approx(
+        6 * (finding.window.end - finding.window.start), rel=0.01
+    )
+
+
+def test_of_a_broken_gpu_that_works_on_nobody_knows_the_cost():
+    finding, uuids = faulty(WORKING, WORKING)
+    assert finding.gpu_seconds is None
+    finding, uuids = faulty(WORKING, SPINNING)
+    assert finding.gpu_seconds is None
+    assert finding.gpus == (uuids[2],)
+
+
 def test_where_the_others_go_on_working_the_lost_gpu_alone_is_charged():
     scene, uuids = scene_with_job(6)
     scene.run(600, working(uuids))

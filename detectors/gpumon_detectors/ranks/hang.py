@@ -1,0 +1,232 @@
+"""A job whose ranks wait for one another, and none of them gets on."""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import TYPE_CHECKING, Final
+
+from gpumon.detect.contract import Detector
+from gpumon.model.finding import Evidence, Severity, Window
+from gpumon.model.hostlist import is_host_name
+from gpumon_detectors.evidence.gpu_use import is_named
+from gpumon_detectors.evidence.host_use import host_use
+from gpumon_detectors.evidence.job_commands import srun_in
+from gpumon_detectors.evidence.job_context import context_of
+from gpumon_detectors.evidence.machine_commands import ask_node
+from gpumon_detectors.evidence.phrases import counted
+from gpumon_detectors.evidence.stretch import since_words
+from gpumon_detectors.evidence.watched import surest
+from gpumon_detectors.ranks.pauses import MOST_CORES, doubts_of, output_age_s
+from gpumon_detectors.ranks.standstill import PAST_S, State, may_stand_still, standstill_of
+from gpumon_detectors.ranks.suspects import suspects_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpumon.detect.view import JobLook, View
+    from gpumon.model.finding import Finding
+    from gpumon_detectors.evidence.host_use import HostUse
+    from gpumon_detectors.ranks.standstill import Standstill
+    from gpumon_detectors.ranks.suspects import Suspects
+
+_SUSPECTED_AFTER_S: Final = 180.0
+"""A hang of a job that was seen at work may be suspected after so long (docs/detectors.md)."""
+
+_UNSEEN_AFTER_S: Final = 900.0
+"""As long for one that was never seen at work: compilers and first steps take minutes."""
+
+_PAUSES: Final = 2.0
+"""A standstill must last so many times as long as the job's own longest pause before."""
+
+_SLEEPING_AFTER_WORK_S: Final = 600.0
+"""Sleeping ranks are a hang only behind so much steady work: servers and sessions sleep."""
+
+_LEAST_CORES: Final = 0.4
+"""CPUs that each rank keeps busy at least while it polls for its peers; with less the program is
+gone, or asleep for good (`idle_held`)."""
+
+_FALL: Final = 0.6
+"""SM activity and power must have fallen to this share of those of the work before, or lower: a
+lighter stage of the same work falls less (our choice; see `standstill`)."""
+
+
+class Hang(Detector):
+    """Claims that a job hangs: nothing is computed on any of its GPUs, and its processes wait.
+
+    Nothing is computed on a GPU whose SM activity stays below .25, the share of SMs that a waiting
+    collective may fill, with tensor cores below .005, memory below .05 and links below 100 MB/s.
+    Without profiling counters it is one at 60 % of the power of the job's own work, or less. *All*
+    GPUs that worked before stand still, and at least half of them spin: utilisation 90 % and more,
+    as a collective that waits shows. Or all rest, behind ten minutes of steady work, and each rank
+    polls on about one CPU: they wait asleep.
+
+    Suspected after 3 minutes, *supported* after 5, *established* after 10 (DLRover and ByteRobust
+    alarm then). Without profiling counters, and where ranks sleep, *supported* after 10. A job that
+    was never seen at work stays a *hypothesis*, after 15 minutes, and only if its output is silent
+    too.
+
+    What looks alike: a checkpoint, an evaluation, a compilation. A standstill must last twice as
+    long as any pause of this job before. Where CPUs compute, or something is read, written or
+    printed meanwhile, it is named, and the claim stays a *hypothesis* for half an hour. A session
+    is never more. What a neighbour moves on a shared node counts for ten minutes. A server between
+    requests rests, and is not claimed. Jobs of one GPU are not looked at, nor GPUs cut by MIG.
+
+    Which rank: a GPU of which the driver tells a grave fault is named before any other (what it
+    costs is `gpu_fault`'s). A GPU, or a node's GPUs, that rest or are silent while the others spin
+    are named; so is a node on which processes wait in the kernel since then. Where all look alike
+    nobody is.
+
+    Lost is all time of the job's GPUs since nothing is computed.
+    """
+
+    name = "hang"
+    version = "1"
+    finding_classes = ("hang",)
+    needs = ("gpu_util_ratio", "power_w", "process_count")
+    supported_after_s = 300.0
+    established_after_s = 600.0
+    every_s = 10.0
+
+    def __init__(self, portal_names: str = "") -> None:
+        self.portal_names = portal_names
+
+    def evaluate(self, view: View) -> Iterator[Finding]:
+        """One finding per job that stands still."""
+        for job in view.jobs:
+            if len(job.gpus) < 2 or not is_named(job) or not may_stand_still(job):
+                continue
+            still = standstill_of(job)
+            if still is None or len(still.members) < 2 or not _is_long(still):
+                continue
+            spinning = still.places(State.SPINS)
+            if 2 * len(spinning) >= len(still.members):
+                if _has_fallen(still, spinning):
+                    yield from self._finding(view, job, still, is_asleep=False)
+            elif _all_rest(still) and still.worked_s >= _SLEEPING_AFTER_WORK_S:
+                yield from self._finding(view, job, still, is_asleep=True)
+
+    def _finding(
+        self, view: View, job: JobLook, still: Standstill, *, is_asleep: bool
+    ) -> Iterator[Finding]:
+        host = host_use(view, job, PAST_S)
+        context = context_of(job, self.portal_names)
+        if is_asleep and (context.is_bursty or not _polls(host, still)):
+            return
+        is_told = still.worked_s or (still.has_counters and not is_asleep)
+        if not is_told or not (still.worked_s or output_age_s(job) >= still.known_s):
+            return
+        doubts = doubts_of(job, host, still, context, is_asleep=is_asleep)
+        suspects = suspects_of(view, job, still)
+        window = Window(
+            still.window_start, float(still.past.times[-1]), len(still.past.times) - still.first
+        )
+        most = min((doubt.most for doubt in doubts), key=lambda step: step.rank)
+        yield view.finding(
+            self,
+            subject=job.subject,
+            severity=Severity.CRITICAL,
+            summary=_summary(still, window, suspects, is_asleep=is_asleep),
+            window=window,
+            evidence=(
+                *_evidence(job, still, is_asleep=is_asleep),
+                *(doubt.evidence for doubt in doubts if doubt.evidence is not None),
+                host.evidence(job, still.window_start),
+                *suspects.evidence,
+            ),
+            advice=tuple(_advice(job, suspects)),
+            machine_advice=tuple(_machine_advice(suspects)),
+            gpu_seconds=still.known_s * len(job.gpus),
+            at_most=surest(self, still.known_s, window.samples, most),
+        )
+
+
+def _is_long(still: Standstill) -> bool:
+    """Whether it lasts longer than any pause of the job itself, and than what is ever told."""
+    least_s = _SUSPECTED_AFTER_S if still.worked_s else _UNSEEN_AFTER_S
+    return still.known_s >= max(least_s, _PAUSES * still.longest_pause_s)
+
+
+def _has_fallen(still: Standstill, places: tuple[int, ...]) -> bool:
+    """Whether GPUs that spin show clearly less than their own work did."""
+    for key in ("sm_active_ratio", "power_w"):
+        before, since = still.mean_before(key, places), still.mean(key, places)
+        if isfinite(before) and isfinite(since) and since > _FALL * before:
+            return False
+    return True
+
+
+def _all_rest(still: Standstill) -> bool:
+    resting = len(still.places(State.RESTS))
+    silent = len(still.places(State.SILENT))
+    return resting + silent == len(still.members) and 4 * silent <= len(still.members)
+
+
+def _polls(host: HostUse, still: Standstill) -> bool:
+    """Whether each rank keeps about one CPU busy, as one that waits for its peers."""
+    if not (host.is_seen and host.is_own):
+        return False
+    each = host.mean_cores(still.window_start) / len(still.members)
+    return _LEAST_CORES <= each <= MOST_CORES
+
+
+def _summary(still: Standstill, window: Window, suspects: Suspects, *, is_asleep: bool) -> str:
+    since = since_words(window, not still.worked_s, still.known_s)
+    count = len(still.members)
+    if is_asleep:
+        how = f"{counted(count, 'GPU')} at rest, its ranks wait asleep"
+    else:
+        how = f"{len(still.places(State.SPINS))} of {counted(count, 'GPU')} only wait"
+    who = f", perhaps for {suspects.who}" if suspects.who else ""
+    return f"hangs {since}: {how}{who}"
+
+
+def _evidence(job: JobLook, still: Standstill, *, is_asleep: bool) -> Iterator[Evidence]:
+    """What the GPUs show since then, and what they showed at work."""
+    places = still.members if is_asleep else still.places(State.SPINS)
+    util, power = (still.mean(key, places) for key in ("gpu_util_ratio", "power_w"))
+    said = [f"utilisation {100 * util:.0f} %"]
+    for key, word in (("sm_active_ratio", "SMs"), ("tensor_active_ratio", "tensor cores")):
+        share = still.mean(key, places)
+        if isfinite(share):
+            said.append(f"{word} {100 * share:.1f} %")
+    if isfinite(power):
+        said.append(f"{power:.0f} W")
+    yield Evidence(
+        "gpu_util_ratio",
+        job.subject,
+        f"{counted(len(places), 'GPU')}, nothing computed: {', '.join(said)}",
+        util,
+    )
+    if not still.worked_s:
+        return
+    before = [
+        f"{word} {factor * still.mean_before(key, places):.0f} {unit}"
+        for key, word, factor, unit in (
+            ("sm_active_ratio", "SMs", 100, "%"),
+            ("power_w", "power", 1, "W"),
+        )
+        if isfinite(still.mean_before(key, places))
+    ]
+    if before:
+        yield Evidence(
+            "power_w", job.subject, f"at work before: {', '.join(before)}",
+            still.mean_before("power_w", places) if "power" in before[-1] else None,
+        )  # fmt: skip
+
+
+def _advice(job: JobLook, suspects: Suspects) -> Iterator[str]:
+    within = srun_in(job.job)
+    if within is not None:
+        node = next(iter(suspects.nodes), "")
+        where = f" -w {node}" if is_host_name(node) else ""
+        yield f"See where its processes stand: {within}{where} py-spy dump --pid PID"
+    yield (
+        "Keep what the ranks know (PyTorch's flight recorder), then cancel the job and resume "
+        "from its last checkpoint."
+    )
+
+
+def _machine_advice(suspects: Suspects) -> Iterator[str]:
+    for node in suspects.stuck_nodes[:1]:
+        yield "A process that waits in the kernel waits for a file system, a driver or a device."
+        yield from ask_node(node)

@@ -1,0 +1,116 @@
+"""What speaks for a pause where a job stands still: how sure that lets a hang be, and why."""
+
+from __future__ import annotations
+
+from math import isfinite, nan
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from gpumon.model.finding import Confidence, Evidence
+from gpumon_detectors.evidence.phrases import span
+from gpumon_detectors.evidence.watched import newest_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpumon.detect.view import JobLook
+    from gpumon_detectors.evidence.host_use import Flow, HostUse
+    from gpumon_detectors.evidence.job_context import JobContext
+    from gpumon_detectors.ranks.standstill import Standstill
+
+MOST_CORES: Final = 1.6
+"""CPUs that each rank keeps busy at most while it polls for its peers: one, and what sleeps beside
+it (our choice). With more something computes."""
+
+_UNSURE_UNTIL_S: Final = 600.0
+"""Until then what plain counters, or sleeping ranks, show may be a pause: alarms of production
+systems wait so long (DLRover and ByteRobust: ten minutes)."""
+
+_STIRRING_UNTIL_S: Final = 1800.0
+"""Until then what is read, written or computed on CPUs may be the reason of a pause: a checkpoint
+of a large model to a slow file system, an evaluation. Our choice: ten times a long checkpoint."""
+
+_SILENT_AFTER_S: Final = 180.0
+"""An output that has been written since does not yet speak for a hang."""
+
+
+class Doubt(NamedTuple):
+    """How sure a claim may be, and the evidence for that, if it is one of its own."""
+
+    most: Confidence
+    evidence: Evidence | None = None
+
+
+def doubts_of(
+    job: JobLook, host: HostUse, still: Standstill, context: JobContext, *, is_asleep: bool
+) -> tuple[Doubt, ...]:
+    """All that speaks for a pause of a job, or against one.
+
+    Args:
+        job: The job.
+        host: What it does off its GPUs.
+        still: Since when its GPUs stand still.
+        context: What kind of job it is.
+        is_asleep: Whether its ranks sleep, so that no kernel of theirs runs.
+    """
+    return (
+        *_by_kind(still, context, is_asleep=is_asleep),
+        *_by_host(job, host, still),
+        *_by_output(job, still),
+    )
+
+
+def output_age_s(job: JobLook) -> float:
+    """Seconds since the job last wrote to an output file, NaN where nobody knows."""
+    past = job.cgroup_past(("job_output_age_s",), _UNSURE_UNTIL_S)
+    if not len(past.times):
+        return nan
+    ages = newest_of(past, "job_output_age_s")
+    known = ages[np.isfinite(ages)]
+    return float(known.min()) if len(known) else nan
+
+
+def _by_kind(still: Standstill, context: JobContext, *, is_asleep: bool) -> Iterator[Doubt]:
+    yield Doubt(Confidence.ESTABLISHED)
+    if not still.worked_s or context.is_interactive or context.sounds_interactive:
+        yield Doubt(Confidence.HYPOTHESIS)
+    if is_asleep or not still.has_counters:
+        yield Doubt(_until(still, _UNSURE_UNTIL_S, Confidence.SUPPORTED))
+
+
+def _by_host(job: JobLook, host: HostUse, still: Standstill) -> Iterator[Doubt]:
+    """What goes on beside the GPUs since then, the job's own and what may be others'."""
+    for flow in host.flows:
+        mean = flow.mean(still.window_start)
+        limit = MOST_CORES * len(still.members) if flow.is_cpu else flow.limit
+        if not mean > limit:
+            continue
+        if flow.is_own:
+            most = _until(still, _STIRRING_UNTIL_S, Confidence.SUPPORTED)
+        else:
+            most = _until(still, _UNSURE_UNTIL_S, Confidence.ESTABLISHED)
+        yield Doubt(most, _stir(job, flow, mean))
+
+
+def _stir(job: JobLook, flow: Flow, mean: float) -> Evidence:
+    said = "meanwhile" if flow.is_own else "meanwhile, perhaps another job's"
+    how = f"{mean:.1f} CPUs busy" if flow.is_cpu else f"{mean / 1e6:.1f} MB/s {flow.what}"
+    return Evidence(flow.key, job.subject, f"{said}: {how}", mean)
+
+
+def _by_output(job: JobLook, still: Standstill) -> Iterator[Doubt]:
+    """Silence speaks for a hang, a word of late against it."""
+    age_s = output_age_s(job)
+    if not isfinite(age_s):
+        return
+    text = f"last wrote to its output {span(age_s)} ago"
+    if age_s >= _SILENT_AFTER_S:
+        yield Doubt(Confidence.ESTABLISHED, Evidence("job_output_age_s", job.subject, text, age_s))
+        return
+    most = _until(still, _STIRRING_UNTIL_S, Confidence.SUPPORTED)
+    yield Doubt(most, Evidence("job_output_age_s", job.subject, f"but {text}", age_s))
+
+
+def _until(still: Standstill, seconds: float, later: Confidence) -> Confidence:
+    return Confidence.HYPOTHESIS if still.known_s < seconds else later

@@ -1,0 +1,209 @@
+"""Since when nothing is computed on any GPU of a job that computed before, and what each shows."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from gpumon.model.work_floor import (
+    LINK_BUSY_BYTES_PER_S,
+    SOME_MEMORY,
+    SOME_TENSOR,
+    SPINNING_SM,
+)
+from gpumon_detectors.evidence.gpu_use import FAINT_RATIO
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from gpumon.detect.series import Past
+    from gpumon.detect.view import JobLook
+
+PAST_S: Final = 6 * 3600.0
+"""How far back a job's own pauses and its own level are looked for (our choice)."""
+
+_PIPES: Final = ("sm_active_ratio", "tensor_active_ratio", "dram_active_ratio")
+_ENGINES: Final = ("encoder_util_ratio", "decoder_util_ratio")
+_LINKS: Final = (
+    *("nvlink_rx_bytes_per_s", "nvlink_tx_bytes_per_s"),
+    *("pcie_rx_bytes_per_s", "pcie_tx_bytes_per_s"),
+)
+_KEYS: Final = (*_PIPES, "gpu_util_ratio", *_ENGINES, "power_w", *_LINKS)
+_PEAKS: Final = 4
+"""Of the first fields the largest value behind an old row counts."""
+
+_SPINNING_UTIL: Final = 0.9
+"""A kernel that waits is one that runs: utilisation reads 1, but for a sample now and then."""
+
+_RESTING_UTIL: Final = 0.02
+_STATE_SHARE: Final = 0.9
+"""Share of the known samples that makes a GPU one that spins, or rests (our choice)."""
+
+_LEAST_KNOWN: Final = 0.5
+
+_POWER_SHARE: Final = 0.6
+"""Share of the power of a job's work up to which a GPU without profiling counters only spins.
+Reports of hangs tell of a third and less (marin-community/marin#7344: GPUs at 100 % after 984 W;
+NVIDIA/nccl#968: 70 W at 100 %); lighter kernels of real work draw more (our choice)."""
+
+_LEVEL_ROWS: Final = 5
+"""So many samples must have drawn as much for it to be the level of a job's work (our choice)."""
+
+_LONGEST_HOLE_S: Final = 300.0
+"""What lasts as long as a claim may hide in a longer hole of the telemetry."""
+
+_LEAST_WORK_ROWS: Final = 3
+
+
+class State(StrEnum):
+    """What a GPU of a job does on which nothing is computed."""
+
+    SPINS = "spins"
+    """A kernel runs without a break and does nothing: it waits for others."""
+    RESTS = "rests"
+    """No kernel runs."""
+    SILENT = "silent"
+    """It tells nothing any more."""
+    OTHER = "other"
+
+
+class Standstill(NamedTuple):
+    """A stretch until now in which no GPU of a job computes."""
+
+    past: Past
+    is_work: NDArray[np.bool_]
+    """By row and GPU whether it computes."""
+    first: int
+    """Its first row."""
+    members: tuple[int, ...]
+    """Positions of the GPUs that computed before; of all, where none was seen to."""
+    states: tuple[State, ...]
+    """Of these, since then."""
+    known_s: float
+    """Seconds of the stretch of which it is known that nothing was computed."""
+    worked_s: float
+    """Seconds of work that were seen before, of the GPU that worked most."""
+    longest_pause_s: float
+    """The longest time without work between work that was seen before."""
+    has_counters: bool
+    """Whether profiling counters tell it, not power and utilisation alone."""
+
+    @property
+    def window_start(self) -> float:
+        """Unix time since when nothing is computed, as far as it was observed."""
+        return float(self.past.begins[self.first])
+
+    def places(self, state: State) -> tuple[int, ...]:
+        """Positions of the members in one state."""
+        pairs = zip(self.members, self.states, strict=True)
+        return tuple(place for place, own in pairs if own is state)
+
+    def mean(self, key: str, places: tuple[int, ...]) -> float:
+        """Mean of a field of some GPUs since then, NaN where it is not known."""
+        return _mean(self.past.columns[key][self.first :, list(places)])
+
+    def mean_before(self, key: str, places: tuple[int, ...]) -> float:
+        """Mean of a field of some GPUs in the rows before in which they computed."""
+        rows = slice(None, self.first)
+        values = self.past.columns[key][rows, list(places)]
+        return _mean(np.where(self.is_work[rows, list(places)], values, np.nan))
+
+
+def standstill_of(job: JobLook) -> Standstill | None:
+    """The standstill of a job that lasts until now; None while any of its GPUs computes."""
+    past = job.past(_KEYS, PAST_S, _PEAKS)
+    rows = len(past.times)
+    if not rows:
+        return None
+    is_work = computes(past)
+    at_work = np.flatnonzero(is_work.any(axis=1))
+    first = max(int(at_work[-1]) + 1 if len(at_work) else 0, _row_behind_hole(past))
+    if first >= rows:
+        return None
+    worked = is_work[:first].sum(axis=0) >= _LEAST_WORK_ROWS
+    members = np.flatnonzero(worked) if worked.any() else np.arange(is_work.shape[1])
+    counters = np.isfinite(past.columns["sm_active_ratio"][:, members])
+    has_counters = counters.any(axis=0)
+    is_known = np.isfinite(past.columns["gpu_util_ratio"][first:, members])
+    is_known &= counters[first:] | ~has_counters
+    worked_s = past.seconds[:first] @ is_work[:first]
+    return Standstill(
+        past,
+        is_work,
+        first,
+        tuple(int(place) for place in members),
+        tuple(_state(past, first, place, is_known[:, n]) for n, place in enumerate(members)),
+        float((past.seconds_from(first) @ is_known).mean()),
+        float(worked_s.max()),
+        _longest_pause(past, at_work[at_work < first]),
+        bool(has_counters.all()),
+    )
+
+
+def may_stand_still(job: JobLook) -> bool:
+    """Whether the newest values leave it open; spares jobs at work the look back."""
+    for key, limit in zip(_PIPES, (SPINNING_SM, SOME_TENSOR, SOME_MEMORY), strict=True):
+        if (job.latest(key) >= limit).any():
+            return False
+    return bool((job.latest("process_count") > 0).any())
+
+
+def computes(past: Past) -> NDArray[np.bool_]:
+    """By row and GPU whether anything is computed, decoded or exchanged; no for what is unknown.
+
+    With profiling counters these tell, by the books' floor of useful work; without them a GPU
+    computes while it draws more than a share of what its work drew before.
+    """
+    sm, tensor, dram = (past.peaks[key] for key in _PIPES)
+    found = (sm >= SPINNING_SM) | (tensor > SOME_TENSOR) | (dram >= SOME_MEMORY)
+    for key in _ENGINES:
+        found |= past.columns[key] > FAINT_RATIO
+    for key in _LINKS:
+        found |= past.columns[key] >= LINK_BUSY_BYTES_PER_S
+    util, power = past.peaks["gpu_util_ratio"], past.columns["power_w"]
+    is_loaded = util > FAINT_RATIO
+    is_high = power > _POWER_SHARE * _level(np.where(is_loaded, power, np.nan))
+    is_plain = ~np.isfinite(past.columns["sm_active_ratio"]).any(axis=0)
+    found |= is_plain & is_loaded & is_high
+    return found
+
+
+def _level(power: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Power that each GPU drew in its `_LEVEL_ROWS` highest samples at least."""
+    if len(power) < 2 * _LEVEL_ROWS:
+        return np.full(power.shape[1], np.nan, np.float32)
+    kept = np.where(np.isfinite(power), power, -np.inf)
+    level: NDArray[np.float32] = np.partition(kept, -_LEVEL_ROWS, axis=0)[-_LEVEL_ROWS]
+    return level
+
+
+def _row_behind_hole(past: Past) -> int:
+    holes = np.flatnonzero(past.begins[1:] - past.times[:-1] > max(_LONGEST_HOLE_S, past.longest_s))
+    return int(holes[-1]) + 1 if len(holes) else 0
+
+
+def _state(past: Past, first: int, place: np.intp, is_known: NDArray[np.bool_]) -> State:
+    """What one GPU shows since a row on."""
+    util = past.columns["gpu_util_ratio"][first:, place]
+    if is_known.mean() < _LEAST_KNOWN or not is_known[-3:].any():
+        return State.SILENT
+    known = util[is_known]
+    if (known >= _SPINNING_UTIL).mean() >= _STATE_SHARE:
+        return State.SPINS
+    return State.RESTS if (known <= _RESTING_UTIL).mean() >= _STATE_SHARE else State.OTHER
+
+
+def _longest_pause(past: Past, at_work: NDArray[np.intp]) -> float:
+    """Longest observed time without work between two rows with work, 0 without any."""
+    if len(at_work) < 2:
+        return 0.0
+    total = np.concatenate(([0.0], np.cumsum(past.seconds)))
+    between = total[at_work[1:]] - total[at_work[:-1] + 1]
+    return float(between.max())
+
+
+def _mean(values: NDArray[np.float32]) -> float:
+    known = values[np.isfinite(values)]
+    return float(known.mean()) if len(known) else float("nan")

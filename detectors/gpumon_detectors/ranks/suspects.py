@@ -1,0 +1,131 @@
+"""Who keeps the ranks of a job waiting, as far as counters tell."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from gpumon.model.finding import Evidence, Severity
+from gpumon_detectors.evidence.gpu_symptoms import suspects, symptoms
+from gpumon_detectors.evidence.phrases import counted, listed
+from gpumon_detectors.ranks.standstill import PAST_S, State
+
+if TYPE_CHECKING:
+    from gpumon.detect.view import JobLook, View
+    from gpumon_detectors.ranks.standstill import Standstill
+
+_LISTED: Final = 8
+
+_STUCK_SHARE: Final = 0.8
+"""Share of the samples since then with a process in uninterruptible sleep (our choice): one that
+reads a file shows in few."""
+
+
+class Suspects(NamedTuple):
+    """Who differs from those that wait."""
+
+    who: str
+    """In words for a summary; empty where nobody can be told."""
+    nodes: tuple[str, ...]
+    """Where to look first."""
+    stuck_nodes: tuple[str, ...]
+    """Nodes on which processes wait in the kernel since then."""
+    evidence: tuple[Evidence, ...]
+
+
+class _Stuck(NamedTuple):
+    """A node on which processes wait in the kernel."""
+
+    node: str
+    evidence: Evidence
+
+
+def suspects_of(view: View, job: JobLook, still: Standstill) -> Suspects:
+    """Who does not wait, the surest sign first.
+
+    A GPU that the driver calls broken; else GPUs that do not spin beside others that do; else the
+    one node with stuck processes. Where more GPUs differ than wait, or none, nobody is named.
+    """
+    broken = _broken(view, job)
+    odd = _odd(still)
+    stuck = _stuck(job, still)
+    evidence = [*broken.values(), *(_apart(job, place, still) for place in odd[:_LISTED])]
+    evidence += [one.evidence for one in stuck[:_LISTED]]
+    stuck_nodes = tuple(one.node for one in stuck)
+    if broken:
+        nodes = tuple(dict.fromkeys(job.gpus[place].node for place in broken))
+        named = listed([f"{_who(job, place)}, which is broken" for place in broken][:_LISTED])
+        return Suspects(named, nodes, stuck_nodes, tuple(evidence))
+    if odd:
+        nodes = tuple(dict.fromkeys(job.gpus[place].node for place in odd))
+        return Suspects(_names(job, odd, still), nodes, stuck_nodes, tuple(evidence))
+    if len(stuck) == 1 and len(job.job.nodes) > 1:
+        return Suspects(f"a process on {stuck_nodes[0]}", stuck_nodes, stuck_nodes, tuple(evidence))
+    text = "which rank keeps the others waiting: counters cannot tell"
+    evidence.append(Evidence("gpu_util_ratio", job.subject, text))
+    return Suspects("", stuck_nodes, stuck_nodes, tuple(evidence))
+
+
+def _broken(view: View, job: JobLook) -> dict[int, Evidence]:
+    """Positions of the GPUs of which the driver tells a grave fault, and what it tells."""
+    mine = {gpu.uuid: place for place, gpu in enumerate(job.gpus)}
+    found = {}
+    for gpu in suspects(view):
+        told = symptoms(view, gpu) if gpu.uuid in mine else []
+        if told and told[0].severity is Severity.CRITICAL:
+            found[mine[gpu.uuid]] = told[0].evidence(gpu.subject)
+    return found
+
+
+def _odd(still: Standstill) -> list[int]:
+    """Positions of the GPUs that rest, or are silent, while most of the others spin."""
+    odd = sorted((*still.places(State.RESTS), *still.places(State.SILENT)))
+    is_told = still.places(State.SPINS) and 2 * len(odd) <= len(still.members)
+    return odd if is_told else []
+
+
+def _apart(job: JobLook, place: int, still: Standstill) -> Evidence:
+    how = "tells nothing" if place in still.places(State.SILENT) else "utilisation 0 %"
+    text = f"{_who(job, place)} does not wait with the others: {how}"
+    return Evidence("gpu_util_ratio", job.gpus[place].subject, text)
+
+
+def _names(job: JobLook, odd: list[int], still: Standstill) -> str:
+    """Ranks one by one, whole nodes by name, or else how many."""
+    nodes = list(dict.fromkeys(job.gpus[place].node for place in odd))
+    on_them = [place for place in still.members if job.gpus[place].node in nodes]
+    if len(odd) > 2 and len(odd) == len(on_them) and len(nodes) <= _LISTED:
+        return f"those on {listed(nodes)}"
+    if len(odd) > _LISTED:
+        return counted(len(odd), "GPU")
+    return listed([_who(job, place) for place in odd])
+
+
+def _who(job: JobLook, place: int) -> str:
+    """A GPU by its rank, where one is known, and its place."""
+    gpu = job.gpus[place]
+    ranks = sorted({r.rank for r in job.ranks if gpu.uuid in r.gpu_uuids and r.rank is not None})
+    return f"rank {ranks[0]} ({gpu.place})" if len(ranks) == 1 else gpu.place
+
+
+def _stuck(job: JobLook, still: Standstill) -> list[_Stuck]:
+    """Nodes on which more processes wait in the kernel since then than before."""
+    key = "d_state_process_count"
+    past = job.hosts_past((key,), PAST_S)
+    is_since = past.times > still.window_start
+    found = []
+    for column, node in enumerate(job.job.nodes):
+        values = past.columns[key][:, column].astype(np.float64)
+        since = values[is_since & np.isfinite(values)]
+        before = values[~is_since & np.isfinite(values)]
+        if not len(since) or (since >= 1).mean() < _STUCK_SHARE:
+            continue
+        count = float(np.median(since))
+        if count <= (float(np.median(before)) if len(before) else 0.0):
+            continue
+        whose = "" if job.is_alone else ", perhaps another job's"
+        how_many = "1 process" if count == 1 else f"{count:.0f} processes"
+        text = f"{node}: {how_many} in uninterruptible sleep{whose}"
+        found.append(_Stuck(node, Evidence(key, f"node:{node}", text, count)))
+    return found

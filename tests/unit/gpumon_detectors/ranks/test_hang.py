@@ -1,0 +1,214 @@
+"""Jobs whose ranks wait for ever, and those that only pause."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpumon.model.finding import Confidence
+from gpumon_detectors.ranks.hang import Hang
+from tests.unit.gpumon_detectors.idle_scenes import TROUBLES, played
+
+TRAINS = {
+    "process_count": 1.0,
+    "mem_used_bytes": 60.0 * 2**30,
+    "mem_total_bytes": 80.0 * 2**30,
+    "gpu_util_ratio": 0.97,
+    "sm_active_ratio": 0.71,
+    "tensor_active_ratio": 0.34,
+    "dram_active_ratio": 0.4,
+    "power_w": 560.0,
+}
+SPINS = {
+    **TRAINS,
+    "gpu_util_ratio": 1.0,
+    "sm_active_ratio": 0.07,
+    "tensor_active_ratio": 0.0,
+    "dram_active_ratio": 0.004,
+    "power_w": 170.0,
+}
+RESTS = {**SPINS, "gpu_util_ratio": 0.0, "sm_active_ratio": 0.0, "power_w": 115.0}
+PIPES = ("sm_active_ratio", "tensor_active_ratio", "dram_active_ratio")
+
+
+def plain(values):
+    return {key: value for key, value in values.items() if key not in PIPES}
+
+
+def all_do(values):
+    return lambda _place: values
+
+
+def one_rests(place):
+    return RESTS if place == 3 else SPINS
+
+
+def findings(scene):
+    return list(Hang().evaluate(scene.view()))
+
+
+def go_on(scene, uuids, how, seconds):
+    """The same for so long, and what was told of cgroups besides."""
+    scene.run(seconds, {uuid: how(place) for place, uuid in enumerate(uuids)})
+
+
+def hung(period_s=10.0, trouble="none", how=one_rests, *, work_s=1500.0, still_s=420.0, cores=4.1):
+    """Four ranks that trained and stand still, and what is claimed of them."""
+    phases = [(work_s, all_do(TRAINS), 17.0), (still_s, how, cores)]
+    scene, mine = played(period_s, trouble, phases, gpu_count=4)
+    return findings(scene), scene, mine
+
+
+@pytest.mark.parametrize("trouble", TROUBLES[:4])
+@pytest.mark.parametrize("period_s", [pytest.param(1.0, marks=pytest.mark.slow), 10.0, 30.0, 60.0])
+def test_a_hang_is_found_and_charged_whole(period_s, trouble):
+    (finding,), _, _ = hung(period_s, trouble, still_s=900.0)
+    assert finding.finding_class == "hang"
+    assert finding.confidence is not Confidence.HYPOTHESIS
+    assert 4 * 600.0 <= finding.gpu_seconds <= 4 * 900.0
+
+
+def test_it_is_suspected_after_three_minutes_and_grows_surer():
+    steps = {150.0: [], 200.0: ["hypothesis"], 320.0: ["supported"], 640.0: ["established"]}
+    for still_s, confidence in steps.items():
+        found, _, _ = hung(still_s=still_s)
+        assert [f.confidence for f in found] == confidence
+
+
+def test_the_rank_that_does_not_wait_is_named():
+    (finding,), _, mine = hung()
+    assert finding.summary.endswith("3 of 4 GPUs only wait, perhaps for n GPU 3")
+    assert f"gpu:{mine[3]}" in {line.subject for line in finding.evidence}
+
+
+def test_where_all_ranks_look_alike_nobody_is_named():
+    (finding,), _, _ = hung(how=all_do(SPINS))
+    assert finding.summary.endswith("4 of 4 GPUs only wait")
+    assert "which rank keeps the others waiting: counters cannot tell" in {
+        line.text for line in finding.evidence
+    }
+
+
+@pytest.mark.parametrize("trouble", TROUBLES[:4])
+def test_ranks_that_wait_asleep_poll_on_one_cpu_each(trouble):
+    (finding,), _, _ = hung(10.0, trouble, all_do(RESTS), still_s=900.0, cores=4.1)
+    assert finding.confidence == "supported"
+    assert "wait asleep" in finding.summary
+    assert hung(10.0, trouble, all_do(RESTS), still_s=900.0, cores=0.1)[0] == []
+
+
+@pytest.mark.parametrize("trouble", TROUBLES[:4])
+def test_without_profiling_counters_power_tells_later(trouble):
+    def hung_plain(still_s):
+        phases = [(1500.0, all_do(plain(TRAINS)), 17.0), (still_s, all_do(plain(SPINS)), 4.1)]
+        return findings(played(10.0, trouble, phases, gpu_count=4)[0])
+
+    assert [f.confidence for f in hung_plain(450.0)] == ["hypothesis"]
+    assert [f.confidence for f in hung_plain(900.0)] == ["supported"]
+
+
+def never_seen_at_work(still_s, **group):
+    phases = [(still_s, all_do(SPINS), 4.1)]
+    scene, mine = played(10.0, "none", phases, gpu_count=4)
+    scene.cgroup("42", **group)
+    go_on(scene, mine, all_do(SPINS), 40.0)
+    return findings(scene)
+
+
+def test_one_that_was_never_seen_at_work_is_a_guess_if_its_output_is_silent():
+    assert [f.confidence for f in never_seen_at_work(1500.0, job_output_age_s=4000.0)] == [
+        "hypothesis"
+    ]
+    assert never_seen_at_work(1500.0, job_output_age_s=30.0) == []
+    assert never_seen_at_work(1500.0) == []
+
+
+def test_after_a_restart_it_is_a_guess_at_most():
+    phases = [(1500.0, all_do(TRAINS), 17.0), (4800.0, one_rests, 4.1)]
+    scene, _ = played(10.0, "restart", phases, gpu_count=4)
+    assert findings(scene) == []
+
+
+# Look-alikes
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+@pytest.mark.parametrize("period_s", [10.0, 30.0, 60.0])
+@pytest.mark.parametrize("pause_s", [95.0, 160.0])
+def test_barriers_at_a_checkpoint_are_no_hang(period_s, trouble, pause_s):
+    phases = []
+    for _ in range(3):
+        phases += [(700.0, all_do(TRAINS), 17.0), (pause_s, one_rests, 4.1)]
+    scene, _ = played(period_s, trouble, phases, gpu_count=4)
+    assert findings(scene) == []
+
+
+def test_a_job_that_often_pauses_for_minutes_must_stand_still_for_longer():
+    phases = []
+    for _ in range(3):
+        phases += [(1200.0, all_do(TRAINS), 17.0), (400.0, all_do(SPINS), 4.1)]
+    phases += [(1200.0, all_do(TRAINS), 17.0), (700.0, all_do(SPINS), 4.1)]
+    scene, _ = played(10.0, "none", phases, gpu_count=4)
+    assert findings(scene) == []
+    scene, _ = played(10.0, "none", [*phases[:-1], (900.0, all_do(SPINS), 4.1)], gpu_count=4)
+    assert len(findings(scene)) == 1
+
+
+@pytest.mark.parametrize(
+    "group",
+    [
+        {"job_io_write_bytes_per_s": 3e8},
+        {"job_cpu_cores_used": 40.0},
+        {"job_output_age_s": 12.0},
+    ],
+)
+def test_what_goes_on_meanwhile_is_named_and_makes_it_a_guess(group):
+    phases = [(1500.0, all_do(TRAINS), 17.0), (20.0, one_rests, 4.1)]
+    scene, mine = played(10.0, "none", phases, gpu_count=4)
+    scene.cgroup("42", **group)
+    go_on(scene, mine, one_rests, 800.0)
+    (finding,) = findings(scene)
+    assert finding.confidence == "hypothesis"
+    said = [line.text for line in finding.evidence]
+    assert any(text.startswith(("meanwhile: ", "but last wrote")) for text in said), said
+    go_on(scene, mine, one_rests, 1900.0)
+    assert findings(scene)[0].confidence == "supported"
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {**TRAINS, "sm_active_ratio": 0.2, "tensor_active_ratio": 0.06},
+        {**SPINS, "dram_active_ratio": 0.45},
+        {**SPINS, "nvlink_tx_bytes_per_s": 2e10},
+        {**SPINS, "power_w": 520.0, "sm_active_ratio": 0.2},
+        {**TRAINS, "gpu_util_ratio": 0.55},
+    ],
+)
+def test_lighter_work_is_work(values):
+    assert hung(how=all_do(values), still_s=1500.0)[0] == []
+
+
+def test_a_lighter_stage_without_counters_is_work():
+    lighter = {**plain(TRAINS), "power_w": 390.0}
+    phases = [(1500.0, all_do(plain(TRAINS)), 17.0), (1500.0, all_do(lighter), 17.0)]
+    assert findings(played(10.0, "none", phases, gpu_count=4)[0]) == []
+
+
+def test_a_session_is_never_more_than_a_guess():
+    phases = [(1500.0, all_do(TRAINS), 17.0), (1500.0, one_rests, 4.1)]
+    scene, _ = played(10.0, "none", phases, gpu_count=4, is_interactive=True)
+    assert [f.confidence for f in findings(scene)] == ["hypothesis"]
+
+
+@pytest.mark.parametrize("trouble", TROUBLES[:4])
+def test_a_server_that_polls_between_requests_is_not_claimed(trouble):
+    phases = []
+    for _ in range(6):
+        phases += [(200.0, all_do(TRAINS), 6.0), (900.0, all_do(RESTS), 4.1)]
+    scene, _ = played(10.0, trouble, [*phases, (2000.0, all_do(RESTS), 4.1)], gpu_count=4)
+    assert findings(scene) == []
+
+
+def test_a_single_gpu_waits_for_nobody():
+    phases = [(1500.0, all_do(TRAINS), 5.0), (1500.0, all_do(SPINS), 1.1)]
+    assert findings(played(10.0, "none", phases, gpu_count=1)[0]) == []
