@@ -15,16 +15,6 @@ if TYPE_CHECKING:
     from tests.population.ranges import Dice
 
 
-def hang(dice: Dice) -> Draft:
-    """All ranks wait in a collective that never ends: 100 % busy, nothing done."""
-    draft = steady(dice, dice.board(with_links=True), 8)
-    end = dice.seconds("worked_h")
-    draft.work(dice.work("spin"), draft.span(end))
-    draft.busy_hosts(8.0 / draft.cores, draft.span(end))
-    draft.lose("hang", end)
-    return draft
-
-
 def straggler(dice: Dice) -> Draft:
     """One rank is slow and all others wait for it, spinning."""
     draft = steady(dice, HOPPER, 8)
@@ -124,6 +114,6 @@ def slowing_down(dice: Dice) -> Draft:
 
 
 UNKNOWN: Final[tuple[Callable[[Dice], Draft], ...]] = (
-    hang, straggler, fp32_training, small_batches, starved, checkpoint_stalls, storage_bound,
+    straggler, fp32_training, small_batches, starved, checkpoint_stalls, storage_bound,
     copy_bound, communication_bound, leaking_training, slowing_down,
 )  # fmt: skip

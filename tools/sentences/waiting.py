@@ -52,7 +52,7 @@ def _stops(
     rest: int = 1,
     work: Values = _TRAINING,
     cores: float = 2.0,
-    group: Mapping[str, float] = NO_FIELDS,
+    group: Mapping[str, Any] = NO_FIELDS,
     job: Mapping[str, Any] = NO_FIELDS,
 ) -> Scene:
     """A job trains for twenty minutes and stands still; the first `rest` GPUs do not even spin."""

@@ -47,8 +47,8 @@ class GpuFault(Detector):
 
     The loss is the time since a GPU fell off the bus while a job holds it, and of the job's other
     GPUs that worked before and stand still since: unused, or with tensor cores at rest, or with
-    little left of their SM activity or power while they spin. Of another fault it is the same,
-    where the driver told of it for sure and the broken GPU stands still itself; else nobody knows
+    little left of their SM activity or power while they spin. Of another fault that is sure it is
+    the same where the broken GPU worked before and stands still itself since; else nobody knows
     what it cost.
 
     Numbers, meanings and actions follow both columns of NVIDIA's Xid catalogue of 2025-10-29; a
@@ -138,7 +138,7 @@ def _lost(
     None where the GPU is neither lost nor known to stand still: work may go on. Of several lost
     GPUs of one job the first one stopped it.
     """
-    if not gpu.is_lost and not _is_told(found):
+    if not gpu.is_lost and _surest(found) is Confidence.HYPOTHESIS:
         return None, ()
     seconds = None
     still: list[str] = []

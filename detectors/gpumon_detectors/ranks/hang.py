@@ -41,9 +41,10 @@ _PAUSES: Final = 2.0
 _SLEEPING_AFTER_WORK_S: Final = 600.0
 """Sleeping ranks are a hang only behind so much steady work: servers and sessions sleep."""
 
-_LEAST_CORES: Final = 0.4
-"""CPUs that each rank keeps busy at least while it polls for its peers; with less the program is
-gone, or asleep for good (`idle_held`)."""
+_LEAST_CORES: Final = 0.75
+"""CPUs that each rank keeps busy at least while it polls for its peers (our choice: one, and a
+quarter for what is lost to a neighbour); with less the program is gone, or asleep for good
+(`idle_held`)."""
 
 _FALL: Final = 0.6
 """SM activity and power must have fallen to this share of those of the work before, or lower: a
@@ -61,20 +62,23 @@ class Hang(Detector):
     polls on about one CPU: they wait asleep.
 
     Suspected after 3 minutes, *supported* after 5, *established* after 10 (DLRover and ByteRobust
-    alarm then). Without profiling counters, and where ranks sleep, *supported* after 10. A job that
-    was never seen at work stays a *hypothesis*, after 15 minutes, and only if its output is silent
-    too.
+    alarm then). Without profiling counters, and where ranks sleep that never paused for a minute in
+    20 minutes of work, *supported* after 10; where others sleep, after 30. Where a GPU rests beside
+    others that spin, and the job's output is silent since, 5 minutes do without counters as well. A
+    job that was never seen at work stays a *hypothesis*, after 15 minutes, and only if its output
+    is silent too.
 
     What looks alike: a checkpoint, an evaluation, a compilation. A standstill must last twice as
     long as any pause of this job before. Where CPUs compute, or something is read, written or
     printed meanwhile, it is named, and the claim stays a *hypothesis* for half an hour. A session
-    is never more. What a neighbour moves on a shared node counts for ten minutes. A server between
-    requests rests, and is not claimed. Jobs of one GPU are not looked at, nor GPUs cut by MIG.
+    is never more. What a neighbour moves on a shared node counts for ten minutes at most. A server
+    between requests rests, and is not claimed. Jobs of one GPU are not looked at, nor GPUs cut by
+    MIG.
 
-    Which rank: a GPU of which the driver tells a grave fault is named before any other (what it
-    costs is `gpu_fault`'s). A GPU, or a node's GPUs, that rest or are silent while the others spin
-    are named; so is a node on which processes wait in the kernel since then. Where all look alike
-    nobody is.
+    Which rank: a GPU of which the driver tells a fault, no more than ten minutes old then, is named
+    before any other (what it costs is `gpu_fault`'s). A GPU, or a node's GPUs, that rest or are
+    silent while the others spin are named; so is a node on which processes wait in the kernel since
+    then. Where all look alike nobody is.
 
     Lost is all time of the job's GPUs since nothing is computed.
     """

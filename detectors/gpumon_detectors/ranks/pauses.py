@@ -10,6 +10,7 @@ import numpy as np
 from gpumon.model.finding import Confidence, Evidence
 from gpumon_detectors.evidence.phrases import span
 from gpumon_detectors.evidence.watched import newest_of
+from gpumon_detectors.ranks.standstill import State
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,6 +31,11 @@ systems wait so long (DLRover and ByteRobust: ten minutes)."""
 _STIRRING_UNTIL_S: Final = 1800.0
 """Until then what is read, written or computed on CPUs may be the reason of a pause: a checkpoint
 of a large model to a slow file system, an evaluation. Our choice: ten times a long checkpoint."""
+
+_STEADY_S: Final = 1200.0
+_STEADY_PAUSE_S: Final = 60.0
+"""Bursts of a server last 8.6 minutes in nine of ten cases, 21.9 in 99 of a hundred (a published
+trace); work for so long without a minute's pause is none (our choice)."""
 
 _SILENT_AFTER_S: Final = 180.0
 """An output that has been written since does not yet speak for a hang."""
@@ -54,10 +60,15 @@ def doubts_of(
         context: What kind of job it is.
         is_asleep: Whether its ranks sleep, so that no kernel of theirs runs.
     """
+    age_s = output_age_s(job)
+    # Ranks that do not wait with the others, and an output that is silent since: no pause is so.
+    is_backed = bool(still.places(State.SPINS) and still.places(State.RESTS))
+    is_backed &= age_s >= still.known_s
+    unsure_until_s = 0.0 if is_backed else _UNSURE_UNTIL_S
     return (
-        *_by_kind(still, context, is_asleep=is_asleep),
-        *_by_host(job, host, still),
-        *_by_output(job, still),
+        *_by_kind(still, context, unsure_until_s, is_asleep=is_asleep),
+        *_by_host(job, host, still, unsure_until_s),
+        *_by_output(job, still, age_s),
     )
 
 
@@ -71,15 +82,26 @@ def output_age_s(job: JobLook) -> float:
     return float(known.min()) if len(known) else nan
 
 
-def _by_kind(still: Standstill, context: JobContext, *, is_asleep: bool) -> Iterator[Doubt]:
+def _by_kind(
+    still: Standstill, context: JobContext, unsure_until_s: float, *, is_asleep: bool
+) -> Iterator[Doubt]:
     yield Doubt(Confidence.ESTABLISHED)
     if not still.worked_s or context.is_interactive or context.sounds_interactive:
         yield Doubt(Confidence.HYPOTHESIS)
+    is_odd_sleep = is_asleep and not _was_steady(still)
     if is_asleep or not still.has_counters:
-        yield Doubt(_until(still, _UNSURE_UNTIL_S, Confidence.SUPPORTED))
+        until_s = _STIRRING_UNTIL_S if is_odd_sleep else unsure_until_s
+        yield Doubt(_until(still, until_s, Confidence.SUPPORTED))
 
 
-def _by_host(job: JobLook, host: HostUse, still: Standstill) -> Iterator[Doubt]:
+def _was_steady(still: Standstill) -> bool:
+    """Whether the job worked without a pause before, as training does and servers do not."""
+    return still.worked_s >= _STEADY_S and still.longest_pause_s <= _STEADY_PAUSE_S
+
+
+def _by_host(
+    job: JobLook, host: HostUse, still: Standstill, unsure_until_s: float
+) -> Iterator[Doubt]:
     """What goes on beside the GPUs since then, the job's own and what may be others'."""
     for flow in host.flows:
         mean = flow.mean(still.window_start)
@@ -89,7 +111,7 @@ def _by_host(job: JobLook, host: HostUse, still: Standstill) -> Iterator[Doubt]:
         if flow.is_own:
             most = _until(still, _STIRRING_UNTIL_S, Confidence.SUPPORTED)
         else:
-            most = _until(still, _UNSURE_UNTIL_S, Confidence.ESTABLISHED)
+            most = _until(still, unsure_until_s, Confidence.ESTABLISHED)
         yield Doubt(most, _stir(job, flow, mean))
 
 
@@ -99,9 +121,8 @@ def _stir(job: JobLook, flow: Flow, mean: float) -> Evidence:
     return Evidence(flow.key, job.subject, f"{said}: {how}", mean)
 
 
-def _by_output(job: JobLook, still: Standstill) -> Iterator[Doubt]:
+def _by_output(job: JobLook, still: Standstill, age_s: float) -> Iterator[Doubt]:
     """Silence speaks for a hang, a word of late against it."""
-    age_s = output_age_s(job)
     if not isfinite(age_s):
         return
     text = f"last wrote to its output {span(age_s)} ago"

@@ -6,16 +6,21 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from gpumon.model.finding import Evidence, Severity
+from gpumon.model.finding import Confidence, Evidence, Severity
 from gpumon_detectors.evidence.gpu_symptoms import suspects, symptoms
 from gpumon_detectors.evidence.phrases import counted, listed
 from gpumon_detectors.ranks.standstill import PAST_S, State
 
 if TYPE_CHECKING:
     from gpumon.detect.view import JobLook, View
+    from gpumon_detectors.evidence.symptom import Symptom
     from gpumon_detectors.ranks.standstill import Standstill
 
 _LISTED: Final = 8
+
+_JUST_BEFORE_S: Final = 600.0
+"""A fault is taken for the cause of what stops so long after it: as Meta's clusters attribute
+failures to checks (RSC: ten minutes before)."""
 
 _STUCK_SHARE: Final = 0.8
 """Share of the samples since then with a process in uninterruptible sleep (our choice): one that
@@ -47,7 +52,7 @@ def suspects_of(view: View, job: JobLook, still: Standstill) -> Suspects:
     A GPU that the driver calls broken; else GPUs that do not spin beside others that do; else the
     one node with stuck processes. Where more GPUs differ than wait, or none, nobody is named.
     """
-    broken = _broken(view, job)
+    broken = _broken(view, job, still)
     odd = _odd(still)
     stuck = _stuck(job, still)
     evidence = [*broken.values(), *(_apart(job, place, still) for place in odd[:_LISTED])]
@@ -67,15 +72,22 @@ def suspects_of(view: View, job: JobLook, still: Standstill) -> Suspects:
     return Suspects("", stuck_nodes, stuck_nodes, tuple(evidence))
 
 
-def _broken(view: View, job: JobLook) -> dict[int, Evidence]:
-    """Positions of the GPUs of which the driver tells a grave fault, and what it tells."""
+def _broken(view: View, job: JobLook, still: Standstill) -> dict[int, Evidence]:
+    """Positions of the GPUs of which the driver tells a fault since then, and what it tells."""
     mine = {gpu.uuid: place for place, gpu in enumerate(job.gpus)}
     found = {}
     for gpu in suspects(view):
         told = symptoms(view, gpu) if gpu.uuid in mine else []
-        if told and told[0].severity is Severity.CRITICAL:
-            found[mine[gpu.uuid]] = told[0].evidence(gpu.subject)
+        faults = [one for one in told if one.severity is not Severity.INFO and _is_new(one, still)]
+        if faults:
+            found[mine[gpu.uuid]] = faults[0].evidence(gpu.subject)
     return found
+
+
+def _is_new(symptom: Symptom, still: Standstill) -> bool:
+    """Whether it came with the standstill, not long before."""
+    is_sure = symptom.at_most is not Confidence.HYPOTHESIS
+    return is_sure and symptom.since >= still.window_start - _JUST_BEFORE_S
 
 
 def _odd(still: Standstill) -> list[int]:

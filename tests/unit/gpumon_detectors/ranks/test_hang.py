@@ -96,6 +96,18 @@ def test_ranks_that_wait_asleep_poll_on_one_cpu_each(trouble):
     assert hung(10.0, trouble, all_do(RESTS), still_s=900.0, cores=0.1)[0] == []
 
 
+@pytest.mark.parametrize("cores", [0.4, 1.3, 2.2, 2.8])
+def test_one_or_two_programs_that_spin_are_no_ranks_that_poll(cores):
+    assert hung(how=all_do(RESTS), still_s=2400.0, cores=cores)[0] == []
+
+
+@pytest.mark.parametrize("work_s", [700.0, 1100.0])
+def test_ranks_that_sleep_behind_a_short_run_are_a_guess_for_half_an_hour(work_s):
+    for still_s, confidence in ((1200.0, "hypothesis"), (2400.0, "supported")):
+        found, _, _ = hung(how=all_do(RESTS), work_s=work_s, still_s=still_s)
+        assert [f.confidence for f in found] == [confidence]
+
+
 @pytest.mark.parametrize("trouble", TROUBLES[:4])
 def test_without_profiling_counters_power_tells_later(trouble):
     def hung_plain(still_s):
@@ -104,6 +116,17 @@ def test_without_profiling_counters_power_tells_later(trouble):
 
     assert [f.confidence for f in hung_plain(450.0)] == ["hypothesis"]
     assert [f.confidence for f in hung_plain(900.0)] == ["supported"]
+
+
+@pytest.mark.parametrize(("age_s", "confidence"), [(400.0, "supported"), (250.0, "hypothesis")])
+def test_a_silent_output_beside_a_rank_that_rests_makes_plain_counters_as_sure(age_s, confidence):
+    phases = [(1500.0, all_do(plain(TRAINS)), 17.0), (20.0, all_do(plain(SPINS)), 4.1)]
+    scene, mine = played(10.0, "shared", phases, gpu_count=4)
+    scene.cgroup("42", job_output_age_s=age_s)
+    scene.host("n", net_rx_bytes_per_s=4e8)
+    stuck = {uuid: plain(one_rests(place)) for place, uuid in enumerate(mine)}
+    scene.run(330.0, stuck)
+    assert [f.confidence for f in findings(scene)] == [confidence]
 
 
 def never_seen_at_work(still_s, **group):
