@@ -1,4 +1,4 @@
-"""Jobs that waste GPU time in ways that no detector of today knows: nothing may be charged."""
+"""Jobs that waste GPU time in ways that no rule of the idle and faulty ones proves."""
 
 from __future__ import annotations
 
@@ -13,6 +13,16 @@ if TYPE_CHECKING:
 
     from tests.population.draft import Draft
     from tests.population.ranges import Dice
+
+
+def hang(dice: Dice) -> Draft:
+    """All ranks wait in a collective that never ends: 100 % busy, nothing done."""
+    draft = steady(dice, dice.board(with_links=True), 8)
+    end = dice.seconds("worked_h")
+    draft.work(dice.work("spin"), draft.span(end))
+    draft.busy_hosts(8.0 / draft.cores, draft.span(end))
+    draft.lose("hang", end)
+    return draft
 
 
 def straggler(dice: Dice) -> Draft:
@@ -114,6 +124,6 @@ def slowing_down(dice: Dice) -> Draft:
 
 
 UNKNOWN: Final[tuple[Callable[[Dice], Draft], ...]] = (
-    straggler, fp32_training, small_batches, starved, checkpoint_stalls, storage_bound,
+    hang, straggler, fp32_training, small_batches, starved, checkpoint_stalls, storage_bound,
     copy_bound, communication_bound, leaking_training, slowing_down,
 )  # fmt: skip

@@ -181,16 +181,6 @@ def downtrained_link(dice: Dice) -> Draft:
     return draft
 
 
-def hang(dice: Dice) -> Draft:
-    """All ranks wait in a collective that never ends: 100 % busy, nothing done."""
-    draft = steady(dice, dice.board(with_links=True), 8)
-    end = dice.seconds("worked_h")
-    draft.work(dice.work("spin"), draft.span(end))
-    draft.busy_hosts(8.0 / draft.cores, draft.span(end))
-    draft.lose("hang", end)
-    return draft
-
-
 def lost_gpu(dice: Dice) -> Draft:
     """A GPU falls off the bus (Xid 79); the job's other ranks wait for it."""
     draft = steady(dice, gpus=4)
@@ -298,7 +288,7 @@ def idle_tail(dice: Dice) -> Draft:
 WASTEFUL: Final[tuple[Callable[[Dice], Draft], ...]] = (
     never_started, dies_early, works_then_idle, held_all_night, one_core_spins, cpu_job,
     partial_idle, idle_session, forgotten_notebook, slow_start, hot_from_the_start,
-    hot_from_the_middle, downtrained_link, hang, lost_gpu, uncorrected_memory, link_errors,
+    hot_from_the_middle, downtrained_link, lost_gpu, uncorrected_memory, link_errors,
     failing_port, scattered, oversized, overasked_cores, overasked_days, leaking_service,
     idle_tail,
 )  # fmt: skip
