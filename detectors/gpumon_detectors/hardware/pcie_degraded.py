@@ -158,23 +158,33 @@ class PcieDegraded(Detector):
         none = np.zeros(len(view.uuids), np.bool_)
         if not view.uuids:
             return none
-        # One field of all GPUs is mostly a view of history, several are a copy of it.
-        columns = {
-            key: view.table(view.uuids, (key,), REST_S).columns[key]
-            for key in (*_LINK, "gpu_util_ratio", _REPLAYS)
-        }
-        if not len(columns[_REPLAYS]):
+        grown = _grown(view)
+        if grown is None:
             return none
-        is_told = np.logical_and.reduce(
-            [np.isfinite(columns[key][-_RECENT_ROWS:]).any(axis=0) for key in self.needs]
-        )
+        low = self._low_of_late(view, np.flatnonzero(_may_be_low(view)))
+        none[low] = True
+        found: NDArray[np.bool_] = none | grown
+        places = np.flatnonzero(found)
+        for key in self.needs:
+            uuids = [view.uuids[place] for place in places]
+            recent = view.table(uuids, (key,), REST_S).columns[key][-_RECENT_ROWS:]
+            found[places] &= np.isfinite(recent).any(axis=0)
+        return found
+
+    def _low_of_late(self, view: View, places: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Of the GPUs at some positions, those whose link was low under load of late."""
+        if not len(places):
+            return places
+        uuids = [view.uuids[place] for place in places]
+        columns = view.table(uuids, (*_LINK, "gpu_util_ratio"), REST_S).columns
+        if not len(columns["pcie_gen"]):
+            return places[:0]
         with np.errstate(invalid="ignore"):
             is_low = columns["pcie_gen"] < np.fmax.reduce(columns["pcie_gen_max"])
             is_low |= columns["pcie_width"] < np.fmax.reduce(columns["pcie_width_max"])
             is_low &= columns["gpu_util_ratio"] >= self.loaded_ratio
-            replays = columns[_REPLAYS]
-            is_grown = np.fmax.reduce(replays) - np.fmin.reduce(replays) > MOST_REPLAYS
-        return np.asarray(is_told & (is_low.any(axis=0) | is_grown), np.bool_)
+        found: NDArray[np.intp] = places[is_low.any(axis=0)]
+        return found
 
     def _loaded(self, table: Table | Past) -> NDArray[np.bool_]:
         """Where a GPU is loaded, and not called idle."""
@@ -266,6 +276,33 @@ class PcieDegraded(Detector):
                 "Look at the PCIe settings of the node's firmware, if copies are slow.",
             ),
         )
+
+
+def _may_be_low(view: View) -> NDArray[np.bool_]:
+    """GPUs whose link is low now, or of whose link something known before is not told now.
+
+    A link that is degraded is low whatever its GPU does: who is not spares the look back.
+    """
+    gen, width = (view.fleet(key)[:-1] for key in ("pcie_gen", "pcie_width"))
+    gen_max, width_max = (view.fleet(key)[:-1] for key in ("pcie_gen_max", "pcie_width_max"))
+    is_told = np.isfinite(gen) & np.isfinite(width) & np.isfinite(gen_max) & np.isfinite(width_max)
+    if not is_told.all():
+        # Where no generation was told of late at all, there is nothing to look back to.
+        of_late = view.table(view.uuids, ("pcie_gen",), REST_S).columns["pcie_gen"]
+        is_told |= ~np.isfinite(of_late).any(axis=0)
+    found: NDArray[np.bool_] = ~is_told | (gen < gen_max) | (width < width_max)
+    return found
+
+
+def _grown(view: View) -> NDArray[np.bool_] | None:
+    """GPUs whose replays were counted too fast of late; None where nothing was sampled."""
+    # One field of all GPUs is mostly a view of history, several are a copy of it.
+    replays = view.table(view.uuids, (_REPLAYS,), REST_S).columns[_REPLAYS]
+    if not len(replays):
+        return None
+    with np.errstate(invalid="ignore"):
+        found: NDArray[np.bool_] = np.fmax.reduce(replays) - np.fmin.reduce(replays) > MOST_REPLAYS
+    return found
 
 
 def _are_alike(cases: Sequence[_Case]) -> bool:
