@@ -157,14 +157,31 @@ class Digest:
         return max(0, own + len(self.findings_of_nodes(view)) - 1)
 
     def row_finding(self, row: RankRow) -> Finding | None:
-        """The gravest finding about one rank of a job, or about its GPU."""
+        """The gravest finding about one rank of a job, or about its GPU.
+
+        Else that of the job which names the rank's GPU in its evidence: what keeps others waiting.
+        """
         found: tuple[Finding, ...] = ()
         if row.rank is not None and row.rank.rank is not None:
             subject = f"job:{row.job.job.job_id}/rank:{row.rank.rank}"
             found = self._findings_by_rank.get(subject, ())
         if not found and row.uuid:
             found = self.findings_by_gpu.get(row.uuid, ())
+        if not found and row.uuid and row.rank is not None:
+            found = self._naming.get(f"gpu:{row.uuid}", ())
         return found[0] if found else None
+
+    @cached_property
+    def _naming(self) -> dict[str, tuple[Finding, ...]]:
+        """Findings about whole jobs by the GPUs that their evidence is about."""
+        found: dict[str, list[Finding]] = {}
+        for finding in self.tick.findings:
+            kind, _, name = finding.subject.partition(":")
+            if kind == "job" and "/" not in name:
+                for subject in {one.subject for one in finding.evidence}:
+                    if subject.startswith("gpu:"):
+                        found.setdefault(subject, []).append(finding)
+        return {subject: _gravest_first(findings) for subject, findings in found.items()}
 
     def gpus(self, view: JobView) -> tuple[Gpu, ...]:
         """The job's GPUs that telemetry names."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gpumon.model.finding import Confidence, Evidence, Severity
-from gpumon.report.facts.tick_index import Digest
+from gpumon.report.facts.tick_index import Digest, RankRow
+from gpumon.report.tables.gpu import rank_why
 from gpumon.report.tables.job import default_order
 from gpumon.report.wording.verdict_words import verdict_cell
 from tests.worlds.tick import finding, job_with_gpus, tick
@@ -57,3 +58,16 @@ def test_a_gpu_knows_the_finding_of_its_node_that_names_it():
     assert digest.node_findings_of_gpu(silent) == ()
     assert digest.node_findings_of_gpu(other.gpu_uuids[0]) == ()
     assert digest.node_findings_of_gpu("GPU-nowhere") == ()
+
+
+def test_a_rank_knows_the_finding_of_its_job_that_names_its_gpu():
+    digest, first, _ = fleet()
+    others, named = first.gpu_uuids[:2], first.gpu_uuids[2]
+    evidence = (Evidence("gpu_util_ratio", f"gpu:{named}", "does not wait with the others", 0.0),)
+    hang = finding("job:31", finding_class="hang", evidence=evidence)
+    digest = Digest(digest.tick._replace(findings=(hang,)))
+    said = {row.uuid: rank_why(digest, row).text for row in digest.rank_rows(first)}
+    assert said[named] == "! hang"
+    assert not any("hang" in said[uuid] for uuid in others)
+    empty = RankRow(first, None, digest.tick.gpus[named], named)
+    assert rank_why(digest, empty).text == "no process"
