@@ -1,0 +1,92 @@
+"""Whom a hang names, and when it names nobody."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpumon.detect.scene import Scene
+from gpumon_detectors.ranks.hang import Hang
+from tests.unit.gpumon_detectors.idle_scenes import QUIET_GROUP, QUIET_HOST, all_of
+from tests.unit.gpumon_detectors.ranks.test_hang import RESTS, SPINS, TRAINS
+
+
+def two_nodes(per_node=4, *, neighbour=False):
+    """A job on two nodes that trained for half an hour."""
+    scene = Scene(period_s=10.0, span_s=24 * 3600.0)
+    uuids = [u for name in ("a", "b") for u in scene.node(name, per_node + neighbour)]
+    mine = [u for u in uuids if not neighbour or not u.endswith(f"-{per_node}")]
+    scene.job("7", mine, cpu_count=8 * len(mine))
+    if neighbour:
+        scene.job("8", [u for u in uuids if u not in mine], cpu_count=16)
+    for name in ("a", "b"):
+        scene.host(name, **QUIET_HOST, d_state_process_count=0.0)
+    scene.cgroup("7", **{**QUIET_GROUP, "job_cpu_cores_used": 4.0})
+    scene.run(1800.0, all_of(uuids, TRAINS))
+    return scene, mine
+
+
+def hang(scene):
+    (finding,) = Hang().evaluate(scene.view())
+    return finding
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_ranks_that_rest_beside_others_that_spin_are_named_one_by_one(count):
+    scene, mine = two_nodes()
+    scene.run(500.0, {**all_of(mine, SPINS), **all_of(mine[2 : 2 + count], RESTS)})
+    named = hang(scene).summary.partition("perhaps for ")[2]
+    assert named.count("GPU") == count
+    assert named.startswith("a GPU 2")
+
+
+def test_all_of_a_node_are_named_together():
+    scene, mine = two_nodes()
+    scene.run(500.0, {**all_of(mine, SPINS), **all_of(mine[4:], RESTS)})
+    assert hang(scene).summary.endswith("4 of 8 GPUs only wait, perhaps for those on b")
+
+
+def test_where_most_rest_nobody_is_named_by_that():
+    scene, mine = two_nodes(6)
+    scene.run(500.0, {**all_of(mine, RESTS), **all_of(mine[:5], SPINS)})
+    assert list(Hang().evaluate(scene.view())) == []
+
+
+@pytest.mark.parametrize("neighbour", [False, True])
+def test_a_node_with_processes_in_the_kernel_is_named_if_it_is_the_only_one(neighbour):
+    scene, mine = two_nodes(neighbour=neighbour)
+    scene.host("b", d_state_process_count=3.0)
+    scene.run(700.0, all_of(mine, SPINS))
+    finding = hang(scene)
+    assert finding.summary.endswith("perhaps for a process on b")
+    assert any("What Slurm says of it: scontrol show node b" in s for s in finding.machine_advice)
+    doubted = any("perhaps another job's" in line.text for line in finding.evidence)
+    assert doubted is neighbour
+    scene.host("a", d_state_process_count=1.0)
+    scene.run(5000.0, all_of(mine, SPINS))
+    assert "perhaps for" not in hang(scene).summary
+
+
+def test_processes_that_waited_in_the_kernel_before_too_explain_nothing():
+    scene, mine = two_nodes()
+    scene.host("a", d_state_process_count=2.0)
+    scene.run(4000.0, all_of(mine, TRAINS))
+    scene.run(700.0, all_of(mine, SPINS))
+    finding = hang(scene)
+    assert "perhaps for" not in finding.summary
+    assert any(line.text.endswith("counters cannot tell") for line in finding.evidence)
+
+
+@pytest.mark.parametrize(("before_s", "is_named"), [(60.0, True), (3000.0, False)])
+def test_a_broken_gpu_is_the_cause_of_what_stops_right_after(before_s, is_named):
+    scene, mine = two_nodes()
+    broken = {**TRAINS, "remap_failure": 1.0}
+    scene.run(before_s, {**all_of(mine, TRAINS), mine[5]: broken})
+    scene.run(700.0, {**all_of(mine, SPINS), mine[5]: {**SPINS, "remap_failure": 1.0}})
+    assert hang(scene).summary.endswith("which is broken") is is_named
+
+
+def test_a_node_that_fell_silent_is_what_the_others_wait_for():
+    scene, mine = two_nodes(2)
+    scene.silence("b")
+    scene.run(900.0, all_of(mine, SPINS))
+    assert hang(scene).summary.endswith("perhaps for b GPU 0 and b GPU 1")
