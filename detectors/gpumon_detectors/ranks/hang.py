@@ -5,6 +5,8 @@ from __future__ import annotations
 from math import isfinite
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from gpumon.detect.contract import Detector
 from gpumon.model.finding import Evidence, Severity, Window
 from gpumon.model.hostlist import is_host_name
@@ -106,7 +108,7 @@ class Hang(Detector):
             if 2 * len(spinning) >= len(still.members):
                 if _has_fallen(still, spinning):
                     yield from self._finding(view, job, still, is_asleep=False)
-            elif _all_rest(still) and still.worked_s >= _SLEEPING_AFTER_WORK_S:
+            elif _may_sleep(job, still):
                 yield from self._finding(view, job, still, is_asleep=True)
 
     def _finding(
@@ -157,6 +159,15 @@ def _has_fallen(still: Standstill, places: tuple[int, ...]) -> bool:
         if isfinite(before) and isfinite(since) and since > _FALL * before:
             return False
     return True
+
+
+def _may_sleep(job: JobLook, still: Standstill) -> bool:
+    """Whether all rest behind enough work, and their CPUs poll now; spares most the host's past."""
+    if not _all_rest(still) or still.worked_s < _SLEEPING_AFTER_WORK_S:
+        return False
+    cores = job.cgroup_past(("job_cpu_cores_used",), _SUSPECTED_AFTER_S).columns
+    total = np.nansum(cores["job_cpu_cores_used"], axis=1)
+    return bool(len(total)) and float(total.max()) >= _LEAST_CORES * len(still.members)
 
 
 def _all_rest(still: Standstill) -> bool:

@@ -158,7 +158,7 @@ def gpu_fault(story: Story) -> None:
     story.end_state = "FAILED"
     story.out_s = inf
     story.blame("gpu_fault", onset, inf, "gpu", gpu)
-    if life.gpus > 2:
+    if life.gpus > 1:
         story.blame("hang", onset, lost_gpu_s=0.0)
 
 
