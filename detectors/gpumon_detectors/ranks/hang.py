@@ -234,7 +234,8 @@ def _advice(job: JobLook, suspects: Suspects) -> Iterator[str]:
     if within is not None:
         node = next(iter(suspects.nodes), "")
         where = f" -w {node}" if is_host_name(node) else ""
-        yield f"See where its processes stand: {within}{where} py-spy dump --pid PID"
+        pid = "PID" if suspects.pid is None else suspects.pid
+        yield f"See where its processes stand: {within}{where} py-spy dump --pid {pid}"
     yield (
         "Keep what the ranks know (PyTorch's flight recorder), then cancel the job and resume "
         "from its last checkpoint."

@@ -37,6 +37,8 @@ class Suspects(NamedTuple):
     stuck_nodes: tuple[str, ...]
     """Nodes on which processes wait in the kernel since then."""
     evidence: tuple[Evidence, ...]
+    pid: int | None = None
+    """The one process that was named, on the first of `nodes`."""
 
 
 class _Stuck(NamedTuple):
@@ -61,10 +63,11 @@ def suspects_of(view: View, job: JobLook, still: Standstill) -> Suspects:
     if broken:
         nodes = tuple(dict.fromkeys(job.gpus[place].node for place in broken))
         named = listed([f"{_who(job, place)}, which is broken" for place in broken][:_LISTED])
-        return Suspects(named, nodes, stuck_nodes, tuple(evidence))
+        return Suspects(named, nodes, stuck_nodes, tuple(evidence), _pid(job, list(broken)))
     if odd:
         nodes = tuple(dict.fromkeys(job.gpus[place].node for place in odd))
-        return Suspects(_names(job, odd, still), nodes, stuck_nodes, tuple(evidence))
+        who = _names(job, odd, still)
+        return Suspects(who, nodes, stuck_nodes, tuple(evidence), _pid(job, odd))
     if len(stuck) == 1 and len(job.job.nodes) > 1:
         return Suspects(f"a process on {stuck_nodes[0]}", stuck_nodes, stuck_nodes, tuple(evidence))
     text = "which rank keeps the others waiting: counters cannot tell"
@@ -112,6 +115,13 @@ def _names(job: JobLook, odd: list[int], still: Standstill) -> str:
     if len(odd) > _LISTED:
         return counted(len(odd), "GPU")
     return listed([_who(job, place) for place in odd])
+
+
+def _pid(job: JobLook, places: list[int]) -> int | None:
+    """The process of one GPU, None of several, or where it has not one."""
+    uuids = {job.gpus[place].uuid for place in places}
+    pids = {rank.pid for rank in job.ranks if uuids & set(rank.gpu_uuids)}
+    return pids.pop() if len(places) == len(pids) == 1 else None
 
 
 def _who(job: JobLook, place: int) -> str:

@@ -5,17 +5,26 @@ from __future__ import annotations
 import pytest
 
 from gpumon.detect.scene import Scene
+from gpumon.model.records.cluster import Rank
 from gpumon_detectors.ranks.hang import Hang
 from tests.unit.gpumon_detectors.idle_scenes import QUIET_GROUP, QUIET_HOST, all_of
 from tests.unit.gpumon_detectors.ranks.test_hang import RESTS, SPINS, TRAINS
 
 
-def two_nodes(per_node=4, *, neighbour=False):
+def ranks_on(uuids):
+    """One rank a GPU, of one world."""
+    return [
+        Rank("0", "a:29500", place, place, len(uuids), "a", 5100 + place, (uuid,), None)
+        for place, uuid in enumerate(uuids)
+    ]
+
+
+def two_nodes(per_node=4, *, neighbour=False, has_ranks=False):
     """A job on two nodes that trained for half an hour."""
     scene = Scene(period_s=10.0, span_s=24 * 3600.0)
     uuids = [u for name in ("a", "b") for u in scene.node(name, per_node + neighbour)]
     mine = [u for u in uuids if not neighbour or not u.endswith(f"-{per_node}")]
-    scene.job("7", mine, cpu_count=8 * len(mine))
+    scene.job("7", mine, cpu_count=8 * len(mine), ranks=ranks_on(mine) if has_ranks else ())
     if neighbour:
         scene.job("8", [u for u in uuids if u not in mine], cpu_count=16)
     for name in ("a", "b"):
@@ -37,6 +46,17 @@ def test_ranks_that_rest_beside_others_that_spin_are_named_one_by_one(count):
     named = hang(scene).summary.partition("perhaps for ")[2]
     assert named.count("GPU") == count
     assert named.startswith("a GPU 2")
+
+
+def test_the_one_rank_that_does_not_wait_is_named_with_its_process():
+    scene, mine = two_nodes(has_ranks=True)
+    scene.run(500.0, {**all_of(mine, SPINS), mine[5]: RESTS})
+    finding = hang(scene)
+    assert finding.summary.endswith("perhaps for rank 5 (b GPU 1)")
+    assert finding.advice[0].endswith("-w b py-spy dump --pid 5105")
+    scene, mine = two_nodes(has_ranks=True)
+    scene.run(500.0, {**all_of(mine, SPINS), mine[5]: RESTS, mine[6]: RESTS})
+    assert hang(scene).advice[0].endswith("--pid PID")
 
 
 def test_all_of_a_node_are_named_together():
