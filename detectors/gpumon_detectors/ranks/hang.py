@@ -61,7 +61,7 @@ class Hang(Detector):
     Without profiling counters it is one at 60 % of the power of the job's own work, or less. *All*
     GPUs that worked before stand still, and at least half of them spin: utilisation 90 % and more,
     as a collective that waits shows. Or all rest, behind ten minutes of steady work, and each rank
-    polls on about one CPU: they wait asleep.
+    polls on about one CPU, or one of the GPUs fell off the bus just before: they wait asleep.
 
     Suspected after 3 minutes, *supported* after 5, *established* after 10 (DLRover and ByteRobust
     alarm then). Without profiling counters, and where ranks sleep that never paused for a minute in
@@ -116,13 +116,13 @@ class Hang(Detector):
     ) -> Iterator[Finding]:
         host = host_use(view, job, PAST_S)
         context = context_of(job, self.portal_names)
-        if is_asleep and (context.is_bursty or not _polls(host, still)):
-            return
         is_told = still.worked_s or (still.has_counters and not is_asleep)
         if not is_told or not (still.worked_s or output_age_s(job) >= still.known_s):
             return
         doubts = doubts_of(job, host, still, context, is_asleep=is_asleep)
         suspects = suspects_of(view, job, still)
+        if is_asleep and not suspects.is_broken and (context.is_bursty or not _polls(host, still)):
+            return
         window = Window(
             still.window_start, float(still.past.times[-1]), len(still.past.times) - still.first
         )
@@ -162,9 +162,14 @@ def _has_fallen(still: Standstill, places: tuple[int, ...]) -> bool:
 
 
 def _may_sleep(job: JobLook, still: Standstill) -> bool:
-    """Whether all rest behind enough work, and their CPUs poll now; spares most the host's past."""
+    """Whether all rest behind enough work, and their CPUs poll now, or a GPU of theirs is lost.
+
+    Spares most jobs at rest the host's past.
+    """
     if not _all_rest(still) or still.worked_s < _SLEEPING_AFTER_WORK_S:
         return False
+    if any(gpu.is_lost for gpu in job.gpus):
+        return True
     cores = job.cgroup_past(("job_cpu_cores_used",), _SUSPECTED_AFTER_S).columns
     total = np.nansum(cores["job_cpu_cores_used"], axis=1)
     return bool(len(total)) and float(total.max()) >= _LEAST_CORES * len(still.members)

@@ -39,6 +39,8 @@ class Suspects(NamedTuple):
     evidence: tuple[Evidence, ...]
     pid: int | None = None
     """The one process that was named, on the first of `nodes`."""
+    is_broken: bool = False
+    """Whether the driver told of a fault of who was named."""
 
 
 class _Stuck(NamedTuple):
@@ -63,7 +65,8 @@ def suspects_of(view: View, job: JobLook, still: Standstill) -> Suspects:
     if broken:
         nodes = tuple(dict.fromkeys(job.gpus[place].node for place in broken))
         named = listed([f"{_who(job, place)}, which is broken" for place in broken][:_LISTED])
-        return Suspects(named, nodes, stuck_nodes, tuple(evidence), _pid(job, list(broken)))
+        pid = _pid(job, list(broken))
+        return Suspects(named, nodes, stuck_nodes, tuple(evidence), pid, is_broken=True)
     if odd:
         nodes = tuple(dict.fromkeys(job.gpus[place].node for place in odd))
         who = _names(job, odd, still)

@@ -110,3 +110,22 @@ def test_a_node_that_fell_silent_is_what_the_others_wait_for():
     scene.silence("b")
     scene.run(900.0, all_of(mine, SPINS))
     assert hang(scene).summary.endswith("perhaps for b GPU 0 and b GPU 1")
+
+
+@pytest.mark.parametrize("cores", [0.1, 4.0])
+@pytest.mark.parametrize("others", [RESTS, SPINS])
+def test_ranks_whose_gpu_fell_off_the_bus_hang_whether_the_others_spin_or_sleep(others, cores):
+    scene, mine = two_nodes()
+    scene.fall(mine[6])
+    scene.cgroup("7", job_cpu_cores_used=cores)
+    scene.run(900.0, all_of(mine, others))
+    assert hang(scene).summary.endswith("perhaps for b GPU 2, which is broken")
+
+
+def test_sleepers_beside_a_gpu_that_was_lost_long_before_are_no_hang():
+    scene, mine = two_nodes()
+    scene.fall(mine[6])
+    scene.run(4000.0, all_of(mine, TRAINS))
+    scene.cgroup("7", job_cpu_cores_used=0.1)
+    scene.run(900.0, all_of(mine, RESTS))
+    assert list(Hang().evaluate(scene.view())) == []
