@@ -100,8 +100,9 @@ def classes() -> str:
         if entry.distribution.partition(" ")[0] != "gpumon":
             continue
         declared = declaration_of(registry.load(entry))
+        off = ", off by default" if declared.is_off_by_default else ""
         for key in declared.finding_classes:
-            claimed.setdefault(key, []).append(f"[`{declared.name}`](#{declared.name})")
+            claimed.setdefault(key, []).append(f"[`{declared.name}`](#{declared.name}){off}")
     rows = [
         (f"`{key}`", cell(one.meaning), one.category.value, one.loss.value,
          ", ".join(claimed.get(key, ())))
@@ -247,6 +248,8 @@ def detectors() -> str:
             ("*established* after", f"{declared.established_after_s:g} s observed"),
             *((f"`{name}`", f"{value}") for name, value in parameters(found).items()),
         ]
+        if declared.is_off_by_default:
+            rows.insert(0, ("runs", "only where `detectors.enabled` names it"))
         doc = inspect.getdoc(type(found)) or ""
         says = what_it_says(found)
         parts.append(f"## {declared.name}\n\n{doc}\n\n{table(('', ''), rows)}\n{says}")

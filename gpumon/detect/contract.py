@@ -87,6 +87,9 @@ class Detector(ABC):
     is_instant: ClassVar[bool] = False
     """Whether one sample proves the claim, as an event or an error counter does: its windows may
     be 0, and a finding needs no second look to be entered and none to be cleared."""
+    is_off_by_default: ClassVar[bool] = False
+    """Whether it runs only where the configuration names it (`detectors.enabled`): it has not shown
+    yet that it is right as often as it must be. What it claims is *not looked for* until then."""
 
     @abstractmethod
     def evaluate(self, view: View) -> Iterable[Finding]:
@@ -111,6 +114,7 @@ class Declaration(NamedTuple):
     """Pairs of class and category."""
     every_s: float = 0.0
     is_instant: bool = False
+    is_off_by_default: bool = False
 
 
 def declaration_of(detector: object) -> Declaration:
@@ -176,8 +180,9 @@ def _check_extras(given: Declaration) -> None:
     is_number = isinstance(given.every_s, int | float) and not isinstance(given.every_s, bool)
     if not is_number or not 0 <= given.every_s <= _LONGEST_PAUSE_S:
         raise DetectorError(f"every_s must be between 0 and {_LONGEST_PAUSE_S:.0f} seconds")
-    if not isinstance(given.is_instant, bool):
-        raise DetectorError("is_instant must be True or False")
+    for key in ("is_instant", "is_off_by_default"):
+        if not isinstance(getattr(given, key), bool):
+            raise DetectorError(f"{key} must be True or False")
 
 
 def parameters(detector: object) -> dict[str, Any]:

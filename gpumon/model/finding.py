@@ -127,7 +127,8 @@ class Coverage(NamedTuple):
     """Subjects for which fields that it needs were missing."""
     missing_fields: tuple[str, ...]
     state: str
-    """`ok`, `waiting` (window too short), `muted` (raised, overran or returned rubbish)."""
+    """`ok`, `waiting` (window too short), `muted` (raised, overran or returned rubbish), `off` (by
+    default, and nobody has enabled it)."""
     note: str = ""
     needs_s: float = 0.0
     """Seconds that a subject must have been observed before its word is more than a guess."""
@@ -135,7 +136,7 @@ class Coverage(NamedTuple):
     """Those of `subjects_blind`, as findings name them; not told where the worker is not asked."""
 
 
-COVERAGE_STATES: Final = ("ok", "waiting", "muted")
+COVERAGE_STATES: Final = ("ok", "waiting", "muted", "off")
 
 
 class DetectionReport(NamedTuple):

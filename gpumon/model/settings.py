@@ -171,6 +171,13 @@ SETTINGS: Final = (
         "Detectors that are not run, by the names of `gpumon detectors list`.",
     ),
     Setting(
+        "detectors.enabled",
+        Form.TEXTS,
+        (),
+        "Detectors that run although they are off by default, as `gpumon detectors describe NAME` "
+        "says of them.",
+    ),
+    Setting(
         "detectors.parameters",
         Form.PARAMETERS_BY_NAME,
         {},

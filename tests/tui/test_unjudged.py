@@ -9,6 +9,7 @@ OK = Coverage("partial_gpus_idle", 3, 0, (), "ok")
 WAITING = Coverage("memory_leak", 0, 0, (), "waiting", "observed for 60 s of 1800 s", 1800.0)
 MUTED = Coverage("hang", 0, 0, (), "muted", "raised ValueError")
 WATCHING = "1 of 2 detectors need longer: memory_leak 30m"
+OFF = Coverage("slow_drift", 0, 0, (), "off", "off by default")
 FAULTY = "✗ not looked for: hang; detectors at fault (f says why)"
 
 
@@ -69,3 +70,15 @@ async def test_what_cannot_be_looked_for_in_a_job_is_named_with_what_it_lacks(st
         assert "4690" in s.lines[0]
         assert "not looked for: network_degraded (no " in s.text
         assert "throttled" not in s.text
+
+
+async def test_what_is_off_by_default_is_named_and_not_counted(stage):
+    async with stage(quiet(OK, WAITING, OFF), (80, 24)) as s:
+        await s.press("enter")
+        text = " ".join(" ".join(s.lines).split())
+        assert "not looked for: slow_drift (off)" in text
+        assert WATCHING in text
+    async with stage(quiet(OK, OFF), (80, 24)) as s:
+        assert "watching" not in s.text
+        await s.press("f", "f")
+        assert "slow_drift: off" in s.text

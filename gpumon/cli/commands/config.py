@@ -84,7 +84,7 @@ def _of_detectors(settings: Settings) -> Iterator[str]:
     from gpumon.detect.worker.tuning import Tuning
 
     tuning = Tuning.of(settings)
-    if not tuning.disabled and not tuning.parameters:
+    if not (tuning.disabled or tuning.enabled or tuning.parameters):
         return
     found = {entry.key: entry for entry in registry.entries()}
     yield from tuning.unknown(found)

@@ -71,6 +71,7 @@ def _describe(name: str) -> int:
         f"{declared.name} {declared.version}  ({entry.distribution or entry.target})\n"
         f"classes        {', '.join(declared.finding_classes)}\n"
         f"category       {', '.join(_categories(declared))}\n"
+        f"runs           {_runs(declared)}\n"
         f"judges         each {declared.subjects}\n"
         f"needs          {', '.join(declared.needs)}\n"
         f"supported      after {declared.supported_after_s:g} s observed\n"
@@ -79,6 +80,13 @@ def _describe(name: str) -> int:
         f"{inspect.getdoc(type(detector)) or ''}\n"
     )
     return DONE
+
+
+def _runs(declared: Declaration) -> str:
+    """Whether it runs without being asked to."""
+    if declared.is_off_by_default:
+        return "only where detectors.enabled in the configuration names it"
+    return "unless detectors.disabled in the configuration names it"
 
 
 def _parameters(detector: object) -> str:

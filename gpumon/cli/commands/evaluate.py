@@ -126,15 +126,16 @@ def _looked_for(settings: Settings) -> dict[str, frozenset[str]]:
     from gpumon.detect.worker import registry
     from gpumon.detect.worker.tuning import Tuning
 
-    disabled = Tuning.of(settings).disabled
+    tuning = Tuning.of(settings)
     found = {}
     for entry in registry.entries():
-        if entry.key in disabled:
+        if entry.key in tuning.disabled:
             continue
         try:
             declared = declaration_of(registry.load(entry))
         except DetectorError as error:
             narrate(f"{entry.key}: {error}")
-        else:
+            continue
+        if tuning.runs(entry.key, declared):
             found[declared.name] = frozenset(declared.finding_classes)
     return found

@@ -223,6 +223,8 @@ class DetectionEngine:
                 self._roster.mute(key, str(message.get("message")), at)
             elif message.get("kind") == "loaded":
                 self._admit(key, message.get("declaration"), at)
+            elif message.get("kind") == "off":
+                self._roster.leave_out(key, str(message.get("name")))
             elif message.get("kind") == "unknown":
                 said = plain(str(message.get("message")))
                 hint = "gpumon detectors list shows the names"

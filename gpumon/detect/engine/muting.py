@@ -17,6 +17,8 @@ RETRY_S: Final = 600.0
 
 LONGEST_RETRY_S: Final = 6 * 3600.0
 
+_OFF: Final = "off by default; detectors.enabled in the configuration lets it run"
+
 
 class _Muted(NamedTuple):
     reason: str
@@ -32,6 +34,8 @@ class Roster:
         """Declarations of the loaded detectors, by key."""
         self._muted: dict[str, _Muted] = {}
         self._strikes: dict[str, int] = {}
+        self._off: dict[str, str] = {}
+        """Names of the detectors that are off by default and stay so, by key."""
 
     @property
     def muted(self) -> frozenset[str]:
@@ -59,16 +63,22 @@ class Roster:
         else:
             self.declared[key] = declared
 
+    def leave_out(self, key: str, name: str) -> None:
+        """Note that a detector is off by default, and nobody has enabled it."""
+        self._off[key] = plain(name)
+
     def at_work(self) -> tuple[str, ...]:
         """Names of the loaded detectors that are not muted."""
         return tuple(d.name for key, d in self.declared.items() if key not in self._muted)
 
     def coverage(self) -> tuple[Coverage, ...]:
-        """One line per muted detector."""
-        return tuple(
+        """One line per detector that is muted, or off."""
+        muted = (
             Coverage(self._name(key), 0, 0, (), "muted", muted.reason)
             for key, muted in sorted(self._muted.items())
         )
+        off = (Coverage(name, 0, 0, (), "off", _OFF) for _, name in sorted(self._off.items()))
+        return (*muted, *off)
 
     def errors(self) -> tuple[SourceError, ...]:
         """One error per muted detector."""

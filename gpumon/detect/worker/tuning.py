@@ -11,6 +11,7 @@ from gpumon.model.text import plain
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from gpumon.detect.contract import Declaration
     from gpumon.model.settings import Parameter, Settings
 
 
@@ -26,32 +27,42 @@ class Tuning(NamedTuple):
     disabled_origin: str = "default"
     """Where it was set: `FILE:LINE`, a variable or an option."""
     parameters_origin: str = "default"
+    enabled: tuple[str, ...] = ()
+    """Those that run although they are off by default."""
+    enabled_origin: str = "default"
 
     @classmethod
     def of(cls, settings: Settings) -> Tuning:
         """The choices that the settings hold."""
         disabled, parameters = "detectors.disabled", "detectors.parameters"
+        enabled = "detectors.enabled"
         return cls(
             settings.texts(disabled),
             settings.parameters(parameters),
             settings.chosen[disabled].origin,
             settings.chosen[parameters].origin,
+            settings.texts(enabled),
+            settings.chosen[enabled].origin,
         )
+
+    def runs(self, key: str, declared: Declaration) -> bool:
+        """Whether a detector runs: unless it is disabled, or off by default and not enabled."""
+        return key not in self.disabled and (not declared.is_off_by_default or key in self.enabled)
 
     def unknown(self, names: Iterable[str]) -> tuple[str, ...]:
         """One line for every name of the configuration that no detector has."""
         known = set(names)
-        lines = [
-            f"{self.disabled_origin}: no detector is called {plain(name)[:80]}"
-            for name in self.disabled
+        named = (
+            (self.disabled_origin, self.disabled),
+            (self.enabled_origin, self.enabled),
+            (self.parameters_origin, self.parameters),
+        )
+        return tuple(
+            f"{origin}: no detector is called {plain(name)[:80]}"
+            for origin, asked in named
+            for name in asked
             if name not in known
-        ]
-        lines += [
-            f"{self.parameters_origin}: no detector is called {plain(name)[:80]}"
-            for name in self.parameters
-            if name not in known
-        ]
-        return tuple(lines)
+        )
 
 
 def made(found: type, given: Mapping[str, Parameter]) -> object:

@@ -206,9 +206,13 @@ class Worker:
                 is_set = isinstance(error, ParameterError)
                 where = f"{self._tuning.parameters_origin}: " if is_set else ""
                 self._tell(kind="failed", key=entry.key, message=f"{where}{error}")
-            else:
+                continue
+            if self._tuning.runs(entry.key, declared):
                 self._detectors[entry.key] = detector, declared
                 self._tell(kind="loaded", key=entry.key, declaration=declared._asdict())
+            else:
+                self._entries = tuple(one for one in self._entries if one is not entry)
+                self._tell(kind="off", key=entry.key, name=declared.name)
 
     def _look(self, message: dict[str, Any]) -> None:
         view = self._replica.view(message)

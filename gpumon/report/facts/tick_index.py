@@ -281,9 +281,14 @@ class Digest:
         )
 
     @cached_property
+    def coverage_at_work(self) -> tuple[Coverage, ...]:
+        """What the detectors see that are not off by default; muted ones are among these."""
+        return tuple(one for one in self.tick.coverage if one.state != "off")
+
+    @cached_property
     def is_waiting(self) -> bool:
         """Whether every detector still waits for its window to fill."""
-        states = {coverage.state for coverage in self.tick.coverage}
+        states = {coverage.state for coverage in self.coverage_at_work}
         return states == {"waiting"}
 
     @cached_property

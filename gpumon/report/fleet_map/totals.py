@@ -108,7 +108,7 @@ def _totals(digest: Digest, columns: FleetColumns) -> HeatTotals:
         len(tick.nodes),
         sum(count for state, count in states.items() if state is not None and not is_open(state)),
         sum(1 for node in tick.nodes.values() if node.is_stale and node.left_at is None),
-        len(tick.coverage),
+        len(digest.coverage_at_work),
         sum(one.state == "waiting" for one in tick.coverage),
     )
 

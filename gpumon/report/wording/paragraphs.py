@@ -337,7 +337,7 @@ def watching_lines(digest: Digest, view: JobView, width: int) -> list[Line]:
     waiting = sorted(digest.unjudged(view), key=lambda one: (one.needs_s, one.detector))
     if not waiting:
         return []
-    of = f"{len(waiting)} of {len(digest.tick.coverage)} detectors need longer"
+    of = f"{len(waiting)} of {len(digest.coverage_at_work)} detectors need longer"
     watched = units.short_duration(digest.watched_s(view))
     names = _some_of([_with_need(one) for one in waiting])
     text = f"no finding yet: watched for {watched}, {of}: {names}"
@@ -351,19 +351,17 @@ def _with_need(coverage: Coverage) -> str:
 
 
 def blind_lines(digest: Digest, view: JobView, width: int) -> list[Line]:
-    """What is not looked for in a job, as values that it takes are missing."""
-    blind = digest.blind(view)
-    if not blind:
+    """What is not looked for in a job: a value it takes is missing, or it is off by default."""
+    names = [
+        f"{one.detector} (no {', '.join(spoken(key) for key in one.missing_fields)})"
+        if one.missing_fields
+        else one.detector
+        for one in digest.blind(view)
+    ]
+    names += [f"{one.detector} (off)" for one in digest.tick.coverage if one.state == "off"]
+    if not names:
         return []
-    names = _some_of(
-        [
-            f"{one.detector} (no {', '.join(spoken(key) for key in one.missing_fields)})"
-            if one.missing_fields
-            else one.detector
-            for one in blind
-        ]
-    )
-    return paragraph(f"not looked for: {names}", width, Tone.DIM, "· ", "  ")
+    return paragraph(f"not looked for: {_some_of(names)}", width, Tone.DIM, "· ", "  ")
 
 
 def _some_of(names: Sequence[str]) -> str:

@@ -94,7 +94,7 @@ def verdict_cell(digest: Digest, view: JobView) -> Cell:
 
 def _silence_words(digest: Digest, view: JobView) -> str:
     """Why nothing is said of a job: not judged yet, not seen, or looked at and found well."""
-    total, waiting = len(digest.tick.coverage), len(digest.unjudged(view))
+    total, waiting = len(digest.coverage_at_work), len(digest.unjudged(view))
     muted = sum(one.state == "muted" for one in digest.tick.coverage)
     judged = f"({total - waiting - muted} of {total})"
     if waiting:

@@ -341,3 +341,42 @@ def test_a_disabled_detector_is_not_loaded_and_an_unknown_name_is_told(
     assert {finding.detector for finding in report.findings} == {"honest"}
     assert states(report) == {"honest": "waiting"}
     assert [e.message for e in report.errors] == ["/c.toml:2: no detector is called nobody"]
+
+
+@pytest.fixture
+def shy(plugin):
+    """A detector that runs only where it is named."""
+    return plugin(
+        "shy",
+        """
+        class Shy(Base):
+            name = "shy"
+            is_off_by_default = True
+            def evaluate(self, view):
+                return self.claim(view)
+        """,
+    )
+
+
+def test_a_detector_that_is_off_by_default_says_so_and_nothing_else(
+    engine, honest, shy, scene, look, states
+):
+    one = engine(honest, shy)
+    report = look(one, scene.run(30, {}))
+    assert {finding.detector for finding in report.findings} == {"honest"}
+    assert states(report) == {"honest": "waiting", "shy": "off"}
+    assert report.errors == ()
+    assert states(look(one, scene.run(10, {})))["shy"] == "off"
+
+
+def test_who_enables_a_detector_has_it_run(engine, shy, scene, look, states):
+    report = look(engine(shy, tuning=Tuning(enabled=(shy,))), scene.run(30, {}))
+    assert {finding.detector for finding in report.findings} == {"shy"}
+    assert states(report) == {"shy": "waiting"}
+
+
+def test_who_disables_a_detector_need_not_know_whether_it_was_on(engine, shy, scene, look, states):
+    tuning = Tuning(disabled=(shy,), enabled=(shy, "nobody"), enabled_origin="/c.toml:7")
+    report = look(engine(shy, tuning=tuning), scene.run(30, {}))
+    assert (report.findings, states(report)) == ((), {})
+    assert [e.message for e in report.errors] == ["/c.toml:7: no detector is called nobody"]
