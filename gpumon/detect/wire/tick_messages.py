@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from gpumon.model.records.cluster import Gpu, Job, JobView, Node, SlurmNode
     from gpumon.model.records.tick import Interval, Tick
 
-_ALWAYS_TOLD: Final = "temp_c"
-"""Every GPU has a temperature: why it is missing tells how the GPU is."""
+_ALWAYS_TOLD: Final = ("temp_c", "gpu_util_ratio", "power_w")
+"""Every GPU has these, though a recorder may leave some out: why one is missing tells how the GPU
+is."""
 
 _UUID: Final = attrgetter("uuid")
 _NODE: Final = attrgetter("node")
@@ -113,7 +114,7 @@ def _head(node: Node | None, slurm: SlurmNode | None, gpus: Sequence[Gpu]) -> tu
 
 
 def _is_lost(gpu: Gpu) -> bool:
-    return gpu.reason(_ALWAYS_TOLD) is Reason.LOST
+    return any(gpu.reason(key) is Reason.LOST for key in _ALWAYS_TOLD)
 
 
 def _whole(gpus: Sequence[Gpu]) -> Block | None:
