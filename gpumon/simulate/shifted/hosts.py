@@ -56,7 +56,7 @@ def hosts(fleet: Fleet, machine: Machine, jobs: dict[int, Played], times: Floats
     """The host side of a node."""
     draw = Draw(fleet.plan.seed, f"host {machine.name}")
     own = [_own(job, machine, jobs[job.number], times, draw) for job in machine.jobs]
-    total = {key: np.zeros(len(times)) for key in ("cores", "read", "write", "disk")}
+    total = {key: np.zeros(len(times)) for key in ("cores", "read", "write", "disk", "stuck")}
     worst = {key: np.zeros(len(times)) for key in ("io_wait", "cpu_wait", "request_s")}
     ports = np.zeros((len(times), max(1, machine.kind.ports)))
     held = np.zeros(len(times))
@@ -159,7 +159,9 @@ def _node(
         "host_mem_available_bytes": np.maximum(kind.mem_bytes - base - held, 0.01 * kind.mem_bytes),
         "cpu_pressure_some_ratio": _pressure(worst["cpu_wait"], "some", draw),
         "io_pressure_some_ratio": _pressure(worst["io_wait"], "some", draw),
-        "d_state_process_count": np.round(3.4 * worst["io_wait"] * draw.uniform(count)),
+        "d_state_process_count": np.round(
+            3.4 * worst["io_wait"] * draw.uniform(count) + total["stuck"]
+        ),
         "net_rx_bytes_per_s": total["read"] + quiet * (1 + draw.uniform(count)),
         "net_tx_bytes_per_s": total["write"] + quiet * (1 + draw.uniform(count)),
         "disk_read_bytes_per_s": total["disk"] + 300.0 * draw.uniform(count),

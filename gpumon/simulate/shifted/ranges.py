@@ -67,6 +67,8 @@ RANGES: Final = {
     "comm_dram": Range(0.04, 0.16, "D: reading and writing buffers"),
     "comm_load": Range(0.16, 0.34, "T: execution-idle, low activity at high power"),
     "spin_sm": Range(0.02, 0.15, "L: a waiting collective keeps its blocks resident"),
+    "endless_sm": Range(0.12, 0.98, "O: a loop that never ends, on some blocks or on all"),
+    "endless_load": Range(0.2, 0.6, "O: no matrices, hardly any memory"),
     "spin_load": Range(0.09, 0.24, "T: power far below the job's own level"),
     "rest_load": Range(0.015, 0.07, "N: a context keeps the board out of its lowest state"),
     "launch_cores": Range(0.7, 1.15, "P: one Python thread launches kernels"),

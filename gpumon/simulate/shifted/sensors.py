@@ -97,7 +97,10 @@ def played(job: Placed, times: Floats, period_s: float) -> Played:
     return Played(mean, short, power, memory, held, cpu_s)
 
 
-HOST_FIELDS: Final = ("cores", "read", "write", "disk", "io_wait", "cpu_wait", "request_s")
+HOST_FIELDS: Final = (
+    *("cores", "read", "write", "disk"),
+    *("io_wait", "stuck", "cpu_wait", "request_s"),
+)
 
 
 def _has_process(job: Placed, rank: int, at: Floats) -> NDArray[np.bool_]:

@@ -47,6 +47,8 @@ class Phase(NamedTuple):
     """From local disks."""
     io_wait: float = 0.0
     """Share of time in which some task waits for I/O."""
+    stuck: float = 0.0
+    """Processes that wait in the kernel and cannot be ended."""
     cpu_wait: float = 0.0
     request_s: float = 0.0
     """Mean time of a read request to the file system, weighted by time; 0: as usual."""

@@ -44,25 +44,37 @@ def _work(story: Story, of: Recipe, end_s: float, slowdown: float) -> tuple[Floa
 
 
 def hang(story: Story) -> None:
-    """One rank leaves the collective, the others spin; or all wait for the network, without."""
+    """All ranks wait alike, as for a collective that not all of them call; or one has left.
+
+    Half and half. Who has left rests, waits in the kernel, is dead, or runs a kernel that never
+    ends; the others spin or wait asleep.
+    """
     draw, life = story.draw, story.life
     of = recipe(story)
     onset = story.onset(2700)
     _apart(story, of, onset)
-    stuck = draw.whole(0, life.gpus - 1)
-    spinning = draw.happens(0.65)
-    waiting = story.phases["wait"]._replace(lost=1.0, sm=draw.of("spin_sm"))
-    if not spinning:
-        waiting = story.phases["rest"]._replace(lost=1.0, cores=1.0)
-    story.phases["hung"] = waiting
-    story.phases["stuck"] = Phase(
-        load=draw.of("rest_load"), cores=draw.one((0.0, 1.0)), lost=1.0, io_wait=0.4
-    )
+    shape = draw.one(("rests", "stuck", "dead", "kernel")) if draw.happens(0.5) else "alike"
+    asleep = story.phases["rest"]._replace(lost=1.0, cores=1.0)
+    spinning = story.phases["wait"]._replace(lost=1.0, sm=draw.of("spin_sm"))
+    story.phases["hung"] = spinning if shape == "rests" or draw.happens(0.65) else asleep
+    left = draw.whole(0, life.gpus - 1)
+    story.phases["left"] = {
+        "alike": story.phases["hung"],
+        "rests": asleep._replace(cores=draw.one((0.0, 1.0))),
+        "stuck": asleep._replace(cores=0.0, stuck=1.0),
+        "dead": Phase(lost=1.0),
+        "kernel": spinning._replace(
+            sm=draw.of("endless_sm"), load=draw.of("endless_load"), cores=1.0
+        ),
+    }[shape]
     for rank, tape in enumerate(story.tapes):
-        tape.until("stuck" if rank == stuck else "hung", life.length_s)
+        tape.until("left" if rank == left else "hung", life.length_s)
+    if shape == "dead":
+        story.leaves_s = {left: onset}
     story.quiet_from_s = onset
     story.end_state = "CANCELLED"
-    story.blame("hang", onset, also=(("rank", stuck),))
+    also = () if shape == "alike" else (("rank", left),)
+    story.blame("hang", onset, also=also)
 
 
 def straggler(story: Story) -> None:

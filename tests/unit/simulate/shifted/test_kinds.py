@@ -84,6 +84,22 @@ def test_a_hang_loses_everything_from_its_onset_on():
     assert lost_s(story) == pytest.approx(4 * (story.life.length_s - fault.from_s), rel=0.01)
 
 
+def test_half_of_hangs_have_a_rank_that_left_in_each_way_that_can_be_seen():
+    stories = [told(kind_named("hang"), seed, (1, 4)) for seed in range(80)]
+    left = [story for story in stories if story.faults[0].also]
+    assert 0.35 < len(left) / len(stories) < 0.65
+    kinds = {
+        "dead": sum(bool(story.leaves_s) for story in left),
+        "stuck": sum(story.phases["left"].stuck == 1.0 for story in left),
+        "kernel": sum(story.phases["left"].util == 1.0 for story in left),
+    }
+    assert all(kinds.values())
+    assert sum(kinds.values()) < len(left)
+    for story in stories:
+        if not story.faults[0].also:
+            assert story.phases["left"] == story.phases["hung"]
+
+
 def test_a_slow_rank_costs_all_ranks_what_each_step_takes_longer():
     story = told(kind_named("straggler"), 8, (1, 4))
     spent = [tape.spent(story_end(story)) for tape in story.tapes]
