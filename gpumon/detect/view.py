@@ -12,6 +12,7 @@ import numpy as np
 
 from gpumon.detect.claims import honest_confidence, honest_severity
 from gpumon.detect.facts.entity_facts import FACT_KEYS
+from gpumon.detect.facts.facts import WHOLE
 from gpumon.detect.facts.positions import JobLayout
 from gpumon.detect.series import GAP_PERIODS, Past, Series, Table, past_of, table_of
 from gpumon.model.catalogue.fields import CATALOGUE
@@ -275,12 +276,12 @@ class View:
         self._facts = facts.columns
         self._columns: dict[str, NDArray[np.float64]] = {}
 
-    def part(self, number: int, count: int) -> View:
-        """The same view with one of `count` parts of the jobs to judge."""
-        if count == 1:
+    def part(self, begin: float, end: float) -> View:
+        """The same view with one part of the ring of jobs to judge."""
+        if (begin, end) == WHOLE:
             return self
         part = copy.copy(self)
-        part.numbers = self.job_layout.part(number, count)
+        part.numbers = self.job_layout.part(begin, end)
         part.jobs = tuple(self.running[place] for place in part.numbers)
         return part
 

@@ -9,6 +9,7 @@ from gpumon.detect.contract import DetectorError
 from gpumon.detect.engine.finding_life import Lives, Look, notes_from, subjects_of
 from gpumon.detect.engine.muting import Roster
 from gpumon.detect.engine.worker_process import WorkerLink, WorkerLostError
+from gpumon.detect.facts.facts import WHOLE
 from gpumon.detect.wire.tick_messages import Sender
 from gpumon.detect.worker.tuning import Tuning
 from gpumon.detect.worker.validation import (
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpumon.detect.engine.notes_file import NotesFile
+    from gpumon.detect.facts.facts import Part
     from gpumon.model.finding import Coverage
     from gpumon.model.records.tick import Tick
 
@@ -353,8 +355,7 @@ def whole_of(answers: Sequence[tuple[Look, Coverage]]) -> tuple[Look, Coverage]:
     """
     looks, coverages = zip(*answers, strict=True)
     last, coverage = looks[-1], coverages[-1]
-    count = last.part[1]
-    if len(looks) > 1 and sorted(look.part for look in looks) != [(n, count) for n in range(count)]:
+    if len(looks) > 1 and not _is_round([look.part for look in looks]):
         raise RubbishError("a look at some parts of the jobs, others left out")
     claims = tuple(claim for look in looks for claim in look.claims)
     if len(claims) > MAX_FINDINGS:
@@ -364,10 +365,16 @@ def whole_of(answers: Sequence[tuple[Look, Coverage]]) -> tuple[Look, Coverage]:
     if len(looks) == 1:
         return last, coverage
     blind = frozenset().union(*(seen.blind_subjects for seen in coverages))
-    whole = last._replace(claims=claims, part=(0, 1), blind=blind)
+    whole = last._replace(claims=claims, part=WHOLE, blind=blind)
     return whole, coverage._replace(
         subjects_seen=sum(seen.subjects_seen for seen in coverages),
         subjects_blind=sum(seen.subjects_blind for seen in coverages),
         missing_fields=tuple(dict.fromkeys(k for seen in coverages for k in seen.missing_fields)),
         blind_subjects=blind,
     )
+
+
+def _is_round(parts: Sequence[Part]) -> bool:
+    """Whether parts follow one another once round the ring of jobs."""
+    begins, ends = zip(*parts, strict=True)
+    return (begins[0], ends[-1]) == WHOLE and begins[1:] == ends[:-1] and sorted(ends) == [*ends]

@@ -7,7 +7,8 @@ of three looks vanishes without a trace when it is claimed no more. Anything sur
 oftener, is *entered*: it leaves only after three looks in a row, over at least half a minute, that
 saw its subject and did not claim it, and is then kept as cleared for an hour. A look that could not
 see the subject neither clears nor confirms: the finding is unknown since then. Nor does a look
-after a gap, until as much is observed again as the claim once needed.
+after a gap, until as much is observed again as the claim once needed. A look at a part of the jobs
+that the subject is not in is none for it: of a large fleet three looks take three rounds.
 
 A standing claim keeps its onset, and the confidence that it earned; whatever confirms it carries
 its window on. It is contradicted by evidence of its detector that begins after it was last told,
@@ -28,6 +29,7 @@ from gpumon.model.finding_classes import Category, class_of, is_fault
 if TYPE_CHECKING:
     from collections.abc import Collection, Container, Iterable
 
+    from gpumon.detect.facts.facts import Part
     from gpumon.model.finding import Finding
 
     Identity = tuple[str, str, str]
@@ -52,6 +54,10 @@ is no GPU has a row every ten seconds or more, and some detectors rest between l
 
 KEPT_S: Final = 3600.0
 """How long a cleared finding is shown as such: as far as history reaches."""
+
+WATCHED_S: Final = 60.0
+"""A subject that its detector looks at so often is in its sight between two looks. Where looks are
+rarer, as in the largest fleets, only as far as the detector looks back."""
 
 FORGET_S: Final = 86400.0
 """A finding that nobody could judge for a day is no longer told."""
@@ -110,8 +116,8 @@ class Look(NamedTuple):
 
     detector: str
     claims: tuple[Finding, ...]
-    part: tuple[int, int]
-    """Number and count of the part of the jobs that it had before it."""
+    part: Part
+    """Part of the ring of jobs that it had before it."""
     blind: Collection[str]
     """Those of them for which it lacked a field that it needs."""
     is_instant: bool = False
@@ -148,6 +154,10 @@ class _Case:
         self.is_entered = False
         self._needs_s = float("inf")
         """Length of the shortest window in which it was claimed."""
+        self._reach_s = 0.0
+        """Length of the longest one: so far at least its detector looks back."""
+        self._judged_at = finding.last_seen
+        """Unix time of the last look that had its subject before it."""
         self._seen_since = float("-inf")
         """Unix time since when its subject is seen without a gap, as far as it matters."""
         self._dark_since: float | None = None
@@ -159,7 +169,10 @@ class _Case:
         self.misses = 0
         is_sure = finding.confidence is not Confidence.HYPOTHESIS
         self.is_entered |= is_instant or is_sure or sum(self.looks) >= ENTER_LOOKS
-        self._needs_s = min(self._needs_s, finding.window.end - finding.window.start)
+        length_s = finding.window.end - finding.window.start
+        self._needs_s = min(self._needs_s, length_s)
+        self._reach_s = max(self._reach_s, length_s)
+        self._judged_at = finding.last_seen
         self._seen_since = min(self._seen_since, finding.window.start)
         self._dark_since = None
         told = _confirmed(before, finding) if self.is_surer_than(finding) else finding
@@ -178,13 +191,18 @@ class _Case:
     def is_contradicted_by(self, finding: Finding) -> bool:
         """Whether a new claim cannot go on from it: it tells of other GPUs, or of a later time.
 
-        After a gap a window begins anew, and nothing is known against what was before.
+        After a gap a window begins anew, and nothing is known against what was before. Nor is it
+        between two looks that lie further apart than any window that was claimed, unless one
+        between them missed it.
         """
         before = self.finding
         if before.gpus and finding.gpus and set(before.gpus).isdisjoint(finding.gpus):
             return True
+        rest_s = finding.last_seen - self._judged_at
+        was_watched = bool(self.misses) or rest_s <= max(self._reach_s, WATCHED_S)
         was_in_sight = (
-            self._dark_since is None
+            was_watched
+            and self._dark_since is None
             and before.unknown_since is None
             and self._seen_since <= before.last_seen
         )
@@ -197,6 +215,7 @@ class _Case:
 
     def see(self, at: float) -> bool:
         """Its subject is in sight; returns whether for long enough that a claim would be made."""
+        self._judged_at = at
         if self._dark_since is not None and at - self._dark_since > SIGHT_S:
             self._seen_since = at
         self._dark_since = None

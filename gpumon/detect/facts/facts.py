@@ -18,6 +18,16 @@ if TYPE_CHECKING:
 
 JUDGED_STATE: Final = "RUNNING"
 
+Part = tuple[float, float]
+"""A part of the ring of jobs: where it begins, and where it ends, which is no part of it. It goes
+over the end of the ring where the second is the smaller."""
+
+WHOLE: Final[Part] = (0.0, 1.0)
+"""All of the ring."""
+
+MARK_STEP: Final = 2.0**-32
+"""Least distance of two places on the ring; sums of them are exact."""
+
 
 class GpuFacts(NamedTuple):
     """What hardly changes about a GPU while it is watched."""
@@ -208,11 +218,15 @@ def is_judged(view: JobView) -> bool:
     return view.job.state == JUDGED_STATE and bool(view.gpu_uuids or view.gpus_unknown)
 
 
-def is_in_part(job_id: str, number: int, count: int) -> bool:
-    """Whether a job is looked at in this of `count` turns; the same in monitor and worker."""
-    return part_mark(job_id) % count == number
+def is_in_part(job_id: str, begin: float, end: float) -> bool:
+    """Whether a job lies in this part of the ring; the same in monitor and worker."""
+    mark = part_mark(job_id)
+    return begin <= mark < end if begin < end else mark >= begin or mark < end
 
 
-def part_mark(job_id: str) -> int:
-    """What the parts are dealt out by: a number that scatters ids which follow each other."""
-    return zlib.crc32(job_id.encode())
+def part_mark(job_id: str) -> float:
+    """Where a job lies on the ring that looks go round: ids that follow each other are scattered.
+
+    From 0 up to, not including, 1.
+    """
+    return zlib.crc32(job_id.encode()) * MARK_STEP

@@ -229,7 +229,7 @@ class _JobPlace(NamedTuple):
     nodes: list[int]
     cgroups: tuple[str, ...]
     """How history names its cgroup on each of its nodes."""
-    mark: int
+    mark: float
 
 
 class JobLayout:
@@ -321,12 +321,19 @@ class JobLayout:
                 found.setdefault(name, []).append(number)
         return {name: tuple(numbers) for name, numbers in found.items()}
 
-    def part(self, number: int, count: int) -> tuple[int, ...]:
-        """Numbers of the jobs in one of `count` parts."""
-        found: list[int] = np.flatnonzero(self._marks % count == number).tolist()
+    def part(self, begin: float, end: float) -> tuple[int, ...]:
+        """Numbers of the jobs in one part of the ring."""
+        behind, before = self._marks >= begin, self._marks < end
+        is_in = behind & before if begin < end else behind | before
+        found: list[int] = np.flatnonzero(is_in).tolist()
         return tuple(found)
 
     @cached_property
-    def _marks(self) -> NDArray[np.uint32]:
+    def ring(self) -> NDArray[np.float64]:
+        """Where the jobs lie on the ring that looks go round, ascending."""
+        return np.sort(self._marks)
+
+    @cached_property
+    def _marks(self) -> NDArray[np.float64]:
         marks = (place.mark for place in self._places.values())
-        return np.fromiter(marks, np.uint32, len(self._places))
+        return np.fromiter(marks, np.float64, len(self._places))

@@ -23,6 +23,8 @@ from gpumon.model.text import plain
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping
 
+    from gpumon.detect.facts.facts import Part
+
 MAX_FINDINGS: Final = 20_000
 """Findings of one detector on one look: twice the jobs of the largest fleets."""
 
@@ -153,16 +155,16 @@ def coverage_from(value: object, declared: Declaration) -> Coverage:
     return Coverage(declared.name, seen, blind, missing, state, note, needs_s)
 
 
-def part_from(value: object) -> tuple[int, int]:
-    """Number and count of a part of the jobs as the worker told it.
+def part_from(value: object) -> Part:
+    """A part of the ring of jobs as the worker told it.
 
     Raises:
         RubbishError: It is none.
     """
-    pair = _list(value, 2)
-    if len(pair) != 2 or not _count(pair[0]) < _count(pair[1]):
+    ends = [_number(end) for end in _list(value, 2)]
+    if len(ends) != 2 or not all(0 <= end <= 1 for end in ends) or ends[0] == ends[1]:
         raise RubbishError("a look at no part of the jobs")
-    return _count(pair[0]), _count(pair[1])
+    return ends[0], ends[1]
 
 
 def _fields_of(value: object, keys: tuple[str, ...], name: str) -> dict[str, object]:

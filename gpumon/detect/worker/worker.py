@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
-import math
 import os
 import resource
 import signal
@@ -23,12 +22,14 @@ from gpumon.detect.wire.protocol import encode, framed, receive
 from gpumon.detect.worker.evaluate import answer_of
 from gpumon.detect.worker.registry import entries, load
 from gpumon.detect.worker.replica import Replica
+from gpumon.detect.worker.rotation import Turns
 from gpumon.detect.worker.tuning import ParameterError, Tuning
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpumon.detect.contract import Declaration, Detector
+    from gpumon.detect.facts.facts import Part
     from gpumon.detect.view import View
     from gpumon.detect.worker.registry import Entry
 
@@ -43,18 +44,6 @@ _MOST_WORDS: Final = 160
 
 _MUCH_NEWS: Final = 1000
 """Nodes and jobs told anew at once from which the picture is worth keeping off the collector."""
-
-JOBS_A_LOOK: Final = 1000
-"""Jobs of one look where there are more: ten looks see the largest fleets once."""
-
-USUAL_S: Final = 10.0
-RAREST_S: Final = 60.0
-"""What asks to be asked more rarely than usual is dear: of so many looks each takes its share of
-the jobs, not one of them all. Up to here, so that ten minutes see the largest fleets once."""
-
-EARLY_S: Final = 0.5
-"""A look that comes so little too early counts as the turn: the beats of a clock are never exact,
-and the next look may be seconds away."""
 
 MOST_BYTES: Final = 2 * 2**30
 """Memory of its own that the worker can have at all; history is mapped and does not count."""
@@ -116,35 +105,6 @@ class Memory:
         worst = max(self._kept, key=lambda name: self._kept[name])
         self.reason = f"kept {self._kept[worst] / 2**20:.0f} MiB of memory"
         return worst
-
-
-class Turns:
-    """Remembers when each detector was asked last, and about which part of the jobs."""
-
-    def __init__(self) -> None:
-        self._asked_at: dict[str, float] = {}
-        self._count: dict[str, int] = {}
-
-    def take(
-        self, key: str, now: float, jobs: int, declared: Declaration
-    ) -> tuple[tuple[int, int], ...]:
-        """Number and count of each part to judge now, none where the detector rests.
-
-        The first look sees all of them: a single report has no second one. A part is asked about
-        every `every_s` at the earliest, so the pause between two looks is the share of one part.
-        """
-        parts = 1
-        if declared.subjects == "job" and jobs:
-            share = USUAL_S / min(max(declared.every_s, USUAL_S), RAREST_S)
-            parts = math.ceil(jobs / (JOBS_A_LOOK * share))
-        asked = self._count.get(key, 0)
-        if asked and now - self._asked_at[key] + EARLY_S < declared.every_s / parts:
-            return ()
-        self._asked_at[key] = now
-        self._count[key] = asked + 1
-        if asked:
-            return ((asked % parts, parts),)
-        return tuple((number, parts) for number in range(parts))
 
 
 class Worker:
@@ -217,28 +177,25 @@ class Worker:
     def _look(self, message: dict[str, Any]) -> None:
         view = self._replica.view(message)
         self._memory.settle()
-        for key, (_, declared) in self._detectors.items():
-            if key in message["muted"]:
-                continue
-            turns = self._turns.take(key, view.now, len(view.running), declared)
-            if not turns:
-                continue
-            for turn in turns:
+        muted = frozenset(message["muted"])
+        asked = {k: known for k, (_, known) in self._detectors.items() if k not in muted}
+        for key, parts in self._turns.take(view.now, view.job_layout.ring, asked).items():
+            for part in parts:
                 # Each part has a budget of time of its own.
                 self._tell(kind="begin", key=key, doing="evaluate")
-                if not self._evaluate(key, view.part(*turn), turn):
+                if not self._evaluate(key, view.part(*part), part):
                     break
             culprit = self._memory.culprit(key)
             if culprit is not None:
                 self._tell(kind="bloated", key=culprit, message=self._memory.reason)
         self._tell(kind="done")
 
-    def _evaluate(self, key: str, view: View, turn: tuple[int, int]) -> bool:
+    def _evaluate(self, key: str, view: View, part: Part) -> bool:
         """Have a detector judge a part; False: it failed."""
         detector, declared = self._detectors[key]
         try:
             said = answer_of(detector, view, declared)
-            answer = {"kind": "result", "key": key, "part": turn, **said}
+            answer = {"kind": "result", "key": key, "part": part, **said}
             payload = encode(answer)
         except MemoryError:
             # What it holds is lost to the others too: only a new process has all of it again.

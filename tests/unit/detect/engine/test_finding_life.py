@@ -6,7 +6,8 @@ from gpumon.detect.engine.finding_life import KEPT_S, Lives, Look, notes_from, s
 from gpumon.model.finding import Confidence, Finding, Severity, Window
 
 VIEW = subjects_of(["1", "2"], ["GPU-a"], ["n1"])
-ALL = (0, 1)
+ALL = (0.0, 1.0)
+SUPPORTED = Confidence.SUPPORTED
 
 
 LONG_S = 400.0
@@ -188,10 +189,10 @@ def test_a_short_claim_after_work_that_was_seen_is_none_and_the_old_one_clears()
 
 def test_long_evidence_that_begins_later_is_another_finding():
     lives = lived(seen, seen)
-    after = claim(1500.0, start=1015.0, confidence=Confidence.SUPPORTED)
-    lives.take(1500.0, [look(1500.0, after)], VIEW)
-    (finding,) = lives.standing(1500.0)
-    assert (finding.began_at, finding.first_seen) == (1015.0, 1500.0)
+    after = claim(1400.0, start=1015.0, confidence=Confidence.SUPPORTED)
+    lives.take(1400.0, [look(1400.0, after)], VIEW)
+    (finding,) = lives.standing(1400.0)
+    assert (finding.began_at, finding.first_seen) == (1015.0, 1400.0)
 
 
 def test_a_claim_about_other_gpus_does_not_inherit_the_onset():
@@ -256,11 +257,68 @@ def test_a_fault_whose_evidence_is_always_this_instant_keeps_its_first_one():
 def test_a_part_of_the_jobs_says_nothing_of_the_others():
     lives = Lives()
     lives.take(1000.0, [sure(1000.0)], VIEW)
-    parts = [part for part in ((0, 2), (1, 2)) if not Look("d", (), part, ()).had("job:1")]
+    parts = [part for part in ((0.0, 0.5), (0.5, 1.0)) if not Look("d", (), part, ()).had("job:1")]
     for at in range(1010, 1200, 10):
         lives.take(float(at), [look(float(at), part=parts[0])], VIEW)
     (finding,) = lives.standing(1200.0)
     assert finding.unknown_since is None
+
+
+def rarely(step_s, *looks):
+    """Lives of a detector that has the subject before it once in so many seconds."""
+    lives, elsewhere = Lives(), ((0.0, 0.5), (0.5, 1.0))
+    (other,) = [part for part in elsewhere if not Look("d", (), part, ()).had("job:1")]
+    at = 1000.0
+    for made in looks:
+        lives.take(at, [made(at)], VIEW)
+        for between in range(10, int(step_s), 10):
+            lives.take(at + between, [look(at + between, part=other)], VIEW)
+        at += step_s
+    return lives
+
+
+def short(at):
+    """A claim of a detector that looks back five minutes and no further."""
+    return look(at, claim(at, start=at - 300.0, confidence=Confidence.SUPPORTED))
+
+
+def test_what_is_looked_at_rarely_is_no_other_finding_because_windows_are_shorter_than_the_pause():
+    lives = rarely(600.0, short, short, short)
+    (finding,) = lives.standing(2200.0)
+    assert finding.began_at == 700.0
+    assert (finding.first_seen, finding.last_seen) == (1000.0, 2200.0)
+    assert lives.cleared(2200.0) == ()
+
+
+def test_what_was_seen_to_end_between_two_rare_looks_is_another_finding():
+    """It looks back further than its pause, so it would have seen the old one go on."""
+
+    def long(at):
+        return look(at, claim(at, start=at - 900.0, confidence=Confidence.SUPPORTED))
+
+    lives = rarely(600.0, long, short)
+    assert [(f.began_at, f.first_seen) for f in lives.standing(1600.0)] == [(1300.0, 1600.0)]
+    lives = rarely(600.0, short, nothing, short)
+    assert [f.began_at for f in lives.standing(2200.0)] == [1900.0]
+
+
+@pytest.mark.parametrize("step_s", [10.0, 30.0, 60.0])
+def test_a_subject_that_is_looked_at_every_minute_or_oftener_is_in_sight(step_s):
+    """Even where windows are as short: the old one ended, the new one began since."""
+
+    def moment(at):
+        return look(at, claim(at, start=at - 1.0, onset=at - 400.0, confidence=SUPPORTED))
+
+    lives = rarely(step_s, moment, moment)
+    assert [f.first_seen for f in lives.standing(1000.0 + step_s)] == [1000.0 + step_s]
+
+
+def test_a_rare_look_counts_as_any_other():
+    lives = rarely(600.0, sure, nothing, nothing)
+    assert [f.unknown_since for f in lives.standing(2200.0)] == [None]
+    lives = rarely(600.0, sure, nothing, nothing, nothing)
+    assert lives.standing(2800.0) == ()
+    assert [f.cleared_at for f in lives.cleared(2800.0)] == [1000.0]
 
 
 def test_a_resting_detector_stands_by_what_it_said():

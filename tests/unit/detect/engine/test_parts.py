@@ -12,18 +12,18 @@ from tests.bench.fleet import BenchFleet
 from tests.worlds.tick import finding
 
 
-def answer(number, count, subjects=(), blind=(), seen=3, missing=()):
+def answer(begin, end, subjects=(), blind=(), seen=3, missing=()):
     claims = tuple(finding(subject) for subject in subjects)
-    look = Look("d", claims, (number, count), frozenset(blind))
+    look = Look("d", claims, (begin, end), frozenset(blind))
     told = Coverage("d", seen, len(blind), missing, "ok", blind_subjects=frozenset(blind))
     return look, told
 
 
 def test_parts_that_make_a_whole_are_one_look():
     parts = [
-        answer(0, 3, ["job:1"], seen=4),
-        answer(1, 3, [], blind=["job:7"], missing=("power_w",)),
-        answer(2, 3, ["job:5", "job:6"], blind=["job:9"], missing=("power_w", "temp_c")),
+        answer(0.0, 0.25, ["job:1"], seen=4),
+        answer(0.25, 0.75, [], blind=["job:7"], missing=("power_w",)),
+        answer(0.75, 1.0, ["job:5", "job:6"], blind=["job:9"], missing=("power_w", "temp_c")),
     ]
     look, coverage = whole_of(parts)
     assert [claim.subject for claim in look.claims] == ["job:1", "job:5", "job:6"]
@@ -34,19 +34,21 @@ def test_parts_that_make_a_whole_are_one_look():
 
 
 def test_one_part_stays_a_part():
-    look, coverage = whole_of([answer(4, 9, ["job:1"])])
-    assert look.part == (4, 9)
+    look, coverage = whole_of([answer(0.75, 0.125, ["job:1"])])
+    assert look.part == (0.75, 0.125)
     assert coverage.subjects_seen == 3
 
 
 @pytest.mark.parametrize(
     "parts",
     [
-        [answer(0, 3), answer(1, 3)],
-        [answer(0, 2), answer(0, 2)],
-        [answer(0, 2), answer(1, 3)],
-        [answer(0, 2, ["job:1"]), answer(1, 2, ["job:1"])],
-        [answer(0, 1, ["job:1", "job:1"])],
+        [answer(0.0, 0.3), answer(0.3, 0.6)],
+        [answer(0.0, 0.5), answer(0.0, 0.5)],
+        [answer(0.0, 0.5), answer(0.4, 1.0)],
+        [answer(0.0, 0.5), answer(0.6, 1.0)],
+        [answer(0.0, 0.5), answer(0.5, 0.2), answer(0.2, 1.0)],
+        [answer(0.0, 0.5, ["job:1"]), answer(0.5, 1.0, ["job:1"])],
+        [answer(0.0, 1.0, ["job:1", "job:1"])],
     ],
 )
 def test_what_does_not_go_together_is_rubbish(parts):
@@ -56,9 +58,9 @@ def test_what_does_not_go_together_is_rubbish(parts):
 
 def test_all_parts_together_say_no_more_than_one_may():
     many = [f"job:{number}" for number in range(MAX_FINDINGS)]
-    assert len(whole_of([answer(0, 2, many), answer(1, 2)])[0].claims) == MAX_FINDINGS
+    assert len(whole_of([answer(0.0, 0.5, many), answer(0.5, 1.0)])[0].claims) == MAX_FINDINGS
     with pytest.raises(RubbishError):
-        whole_of([answer(0, 2, many), answer(1, 2, ["job:one-more"])])
+        whole_of([answer(0.0, 0.5, many), answer(0.5, 1.0, ["job:one-more"])])
 
 
 def test_the_first_look_sees_all_jobs_part_by_part(engine, plugin, look):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from gpumon.detect.facts.fact_book import FactBook
+from gpumon.detect.facts.facts import WHOLE
 from gpumon.detect.scene import START_AT, WORKING, Scene, working
 from gpumon.detect.series import rows_since
 from gpumon.detect.view import View
@@ -154,9 +155,11 @@ def test_the_parts_of_a_view_hold_every_job_once():
         scene.job(str(number), scene.node(f"n{number}", 1))
     scene.run(10, {})
     view = scene.view()
-    parts = [view.part(number, 3) for number in range(3)]
+    parts = [view.part(*ends) for ends in ((0.2, 0.5), (0.5, 0.9), (0.9, 0.2))]
     assert sorted(j.subject for p in parts for j in p.jobs) == sorted(j.subject for j in view.jobs)
     assert all(len(part.running) == 20 for part in parts)
+    assert all(len(part.jobs) == len(part.numbers) for part in parts)
+    assert view.part(*WHOLE) is view
     assert isinstance(parts[0], View)
 
 
