@@ -15,7 +15,7 @@ from gpumon_detectors.evidence.job_commands import look_inside
 from gpumon_detectors.evidence.phrases import listed
 from gpumon_detectors.evidence.stretch import since_words
 from gpumon_detectors.evidence.watched import surest
-from gpumon_detectors.work.kind import doubts_of_kind, surest_with
+from gpumon_detectors.work.kind import owners_of, surest_with, whose
 from gpumon_detectors.work.profile import LOOK_S, SPAN_S, profile_of
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from gpumon.detect.claims import Claimant
     from gpumon.detect.view import JobLook, View
     from gpumon.model.finding import Finding
     from gpumon_detectors.work.profile import Profile, Stretch
@@ -87,9 +88,10 @@ class NoTensorCores(Detector):
     What looks alike: what needs fp64 is not claimed, nor what is bound by memory (its cycles above
     .6), video and rendering with busy engines, and what holds less than a tenth of the memory, as
     molecular dynamics does. Matrices are only supposed where neither .4 of the memory is in use nor
-    .25 of its cycles are: other codes in fp32 look so, and it stays a *hypothesis*. Servers and
-    sessions stay one too. Where the fp32 pipes are not told, nothing says what computes: a
-    *hypothesis*. Integer work and graph analytics leave the fp32 pipes at rest.
+    .25 of its cycles are: other codes in fp32 look so, and it stays a *hypothesis*. Where the fp32
+    pipes are not told, nothing says what computes: a *hypothesis*. Integer work and graph analytics
+    leave the fp32 pipes at rest. Servers and sessions that compute so for half an hour lose as much
+    as anyone.
 
     Needs SM and tensor counters: without them nobody can tell which pipes compute.
 
@@ -105,41 +107,50 @@ class NoTensorCores(Detector):
     established_after_s = 7200.0
     every_s = 60.0
 
-    def __init__(self, portal_names: str = "") -> None:
-        self.portal_names = portal_names
-
     def evaluate(self, view: View) -> Iterator[Finding]:
         """One finding per job whose tensor cores rest."""
         for job in view.jobs:
-            if not is_named(job) or not may_lack_tensor(job) or _dense(job, LOOK_S) is None:
-                continue
-            stretch = _dense(job, SPAN_S)
-            if stretch is not None:
-                yield self._finding(view, job, stretch)
-
-    def _finding(self, view: View, job: JobLook, stretch: Stretch) -> Finding:
-        window, known_s = stretch.window, stretch.known_s
-        doubts = (*_doubts(job, stretch), *doubts_of_kind(job, self.portal_names))
-        lost = stretch.mean("gpu_util_ratio") * (1.0 - 1.0 / _SPEED_UP)
-        return view.finding(
-            self,
-            subject=job.subject,
-            severity=Severity.WARNING,
-            summary=f"computes in fp32 beside unused tensor cores "
-            f"{since_words(window, stretch.is_open, known_s)}",
-            window=window,
-            evidence=(*_evidence(job, stretch), *doubts),
-            advice=(
-                "Let matrices be multiplied in bf16 or fp16: torch.autocast, mixed_bfloat16.",
-                _TF32,
-                *look_inside(job),
-            ),
-            gpu_seconds=lost * known_s * len(job.gpus),
-            at_most=surest(self, known_s, window.samples, surest_with(doubts)),
-        )
+            if is_named(job):
+                yield from fp32_findings(self, view, job)
 
 
-def may_lack_tensor(job: JobLook) -> bool:
+def fp32_findings(detector: Claimant, view: View, job: JobLook) -> Iterator[Finding]:
+    """What a detector claims of a job that computes in fp32 alone; nothing of others.
+
+    Args:
+        detector: Who claims it.
+        view: What is seen.
+        job: A job, or a GPU as its users hold it.
+    """
+    if not _may_lack_tensor(job) or _dense(job, LOOK_S) is None:
+        return
+    stretch = _dense(job, SPAN_S)
+    if stretch is None:
+        return
+    window, known_s = stretch.window, stretch.known_s
+    doubts = tuple(_doubts(job, stretch))
+    lost = stretch.mean("gpu_util_ratio") * (1.0 - 1.0 / _SPEED_UP)
+    yield view.finding(
+        detector,
+        finding_class="no_tensor_cores",
+        subject=job.subject,
+        severity=Severity.WARNING,
+        summary=f"{whose(job)}computes in fp32 beside unused tensor cores "
+        f"{since_words(window, stretch.is_open, known_s)}",
+        window=window,
+        evidence=(*_evidence(job, stretch), *doubts),
+        advice=(
+            "Let matrices be multiplied in bf16 or fp16: torch.autocast, mixed_bfloat16.",
+            _TF32,
+            *look_inside(job),
+        ),
+        gpu_seconds=lost * known_s * len(job.gpus),
+        at_most=surest(detector, known_s, window.samples, surest_with(doubts)),
+        owners=owners_of(job),
+    )
+
+
+def _may_lack_tensor(job: JobLook) -> bool:
     """Whether the newest values leave it open; spares most jobs the look back."""
     tensor, fp32 = job.latest("tensor_active_ratio"), job.latest("fp32_active_ratio")
     if not np.isfinite(tensor).any() or bool((tensor >= 2.0 * _NO_TENSOR).any()):

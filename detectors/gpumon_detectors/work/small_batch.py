@@ -13,8 +13,15 @@ from gpumon_detectors.evidence.gpu_use import FAINT_RATIO, is_named
 from gpumon_detectors.evidence.host_use import host_use
 from gpumon_detectors.evidence.job_commands import look_inside
 from gpumon_detectors.evidence.stretch import since_words
-from gpumon_detectors.evidence.watched import mean_of, surest
-from gpumon_detectors.work.kind import doubts_of_kind, surest_with
+from gpumon_detectors.evidence.watched import surest
+from gpumon_detectors.work.kind import (
+    doubts_of_kind,
+    own_words,
+    owners_of,
+    surest_with,
+    waits_for_files,
+    whose,
+)
 from gpumon_detectors.work.links import NVLINK, PCIE, PCIE_LINK, copying, nvlink_peak
 from gpumon_detectors.work.profile import LOOK_S, SPAN_S, profile_of
 
@@ -23,8 +30,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from gpumon.detect.claims import Claimant
     from gpumon.detect.view import JobLook, View
-    from gpumon.model.finding import Finding
+    from gpumon.model.finding import Finding, Window
     from gpumon_detectors.evidence.host_use import HostUse
     from gpumon_detectors.work.profile import Profile, Stretch
 
@@ -71,9 +79,6 @@ _FULL_CPUS: Final = 0.85
 _FEW_CORES: Final = 2.5
 """CPUs for each GPU that a program keeps busy which launches one kernel after the other: one, and a
 loader beside it. More of them may be simulators, or prepare what the GPU waits for (our choice)."""
-
-_IO_PRESSURE: Final = 0.1
-"""Share of the time in which some of its processes wait for a device (our choice)."""
 
 _BUSY_LINK: Final = 0.1
 """Share of its peak from which a link is in use for more than small gradients (our choice)."""
@@ -135,46 +140,59 @@ class SmallBatch(Detector):
     def evaluate(self, view: View) -> Iterator[Finding]:
         """One finding per job of small kernels."""
         for job in view.jobs:
-            if not is_named(job) or not may_be_small(job) or _small(job, LOOK_S) is None:
-                continue
-            small = _small(job, SPAN_S)
-            if small is not None:
-                yield from self._findings(view, job, small)
-
-    def _findings(self, view: View, job: JobLook, small: _Small) -> Iterator[Finding]:
-        stretch = small.stretch
-        window, known_s = stretch.window, stretch.known_s
-        host = host_use(view, job, window.end - window.start)
-        if _is_at_limit(job, host, window.start):
-            return
-        doubts = (
-            *_doubts_of_host(job, host, window.start, window.end - window.start),
-            *doubts_of_kind(job, self.portal_names),
-        )
-        yield view.finding(
-            self,
-            subject=job.subject,
-            severity=Severity.WARNING,
-            summary=f"kernels too small for the GPU: {_percent(stretch, 'sm_active_ratio')} of its "
-            f"SMs active {since_words(window, stretch.is_open, known_s)}",
-            window=window,
-            evidence=(
-                *_evidence(job, small),
-                host.evidence(job, window.start),
-                *doubts,
-            ),
-            advice=(
-                "Use a larger batch: memory has room for it; scale the learning rate with it.",
-                "Or launch fewer kernels: CUDA graphs, torch.compile, fused optimizers.",
-                "Or let several runs share one GPU: MPS, or more processes in one job.",
-                *look_inside(job),
-            ),
-            gpu_seconds=small.lost * known_s * len(job.gpus),
-            at_most=surest(self, known_s, window.samples, surest_with(doubts)),
-        )
+            if is_named(job):
+                yield from small_findings(self, view, job, self.portal_names)
 
 
-def may_be_small(job: JobLook) -> bool:
+def small_findings(
+    detector: Claimant, view: View, job: JobLook, portal_names: str = ""
+) -> Iterator[Finding]:
+    """What a detector claims of a job whose kernels are small; nothing of others.
+
+    Args:
+        detector: Who claims it.
+        view: What is seen.
+        job: A job, or a GPU as its users hold it.
+        portal_names: Exact names of jobs that the site's portal starts.
+    """
+    if not _may_be_small(job) or _small(job, LOOK_S) is None:
+        return
+    small = _small(job, SPAN_S)
+    if small is None:
+        return
+    stretch = small.stretch
+    window, known_s = stretch.window, stretch.known_s
+    host = host_use(view, job, window.end - window.start)
+    if _is_at_limit(job, host, window.start):
+        return
+    doubts = (*_doubts_of_host(job, host, window), *doubts_of_kind(job, portal_names))
+    yield view.finding(
+        detector,
+        finding_class="small_batch",
+        subject=job.subject,
+        severity=Severity.WARNING,
+        summary=f"{whose(job)}kernels too small for the GPU, "
+        f"{_percent(stretch, 'sm_active_ratio')} of the SMs active "
+        f"{since_words(window, stretch.is_open, known_s)}",
+        window=window,
+        evidence=(
+            *_evidence(job, small),
+            host.evidence(job, window.start, own_words(job)),
+            *doubts,
+        ),
+        advice=(
+            "Use a larger batch: memory has room for it; scale the learning rate with it.",
+            "Or launch fewer kernels: CUDA graphs, torch.compile, fused optimizers.",
+            "Or let several runs share one GPU: MPS, or more processes in one job.",
+            *look_inside(job),
+        ),
+        gpu_seconds=small.lost * known_s * len(job.gpus),
+        at_most=surest(detector, known_s, window.samples, surest_with(doubts)),
+        owners=owners_of(job),
+    )
+
+
+def _may_be_small(job: JobLook) -> bool:
     """Whether the newest values leave it open; spares most jobs the look back.
 
     Of one sample, which may hold more of one phase than of the other.
@@ -235,22 +253,17 @@ def _is_at_limit(job: JobLook, host: HostUse, since: float) -> bool:
     return host.is_own and bool(job.cores) and cores >= _FULL_CPUS * (job.cores or 0)
 
 
-def _doubts_of_host(
-    job: JobLook, host: HostUse, since: float, seconds: float
-) -> Iterator[Evidence]:
-    each = host.mean_cores(since) / len(job.gpus)
+def _doubts_of_host(job: JobLook, host: HostUse, window: Window) -> Iterator[Evidence]:
+    each = host.mean_cores(window.start) / len(job.gpus)
     if not host.is_seen:
-        text = "its CPUs are not seen: it may wait for them"
+        text = "it may wait for its CPUs, which are not seen"
         yield Evidence("job_cpu_cores_used", job.subject, text)
     elif each > _FEW_CORES:
         text = f"{each:.1f} CPUs busy for each GPU: simulators, or the input, may set the pace"
         yield Evidence("job_cpu_cores_used", job.subject, text, each)
-    pressure = "job_io_pressure_some_ratio"
-    past = job.cgroup_past((pressure,), seconds)
-    most = float(np.fmax.reduce(mean_of(past, pressure), initial=0.0)) if len(past.times) else 0.0
-    if most > _IO_PRESSURE:
-        text = f"its processes wait for files in {100 * most:.0f} % of the time"
-        yield Evidence(pressure, job.subject, text, most)
+    waits = waits_for_files(job, window.end - window.start)
+    if waits is not None:
+        yield waits
 
 
 def _percent(stretch: Stretch, key: str) -> str:

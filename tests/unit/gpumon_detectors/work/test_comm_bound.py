@@ -91,9 +91,11 @@ def test_what_looks_alike_is_not_claimed(values):
             id="stages of a pipeline",
         ),
         pytest.param(
-            lambda place: {**EXCHANGES, "nvlink_rx_bytes_per_s": 1e9, "nvlink_tx_bytes_per_s": 1e9}
-            if place == 1
-            else EXCHANGES,
+            lambda place: (
+                {**EXCHANGES, "nvlink_rx_bytes_per_s": 1e9, "nvlink_tx_bytes_per_s": 1e9}
+                if place == 1
+                else EXCHANGES
+            ),
             id="one that does not take part",
         ),
     ],

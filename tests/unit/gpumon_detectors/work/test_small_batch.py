@@ -29,7 +29,7 @@ def claims(values, seconds=2400.0, *, gpus=1, cores=1.4, **how):
 def test_small_kernels_are_claimed_with_what_they_cost():
     (finding,) = claims(SMALL, gpus=2, cores=2.8)
     assert (finding.subject, finding.confidence) == ("job:42", "supported")
-    assert finding.summary.startswith("kernels too small for the GPU: 20 % of its SMs active since")
+    assert finding.summary.startswith("kernels too small for the GPU, 20 % of the SMs active since")
     texts = [line.text for line in finding.evidence]
     assert "at most 26 % of the memory in use" in texts
     assert "205 W of 700" in texts
