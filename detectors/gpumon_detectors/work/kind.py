@@ -12,13 +12,17 @@ from gpumon_detectors.evidence.user_hold import UserHold
 from gpumon_detectors.evidence.watched import mean_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from gpumon.detect.view import JobLook
+    from gpumon_detectors.evidence.host_use import HostUse
 
 _PRESSURE: Final = "job_io_pressure_some_ratio"
 _MOST_PRESSURE: Final = 0.1
 """Share of the time in which some processes wait for a device that is worth a word (our choice)."""
+
+_FULL_CPUS: Final = 0.85
+"""Share of its CPUs from which a job is bound by these (the taxonomy's class 10)."""
 
 
 def doubts_of_kind(job: JobLook, portal_names: str) -> tuple[Evidence, ...]:
@@ -62,15 +66,20 @@ def own_words(job: JobLook) -> str:
     return "its processes" if isinstance(job, UserHold) else "the job"
 
 
-def waits_for_files(job: JobLook, seconds: float) -> Evidence | None:
-    """That some of a job's processes wait for a device; None where they do not, or nobody tells."""
+def is_at_cpu_limit(job: JobLook, host: HostUse, since: float) -> bool:
+    """Whether a job's CPUs are busy to the limit, so that it waits for these."""
+    limit = _FULL_CPUS * (job.cores or 0)
+    return host.is_own and 0.0 < limit <= host.mean_cores(since)
+
+
+def waits_for_files(job: JobLook, seconds: float) -> Iterator[Evidence]:
+    """That some of a job's processes wait for a device; nothing where nobody tells."""
     if isinstance(job, UserHold):
-        return None
+        return
     past = job.cgroup_past((_PRESSURE,), seconds)
     if not len(past.times):
-        return None
+        return
     most = float(np.fmax.reduce(mean_of(past, _PRESSURE), initial=0.0))
-    if not most > _MOST_PRESSURE:
-        return None
-    text = f"its processes wait for files in {100 * most:.0f} % of the time"
-    return Evidence(_PRESSURE, job.subject, text, most)
+    if most > _MOST_PRESSURE:
+        text = f"its processes wait for files in {100 * most:.0f} % of the time"
+        yield Evidence(_PRESSURE, job.subject, text, most)

@@ -35,8 +35,8 @@ _FITTING: Final = 0.85
 evaluations (our choice; a healthy checkpoint takes less than .08 of the time)."""
 
 _LONGEST_BREAK_S: Final = 420.0
-"""What interrupts the signs for longer ends the stretch: three slices, so that one evaluation or
-one checkpoint of a large model does not (our choice)."""
+"""What interrupts the signs, or is not known, for longer ends the stretch: three slices, so that
+one evaluation or one checkpoint of a large model does not (our choice)."""
 
 
 class Profile(NamedTuple):
@@ -60,13 +60,14 @@ class Profile(NamedTuple):
 
         Args:
             fits: By slice whether the signs show.
-            is_known: By slice whether that can be told: what is not known breaks nothing.
+            is_known: By slice whether that can be told; what is not known for a moment breaks
+                nothing.
         """
         known_s = np.where(is_known, self.seconds, 0.0)
         fitting_s = np.where(fits & is_known, self.seconds, 0.0)
         behind, behind_fitting = (np.cumsum(part[::-1])[::-1] for part in (known_s, fitting_s))
         is_begin = fits & is_known & (behind_fitting >= _FITTING * behind)
-        is_begin[: self._behind_break(known_s - fitting_s, fits & is_known)] = False
+        is_begin[: self._behind_break(self.seconds - fitting_s, fits & is_known)] = False
         begins = np.flatnonzero(is_begin)
         if not len(begins):
             return None

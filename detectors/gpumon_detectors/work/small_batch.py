@@ -16,6 +16,7 @@ from gpumon_detectors.evidence.stretch import since_words
 from gpumon_detectors.evidence.watched import surest
 from gpumon_detectors.work.kind import (
     doubts_of_kind,
+    is_at_cpu_limit,
     own_words,
     owners_of,
     surest_with,
@@ -72,9 +73,6 @@ of a usual size show of it; a decoder of tokens keeps memory at .4 and more."""
 _MOST_POWER: Final = 0.4
 """Share of the power limit that kernels which fill a few SMs draw at most: idle boards draw a tenth
 to a sixth, boards at work two thirds and more (our choice)."""
-
-_FULL_CPUS: Final = 0.85
-"""Share of its CPUs from which a job is bound by these (the taxonomy's class 10)."""
 
 _FEW_CORES: Final = 2.5
 """CPUs for each GPU that a program keeps busy which launches one kernel after the other: one, and a
@@ -163,7 +161,7 @@ def small_findings(
     stretch = small.stretch
     window, known_s = stretch.window, stretch.known_s
     host = host_use(view, job, window.end - window.start)
-    if _is_at_limit(job, host, window.start):
+    if is_at_cpu_limit(job, host, window.start):
         return
     doubts = (*_doubts_of_host(job, host, window), *doubts_of_kind(job, portal_names))
     yield view.finding(
@@ -247,12 +245,6 @@ def _fits(
     return all_fit, np.isfinite(util.min(axis=1) + sm.min(axis=1) + used)
 
 
-def _is_at_limit(job: JobLook, host: HostUse, since: float) -> bool:
-    """Whether its CPUs are busy to the limit: then it waits for these."""
-    cores = host.mean_cores(since)
-    return host.is_own and bool(job.cores) and cores >= _FULL_CPUS * (job.cores or 0)
-
-
 def _doubts_of_host(job: JobLook, host: HostUse, window: Window) -> Iterator[Evidence]:
     each = host.mean_cores(window.start) / len(job.gpus)
     if not host.is_seen:
@@ -261,9 +253,7 @@ def _doubts_of_host(job: JobLook, host: HostUse, window: Window) -> Iterator[Evi
     elif each > _FEW_CORES:
         text = f"{each:.1f} CPUs busy for each GPU: simulators, or the input, may set the pace"
         yield Evidence("job_cpu_cores_used", job.subject, text, each)
-    waits = waits_for_files(job, window.end - window.start)
-    if waits is not None:
-        yield waits
+    yield from waits_for_files(job, window.end - window.start)
 
 
 def _percent(stretch: Stretch, key: str) -> str:

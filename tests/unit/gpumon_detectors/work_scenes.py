@@ -107,6 +107,7 @@ __all__ = [
     "TRAINS",
     "TROUBLES",
     "all_do",
+    "played",
     "running",
     "wavy",
 ]

@@ -6,21 +6,42 @@ import pytest
 
 from gpumon.model.finding import Confidence
 from gpumon_detectors.work.comm_bound import CommBound
+from gpumon_detectors.work.copy_bound import CopyBound
+from gpumon_detectors.work.memory_limited import MemoryLimited
 from gpumon_detectors.work.no_tensor_cores import NoTensorCores
 from gpumon_detectors.work.small_batch import SmallBatch
 from tests.unit.gpumon_detectors.work_scenes import (
     EXCHANGES,
     FP32,
+    GIB,
     SMALL,
     TRAINS,
     TROUBLES,
     running,
 )
 
-RULES = (CommBound(), SmallBatch(), NoTensorCores())
+RULES = (CommBound(), CopyBound(), MemoryLimited(), NoTensorCores(), SmallBatch())
 QUICK = {(10.0, "missing"), (60.0, "missing"), (60.0, "restart"), (60.0, "holes")}
 
+COPIES = {
+    **TRAINS,
+    "gpu_util_ratio": 0.5,
+    "sm_active_ratio": 0.36,
+    "tensor_active_ratio": 0.18,
+    "pcie_rx_bytes_per_s": 15e9,
+}
+FULL = {
+    **TRAINS,
+    "mem_used_bytes": 75.5 * GIB,
+    "gpu_util_ratio": 0.42,
+    "sm_active_ratio": 0.21,
+    "tensor_active_ratio": 0.07,
+    "dram_active_ratio": 0.19,
+}
+
 BADLY = {
+    "copy_bound": (COPIES, 3000.0, 0.45),
+    "memory_limited": (FULL, 5400.0, 0.53),
     "comm_bound": (EXCHANGES, 3000.0, 0.54),
     "small_batch": (SMALL, 4200.0, 0.6),
     "no_tensor_cores": (FP32, 5400.0, 0.485),
@@ -35,13 +56,18 @@ WELL = {
         "nvlink_rx_bytes_per_s": 9e10,
         "nvlink_tx_bytes_per_s": 9e10,
     },
-    "decoding": {**SMALL, "dram_active_ratio": 0.5, "mem_used_bytes": 72.0 * 2**30},
+    "decoding": {**SMALL, "dram_active_ratio": 0.5, "mem_used_bytes": 72.0 * GIB},
     "molecular dynamics": {
         **FP32,
         "sm_active_ratio": 0.6,
         "fp32_active_ratio": 0.36,
         "dram_active_ratio": 0.15,
-        "mem_used_bytes": 2.0 * 2**30,
+        "mem_used_bytes": 2.0 * GIB,
+    },
+    "optimizer on the host": {
+        **COPIES,
+        "pcie_tx_bytes_per_s": 14e9,
+        "mem_used_bytes": 74.0 * GIB,
     },
     "solver": {
         **FP32,
