@@ -249,7 +249,7 @@ def _would_fit_in_fewer(job: JobLook) -> bool:
 def _doubts(job: JobLook, bound: _Bound) -> Iterator[Evidence]:
     """Why it may be by design, or not the job's own."""
     if bound.link.busy < _SURE:
-        text = "experts on all ranks exchange their tokens so by design"
+        text = "may be by design: experts on all ranks exchange their tokens so"
         yield Evidence(bound.link.field, job.subject, text, bound.link.busy)
     fp64 = bound.stretch.mean("fp64_active_ratio")
     if fp64 >= _SOME_FP64:

@@ -12,7 +12,6 @@ from gpumon.model.hardware import sheet_named
 from gpumon.model.work_floor import ENGINE_BUSY
 from gpumon_detectors.evidence.gpu_use import is_named
 from gpumon_detectors.evidence.job_commands import look_inside
-from gpumon_detectors.evidence.phrases import listed
 from gpumon_detectors.evidence.stretch import since_words
 from gpumon_detectors.evidence.watched import surest
 from gpumon_detectors.work.kind import owners_of, surest_with, whose
@@ -102,7 +101,7 @@ class NoTensorCores(Detector):
     name = "no_tensor_cores"
     version = "1"
     finding_classes = ("no_tensor_cores",)
-    needs = ("gpu_util_ratio", "sm_active_ratio", "tensor_active_ratio")
+    needs = ("gpu_util_ratio", "mem_used_bytes", "sm_active_ratio", "tensor_active_ratio")
     supported_after_s = 1800.0
     established_after_s = 7200.0
     every_s = 60.0
@@ -135,7 +134,7 @@ def fp32_findings(detector: Claimant, view: View, job: JobLook) -> Iterator[Find
         finding_class="no_tensor_cores",
         subject=job.subject,
         severity=Severity.WARNING,
-        summary=f"{whose(job)}computes in fp32 beside unused tensor cores "
+        summary=f"{whose(job)}computes {_in_fp32(stretch)}beside unused tensor cores "
         f"{since_words(window, stretch.is_open, known_s)}",
         window=window,
         evidence=(*_evidence(job, stretch), *doubts),
@@ -181,7 +180,7 @@ def _fits(profile: Profile) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         for key in _ENGINES:
             fits &= ~(means[key] >= ENGINE_BUSY)
         all_fit: NDArray[np.bool_] = np.logical_and.reduce(fits, axis=1)
-    return all_fit, np.isfinite(sm.min(axis=1) + tensor.max(axis=1))
+    return all_fit, np.isfinite((sm + tensor + used).min(axis=1))
 
 
 def _has_fast_tensor(name: str | None) -> bool:
@@ -205,14 +204,18 @@ def _doubts(job: JobLook, stretch: Stretch) -> Iterator[Evidence]:
     used = stretch.mean("mem_used_bytes") / stretch.mean("mem_total_bytes")
     traffic = stretch.mean("dram_active_ratio")
     if not (used >= _MUCH_MEMORY or traffic >= _MUCH_TRAFFIC):
-        said = [f"{100 * used:.0f} % of the memory"] if used == used else []
-        said += [f"{100 * traffic:.0f} % of its cycles"] if traffic == traffic else []
-        text = f"may multiply no matrices: it uses {listed(said or ['little memory'])}"
+        cycles = f" and {100 * traffic:.0f} % of its cycles" if traffic == traffic else ""
+        text = f"may multiply no matrices: it uses {100 * used:.0f} % of the memory{cycles}"
         yield Evidence("dram_active_ratio", job.subject, text, traffic)
     others = sorted({gpu.name or "?" for gpu in job.gpus if not _has_fast_tensor(gpu.name)})
     if others:
-        text = f"whether a {others[0]} has faster tensor cores is not known"
+        text = f"whether tensor cores of the {others[0]} are faster is not known"
         yield Evidence("job", job.subject, text)
+
+
+def _in_fp32(stretch: Stretch) -> str:
+    fp32 = stretch.mean("fp32_active_ratio")
+    return "in fp32 " if fp32 == fp32 else ""
 
 
 def _evidence(job: JobLook, stretch: Stretch) -> Iterator[Evidence]:
