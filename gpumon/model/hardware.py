@@ -25,6 +25,18 @@ HIGHEST_LIMIT: Final = 1.25
 """A 500 W version of a 400 W board is the widest margin that is sold under one name."""
 
 
+_LANE_BYTES_PER_S: Final = {
+    1: 2.5e9 * 8 / 10 / 8,
+    2: 5e9 * 8 / 10 / 8,
+    3: 8e9 * 128 / 130 / 8,
+    4: 16e9 * 128 / 130 / 8,
+    5: 32e9 * 128 / 130 / 8,
+    6: 64e9 * 242 / 256 / 8,
+}
+"""One lane, one direction, by PCIe generation: transfer rate times line coding, from the PCI
+Express base specifications. Packet headers still go off."""
+
+
 class Basis(StrEnum):
     """How well a figure is known."""
 
@@ -475,3 +487,10 @@ def sheet_for(
     if power_limit_w is not None and power_limit_w > HIGHEST_LIMIT * sheet.tdp_w.value:
         return None
     return sheet
+
+
+def pcie_bytes_per_s(gen: float | None, lanes: float | None) -> float | None:
+    """What a PCIe link carries in one direction before packet headers, None where unknown."""
+    if gen is None or lanes is None or int(gen) not in _LANE_BYTES_PER_S:
+        return None
+    return _LANE_BYTES_PER_S[int(gen)] * lanes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from gpumon.model.hardware import sheet_for
+from gpumon.model.hardware import pcie_bytes_per_s, sheet_for
 from gpumon.report.text import units
 
 if TYPE_CHECKING:
@@ -13,29 +13,11 @@ if TYPE_CHECKING:
     from gpumon.model.hardware import Sheet
     from gpumon.model.records.cluster import Gpu
 
-_LANE_BYTES_PER_S: Final = {
-    1: 2.5e9 * 8 / 10 / 8,
-    2: 5e9 * 8 / 10 / 8,
-    3: 8e9 * 128 / 130 / 8,
-    4: 16e9 * 128 / 130 / 8,
-    5: 32e9 * 128 / 130 / 8,
-    6: 64e9 * 242 / 256 / 8,
-}
-"""One lane, one direction, by PCIe generation: transfer rate times line coding, from the PCI
-Express base specifications. Packet headers still go off."""
-
 PRECISIONS: Final = ("bf16", "fp16")
 """Precision by which a sheet's tensor peak is quoted: the first that it has."""
 
 LOW_RATIO: Final = 0.10
 """Below this share of its capacity a running GPU counts as hardly used, as nvitop's colours do."""
-
-
-def pcie_bytes_per_s(gen: float | None, lanes: float | None) -> float | None:
-    """What a PCIe link carries in one direction before packet headers, None where unknown."""
-    if gen is None or lanes is None or int(gen) not in _LANE_BYTES_PER_S:
-        return None
-    return _LANE_BYTES_PER_S[int(gen)] * lanes
 
 
 def sheet_of(gpu: Gpu) -> Sheet | None:

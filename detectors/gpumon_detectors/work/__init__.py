@@ -1,0 +1,1 @@
+"""GPUs that work, but not well: what their counters show of it, and since when."""

@@ -1,0 +1,229 @@
+"""GPUs that pause for copies from or to their host."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from gpumon.detect.contract import Detector
+from gpumon.model.finding import Evidence, Severity
+from gpumon_detectors.evidence.gpu_use import FAINT_RATIO, is_named
+from gpumon_detectors.evidence.host_use import host_use
+from gpumon_detectors.evidence.job_commands import look_inside
+from gpumon_detectors.evidence.stretch import since_words
+from gpumon_detectors.evidence.watched import surest
+from gpumon_detectors.work.kind import (
+    doubts_of_kind,
+    is_at_cpu_limit,
+    surest_with,
+    waits_for_files,
+)
+from gpumon_detectors.work.links import PCIE, PCIE_LINK, copying
+from gpumon_detectors.work.profile import LOOK_S, SPAN_S, profile_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from gpumon.detect.view import JobLook, View
+    from gpumon.model.finding import Finding
+    from gpumon_detectors.work.profile import Profile, Stretch
+
+_ENGINES: Final = ("encoder_util_ratio", "decoder_util_ratio")
+_LINK_MOST: Final = ("pcie_gen_max", "pcie_width_max")
+_KEYS: Final = (
+    *("gpu_util_ratio", "sm_active_ratio", "mem_used_bytes", "mem_total_bytes"),
+    *PCIE,
+    *PCIE_LINK,
+    *_LINK_MOST,
+    *_ENGINES,
+)
+
+_WAYS: Final = dict(zip(PCIE, ("from the host", "to the host"), strict=True))
+
+_AT_WORK: Final = 0.15
+_PAUSING: Final = 0.75
+"""Utilisation between which kernels run, and pause in every step: below, a GPU rests or loads its
+weights; above, copies go on beside kernels (our choice)."""
+
+_MOST_SM: Final = 0.45
+"""SM activity up to which GPUs wait for half of their time or more: KempnerPulse's .3, and half as
+much again for kernels between two copies that fill the SMs."""
+
+_LEAST_BYTES_PER_S: Final = 1e9
+"""A GPU that moves less copies nothing of weight (KempnerPulse's class)."""
+
+_BUSY_LINK: Final = 0.12
+"""Share of what the link carries, on average, from which copies take a good part of the time: a
+third of it at the third to a half of the link's rate that memory reaches which is not pinned (our
+choice)."""
+
+_FILLING: Final = 0.15
+"""Share of what the link carries at which the copies would fill the pauses, at least: if they are
+fewer, something else fills these (our choice)."""
+
+_OTHER_WAY: Final = 0.6
+"""What goes the other way, over this way, up to which it is no exchange: an optimizer's state on
+the host comes and goes alike (our choice)."""
+
+_FULL: Final = 0.88
+"""Share of the memory in use from which the host may hold what does not fit (our choice)."""
+
+_USUAL_PAUSE: Final = 0.05
+"""Share of the time in which no kernel runs where nobody complains of it (our choice)."""
+
+
+class _Copies(NamedTuple):
+    """What goes over PCIe while kernels pause."""
+
+    stretch: Stretch
+    key: str
+    """The direction with more."""
+    share: float
+    """Of what the link carries."""
+
+    @property
+    def lost(self) -> float:
+        """Share of the time that is lost: in which no kernel runs."""
+        return max(0.0, 1.0 - self.stretch.mean("gpu_util_ratio") - _USUAL_PAUSE)
+
+
+class CopyBound(Detector):
+    """Claims that a job's GPUs pause for copies from or to the host.
+
+    Signature, of all its GPUs: kernels run for 15 to 75 % of the time, fewer than .45 of the SMs
+    are active, and over PCIe goes at least .12 of what the link carries, in one direction, on
+    average; and copies are enough to fill the pauses, at a rate that copies have (.15 of the link
+    and more). The link is as wide as the slot allows.
+
+    *Supported* after 10 minutes, *established* after 30.
+
+    What looks alike: an optimizer's state that is kept on the host by design comes and goes alike
+    (the other way carries more than .6 as much), and is not claimed; nor are copies beside kernels
+    that never pause, as of a recommender, weights that are loaded once, a link that runs narrower
+    than it could (`pcie_degraded`), CPUs at their limit, and video. With more than .88 of the
+    memory in use weights may be streamed from the host by design: a *hypothesis*, and so are
+    servers, sessions, and processes that wait for files.
+
+    Needs SM counters, and the PCIe counters that data-centre boards have.
+
+    Lost is the time without a kernel, less a twentieth.
+    """
+
+    name = "copy_bound"
+    version = "1"
+    finding_classes = ("copy_bound",)
+    needs = ("gpu_util_ratio", "sm_active_ratio", *PCIE)
+    supported_after_s = 600.0
+    established_after_s = 1800.0
+    every_s = 30.0
+
+    def __init__(self, portal_names: str = "") -> None:
+        self.portal_names = portal_names
+
+    def evaluate(self, view: View) -> Iterator[Finding]:
+        """One finding per job that waits for its copies."""
+        for job in view.jobs:
+            if not is_named(job) or not _may_copy(job) or _copies(job, LOOK_S) is None:
+                continue
+            copies = _copies(job, SPAN_S)
+            if copies is not None:
+                yield from self._findings(view, job, copies)
+
+    def _findings(self, view: View, job: JobLook, copies: _Copies) -> Iterator[Finding]:
+        stretch = copies.stretch
+        window, known_s = stretch.window, stretch.known_s
+        host = host_use(view, job, window.end - window.start)
+        if is_at_cpu_limit(job, host, window.start):
+            return
+        doubts = (
+            *_doubts(job, stretch),
+            *waits_for_files(job, window.end - window.start),
+            *doubts_of_kind(job, self.portal_names),
+        )
+        yield view.finding(
+            self,
+            subject=job.subject,
+            severity=Severity.WARNING,
+            summary=f"pauses for copies {_WAYS[copies.key]} "
+            f"{since_words(window, stretch.is_open, known_s)}",
+            window=window,
+            evidence=(
+                *_evidence(job, copies),
+                host.evidence(job, window.start),
+                *doubts,
+            ),
+            advice=(
+                "Copy from pinned memory, without waiting: pin_memory=True, non_blocking=True.",
+                "Or keep on the GPU what every step needs, and send it in fewer, larger pieces.",
+                *look_inside(job),
+            ),
+            gpu_seconds=copies.lost * known_s * len(job.gpus),
+            at_most=surest(self, known_s, window.samples, surest_with(doubts)),
+        )
+
+
+def _may_copy(job: JobLook) -> bool:
+    """Whether the newest values leave it open; spares most jobs the look back."""
+    moved = np.fmax(*(job.latest(key) for key in PCIE))
+    has_counters = bool(np.isfinite(job.latest("sm_active_ratio")).any())
+    return has_counters and bool((moved >= _LEAST_BYTES_PER_S).any())
+
+
+def _copies(job: JobLook, seconds: float) -> _Copies | None:
+    profile = profile_of(job, _KEYS, seconds)
+    if profile is None:
+        return None
+    for key, other in (PCIE, PCIE[::-1]):
+        share = copying(profile, key)
+        stretch = profile.since(*_fits(profile, key, other, share))
+        if stretch is not None:
+            kept = share[stretch.is_kept]
+            return _Copies(stretch, key, float(kept[np.isfinite(kept)].mean()))
+    return None
+
+
+def _fits(
+    profile: Profile, key: str, other: str, share: NDArray[np.float64]
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """By slice whether kernels pause for copies in one direction, and whether that is known."""
+    means = profile.means
+    util, sm = means["gpu_util_ratio"], means["sm_active_ratio"]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        fits = (util >= _AT_WORK) & (util <= _PAUSING) & (sm < _MOST_SM)
+        fits &= (share >= _BUSY_LINK) & (share >= _FILLING * (1.0 - util))
+        fits &= ~(means[other] > _OTHER_WAY * means[key])
+        # A link that tells no limit, or an engine that tells nothing, forbids nothing.
+        for now, most in zip(PCIE_LINK, _LINK_MOST, strict=True):
+            fits &= ~(means[now] < means[most] - 0.5)
+        for engine in _ENGINES:
+            fits &= ~(means[engine] > FAINT_RATIO)
+        all_fit: NDArray[np.bool_] = np.logical_and.reduce(fits, axis=1)
+    return all_fit, np.isfinite((util + sm + share).min(axis=1))
+
+
+def _evidence(job: JobLook, copies: _Copies) -> Iterator[Evidence]:
+    stretch, way = copies.stretch, _WAYS[copies.key]
+    rate, util = stretch.mean(copies.key), stretch.mean("gpu_util_ratio")
+    yield Evidence(
+        copies.key,
+        job.subject,
+        f"{rate / 1e9:.1f} GB/s {way}, {100 * copies.share:.0f} % of what PCIe carries, on average",
+        rate,
+    )
+    yield Evidence(
+        "gpu_util_ratio",
+        job.subject,
+        f"kernels run {100 * util:.0f} % of the time, "
+        f"{100 * stretch.mean('sm_active_ratio'):.0f} % of the SMs are active",
+        util,
+    )
+
+
+def _doubts(job: JobLook, stretch: Stretch) -> Iterator[Evidence]:
+    used = stretch.mean("mem_used_bytes") / stretch.mean("mem_total_bytes")
+    if used >= _FULL:
+        text = f"{100 * used:.0f} % of the memory in use: what does not fit may come by design"
+        yield Evidence("mem_used_bytes", job.subject, text, used)

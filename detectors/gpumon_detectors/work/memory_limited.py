@@ -1,0 +1,204 @@
+"""Work that full GPU memory cuts into pieces too small for the GPU."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from gpumon.detect.contract import Detector
+from gpumon.model.finding import Evidence, Severity
+from gpumon_detectors.evidence.gpu_use import FAINT_RATIO, is_named
+from gpumon_detectors.evidence.host_use import host_use
+from gpumon_detectors.evidence.job_commands import look_inside
+from gpumon_detectors.evidence.stretch import since_words
+from gpumon_detectors.evidence.watched import surest
+from gpumon_detectors.work.kind import (
+    doubts_of_kind,
+    is_at_cpu_limit,
+    surest_with,
+    waits_for_files,
+)
+from gpumon_detectors.work.links import PCIE, PCIE_LINK, copying
+from gpumon_detectors.work.profile import LOOK_S, SPAN_S, profile_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from gpumon.detect.view import JobLook, View
+    from gpumon.model.finding import Finding
+    from gpumon_detectors.work.profile import Profile, Stretch
+
+_PIPES: Final = ("sm_active_ratio", "tensor_active_ratio", "dram_active_ratio")
+_ENGINES: Final = ("encoder_util_ratio", "decoder_util_ratio")
+_KEYS: Final = (
+    *("mem_used_bytes", "mem_total_bytes", "gpu_util_ratio"),
+    *_PIPES,
+    *PCIE,
+    *PCIE_LINK,
+    *_ENGINES,
+)
+
+_FULL: Final = 0.9
+"""Share of the memory in use that is the brim. ICSE'24 counts from .8 on; allocators that keep what
+they once had fill as much without being short of it, and servers reserve .9 (our choice: above)."""
+
+_AT_WORK: Final = 0.15
+_PAUSING: Final = 0.6
+"""Utilisation between which kernels run, and pause: ICSE'24 counts up to .5, and a job that is read
+once in a while shows a tenth more than it has."""
+
+_SMALL: Final = 0.65
+"""Share of the SMs active while kernels run, up to which the pieces are too small: whoever waits
+for data, storage or a checkpoint fills them in between (our choice)."""
+
+_SOME_TENSOR: Final = 0.02
+"""Tensor activity from which matrices are multiplied: a model is what fills the memory."""
+
+_MOST_DRAM: Final = 0.6
+"""Memory activity over utilisation, up to which the memory's speed is not the limit: a decoder of
+tokens keeps it busy for two thirds of its time and more (our choice)."""
+
+_QUIET_LINK: Final = 0.05
+"""Share of what PCIe carries up to which nothing is swapped out to the host by design."""
+
+_STEADY: Final = 0.35
+"""Spread of the SM activity of samples over its mean up to which steps follow one another: requests
+that come by chance spread more (our choice)."""
+
+_USUAL_PAUSE: Final = 0.05
+"""Share of the time in which no kernel runs where nobody complains of it (our choice)."""
+
+
+class MemoryLimited(Detector):
+    """Claims that full GPU memory keeps a job's work from filling its GPUs.
+
+    Signature, of all its GPUs: more than .9 of the memory in use, steadily; kernels run for 15 to
+    60 % of the time, and fill no more than .65 of the SMs while they do; matrices are multiplied
+    (tensor cores at .02 and more), nothing goes over PCIe, samples are alike (they spread by no
+    more than .35 of their mean), and neither CPUs, files nor the memory's speed are the limit.
+
+    *Supported* after 30 minutes, *established* after 2 hours.
+
+    What looks alike: a server, which reserves its memory by design and answers in bursts; a cache
+    of an allocator that filled up beside any other reason to pause. Who waits for data, storage or
+    checkpoints fills the SMs in between, and is not claimed, nor what offloads its state. That
+    nothing else is the reason counters cannot prove: servers and sessions stay a *hypothesis*, and
+    so do jobs whose CPUs are not seen.
+
+    Needs SM and tensor counters.
+
+    Lost is the time without a kernel, less a twentieth.
+    """
+
+    name = "memory_limited"
+    version = "1"
+    finding_classes = ("memory_limited",)
+    needs = ("gpu_util_ratio", "mem_used_bytes", "sm_active_ratio", "tensor_active_ratio")
+    supported_after_s = 1800.0
+    established_after_s = 7200.0
+    every_s = 60.0
+
+    def __init__(self, portal_names: str = "") -> None:
+        self.portal_names = portal_names
+
+    def evaluate(self, view: View) -> Iterator[Finding]:
+        """One finding per job that its memory limits."""
+        for job in view.jobs:
+            if not is_named(job) or not _may_be_full(job) or _limited(job, LOOK_S) is None:
+                continue
+            stretch = _limited(job, SPAN_S)
+            if stretch is not None:
+                yield from self._findings(view, job, stretch)
+
+    def _findings(self, view: View, job: JobLook, stretch: Stretch) -> Iterator[Finding]:
+        window, known_s = stretch.window, stretch.known_s
+        host = host_use(view, job, window.end - window.start)
+        waits = tuple(waits_for_files(job, window.end - window.start))
+        if waits or is_at_cpu_limit(job, host, window.start):
+            return
+        doubts = doubts_of_kind(job, self.portal_names)
+        if not host.is_seen:
+            text = "it may wait for its CPUs, which are not seen"
+            doubts = (*doubts, Evidence("job_cpu_cores_used", job.subject, text))
+        util, used = stretch.mean("gpu_util_ratio"), _used(stretch)
+        yield view.finding(
+            self,
+            subject=job.subject,
+            severity=Severity.WARNING,
+            summary=f"{100 * used:.0f} % of the memory full, and small pieces of work in between "
+            f"{since_words(window, stretch.is_open, known_s)}",
+            window=window,
+            evidence=(
+                Evidence(
+                    "gpu_util_ratio",
+                    job.subject,
+                    f"kernels run {100 * util:.0f} % of the time and fill "
+                    f"{100 * stretch.mean('sm_active_ratio') / util:.0f} % of the SMs meanwhile, "
+                    f"tensor cores {100 * stretch.mean('tensor_active_ratio'):.0f} %",
+                    util,
+                ),
+                host.evidence(job, window.start),
+                *doubts,
+            ),
+            advice=(
+                "Share what every GPU holds: ZeRO or FSDP; keep fewer activations (checkpointing).",
+                "Or use 16 bits and a leaner optimizer, then a larger batch.",
+                *look_inside(job),
+            ),
+            gpu_seconds=max(0.0, 1.0 - util - _USUAL_PAUSE) * known_s * len(job.gpus),
+            at_most=surest(self, known_s, window.samples, surest_with(doubts)),
+        )
+
+
+def _may_be_full(job: JobLook) -> bool:
+    """Whether the newest values leave it open; spares most jobs the look back."""
+    used, total = job.latest("mem_used_bytes"), job.latest("mem_total_bytes")
+    if not np.isfinite(job.latest("tensor_active_ratio")).any() or bool(
+        (used < 0.9 * _FULL * total).any()
+    ):
+        return False
+    return not bool((job.latest("sm_active_ratio") > 1.5 * _SMALL * _PAUSING).any())
+
+
+def _used(stretch: Stretch) -> float:
+    return stretch.mean("mem_used_bytes") / stretch.mean("mem_total_bytes")
+
+
+def _limited(job: JobLook, seconds: float) -> Stretch | None:
+    profile = profile_of(job, _KEYS, seconds)
+    stretch = None if profile is None else profile.since(*_fits(profile))
+    if stretch is None or not _is_steady(stretch):
+        return None
+    return stretch
+
+
+def _fits(profile: Profile) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """By slice whether memory may be the limit, and whether that is known."""
+    means = profile.means
+    util = means["gpu_util_ratio"]
+    sm, tensor, dram = (means[key] for key in _PIPES)
+    used = means["mem_used_bytes"] / means["mem_total_bytes"]
+    with np.errstate(invalid="ignore"):
+        fits = (used >= _FULL) & (util >= _AT_WORK) & (util <= _PAUSING)
+        fits &= (sm <= _SMALL * util) & (tensor >= _SOME_TENSOR)
+        fits &= ~(dram > _MOST_DRAM * util)
+        for key in PCIE:
+            fits &= ~(copying(profile, key) > _QUIET_LINK)
+        for key in _ENGINES:
+            fits &= ~(means[key] > FAINT_RATIO)
+        all_fit: NDArray[np.bool_] = np.logical_and.reduce(fits, axis=1)
+    return all_fit, np.isfinite((util + sm + tensor + used).min(axis=1))
+
+
+def _is_steady(stretch: Stretch) -> bool:
+    """Whether samples of the last minutes are alike on every GPU, as those of steps are."""
+    past = stretch.profile.past
+    values = past.columns["sm_active_ratio"][past.times > past.times[-1] - LOOK_S]
+    if not np.isfinite(values).any(axis=0).all():
+        return False
+    middle = np.nanmedian(values, axis=0)
+    spread = np.nanmedian(np.abs(values - middle), axis=0)
+    return bool((1.48 * spread <= _STEADY * middle).all())

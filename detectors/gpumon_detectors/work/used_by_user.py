@@ -1,0 +1,49 @@
+"""Users' processes keep a GPU busy that no job was given, and hardly use it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpumon.detect.contract import Detector
+from gpumon_detectors.evidence.gpu_use import is_named
+from gpumon_detectors.evidence.user_hold import holds_of
+from gpumon_detectors.work.no_tensor_cores import fp32_findings
+from gpumon_detectors.work.small_batch import SmallBatch, small_findings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpumon.detect.view import View
+    from gpumon.model.finding import Finding
+
+
+class UsedByUser(Detector):
+    """Claims that what users run on a GPU without a queue is small kernels, or fp32 alone.
+
+    Where no queue lists a node, a GPU is held by the users whose processes have memory on it, as
+    `held_by_user` has it; what they run is judged as `small_batch` and `no_tensor_cores` judge a
+    job, one GPU at a time. CPU time is that of the processes.
+
+    Nobody says what the GPU is for, so its users are given the time of a session: a *hypothesis*
+    until then, *supported* after two hours (the taxonomy's window for sessions), *established*
+    after four.
+
+    What looks alike is what does there; a server stays a *hypothesis* by its bursts or its
+    program's name. On a node that a queue lists nothing is claimed. No job's books have the loss.
+    """
+
+    name = "used_by_user"
+    version = "1"
+    finding_classes = ("small_batch", "no_tensor_cores")
+    needs = SmallBatch.needs
+    supported_after_s = 7200.0
+    established_after_s = 14400.0
+    subjects = "gpu"
+    every_s = 60.0
+
+    def evaluate(self, view: View) -> Iterator[Finding]:
+        """One finding per GPU that its users keep busy and hardly use."""
+        for hold in holds_of(view):
+            if is_named(hold):
+                yield from small_findings(self, view, hold)
+                yield from fp32_findings(self, view, hold)

@@ -1,0 +1,87 @@
+"""Jobs that pause for copies, and those that only copy much."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpumon_detectors.work.copy_bound import CopyBound
+from tests.unit.gpumon_detectors.work_scenes import GIB, PIPES, TRAINS, all_do, running
+
+COPIES = {
+    **TRAINS,
+    "gpu_util_ratio": 0.46,
+    "sm_active_ratio": 0.33,
+    "tensor_active_ratio": 0.16,
+    "power_w": 300.0,
+    "pcie_rx_bytes_per_s": 13e9,
+    "pcie_tx_bytes_per_s": 9e8,
+    "pcie_gen_max": 5.0,
+    "pcie_width_max": 16.0,
+}
+
+
+def findings(scene):
+    return list(CopyBound().evaluate(scene.view()))
+
+
+def claims(values, seconds=1500.0, *, gpus=2, **how):
+    return findings(running(values, seconds, gpus=gpus, **how))
+
+
+def test_pauses_for_copies_are_claimed_with_what_they_cost():
+    (finding,) = claims(COPIES)
+    assert (finding.subject, finding.confidence) == ("job:42", "supported")
+    assert finding.summary.startswith("pauses for copies from the host since")
+    assert finding.evidence[0].text == (
+        "13.0 GB/s from the host, 21 % of what PCIe carries, on average"
+    )
+    assert finding.gpu_seconds == pytest.approx(2 * 1500.0 * 0.49, rel=0.1)
+
+
+def test_copies_to_the_host_are_claimed_too():
+    other = {"pcie_rx_bytes_per_s": 9e8, "pcie_tx_bytes_per_s": 13e9}
+    (finding,) = claims({**COPIES, **other})
+    assert finding.summary.startswith("pauses for copies to the host since")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pytest.param(TRAINS, id="healthy"),
+        pytest.param({**COPIES, "pcie_tx_bytes_per_s": 12.6e9}, id="optimizer on the host"),
+        pytest.param({**COPIES, "gpu_util_ratio": 0.97}, id="copies beside kernels"),
+        pytest.param({**COPIES, "gpu_util_ratio": 0.01}, id="loads its weights"),
+        pytest.param({**COPIES, "sm_active_ratio": 0.55}, id="SMs well used"),
+        pytest.param({**COPIES, "pcie_rx_bytes_per_s": 4e9}, id="few copies"),
+        pytest.param({**COPIES, "pcie_width": 4.0}, id="narrow slot"),
+        pytest.param({**COPIES, "decoder_util_ratio": 0.5}, id="video"),
+    ],
+)
+def test_what_looks_alike_is_not_claimed(values):
+    assert claims(values, 3000.0) == []
+
+
+def test_cpus_at_their_limit_set_the_pace():
+    assert claims(COPIES, cores=29.0) == []
+
+
+def test_what_does_not_fit_may_come_from_the_host_by_design():
+    (finding,) = claims({**COPIES, "mem_used_bytes": 75.0 * GIB})
+    assert finding.confidence == "hypothesis"
+    assert "94 % of the memory in use" in finding.evidence[-1].text
+
+
+def test_a_checkpoint_that_is_copied_is_over_soon():
+    def how(_place):
+        return {
+            **TRAINS,
+            "pcie_tx_bytes_per_s": lambda s: 2e10 if s % 900 < 40 else 1e7,
+            "gpu_util_ratio": lambda s: 0.0 if s % 900 < 40 else 0.97,
+        }
+
+    assert claims(how, 3000.0) == []
+
+
+def test_without_sm_counters_nothing_is_said():
+    plain = {key: value for key, value in COPIES.items() if key not in PIPES}
+    assert claims(all_do(plain)) == []

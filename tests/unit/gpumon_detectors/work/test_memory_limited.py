@@ -1,0 +1,89 @@
+"""Jobs that their full memory limits, and those that fill it for other reasons."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from gpumon_detectors.work.memory_limited import MemoryLimited
+from tests.unit.gpumon_detectors.work_scenes import GIB, PIPES, TRAINS, all_do, running
+
+FULL = {
+    **TRAINS,
+    "mem_used_bytes": 75.5 * GIB,
+    "gpu_util_ratio": 0.44,
+    "sm_active_ratio": 0.22,
+    "tensor_active_ratio": 0.07,
+    "dram_active_ratio": 0.2,
+    "power_w": 280.0,
+}
+
+
+def findings(scene):
+    return list(MemoryLimited().evaluate(scene.view()))
+
+
+def claims(values, seconds=2700.0, *, gpus=2, cores=4.0, **how):
+    return findings(running(values, seconds, gpus=gpus, cores=cores, **how))
+
+
+def test_full_memory_is_claimed_with_what_it_costs():
+    (finding,) = claims(FULL)
+    assert (finding.subject, finding.confidence) == ("job:42", "supported")
+    assert finding.summary.startswith("94 % of the memory full, and small pieces of work")
+    assert "fill 50 % of the SMs meanwhile" in finding.evidence[0].text
+    assert finding.gpu_seconds == pytest.approx(2 * 2700.0 * 0.51, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pytest.param(TRAINS, id="healthy"),
+        pytest.param({**TRAINS, "mem_used_bytes": 76.0 * GIB}, id="healthy and full"),
+        pytest.param({**FULL, "mem_used_bytes": 66.0 * GIB}, id="room to spare"),
+        pytest.param({**FULL, "sm_active_ratio": 0.39}, id="waits for data"),
+        pytest.param({**FULL, "dram_active_ratio": 0.33}, id="decodes tokens"),
+        pytest.param({**FULL, "tensor_active_ratio": 0.001}, id="no model"),
+        pytest.param({**FULL, "pcie_rx_bytes_per_s": 11e9}, id="offloads"),
+        pytest.param({**FULL, "gpu_util_ratio": 0.05, "sm_active_ratio": 0.02}, id="rests"),
+    ],
+)
+def test_what_looks_alike_is_not_claimed(values):
+    assert claims(values) == []
+
+
+def test_a_server_that_is_asked_by_chance_is_not_claimed():
+    dice = random.Random(7)
+    loads = [dice.choice((0.0, 0.1, 0.8, 0.95, 1.0)) for _ in range(1000)]
+
+    def at(share):
+        return lambda s: share * loads[int(s // 10)]
+
+    def how(_place):
+        return {
+            **FULL,
+            "gpu_util_ratio": at(0.85),
+            "sm_active_ratio": at(0.45),
+            "tensor_active_ratio": at(0.1),
+        }
+
+    assert claims(how) == []
+
+
+def test_cpus_at_their_limit_and_files_set_the_pace():
+    assert claims(FULL, cores=29.0) == []
+    scene = running(FULL, 60.0, gpus=2)
+    scene.cgroup("42", job_io_pressure_some_ratio=0.3)
+    scene.run(2700.0, {f"GPU-n-{place}": FULL for place in range(2)})
+    assert findings(scene) == []
+
+
+def test_a_server_by_name_and_a_session_are_hypotheses():
+    for fields in ({"name": "vllm"}, {"is_interactive": True}):
+        assert [f.confidence for f in claims(FULL, **fields)] == ["hypothesis"]
+
+
+def test_without_profiling_counters_nothing_is_said():
+    plain = {key: value for key, value in FULL.items() if key not in PIPES}
+    assert claims(all_do(plain)) == []
