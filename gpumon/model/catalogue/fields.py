@@ -164,6 +164,7 @@ _NOT_KEPT: Final = frozenset(
         # What hardly ever changes, or names something.
         *("index", "minor_number", "fabric_clique", "watched_events", "uptime_s"),
         *("persistence_mode", "compute_mode", "mig_mode", "ecc_mode", "nic_numa_node"),
+        "gpu_numa_node",
         *("link_version", "link_effective_ber", "link_symbol_ber", "load_5m", "load_15m"),
         *("mig_gpu_instance", "mig_compute_instance"),
         *("context_gpu_instance", "context_compute_instance"),
@@ -212,7 +213,10 @@ LABELS: Final = {
     ),
     "link": ("remote_type", "remote"),
     "mig": ("parent", "profile"),
-    "process": ("name", "job_id", "sluid", "step", "task", "rank_vars", "container"),
+    "process": (
+        *("name", "job_id", "sluid", "step", "task", "rank_vars", "container"),
+        *("state", "cpus_allowed", "cpu_numa_nodes"),
+    ),
     "context": (),
     "event": (),
     "node": (
@@ -221,6 +225,7 @@ LABELS: Final = {
         "boot_id",
         "host_name",
         "kernel_log",
+        "numa_distances",
         "slowest_call",
         "awaited_call",
     ),
