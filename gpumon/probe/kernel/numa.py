@@ -37,7 +37,7 @@ class Allowed(NamedTuple):
 
     text: str
     """As the kernel lists them, `0-3,8`, cut where it is long."""
-    count: int
+    number: int
     nodes: str
     """NUMA nodes that they belong to, `0,1`; empty: not known."""
 

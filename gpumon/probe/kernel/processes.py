@@ -221,7 +221,7 @@ class Processes:
         allowed = self._numa.allowed(status)
         if allowed is not None:
             row.labels["cpus_allowed"] = allowed.text
-            row.values["cpus_allowed_count"] = allowed.count
+            row.values["cpus_allowed_count"] = allowed.number
             if allowed.nodes:
                 row.labels["cpu_numa_nodes"] = allowed.nodes
         row.lose(PLACE, NOT_SUPPORTED)

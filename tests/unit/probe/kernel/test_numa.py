@@ -45,7 +45,7 @@ def test_the_nodes_of_the_cpus_that_a_process_may_use(
 ) -> None:
     allowed = machine(tmp_path, TWO).allowed(status(cpus))
     assert allowed is not None
-    assert (allowed.text, allowed.count, allowed.nodes) == (cpus, count, nodes)
+    assert (allowed.text, allowed.number, allowed.nodes) == (cpus, count, nodes)
 
 
 @pytest.mark.parametrize("text", ["", "Cpus_allowed:\tff\n", status(""), status("x"), status("-1")])
@@ -57,7 +57,7 @@ def test_a_long_list_is_cut_but_counted_whole(tmp_path: Path) -> None:
     cpus = ",".join(str(cpu) for cpu in range(0, 512, 2))
     allowed = machine(tmp_path, TWO).allowed(status(cpus))
     assert allowed is not None
-    assert allowed.count == 256
+    assert allowed.number == 256
     assert len(allowed.text) <= MAX_LIST + 2
     assert allowed.text.endswith(",\u2026")
     assert cpus.startswith(allowed.text[:-1])
@@ -77,7 +77,7 @@ def test_a_kernel_without_numa_tells_nothing(tmp_path: Path) -> None:
     assert numa.distances == ""
     allowed = numa.allowed(status("0-7"))
     assert allowed is not None
-    assert (allowed.count, allowed.nodes) == (8, "")
+    assert (allowed.number, allowed.nodes) == (8, "")
 
 
 @given(st.text(max_size=60))
