@@ -142,6 +142,7 @@ def process_files(gone_s: int) -> dict[str, str]:
     return {
         "stat": f"{PID} (python) {STATE} 4711 1 1 0 0 0 0 0 0 0 {cpu} 0 0 20 0 9 0 123456 99 321\n",
         "comm": "python\n",
+        "schedstat": f"77 {9_000_999 + 250_000_000 * gone_s} 5\n",
         "environ": "RANK=1\0",
         "status": f"Name:\tpython\nNSpid:\t{PID}\t17\nCpus_allowed_list:\t60-67,200\n",
         "cgroup": f"0::{JOB}/step_0/user/task_0\n",
@@ -259,6 +260,8 @@ PROCESS = {
     "process_io_write_bytes": 80 + 8 * GAP_S,
     "process_io_write_bytes_per_s": 8,
     "cpus_allowed_count": 9,
+    "process_cpu_wait_us": 9_000 + 250_000 * GAP_S,
+    "process_cpu_wait_ratio": 0.25,
     "process_stopped_s": GAP_S,
     "process_stuck_s": 0,
 }

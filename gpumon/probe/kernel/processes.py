@@ -55,6 +55,9 @@ IO = {b"read_bytes:": "process_io_read_bytes", b"write_bytes:": "process_io_writ
 USE = ["process_cpu_us", "process_rss_bytes", "state", "process_stopped_s", "process_stuck_s"]
 """What /proc/PID/stat says anew at every reading, and what follows from the one before."""
 
+WAIT = "process_cpu_wait_us"
+"""What /proc/PID/schedstat says of the main thread, in nanoseconds there."""
+
 HALTS = {"process_stopped_s": ("T", "t"), "process_stuck_s": ("D",)}
 """For how long each reading found a process in one of these states (proc(5)): stopped by a signal
 or a debugger, and in uninterruptible sleep."""
@@ -66,7 +69,7 @@ PLACE_PERIOD_S = 30.0
 """How often that is read again: a program may choose its CPUs once it runs, and seldom later."""
 
 EVERY = ["name", "uid", "start_time_s", "parent_pid", "inner_pid", "job_id", "rank_vars"]
-EVERY += [*USE, *PLACE, *sorted(IO.values())]
+EVERY += [*USE, WAIT, *PLACE, *sorted(IO.values())]
 """What is missing of a process that cannot be read at all."""
 
 MAX_VALUE = 256
@@ -243,6 +246,7 @@ class Processes:
                     now - entry.since.setdefault(key, now) if stat.state in states else 0
                 )
         row.lose(USE, NOT_SUPPORTED)
+        self._waited(pid, row)
         keys = sorted(IO.values())
         # What was forbidden once stays so: it is not asked again.
         if known.missing.get(keys[0]) == NO_PERMISSION:
@@ -259,6 +263,16 @@ class Processes:
             row.lose(keys, NOT_SUPPORTED)
         row.lose(keys, NOT_SUPPORTED)
         return row
+
+    def _waited(self, pid: int, row: Row) -> None:
+        """How long its main thread has waited for a CPU, where the kernel counts that."""
+        try:
+            words = files.read("%s/%d/schedstat" % (self._root, pid), 256).split()
+            row.values[WAIT] = files.whole(words[1]) // 1000
+        except PermissionError:
+            row.missing[WAIT] = NO_PERMISSION
+        except (OSError, IndexError, ValueError):
+            row.missing[WAIT] = NOT_SUPPORTED
 
     def _stat(self, pid: int) -> Stat:
         """Start, parent and use of a process, else why not."""

@@ -47,6 +47,12 @@ _XID_EVENT: Final = 0x8
 _RUNS_FROM_CORES: Final = 0.5
 """A process that keeps so much of a CPU busy is mostly found running."""
 
+_LEAST_WAIT: Final = 0.01
+"""What any program waits for its CPUs: interrupts, daemons, others that wake up."""
+
+_MAIN_THREAD_S: Final = 0.6
+"""A main thread that sleeps now and then is given a CPU before tasks that always compute."""
+
 _LOADER_WEIGHT: Final = 0.25
 """A loader of data works a quarter as much as the process that it loads for."""
 
@@ -56,10 +62,11 @@ SECRET: Final = (
 )
 """What a node tells only of the own processes: what they read and write."""
 
-_COUNTERS: Final = (SECRET[0], SECRET[2], "process_cpu_us")
+_COUNTERS: Final = (SECRET[0], SECRET[2], "process_cpu_us", "process_cpu_wait_us")
 
 
 def with_use(
+    node: SimNode,
     block: Block,
     found: Sequence[SimProcess],
     readings: Sequence[Reading],
@@ -69,13 +76,14 @@ def with_use(
     """The processes of a node with what each uses itself; its loaders' part is not its own.
 
     Args:
+        node: Where they run.
         block: What does not change of them.
         found: The processes.
         readings: Of the node's GPUs.
         stuck_s: For how long each GPU's rank has waited for storage that does not answer.
         now: Unix time.
     """
-    rows = [_use(one, [readings[row] for row in one.rows], now) for one in found]
+    rows = [_use(node, one, [readings[row] for row in one.rows], now) for one in found]
     keys = rows[0].keys() if rows else ()
     made = {key: column_for(key in _COUNTERS, [row[key] for row in rows]) for key in keys}
     stuck = [max(stuck_s[row] for row in one.rows) for one in found]
@@ -89,6 +97,12 @@ def with_use(
     return block._replace(
         columns={**block.columns, **made}, labels={**block.labels, "state": states}
     )
+
+
+def _waits(process: SimProcess, cpus: int) -> float:
+    """Share of the time in which it has no CPU although it could run, when all CPUs are busy."""
+    tasks = 1 + process.job.request.workload.loaders
+    return max(_LEAST_WAIT, _MAIN_THREAD_S * (1.0 - cpus / tasks))
 
 
 def allowed(node: SimNode, process: SimProcess, readings: Sequence[Reading]) -> list[int]:
@@ -112,7 +126,7 @@ def _listed(cpus: Sequence[int]) -> str:
 
 
 def _use(
-    process: SimProcess, readings: Sequence[Reading], now: float
+    node: SimNode, process: SimProcess, readings: Sequence[Reading], now: float
 ) -> dict[str, float | int | None]:
     share = 1 / (1 + _LOADER_WEIGHT * process.job.request.workload.loaders)
 
@@ -126,9 +140,12 @@ def _use(
         )
 
     is_mine = process.rank_vars is not None
+    waits = _waits(process, node.cpus_per_gpu) / share / node.cpus_per_gpu / len(readings)
     return {
         "process_cpu_us": 1e6 * total(CPU_AT),
         "process_cpu_cores_used": mean(CPU),
+        "process_cpu_wait_us": 1e6 * waits * total(CPU_AT),
+        "process_cpu_wait_ratio": waits * mean(CPU),
         "process_rss_bytes": HOST_BYTES_PER_PROCESS * share + grown_bytes(process.job, now),
         "process_io_read_bytes": total(READ_AT) if is_mine else None,
         "process_io_read_bytes_per_s": mean(READ) if is_mine else None,
@@ -208,6 +225,7 @@ class FrameMaker:
             "link": self._links.block(node, gpus),
             "mig": mig_block(self._fleet.seed, node, cut),
             "process": with_use(
+                node,
                 hosted.processes,
                 hosted.found,
                 readings,

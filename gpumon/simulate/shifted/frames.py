@@ -159,6 +159,7 @@ class NodeFrames:
         masks = [self._masks[one.pid] for one in here]
         columns: dict[str, Column] = {
             "cpus_allowed_count": real([mask.number for mask in masks]),
+            "process_cpu_wait_ratio": real([view.cpu_wait[sample, at] for view, at in own]),
             "process_stopped_s": real([0.0] * len(here)),
             "process_stuck_s": real([0.0] * len(here)),
             "uid": whole([self._who[one.own.job.number].uid for one in here]),

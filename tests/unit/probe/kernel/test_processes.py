@@ -131,7 +131,13 @@ def test_a_process_that_goes_while_it_is_read_says_so(tmp_path: Path) -> None:
     folder = process(tmp_path)
     (folder / "environ").unlink()
     row = only(tmp_path)
-    untold = ("inner_pid", "cpus_allowed", "cpus_allowed_count", "cpu_numa_nodes")
+    untold = (
+        "inner_pid",
+        "process_cpu_wait_us",
+        "cpus_allowed",
+        "cpus_allowed_count",
+        "cpu_numa_nodes",
+    )
     assert row.missing == {"rank_vars": "no_process", **dict.fromkeys(untold, "not_supported")}
     assert row.values["process_cpu_us"] > 0
     assert row.labels["name"] == "python"
@@ -155,6 +161,19 @@ def test_what_a_process_uses_is_read_every_time(tmp_path: Path) -> None:
     assert second.values["process_io_read_bytes"] == 12288
     assert (first.at, second.at) == (5.0, 6.0)
     assert second.labels == first.labels
+
+
+@pytest.mark.parametrize(
+    ("text", "waited_us"),
+    [("1 2500999 3\n", 2500), ("0 0 1", 0), ("", None), ("1", None), ("1 x 3", None)],
+)
+def test_how_long_a_process_has_waited_for_a_cpu(
+    text: str, waited_us: int | None, tmp_path: Path
+) -> None:
+    (process(tmp_path) / "schedstat").write_text(text)
+    row = only(tmp_path)
+    assert row.values.get("process_cpu_wait_us") == waited_us
+    assert ("process_cpu_wait_us" in row.missing) is (waited_us is None)
 
 
 @pytest.mark.parametrize(
