@@ -47,7 +47,7 @@ from gpumon.report.tables.pending import PENDING_COLUMNS
 from gpumon.report.tables.process import PROCESS_COLUMNS
 from gpumon.report.tables.reservation import RESERVATION_COLUMNS
 from gpumon.simulate.world.benign import BENIGN
-from gpumon.simulate.world.wasteful import WASTEFUL
+from gpumon.simulate.world.wasteful import MISPLACED, WASTEFUL
 from gpumon.tui.actions.registry import keys_markdown
 from tools.hardware_tables import SHEET_HEAD, XID_HEAD, sheet_rows, xid_rows
 from tools.rooms import rooms
@@ -338,7 +338,7 @@ BLOCKS: Final[dict[str, Callable[[], str]]] = {
     "settings": settings,
     "document": document,
     "benign kinds": lambda: table(KIND_HEAD, kind_rows(BENIGN)),
-    "wasteful kinds": lambda: table(KIND_HEAD, kind_rows(WASTEFUL)),
+    "wasteful kinds": lambda: table(KIND_HEAD, kind_rows((*WASTEFUL, *MISPLACED.values()))),
     "data sheets": lambda: table(SHEET_HEAD, sheet_rows()),
     "xids": lambda: table(XID_HEAD, xid_rows()),
 }

@@ -177,16 +177,15 @@ def report(sweeper: Sweeper, surroundings: Surroundings, late_s: float) -> Dict[
     found = sweeper.take()
     surroundings.ask(found.gpus, [pid for pid, _ in found.contexts])
     now = time.monotonic()
-    blocks = {
-        "gpu": block(found.gpus),
-        "context": block([row for _, row in found.contexts]),
-    }
+    blocks = {"context": block([row for _, row in found.contexts])}
     # Most of a report would be links, which are read rarely: they are told when they were.
     if found.links is not None:
         blocks["link"] = block(found.links)
     if found.instances is not None:
         blocks["mig"] = block(found.instances)
     surroundings.wait()
+    surroundings.add_to(found.gpus)
+    blocks["gpu"] = block(found.gpus)
     told = sweeper.driver.cost()
     told.labels.update(sweeper.labels)
     if sweeper.awaited:

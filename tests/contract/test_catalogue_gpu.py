@@ -47,6 +47,9 @@ INSTANCES = {
     "mig_tensor_active_ratio": "tensor_percent",
     "mig_dram_active_ratio": "dram_percent",
 }
+NUMA = {0: "5\n", 1: "0\n", 2: "-1\n"}
+"""NUMA node of each GPU as the kernel says it; -1: of none of its own."""
+
 CONTEXTS = (
     "context_mem_used_bytes",
     "context_sm_util_ratio",
@@ -61,7 +64,7 @@ def fields(block: str) -> set[str]:
 
 def test_every_field_has_an_expected_value_that_some_product_tells() -> None:
     """Whoever adds a field says here what it is made of."""
-    assert {*script.GPU, *TOTALS, *FLOWS, "mig_mode"} == fields("gpu")
+    assert {*script.GPU, *TOTALS, *FLOWS, "mig_mode", "gpu_numa_node"} == fields("gpu")
     assert {*script.LINK, *script.NEWER_LINK, *LINK_FLOWS} == fields("link")
     assert set(INSTANCES) == fields("mig")
     assert set(CONTEXTS) == fields("context")
@@ -117,6 +120,7 @@ def gpu_wanted(profile: str, gpu: int) -> Wanted:
     links = [script.link_raw(gpu, link, 1) for link in range(LINKS[profile])]
     wanted: Wanted = {key: reckon(raw) for key, reckon in script.GPU.items()}
     wanted["mig_mode"] = 1 if profile == "mig" else 0
+    wanted["gpu_numa_node"] = Reason.NOT_SUPPORTED if gpu == 2 else int(NUMA[gpu])
     for key, part in TOTALS.items():
         wanted[key] = sum(link[part] for link in links)
     for way in ("tx", "rx"):
@@ -170,6 +174,11 @@ def test_every_field_arrives_with_its_value_unit_and_reason(
 ) -> None:
     node = standin(profile, gpus=GPUS, minors=(5, 3, 7))
     publish(node, 0)
+    for gpu, told in NUMA.items():
+        bus_id = node.state.values[f"gpu.{gpu}.pci_bus_id"].lower()[-12:]
+        numa_node = tmp_path / "sys/bus/pci/devices" / bus_id / "numa_node"
+        numa_node.parent.mkdir(parents=True)
+        numa_node.write_text(told)
     with Stepped(tmp_path) as probe:
         first = probe.frame(FIRST_S)
         publish(node, 1)

@@ -77,6 +77,10 @@ def node_files(gone_s: int) -> dict[str, str]:
         "proc/77/stat": "77 (nfsd) D 1 1 1",
         "proc/78/stat": "78 (a) D (b) S 1 1 1",
         "sys/devices/system/cpu/online": "0-126,200\n",
+        "sys/devices/system/node/node0/cpulist": "0-63\n",
+        "sys/devices/system/node/node0/distance": "10 32\n",
+        "sys/devices/system/node/node1/cpulist": "64-126,200\n",
+        "sys/devices/system/node/node1/distance": "32 10\n",
         "sys/class/net/eth0/device/vendor": "1\n",
         "sys/class/net/lo/mtu": "1\n",
         "sys/block/nvme0n1/device/model": "disk\n",
@@ -130,13 +134,17 @@ def job_files(gone_s: int) -> dict[str, str]:
     return {f"sys/fs/cgroup{JOB}/{name}": text for name, text in files.items()}
 
 
+STATE = "T"
+
+
 def process_files(gone_s: int) -> dict[str, str]:
     cpu = f"{1 + 150 * gone_s} {2 + 50 * gone_s}"
     return {
-        "stat": f"{PID} (python) R 4711 1 1 0 0 0 0 0 0 0 {cpu} 0 0 20 0 9 0 123456 99 321\n",
+        "stat": f"{PID} (python) {STATE} 4711 1 1 0 0 0 0 0 0 0 {cpu} 0 0 20 0 9 0 123456 99 321\n",
         "comm": "python\n",
+        "schedstat": f"77 {9_000_999 + 250_000_000 * gone_s} 5\n",
         "environ": "RANK=1\0",
-        "status": f"Name:\tpython\nNSpid:\t{PID}\t17\n",
+        "status": f"Name:\tpython\nNSpid:\t{PID}\t17\nCpus_allowed_list:\t60-67,200\n",
         "cgroup": f"0::{JOB}/step_0/user/task_0\n",
         "io": f"rchar: 9\nread_bytes: {70 + 7 * gone_s}\nwrite_bytes: {80 + 8 * gone_s}\n",
     }
@@ -251,6 +259,11 @@ PROCESS = {
     "process_io_read_bytes_per_s": 7,
     "process_io_write_bytes": 80 + 8 * GAP_S,
     "process_io_write_bytes_per_s": 8,
+    "cpus_allowed_count": 9,
+    "process_cpu_wait_us": 9_000 + 250_000 * GAP_S,
+    "process_cpu_wait_ratio": 0.25,
+    "process_stopped_s": GAP_S,
+    "process_stuck_s": 0,
 }
 
 EVENT = {"xid": 48, "event_type": 0x8, "event_age_s": 7.0}
@@ -330,6 +343,10 @@ def test_every_field_arrives_with_its_value_and_unit(frames: tuple[Frame, Frame,
     assert age_s is not None
     assert 40 <= age_s < 600
     assert_is(second, "process", str(PID), PROCESS)
+    told_by = second.block("process").label
+    assert (told_by("state", 0), told_by("cpus_allowed", 0)) == (STATE, "60-67,200")
+    assert told_by("cpu_numa_nodes", 0) == "0,1"
+    assert second.block("node").label("numa_distances", 0) == "0:10,32 1:32,10"
     (uuid,) = third.block("gpu").keys
     assert third.block("event").keys == (f"{uuid}/48/1", f"{uuid}/79/kmsg-1")
     assert_is(third, "event", f"{uuid}/48/1", EVENT)

@@ -78,9 +78,10 @@ class Hang(Detector):
     MIG.
 
     Which rank: a GPU of which the driver tells a fault, no more than ten minutes old then, is named
-    before any other (what it costs is `gpu_fault`'s). A GPU, or a node's GPUs, that rest or are
-    silent while the others spin are named; so is a node on which processes wait in the kernel since
-    then. Where all look alike nobody is.
+    before any other (what it costs is `gpu_fault`'s); then ranks whose processes are stopped, or in
+    uninterruptible sleep, at every reading of most of the time since then. A GPU, or a node's GPUs,
+    that rest or are silent while the others spin are named; so is a node on which processes wait in
+    the kernel since then. Where all look alike nobody is.
 
     Lost is all time of the job's GPUs since nothing is computed.
     """

@@ -8,10 +8,11 @@ import numpy as np
 
 from gpumon.model.finding import Confidence, Evidence, Severity
 from gpumon_detectors.evidence.gpu_symptoms import suspects, symptoms
-from gpumon_detectors.evidence.phrases import counted, listed
+from gpumon_detectors.evidence.phrases import counted, listed, span
 from gpumon_detectors.ranks.standstill import PAST_S, State
 
 if TYPE_CHECKING:
+    from gpumon.detect.facts.facts import ProcessFacts
     from gpumon.detect.view import JobLook, View
     from gpumon_detectors.evidence.symptom import Symptom
     from gpumon_detectors.ranks.standstill import Standstill
@@ -25,6 +26,21 @@ failures to checks (RSC: ten minutes before)."""
 _STUCK_SHARE: Final = 0.8
 """Share of the samples since then with a process in uninterruptible sleep (our choice): one that
 reads a file shows in few."""
+
+
+_HALTED_SHARE: Final = 0.5
+"""A process that has been stopped, or in uninterruptible sleep at every reading, for so much of the
+time since then keeps the others waiting (our choice: gpumon may have come later than it stopped).
+One that reads files now and then is found at work in between."""
+
+_HALTED_S: Final = 60.0
+"""And for at least so long (our choice)."""
+
+_HALTS: Final = {
+    "process_stopped_s": "stopped by a signal or a debugger",
+    "process_stuck_s": "in uninterruptible sleep: it waits for a file system, a driver or a device",
+}
+"""What the kernel says of a process that does not go on, by the fields that tell for how long."""
 
 
 class Suspects(NamedTuple):
@@ -43,6 +59,16 @@ class Suspects(NamedTuple):
     """Whether the driver told of a fault of who was named."""
 
 
+class _Halted(NamedTuple):
+    """A rank whose process does not go on."""
+
+    place: int
+    process: ProcessFacts
+    key: str
+    """Which of `_HALTS` it is."""
+    for_s: float
+
+
 class _Stuck(NamedTuple):
     """A node on which processes wait in the kernel."""
 
@@ -53,20 +79,29 @@ class _Stuck(NamedTuple):
 def suspects_of(view: View, job: JobLook, still: Standstill) -> Suspects:
     """Who does not wait, the surest sign first.
 
-    A GPU that the driver calls broken; else GPUs that do not spin beside others that do; else the
-    one node with stuck processes. Where more GPUs differ than wait, or none, nobody is named.
+    A GPU that the driver calls broken; else ranks whose processes are stopped, or wait in the
+    kernel; else GPUs that do not spin beside others that do; else the one node with stuck
+    processes. Where more GPUs differ than wait, or none, nobody is named.
     """
     broken = _broken(view, job, still)
+    halted = _halted(view, job, still)
     odd = _odd(still)
     stuck = _stuck(job, still)
     evidence = [*broken.values(), *(_apart(job, place, still) for place in odd[:_LISTED])]
     evidence += [one.evidence for one in stuck[:_LISTED]]
-    stuck_nodes = tuple(one.node for one in stuck)
+    evidence += [_halt_line(job, one) for one in halted[:_LISTED]]
+    kept = [one.process.node for one in halted if one.key == "process_stuck_s"]
+    stuck_nodes = tuple(dict.fromkeys([*kept, *(one.node for one in stuck)]))
     if broken:
         nodes = tuple(dict.fromkeys(job.gpus[place].node for place in broken))
         named = listed([f"{_who(job, place)}, which is broken" for place in broken][:_LISTED])
         pid = _pid(job, list(broken))
         return Suspects(named, nodes, stuck_nodes, tuple(evidence), pid, is_broken=True)
+    if halted and 2 * len(halted) <= len(still.members):
+        nodes = tuple(dict.fromkeys(one.process.node for one in halted))
+        named = listed([_halted_words(job, one) for one in halted][:_LISTED])
+        pid = halted[0].process.pid if len(halted) == 1 else None
+        return Suspects(named, nodes, stuck_nodes, tuple(evidence), pid)
     if odd:
         nodes = tuple(dict.fromkeys(job.gpus[place].node for place in odd))
         who = _names(job, odd, still)
@@ -94,6 +129,40 @@ def _is_new(symptom: Symptom, still: Standstill) -> bool:
     """Whether it came with the standstill, not long before."""
     is_sure = symptom.at_most is not Confidence.HYPOTHESIS
     return is_sure and symptom.since >= still.window_start - _JUST_BEFORE_S
+
+
+def _halted(view: View, job: JobLook, still: Standstill) -> list[_Halted]:
+    """Processes that have not gone on for most of the time since then, by their GPUs' positions."""
+    places = {gpu.uuid: place for place, gpu in enumerate(job.gpus)}
+    members = set(still.members)
+    mine = [
+        (min(on), process)
+        for process in job.processes
+        if (on := members & {places[uuid] for uuid in process.gpu_uuids if uuid in places})
+    ]
+    keys = [process.key for _, process in mine]
+    newest = view.history.newest(keys, tuple(_HALTS), "process")
+    least_s = max(_HALTED_S, _HALTED_SHARE * (view.now - still.window_start))
+    found = [
+        _Halted(place, process, key, float(for_s))
+        for key, column in zip(_HALTS, newest, strict=True)
+        for (place, process), for_s in zip(mine, column, strict=True)
+        if for_s >= least_s
+    ]
+    return sorted(found, key=lambda one: one.place)
+
+
+def _halted_words(job: JobLook, one: _Halted) -> str:
+    how = "is stopped" if one.key == "process_stopped_s" else "waits in the kernel"
+    return f"{_who(job, one.place)}, whose process {how}"
+
+
+def _halt_line(job: JobLook, one: _Halted) -> Evidence:
+    text = (
+        f"{_who(job, one.place)}: process {one.process.pid} has been {_HALTS[one.key]}, for "
+        f"{span(one.for_s)} at every reading"
+    )
+    return Evidence(one.key, job.gpus[one.place].subject, text, one.for_s)
 
 
 def _odd(still: Standstill) -> list[int]:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _CONSTANTS: Final = frozenset(
     {
         "cpu_count",
+        "cpus_allowed_count",
         "graphics_clock_max_mhz",
         "host_mem_total_bytes",
         "host_swap_total_bytes",
@@ -53,9 +54,13 @@ _BUSY: Final = frozenset({"nic_np_cnp_sent", "nic_np_ecn_marked_roce_packets"})
 
 _TOLD_LABELS: Final = {
     **LABELS,
-    "process": ("name", "job_id", "sluid", "step", "task", "container"),
+    "process": (
+        *("name", "job_id", "sluid", "step", "task", "container"),
+        *("cpus_allowed", "cpu_numa_nodes"),
+    ),
 }
-"""Texts by block; the rank variables of processes are told as the ranks of their jobs."""
+"""Texts by block; the rank variables of processes are told as the ranks of their jobs. A process's
+state changes at every reading: for how long it has been stopped or stuck is in history."""
 
 
 def _is_fact(field: Field) -> bool:

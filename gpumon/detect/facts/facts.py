@@ -113,6 +113,16 @@ class ProcessFacts(NamedTuple):
     """Seconds since the node booted."""
     container: str | None
     gpu_uuids: tuple[str, ...]
+    cpus_allowed: str | None = None
+    """CPUs that it may run on, as the kernel lists them: `0-3,8`."""
+    cpus_allowed_count: int | None = None
+    cpu_numa_nodes: tuple[int, ...] = ()
+    """NUMA nodes that these belong to; empty: not known."""
+
+    @property
+    def key(self) -> str:
+        """By which history knows it."""
+        return f"{self.node}/{self.pid}"
 
 
 class NodeFacts(NamedTuple):
@@ -210,7 +220,20 @@ class NodeFacts(NamedTuple):
             start,
             rows.label("container", row),
             uuids,
+            rows.label("cpus_allowed", row),
+            _count(rows.value("cpus_allowed_count", row)),
+            _numbers(rows.label("cpu_numa_nodes", row)),
         )
+
+
+def _count(value: Value) -> int | None:
+    return None if value is None else int(value)
+
+
+def _numbers(text: str | None) -> tuple[int, ...]:
+    """Numbers of a list such as `0,1`; none where it is something else."""
+    words = (text or "").split(",")
+    return tuple(map(int, words)) if all(word.isdecimal() for word in words) else ()
 
 
 def is_judged(view: JobView) -> bool:

@@ -164,6 +164,7 @@ _NOT_KEPT: Final = frozenset(
         # What hardly ever changes, or names something.
         *("index", "minor_number", "fabric_clique", "watched_events", "uptime_s"),
         *("persistence_mode", "compute_mode", "mig_mode", "ecc_mode", "nic_numa_node"),
+        "gpu_numa_node",
         *("link_version", "link_effective_ber", "link_symbol_ber", "load_5m", "load_15m"),
         *("mig_gpu_instance", "mig_compute_instance"),
         *("context_gpu_instance", "context_compute_instance"),
@@ -176,7 +177,12 @@ _NOT_KEPT: Final = frozenset(
         *("fs_read_bytes", "fs_write_bytes", "fs_read_ops", "fs_write_ops"),
         *("fs_read_rtt_us", "fs_read_exec_us", "fs_write_rtt_us", "fs_write_exec_us"),
         *("job_cpu_us", "job_io_read_bytes", "job_io_write_bytes", "job_output_bytes"),
-        *("process_cpu_us", "process_io_read_bytes", "process_io_write_bytes"),
+        *(
+            "process_cpu_us",
+            "process_cpu_wait_us",
+            "process_io_read_bytes",
+            "process_io_write_bytes",
+        ),
     }
 )
 """Fields that history does not keep, besides those that say so where they are declared."""
@@ -212,7 +218,10 @@ LABELS: Final = {
     ),
     "link": ("remote_type", "remote"),
     "mig": ("parent", "profile"),
-    "process": ("name", "job_id", "sluid", "step", "task", "rank_vars", "container"),
+    "process": (
+        *("name", "job_id", "sluid", "step", "task", "rank_vars", "container"),
+        *("state", "cpus_allowed", "cpu_numa_nodes"),
+    ),
     "context": (),
     "event": (),
     "node": (
@@ -221,6 +230,7 @@ LABELS: Final = {
         "boot_id",
         "host_name",
         "kernel_log",
+        "numa_distances",
         "slowest_call",
         "awaited_call",
     ),

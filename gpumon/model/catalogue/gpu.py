@@ -508,6 +508,15 @@ GPU_FIELDS: Final = (
         "nvmlDeviceGetHandleByIndex",
     ),
     _gpu(
+        "gpu_numa_node",
+        Kind.ID,
+        "",
+        65536,
+        "NUMA",
+        "NUMA node to which the GPU is attached; missing where the kernel knows of none.",
+        "/sys/bus/pci/devices/BUS_ID/numa_node",
+    ),
+    _gpu(
         "minor_number",
         Kind.ID,
         "",

@@ -7,6 +7,7 @@ from typing import Dict, List, NamedTuple, Optional, Tuple
 
 from gpumon.probe.kernel import files
 from gpumon.probe.kernel.membership import container, enroot, membership
+from gpumon.probe.kernel.numa import Numa
 from gpumon.probe.rows import NO_PERMISSION, NO_PROCESS, NOT_SUPPORTED, Row
 
 RANK_VARIABLES = frozenset(
@@ -51,11 +52,24 @@ RANK_VARIABLES = frozenset(
 IO = {b"read_bytes:": "process_io_read_bytes", b"write_bytes:": "process_io_write_bytes"}
 """Lines of /proc/PID/io, which only the owner and root may read, by their catalogue keys."""
 
-USE = ["process_cpu_us", "process_rss_bytes"]
-"""What /proc/PID/stat says anew at every reading."""
+USE = ["process_cpu_us", "process_rss_bytes", "state", "process_stopped_s", "process_stuck_s"]
+"""What /proc/PID/stat says anew at every reading, and what follows from the one before."""
+
+WAIT = "process_cpu_wait_us"
+"""What /proc/PID/schedstat says of the main thread, in nanoseconds there."""
+
+HALTS = {"process_stopped_s": ("T", "t"), "process_stuck_s": ("D",)}
+"""For how long each reading found a process in one of these states (proc(5)): stopped by a signal
+or a debugger, and in uninterruptible sleep."""
+
+PLACE = ["cpus_allowed", "cpus_allowed_count", "cpu_numa_nodes"]
+"""What /proc/PID/status says of the CPUs that a process may use."""
+
+PLACE_PERIOD_S = 30.0
+"""How often that is read again: a program may choose its CPUs once it runs, and seldom later."""
 
 EVERY = ["name", "uid", "start_time_s", "parent_pid", "inner_pid", "job_id", "rank_vars"]
-EVERY += [*USE, *sorted(IO.values())]
+EVERY += [*USE, WAIT, *PLACE, *sorted(IO.values())]
 """What is missing of a process that cannot be read at all."""
 
 MAX_VALUE = 256
@@ -108,7 +122,9 @@ class Stat(NamedTuple):
     """Start in seconds since boot; None: nothing could be read."""
     parent: int
     use: Dict[str, float]
-    """Values of `USE`, as far as they are there."""
+    """CPU time and memory, as far as they are there."""
+    state: str
+    """One letter of proc(5); empty: not known."""
     reason: str
     """Why nothing is known, else empty."""
 
@@ -119,6 +135,18 @@ class Known(NamedTuple):
     row: Row
     folders: Dict[str, str]
     """Folder of its job by controller."""
+    since: Dict[str, float]
+    """When the CPUs that it may use were read last (`PLACE_PERIOD_S`), and since when each reading
+    found it in the states of `HALTS`, by their names."""
+
+
+def _unknown(reason: str) -> Stat:
+    return Stat(None, 0, {}, "", reason)
+
+
+def _state(word: bytes) -> str:
+    """A process's state as one letter, empty where it is none."""
+    return word.decode("ascii") if len(word) == 1 and word.isalpha() else ""
 
 
 def _stat_use(words: List[bytes]) -> Dict[str, float]:
@@ -140,10 +168,13 @@ class Processes:
     What it uses is read every time.
     """
 
-    def __init__(self, root: str = "/proc", devices: str = "/dev") -> None:
+    def __init__(
+        self, root: str = "/proc", devices: str = "/dev", numa: Optional[Numa] = None
+    ) -> None:
         """Read below `root`; `devices` holds the driver's device files."""
         self._root = root
         self._devices = devices
+        self._numa = numa or Numa()
         self._known: Dict[Tuple[int, float], Known] = {}
         hides = HIDING.search(files.read_or_empty(root + "/mounts"))
         self._absent = NO_PERMISSION if hides else NO_PROCESS
@@ -160,14 +191,16 @@ class Processes:
                 entry = self._read(pid, stat.start, stat.parent, stat.reason, now)
             if stat.start is not None:
                 known[(pid, stat.start)] = entry
-            rows.append(self._used(pid, entry.row, stat, now))
+            if stat.start is not None and now - entry.since["place"] >= PLACE_PERIOD_S:
+                self._place(pid, entry, now)
+            rows.append(self._used(pid, entry, stat, now))
         self._known = known
         return rows
 
     def jobs(self) -> Dict[str, Dict[str, str]]:
         """Folders by controller of every job, or of its SLUID, that the last rows belong to."""
         found: Dict[str, Dict[str, str]] = {}
-        for row, folders in self._known.values():
+        for row, folders, _ in self._known.values():
             job = row.labels.get("job_id") or row.labels.get("sluid")
             if job and folders:
                 found.setdefault(job, {}).update(folders)
@@ -179,14 +212,41 @@ class Processes:
         except OSError:
             return ""
 
-    def _used(self, pid: int, known: Row, stat: Stat, now: float) -> Row:
+    def _place(self, pid: int, known: Known, now: float) -> None:
+        """Note which CPUs it may use now, in place of those that were noted before."""
+        known.since["place"] = now
+        row = known.row
+        for key in PLACE:
+            row.values.pop(key, None)
+            row.labels.pop(key, None)
+            row.missing.pop(key, None)
+        status = files.read_or_empty("%s/%d/status" % (self._root, pid), 8192)
+        allowed = self._numa.allowed(status)
+        if allowed is not None:
+            row.labels["cpus_allowed"] = allowed.text
+            row.values["cpus_allowed_count"] = allowed.number
+            if allowed.nodes:
+                row.labels["cpu_numa_nodes"] = allowed.nodes
+        row.lose(PLACE, NOT_SUPPORTED)
+
+    def _used(self, pid: int, entry: Known, stat: Stat, now: float) -> Row:
         """A row of its own, for the last one may still be on its way out, with what it uses."""
+        known = entry.row
         row = Row(known.key, now)
         row.add(known)
         if stat.start is None:
             return row
         row.values.update(stat.use)
+        if stat.state:
+            row.labels["state"] = stat.state
+            for key, states in HALTS.items():
+                if stat.state not in states:
+                    entry.since.pop(key, None)
+                row.values[key] = (
+                    now - entry.since.setdefault(key, now) if stat.state in states else 0
+                )
         row.lose(USE, NOT_SUPPORTED)
+        self._waited(pid, row)
         keys = sorted(IO.values())
         # What was forbidden once stays so: it is not asked again.
         if known.missing.get(keys[0]) == NO_PERMISSION:
@@ -204,6 +264,16 @@ class Processes:
         row.lose(keys, NOT_SUPPORTED)
         return row
 
+    def _waited(self, pid: int, row: Row) -> None:
+        """How long its main thread has waited for a CPU, where the kernel counts that."""
+        try:
+            words = files.read("%s/%d/schedstat" % (self._root, pid), 256).split()
+            row.values[WAIT] = files.whole(words[1]) // 1000
+        except PermissionError:
+            row.missing[WAIT] = NO_PERMISSION
+        except (OSError, IndexError, ValueError):
+            row.missing[WAIT] = NOT_SUPPORTED
+
     def _stat(self, pid: int) -> Stat:
         """Start, parent and use of a process, else why not."""
         try:
@@ -213,13 +283,15 @@ class Processes:
             start = files.whole(words[19].decode("ascii")) / float(TICKS_PER_S)
             parent = files.whole(words[1].decode("ascii"))
         except PermissionError:
-            return Stat(None, 0, {}, NO_PERMISSION)
+            return _unknown(NO_PERMISSION)
         except FileNotFoundError:
-            return Stat(None, 0, {}, self._absent)
+            return _unknown(self._absent)
         except (OSError, IndexError, ValueError):
-            return Stat(None, 0, {}, NO_PROCESS)
+            return _unknown(NO_PROCESS)
         reason = self._strange(pid) if self._is_inside else ""
-        return Stat(None, 0, {}, reason) if reason else Stat(start, parent, _stat_use(words), "")
+        if reason:
+            return _unknown(reason)
+        return Stat(start, parent, _stat_use(words), _state(words[0]), "")
 
     def _strange(self, pid: int) -> str:
         """Why a PID of the driver may mean another process here, empty where it does not.
@@ -248,7 +320,7 @@ class Processes:
         row = Row(str(pid), now)
         if start is None:
             row.lose(EVERY, reason)
-            return Known(row, {})
+            return Known(row, {}, {})
         row.values["start_time_s"] = start
         row.values["parent_pid"] = parent
         folder = "%s/%d" % (self._root, pid)
@@ -268,7 +340,7 @@ class Processes:
         if inner is not None:
             row.values["inner_pid"] = inner
         row.lose(["inner_pid"], NOT_SUPPORTED)
-        return Known(row, folders)
+        return Known(row, folders, {"place": float("-inf")})
 
     def _belongs(self, row: Row, folder: str, variables: Dict[str, str]) -> Dict[str, str]:
         """Label the row with its job and its container; the job's folders by controller."""

@@ -8,22 +8,27 @@ import os
 import re
 import threading
 import time
-from typing import Any, Callable, Dict, List, NamedTuple, Sequence, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from gpumon.probe import tiers
 from gpumon.probe.kernel.cgroups import MAX_JOBS, Cgroups
 from gpumon.probe.kernel.filesystems import Filesystems
 from gpumon.probe.kernel.host import Host
 from gpumon.probe.kernel.log import KernelLog
+from gpumon.probe.kernel.numa import Numa
+from gpumon.probe.kernel.pci import Place
 from gpumon.probe.kernel.ports import Ports
 from gpumon.probe.kernel.processes import Processes
-from gpumon.probe.rows import Row, block
+from gpumon.probe.rows import NOT_SAMPLED, NOT_SUPPORTED, Row, block
 
 PATIENCE_S = 1.0
 """A reading is reported as stuck after this long; a whole one takes a few milliseconds."""
 
 NAMES = ("node", "process", "nic", "filesystem", "cgroup")
 """Blocks that are read here."""
+
+GPU_NUMA = "gpu_numa_node"
+"""The one field of a GPU that the kernel knows and the driver is not asked for."""
 
 PERIOD_S = 5.0
 """How often the folders are looked for."""
@@ -125,6 +130,7 @@ class Surroundings:
         self._wanted = Wanted({}, [])
         self._rows: Dict[str, List[Row]] = {name: [] for name in NAMES}
         self._rows["node"] = [Row(os.uname().nodename, monotonic())]
+        self._numa_nodes: Dict[str, Optional[int]] = {}
         self._events: List[Row] = []
         self._reading: Tuple[str, float] = ("", 0.0)
         self._asked_at = 0.0
@@ -150,6 +156,18 @@ class Surroundings:
     def wait(self) -> None:
         """Wait until the reading is complete, at most until `PATIENCE_S` after it was asked for."""
         self._done.wait(max(0.0, self._asked_at + PATIENCE_S - self._monotonic()))
+
+    def add_to(self, gpus: List[Row]) -> None:
+        """Give GPUs the NUMA node that each is attached to, as far as it has been read."""
+        with self._lock:
+            known = self._numa_nodes
+        for gpu in gpus:
+            numa_node = known.get(gpu.key)
+            if numa_node is not None:
+                gpu.values[GPU_NUMA] = numa_node
+                gpu.missing.pop(GPU_NUMA, None)
+            else:
+                gpu.missing[GPU_NUMA] = NOT_SUPPORTED if gpu.key in known else NOT_SAMPLED
 
     def take(self, told: Row) -> Tuple[Dict[str, Any], List[Row], List[Dict[str, str]]]:
         """Blocks of the last whole reading, Xids of the kernel's log, and errors.
@@ -190,6 +208,7 @@ class Surroundings:
                 self._failure = ""
                 with self._lock:
                     self._rows, self._events = rows, events
+                    self._numa_nodes = reader.numa_nodes
             except Exception as error:  # noqa: BLE001 - a strange file must not end the thread
                 self._failure = "reading %s failed: %r" % (self._reading[0], error)
             self._done.set()
@@ -206,8 +225,15 @@ class Reader:
     ) -> None:
         """Read below `root`; without the medium tier neither mounts nor ports are read."""
         self._monotonic = monotonic
+        self._root = root
+        self._bus_ids: Dict[str, str] = {}
+        self.numa_nodes: Dict[str, Optional[int]] = {}
+        """NUMA node of every GPU by its UUID, None where the kernel knows none: never changed in
+        place."""
+        numa = Numa(root)
+        self._distances = numa.distances
         self._host = Host(root, tiers.SLOW in wanted_tiers)
-        self._processes = Processes(root + "/proc", root + "/dev")
+        self._processes = Processes(root + "/proc", root + "/dev", numa)
         self._ports = Ports(root)
         self._has_medium = tiers.MEDIUM in wanted_tiers
         self._filesystems = Filesystems(root)
@@ -229,7 +255,11 @@ class Reader:
         rows["cgroup"] = self._cgroups.rows(now, jobs)
         note("the node")
         node = self._host.read(now)
+        if self._distances:
+            node.labels["numa_distances"] = self._distances
+        node.lose(["numa_distances"], NOT_SUPPORTED)
         rows["node"] = [node]
+        self._look_up(wanted.gpus)
         note("file systems")
         rows["filesystem"] = self._filesystems.rows(now) if self._has_medium else []
         note("network ports")
@@ -242,3 +272,11 @@ class Reader:
         else:
             node.labels["kernel_log"] = "readable"
         return rows, events
+
+    def _look_up(self, bus_ids: Dict[str, str]) -> None:
+        """Where the GPUs sit, once for those that are there."""
+        if bus_ids != self._bus_ids:
+            self._bus_ids = bus_ids
+            self.numa_nodes = {
+                uuid: Place.of(self._root, bus_id).numa_node for uuid, bus_id in bus_ids.items()
+            }

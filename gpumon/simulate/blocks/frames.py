@@ -44,6 +44,15 @@ _SHOWN_S: Final = 30.0
 
 _XID_EVENT: Final = 0x8
 
+_RUNS_FROM_CORES: Final = 0.5
+"""A process that keeps so much of a CPU busy is mostly found running."""
+
+_LEAST_WAIT: Final = 0.01
+"""What any program waits for its CPUs: interrupts, daemons, others that wake up."""
+
+_MAIN_THREAD_S: Final = 0.6
+"""A main thread that sleeps now and then is given a CPU before tasks that always compute."""
+
 _LOADER_WEIGHT: Final = 0.25
 """A loader of data works a quarter as much as the process that it loads for."""
 
@@ -53,21 +62,71 @@ SECRET: Final = (
 )
 """What a node tells only of the own processes: what they read and write."""
 
-_COUNTERS: Final = (SECRET[0], SECRET[2], "process_cpu_us")
+_COUNTERS: Final = (SECRET[0], SECRET[2], "process_cpu_us", "process_cpu_wait_us")
 
 
 def with_use(
-    block: Block, found: Sequence[SimProcess], readings: Sequence[Reading], now: float
+    node: SimNode,
+    block: Block,
+    found: Sequence[SimProcess],
+    readings: Sequence[Reading],
+    stuck_s: Sequence[float],
+    now: float,
 ) -> Block:
-    """The processes of a node with what each uses itself; its loaders' part is not its own."""
-    rows = [_use(one, [readings[row] for row in one.rows], now) for one in found]
+    """The processes of a node with what each uses itself; its loaders' part is not its own.
+
+    Args:
+        node: Where they run.
+        block: What does not change of them.
+        found: The processes.
+        readings: Of the node's GPUs.
+        stuck_s: For how long each GPU's rank has waited for storage that does not answer.
+        now: Unix time.
+    """
+    rows = [_use(node, one, [readings[row] for row in one.rows], now) for one in found]
     keys = rows[0].keys() if rows else ()
     made = {key: column_for(key in _COUNTERS, [row[key] for row in rows]) for key in keys}
-    return block._replace(columns={**block.columns, **made})
+    stuck = [max(stuck_s[row] for row in one.rows) for one in found]
+    made["process_stopped_s"] = array("d", [0.0] * len(found))
+    made["process_stuck_s"] = array("d", stuck)
+    busy = made.get("process_cpu_cores_used", ())
+    states = tuple(
+        "D" if waits else "R" if cores > _RUNS_FROM_CORES else "S"
+        for waits, cores in zip(stuck, busy, strict=True)
+    )
+    return block._replace(
+        columns={**block.columns, **made}, labels={**block.labels, "state": states}
+    )
+
+
+def _waits(process: SimProcess, cpus: int) -> float:
+    """Share of the time in which it has no CPU although it could run, when all CPUs are busy."""
+    tasks = 1 + process.job.request.workload.loaders
+    return max(_LEAST_WAIT, _MAIN_THREAD_S * (1.0 - cpus / tasks))
+
+
+def allowed(node: SimNode, process: SimProcess, readings: Sequence[Reading]) -> list[int]:
+    """The CPUs that a process may use: its own share where it is bound, else all of its job."""
+    workload = process.job.request.workload
+    is_bound = workload.is_far or workload.launcher == "srun"
+    held = [row for row, one in enumerate(readings) if one.stay.job is process.job]
+    rows = process.rows if is_bound else held
+    return sorted(cpu for row in rows for cpu in node.cpus_beside(row, workload.is_far))
+
+
+def _listed(cpus: Sequence[int]) -> str:
+    """Numbers as the kernel lists them: `0-3,8`."""
+    runs: list[list[int]] = []
+    for cpu in cpus:
+        if runs and cpu == runs[-1][-1] + 1:
+            runs[-1][1:] = [cpu]
+        else:
+            runs.append([cpu])
+    return ",".join("-".join(map(str, run)) for run in runs)
 
 
 def _use(
-    process: SimProcess, readings: Sequence[Reading], now: float
+    node: SimNode, process: SimProcess, readings: Sequence[Reading], now: float
 ) -> dict[str, float | int | None]:
     share = 1 / (1 + _LOADER_WEIGHT * process.job.request.workload.loaders)
 
@@ -81,9 +140,12 @@ def _use(
         )
 
     is_mine = process.rank_vars is not None
+    waits = _waits(process, node.cpus_per_gpu) / share / node.cpus_per_gpu / len(readings)
     return {
         "process_cpu_us": 1e6 * total(CPU_AT),
         "process_cpu_cores_used": mean(CPU),
+        "process_cpu_wait_us": 1e6 * waits * total(CPU_AT),
+        "process_cpu_wait_ratio": waits * mean(CPU),
         "process_rss_bytes": HOST_BYTES_PER_PROCESS * share + grown_bytes(process.job, now),
         "process_io_read_bytes": total(READ_AT) if is_mine else None,
         "process_io_read_bytes_per_s": mean(READ) if is_mine else None,
@@ -162,7 +224,14 @@ class FrameMaker:
             "gpu": gpus,
             "link": self._links.block(node, gpus),
             "mig": mig_block(self._fleet.seed, node, cut),
-            "process": with_use(hosted.processes, hosted.found, readings, spans.now),
+            "process": with_use(
+                node,
+                hosted.processes,
+                hosted.found,
+                readings,
+                self._stuck_s(readings, spans.now),
+                spans.now,
+            ),
             "context": _with_use(hosted, readings),
             "event": event_block(self._fleet, node, spans.now),
             "node": self._nodes.block(node, readings, look, hosted.found, spans.now),
@@ -171,6 +240,16 @@ class FrameMaker:
             "cgroup": cgroups,
         }
         return Frame(self._origin, node.name, spans.now, 0.0, blocks)
+
+    def _stuck_s(self, readings: Sequence[Reading], now: float) -> list[float]:
+        """Per GPU for how long its rank has waited for storage that does not answer."""
+        found = []
+        for reading in readings:
+            job = reading.stay.job
+            hung_at = None if job is None else self._fleet.hung_at(job)
+            is_stuck = hung_at is not None and self._fleet.is_stuck(reading.stay, now)
+            found.append(now - hung_at if hung_at is not None and is_stuck else 0.0)
+        return found
 
     def _look(
         self, node: SimNode, spans: Spans, readings: list[Reading]
@@ -196,12 +275,15 @@ class FrameMaker:
         ]
         found = processes_of(self._fleet, node, stays)
         held = [(process.pid, row) for process in found for row in process.rows]
+        masks = [allowed(node, process, readings) for process in found]
+        numa = [sorted({node.numa_node(c, node.cpu_count) for c in cpus}) for cpus in masks]
         processes = Block(
             tuple(str(process.pid) for process in found),
             {
                 "uid": array("q", [process.uid for process in found]),
                 "parent_pid": array("q", [process.parent_pid for process in found]),
                 "start_time_s": array("d", [process.start_time_s for process in found]),
+                "cpus_allowed_count": array("d", [len(cpus) for cpus in masks]),
             },
             {
                 "name": tuple(process.job.request.workload.program for process in found),
@@ -210,6 +292,8 @@ class FrameMaker:
                 "task": tuple(process.task for process in found),
                 "rank_vars": tuple(process.rank_vars for process in found),
                 "container": (None,) * len(found),
+                "cpus_allowed": tuple(_listed(cpus) for cpus in masks),
+                "cpu_numa_nodes": tuple(",".join(map(str, nodes)) for nodes in numa),
             },
             {
                 (key, row): Reason.NO_PERMISSION

@@ -101,6 +101,7 @@ class NodeBlocks:
                 "boot_id": (node.boot_id,),
                 "host_name": (node.name,),
                 "slowest_call": ("nvmlGpmSampleGet (GPU 0)",),
+                "numa_distances": ("0:10,21 1:21,10",),
             }
         return Block((node.name,), columns, self._labels[node.number], _MISSING)
 

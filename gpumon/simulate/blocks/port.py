@@ -57,8 +57,14 @@ class PortBlocks:
             fixed = self._fixed[node.number] = self._sound_block(node)
         dead = self._dead(node)
         ports = len(fixed.keys) - len(node.gpus)
-        sent = _around(dead, [reading.totals.counted[FABRIC_AT] for reading in readings])
-        rate = _around(dead, [max(0.0, reading.means[FABRIC]) for reading in readings])
+        ways = _ways(readings)
+        held = [
+            one.totals.counted[FABRIC_AT] - one.stay.entry.counted[FABRIC_AT] for one in readings
+        ]
+        others = [one.stay.entry.counted[FABRIC_AT] for one in readings]
+        own = _taken(ways, held)
+        sent = _around(dead, [mine + theirs for mine, theirs in zip(own, others, strict=True)])
+        rate = _around(dead, _taken(ways, [max(0.0, one.means[FABRIC]) for one in readings]))
         base = [8.0 * gpu.traffic_base_bytes for gpu in node.gpus]
         moved = [before + now for before, now in zip(base, sent, strict=True)]
         columns = dict(fixed.columns)
@@ -87,7 +93,7 @@ class PortBlocks:
             speed[dead], downs[dead] = _DOWN_GBPS, DOWNS
         columns: Columns = {
             "nic_speed_gbps": column("nic_speed_gbps", speed),
-            "nic_numa_node": column("nic_numa_node", _numa_nodes(gpus, storage)),
+            "nic_numa_node": column("nic_numa_node", _numa_nodes(node, storage)),
             **{key: column(key, [0] * rows) for key in _ERROR_KEYS},
             **{key: column(key, [MISSING_INTEGER] * gpus + [0] * storage) for key in _ROCE_KEYS},
             "nic_link_downed": column("nic_link_downed", downs),
@@ -95,6 +101,29 @@ class PortBlocks:
         missing: Missing = lost(_ROCE_KEYS, gpus, Reason.NOT_SUPPORTED)
         keys = tuple(f"mlx5_{number}/1" for number in range(rows))
         return Block(keys, columns, _labels(node, storage, dead), missing)
+
+
+def _ways(readings: Sequence[Reading]) -> list[int]:
+    """Per GPU the port that its traffic takes: its own, or that of the first of its job's.
+
+    What a job has sent the wrong way is counted so while it runs; the counters begin anew with it,
+    as they do where somebody resets an adapter.
+    """
+    firsts: dict[int, int] = {}
+    ways = []
+    for row, reading in enumerate(readings):
+        job = reading.stay.job
+        is_one = job is not None and job.request.workload.has_one_port
+        ways.append(firsts.setdefault(job.job_id, row) if job is not None and is_one else row)
+    return ways
+
+
+def _taken(ways: Sequence[int], traffic: Sequence[float]) -> list[float]:
+    """Traffic by port, from that of each GPU and the port that it takes."""
+    found = [0.0] * len(ways)
+    for way, moved in zip(ways, traffic, strict=True):
+        found[way] += moved
+    return found
 
 
 def _around(dead: int | None, traffic: list[float]) -> list[float]:
@@ -105,8 +134,9 @@ def _around(dead: int | None, traffic: list[float]) -> list[float]:
     return [0.0 if port == dead else bytes_ + share for port, bytes_ in enumerate(traffic)]
 
 
-def _numa_nodes(gpus: int, storage: int) -> list[int]:
-    return [2 * port // gpus for port in range(gpus)] + [0] * storage
+def _numa_nodes(node: SimNode, storage: int) -> list[int]:
+    gpus = len(node.gpus)
+    return [node.numa_node(port, gpus) for port in range(gpus)] + [0] * storage
 
 
 def _labels(node: SimNode, storage: int, dead: int | None) -> dict[str, tuple[str | None, ...]]:

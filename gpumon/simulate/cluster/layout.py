@@ -14,6 +14,9 @@ DRIVER_VERSION: Final = "570.124.06"
 _NODES_PER_LEAF: Final = 16
 """Nodes of eight adapters for which two leaf switches of 64 ports do; one name stands for both."""
 
+SOCKETS: Final = 2
+"""Sockets of a node, each a NUMA node with half of its CPUs, GPUs and ports."""
+
 _OLD_ORDER: Final = (2, 3, 0, 1, 6, 7, 4, 5)
 """Minor numbers in PCI order on the older nodes, which do not count along the bus."""
 
@@ -66,6 +69,17 @@ class SimNode:
     def cpus_per_gpu(self) -> int:
         """Logical CPUs that a job gets with each GPU."""
         return min(CORES_PER_GPU, self.cpu_count // len(self.gpus))
+
+    def numa_node(self, place: int, places: int) -> int:
+        """NUMA node, of one for each of two sockets, of one of some devices spread evenly."""
+        return SOCKETS * place // places
+
+    def cpus_beside(self, row: int, is_far: bool = False) -> range:
+        """Logical CPUs of a job's share that belong to a GPU: at its socket, or at the other."""
+        each = self.cpu_count // len(self.gpus)
+        shift = self.cpu_count // SOCKETS if is_far else 0
+        first = (row * each + shift) % self.cpu_count
+        return range(first, first + self.cpus_per_gpu)
 
     def gpu_of_minor(self, minor: int) -> int:
         """Position in NVML's order of the GPU with this minor number."""

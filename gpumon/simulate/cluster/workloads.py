@@ -63,6 +63,10 @@ class Workload(NamedTuple):
     """Time limit that is asked for, over the run."""
     host_growth_bytes_per_s: float = 0.0
     """How fast the host memory of one rank grows."""
+    is_far: bool = False
+    """Whether each rank is bound to CPUs of the other socket."""
+    has_one_port: bool = False
+    """Whether all ranks of a node talk through the port of the first one's GPU."""
 
 
 def sizes(*weighted: tuple[int, int, int]) -> tuple[tuple[Shape, int], ...]:

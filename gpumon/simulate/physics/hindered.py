@@ -73,6 +73,25 @@ def copy_bound(board: Board, shape: Shape, chance: Random, lane: int) -> Program
     return dense_program(board, shape, model, step, chance)
 
 
+def far_from_cpus(board: Board, shape: Shape, chance: Random, lane: int) -> Program:
+    """Ranks run at the other socket: batches cross it to reach the GPU, and kernels start late."""
+    model = dense_model(board, shape, chance)
+    step = dense_step(board, shape, model, lane)
+    near_s = model.compute_s * chance.uniform(0.09, 0.2)
+    # What one socket reads of the other's memory comes at half of the rate, as Linux's NUMA
+    # tables and vendors' peer tests have it.
+    far_s = 2.0 * near_s
+    step[1] = Work(
+        far_s, pcie_rx_bytes=0.8 * board.pcie_bytes_per_s * near_s, cpu_cores=model.cpu_cores,
+        mem_bytes=model.mem_bytes, lost=1.0 - near_s / far_s,
+    )  # fmt: skip
+    late = Work(
+        model.compute_s * chance.uniform(0.04, 0.12), 0.1, 0.2, 0.05, cpu_cores=model.cpu_cores,
+        mem_bytes=model.mem_bytes, lost=1.0,
+    )  # fmt: skip
+    return dense_program(board, shape, model, [*step, late], chance)
+
+
 def offloaded(board: Board, shape: Shape, chance: Random, lane: int) -> Program:
     """Optimizer state lives on the host by design: the model would not fit otherwise."""
     rich = dense_model(board, shape, chance)

@@ -108,6 +108,20 @@ def scattered(board: Board, shape: Shape, chance: Random, lane: int) -> Program:
     )
 
 
+def through_one_port(board: Board, shape: Shape, chance: Random, lane: int) -> Program:
+    """All ranks of a node exchange through one port, and the ports beside the others are silent."""
+    model = dense_model(board, shape, chance)
+    step = dense_step(board, shape, replace(model, gradient_bytes=0.0), lane)
+    wait_s = model.compute_s * chance.uniform(0.5, 1.6)
+    links = 0.15 * board.peer_bytes_per_s * wait_s if shape.gpus > 1 else 0.0
+    fabric = chance.uniform(0.7, 0.9) * board.port_bytes_per_s * wait_s / shape.gpus
+    # Through a port of its own each rank would be done so many times sooner.
+    lost = 1.0 - 1.0 / max(2, shape.gpus)
+    return dense_program(
+        board, shape, model, [*step, *spin(wait_s, model.mem_bytes, links, fabric, lost)], chance
+    )
+
+
 def slow_drift(board: Board, shape: Shape, chance: Random, lane: int) -> Program:
     """After a while each step takes longer than before, though nothing else has changed."""
     model = dense_model(board, shape, chance)

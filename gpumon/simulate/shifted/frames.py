@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from gpumon.model.missing import Reason
 from gpumon.model.records.block import Block
 from gpumon.model.records.frame import Frame
-from gpumon.simulate.shifted.gpu_rows import GpuBlocks, blank, columns_at, real, whole
+from gpumon.simulate.shifted.gpu_rows import GpuBlocks, blank, columns_at, known, real, whole
 from gpumon.simulate.shifted.hosts import hosts
 from gpumon.simulate.shifted.ranges import Draw
 from gpumon.simulate.shifted.sensors import readings, reboots
+from gpumon.simulate.shifted.sockets import Sockets
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from gpumon.simulate.shifted.gpu_rows import Column
     from gpumon.simulate.shifted.hosts import OwnHost
     from gpumon.simulate.shifted.sensors import Floats, Played
+    from gpumon.simulate.shifted.sockets import Mask
 
 SHOWN_S: Final = 30.0
 """A driver's event stays in the probe's reports for so long."""
@@ -64,10 +66,14 @@ class NodeFrames:
         self._host = hosts(fleet, machine, jobs, times)
         self._uuids = tuple(machine.uuid(gpu) for gpu in range(machine.kind.gpus))
         self._is_lost = seen.is_lost
-        self._gpu = GpuBlocks(machine, self._uuids, seen.fields, seen.is_lost, times, self._draw)
+        self._sockets = Sockets(machine, fleet.plan.seed)
+        self._gpu = GpuBlocks(
+            machine, self._uuids, seen.fields, seen.is_lost, times, self._draw, self._sockets
+        )
         self._holds = [(view, jobs[view.job.number]) for view in self._host.jobs]
         self._memory = seen.fields["mem_used_bytes"]
         self._ranks = list(self._processes())
+        self._masks = {one.pid: self._mask(one) for one in self._ranks}
         self._silences = [
             (job.start_s + since, job.start_s + until)
             for job in machine.jobs
@@ -150,7 +156,12 @@ class NodeFrames:
             if played.has_process[sample, one.rank]:
                 here.append(one)
         own = [(one.own, one.at) for one in here]
+        masks = [self._masks[one.pid] for one in here]
         columns: dict[str, Column] = {
+            "cpus_allowed_count": real([mask.number for mask in masks]),
+            "process_cpu_wait_ratio": real([view.cpu_wait[sample, at] for view, at in own]),
+            "process_stopped_s": real([0.0] * len(here)),
+            "process_stuck_s": real([0.0] * len(here)),
             "uid": whole([self._who[one.own.job.number].uid for one in here]),
             "start_time_s": real([self._since_boot(one) for one in here]),
             "parent_pid": whole([int(one.pid) - 1 for one in here]),
@@ -162,14 +173,21 @@ class NodeFrames:
             "process_io_read_bytes_per_s": real([view.read[sample, at] for view, at in own]),
             "process_io_write_bytes_per_s": real([view.written[sample, at] for view, at in own]),
         }
-        labels = self._labels(here)
+        labels = self._labels(here) | {
+            "state": tuple("R" if view.cores[sample, at] > 0.5 else "S" for view, at in own),
+            "cpus_allowed": tuple(mask.text for mask in masks),
+            "cpu_numa_nodes": tuple(mask.nodes for mask in masks),
+        }
         missing = {}
+        if not self._sockets.count:
+            labels.pop("cpu_numa_nodes")
+            missing = {("cpu_numa_nodes", row): Reason.NOT_SUPPORTED for row in range(len(here))}
         if self._is_readable:
             columns |= io
         else:
             labels.pop("rank_vars")
             untold = ("rank_vars", *io)
-            missing = {
+            missing |= {
                 (key, row): Reason.NO_PERMISSION for key in untold for row in range(len(here))
             }
         on = tuple(f"{one.pid}/{self._uuids[one.gpu]}" for one in here)
@@ -191,6 +209,12 @@ class NodeFrames:
             ),
         }  # fmt: skip
 
+    def _mask(self, one: _Rank) -> Mask:
+        """What CPUs a rank may use: in half of the jobs Slurm's tasks are bound each to its own."""
+        job = one.own.job
+        is_task = self._who[job.number].launcher in ("srun", "mpi")
+        return self._sockets.mask(job, one.gpu, is_bound=is_task and job.number % 2 == 0)
+
     def _since_boot(self, one: _Rank) -> float:
         began = one.own.job.start_s + one.own.job.story.process_from_s
         return max(1.0, round(self._uptime_s + began, 2))
@@ -210,7 +234,12 @@ class NodeFrames:
         columns["host_mem_total_bytes"] = real([kind.mem_bytes])
         columns["uptime_s"] = real([uptime_s])
         labels = {"host_name": name, "boot_id": boot_id, "driver_version": kind.driver}
-        return Block((name,), columns, {key: (text,) for key, text in labels.items()}, {})
+        missing = {}
+        if self._sockets.distances:
+            labels["numa_distances"] = self._sockets.distances
+        else:
+            missing = {("numa_distances", 0): Reason.NOT_SUPPORTED}
+        return Block((name,), columns, {key: (text,) for key, text in labels.items()}, missing)
 
     def _cgroups(self, sample: int) -> Block:
         here = [one for one in self._host.jobs if one.is_on[sample]]
@@ -243,6 +272,7 @@ class NodeFrames:
         kind = self._machine.kind
         keys = tuple(f"mlx5_{port}/1" for port in range(kind.ports))
         columns = columns_at(self._host.ports, sample)
+        columns["nic_numa_node"] = known(self._sockets.numa_nodes(kind.ports))
         speeds = self._host.ports["nic_speed_gbps"][sample]
         is_up = [bool(speed > 0) for speed in speeds]
         near = [
@@ -257,7 +287,10 @@ class NodeFrames:
             "nearest_by": ("switch" if kind.ports >= kind.gpus else "root",) * kind.ports,
             "nearest_gpus": tuple(near),
         }
-        return Block(keys, columns, labels, {})
+        missing = {}
+        if not self._sockets.count:
+            missing = {("nic_numa_node", row): Reason.NOT_SUPPORTED for row in range(kind.ports)}
+        return Block(keys, columns, labels, missing)
 
     def _link(self, sample: int) -> Block:
         """NVLinks; the same block as long as nothing changes."""

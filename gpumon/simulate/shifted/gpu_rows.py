@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gpumon.simulate.shifted.fleet import Machine
     from gpumon.simulate.shifted.ranges import Draw
     from gpumon.simulate.shifted.sensors import Floats
+    from gpumon.simulate.shifted.sockets import Sockets
 
     Column = array[float] | array[int]
 
@@ -40,7 +41,7 @@ class GpuBlocks:
 
     def __init__(
         self, machine: Machine, uuids: tuple[str, ...], fields: dict[str, Floats],
-        is_lost: NDArray[np.bool_], times: Floats, draw: Draw,
+        is_lost: NDArray[np.bool_], times: Floats, draw: Draw, sockets: Sockets,
     ) -> None:  # fmt: skip
         board, count = machine.kind.board, len(uuids)
         self._keys, self._is_lost, self._machine, self._times = uuids, is_lost, machine, times
@@ -71,11 +72,14 @@ class GpuBlocks:
             if not self._whole[key]:
                 for sample, row in np.argwhere(np.isnan(values)).tolist():
                     self._holes.setdefault(sample, []).append((key, row))
-        self._static = _static(machine, count)
+        self._static = _static(machine, count) | {"gpu_numa_node": known(sockets.numa_nodes(count))}
         self._labels = _board_labels(machine, count, draw)
         self._untold = {} if board.has_gpm else {
             (key, row): Reason.NOT_SUPPORTED for key in UNTOLD for row in range(count)
         }  # fmt: skip
+        if not sockets.count:
+            unknown = {("gpu_numa_node", row): Reason.NOT_SUPPORTED for row in range(count)}
+            self._untold = self._untold | unknown
 
     def block(self, sample: int) -> Block:
         """What is read at a sample."""
@@ -205,6 +209,11 @@ def columns_at(fields: Mapping[str, Floats], sample: int) -> dict[str, Column]:
 def whole(values: Sequence[float]) -> array[int]:
     """A column of whole numbers."""
     return array("q", [int(value) for value in values])
+
+
+def known(values: Sequence[int | None]) -> array[int]:
+    """A column of whole numbers of which some are missing."""
+    return array("q", [MISSING_INTEGER if value is None else value for value in values])
 
 
 def real(values: Sequence[float]) -> array[float]:

@@ -36,6 +36,8 @@ class OwnHost(NamedTuple):
     """Likewise."""
     rss_bytes: Floats
     """Of each rank."""
+    cpu_wait: Floats
+    """Share of time in which each rank's main thread has no CPU."""
     read: Floats
     written: Floats
     """Bytes a second of each rank, from and to storage of any kind."""
@@ -128,7 +130,9 @@ def _own(job: Placed, machine: Machine, view: Played, times: Floats, draw: Draw)
     cpu_us = np.floor(1e6 * view.cpu_s[:, here])
     each = np.repeat((rss / cores.shape[1])[:, None], cores.shape[1], axis=1)
     read, written_by = mean[..., AT["read"]] + mean[..., AT["disk"]], mean[..., AT["write"]]
-    return OwnHost(job, is_on, cgroup, cpu_us, cores, each, read, written_by)
+    # Pressure is of all threads of the job; of the one that launches kernels it is a part.
+    waits = np.clip(0.5 * mean[..., AT["cpu_wait"]] * noise, 0.0, 1.0)
+    return OwnHost(job, is_on, cgroup, cpu_us, cores, each, waits, read, written_by)
 
 
 def _pressure(share: Floats, part: str, draw: Draw) -> Floats:

@@ -139,6 +139,8 @@ class Story:
     """Node, port, from, to, and the data rate in Gb/s meanwhile (0: down)."""
     down_links: list[tuple[int, int, float, float]] = field(default_factory=list)
     """GPU, link, from, to: inactive meanwhile."""
+    is_far: bool = False
+    """Whether each rank is bound to CPUs of another socket than its GPU's."""
     is_interactive: bool = False
     quiet_from_s: float = inf
     """From when on nothing of it writes to its output."""

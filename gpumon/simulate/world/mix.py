@@ -12,7 +12,7 @@ from gpumon.simulate.physics.board import BOARDS, H100, Board, capped, in_slot, 
 from gpumon.simulate.physics.random_streams import stream
 from gpumon.simulate.physics.training import Shape
 from gpumon.simulate.world.benign import BENIGN
-from gpumon.simulate.world.wasteful import WASTEFUL
+from gpumon.simulate.world.wasteful import MISPLACED, WASTEFUL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,6 +91,9 @@ def _draw(chance: Random, nodes: dict[str, int], gpus: int) -> Request:
     shape = Shape(min(wanted.nodes, max(1, most)), min(wanted.gpus, gpus))
     run_s = 3600.0 * chance.uniform(*workload.hours)
     variant = chance.randrange(40)
+    misplaced = MISPLACED.get(workload.kind)
+    if misplaced and shape.nodes >= misplaced.least_nodes and variant % 2:
+        workload = misplaced
     trouble = _trouble(workload, shape, run_s, chance)
     return Request(
         workload,

@@ -69,6 +69,17 @@ def _trained(
     )  # fmt: skip
 
 
+NUMA_MISPLACED: Final = _trained(
+    "numa_misplaced", hindered.far_from_cpus, "taskset", "bind-test"
+)._replace(is_far=True)
+NIC_MISPLACED: Final = _trained(
+    "nic_misplaced", uneven.through_one_port, "hca-0", "nccl-env", least_world=4
+)._replace(least_nodes=2, has_one_port=True)
+
+MISPLACED: Final = {"copy_bound": NUMA_MISPLACED, "comm_bound": NIC_MISPLACED}
+"""What half of the jobs of a kind are instead: those of which the ranks are put to the wrong CPUs
+or ports, which waits for copies and exchanges just as these do."""
+
 OVERASKED: Final = _trained("overasked", training.data_parallel, "quick-check", "smoke")._replace(
     hours=(0.5, 1.2), limit_times=24.0
 )

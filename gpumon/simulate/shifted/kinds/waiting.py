@@ -106,6 +106,7 @@ def cpu_oversubscribed(story: Story) -> None:
 def numa_misplaced(story: Story) -> None:
     """CPUs and memory are at the other socket: copies and launches take longer."""
     draw = story.draw
+    story.is_far = True
     of, tape = recipe(story), story.tape()
     begin(story, tape)
     far = draw.of("far_ratio")

@@ -129,3 +129,68 @@ def test_sleepers_beside_a_gpu_that_was_lost_long_before_are_no_hang():
     scene.cgroup("7", job_cpu_cores_used=0.1)
     scene.run(900.0, all_of(mine, RESTS))
     assert list(Hang().evaluate(scene.view())) == []
+
+
+def processes(scene, mine, **of_third):
+    """One process a rank; that of the third GPU fares otherwise."""
+    for place, uuid in enumerate(mine):
+        told = {"process_stopped_s": 0.0, "process_stuck_s": 0.0}
+        scene.process(
+            5100 + place, [uuid], job_id="7", **{**told, **(of_third if place == 2 else {})}
+        )
+
+
+@pytest.mark.parametrize(
+    ("key", "how", "line"),
+    [
+        (
+            "process_stopped_s",
+            "is stopped",
+            "has been stopped by a signal or a debugger, for 8 min",
+        ),
+        (
+            "process_stuck_s",
+            "waits in the kernel",
+            "has been in uninterruptible sleep: it waits for",
+        ),
+    ],
+)
+def test_a_rank_whose_process_does_not_go_on_is_named_though_all_gpus_look_alike(key, how, line):
+    scene, mine = two_nodes(has_ranks=True)
+    processes(scene, mine, **{key: lambda s: s})
+    scene.run(500.0, all_of(mine, SPINS))
+    finding = hang(scene)
+    assert finding.summary.endswith(f"perhaps for rank 2 (a GPU 2), whose process {how}")
+    (told,) = [one for one in finding.evidence if one.field == key]
+    assert line in told.text
+    assert told.subject == f"gpu:{mine[2]}"
+    assert finding.advice[0].endswith("-w a py-spy dump --pid 5102")
+    assert bool(finding.machine_advice) is (key == "process_stuck_s")
+
+
+@pytest.mark.parametrize("for_s", [20.0, 59.0, 200.0])
+def test_one_that_has_halted_for_a_moment_only_is_not_named(for_s):
+    scene, mine = two_nodes(has_ranks=True)
+    processes(scene, mine, process_stuck_s=for_s)
+    scene.run(500.0, all_of(mine, SPINS))
+    assert hang(scene).summary.endswith("8 of 8 GPUs only wait")
+
+
+def test_where_most_ranks_have_halted_none_of_them_is_named():
+    """As on a file server that is gone: each waits for it."""
+    scene, mine = two_nodes(has_ranks=True)
+    for place, uuid in enumerate(mine):
+        stuck = (lambda s: s) if place < 5 else 0.0
+        scene.process(5100 + place, [uuid], job_id="7", process_stuck_s=stuck)
+    scene.run(500.0, all_of(mine, SPINS))
+    finding = hang(scene)
+    assert finding.summary.endswith("8 of 8 GPUs only wait")
+    assert len([one for one in finding.evidence if one.field == "process_stuck_s"]) == 5
+
+
+def test_a_broken_gpu_comes_before_a_process_that_does_not_go_on():
+    scene, mine = two_nodes(has_ranks=True)
+    processes(scene, mine, process_stuck_s=lambda s: s)
+    scene.xid(mine[1], 79)
+    scene.run(500.0, all_of(mine, SPINS))
+    assert "rank 1 (a GPU 1), which is broken" in hang(scene).summary

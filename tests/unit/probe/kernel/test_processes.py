@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gpumon.probe.kernel.numa import Numa
 from gpumon.probe.kernel.processes import Processes, rank_variables
 
 if TYPE_CHECKING:
@@ -130,7 +131,14 @@ def test_a_process_that_goes_while_it_is_read_says_so(tmp_path: Path) -> None:
     folder = process(tmp_path)
     (folder / "environ").unlink()
     row = only(tmp_path)
-    assert row.missing == {"rank_vars": "no_process", "inner_pid": "not_supported"}
+    untold = (
+        "inner_pid",
+        "process_cpu_wait_us",
+        "cpus_allowed",
+        "cpus_allowed_count",
+        "cpu_numa_nodes",
+    )
+    assert row.missing == {"rank_vars": "no_process", **dict.fromkeys(untold, "not_supported")}
     assert row.values["process_cpu_us"] > 0
     assert row.labels["name"] == "python"
 
@@ -153,6 +161,68 @@ def test_what_a_process_uses_is_read_every_time(tmp_path: Path) -> None:
     assert second.values["process_io_read_bytes"] == 12288
     assert (first.at, second.at) == (5.0, 6.0)
     assert second.labels == first.labels
+
+
+@pytest.mark.parametrize(
+    ("text", "waited_us"),
+    [("1 2500999 3\n", 2500), ("0 0 1", 0), ("", None), ("1", None), ("1 x 3", None)],
+)
+def test_how_long_a_process_has_waited_for_a_cpu(
+    text: str, waited_us: int | None, tmp_path: Path
+) -> None:
+    (process(tmp_path) / "schedstat").write_text(text)
+    row = only(tmp_path)
+    assert row.values.get("process_cpu_wait_us") == waited_us
+    assert ("process_cpu_wait_us" in row.missing) is (waited_us is None)
+
+
+@pytest.mark.parametrize(
+    ("letter", "key", "other"),
+    [
+        ("T", "process_stopped_s", "process_stuck_s"),
+        ("t", "process_stopped_s", "process_stuck_s"),
+        ("D", "process_stuck_s", "process_stopped_s"),
+    ],
+)
+def test_for_how_long_a_process_has_been_stopped_or_stuck(
+    letter: str, key: str, other: str, tmp_path: Path
+) -> None:
+    """It counts from the first reading that found it so; one that did not begins anew."""
+    folder = process(tmp_path)
+    runs = (folder / "stat").read_text()
+    halts = runs.replace(" S ", f" {letter} ")
+    known = Processes(str(tmp_path))
+    found = []
+    for now, text in ((5.0, runs), (7.0, halts), (9.5, halts), (11.0, runs), (20.0, halts)):
+        (folder / "stat").write_text(text)
+        (row,) = known.rows([77], now)
+        assert row.values[other] == 0
+        found.append((row.labels["state"], row.values[key]))
+    assert found == [("S", 0), (letter, 0), (letter, 2.5), ("S", 0), (letter, 0)]
+
+
+@pytest.mark.parametrize("word", ["", "SS", "1", "\u00e9"])
+def test_a_state_that_is_none_is_missing(word: str, tmp_path: Path) -> None:
+    folder = process(tmp_path)
+    (folder / "stat").write_text((folder / "stat").read_text().replace(" S ", f" {word or '?'} "))
+    row = only(tmp_path)
+    assert "state" not in row.labels
+    assert {row.missing[key] for key in ("state", "process_stopped_s", "process_stuck_s")} == {
+        "not_supported"
+    }
+
+
+def test_the_cpus_of_a_process_are_read_again_now_and_then(tmp_path: Path) -> None:
+    """A program may bind itself once it runs; what it could use before is not told any more."""
+    folder = process(tmp_path, status="Cpus_allowed_list:\t0-7\n")
+    known = Processes(str(tmp_path), numa=Numa(str(tmp_path)))
+    found = []
+    for now, status in ((5.0, "0-7"), (30.0, "3"), (36.0, "3"), (70.0, "")):
+        (folder / "status").write_text(f"Cpus_allowed_list:\t{status}\n" if status else "")
+        (row,) = known.rows([77], now)
+        found.append((row.labels.get("cpus_allowed"), row.values.get("cpus_allowed_count")))
+    assert found == [("0-7", 8), ("0-7", 8), ("3", 1), (None, None)]
+    assert row.missing["cpus_allowed"] == row.missing["cpus_allowed_count"] == "not_supported"
 
 
 @pytest.mark.parametrize("text", ["", "read_bytes:", "read_bytes: -4\n", "read_bytes: x\n", "\0"])

@@ -68,6 +68,27 @@ def test_a_reading_has_every_block(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert (events, errors) == ([], [])
 
 
+def test_gpus_are_told_their_numa_node_or_why_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(surroundings, "PATIENCE_S", 60.0)
+    for bus_id, told in (("0000:05:00.0", "3\n"), ("0000:06:00.0", "-1\n")):
+        folder = tmp_path / "sys/bus/pci/devices" / bus_id
+        folder.mkdir(parents=True)
+        (folder / "numa_node").write_text(told)
+    gpus = [gpu("GPU-a", "00000000:05:00.0"), gpu("GPU-b", "00000000:06:00.0"), gpu("GPU-c", "")]
+    around = Surroundings(str(tmp_path), Time().monotonic)
+    around.add_to(gpus)
+    assert {one.missing["gpu_numa_node"] for one in gpus} == {"not_sampled"}
+    around.start()
+    around.ask(gpus, [])
+    around.wait()
+    around.add_to(gpus)
+    assert gpus[0].values["gpu_numa_node"] == 3
+    assert "gpu_numa_node" not in gpus[0].missing
+    assert [one.missing["gpu_numa_node"] for one in gpus[1:]] == ["not_supported"] * 2
+
+
 def test_tiers_that_are_not_wanted_are_not_read(tmp_path: Path) -> None:
     for name in ("proc/1/stat", "proc/self/mountstats"):
         (tmp_path / name).parent.mkdir(parents=True)

@@ -22,14 +22,16 @@ from gpumon.simulate.physics.phase import (
 from gpumon.simulate.physics.random_streams import stream
 from gpumon.simulate.physics.training import Shape
 from gpumon.simulate.world.benign import BENIGN
-from gpumon.simulate.world.wasteful import WASTEFUL
+from gpumon.simulate.world.wasteful import MISPLACED, WASTEFUL
 
 if TYPE_CHECKING:
     from gpumon.simulate.cluster.workloads import Workload
 
 BOARDS = (H100, used_at(H100, 0.45), used_at(A100_PCIE, 0.6), B200, T4)
 
-every_kind = pytest.mark.parametrize("kind", [*BENIGN, *WASTEFUL], ids=lambda kind: kind.kind)
+every_kind = pytest.mark.parametrize(
+    "kind", [*BENIGN, *WASTEFUL, *MISPLACED.values()], ids=lambda kind: kind.kind
+)
 
 
 @every_kind

@@ -16,14 +16,14 @@ from gpumon.simulate.cluster.timeline import Spans
 from gpumon.simulate.physics.board import BOARDS
 from gpumon.simulate.world.benign import BENIGN
 from gpumon.simulate.world.mix import MISLEADING, NEUTRAL, WORLD
-from gpumon.simulate.world.wasteful import WASTEFUL
+from gpumon.simulate.world.wasteful import MISPLACED, WASTEFUL
 
 ORIGIN = 1_800_000_000.0
 HOUR = 3600.0
 NODES = {"h100": 8, "a100": 4, "l40s": 3}
 
-NOT_YET = {"stuck_completing", "numa_misplaced", "nic_misplaced"}
-"""Classes that nothing here suffers from: no field tells of the last two."""
+NOT_YET = {"stuck_completing"}
+"""A class that nothing here suffers from."""
 
 
 def fleet(seed: int, nodes: int = 20) -> Fleet:
@@ -41,7 +41,7 @@ def test_jobs_are_as_often_well_as_not_and_each_kind_is_drawn() -> None:
     well = sum(one.workload.truth == HEALTHY for one in drawn)
     assert 0.45 < well / len(drawn) < 0.55
     kinds = {one.workload.kind for one in drawn}
-    assert kinds == {one.kind for one in (*BENIGN, *WASTEFUL)}
+    assert kinds == {one.kind for one in (*BENIGN, *WASTEFUL, *MISPLACED.values())}
     assert {one.kind for one in BENIGN}.isdisjoint({one.kind for one in WASTEFUL})
 
 

@@ -1,0 +1,226 @@
+"""Ranks whose CPUs are at another socket than their GPU, in a job that waits for copies."""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from gpumon.detect.contract import Detector
+from gpumon.model.finding import Confidence, Evidence, Severity
+from gpumon_detectors.evidence.job_commands import srun_in
+from gpumon_detectors.evidence.phrases import counted, listed, span
+from gpumon_detectors.evidence.watched import (
+    newest_of,
+    seen_s,
+    surest,
+    unbroken,
+    window_of,
+)
+from gpumon_detectors.placement.seats import Seats, known_mean, who_sits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from gpumon.detect.series import Past
+    from gpumon.detect.view import JobLook, View
+    from gpumon.model.finding import Finding
+    from gpumon_detectors.placement.seats import Seat
+
+_SPAN_S: Final = 1800.0
+"""How far back the window reaches: three times *supported*, and what is old counts no more."""
+
+_LANE_BYTES_PER_S: Final = 0.985e9
+"""What one lane of PCIe generation 3 carries one way; each generation twice as much (PCI-SIG)."""
+
+_STALLS: Final = 0.05
+"""Share of the time without a kernel from which on a GPU waits for something (our choice: a step
+that is fed in time leaves gaps of a hundredth)."""
+
+_FALLS_BEHIND: Final = 0.05
+"""Ranks that are well placed must be at work for so much more of the time than the others before
+the difference is charged (our choice: one step of the utilisation's noise)."""
+
+_LISTED: Final = 4
+
+_KEYS: Final = (
+    "gpu_util_ratio",
+    "pcie_rx_bytes_per_s",
+    "pcie_tx_bytes_per_s",
+    "pcie_gen",
+    "pcie_width",
+)
+
+
+class _Use(NamedTuple):
+    """What the GPUs of a job did, by position; NaN where it is too little known."""
+
+    past: Past
+    util: NDArray[np.float64]
+    copies: NDArray[np.float64]
+    """Share of what the link carries that was copied, the busier way."""
+    bytes_per_s: NDArray[np.float64]
+
+
+class NumaMisplaced(Detector):
+    """Claims that ranks run on CPUs of another socket than their GPU's, and wait for copies.
+
+    Signature: *all* CPUs that a rank may use belong to NUMA nodes of another socket than the one
+    its GPU is attached to; what it copies over PCIe is at least `copied_ratio` of what the link
+    carries, on average; and its GPU is without a kernel in at least 5 % of the time. A fiftieth is
+    where copies begin to matter: across sockets they take about twice as long.
+
+    *Supported* after 10 minutes; *established* after 30.
+
+    Where the GPU never waits, or PCIe bytes are not counted, the placement is a remark: a
+    *hypothesis* without weight. Nothing is said of ranks that copy less.
+
+    What looks alike: a rank that may use all CPUs of its node, or some of its GPU's own NUMA node;
+    a machine with one NUMA node, or one that tells none, as virtual ones do; NUMA nodes that are
+    parts of one socket (a distance below 16).
+
+    Lost is what ranks of the same job that are well placed are at work longer than these, as all
+    wait for them: the difference of their utilisation, for all GPUs. Where all ranks are far, or
+    the difference is below 5 %, nobody knows what it costs, and no loss is told.
+    """
+
+    name = "numa_misplaced"
+    version = "1"
+    finding_classes = ("numa_misplaced",)
+    needs = ("gpu_util_ratio", "gpu_numa_node")
+    supported_after_s = 600.0
+    established_after_s = 1800.0
+    every_s = 60.0
+
+    def __init__(self, copied_ratio: float = 0.02) -> None:
+        self.copied_ratio = copied_ratio
+        self._seats = Seats()
+
+    def evaluate(self, view: View) -> Iterator[Finding]:
+        """One finding per job with ranks that are far from their GPUs and copy."""
+        self._seats.keep(view.nodes)
+        for job in view.jobs:
+            seats = self._far(job)
+            use = _use(view, job) if seats else None
+            if use is None:
+                continue
+            far = {seat.uuid for seat in seats}
+            rows = [row for row, uuid in enumerate(job.uuids) if uuid in far]
+            finding = self._finding(view, job, seats, rows, use)
+            if finding is not None:
+                yield finding
+
+    def _far(self, job: JobLook) -> list[Seat]:
+        """Seats of a job that are far; none of a GPU that somebody well placed uses as well."""
+        mine, job_id = set(job.uuids), job.job.job_id
+        own = [
+            seat
+            for node in job.nodes
+            for seat in self._seats.on(node)
+            if seat.uuid in mine and seat.process.job_id == job_id
+        ]
+        near = {seat.uuid for seat in own if not seat.is_far}
+        return list({s.uuid: s for s in own if s.uuid not in near}.values())
+
+    def _finding(
+        self, view: View, job: JobLook, seats: Sequence[Seat], rows: Sequence[int], use: _Use
+    ) -> Finding | None:
+        known_s = seen_s(use.past)
+        util, copies = (float(np.nanmean(one[rows])) if np.isfinite(one[rows]).any() else np.nan
+                        for one in (use.util, use.copies))  # fmt: skip
+        if not isfinite(util) or (isfinite(copies) and copies < self.copied_ratio):
+            return None
+        waits = util <= 1.0 - _STALLS
+        if not isfinite(copies) and not waits:
+            return None
+        is_sure = isfinite(copies) and waits
+        lost = _lost_share(use, rows) if is_sure else 0.0
+        window = window_of(use.past)
+        most = Confidence.ESTABLISHED if is_sure else Confidence.HYPOTHESIS
+        first = seats[0]
+        return view.finding(
+            self,
+            subject=job.subject,
+            severity=Severity.WARNING if is_sure else Severity.INFO,
+            summary=(
+                f"{counted(len(seats), 'rank')} of {len(job.gpus)} on CPUs of another socket than "
+                f"their GPU's"
+            ),
+            window=window,
+            evidence=(
+                *(_seat_line(job, seat) for seat in seats[:_LISTED]),
+                *_use_lines(job, use, rows, util, copies),
+                *_loss_line(job, lost),
+            ),
+            advice=tuple(_advice(job, first)),
+            gpu_seconds=lost * known_s * len(job.gpus) if lost else None,
+            at_most=surest(self, known_s, window.samples, most),
+        )
+
+
+def _use(view: View, job: JobLook) -> _Use | None:
+    """What the GPUs of a job did of late; None where that is too short to be known."""
+    past = unbroken(view.past(job.uuids, _KEYS, _SPAN_S, job.all_held_since))
+    if len(past.times) < 2:
+        return None
+    with np.errstate(invalid="ignore"):
+        link = (
+            _LANE_BYTES_PER_S
+            * newest_of(past, "pcie_width")
+            * 2.0 ** (newest_of(past, "pcie_gen") - 3.0)
+        )
+        moved = np.fmax(*(known_mean(past, key) for key in _KEYS[1:3]))
+        return _Use(past, known_mean(past, _KEYS[0]), moved / link, moved)
+
+
+def _lost_share(use: _Use, rows: Sequence[int]) -> float:
+    """By how much longer those of the same job that are well placed are at work."""
+    near = np.delete(use.util, rows)
+    near = near[np.isfinite(near)]
+    if not len(near):
+        return 0.0
+    more = float(np.median(near)) - float(np.nanmedian(use.util[rows]))
+    return more if more >= _FALLS_BEHIND else 0.0
+
+
+def _seat_line(job: JobLook, seat: Seat) -> Evidence:
+    nodes = listed([str(node) for node in seat.process.cpu_numa_nodes])
+    text = (
+        f"{who_sits(job, seat)} is at NUMA node {seat.gpu_numa_node}, its process may use "
+        f"CPUs {seat.process.cpus_allowed} of NUMA node {nodes} (distance {seat.distance})"
+    )
+    return Evidence("gpu_numa_node", f"gpu:{seat.uuid}", text, float(seat.gpu_numa_node or 0))
+
+
+def _use_lines(
+    job: JobLook, use: _Use, rows: Sequence[int], util: float, copies: float
+) -> Iterator[Evidence]:
+    over = span(seen_s(use.past))
+    if isfinite(copies):
+        rate = float(np.nanmean(use.bytes_per_s[rows]))
+        text = f"they copy {rate / 1e9:.1f} GB/s, {100 * copies:.0f} % of what the link carries"
+        yield Evidence("pcie_rx_bytes_per_s", job.subject, f"{text}, over {over}", rate)
+    else:
+        text = "how much they copy is not known: PCIe bytes are not counted here"
+        yield Evidence("pcie_rx_bytes_per_s", job.subject, text)
+    text = f"a kernel runs on them in {100 * util:.0f} % of the time"
+    yield Evidence("gpu_util_ratio", job.subject, text, util)
+
+
+def _loss_line(job: JobLook, lost: float) -> Iterator[Evidence]:
+    if lost:
+        text = f"ranks beside their GPUs are at work in {100 * lost:.0f} % more of the time"
+        yield Evidence("gpu_util_ratio", job.subject, text, lost)
+
+
+def _advice(job: JobLook, seat: Seat) -> Iterator[str]:
+    yield (
+        "Bind each rank to the CPUs beside its GPU: srun --gpu-bind=closest, or numactl "
+        f"--cpunodebind={seat.gpu_numa_node} --membind={seat.gpu_numa_node} for this one."
+    )
+    within = srun_in(job.job)
+    if within is not None:
+        yield f"See which CPUs are near which GPU: {within} nvidia-smi topo -m"
