@@ -19,7 +19,9 @@ from gpumon_detectors.evidence.episodes import (
     is_dense,
     is_oftener,
 )
+from gpumon_detectors.evidence.gpu_use import PAST_S
 from gpumon_detectors.evidence.phrases import clock_time, span
+from gpumon_detectors.hardware.link_loss import loss_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -101,7 +103,10 @@ class PcieDegraded(Detector):
     about the node (*info*). A lower generation alone is a *hypothesis* where neither the GPU nor
     one beside it was seen whole. A single burst of replays is a retraining.
 
-    How much time is lost depends on how much is copied, which is not known: no loss is told.
+    How much time is lost depends on how much is copied, which is not known. What is measured is the
+    job's own work: where its tensor activity, else its SM activity, else its utilisation fell by a
+    tenth or more when the link did, and stayed below all that it was in the hour before, that fall
+    is lost, on each of its GPUs of which it is true. Else no loss is told.
     """
 
     name = "pcie_degraded"
@@ -194,7 +199,8 @@ class PcieDegraded(Detector):
 
     def _case(self, view: View, gpu: GpuFacts) -> _Case | None:
         keys = (*_LINK, *_LOAD, _REPLAYS, *_RATES)
-        table = view.table((gpu.uuid,), keys, _SPAN_S)
+        # As far back as there is anything: since when it is low says what was lost.
+        table = view.table((gpu.uuid,), keys, PAST_S)
         if not len(table.times):
             return None
         is_loaded = self._loaded(table)[:, 0]
@@ -208,6 +214,8 @@ class PcieDegraded(Detector):
             first = _first_low(first, is_loaded & (is_low | ~is_known), is_low)
             past = view.past((gpu.uuid,), (*_LINK, *_LOAD), _SPAN_S)
             return _Case(gpu, table.since(first), bool(self._was_whole(past)[0]), None)
+        table = table.since(int(table.times.searchsorted(view.now - _SPAN_S)))
+        is_loaded = self._loaded(table)[:, 0]
         counter = table.columns[_REPLAYS][:, 0]
         is_often = is_oftener(table.times, counter, MOST_REPLAYS) & is_loaded
         row = episode_row(table.times, is_often)
@@ -236,13 +244,14 @@ class PcieDegraded(Detector):
         most = Confidence.ESTABLISHED if is_sure else Confidence.HYPOTHESIS
         # Packets sent again cost little, and DCGM's health check only warns of them.
         is_told = case.replays is None and commands.is_told(view, self, window, most)
+        loss = None if case.replays is not None else loss_of(view, window, (gpu.uuid,))
         return view.finding(
             self,
             subject=gpu.subject,
             severity=severity,
             summary=f"{gpu.place}: {what} {since}",
             window=window,
-            evidence=tuple(_evidence(case, length_s)),
+            evidence=(*_evidence(case, length_s), *((loss.evidence,) if loss else ())),
             advice=(
                 *(commands.leave_out(gpu.node) if is_told else ()),
                 *commands.ask_gpu(view, gpu, _QUESTION),
@@ -252,8 +261,11 @@ class PcieDegraded(Detector):
                 "Reseat the board or its riser and cable, then look again under load.",
                 *(commands.drain(gpu.node, _REASON) if is_told else ()),
             ),
+            gpu_seconds=loss.gpu_seconds if loss else None,
             at_most=most,
-            gpus=[gpu.uuid],
+            gpus=[gpu.uuid, *(uuid for uuid in loss.uuids if uuid != gpu.uuid)]
+            if loss
+            else [gpu.uuid],
         )
 
     def _remark(self, view: View, node: str, groups: Sequence[Sequence[_Case]]) -> Finding:
