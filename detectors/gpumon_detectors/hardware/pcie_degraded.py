@@ -24,7 +24,7 @@ from gpumon_detectors.evidence.phrases import clock_time, span
 from gpumon_detectors.hardware.link_loss import loss_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -38,6 +38,10 @@ _REASON: Final = "PCIe link below its width or generation"
 _LOADED: Final = 0.5
 """Utilisation from which the link is out of its rest: KempnerPulse's bound of busy classes. In the
 pauses of a lesser load the link rests, which saves power."""
+
+_COPYING_BYTES_PER_S: Final = 1e9
+"""A GPU that moves so much keeps its link awake, however little it computes (KempnerPulse's class
+of I/O): who waits for copies over a slow link is not loaded otherwise."""
 
 _IDLE_BIT: Final = 0x001
 """The driver calls the GPU idle (nvml.h, clocks event reasons)."""
@@ -53,13 +57,12 @@ _QUESTION: Final = (
     "pcie.link.width.max --format=csv"
 )
 _LINK: Final = ("pcie_gen", "pcie_width", "pcie_gen_max", "pcie_width_max")
-_LOAD: Final = ("gpu_util_ratio", "clock_event_reasons")
+_RATES: Final = ("pcie_rx_bytes_per_s", "pcie_tx_bytes_per_s")
+_LOAD: Final = ("gpu_util_ratio", "clock_event_reasons", *_RATES)
 _REPLAYS: Final = "pcie_replay_count"
 MOST_REPLAYS: Final = 8.0
 """A minute: "8 replays per minute is the maximum recommended" (DCGM_LIMIT_MAX_PCIREPLAY_RATE in
 DCGM's dcgm_gpu_hardware_limits.h)."""
-
-_RATES: Final = ("pcie_rx_bytes_per_s", "pcie_tx_bytes_per_s")
 
 
 class _Case(NamedTuple):
@@ -88,11 +91,12 @@ class _Case(NamedTuple):
 class PcieDegraded(Detector):
     """Claims that the PCIe link of a GPU under load is not what GPU and slot could do.
 
-    A sample is bad where the GPU is loaded to 50 % or more, for longer than 15 s, the driver does
-    not call it idle, and its link has fewer lanes or a lower generation than NVML's maximum of GPU
-    and slot. Samples without load say nothing. Where the link is whole, packets sent again (the
-    replay counter) are claimed while they come oftener than 8 a minute in 6 of 10 minutes, for 3
-    minutes at least: 8 a minute is the most that DCGM allows (dcgm_gpu_hardware_limits.h).
+    A sample is bad where the GPU is loaded to 50 % or more, or moves 1 GB/s or more over the link,
+    for longer than 15 s, the driver does not call it idle, and its link has fewer lanes or a lower
+    generation than NVML's maximum of GPU and slot. Samples without load say nothing. Where the link
+    is whole, packets sent again (the replay counter) are claimed while they come oftener than 8 a
+    minute in 6 of 10 minutes, for 3 minutes at least: 8 a minute is the most that DCGM allows
+    (dcgm_gpu_hardware_limits.h).
 
     *Supported* after 5 minutes of load, replays after 10; *established* after 30.
 
@@ -181,13 +185,14 @@ class PcieDegraded(Detector):
         if not len(places):
             return places
         uuids = [view.uuids[place] for place in places]
-        columns = view.table(uuids, (*_LINK, "gpu_util_ratio"), REST_S).columns
+        columns = view.table(uuids, (*_LINK, "gpu_util_ratio", *_RATES), REST_S).columns
         if not len(columns["pcie_gen"]):
             return places[:0]
         with np.errstate(invalid="ignore"):
             is_low = columns["pcie_gen"] < np.fmax.reduce(columns["pcie_gen_max"])
             is_low |= columns["pcie_width"] < np.fmax.reduce(columns["pcie_width_max"])
-            is_low &= columns["gpu_util_ratio"] >= self.loaded_ratio
+            is_busy = columns["gpu_util_ratio"] >= self.loaded_ratio
+            is_low &= is_busy | (_moved(columns) >= _COPYING_BYTES_PER_S)
         found: NDArray[np.intp] = places[is_low.any(axis=0)]
         return found
 
@@ -195,10 +200,11 @@ class PcieDegraded(Detector):
         """Where a GPU is loaded, and not called idle."""
         bits = np.nan_to_num(table.columns["clock_event_reasons"]).astype(np.int64)
         is_busy = table.columns["gpu_util_ratio"] >= self.loaded_ratio
+        is_busy |= _moved(table.columns) >= _COPYING_BYTES_PER_S
         return np.asarray(is_busy & ((bits & _IDLE_BIT) == 0), np.bool_)
 
     def _case(self, view: View, gpu: GpuFacts) -> _Case | None:
-        keys = (*_LINK, *_LOAD, _REPLAYS, *_RATES)
+        keys = (*_LINK, *_LOAD, _REPLAYS)
         # As far back as there is anything: since when it is low says what was lost.
         table = view.table((gpu.uuid,), keys, PAST_S)
         if not len(table.times):
@@ -315,6 +321,13 @@ def _grown(view: View) -> NDArray[np.bool_] | None:
     with np.errstate(invalid="ignore"):
         found: NDArray[np.bool_] = np.fmax.reduce(replays) - np.fmin.reduce(replays) > MOST_REPLAYS
     return found
+
+
+def _moved(columns: Mapping[str, NDArray[np.float32]]) -> NDArray[np.float32]:
+    """Bytes a second over PCIe, both ways; what is not told is none."""
+    received, sent = (np.nan_to_num(columns[key]) for key in _RATES)
+    moved: NDArray[np.float32] = received + sent
+    return moved
 
 
 def _are_alike(cases: Sequence[_Case]) -> bool:
