@@ -132,9 +132,8 @@ class Matcher:
         named = any(claim.subject in label.subjects and claim.rank > 0 for claim in claims)
         detectors = [n for n, known in self._looked_for.items() if label.finding_class in known]
         is_unseen = bool(detectors) and self._is_unseen(label, detectors)
-        return Found(
-            label, self._group(label.subject), claims, named, bool(detectors), is_unseen
-        )  # fmt: skip
+        group = self._group(label.subject, label.start, label.end)
+        return Found(label, group, claims, named, bool(detectors), is_unseen)
 
     def _said(self, claim: Claim, true_class: str | None) -> Said:
         is_true = true_class is not None
@@ -147,7 +146,7 @@ class Matcher:
         is_known = is_true or bool(truths) or concerned <= self._known
         return Said(
             claim,
-            self._group(claim.subject),
+            self._group(claim.subject, claim.onset, claim.end),
             is_true if is_known else None,
             not is_true and bool(concerned & self._benign),
             truths,
@@ -196,11 +195,15 @@ class Matcher:
             if hold.start <= claim.end and claim.onset <= hold.end
         }
 
-    def _group(self, subject: str) -> str:
-        """The job of a subject, or the one that holds it longest; else the subject itself."""
+    def _group(self, subject: str, start: float, end: float) -> str:
+        """The job of a subject, or the one that holds it longest meanwhile; else the subject."""
         named = self._jobs_named((subject,))
         holders = self._holders.get(subject, ())
-        longest = max(holders, key=lambda hold: hold.end - hold.start, default=None)
+        longest = max(
+            holders,
+            key=lambda hold: (min(end, hold.end) - max(start, hold.start), hold.end - hold.start),
+            default=None,
+        )
         return next(iter(named), longest.job_id if longest else subject)
 
     def _is_unseen(self, label: Label, detectors: Sequence[str]) -> bool:

@@ -48,7 +48,7 @@ CGROUP_KEYS: Final = {
     for key in (
         *("job_cpu_cores_used", "job_cpu_count", "job_mem_used_bytes", "job_mem_peak_bytes"),
         *("job_mem_limit_bytes", "job_io_read_bytes_per_s", "job_io_write_bytes_per_s"),
-        *("job_oom_kills", "job_process_count"),
+        *("job_oom_kills", "job_process_count", "job_cpu_us"),
     )
 }
 """Of every job on the node, and whether it is a whole number."""
@@ -175,6 +175,7 @@ class Machine:
             "job_io_write_bytes_per_s": mine["write"] * GB,
             "job_oom_kills": 0 * full,
             "job_process_count": full * 6,
+            "job_cpu_us": 1e6 * mine["cpu_s"],
         }
 
     def settle(self, missing_share: float) -> None:

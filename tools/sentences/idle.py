@@ -87,9 +87,30 @@ def untouched_for_an_hour() -> Scene:
     return _rests(UNUSED, 4200, work_s=0)
 
 
+def _unwatched(hours: float, cpu_s: float | None, seconds: float, cores: float = 0.01) -> Scene:
+    """A job that began some hours before gpumon came, and had used so much CPU time by then."""
+    period_s = PERIOD_S if seconds < 2 * HOUR_S else LONG_PERIOD_S
+    scene, _ = job_on_a_node(period_s=period_s, job={"start_at": START_AT - hours * HOUR_S})
+    scene.cgroup("42", job_cpu_cores_used=cores)
+    if cpu_s is not None:
+        scene.cgroup("42", job_cpu_us=round(1e6 * cpu_s))
+    scene.run(seconds, {})
+    return scene
+
+
 def untouched_and_not_watched() -> Scene:
-    """It started an hour before gpumon began to watch."""
-    return _rests(UNUSED, 1200, work_s=0, job={"start_at": START_AT - HOUR_S})
+    """It started an hour before gpumon began to watch, and what it used by then is not known."""
+    return _unwatched(1, None, 1200)
+
+
+def untouched_by_its_cpu_time() -> Scene:
+    """It had used half a minute of CPU time by then."""
+    return _unwatched(1, 31.0, 1200)
+
+
+def untouched_in_doubt() -> Scene:
+    """It had used a quarter of an hour of CPU time by then."""
+    return _unwatched(1, 900.0, 1200)
 
 
 def untouched_while_data_are_staged() -> Scene:
@@ -197,6 +218,11 @@ def done_before_it_was_watched() -> Scene:
     return scene
 
 
+def done_by_its_cpu_time() -> Scene:
+    """It ran for five hours before gpumon began to watch, and worked by then."""
+    return _unwatched(5, 31e3, 1200)
+
+
 def done_but_data_are_uploaded() -> Scene:
     """It moves data meanwhile."""
     return _moves_data(UNUSED)
@@ -245,6 +271,19 @@ def cpus_for_an_hour() -> Scene:
 def cpus_for_hours() -> Scene:
     """It does for more than two hours."""
     return _computes_on_cpus(7500)
+
+
+def cpus_as_before() -> Scene:
+    """It began four hours before gpumon came, and kept as many CPUs busy then."""
+    return _unwatched(4, 14.0 * 4 * HOUR_S, 4200, cores=14.0)
+
+
+def cpus_while_data_are_brought_in() -> Scene:
+    """It reads beside a few busy CPUs for 70 minutes."""
+    scene, _ = job_on_a_node(period_s=LONG_PERIOD_S)
+    scene.cgroup("42", job_cpu_cores_used=3.0, job_io_read_bytes_per_s=8e7)
+    scene.run(4200, {})
+    return scene
 
 
 def cpus_beside_a_loaded_gpu() -> Scene:
@@ -319,6 +358,8 @@ SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
         untouched_since_the_start,
         untouched_for_an_hour,
         untouched_and_not_watched,
+        untouched_by_its_cpu_time,
+        untouched_in_doubt,
         untouched_while_data_are_staged,
         untouched_beside_another_job,
         untouched_out_of_sight,
@@ -339,6 +380,7 @@ SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
         done_and_kept,
         done_and_kept_for_an_hour,
         done_before_it_was_watched,
+        done_by_its_cpu_time,
         done_but_data_are_uploaded,
         done_beside_another_job,
         done_out_of_sight,
@@ -349,6 +391,8 @@ SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
         cpus_for_half_an_hour,
         cpus_for_an_hour,
         cpus_for_hours,
+        cpus_as_before,
+        cpus_while_data_are_brought_in,
         cpus_beside_a_loaded_gpu,
     ),
     "held_by_user": (

@@ -53,6 +53,17 @@ def four_lanes_for_sure() -> Scene:
     return _pcie(1860, pcie_width=4.0)
 
 
+def four_lanes_that_cost() -> Scene:
+    """The job's tensor cores are less busy since, on all of its GPUs."""
+    scene = Scene(_PERIOD_S)
+    uuids = scene.node("n1", 4)
+    scene.job("42", uuids)
+    scene.run(2400, alike(uuids, {**_WHOLE, "tensor_active_ratio": 0.4}))
+    slow = {**_WHOLE, "tensor_active_ratio": 0.26}
+    scene.run(1500, {**alike(uuids, slow), uuids[1]: {**slow, "pcie_width": 4.0}})
+    return scene
+
+
 def packets_sent_again() -> Scene:
     """Its link is whole, and sends twelve packets a minute again, for nine minutes."""
     return _pcie(540, pcie_replay_count=lambda s: s // 5)
@@ -266,6 +277,7 @@ SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
         four_lanes_for_minutes,
         four_lanes_for_longer,
         four_lanes_for_sure,
+        four_lanes_that_cost,
         packets_sent_again,
         packets_sent_again_for_longer,
         packets_sent_again_for_sure,

@@ -138,11 +138,11 @@ def start_that_goes_on() -> Scene:
     return _starts(2100, 0)
 
 
-def start_with_all_cpus() -> Scene:
-    """All its CPUs are busy for more than half an hour, and no GPU has been opened."""
+def start_with_an_opened_gpu() -> Scene:
+    """Its processes have opened their GPUs meanwhile."""
     scene, uuids = job_on_a_node()
-    scene.cgroup("42", job_cpu_cores_used=30.0, job_io_read_bytes_per_s=2e6)
-    scene.run(2100, alike(uuids, UNUSED))
+    scene.cgroup("42", job_cpu_cores_used=12.0, job_io_read_bytes_per_s=2e8)
+    scene.run(2100, alike(uuids, UNUSED, process_count=1.0))
     return scene
 
 
@@ -197,7 +197,7 @@ SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
         seven_minutes_of_a_short_run,
         half_an_hour_of_start,
         start_that_goes_on,
-        start_with_all_cpus,
+        start_with_an_opened_gpu,
         start_of_a_server,
         start_of_a_session,
         load_that_is_over,

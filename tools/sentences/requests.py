@@ -166,12 +166,12 @@ def small_for_hours() -> Scene:
     return _small(4.5 * HOUR_S)
 
 
-def small_behind_a_gap() -> Scene:
-    """It does for two and a half hours behind a gap, and was watched for as long before."""
+def small_that_rested() -> Scene:
+    """It does for three hours, and rested for eight minutes in between."""
     scene, uuids = job_on_a_node(1, period_s=LONG_PERIOD_S)
-    scene.run(2.5 * HOUR_S, alike(uuids, WORKING))
-    scene.skip(900)
-    scene.run(2.5 * HOUR_S, alike(uuids, _SMALL))
+    scene.run(1.5 * HOUR_S, alike(uuids, _SMALL))
+    scene.run(480, alike(uuids, _SMALL, gpu_util_ratio=0.0))
+    scene.run(1.4 * HOUR_S, alike(uuids, _SMALL))
     return scene
 
 
@@ -276,7 +276,7 @@ SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
     ),
     "oversized_gpu": (
         small_for_three_hours,
-        small_behind_a_gap,
+        small_that_rested,
         small_for_hours,
         small_by_utilisation,
         small_with_a_dead_counter,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from gpumon.detect.facts.facts import EventFacts, GpuFacts
-    from gpumon.detect.view import View
+    from gpumon.detect.view import JobLook, View
     from gpumon.model.xid import Xid
 
 _SPAN_S: Final = 3600.0
@@ -39,6 +39,12 @@ _GRAVE: Final = frozenset(
     {Action.RESET_GPU, Action.RESTART_NODE, Action.CHECK_ECC, Action.CHECK_POWER}
 )
 """Actions after which no work on the GPU goes on as it was."""
+
+
+_BLAMED_BEFORE_S: Final = 600.0
+_BLAMED_AFTER_S: Final = 300.0
+"""A fault is taken for the cause of what stops so long after it, or before it is told: as Meta's
+clusters attribute failures to checks (RSC: ten minutes before, five after)."""
 
 
 class _Code(NamedTuple):
@@ -103,6 +109,25 @@ def symptoms(view: View, gpu: GpuFacts) -> list[Symptom]:
     return sorted(found, key=lambda symptom: -symptom.severity.rank)
 
 
+def is_stopped_by_fault(view: View, job: JobLook, at: float) -> bool:
+    """Whether the driver tells a fault of one of a job's GPUs that came with a stop of its work.
+
+    Args:
+        view: What is seen.
+        job: The job.
+        at: Unix time since when it stands still.
+    """
+    mine = set(job.uuids)
+    return any(
+        symptom.severity is not Severity.INFO
+        and symptom.at_most is not Confidence.HYPOTHESIS
+        and -_BLAMED_AFTER_S <= at - symptom.since <= _BLAMED_BEFORE_S
+        for gpu in suspects(view)
+        if gpu.uuid in mine
+        for symptom in symptoms(view, gpu)
+    )
+
+
 def program_errors(view: View, gpu: GpuFacts) -> list[Symptom]:
     """Errors of late that programs cause, each number once."""
     told = {e.xid.number: e for e in view.events(gpu.uuid) if e.xid and e.xid.is_application}
@@ -134,7 +159,7 @@ def _codes(view: View, gpu: GpuFacts) -> Iterator[Symptom]:
         value = gpu.value(key)
         if value == 0:
             continue
-        times, values = view.series(gpu.uuid, key, _SPAN_S)
+        times, values = view.series(gpu.uuid, key, PAST_S)
         if value is None:
             value = np.nan_to_num(newest_known(values[-RECENT_ROWS:, None])[0])
         if value:

@@ -19,6 +19,7 @@ from gpumon_detectors.evidence.episodes import (
     known_so_far,
     over_words,
 )
+from gpumon_detectors.evidence.gpu_use import PAST_S
 from gpumon_detectors.evidence.phrases import clock_time, counted
 from gpumon_detectors.evidence.symptom import RECENT_ROWS, Symptom, since_when
 
@@ -165,7 +166,7 @@ def _down(
     if not down:
         return
     places = [place for place, link in enumerate(links) if link in down]
-    held = view.table([link.key for link in down], (_STATE,), _SPAN_S)
+    held = view.table([link.key for link in down], (_STATE,), PAST_S)
     told = held.columns[_STATE]
     is_down: NDArray[np.bool_] = np.any(told == _INACTIVE, axis=1)
     is_known: NDArray[np.bool_] = is_down | np.all(np.isfinite(told), axis=1)
@@ -199,7 +200,7 @@ def _slow(
     own = zip(links, _lately(view, links, _STATE), _lately(view, links, _SPEED), strict=True)
     slow = {link.key: s for link, state, s in own if state and s and s < _SLOW * usual}
     if slow:
-        table = view.table(list(slow), (_SPEED,), _SPAN_S)
+        table = view.table(list(slow), (_SPEED,), PAST_S)
         told = table.columns[_SPEED]
         is_slow: NDArray[np.bool_] = np.any(told < _SLOW * usual, axis=1)
         is_known: NDArray[np.bool_] = is_slow | np.all(np.isfinite(told), axis=1)

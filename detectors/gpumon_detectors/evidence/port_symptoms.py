@@ -16,6 +16,7 @@ from gpumon_detectors.evidence.episodes import (
     known_so_far,
     over_words,
 )
+from gpumon_detectors.evidence.gpu_use import PAST_S
 from gpumon_detectors.evidence.phrases import counted
 from gpumon_detectors.evidence.symptom import Symptom, since_when
 
@@ -143,7 +144,7 @@ def _down(view: View, node: NodeFacts, port: Port, usual: Usual | None) -> Itera
     if not was_up or port.phys_state in (None, _DISABLED):
         return
     keys = ("nic_speed_gbps", "nic_rx_bytes_per_s", "nic_tx_bytes_per_s")
-    table = view.table((f"{node.name}/{port.name}",), keys, _SPAN_S)
+    table = view.table((f"{node.name}/{port.name}",), keys, PAST_S)
     speed, received, sent = (column[:, 0] for column in table.columns.values())
     is_down = (speed == newest_known(speed[:, None])[0]) & ~(received > 0) & ~(sent > 0)
     since, samples = since_when(view, table.times, is_down, np.isfinite(speed))
@@ -165,7 +166,7 @@ def _slow(view: View, node: NodeFacts, port: Port, usual: Usual | None) -> Itera
         known = told[np.isfinite(told)]
         best, whose = float(known.max()) if len(known) else port.speed_gbps, "it had"
     if port.speed_gbps < _SLOW * best:
-        table = view.table((entity,), (key,), _SPAN_S)
+        table = view.table((entity,), (key,), PAST_S)
         speeds = table.columns[key][:, 0]
         since, samples = since_when(view, table.times, speeds < _SLOW * best, np.isfinite(speeds))
         text = f"port {port.name} at {port.speed_gbps:.0f} Gb/s, {whose} {best:.0f} Gb/s"

@@ -9,6 +9,7 @@ from gpumon.model.finding import Window
 from gpumon_detectors.evidence import machine_commands as commands
 from gpumon_detectors.evidence.link_symptoms import suspects, symptoms
 from gpumon_detectors.evidence.symptom import Symptom, is_grave, leading, machine_steps, more_words
+from gpumon_detectors.hardware.link_loss import loss_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -41,7 +42,10 @@ class FabricDegraded(Detector):
     inactive; nodes where some links lead nowhere, on all GPUs alike; GPUs cut into slices (MIG),
     which do not use NVLink; links asleep; symbol errors of NVLink 5, which are corrected.
 
-    How much time is lost depends on how much is exchanged, which is not known: no loss is told.
+    How much time is lost depends on how much is exchanged, which is not known. What is measured is
+    the job's own work: where its tensor activity, else its SM activity, else its utilisation fell
+    by a tenth or more when the links did, and stayed below all that it was in the hour before, that
+    fall is lost, on each of its GPUs of which it is true. Else no loss is told.
 
     Any inactive link being critical, and the links and rates of a product, follow public health
     checks of cloud providers.
@@ -68,6 +72,7 @@ class FabricDegraded(Detector):
         window = Window(start, view.now, first.samples)
         is_told = is_grave(found) and commands.is_told(view, self, window, first.at_most)
         more = more_words(found)
+        loss = loss_of(view, window, [gpu.uuid])
         jobs = view.jobs_of(gpu.uuid)
         whose = f" (job {', '.join(job.job.label for job in jobs)})" if jobs else ""
         return view.finding(
@@ -77,7 +82,10 @@ class FabricDegraded(Detector):
             summary=f"{gpu.place}{whose}: {found[0].text}{more}",
             window=window,
             at_most=first.at_most,
-            evidence=[symptom.evidence(gpu.subject) for symptom in found[:32]],
+            evidence=[
+                *(symptom.evidence(gpu.subject) for symptom in found[:31]),
+                *([loss.evidence] if loss else []),
+            ],
             advice=(
                 *(commands.leave_out(gpu.node) if is_told else ()),
                 *commands.ask_gpu(view, gpu, "nvlink -s"),
@@ -87,5 +95,6 @@ class FabricDegraded(Detector):
                 *machine_steps(found),
                 *(commands.drain(gpu.node, _REASON) if is_told else ()),
             ),
-            gpus=[gpu.uuid],
+            gpu_seconds=loss.gpu_seconds if loss else None,
+            gpus=list(dict.fromkeys((*(gpu.uuid,), *(loss.uuids if loss else ())))),
         )

@@ -9,6 +9,7 @@ from gpumon.model.finding import Window
 from gpumon_detectors.evidence import machine_commands as commands
 from gpumon_detectors.evidence.port_symptoms import ports_of, symptoms, usual_ports, with_errors
 from gpumon_detectors.evidence.symptom import Symptom, is_grave, leading, machine_steps, more_words
+from gpumon_detectors.hardware.link_loss import loss_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,7 +37,10 @@ class NetworkDegraded(Detector):
     that were disabled on purpose; ports for storage that are slower than those beside them;
     packets out of sequence, timeouts and congestion marks, which a loaded network makes.
 
-    How much time is lost depends on how much is exchanged, which is not known: no loss is told.
+    How much time is lost depends on how much is exchanged, which is not known. What is measured is
+    the job's own work: where its tensor activity, else its SM activity, else its utilisation fell
+    by a tenth or more when the links did, and stayed below all that it was in the hour before, that
+    fall is lost, on each of its GPUs of which it is true. Else no loss is told.
     The GPUs named are those behind the same PCIe switch as the port.
     """
 
@@ -73,6 +77,8 @@ class NetworkDegraded(Detector):
         window = Window(start, view.now, first.samples)
         is_told = is_grave(found) and commands.is_told(view, self, window, first.at_most)
         more = more_words(found)
+        behind = near or [uuid for uuid in node.gpu_uuids if uuid in view.gpus]
+        loss = loss_of(view, window, behind)
         jobs = view.jobs_on(node.name)
         under = f" (job {', '.join(job.job.label for job in jobs[:8])})" if jobs else ""
         return view.finding(
@@ -82,7 +88,10 @@ class NetworkDegraded(Detector):
             summary=f"{node.name}{under}: {worst.text}{more}",
             window=window,
             at_most=first.at_most,
-            evidence=[symptom.evidence(node.subject) for symptom in found[:32]],
+            evidence=[
+                *(symptom.evidence(node.subject) for symptom in found[:31]),
+                *([loss.evidence] if loss else []),
+            ],
             advice=(
                 *(commands.leave_out(node.name) if is_told else ()),
                 *commands.tell(node.name),
@@ -91,5 +100,6 @@ class NetworkDegraded(Detector):
                 *machine_steps(found),
                 *(commands.drain(node.name, _REASON) if is_told else ()),
             ),
-            gpus=near,
+            gpu_seconds=loss.gpu_seconds if loss else None,
+            gpus=list(dict.fromkeys((*near, *(loss.uuids if loss else ())))),
         )

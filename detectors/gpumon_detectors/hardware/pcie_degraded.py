@@ -19,10 +19,12 @@ from gpumon_detectors.evidence.episodes import (
     is_dense,
     is_oftener,
 )
+from gpumon_detectors.evidence.gpu_use import PAST_S
 from gpumon_detectors.evidence.phrases import clock_time, span
+from gpumon_detectors.hardware.link_loss import loss_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -36,6 +38,10 @@ _REASON: Final = "PCIe link below its width or generation"
 _LOADED: Final = 0.5
 """Utilisation from which the link is out of its rest: KempnerPulse's bound of busy classes. In the
 pauses of a lesser load the link rests, which saves power."""
+
+_COPYING_BYTES_PER_S: Final = 1e9
+"""A GPU that moves so much keeps its link awake, however little it computes (KempnerPulse's class
+of I/O): who waits for copies over a slow link is not loaded otherwise."""
 
 _IDLE_BIT: Final = 0x001
 """The driver calls the GPU idle (nvml.h, clocks event reasons)."""
@@ -51,13 +57,12 @@ _QUESTION: Final = (
     "pcie.link.width.max --format=csv"
 )
 _LINK: Final = ("pcie_gen", "pcie_width", "pcie_gen_max", "pcie_width_max")
-_LOAD: Final = ("gpu_util_ratio", "clock_event_reasons")
+_RATES: Final = ("pcie_rx_bytes_per_s", "pcie_tx_bytes_per_s")
+_LOAD: Final = ("gpu_util_ratio", "clock_event_reasons", *_RATES)
 _REPLAYS: Final = "pcie_replay_count"
 MOST_REPLAYS: Final = 8.0
 """A minute: "8 replays per minute is the maximum recommended" (DCGM_LIMIT_MAX_PCIREPLAY_RATE in
 DCGM's dcgm_gpu_hardware_limits.h)."""
-
-_RATES: Final = ("pcie_rx_bytes_per_s", "pcie_tx_bytes_per_s")
 
 
 class _Case(NamedTuple):
@@ -86,11 +91,12 @@ class _Case(NamedTuple):
 class PcieDegraded(Detector):
     """Claims that the PCIe link of a GPU under load is not what GPU and slot could do.
 
-    A sample is bad where the GPU is loaded to 50 % or more, for longer than 15 s, the driver does
-    not call it idle, and its link has fewer lanes or a lower generation than NVML's maximum of GPU
-    and slot. Samples without load say nothing. Where the link is whole, packets sent again (the
-    replay counter) are claimed while they come oftener than 8 a minute in 6 of 10 minutes, for 3
-    minutes at least: 8 a minute is the most that DCGM allows (dcgm_gpu_hardware_limits.h).
+    A sample is bad where the GPU is loaded to 50 % or more, or moves 1 GB/s or more over the link,
+    for longer than 15 s, the driver does not call it idle, and its link has fewer lanes or a lower
+    generation than NVML's maximum of GPU and slot. Samples without load say nothing. Where the link
+    is whole, packets sent again (the replay counter) are claimed while they come oftener than 8 a
+    minute in 6 of 10 minutes, for 3 minutes at least: 8 a minute is the most that DCGM allows
+    (dcgm_gpu_hardware_limits.h).
 
     *Supported* after 5 minutes of load, replays after 10; *established* after 30.
 
@@ -101,7 +107,10 @@ class PcieDegraded(Detector):
     about the node (*info*). A lower generation alone is a *hypothesis* where neither the GPU nor
     one beside it was seen whole. A single burst of replays is a retraining.
 
-    How much time is lost depends on how much is copied, which is not known: no loss is told.
+    How much time is lost depends on how much is copied, which is not known. What is measured is the
+    job's own work: where its tensor activity, else its SM activity, else its utilisation fell by a
+    tenth or more when the link did, and stayed below all that it was in the hour before, that fall
+    is lost, on each of its GPUs of which it is true. Else no loss is told.
     """
 
     name = "pcie_degraded"
@@ -176,13 +185,14 @@ class PcieDegraded(Detector):
         if not len(places):
             return places
         uuids = [view.uuids[place] for place in places]
-        columns = view.table(uuids, (*_LINK, "gpu_util_ratio"), REST_S).columns
+        columns = view.table(uuids, (*_LINK, "gpu_util_ratio", *_RATES), REST_S).columns
         if not len(columns["pcie_gen"]):
             return places[:0]
         with np.errstate(invalid="ignore"):
             is_low = columns["pcie_gen"] < np.fmax.reduce(columns["pcie_gen_max"])
             is_low |= columns["pcie_width"] < np.fmax.reduce(columns["pcie_width_max"])
-            is_low &= columns["gpu_util_ratio"] >= self.loaded_ratio
+            is_busy = columns["gpu_util_ratio"] >= self.loaded_ratio
+            is_low &= is_busy | (_moved(columns) >= _COPYING_BYTES_PER_S)
         found: NDArray[np.intp] = places[is_low.any(axis=0)]
         return found
 
@@ -190,11 +200,13 @@ class PcieDegraded(Detector):
         """Where a GPU is loaded, and not called idle."""
         bits = np.nan_to_num(table.columns["clock_event_reasons"]).astype(np.int64)
         is_busy = table.columns["gpu_util_ratio"] >= self.loaded_ratio
+        is_busy |= _moved(table.columns) >= _COPYING_BYTES_PER_S
         return np.asarray(is_busy & ((bits & _IDLE_BIT) == 0), np.bool_)
 
     def _case(self, view: View, gpu: GpuFacts) -> _Case | None:
-        keys = (*_LINK, *_LOAD, _REPLAYS, *_RATES)
-        table = view.table((gpu.uuid,), keys, _SPAN_S)
+        keys = (*_LINK, *_LOAD, _REPLAYS)
+        # As far back as there is anything: since when it is low says what was lost.
+        table = view.table((gpu.uuid,), keys, PAST_S)
         if not len(table.times):
             return None
         is_loaded = self._loaded(table)[:, 0]
@@ -208,6 +220,8 @@ class PcieDegraded(Detector):
             first = _first_low(first, is_loaded & (is_low | ~is_known), is_low)
             past = view.past((gpu.uuid,), (*_LINK, *_LOAD), _SPAN_S)
             return _Case(gpu, table.since(first), bool(self._was_whole(past)[0]), None)
+        table = table.since(int(table.times.searchsorted(view.now - _SPAN_S)))
+        is_loaded = self._loaded(table)[:, 0]
         counter = table.columns[_REPLAYS][:, 0]
         is_often = is_oftener(table.times, counter, MOST_REPLAYS) & is_loaded
         row = episode_row(table.times, is_often)
@@ -236,13 +250,14 @@ class PcieDegraded(Detector):
         most = Confidence.ESTABLISHED if is_sure else Confidence.HYPOTHESIS
         # Packets sent again cost little, and DCGM's health check only warns of them.
         is_told = case.replays is None and commands.is_told(view, self, window, most)
+        loss = None if case.replays is not None else loss_of(view, window, (gpu.uuid,))
         return view.finding(
             self,
             subject=gpu.subject,
             severity=severity,
             summary=f"{gpu.place}: {what} {since}",
             window=window,
-            evidence=tuple(_evidence(case, length_s)),
+            evidence=(*_evidence(case, length_s), *((loss.evidence,) if loss else ())),
             advice=(
                 *(commands.leave_out(gpu.node) if is_told else ()),
                 *commands.ask_gpu(view, gpu, _QUESTION),
@@ -252,8 +267,11 @@ class PcieDegraded(Detector):
                 "Reseat the board or its riser and cable, then look again under load.",
                 *(commands.drain(gpu.node, _REASON) if is_told else ()),
             ),
+            gpu_seconds=loss.gpu_seconds if loss else None,
             at_most=most,
-            gpus=[gpu.uuid],
+            gpus=[gpu.uuid, *(uuid for uuid in loss.uuids if uuid != gpu.uuid)]
+            if loss
+            else [gpu.uuid],
         )
 
     def _remark(self, view: View, node: str, groups: Sequence[Sequence[_Case]]) -> Finding:
@@ -303,6 +321,13 @@ def _grown(view: View) -> NDArray[np.bool_] | None:
     with np.errstate(invalid="ignore"):
         found: NDArray[np.bool_] = np.fmax.reduce(replays) - np.fmin.reduce(replays) > MOST_REPLAYS
     return found
+
+
+def _moved(columns: Mapping[str, NDArray[np.float32]]) -> NDArray[np.float32]:
+    """Bytes a second over PCIe, both ways; what is not told is none."""
+    received, sent = (np.nan_to_num(columns[key]) for key in _RATES)
+    moved: NDArray[np.float32] = received + sent
+    return moved
 
 
 def _are_alike(cases: Sequence[_Case]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -14,9 +15,9 @@ from gpumon_detectors.evidence.host_use import SLICE_S, host_use
 from gpumon_detectors.evidence.job_commands import look_inside
 from gpumon_detectors.evidence.job_context import context_of, is_interactive, server_doubt
 from gpumon_detectors.evidence.phrases import counted, gib, span
-from gpumon_detectors.evidence.stretch import began_with_job
 from gpumon_detectors.evidence.watched import surest
 from gpumon_detectors.idle.rest import CONTEXT_BYTES, SERIAL_CORES, was_used_before
+from gpumon_detectors.idle.unwatched import unwatched
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
     from gpumon.model.finding import Finding
     from gpumon_detectors.evidence.gpu_use import GpuUse
     from gpumon_detectors.evidence.host_use import HostUse
+
+_FILLED: Final = 0.5
+"""Share of its CPUs from which on a job computes, whatever it moves beside: installing, compiling
+and staging keep a few of them busy. Our choice."""
 
 _ADVICE: Final = (
     "Check that the program finds its GPUs: a build for CPUs runs all the same.",
@@ -42,11 +47,14 @@ class CpuOnly(Detector):
 
     *Supported* after 60 minutes, *established* after 120: for a utilisation of 0 Princeton's Job
     Defense Shield warns at 60 and 105 minutes and cancels at 120. Where the job's start was not
-    watched, it is a *hypothesis* for two hours and *supported* at most.
+    watched it is *supported* at most, and a *hypothesis* for two hours unless the CPU time since it
+    began tells that it kept as many CPUs busy before.
 
     What looks alike: a preprocessing stage, an installation or a compilation before the GPUs are
     used, which is mostly through within the hour and is why the claim is a *hypothesis* until
-    then; afterwards the GPUs were held for nothing all the same. A server that polls for requests
+    then; afterwards the GPUs were held for nothing all the same. Where less than half of its CPUs
+    are busy and data move beside them, what is brought in may take two hours, and the claim stays a
+    *hypothesis* for so long. A server that polls for requests
     keeps a core busy: with more than 1 GiB loaded onto a GPU the claim needs a job that was
     watched for four hours, and stays a *hypothesis* about one that is named like a server. A
     GPU into which more was loaded before the job was watched was used (`idle_held`). A
@@ -117,14 +125,22 @@ class CpuOnly(Detector):
         used = past.columns["mem_used_bytes"][first:]
         is_loaded = bool((used > CONTEXT_BYTES).any())
         context = context_of(job, self.portal_names) if is_loaded else None
-        doubt = None if context is None else server_doubt(job, context)
-        most = Confidence.ESTABLISHED if doubt is None else Confidence.HYPOTHESIS
-        if not began_with_job(job, past, float(past.begins[0])):
-            is_long = known_s >= self.established_after_s
-            open_most = Confidence.SUPPORTED if is_long else Confidence.HYPOTHESIS
-            most = min(most, open_most, key=lambda step: step.rank)
+        doubts = []
+        if context is not None and (doubt := server_doubt(job, context)) is not None:
+            doubts.append(doubt)
         count = counted(len(job.gpus), "GPU")
         busy = host.mean_cores(begin)
+        most = Confidence.HYPOTHESIS if doubts else Confidence.ESTABLISHED
+        is_long = known_s >= self.established_after_s
+        before = unwatched(job, use, host, begin)
+        if before is not None:
+            is_open = not (is_long or before.is_like(busy))
+            open_most = Confidence.HYPOTHESIS if is_open else Confidence.SUPPORTED
+            most = min(most, open_most, key=lambda step: step.rank)
+        moved = _moved(job, host, begin, busy)
+        if moved is not None and not is_long:
+            most = Confidence.HYPOTHESIS
+            doubts.append(moved)
         evidence = [
             Evidence(
                 "gpu_util_ratio",
@@ -135,8 +151,9 @@ class CpuOnly(Detector):
             ),
             host.evidence(job, begin),
         ]
-        if doubt is not None:
-            evidence.append(doubt)
+        if before is not None:
+            evidence.append(before.evidence(job))
+        evidence += doubts
         return view.finding(
             self,
             subject=job.subject,
@@ -149,3 +166,14 @@ class CpuOnly(Detector):
             gpu_seconds=float(idle_s.sum()),
             at_most=surest(self, known_s, window.samples, most),
         )
+
+
+def _moved(job: JobLook, host: HostUse, since: float, cores: float) -> Evidence | None:
+    """That data move beside few busy CPUs, as they do while packages or data are brought in."""
+    moving = [flow for flow in host.flows if not flow.is_cpu and flow.mean(since) > flow.limit]
+    if not moving or cores >= _FILLED * (job.cores or inf):
+        return None
+    most = max(moving, key=lambda flow: flow.mean(since))
+    rate = most.mean(since)
+    text = f"may be a long start: {rate / 1e6:.1f} MB/s {most.what} beside few busy CPUs"
+    return Evidence(most.key, job.subject, text, rate)

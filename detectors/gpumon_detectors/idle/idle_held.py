@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpumon.detect.contract import Detector
 from gpumon.model.finding import Confidence, Evidence, Severity
+from gpumon_detectors.evidence.gpu_symptoms import is_stopped_by_fault
 from gpumon_detectors.evidence.gpu_use import (
     NEEDS,
     PAST_S,
@@ -65,7 +66,9 @@ class IdleHeld(Detector):
     where no more than a CPU in ten spins it is *supported* after two hours. A neighbour's traffic
     on a shared node caps the claim alike. A job that computes on CPUs and never used its GPUs is
     `cpu_only`. A program stopped in a debugger is mostly in an interactive job; one that is named
-    like a notebook is given a session's time. A hang spins: its utilisation is not 0. With MIG,
+    like a notebook is given a session's time. A hang spins: its utilisation is not 0. Where the
+    driver tells a fault of one of the GPUs from about then on, that is what stopped the job
+    (`gpu_fault`). With MIG,
     and without utilisation, nothing is claimed; without CPU time it is a *hypothesis* for four
     hours.
 
@@ -100,7 +103,7 @@ class IdleHeld(Detector):
             if not was_used and computes_on_cpus(host, use):
                 continue
             rest = rest_of(self, job, use, host, first)
-            if rest is not None:
+            if rest is not None and not is_stopped_by_fault(view, job, rest.window.start):
                 yield from self._findings(view, job, use, host, rest)
 
     def _findings(

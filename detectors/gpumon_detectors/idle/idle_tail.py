@@ -19,8 +19,9 @@ from gpumon_detectors.evidence.host_use import host_use
 from gpumon_detectors.evidence.job_commands import look_inside
 from gpumon_detectors.evidence.job_context import LONGEST_REST_S, context_of, is_interactive
 from gpumon_detectors.evidence.phrases import counted, gib
-from gpumon_detectors.evidence.stretch import is_open, since_words
+from gpumon_detectors.evidence.stretch import began_with_job, is_open, since_words
 from gpumon_detectors.idle.rest import rest_of
+from gpumon_detectors.idle.unwatched import unwatched
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from gpumon_detectors.evidence.gpu_use import GpuUse
     from gpumon_detectors.evidence.host_use import HostUse
     from gpumon_detectors.idle.rest import Rest
+    from gpumon_detectors.idle.unwatched import Unwatched
 
 _ADVICE: Final = (
     "Let the batch script end when the work does, also when a step fails: no sleep behind it.",
@@ -44,6 +46,10 @@ class IdleTail(Detector):
     utilisation 0 and with less than `idle_mem_ratio` of their memory in use, while its CPUs are
     idle (2 % of what it was given, or less) and nothing is read or written above the node's own
     background. The window begins when the last of these came true.
+
+    A job whose GPUs nobody saw at work is one too where it ran before it was watched and has used
+    ten minutes of CPU time or more for each GPU since it began, beyond what it uses at rest: it
+    worked, and is done. That is *supported* at most, for what its GPUs did then was not seen.
 
     *Supported* after 15 minutes (the taxonomy's window; Northeastern's IdleBot writes a mail
     then), *established* after 60, when that bot cancels.
@@ -80,18 +86,30 @@ class IdleTail(Detector):
             if is_interactive(job, self.portal_names):
                 continue
             use = gpu_use(job, PAST_S, self.idle_mem_ratio)
-            if use is None or not was_ever_above(job, use, ("gpu_util_ratio", "process_count")):
+            if use is None:
                 continue
             first = use.empty_row()
             if first == len(use.past.times):
                 continue
+            was_seen_at_work = was_ever_above(job, use, ("gpu_util_ratio", "process_count"))
+            if not was_seen_at_work and began_with_job(job, use.past, float(use.past.begins[0])):
+                continue
             host = host_use(view, job, PAST_S)
             rest = rest_of(self, job, use, host, first)
-            if rest is not None:
-                yield from self._findings(view, job, use, host, rest)
+            if rest is None:
+                continue
+            before = None if was_seen_at_work else unwatched(job, use, host, rest.window.start)
+            if was_seen_at_work or (before is not None and before.has_worked):
+                yield from self._findings(view, job, use, host, rest, before)
 
     def _findings(
-        self, view: View, job: JobLook, use: GpuUse, host: HostUse, rest: Rest
+        self,
+        view: View,
+        job: JobLook,
+        use: GpuUse,
+        host: HostUse,
+        rest: Rest,
+        before: Unwatched | None,
     ) -> Iterator[Finding]:
         context = context_of(job, self.portal_names)
         if context.is_bursty and rest.known_s < LONGEST_REST_S:
@@ -102,7 +120,8 @@ class IdleTail(Detector):
             Evidence(
                 "process_count",
                 job.subject,
-                f"{counted(count, 'GPU')}, used before: no process, utilisation 0 %, at most "
+                f"{counted(count, 'GPU')}{', used before' if before is None else ''}: "
+                "no process, utilisation 0 %, at most "
                 f"{gib(float(np.nanmax(used)))} of memory in use, "
                 f"{counted(rest.window.samples, 'sample')}",
                 0.0,
@@ -110,6 +129,10 @@ class IdleTail(Detector):
             host.evidence(job, rest.window.start),
             *rest.evidence,
         ]
+        most = rest.at_most
+        if before is not None:
+            evidence.append(before.evidence(job))
+            most = min(Confidence.SUPPORTED, most, key=lambda step: step.rank)
         if context.is_serving:
             evidence.append(Evidence("job", job.subject, f"may be a server: {context.why}"))
         is_open_still = is_open(job, use, host, rest.first)
@@ -123,5 +146,5 @@ class IdleTail(Detector):
             evidence=evidence,
             advice=(*_ADVICE, *look_inside(job)),
             gpu_seconds=rest.gpu_seconds,
-            at_most=Confidence.HYPOTHESIS if context.is_serving else rest.at_most,
+            at_most=Confidence.HYPOTHESIS if context.is_serving else most,
         )

@@ -21,6 +21,7 @@ from gpumon_detectors.evidence.job_context import is_interactive
 from gpumon_detectors.evidence.phrases import counted, gib, span
 from gpumon_detectors.evidence.stretch import began_with_job, is_open, since_words
 from gpumon_detectors.idle.rest import computes_on_cpus, rest_of
+from gpumon_detectors.idle.unwatched import unwatched
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from gpumon_detectors.evidence.gpu_use import GpuUse
     from gpumon_detectors.evidence.host_use import HostUse
     from gpumon_detectors.idle.rest import Rest
+    from gpumon_detectors.idle.unwatched import Unwatched
 
 
 class NeverStarted(Detector):
@@ -42,7 +44,10 @@ class NeverStarted(Detector):
 
     *Supported* after 15 minutes: the shortest after which a site warns of idle GPUs
     (Northeastern's IdleBot). *Established* after 60: there the same bot cancels, and Princeton's
-    Job Defense Shield warns. Where the job's start was not watched, it is *supported* at most.
+    Job Defense Shield warns. Where the job's start was not watched, it is *supported* at most, and
+    only where the CPU time that the job has used since it began is what it uses at rest: no GPU can
+    have worked for long then. Where that time tells of work, the GPUs were used (`idle_tail`); in
+    between, and where it is not known, the claim is a *hypothesis*.
 
     What looks alike: an image that is pulled, packages that are installed, data that are staged.
     Where CPUs or traffic tell of such, or a neighbour's traffic could be it, the claim comes after
@@ -83,25 +88,40 @@ class NeverStarted(Detector):
             if first == len(use.past.times) or computes_on_cpus(host, use):
                 continue
             rest = rest_of(self, job, use, host, first)
-            if rest is not None:
-                yield self._finding(view, job, use, host, rest)
+            if rest is None:
+                continue
+            before = unwatched(job, use, host, rest.window.start)
+            if before is None or not before.has_worked:
+                yield self._finding(view, job, use, host, rest, before)
 
-    def _finding(self, view: View, job: JobLook, use: GpuUse, host: HostUse, rest: Rest) -> Finding:
-        is_watched = _is_watched(job, use)
+    def _finding(
+        self,
+        view: View,
+        job: JobLook,
+        use: GpuUse,
+        host: HostUse,
+        rest: Rest,
+        before: Unwatched | None,
+    ) -> Finding:
+        is_watched = before is None
         is_from_start = is_watched and began_with_job(job, use.past, rest.window.start)
         since = (
             f"since it began ({span(rest.known_s)} observed)"
             if is_from_start
             else since_words(rest.window, is_open(job, use, host, rest.first), rest.known_s)
         )
-        most = Confidence.ESTABLISHED if is_watched else Confidence.SUPPORTED
+        evidence = _evidence(job, use, host, rest)
+        most = Confidence.ESTABLISHED
+        if before is not None:
+            evidence.append(before.evidence(job))
+            most = Confidence.SUPPORTED if before.has_rested else Confidence.HYPOTHESIS
         return view.finding(
             self,
             subject=job.subject,
             severity=Severity.CRITICAL,
             summary=f"{counted(len(job.gpus), 'GPU')} held and not touched {since}{rest.but}",
             window=rest.window,
-            evidence=_evidence(job, use, host, rest),
+            evidence=evidence,
             advice=(
                 "Look into the job's output: it may wait for input, a lock, a licence or a peer.",
                 "Stage data and install software in a job without GPUs, or use a prebuilt image.",
@@ -110,11 +130,6 @@ class NeverStarted(Detector):
             gpu_seconds=rest.gpu_seconds,
             at_most=min(most, rest.at_most, key=lambda step: step.rank),
         )
-
-
-def _is_watched(job: JobLook, use: GpuUse) -> bool:
-    """Whether the GPUs were seen from about the job's start on."""
-    return began_with_job(job, use.past, float(use.past.begins[0]))
 
 
 def _evidence(job: JobLook, use: GpuUse, host: HostUse, rest: Rest) -> list[Evidence]:

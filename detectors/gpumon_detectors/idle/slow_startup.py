@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -36,14 +35,6 @@ rarest looks."""
 
 _EMPTY: Final = 0.01
 """Share of a GPU's memory below which nothing has opened it, as for the other idle classes."""
-
-_FILLED: Final = 0.5
-"""Share of its CPUs from which on a job that has opened no GPU may be one for CPUs alone:
-installing and compiling keep a few of them busy. Our choice."""
-
-_PARALLEL_CORES: Final = 2.0
-"""The same of one that keeps so many busy and moves no data: what is installed, unpacked or staged
-is read and written. Our choice."""
 
 _CPU_ONLY_S: Final = 3600.0
 """A job that computes for so long and has not used a GPU is `cpu_only` until one works."""
@@ -101,9 +92,9 @@ class SlowStartup(Detector):
 
     Nobody knows how long a run will last: a start is a *hypothesis* until it is long by any
     measure, a tenth of the time limit or half an hour. While the first GPU has yet to work, it is
-    *supported* at most: one that will never start begins alike. Where no GPU is opened and half of
-    its CPUs are busy, or two and more that move no data, it stays a *hypothesis* until then: a job
-    for CPUs alone begins so. Once one works, the start was one, *established* after 10 minutes.
+    *supported* at most, and a *hypothesis* as long as nothing has opened a GPU: a job for CPUs
+    alone, and one that will never start, begin alike. Once one works, the start was one,
+    *established* after 10 minutes.
 
     What looks alike: a server that has loaded its model and waits for its first request: where
     memory is held and no longer filled, and no more than a core for each GPU is busy, the time is
@@ -219,7 +210,7 @@ class SlowStartup(Detector):
         most = Confidence.ESTABLISHED if is_past else Confidence.SUPPORTED
         is_seen = start.known_s >= LEAST_KNOWN * (window.end - window.start)
         is_doubtful = start.may_wait or sounds_interactive(job) or not is_seen
-        is_doubtful = is_doubtful or (not is_past and _is_like_a_cpu_job(job, start))
+        is_doubtful = is_doubtful or not (is_past or _is_opened(job))
         if is_doubtful or serving_name(job) is not None or not self._is_surely_slow(job, start):
             most = Confidence.HYPOTHESIS
         return view.finding(
@@ -269,9 +260,9 @@ class SlowStartup(Detector):
                 f"{clock_time(start.work.last_at)}"
             )
             evidence.append(Evidence("mem_used_bytes", job.subject, text))
-        if not (start.is_over or start.is_loaded) and _is_like_a_cpu_job(job, start):
-            text = "its CPUs work as those of a job that needs no GPU do"
-            evidence.append(Evidence(_CORES, job.subject, text, start.work.cores))
+        if not (start.is_over or start.is_loaded or _is_opened(job)):
+            text = "nothing has opened a GPU yet: a job that needs none begins alike"
+            evidence.append(Evidence("process_count", job.subject, text, 0.0))
         if sounds_interactive(job):
             evidence.append(
                 Evidence("job", job.subject, "named like a session, whose owner types first")
@@ -279,16 +270,11 @@ class SlowStartup(Detector):
         return evidence
 
 
-def _is_like_a_cpu_job(job: JobLook, start: _Start) -> bool:
-    """Whether its CPUs are as busy as they can be while nothing has opened a GPU."""
+def _is_opened(job: JobLook) -> bool:
+    """Whether a process has opened a GPU, or something was loaded into one."""
     with np.errstate(invalid="ignore"):
-        is_opened = (job.latest("process_count") > 0).any() or (
-            job.latest("mem_used_bytes") > _EMPTY * job.latest("mem_total_bytes")
-        ).any()
-    moves = start.work.bytes_per_s > IDLE_BYTES_PER_S * max(1, len(job.job.nodes))
-    is_parallel = start.work.cores >= _PARALLEL_CORES and not moves
-    is_filled = start.work.cores >= _FILLED * (job.cores or inf)
-    return not is_opened and (is_filled or is_parallel)
+        is_loaded = job.latest("mem_used_bytes") > _EMPTY * job.latest("mem_total_bytes")
+    return bool((job.latest("process_count") > 0).any() or is_loaded.any())
 
 
 def _is_active(job: JobLook, start: _Start) -> bool:

@@ -156,7 +156,7 @@ class MemoryLeak(Detector):
             is_filled = newest_of(past, _GROUP[0]) >= self.filled_ratio * limits
         for place in np.flatnonzero(is_filled):
             limit = float(limits[place])
-            leak = _of_processes(view, job, job.job.nodes[place], limit)
+            leak = _of_processes(view, job, int(place), limit)
             if leak is None and has_grown[place]:
                 leak = _of_cgroup(view, job, int(place), limit)
             if leak is not None:
@@ -212,9 +212,9 @@ def _doubted(leak: _Leak) -> _Leak:
     return leak._replace(at_most=Confidence.HYPOTHESIS, note=note)
 
 
-def _of_processes(view: View, job: JobLook, node: str, limit: float) -> _Leak | None:
+def _of_processes(view: View, job: JobLook, place: int, limit: float) -> _Leak | None:
     """Growth of what the job's processes on a node hold themselves, which is no page cache."""
-    key = "process_rss_bytes"
+    key, node = "process_rss_bytes", job.job.nodes[place]
     pids = [f"{node}/{process.pid}" for process in job.processes if process.node == node]
     if not pids:
         return None
@@ -230,7 +230,10 @@ def _of_processes(view: View, job: JobLook, node: str, limit: float) -> _Leak | 
     moved = _moved_bytes(view, job, node, leak.window.start)
     if growth.grown_bytes > moved.own + (0.0 if _is_shared(view, job, node) else moved.of_node):
         return leak
-    is_young = leak.window.end - leak.window.start < MemoryLeak.established_after_s
+    # Of processes no past is longer than an hour and a half; that of the control group is.
+    group = _group_growth(job, place, limit)
+    since = min(leak.window.start, leak.window.start if group is None else group.window.start)
+    is_young = leak.window.end - since < MemoryLeak.established_after_s
     return leak._replace(
         at_most=Confidence.HYPOTHESIS if is_young else Confidence.SUPPORTED,
         note=", no more than was read and written: data may be kept in memory",
@@ -239,13 +242,10 @@ def _of_processes(view: View, job: JobLook, node: str, limit: float) -> _Leak | 
 
 def _of_cgroup(view: View, job: JobLook, place: int, limit: float) -> _Leak | None:
     """Growth of the job's control group on a node beyond what its page cache explains."""
-    past = unbroken(job.cgroup_past(_GROUP, _SPAN_S, 1))
-    key, node = _GROUP[0], job.job.nodes[place]
-    growth = growth_of(past, levels(past, past.lows[key][:, place]), limit)
-    if growth is None:
+    leak, node = _group_growth(job, place, limit), job.job.nodes[place]
+    if leak is None:
         return None
-    newest = float(newest_of(past, key)[place])
-    leak = _leak(key, f"node:{node}", node, past, newest, limit, growth)
+    growth = leak.growth
     moved = _moved_bytes(view, job, node, leak.window.start)
     if growth.grown_bytes > moved.own + moved.of_node:
         return leak
@@ -255,6 +255,17 @@ def _of_cgroup(view: View, job: JobLook, place: int, limit: float) -> _Leak | No
         at_most=Confidence.HYPOTHESIS,
         note=", and the node, which others use too, moved more: whose that is cannot be seen",
     )
+
+
+def _group_growth(job: JobLook, place: int, limit: float) -> _Leak | None:
+    """Growth of the job's control group on a node, whatever it is of."""
+    past = unbroken(job.cgroup_past(_GROUP, _SPAN_S, 1))
+    key, node = _GROUP[0], job.job.nodes[place]
+    growth = growth_of(past, levels(past, past.lows[key][:, place]), limit)
+    if growth is None:
+        return None
+    newest = float(newest_of(past, key)[place])
+    return _leak(key, f"node:{node}", node, past, newest, limit, growth)
 
 
 def _is_shared(view: View, job: JobLook, node: str) -> bool:

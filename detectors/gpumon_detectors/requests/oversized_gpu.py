@@ -11,7 +11,7 @@ import numpy as np
 from gpumon.detect.contract import Detector
 from gpumon.model.finding import Confidence, Evidence, Severity
 from gpumon.model.hardware import sheet_named
-from gpumon_detectors.evidence.gpu_use import FAINT_RATIO, LEAST_KNOWN, is_named
+from gpumon_detectors.evidence.gpu_use import FAINT_RATIO, LEAST_KNOWN, PAUSE_S, is_named
 from gpumon_detectors.evidence.job_commands import look_inside
 from gpumon_detectors.evidence.job_context import context_of, is_interactive
 from gpumon_detectors.evidence.phrases import counted, gib, span
@@ -91,6 +91,8 @@ class _Fit(NamedTuple):
     has_sm: bool
     is_sm_dead: bool
     """Whether SM activity was told and not believed."""
+    is_steady: bool
+    """Whether it never rested for longer than a checkpoint's pause."""
 
     def unused_by_slice(self, slices: int) -> float:
         """Part of the GPU that the smallest MIG slice which fits would have left to others."""
@@ -164,7 +166,8 @@ class OversizedGpu(Detector):
 
     What looks alike: inference with a deadline, which needs the speed for each single request. A
     job that works in bursts as servers do, or is named like one, stays a *hypothesis*, and so does
-    each that was watched for less than the four hours that recognising this takes. A session is
+    each that rested in between and was watched for less than the four hours that recognising a
+    server takes; one that never rests for two minutes does not work in bursts. A session is
     `interactive_idle`, a GPU that is not used belongs to the idle classes, and several GPUs of one
     job are used together. A job whose video engines work needs them, and of these a slice or a
     smaller product may have none. With MIG nothing is claimed: the job has a slice already.
@@ -243,7 +246,7 @@ class OversizedGpu(Detector):
         if context.is_serving:
             text = f"may be a server, which needs speed for single requests: {context.why}"
             evidence.append(Evidence("job", job.subject, text))
-        is_open = context.is_serving or not context.is_settled
+        is_open = context.is_serving or not (context.is_settled or fit.is_steady)
         most = Confidence.HYPOTHESIS if is_open else Confidence.ESTABLISHED
         return view.finding(
             self,
@@ -289,7 +292,7 @@ def _is_dead(
 
 def _fit(job: JobLook) -> _Fit | None:
     """What the job needed of its GPU; None where too little is known, or it was hardly used."""
-    past = unbroken(job.past((*_KEYS, *_POWER, *_VIDEO), _SPAN_S, 1))
+    past = unbroken(job.past((*_KEYS, *_POWER, *_VIDEO), _SPAN_S, 3))
     if not len(past.times) or past.times[-1] - past.times[0] < _LEAST_S:
         return None
     # Of the engines that work here a slice or a smaller product has fewer, or none.
@@ -308,8 +311,25 @@ def _fit(job: JobLook) -> _Fit | None:
     compute = busy if active is None else active
     mem_bytes = mem_ratio * float(largest[-1])
     return _Fit(
-        window_of(past), seen_s(past), mem_ratio, mem_bytes, compute, active is not None, is_sm_dead
+        window_of(past),
+        seen_s(past),
+        mem_ratio,
+        mem_bytes,
+        compute,
+        active is not None,
+        is_sm_dead,
+        _is_steady(past),
     )
+
+
+def _is_steady(past: Past) -> bool:
+    """Whether no rest since the first work is longer than `PAUSE_S`; what is not known is none."""
+    is_rest = past.peaks[_KEYS[2]][:, 0] <= FAINT_RATIO
+    first = int(np.argmin(is_rest))
+    is_rest = is_rest[first:]
+    rested_s = np.cumsum(past.seconds[first:] * is_rest)
+    at_work_s = np.maximum.accumulate(np.where(is_rest, 0.0, rested_s))
+    return bool((rested_s - at_work_s).max() <= PAUSE_S)
 
 
 def _mean(past: Past, key: str) -> float | None:

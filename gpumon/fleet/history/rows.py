@@ -99,8 +99,16 @@ def _others(nodes: Mapping[str, Node], name: str) -> Part:
     return Part(fresh, blocks, fresh, list(names.values()))
 
 
+WHOLE: Final = frozenset({"job_cpu_us"})
+"""Counters that are kept with what was counted before their entity was first seen: the CPU time of
+a job tells whether it worked before anybody watched it. float32 holds half a year of one CPU to a
+second."""
+
+
 class Increases:
     """Counters as what they grew since their entity was first seen, which float32 can hold.
+
+    Those of `WHOLE` are kept as they are told.
 
     Where a counter went back (its driver or node was started anew) one value is missing, for
     nobody knows what was counted in between; then it goes on from where it stood.
@@ -139,7 +147,8 @@ class Increases:
         is_new = last == MISSING_INTEGER
         went_back = is_known & ~is_new & (now < last)
         if is_new.any() or went_back.any():
-            base = np.where(is_new, now, np.where(went_back, now - (last - base), base))
+            first = np.zeros_like(now) if key in WHOLE else now
+            base = np.where(is_new, first, np.where(went_back, now - (last - base), base))
             self._base[row, slots] = base
         self._last[row, slots] = np.where(is_known, now, last)
         return np.where(is_known & ~went_back, (now - base).astype(np.float64), np.nan)

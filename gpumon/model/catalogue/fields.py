@@ -176,13 +176,9 @@ _NOT_KEPT: Final = frozenset(
         *("net_rx_bytes", "net_tx_bytes", "disk_read_bytes", "disk_write_bytes"),
         *("fs_read_bytes", "fs_write_bytes", "fs_read_ops", "fs_write_ops"),
         *("fs_read_rtt_us", "fs_read_exec_us", "fs_write_rtt_us", "fs_write_exec_us"),
-        *("job_cpu_us", "job_io_read_bytes", "job_io_write_bytes", "job_output_bytes"),
-        *(
-            "process_cpu_us",
-            "process_cpu_wait_us",
-            "process_io_read_bytes",
-            "process_io_write_bytes",
-        ),
+        *("job_io_read_bytes", "job_io_write_bytes", "job_output_bytes"),
+        *("process_cpu_us", "process_cpu_wait_us"),
+        *("process_io_read_bytes", "process_io_write_bytes"),
     }
 )
 """Fields that history does not keep, besides those that say so where they are declared."""

@@ -81,6 +81,21 @@ def test_any_of_the_subjects_that_share_a_fault_is_a_hit_and_the_others_are_no_f
     assert events.found[0].is_named
 
 
+def test_what_befalls_a_machine_counts_for_the_job_that_held_it_then():
+    """Whose GPU it was for longer otherwise does not matter: the books charge who held it."""
+    holds = {
+        "5": Hold("5", 0.0, 700.0, frozenset({"A"}), frozenset({"n1"}), 1),
+        "6": Hold("6", 700.0, 1000.0, frozenset({"A"}), frozenset({"n1"}), 1),
+    }
+    told = claim("gpu_fault", "gpu:A", onset=760.0, end=1000.0, lost_s=240.0)
+    whole = account(told)._replace(holds=holds)
+    label = Label("gpu:A", "gpu_fault", 755.0, inf)
+    events = Matcher(whole, [label], LOOKED_FOR).events()
+    assert events.found[0].group == events.said[0].group == "6"
+    earlier = Label("gpu:A", "gpu_fault", 20.0, 720.0)
+    assert Matcher(whole, [earlier], LOOKED_FOR).events().found[0].group == "5"
+
+
 def test_of_jobs_without_a_label_nothing_is_known_of_machines_everything():
     labels = [Label("job:7", HEALTHY, 0.0, 1000.0)]
     told = (

@@ -64,10 +64,12 @@ def played(period_s, trouble, phases, gpu_count=2, **fields):
     With a restart all that was before the middle of the last phase is not known.
     """
     phases = [(seconds, values, cores) for seconds, values, cores in phases]
-    before = 0.0
+    before = cpu_s = 0.0
     if trouble == "restart":
         seconds, values, cores = phases[-1]
-        before = sum(phase[0] for phase in phases[:-1]) + seconds / 2
+        gone = [*phases[:-1], (seconds / 2, values, cores)]
+        before = sum(phase[0] for phase in gone)
+        cpu_s = sum(phase[0] * phase[2] for phase in gone)
         phases = [(seconds / 2, values, cores)]
     scene = Scene(period_s=period_s, span_s=24 * 3600.0)
     count = 2 * gpu_count if trouble == "shared" else gpu_count
@@ -83,7 +85,9 @@ def played(period_s, trouble, phases, gpu_count=2, **fields):
         scene.cgroup("43", job_cpu_cores_used=11.0)
     dice = random.Random(f"{period_s}{trouble}{len(phases)}")
     for seconds, values, cores in phases:
-        scene.cgroup("42", job_cpu_cores_used=cores)
+        # The kernel counts from the job's first second on, whoever watches.
+        scene.cgroup("42", job_cpu_cores_used=cores, job_cpu_us=round(1e6 * max(cpu_s, 0.1)))
+        cpu_s += cores * seconds
         for passed_s, part_s, is_hole in stretches(seconds, trouble):
             if is_hole:
                 scene.skip(part_s)

@@ -77,6 +77,19 @@ def test_values_come_back_by_gpu_field_and_time():
     assert same(values, [NAN, NAN, NAN])
 
 
+def test_the_cpu_time_of_a_job_is_kept_with_what_it_used_before_and_other_counters_are_not():
+    scene = Scene(period_s=10.0)
+    uuids = scene.node("n", 1)
+    scene.job("7", uuids)
+    for counted in (5_400_000_000, 5_460_000_256):
+        scene.cgroup("7", job_cpu_us=counted, job_oom_kills=3)
+        scene.run(10.0, {uuids[0]: {"energy_j": counted}})
+    view = scene.view()
+    assert view.series("n/7", "job_cpu_us", 60.0).values.tolist() == [5.4e9, 5460000256.0]
+    assert view.series("n/7", "job_oom_kills", 60.0).values.tolist() == [0.0, 0.0]
+    assert view.series(uuids[0], "energy_j", 60.0).values.tolist() == [0.0, 60000256.0]
+
+
 def test_rows_of_a_block_may_come_in_any_order():
     one = block(["a", "b", "c"], power_w=[1.0, 2.0, 3.0])
     pictured = gpus(one)

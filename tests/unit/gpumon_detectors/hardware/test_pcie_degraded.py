@@ -54,6 +54,15 @@ def test_a_downtrain_under_load_is_found_from_its_first_sample(seconds, confiden
     assert finding.evidence[0].text == "link: gen 5 x4; GPU and slot: gen 5 x16"
 
 
+@pytest.mark.parametrize(("rate", "count"), [(1.6e9, 1), (2e8, 0)])
+def test_who_waits_for_copies_is_not_loaded_and_its_link_is_awake(rate, count):
+    scene, uuids = scene_with_job()
+    copying = {"gpu_util_ratio": 0.34, "pcie_rx_bytes_per_s": rate, "pcie_tx_bytes_per_s": 1e7}
+    scene.run(600, with_one(uuids, {**BUSY, **copying}, {**BUSY, **copying}))
+    scene.run(600, with_one(uuids, {**NARROW, **copying}, {**BUSY, **copying}))
+    assert len(findings(scene)) == count
+
+
 def test_a_lower_generation_counts_too():
     scene, uuids = scene_with_job()
     scene.run(400, with_one(uuids, {**BUSY, "pcie_gen": 3.0}))

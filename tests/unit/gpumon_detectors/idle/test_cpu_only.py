@@ -76,6 +76,36 @@ def test_what_the_gpus_did_before_gpumon_came_is_not_known():
     assert findings(scene)[0].confidence == "supported"
 
 
+@pytest.mark.parametrize(
+    ("cores_before", "confidence"), [(11.0, "supported"), (6.0, "hypothesis"), (19.0, "hypothesis")]
+)
+def test_who_kept_as_many_cpus_busy_before_did_the_same(cores_before, confidence):
+    scene, _ = busy_scene(start_at=START_AT - 4 * HOUR)
+    scene.cgroup("42", job_cpu_us=round(cores_before * 4 * HOUR * 1e6))
+    unused(scene, 1.2 * HOUR)
+    (finding,) = findings(scene)
+    assert finding.confidence == confidence
+    assert "in the 4.0 h before it was watched it used" in finding.evidence[-1].text
+
+
+@pytest.mark.parametrize(
+    ("cores", "read", "confidence"),
+    [(7.0, 4e7, "hypothesis"), (7.0, 0.0, "supported"), (20.0, 4e7, "supported")],
+)
+def test_what_is_brought_in_beside_few_busy_cpus_may_be_a_start_of_up_to_two_hours(
+    cores, read, confidence
+):
+    scene, _ = busy_scene(cores=cores)
+    scene.cgroup("42", job_io_read_bytes_per_s=read)
+    unused(scene, 1.6 * HOUR)
+    (finding,) = findings(scene)
+    assert finding.confidence == confidence
+    doubt = "may be a long start: 40.0 MB/s read or written beside few busy CPUs"
+    assert (finding.evidence[-1].text == doubt) is (confidence == "hypothesis")
+    unused(scene, HOUR)
+    assert findings(scene)[0].confidence != "hypothesis"
+
+
 def test_gpus_that_were_loaded_before_gpumon_came_were_used():
     # Nothing is loaded into a GPU that is not to be used: a loop that polls holds it.
     scene, uuids = busy_scene(cores=1.0, start_at=START_AT - 4 * HOUR)

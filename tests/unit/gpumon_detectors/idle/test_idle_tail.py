@@ -4,7 +4,14 @@ import pytest
 
 from gpumon.detect.scene import HELD, START_AT, UNUSED, WORKING
 from gpumon_detectors.idle.idle_tail import IdleTail
-from tests.unit.gpumon_detectors.idle_scenes import all_of, job_scene, unused, work
+from tests.unit.gpumon_detectors.idle_scenes import (
+    QUIET_GROUP,
+    QUIET_HOST,
+    all_of,
+    job_scene,
+    unused,
+    work,
+)
 
 
 def findings(scene):
@@ -97,6 +104,42 @@ def test_a_job_that_never_used_its_gpus_is_another_class():
     scene, _ = job_scene()
     unused(scene, 3600)
     assert findings(scene) == []
+
+
+def test_the_cpu_time_since_its_begin_tells_of_work_that_nobody_watched():
+    scene, _ = job_scene(start_at=START_AT - 5 * 3600)
+    scene.cgroup("42", job_cpu_us=31_000_000_000)
+    unused(scene, 3600)
+    (finding,) = findings(scene)
+    assert finding.confidence == "supported"
+    assert finding.gpu_seconds == 2 * 3570
+    assert "2 GPUs done and not given back for at least 60 min" in finding.summary
+    assert finding.evidence[0].text.startswith("2 GPUs: no process, utilisation 0 %")
+    assert finding.evidence[-1].text == (
+        "in the 5.0 h before it was watched it used 8.6 h of CPU time"
+    )
+
+
+@pytest.mark.parametrize("cpu_us", [180_000_000, 900_000_000])
+def test_too_little_cpu_time_before_is_no_work_on_two_gpus(cpu_us):
+    scene, _ = job_scene(start_at=START_AT - 5 * 3600)
+    scene.cgroup("42", job_cpu_us=cpu_us)
+    unused(scene, 3600)
+    assert findings(scene) == []
+
+
+def test_of_a_job_on_two_nodes_both_must_tell_their_cpu_time():
+    scene, uuids = job_scene(1, start_at=START_AT - 5 * 3600)
+    more = scene.node("m", 1)
+    scene.job("42", (*uuids, *more), start_at=START_AT - 5 * 3600, cpu_count=32)
+    scene.host("m", **QUIET_HOST)
+    scene.cgroup("42", **QUIET_GROUP)
+    scene.cgroup("42", node="n", job_cpu_us=31_000_000_000)
+    unused(scene, 1800)
+    assert findings(scene) == []
+    scene.cgroup("42", node="m", job_cpu_us=30_000_000_000)
+    unused(scene, 1800)
+    assert len(findings(scene)) == 1
 
 
 def test_what_the_job_before_used_is_not_this_jobs():

@@ -77,10 +77,39 @@ def test_under_five_minutes_of_evidence_nothing_is_said_however_old_the_job_is(a
 
 def test_a_start_that_was_not_watched_is_not_established():
     scene, _ = job_scene(start_at=START_AT - 7200)
+    scene.cgroup("42", job_cpu_us=81_000_000)
     unused(scene, 3 * 3600)
     (finding,) = findings(scene)
     assert finding.confidence == "supported"
     assert "at least" in finding.summary
+    assert finding.evidence[-1].text == (
+        "in the 2.0 h before it was watched it used 1 min of CPU time"
+    )
+
+
+@pytest.mark.parametrize(
+    ("cpu_us", "said"),
+    [
+        (None, "is not known"),
+        # Too much for a rest, too little to say that both GPUs were at work.
+        (700_000_000, "used 12 min of CPU time"),
+    ],
+)
+def test_where_nobody_can_tell_whether_it_worked_before_it_is_a_guess(cpu_us, said):
+    scene, _ = job_scene(start_at=START_AT - 7200)
+    if cpu_us is not None:
+        scene.cgroup("42", job_cpu_us=cpu_us)
+    unused(scene, 3 * 3600)
+    (finding,) = findings(scene)
+    assert finding.confidence == "hypothesis"
+    assert said in finding.evidence[-1].text
+
+
+def test_what_worked_before_it_was_watched_was_used():
+    scene, _ = job_scene(start_at=START_AT - 7200)
+    scene.cgroup("42", job_cpu_us=9_400_000_000)
+    unused(scene, 3 * 3600)
+    assert findings(scene) == []
 
 
 # Look-alikes
@@ -143,7 +172,7 @@ def test_traffic_that_may_be_a_neighbours_caps_the_claim_and_is_named():
     scene.job("42", uuids[:2], cpu_count=32)
     scene.job("43", uuids[2:], cpu_count=32)
     scene.host("n", cpu_busy_ratio=0.5, cpu_count=64, net_rx_bytes_per_s=1e9)
-    scene.cgroup("42", job_cpu_cores_used=0.01, job_io_read_bytes_per_s=0.0)
+    scene.cgroup("42", job_cpu_cores_used=0.01, job_io_read_bytes_per_s=0.0, job_cpu_us=20_000_000)
     scene.run(5400, all_of(uuids[2:], WORKING))
     (finding,) = findings(scene)
     assert (finding.subject, finding.confidence) == ("job:42", "hypothesis")

@@ -218,6 +218,18 @@ def test_a_leak_of_the_host_is_found_though_the_job_reads_more(hours, confidence
     assert "data may be kept in memory" in finding.evidence[0].text
 
 
+@pytest.mark.parametrize(("hours", "confidence"), [(1.4, "hypothesis"), (3.2, "supported")])
+def test_what_has_grown_for_two_hours_is_no_data_set_that_is_kept(hours, confidence):
+    """Of processes no past is that long; the control group's tells that it goes on for longer."""
+    scene, uuids = scene_with_job()
+    host(scene, lambda s: 51 * GIB + 9 * GIB * s / 3600, moved=25e6)
+    resident(scene, uuids, lambda s: 33 * GIB + 9 * GIB * s / 3600)
+    scene.run(hours * 3600, using(uuids, 20.0 * GIB))
+    (finding,) = findings(scene)
+    assert finding.evidence[0].field == "process_rss_bytes"
+    assert finding.confidence == confidence
+
+
 def test_a_leak_of_the_host_beside_little_io_is_supported():
     scene, uuids = scene_with_job()
     host(scene, lambda s: 60 * GIB + 14 * GIB * s / 3600, moved=0.2e6)

@@ -26,10 +26,22 @@ def run(seconds, gpu_count=1, values=SMALL, *, other=None, **fields):
 
 
 @pytest.mark.parametrize(
-    ("hours", "confidence"), [(1, "hypothesis"), (3, "hypothesis"), (4.5, "established")]
+    ("hours", "rest_s", "confidence"),
+    [
+        (1, 0, "hypothesis"),
+        (2.5, 0, "supported"),
+        (2.5, 60, "supported"),
+        # It may be a server between two requests.
+        (3, 480, "hypothesis"),
+        (4.5, 480, "established"),
+    ],
 )
-def test_it_is_claimed_for_sure_once_a_server_can_be_ruled_out(hours, confidence):
-    scene, _ = run(hours * HOUR)
+def test_it_is_claimed_for_sure_once_a_server_can_be_ruled_out(hours, rest_s, confidence):
+    scene, uuids = job_scene(1)
+    scene.run(240, all_of(uuids, {**SMALL, "gpu_util_ratio": 0.0}))
+    scene.run(hours * HOUR - 2000, all_of(uuids, SMALL))
+    scene.run(rest_s, all_of(uuids, {**SMALL, "gpu_util_ratio": 0.0}))
+    scene.run(1800, all_of(uuids, SMALL))
     (finding,) = findings(scene)
     assert finding.confidence == confidence
     assert 0 <= finding.window.start - START_AT <= 300
