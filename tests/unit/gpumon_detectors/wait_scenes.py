@@ -8,14 +8,19 @@ hosts tell is the mean of ten seconds.
 from __future__ import annotations
 
 import random
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 
 from gpumon.detect.scene import WORKING, Scene
 from tests.unit.gpumon_detectors.idle_scenes import QUIET_HOST
-from tests.unit.gpumon_detectors.noise import thinned
+from tests.unit.gpumon_detectors.noise import BETWEEN_HOLES_S, HOLE_S, thinned
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 GIB = 2.0**30
-_BETWEEN_HOLES_S, _HOLE_S = 1440.0, 60.0
 _HOST_OVER_S = 10.0
 
 
@@ -60,26 +65,37 @@ class Job(NamedTuple):
     has_mounts: bool = True
     memory_per_s: float = 0.0
     """Growth of its memory, bytes a second."""
-    fields: dict[str, object] = {}
+    fields: Mapping[str, object] = MappingProxyType({})
 
 
 class _Program:
-    def __init__(self, parts, repeat_s=None):
-        self.parts = list(parts)
-        self.length_s = sum(part.seconds for part in self.parts)
+    """Parts that are gone through again and again; means over them are exact."""
+
+    def __init__(self, parts):
+        self._ends = np.cumsum([part.seconds for part in parts])
+        self._length_s = float(self._ends[-1])
+        self._parts = list(parts)
+        self._sums = {
+            name: np.concatenate(
+                ([0.0], np.cumsum([part.seconds * getattr(part, name) for part in parts]))
+            )
+            for name in ("kernel", "sm", "cores", "io", "read", "written")
+        }
 
     def at(self, second):
-        left = second % self.length_s
-        for part in self.parts:
-            if left < part.seconds:
-                return part
-            left -= part.seconds
-        return self.parts[-1]
+        """What it does at a time."""
+        return self._parts[int(self._ends.searchsorted(second % self._length_s, "right"))]
 
-    def mean(self, field, end, span_s):
-        steps = max(1, round(span_s / 0.5))
-        times = [end - span_s + (step + 0.5) * span_s / steps for step in range(steps)]
-        return sum(getattr(self.at(max(0.0, s)), field) for s in times) / steps
+    def mean(self, name, end, span_s):
+        """Mean of something over so long until a time, or since the begin."""
+        begin = max(0.0, end - span_s)
+        return (self._until(name, end) - self._until(name, begin)) / (end - begin)
+
+    def _until(self, name, second):
+        laps, left = divmod(second, self._length_s)
+        sums = self._sums[name]
+        inside = float(np.interp(left, np.concatenate(([0.0], self._ends)), sums))
+        return laps * float(sums[-1]) + inside
 
 
 def irregular(parts, lengths):
@@ -124,8 +140,8 @@ def played(period_s, trouble, phases, job=None, neighbour=None):
         while done_s < seconds:
             done_s += period_s
             passed_s += period_s
-            into_s = passed_s % (_BETWEEN_HOLES_S + _HOLE_S)
-            if trouble == "holes" and into_s > _BETWEEN_HOLES_S:
+            into_s = passed_s % (BETWEEN_HOLES_S + HOLE_S)
+            if trouble == "holes" and into_s > BETWEEN_HOLES_S:
                 scene.skip(period_s)
                 continue
             _sample(scene, job, program, done_s, period_s, trouble, dice, mine, others, beside)
