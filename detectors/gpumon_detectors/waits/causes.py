@@ -1,0 +1,202 @@
+"""What the GPUs of a job wait for, as far as its hosts tell: one cause at a time."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from math import isfinite
+from typing import TYPE_CHECKING, Final, NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from gpumon_detectors.waits.gpu_rows import PAST_S, gpu_rows, mean
+from gpumon_detectors.waits.host_rows import READS, WRITES, host_rows, may_wait
+from gpumon_detectors.waits.pauses import LEAST_PAUSES, pauses_of, stir_of
+from gpumon_detectors.waits.steady import full_cpus, slow_storage
+
+if TYPE_CHECKING:
+    from gpumon.detect.view import JobLook, View
+    from gpumon_detectors.waits.gpu_rows import GpuRows
+    from gpumon_detectors.waits.host_rows import HostRows
+    from gpumon_detectors.waits.pauses import Pauses, Stir
+    from gpumon_detectors.waits.steady import Scarce
+
+LEAST_SHARE: Final = 0.1
+"""Share of the time from which checkpoints are a loss (the taxonomy: healthy ones take less than
+8 %)."""
+
+_SAVING_CORES: Final = 2.0
+"""CPUs for each rank that write a checkpoint: one that packs it, one that sends it (our choice).
+With more, something is computed in the pauses."""
+
+_COMPILING_CORES: Final = (0.7, 4.5)
+"""CPUs for each rank that a compiler keeps busy: at least about one, and a few workers (our
+choice)."""
+
+_COMPILATIONS: Final = 5
+"""So many pauses make a program compile again and again (our choice)."""
+
+_IRREGULAR: Final = 0.2
+"""Spread of the pauses' lengths over their mean, at least: each new shape takes its own time, while
+a program that prepares the next piece of its work takes about as long each time (our choice)."""
+
+_RESTING: Final = 0.1
+"""Mean utilisation in pauses in which no kernel runs."""
+
+_CALM_IO: Final = 0.1
+"""Share of the time that tasks wait for I/O from which storage may be the reason (our choice)."""
+
+_STARTING_S: Final = 1800.0
+"""In the first half hour programs compile, whatever they are."""
+
+_CROWD: Final = 2.0
+"""Processes of a job beside its ranks for each of its CPUs from which they are too many: loaders
+are as many as CPUs where they are many (our choice)."""
+
+_QUEUE: Final = 3.0
+"""Tasks that run or want to for each CPU of a job from which its threads are too many (our
+choice)."""
+
+_CROWDED: Final = 0.4
+"""Share of the time that some task waits for a CPU, at least, where so many want one (our
+choice)."""
+
+_SERVANTS: Final = 3
+"""Processes that Slurm adds on each node: its step daemon, the script, the launcher."""
+
+
+class Cause(StrEnum):
+    """What GPUs wait for."""
+
+    CHECKPOINTS = "checkpoints"
+    STORAGE = "storage"
+    CROWD = "crowd"
+    DATA = "data"
+    COMPILER = "compiler"
+
+
+class Waits(NamedTuple):
+    """How a job's GPUs wait, and for what."""
+
+    cause: Cause
+    rows: GpuRows
+    host: HostRows
+    first: int
+    """Row since which it does."""
+    lost_share: float
+    """Part of the time since then in which the GPUs wait."""
+    pauses: Pauses | None = None
+    """For checkpoints and compilers: the pauses."""
+    stir: Stir | None = None
+    """What goes on in them."""
+
+
+_KNOWN: Final[WeakKeyDictionary[JobLook, Waits | None]] = WeakKeyDictionary()
+"""What was found out of a job on this look: each rule asks it, and it is the same for all."""
+
+
+def waits_of(view: View, job: JobLook) -> Waits | None:
+    """What a job's GPUs wait for; None where they do not, or nothing tells for what."""
+    if job not in _KNOWN:
+        _KNOWN[job] = _waits(view, job)
+    return _KNOWN[job]
+
+
+def _waits(view: View, job: JobLook) -> Waits | None:
+    rows = gpu_rows(job) if may_wait(job, PAST_S) else None
+    if rows is None:
+        return None
+    host = host_rows(view, job, rows)
+    pauses = pauses_of(rows)
+    found = None if pauses is None else _saving(rows, host, pauses)
+    if found is not None:
+        return found
+    scarce = slow_storage(rows, host)
+    if scarce is not None:
+        return _steady(Cause.STORAGE, rows, host, scarce)
+    scarce = full_cpus(rows, host)
+    if scarce is None:
+        return None
+    cause = Cause.CROWD if is_crowded(job, host) else Cause.DATA
+    return _steady(cause, rows, host, scarce)
+
+
+def compiling(view: View, job: JobLook) -> Waits | None:
+    """Irregular pauses of a job without I/O in which each rank keeps about a CPU busy.
+
+    Nothing of its hosts shows beforehand that a job may compile, so this is dear.
+    """
+    start_at = job.job.start_at
+    rows = None if start_at is None or waits_of(view, job) is not None else gpu_rows(job)
+    pauses = None if rows is None else pauses_of(rows)
+    if rows is None or start_at is None or pauses is None:
+        return None
+    late = [one for one in pauses.found if rows.begins[one.first] >= start_at + _STARTING_S]
+    if len(late) < _COMPILATIONS:
+        return None
+    host = host_rows(view, job, rows)
+    stir, found = stir_of(pauses, rows, host), pauses.only(late)
+    if not host.is_own or found.is_over(rows) or not _computes_alone(rows, host, pauses, stir):
+        return None
+    share, lengths = found.share(rows), found.lengths()
+    if share <= LEAST_SHARE or float(lengths.std()) < _IRREGULAR * float(lengths.mean()):
+        return None
+    return Waits(Cause.COMPILER, rows, host, found.found[0].first, share, found, stir)
+
+
+def _computes_alone(rows: GpuRows, host: HostRows, pauses: Pauses, stir: Stir) -> bool:
+    """Whether a CPU or some of each rank are busy in the pauses, and nothing else goes on."""
+    low, high = (limit * len(rows.members) for limit in _COMPILING_CORES)
+    util = mean(rows.util[pauses.is_low], rows.seconds[pauses.is_low])
+    moved = max(len(stir.written), len(stir.read), len(stir.waited))
+    return (
+        low <= stir.cores <= high
+        and util <= _RESTING
+        and 2 * moved <= len(pauses.found)
+        and not mean(host.io_pressure, rows.seconds) >= _CALM_IO
+    )
+
+
+def _steady(cause: Cause, rows: GpuRows, host: HostRows, scarce: Scarce) -> Waits:
+    return Waits(cause, rows, host, scarce.first, scarce.lost_share)
+
+
+def _saving(rows: GpuRows, host: HostRows, pauses: Pauses) -> Waits | None:
+    """Pauses in which more is written than read, or in which tasks wait for some I/O."""
+    stir = stir_of(pauses, rows, host)
+    if len(stir.read) >= LEAST_PAUSES and stir.read_bytes_per_s > stir.written_bytes_per_s:
+        return None
+    if host.is_own_io and len(stir.waited) < LEAST_PAUSES:
+        # What is written in them is another job's: no task of this one waits.
+        return None
+    kept = stir.written if len(stir.written) >= LEAST_PAUSES else stir.waited
+    if len(kept) < LEAST_PAUSES or stir.cores > _SAVING_CORES * len(rows.members):
+        return None
+    saves = pauses.only(kept)
+    share = saves.share(rows)
+    if share <= LEAST_SHARE or saves.is_over(rows):
+        return None
+    return Waits(Cause.CHECKPOINTS, rows, host, saves.found[0].first, share, saves, stir)
+
+
+def is_crowded(job: JobLook, host: HostRows) -> bool:
+    """Whether a job has many more processes, or tasks that want to run, than CPUs."""
+    nodes = max(1, len(job.job.nodes))
+    workers = host.processes - _SERVANTS * nodes - len(job.gpus)
+    waited = host.cpu_pressure[np.isfinite(host.cpu_pressure)]
+    if len(waited) and float(np.median(waited)) < _CROWDED:
+        return False
+    if isfinite(workers) and workers >= _CROWD * host.allowed:
+        return True
+    return host.is_alone and host.load >= _QUEUE * host.allowed
+
+
+def moved_bytes_per_s(waits: Waits, *, is_read: bool) -> float:
+    """What is read, or written, a second since the waits began, where most is counted."""
+    rates = [
+        mean(waits.host.moved[key][waits.first :], waits.rows.seconds[waits.first :])
+        for key in (READS if is_read else WRITES)
+        if key in waits.host.moved
+    ]
+    known = [rate for rate in rates if np.isfinite(rate)]
+    return max(known, default=float("nan"))

@@ -1,0 +1,138 @@
+"""What speaks against a claim that GPUs wait for the host: how sure that lets it be, and why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from gpumon.model.finding import Confidence, Evidence
+from gpumon_detectors.evidence.job_context import context_of
+from gpumon_detectors.waits.causes import Cause, moved_bytes_per_s
+from gpumon_detectors.waits.gpu_rows import mean
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpumon.detect.view import JobLook
+    from gpumon_detectors.waits.causes import Waits
+
+_LEAST_SAMPLES: Final = 30
+"""Utilisation is that of a moment: of fewer its mean is off by more than a tenth (our choice)."""
+
+_FEW_CPUS: Final = 2.0
+"""CPUs a GPU below which the program that drives the GPU may fill them alone (our choice)."""
+
+_BY_TURNS: Final = 0.5
+"""Part of the time in which GPUs work that CPUs must at most rest: with more they may work by
+turns, as programs do that compute on both (our choice)."""
+
+_BACK_BYTES_PER_S: Final = 50e6
+_BACK_SHARE: Final = 0.5
+"""What comes back from a GPU over PCIe, and over what goes to it: data go one way (our choice)."""
+
+_GROWTH_SHARE: Final = 0.3
+_GROWTH_BYTES_PER_S: Final = 5e6
+"""Growth of a job's memory, over what is read and at least, at which the page cache still fills
+(our choice)."""
+
+_PCIE: Final = ("pcie_tx_bytes_per_s", "pcie_rx_bytes_per_s")
+
+
+class Doubt(NamedTuple):
+    """The surest that a claim may be, and why."""
+
+    most: Confidence
+    evidence: Evidence
+
+
+def doubts_of(job: JobLook, waits: Waits, portal_names: str) -> tuple[Doubt, ...]:
+    """Everything that keeps a claim down."""
+    found = [*_of_kind(job, waits, portal_names), *_of_samples(job, waits)]
+    if waits.cause in (Cause.DATA, Cause.CROWD):
+        found += _of_cpus(job, waits)
+    if waits.cause is Cause.STORAGE:
+        found += _of_storage(job, waits)
+    if waits.cause is Cause.CHECKPOINTS and waits.stir is not None and not waits.stir.written:
+        text = "not seen: whether they write or read, as nothing counts their bytes"
+        found.append(_guess("fs_write_bytes_per_s", job, text))
+    return tuple(found)
+
+
+def surest_of(doubts: tuple[Doubt, ...]) -> Confidence:
+    """What all of them allow."""
+    steps = [doubt.most for doubt in doubts]
+    return min(steps, key=lambda step: step.rank, default=Confidence.ESTABLISHED)
+
+
+def _guess(key: str, job: JobLook, text: str, value: float | None = None) -> Doubt:
+    return Doubt(Confidence.HYPOTHESIS, Evidence(key, job.subject, text, value))
+
+
+def _of_kind(job: JobLook, waits: Waits, portal_names: str) -> Iterator[Doubt]:
+    context = context_of(job, portal_names)
+    if context.is_interactive or context.sounds_interactive:
+        yield _guess("job", job, "a session, in which somebody may be at work")
+    # What saves to storage time and again works in bursts, too, and is no server.
+    if context.is_serving and waits.cause is not Cause.CHECKPOINTS:
+        yield _guess("job", job, f"may be a server that waits for requests: {context.why}")
+
+
+def _of_samples(job: JobLook, waits: Waits) -> Iterator[Doubt]:
+    if waits.pauses is not None:
+        return
+    count = int(np.isfinite(waits.rows.util[waits.first :]).sum())
+    if count < _LEAST_SAMPLES:
+        text = f"only {count} samples of a moment's utilisation: a shorter period tells sooner"
+        yield _guess("gpu_util_ratio", job, text, float(count))
+
+
+def _of_cpus(job: JobLook, waits: Waits) -> Iterator[Doubt]:
+    host, rows, first = waits.host, waits.rows, waits.first
+    if not host.is_own:
+        text = "not seen: CPU time of the job alone, which its control group would tell"
+        yield _guess("job_cpu_cores_used", job, text)
+    if not np.isfinite(host.io_pressure[first:]).any():
+        text = "not seen: whether its tasks wait for I/O rather than for CPUs"
+        yield _guess("job_io_pressure_some_ratio", job, text)
+    each = host.allowed / len(rows.members)
+    if each < _FEW_CPUS:
+        text = f"with {each:.1f} CPUs a GPU what drives a GPU may fill them, whatever it waits for"
+        yield _guess("job_cpu_count", job, text, each)
+    idle = 1.0 - mean(host.cpu_share[first:], rows.seconds[first:])
+    if idle > _BY_TURNS * (1.0 - waits.lost_share):
+        text = "its CPUs may rest while its GPUs work: by turns, as it may be meant"
+        yield _guess("job_cpu_cores_used", job, text, idle)
+    if len(rows.members) == 1:
+        yield from _of_way_back(job, waits)
+
+
+def _of_way_back(job: JobLook, waits: Waits) -> Iterator[Doubt]:
+    """A single GPU that sends back as much as it gets: a program that computes on both."""
+    past = job.past(_PCIE, float(waits.rows.times[-1] - waits.rows.begins[waits.first]))
+    back, there = (mean(past.columns[key][:, waits.rows.members[0]], past.seconds) for key in _PCIE)
+    if back >= max(_BACK_BYTES_PER_S, _BACK_SHARE * there):
+        text = f"{back / 1e6:.0f} MB/s come back from the GPU: it may compute on both by design"
+        yield _guess(_PCIE[0], job, text, back)
+
+
+def _of_storage(job: JobLook, waits: Waits) -> Iterator[Doubt]:
+    host = waits.host
+    if not host.is_own_io:
+        text = "not seen: I/O pressure of the job alone, which its control group would tell"
+        yield _guess("job_io_pressure_some_ratio", job, text)
+    memory = host.memory[waits.first :]
+    known = np.flatnonzero(np.isfinite(memory))
+    if len(known) < 2:
+        return
+    times = waits.rows.times[waits.first :]
+    half = known[len(known) // 2 :]
+    length_s = float(times[half[-1]] - times[half[0]])
+    growth = float(memory[half[-1]] - memory[half[0]]) / length_s if length_s else 0.0
+    read = moved_bytes_per_s(waits, is_read=True)
+    if growth >= max(_GROWTH_BYTES_PER_S, _GROWTH_SHARE * read if read == read else 0.0):
+        text = (
+            f"its memory grows by {growth / 1e6:.0f} MB/s: the first pass over data that the page "
+            "cache keeps may be slow once"
+        )
+        yield _guess("job_mem_used_bytes", job, text, growth)

@@ -1,0 +1,184 @@
+"""What the hosts of a job did meanwhile: CPUs, pressure, reading and writing, at the GPUs' rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from gpumon.detect.series import Past
+    from gpumon.detect.view import JobLook, View
+    from gpumon_detectors.waits.gpu_rows import GpuRows
+
+_GROUP: Final = (
+    *("job_cpu_cores_used", "job_cpu_count", "job_cpu_pressure_some_ratio"),
+    *("job_io_pressure_some_ratio", "job_io_read_bytes_per_s", "job_io_write_bytes_per_s"),
+    *("job_mem_used_bytes", "job_process_count"),
+)
+_HOST: Final = (
+    *("cpu_busy_ratio", "cpu_count", "io_pressure_some_ratio", "d_state_process_count"),
+    *("disk_read_bytes_per_s", "disk_write_bytes_per_s"),
+    *("net_rx_bytes_per_s", "net_tx_bytes_per_s", "load_1m"),
+)
+_BLOCKS: Final = (
+    ("nic", ("nic_rx_bytes_per_s", "nic_tx_bytes_per_s")),
+    ("filesystem", ("fs_read_bytes_per_s", "fs_write_bytes_per_s")),
+)
+
+READS: Final = (
+    *("job_io_read_bytes_per_s", "fs_read_bytes_per_s", "disk_read_bytes_per_s"),
+    *("net_rx_bytes_per_s", "nic_rx_bytes_per_s"),
+)
+WRITES: Final = (
+    *("job_io_write_bytes_per_s", "fs_write_bytes_per_s", "disk_write_bytes_per_s"),
+    *("net_tx_bytes_per_s", "nic_tx_bytes_per_s"),
+)
+"""Bytes that a job moves, or that its nodes do, by where they are counted."""
+
+
+_LATELY_S: Final = 300.0
+_FULL: Final = 0.7
+_IO: Final = 0.08
+_IO_AT_TIMES: Final = 0.02
+"""What a job's hosts must show at least for a closer look: shares of its CPUs and of the time that
+tasks wait for I/O of late, and all the while. Below what any rule asks for (our choices)."""
+
+_ASKED: Final = ("job_cpu_cores_used", "job_cpu_count", "job_io_pressure_some_ratio")
+
+
+class HostRows(NamedTuple):
+    """The hosts of a job at the rows of its GPUs; NaN where nothing is known."""
+
+    cores: NDArray[np.float64]
+    """CPUs that the job keeps busy; of its whole nodes where its own are not known."""
+    allowed: float
+    """CPUs that it may use, NaN where nobody says."""
+    is_own: bool
+    """Whether `cores` is the job's alone."""
+    cpu_pressure: NDArray[np.float64]
+    """Share of the time in which some task of the job waited for a CPU."""
+    io_pressure: NDArray[np.float64]
+    """Share of the time in which some task waited for I/O, on the node where that is most."""
+    is_own_io: bool
+    """Whether `io_pressure` is the job's alone."""
+    stuck: NDArray[np.float64]
+    """Processes in uninterruptible sleep, on the node with most, whoever they belong to."""
+    memory: NDArray[np.float64]
+    """Host memory of the job, page cache included."""
+    processes: float
+    """Processes of the job now, NaN where nobody says."""
+    load: float
+    """Tasks that run, or wait for CPU or disk, on all its nodes now, whoever they belong to."""
+    moved: dict[str, NDArray[np.float64]]
+    """Bytes a second by `READS` and `WRITES`, over its nodes."""
+    is_alone: bool
+    """Whether the job was alone on its nodes all the while."""
+
+    @property
+    def cpu_share(self) -> NDArray[np.float64]:
+        """Part of the CPUs that it may use that is busy."""
+        return self.cores / self.allowed
+
+
+def may_wait(job: JobLook, seconds: float) -> bool:
+    """Whether a job's hosts show anything that GPUs could wait for; spares most the GPUs' past."""
+    past = job.cgroup_past(_ASKED, seconds)
+    cores, count, io = (past.columns[key] for key in _ASKED)
+    if not np.isfinite(io).any():
+        host = job.hosts_past(("io_pressure_some_ratio",), seconds)
+        io, times = host.columns["io_pressure_some_ratio"], host.times
+    else:
+        times = past.times
+    if np.isfinite(io).any():
+        lately = io[times >= times[-1] - 2 * _LATELY_S]
+        if np.nanmean(io) >= _IO_AT_TIMES or np.nanmean(lately) >= _IO:
+            return True
+    is_late = past.times >= past.times[-1] - _LATELY_S if len(past.times) else np.zeros(0, bool)
+    if not np.isfinite(cores[is_late]).any():
+        return True
+    allowed = np.nanmax(count[is_late]) if np.isfinite(count[is_late]).any() else np.nan
+    if not np.isfinite(allowed):
+        allowed = (job.cores or np.nan) / max(1, len(job.job.nodes))
+    return bool(np.nanmean(cores[is_late]) >= _FULL * allowed)
+
+
+def host_rows(view: View, job: JobLook, rows: GpuRows) -> HostRows:
+    """What a job's hosts did while its GPUs did what the rows tell."""
+    seconds = view.now - float(rows.begins[0])
+    group, host = job.cgroup_past(_GROUP, seconds), job.hosts_past(_HOST, seconds)
+    moved = {key: _summed(rows, group, key) for key in (READS[0], WRITES[0])}
+    moved |= {key: _summed(rows, host, key) for key in _HOST[4:8]}
+    for block, keys in _BLOCKS:
+        entities = [f"{node.name}/{key}" for node in job.nodes for key in node.block(block).keys]
+        if entities:
+            past = view.past(entities, keys, seconds)
+            moved |= {key: _summed(rows, past, key, is_whole=False) for key in keys}
+    cores = _summed(rows, group, "job_cpu_cores_used")
+    is_own = bool(np.isfinite(cores).mean() > 0.5)
+    allowed = _newest_sum(group, "job_cpu_count")
+    if not np.isfinite(allowed):
+        allowed = float(job.cores or np.nan)
+    if not is_own:
+        busy = host._replace(
+            columns={"cores": host.columns["cpu_busy_ratio"] * host.columns["cpu_count"]}
+        )
+        cores = _summed(rows, busy, "cores")
+    io_pressure = _highest(rows, group, "job_io_pressure_some_ratio")
+    is_own_io = bool(np.isfinite(io_pressure).mean() > 0.5)
+    if not is_own_io:
+        io_pressure = _highest(rows, host, "io_pressure_some_ratio")
+    return HostRows(
+        cores,
+        allowed,
+        is_own,
+        _highest(rows, group, "job_cpu_pressure_some_ratio"),
+        io_pressure,
+        is_own_io,
+        _highest(rows, host, "d_state_process_count"),
+        _summed(rows, group, "job_mem_used_bytes"),
+        _newest_sum(group, "job_process_count"),
+        _newest_sum(host, "load_1m"),
+        moved,
+        job.alone_since <= float(rows.begins[0]),
+    )
+
+
+def _at_rows(rows: GpuRows, past: Past, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Values of another table at the GPUs' rows: the newest ones known by then."""
+    if not len(past.times):
+        return np.full(len(rows.times), np.nan)
+    is_known = np.isfinite(values)
+    last = np.maximum.accumulate(np.where(is_known, np.arange(len(values)), -1))
+    place = past.times.searchsorted(rows.times, "right") - 1
+    source = np.where(place >= 0, last[np.maximum(place, 0)], -1)
+    age_s = rows.times - past.times[np.maximum(source, 0)]
+    longest_s = max(past.longest_s, rows.longest_s)
+    return np.where((source >= 0) & (age_s <= longest_s), values[np.maximum(source, 0)], np.nan)
+
+
+def _summed(rows: GpuRows, past: Past, key: str, *, is_whole: bool = True) -> NDArray[np.float64]:
+    """Sum over entities; where `is_whole` it is known only where each of them is."""
+    values = past.columns[key]
+    is_known = np.isfinite(values)
+    is_told = is_known.all(axis=1) if is_whole else is_known.any(axis=1)
+    total = np.nansum(values, axis=1, dtype=np.float64)
+    return _at_rows(rows, past, np.where(is_told & (values.shape[1] > 0), total, np.nan))
+
+
+def _highest(rows: GpuRows, past: Past, key: str) -> NDArray[np.float64]:
+    values = past.columns[key].astype(np.float64)
+    is_told = np.isfinite(values).any(axis=1)
+    high = np.where(np.isfinite(values), values, -np.inf).max(axis=1, initial=-np.inf)
+    return _at_rows(rows, past, np.where(is_told, high, np.nan))
+
+
+def _newest_sum(past: Past, key: str) -> float:
+    """Sum over entities of the newest known values; NaN where one of them never was."""
+    values = past.columns[key]
+    if not values.size:
+        return float("nan")
+    last = np.where(np.isfinite(values), np.arange(len(values))[:, None], 0).max(axis=0)
+    return float(values[last, np.arange(values.shape[1])].astype(np.float64).sum())

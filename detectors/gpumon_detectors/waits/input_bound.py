@@ -1,0 +1,91 @@
+"""A job whose GPUs wait for data that its CPUs prepare."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpumon.detect.contract import Detector
+from gpumon.model.finding import Evidence
+from gpumon_detectors.evidence.job_commands import srun_in
+from gpumon_detectors.waits.causes import Cause
+from gpumon_detectors.waits.claim import (
+    Said,
+    busy_evidence,
+    claimed,
+    cpu_evidence,
+    io_evidence,
+    waiting_jobs,
+)
+from gpumon_detectors.waits.gpu_rows import mean
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpumon.detect.view import JobLook, View
+    from gpumon.model.finding import Finding
+    from gpumon_detectors.waits.causes import Waits
+
+
+class InputBound(Detector):
+    """Claims that a job's GPUs wait for data that its CPUs prepare.
+
+    Signature: kernels run for less than 80 % of the time, whatever such short samples leave open,
+    in nearly every two minutes some; the job keeps at least 85 % of the CPUs that it may use busy
+    all the while (lulls of up to two minutes, as for a checkpoint, apart); and its tasks do not
+    wait for I/O for as much as 40 % of the time in which the GPUs wait. CPUs and I/O are those of
+    its control group.
+
+    A *hypothesis* after 5 minutes, *supported* after 10, *established* after 30. Utilisation is
+    that of a moment, so 30 samples of it are needed besides: at a period of 60 s that is half an
+    hour.
+
+    What looks alike: with many more processes than CPUs it is `cpu_oversubscribed`, with tasks in
+    I/O `storage_bound`. A program that prepares a chunk on CPUs and then works through it on GPUs
+    rests its CPUs meanwhile: where they may, it stays a *hypothesis*; so it does with fewer than
+    two CPUs a GPU, which the program that drives the GPU may fill, with one GPU that sends back as
+    much as it gets, of a session, and of what may be a server. Without a control group the CPU
+    time of whole nodes counts, which is a *hypothesis* at most, and nothing where other jobs are
+    on them.
+
+    Lost is the share of the time in which no kernel runs, over that of the job's own steps without
+    waits: as it was seen before, else 97 %.
+    """
+
+    name = "input_bound"
+    version = "1"
+    finding_classes = ("input_bound",)
+    needs = ("gpu_util_ratio", "job_cpu_cores_used")
+    supported_after_s = 600.0
+    established_after_s = 1800.0
+    every_s = 30.0
+
+    def __init__(self, portal_names: str = "") -> None:
+        self.portal_names = portal_names
+
+    def evaluate(self, view: View) -> Iterator[Finding]:
+        """One finding per job whose CPUs do not keep up."""
+        for job, waits in waiting_jobs(view, Cause.DATA):
+            if waits.host.is_own or waits.host.is_alone:
+                said = _said(job, waits)
+                yield claimed(self, view, job, waits, said, self.portal_names)
+
+
+def _said(job: JobLook, waits: Waits) -> Said:
+    what = f"GPUs wait for data {100 * waits.lost_share:.0f} % of the time, its CPUs are full"
+    evidence = [busy_evidence(job, waits), cpu_evidence(job, waits)]
+    pressure = waits.host.cpu_pressure[waits.first :]
+    waited = mean(pressure, waits.rows.seconds[waits.first :])
+    if waited == waited:
+        text = f"some task of the job waits for a CPU for {100 * waited:.0f} % of the time"
+        evidence.append(Evidence("job_cpu_pressure_some_ratio", job.subject, text, waited))
+    return Said(what, (*evidence, *io_evidence(job, waits)), tuple(_advice(job)))
+
+
+def _advice(job: JobLook) -> Iterator[str]:
+    yield "Ask for more CPUs a GPU (--cpus-per-gpu), and start as many loaders as it gets."
+    yield (
+        "Or give its loaders less to do: decode on the GPU (DALI), keep samples as they are needed."
+    )
+    within = srun_in(job.job)
+    if within is not None:
+        yield f"What its CPUs do: {within} top -b -n 1"

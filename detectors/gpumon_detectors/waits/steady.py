@@ -1,0 +1,147 @@
+"""What is scarce on a job's hosts all the while, and since when: CPUs, or what is read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from gpumon.detect.series import GAP_PERIODS
+from gpumon_detectors.waits.gpu_rows import LEAST_BUSY, MOST_BUSY, mean
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from gpumon_detectors.waits.gpu_rows import GpuRows
+    from gpumon_detectors.waits.host_rows import HostRows
+
+FULL: Final = 0.85
+"""Share of a job's CPUs from which they are what it waits for (the taxonomy's signature)."""
+
+_STILL_FULL: Final = 0.75
+"""Share, over a minute, down to which they stay so: a checkpoint, or what ends a pass, takes less
+(our choice)."""
+
+_FULL_OVER_S: Final = 60.0
+_IO_OVER_S: Final = 180.0
+"""Over so long what is judged is averaged: pressure is that of ten seconds, and waits for storage
+come in lumps (our choices)."""
+
+_LULL_S: Final = 120.0
+"""So long it may be otherwise: the longest pauses for a checkpoint that are told of are 96 s."""
+
+_LATELY_S: Final = 300.0
+
+CALM_CPU: Final = 0.7
+"""Share of its CPUs up to which a job that waits for storage keeps them busy (our choice: with
+more its loaders compute, too)."""
+
+_LEAST_IO: Final = 0.1
+_IO_OF_WAIT: Final = 0.4
+"""Share of the time that tasks wait for I/O, at least, and over that in which GPUs wait: where a
+file system is the cause its readers wait about as long as the GPUs do (our choice: 0.4 of it,
+because pressure counts a wait of one reader among several in part)."""
+
+
+_PART_S: Final = 120.0
+_PART_ROWS: Final = 6
+_PARTS_AT_WORK: Final = 0.9
+"""Of parts of two minutes, or of six samples, nine in ten must show work: what waits in each step
+does, what hangs or saves does not (our choice)."""
+
+
+class Scarce(NamedTuple):
+    """A time until now in which something of the hosts is scarce and GPUs wait."""
+
+    first: int
+    """Its first row."""
+    lost_share: float
+    """Part of the time in which the GPUs wait."""
+
+
+def full_cpus(rows: GpuRows, host: HostRows) -> Scarce | None:
+    """Since when a job keeps its CPUs full while its GPUs wait; None where it does not."""
+    share = host.cpu_share
+    if not np.isfinite(share[-_rows_within(rows, _LULL_S) :]).any():
+        return None
+    first = _since(rows, smoothed(rows, share, _FULL_OVER_S) >= _STILL_FULL)
+    found = _waiting(rows, first)
+    if found is None or mean(share[found.first :], rows.seconds[found.first :]) < FULL:
+        return None
+    return None if _io_explains(rows, host, found) else found
+
+
+def slow_storage(rows: GpuRows, host: HostRows) -> Scarce | None:
+    """Since when tasks of a job wait for I/O while its GPUs do; None where they do not."""
+    pressure = smoothed(rows, host.io_pressure, _IO_OVER_S)
+    lately = mean(*_lately(rows, host.io_pressure))
+    if not lately >= _LEAST_IO:
+        return None
+    found = _waiting(rows, _since(rows, pressure >= max(_LEAST_IO / 2, lately / 2)))
+    if found is None or not _io_explains(rows, host, found):
+        return None
+    cpu = mean(host.cpu_share[found.first :], rows.seconds[found.first :])
+    return None if cpu > CALM_CPU else found
+
+
+def _io_explains(rows: GpuRows, host: HostRows, found: Scarce) -> bool:
+    """Whether tasks wait for I/O for a good part of the time in which GPUs wait."""
+    waits = mean(host.io_pressure[found.first :], rows.seconds[found.first :])
+    return waits >= max(_LEAST_IO, _IO_OF_WAIT * found.lost_share)
+
+
+def _waiting(rows: GpuRows, first: int) -> Scarce | None:
+    """The time since a row, where the GPUs wait in it and still do."""
+    if first >= len(rows.times) - 1 or not rows.busy_at_most(first) <= MOST_BUSY:
+        return None
+    lately = max(first, len(rows.times) - _rows_within(rows, 2 * _LATELY_S))
+    if not LEAST_BUSY <= rows.busy(lately) <= MOST_BUSY + 0.05:
+        return None
+    if not (_goes_on(rows, first) and rows.are_alike(first)):
+        return None
+    return Scarce(first, rows.lost_share(first))
+
+
+def _goes_on(rows: GpuRows, first: int) -> bool:
+    """Whether the GPUs work in nearly every part of the time, and so wait in each step or so."""
+    span_s = max(_PART_S, _PART_ROWS * (rows.longest_s / GAP_PERIODS))
+    parts = ((rows.times[-1] - rows.times[first:]) // span_s).astype(np.intp)
+    util = rows.util[first:]
+    is_known = np.isfinite(util)
+    known = np.bincount(parts, is_known)
+    work = np.bincount(parts, np.where(is_known, util, 0.0))[known > 0]
+    return len(work) > 0 and float((work > 0.0).mean()) >= _PARTS_AT_WORK
+
+
+def smoothed(rows: GpuRows, values: NDArray[np.float64], span_s: float) -> NDArray[np.float64]:
+    """Mean over so long around each row, NaN where nothing is known."""
+    is_known = np.isfinite(values)
+    total = np.concatenate(([0.0], np.cumsum(np.where(is_known, values, 0.0))))
+    count = np.concatenate(([0], np.cumsum(is_known)))
+    low = rows.times.searchsorted(rows.times - span_s / 2, "left")
+    high = rows.times.searchsorted(rows.times + span_s / 2, "right")
+    known = count[high] - count[low]
+    return np.where(known > 0, (total[high] - total[low]) / np.maximum(known, 1), np.nan)
+
+
+def _since(rows: GpuRows, is_so: NDArray[np.bool_]) -> int:
+    """Row since which something holds but for a lull now and then; the row count: not now."""
+    holds = np.flatnonzero(is_so)
+    if not len(holds) or rows.times[-1] - rows.times[holds[-1]] > _LULL_S:
+        return len(rows.times)
+    lulls = rows.begins[holds[1:]] - rows.times[holds[:-1]]
+    longest_s = max(_LULL_S, rows.longest_s)
+    breaks = np.flatnonzero(lulls > longest_s)
+    return int(holds[breaks[-1] + 1]) if len(breaks) else int(holds[0])
+
+
+def _lately(
+    rows: GpuRows, values: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    count = _rows_within(rows, 2 * _LATELY_S)
+    return values[-count:], rows.seconds[-count:]
+
+
+def _rows_within(rows: GpuRows, span_s: float) -> int:
+    """How many of the newest rows lie within so long; at least three."""
+    return max(3, len(rows.times) - int(rows.times.searchsorted(rows.times[-1] - span_s)))

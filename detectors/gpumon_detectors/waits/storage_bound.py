@@ -1,0 +1,198 @@
+"""A job whose GPUs wait for the file system."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from gpumon.detect.contract import Detector
+from gpumon.model.finding import Evidence
+from gpumon_detectors.evidence.phrases import counted, listed
+from gpumon_detectors.evidence.watched import mean_of
+from gpumon_detectors.waits.causes import Cause
+from gpumon_detectors.waits.claim import (
+    Said,
+    busy_evidence,
+    claimed,
+    cpu_evidence,
+    io_evidence,
+    waiting_jobs,
+)
+from gpumon_detectors.waits.gpu_rows import mean
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpumon.detect.view import JobLook, View
+    from gpumon.model.finding import Finding
+    from gpumon_detectors.waits.causes import Waits
+
+_READ: Final = ("fs_read_bytes_per_s", "fs_read_exec_s")
+_LATELY_S: Final = 600.0
+
+_LEAST_READ_BYTES_PER_S: Final = 1e6
+"""From here on a job's nodes read from a mount at all: home directories are below (our choice)."""
+
+_OTHERS_WAIT: Final = 0.1
+"""Share of the time that another job's tasks wait for I/O from which it waits, too."""
+
+_LISTED: Final = 4
+
+
+class StorageBound(Detector):
+    """Claims that a job's GPUs wait for the file system.
+
+    Signature: kernels run for less than 80 % of the time, whatever such short samples leave open,
+    in nearly every two minutes some; meanwhile tasks of the job wait for I/O for at least 40 % of
+    the time in which its GPUs wait, and no less than 10 % of all time (pressure stall information
+    of its control group); and it keeps no more than 70 % of its CPUs busy. Processes in
+    uninterruptible sleep and the time of a mount's requests are told beside.
+
+    Told and *supported* after 10 minutes, as a single slow checkpoint looks alike before;
+    *established* after 30. With fewer than 30 samples of utilisation, which is half an hour at a
+    period of 60 s, it is a *hypothesis*.
+
+    Jobs that wait together and read from one server are named in each other's findings, with the
+    server: it is their common cause then.
+
+    What looks alike: checkpoints come in pauses (`checkpoint_stall`), and a job that waits for a
+    rank in uninterruptible sleep does not work in between (`hang`). The first pass over data that
+    the page cache keeps: while the job's memory grows with what is read, it stays a *hypothesis*;
+    so it does of a session, and of what may be a server. Where the control group tells no pressure
+    that of the node counts, for a *hypothesis* and only of a job alone there: a neighbour's I/O
+    accuses nobody.
+
+    Lost is the share of the time in which no kernel runs, over that of the job's own steps without
+    waits: as it was seen before, else 97 %.
+    """
+
+    name = "storage_bound"
+    version = "1"
+    finding_classes = ("storage_bound",)
+    needs = ("gpu_util_ratio", "job_io_pressure_some_ratio")
+    supported_after_s = 600.0
+    established_after_s = 1800.0
+    every_s = 30.0
+
+    def __init__(self, portal_names: str = "") -> None:
+        self.portal_names = portal_names
+
+    def evaluate(self, view: View) -> Iterator[Finding]:
+        """One finding per job that waits for what it reads."""
+        for job, waits in waiting_jobs(view, Cause.STORAGE, self.supported_after_s):
+            if waits.host.is_own_io or waits.host.is_alone:
+                mount = _mount_of(view, job)
+                others = () if mount is None else _others(view, job, mount)
+                said = _said(job, waits, mount, others)
+                yield claimed(self, view, job, waits, said, self.portal_names)
+
+
+class _Mount(NamedTuple):
+    """The mounted file system that a job's nodes read most from."""
+
+    path: str
+    server: str
+    """What it is mounted from; empty where nobody says."""
+    read_bytes_per_s: float
+    request_s: float
+    """Mean time of a read request, NaN where it is not known."""
+
+
+def _mount_of(view: View, job: JobLook) -> _Mount | None:
+    found: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for node in job.nodes:
+        block = node.block("filesystem")
+        entities = [f"{node.name}/{key}" for key in block.keys]
+        if not entities:
+            continue
+        past = view.past(entities, _READ, _LATELY_S)
+        if not len(past.times):
+            continue
+        rates, times = (mean_of(past, key) for key in _READ)
+        for row, key in enumerate(block.keys):
+            name = (key, block.label("device", row) or "")
+            found.setdefault(name, []).append((float(rates[row]), float(times[row])))
+    mounts = [
+        _Mount(path, server, float(np.nansum([rate for rate, _ in values])), _highest(values))
+        for (path, server), values in found.items()
+    ]
+    read = [one for one in mounts if one.read_bytes_per_s >= _LEAST_READ_BYTES_PER_S]
+    return max(read, key=lambda one: one.read_bytes_per_s, default=None)
+
+
+def _highest(values: list[tuple[float, float]]) -> float:
+    return max((time for _, time in values if time == time), default=float("nan"))
+
+
+def _others(view: View, job: JobLook, mount: _Mount) -> tuple[JobLook, ...]:
+    """Jobs on other nodes that wait for I/O now and read from the same server."""
+    if not mount.server:
+        return ()
+    mine = set(job.job.nodes)
+    return tuple(
+        other
+        for other in view.running
+        if not mine & set(other.job.nodes) and _waits_for(view, other, mount)
+    )
+
+
+def _waits_for(view: View, other: JobLook, mount: _Mount) -> bool:
+    key = "job_io_pressure_some_ratio"
+    past = other.cgroup_past((key,), _LATELY_S)
+    if not len(past.times) or not (mean_of(past, key) >= _OTHERS_WAIT).any():
+        return False
+    theirs = _mount_of(view, other)
+    return theirs is not None and theirs.server == mount.server
+
+
+def _said(job: JobLook, waits: Waits, mount: _Mount | None, others: tuple[JobLook, ...]) -> Said:
+    what = f"GPUs wait for the file system {100 * waits.lost_share:.0f} % of the time"
+    if others and mount is not None:
+        what += f", as {counted(len(others), 'job')} more on {mount.server} do"
+    evidence = (
+        busy_evidence(job, waits),
+        *io_evidence(job, waits),
+        cpu_evidence(job, waits),
+        *_stuck(job, waits),
+        *(_of_mount(job, mount) if mount is not None else ()),
+        *_together(others),
+    )
+    return Said(what, evidence, _ADVICE, tuple(_machine_advice(mount, others)))
+
+
+def _stuck(job: JobLook, waits: Waits) -> Iterator[Evidence]:
+    stuck = mean(waits.host.stuck[waits.first :], waits.rows.seconds[waits.first :])
+    if stuck > 0.0:
+        whose = "" if waits.host.is_alone else ", perhaps another job's"
+        text = f"{stuck:.1f} processes in uninterruptible sleep on average{whose}"
+        yield Evidence("d_state_process_count", job.subject, text, stuck)
+
+
+def _of_mount(job: JobLook, mount: _Mount) -> Iterator[Evidence]:
+    of = f" of {mount.server}" if mount.server else ""
+    rate = f"its nodes read {mount.read_bytes_per_s / 1e6:.0f} MB/s from {mount.path}{of}"
+    yield Evidence("fs_read_bytes_per_s", job.subject, rate, mount.read_bytes_per_s)
+    if mount.request_s == mount.request_s:
+        text = f"a read there takes {1e3 * mount.request_s:.1f} ms"
+        yield Evidence("fs_read_exec_s", job.subject, text, mount.request_s)
+
+
+def _together(others: tuple[JobLook, ...]) -> Iterator[Evidence]:
+    if others:
+        names = [other.job.label or other.job.job_id for other in others[:_LISTED]]
+        more = len(others) - len(names)
+        named = listed([*names, *([f"{more} more"] if more else [])])
+        text = f"jobs on other nodes that wait for the same server: {named}"
+        yield Evidence("fs_read_exec_s", others[0].subject, text, float(len(others)))
+
+
+_ADVICE: Final = (
+    "Copy the data to local disk first, or pack small files into large ones (WebDataset, LMDB).",
+    "Have more loaders read ahead (num_workers, prefetch_factor): its CPUs have room.",
+)
+
+
+def _machine_advice(mount: _Mount | None, others: tuple[JobLook, ...]) -> Iterator[str]:
+    if mount is not None and mount.server and others:
+        yield f"Look at the load of {mount.server}: several jobs wait for it at once."
