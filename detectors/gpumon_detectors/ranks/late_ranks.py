@@ -166,23 +166,34 @@ def _signs(own: WorkWindows, way: Way) -> Floats:
 def _judged(
     own: WorkWindows, way: Way, signs: Floats, is_work: Flags, on: Sequence[Sequence[str]]
 ) -> LateRanks | None:
+    """Who is late now and was not before; else who is, as long as the job has been seen."""
     at_work = np.flatnonzero(is_work)
-    recent = at_work[-RECENT:]
-    now = mean_over(signs[recent])
+    now = mean_over(signs[at_work[-RECENT:]])
     base = _base(signs[at_work[:-RECENT]])
     least = 0.5 * (LEAST_SHIFT if way is Way.BUSY else _LEAST_IDLE)
-    seen = np.where(np.isfinite(base), base, 0.0)
-    with np.errstate(invalid="ignore"):
-        late = _culprits(now - seen >= least, on)
-    if late is None:
-        late = _culprits(now >= least, on)
-        seen = np.zeros(len(now))
-    if late is None:
-        return None
+    for usual in (np.where(np.isfinite(base), base, 0.0), np.zeros(len(now))):
+        with np.errstate(invalid="ignore"):
+            late = _culprits(now - usual >= least, on)
+        if late is not None:
+            middle = max(float((now[late] + usual[late]).mean()) / 2, least)
+            found = _since(own, way, signs, is_work, late, middle)
+            if found is not None:
+                return found
+    return None
+
+
+def _since(
+    own: WorkWindows,
+    way: Way,
+    signs: Floats,
+    is_work: Flags,
+    late: NDArray[np.intp],
+    middle: float,
+) -> LateRanks | None:
+    """Since when some ranks are late, if the others wait for them; `middle`: how late is late."""
     sign = mean_over(signs[:, late].T)
-    middle = float((now[late] + seen[late]).mean()) / 2
     with np.errstate(invalid="ignore"):
-        is_late = is_work & (sign >= max(middle, least))
+        is_late = is_work & (sign >= middle)
     first = _onset(own, is_work, is_late)
     if first is None:
         return None

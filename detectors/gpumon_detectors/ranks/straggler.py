@@ -236,7 +236,7 @@ def _summary(who: _Who, late: LateRanks, causes: Causes, window: Window) -> str:
     since = since_words(window, not late.has_before, late.known_s)
     count = counted(len(late.waiting), "other GPU")
     if late.way is Way.BUSY:
-        how = f"computes {100 * late.shift:.0f} % more of the time than they"
+        how = f"computes {100 * late.shift:.0f} % longer than they do"
     else:
         how = f"rests {100 * late.shift:.0f} % of the time while they spin"
     why = f", because of {causes.because}" if causes.because else ""

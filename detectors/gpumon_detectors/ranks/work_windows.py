@@ -46,6 +46,9 @@ _WORK_SHARE: Final = 0.35
 """Share of its usual work from which a job is at work: while one rank evaluates or writes a
 checkpoint the others do a tenth (our choice; who slows a job to a third has stopped it)."""
 
+_WORK_POWER: Final = 0.55
+"""Share of its usual power likewise: more than a GPU draws that waits (our choice)."""
+
 _USUAL_WINDOWS: Final = 5
 """So many windows with as much work make it a job's usual one, whatever it does in the others: a
 job that has hung for hours still tells how it worked before (our choice, as in `standstill`)."""
@@ -90,7 +93,7 @@ class WorkWindows(NamedTuple):
         if not len(known):
             return np.zeros(len(middle), np.bool_)
         usual = float(np.sort(known)[-min(len(known), _USUAL_WINDOWS)])
-        share = _WORK_SHARE if self.measure == "sm_active_ratio" else (1 + _SPIN_POWER) / 2
+        share = _WORK_SHARE if self.measure == "sm_active_ratio" else _WORK_POWER
         with np.errstate(invalid="ignore"):
             return np.asarray(middle >= share * usual, np.bool_)
 
