@@ -117,15 +117,23 @@ class Digest:
         found = [finding for name in view.job.nodes for finding in by_node.get(name, ())]
         return _gravest_first(found)
 
-    def node_findings_of_gpu(self, uuid: str) -> tuple[Finding, ...]:
-        """Findings about a GPU's node that name this GPU."""
-        gpu = self.tick.gpus.get(uuid)
+    def findings_naming_gpu(self, uuid: str) -> tuple[Finding, ...]:
+        """Findings about a GPU's node, or about its job or a rank of that, that name this GPU.
+
+        A finding about a job that charges all its GPUs names those that its evidence is about.
+        """
+        gpu, view = self.tick.gpus.get(uuid), self.job_by_gpu.get(uuid)
         subject = f"gpu:{uuid}"
-        return tuple(
+        of_node = self._findings_by_node.get(gpu.node, ()) if gpu else ()
+        of_job = self.findings_by_job.get(view.job.job_id, ()) if view else ()
+        in_evidence = [
             finding
-            for finding in (self._findings_by_node.get(gpu.node, ()) if gpu else ())
-            if uuid in finding.gpus or any(one.subject == subject for one in finding.evidence)
-        )
+            for finding in (*of_node, *of_job)
+            if not finding.subject.startswith("gpu:")
+            and any(one.subject == subject for one in finding.evidence)
+        ]
+        charged = [f for f in of_node if uuid in f.gpus and f not in in_evidence]
+        return (*in_evidence, *charged)
 
     def findings_of_node(self, name: str) -> tuple[Finding, ...]:
         """Findings about a node itself and about its GPUs."""

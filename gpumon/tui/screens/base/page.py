@@ -164,7 +164,7 @@ def findings_page(trail: tuple[str, ...], scope: str | None) -> Page:
             of_nodes = digest.findings_of_nodes(view) if view else ()
             return digest.findings_by_job.get(name, ()) + of_nodes
         if kind == "gpu":
-            return digest.findings_by_gpu.get(name, ()) + digest.node_findings_of_gpu(name)
+            return digest.findings_by_gpu.get(name, ()) + digest.findings_naming_gpu(name)
         if kind == "node":
             return digest.findings_of_node(name)
         return digest.all_findings

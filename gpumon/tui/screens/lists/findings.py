@@ -51,18 +51,18 @@ def scoped(digest: Digest, scope: str | None) -> tuple[Finding, ...]:
     if not kind:
         return told
     subjects = {scope}
-    of_nodes: tuple[Finding, ...] = ()
+    naming: tuple[Finding, ...] = ()
     if kind == "job":
         view = digest.tick.job(name)
-        of_nodes = digest.findings_of_nodes(view) if view else ()
+        naming = digest.findings_of_nodes(view) if view else ()
         subjects |= {f"gpu:{uuid}" for uuid in (view.gpu_uuids if view else ())}
     elif kind == "node":
         node = digest.tick.nodes.get(name)
         subjects |= {f"gpu:{uuid}" for uuid in (node.gpu_uuids if node else ())}
     elif kind == "gpu":
-        of_nodes = digest.node_findings_of_gpu(name)
+        naming = digest.findings_naming_gpu(name)
     own = (finding for finding in told if finding.subject.partition("/")[0] in subjects)
-    return (*own, *of_nodes)
+    return (*own, *naming)
 
 
 def _lost(tick: Tick, findings: Sequence[Finding]) -> str:

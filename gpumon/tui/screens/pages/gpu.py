@@ -57,7 +57,7 @@ class GpuScreen(SectionView):
             lines += paragraph(trouble.sentence, width, trouble.tone, f"{trouble.sign} ", "  ")
         for finding in digest.findings_by_gpu.get(self.uuid, ()):
             lines += finding_lines(digest.tick, finding, width, is_full=False)
-        for finding in digest.node_findings_of_gpu(self.uuid):
+        for finding in digest.findings_naming_gpu(self.uuid):
             whom = finding.subject.replace(":", " ", 1)
             lines += finding_lines(digest.tick, finding, width, is_full=False, whom=whom)
         return lines

@@ -53,11 +53,11 @@ def test_a_gpu_knows_the_finding_of_its_node_that_names_it():
     of_n7 = finding("node:n7", **PORT, gpus=(named,), evidence=evidence)
     of_n9 = finding("node:n9", **PORT, gpus=(silent,), evidence=())
     digest = Digest(digest.tick._replace(findings=(of_n7, of_n9)))
-    assert digest.node_findings_of_gpu(named) == (of_n7,)
-    assert digest.node_findings_of_gpu(told) == (of_n7,)
-    assert digest.node_findings_of_gpu(silent) == ()
-    assert digest.node_findings_of_gpu(other.gpu_uuids[0]) == ()
-    assert digest.node_findings_of_gpu("GPU-nowhere") == ()
+    assert digest.findings_naming_gpu(named) == (of_n7,)
+    assert digest.findings_naming_gpu(told) == (of_n7,)
+    assert digest.findings_naming_gpu(silent) == ()
+    assert digest.findings_naming_gpu(other.gpu_uuids[0]) == ()
+    assert digest.findings_naming_gpu("GPU-nowhere") == ()
 
 
 def test_a_rank_knows_the_finding_of_its_job_that_names_its_gpu():
@@ -71,3 +71,18 @@ def test_a_rank_knows_the_finding_of_its_job_that_names_its_gpu():
     assert not any("hang" in said[uuid] for uuid in others)
     empty = RankRow(first, None, digest.tick.gpus[named], named)
     assert rank_why(digest, empty).text == "no process"
+
+
+def test_a_gpu_knows_the_finding_of_its_rank_that_names_it():
+    digest, first, _ = fleet()
+    other, named = first.gpu_uuids[:2]
+    evidence = (Evidence("sm_active_ratio", f"gpu:{named}", "SMs 80 % (the others 60)", 0.8),)
+    slow = finding(
+        "job:31/rank:1", finding_class="straggler", evidence=evidence, gpus=first.gpu_uuids
+    )
+    hot = finding(f"gpu:{other}", finding_class="throttled", evidence=evidence)
+    digest = Digest(digest.tick._replace(findings=(slow, hot)))
+    assert digest.findings_naming_gpu(named) == (slow,)
+    assert digest.findings_naming_gpu(other) == ()
+    said = {row.uuid: rank_why(digest, row).text for row in digest.rank_rows(first)}
+    assert said[named] == "! straggler"

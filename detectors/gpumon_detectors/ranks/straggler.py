@@ -1,0 +1,289 @@
+"""One rank of a job is slower than its peers, and all of them wait for it in every step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from gpumon.detect.contract import Detector
+from gpumon.model.finding import Confidence, Evidence, Severity, Window
+from gpumon.model.hostlist import is_host_name
+from gpumon_detectors.evidence import machine_commands as commands
+from gpumon_detectors.evidence.gpu_use import PAST_S, is_named
+from gpumon_detectors.evidence.job_commands import srun_in
+from gpumon_detectors.evidence.phrases import counted, listed
+from gpumon_detectors.evidence.stretch import since_words
+from gpumon_detectors.evidence.watched import surest
+from gpumon_detectors.ranks.late_ranks import Way, common_name, late_ranks
+from gpumon_detectors.ranks.slow_causes import causes_of
+from gpumon_detectors.ranks.work_windows import mean_over, work_windows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from gpumon.detect.view import JobLook, View
+    from gpumon.model.finding import Finding
+    from gpumon_detectors.ranks.late_ranks import LateRanks
+    from gpumon_detectors.ranks.slow_causes import Causes
+    from gpumon_detectors.ranks.work_windows import WorkWindows
+
+_GRAVE_LOSS: Final = 0.25
+"""Share of the job's time from which a straggler is *critical*: NVRx reports ranks below .75 of the
+speed of the others."""
+
+_LATELY_S: Final = 300.0
+"""The mean of so long tells whether a job is worth a look back."""
+
+_LEAST_APART: Final = 0.04
+"""How far apart a job's GPUs must be now, as a share of what they do, to be worth that."""
+
+_LEAST_GPUS: Final = 3
+_LISTED: Final = 8
+
+
+class _Who(NamedTuple):
+    """Whom a finding is about."""
+
+    subject: str
+    words: str
+    domain: str
+    """What all of them share and no other has, in words; empty without."""
+
+
+class Straggler(Detector):
+    """Claims that all ranks of a job wait for a slower one in every step.
+
+    A slow rank looks busiest, not idlest: it computes while the others spin in a collective. One
+    whose host is slow is the idlest: its GPU rests while the others spin. Ranks of one world are
+    compared with each other and with themselves before, over windows of a minute. Claimed is a rank
+    that computes 10 % longer beside the others than before, or rests 8 % of the time longer, while
+    all the others do less than before, all alike, and none of them rests more. It must be so in
+    most windows for five minutes (Minder: four minutes; Greyhound: a mean shift of 10 %).
+
+    *Supported* after 5 minutes, *established* after 15. Where the job was not seen before, a rank
+    is named only if its GPU rests while the others spin, as a *hypothesis*, or if its own clock,
+    power limit or PCIe link is below that of its like. Without SM activity power tells who is
+    busy, as a *hypothesis*; that a GPU rests utilisation tells as surely.
+
+    What looks alike: stages of a pipeline, other roles, products or limits differ from the start on
+    and are no stragglers (`stage_imbalance` speaks of stages). While one rank evaluates or writes a
+    checkpoint the others do nothing at all: such windows do not count. Where another rank is the
+    slowest in each window nobody is claimed. Replicas of a server have loads of their own, and rest
+    where they have none. GPUs that are not used are no peers; jobs of fewer than three GPUs, and
+    those cut by MIG, are not looked at. Who slows a job to less than a third has stopped it
+    (`hang`).
+
+    What all slow ranks share and no other has is named in their place: a node, the switch or the
+    block of nodes that they hang on. Why they are slow is looked up: clock, power limit, PCIe,
+    NVLinks, ports, what waits on their node, CPUs taken away.
+
+    Lost is the part of the others' work that is gone, or the time that they spin for a GPU that
+    rests, of all GPUs of the world. Where its clock is held down `throttled` charges that, and the
+    straggler nothing. `critical` from a quarter on.
+    """
+
+    name = "straggler"
+    version = "1"
+    finding_classes = ("straggler",)
+    needs = ("gpu_util_ratio", "sm_active_ratio")
+    supported_after_s = 300.0
+    established_after_s = 900.0
+    every_s = 20.0
+
+    def evaluate(self, view: View) -> Iterator[Finding]:
+        """One finding per world with slow ranks."""
+        apart = _apart(view)
+        for number, job in zip(view.numbers, view.jobs, strict=True):
+            if not apart[number] or not is_named(job):
+                continue
+            windows = work_windows(job, PAST_S)
+            shared = _shared(view, job)
+            for world in worlds_of(job):
+                late = late_ranks(windows, world, shared) if len(windows.ends) else None
+                if late is not None:
+                    yield from self._finding(view, job, windows, late, shared)
+
+    def _finding(
+        self,
+        view: View,
+        job: JobLook,
+        windows: WorkWindows,
+        late: LateRanks,
+        shared: Sequence[Sequence[str]],
+    ) -> Iterator[Finding]:
+        start = float(windows.begins[late.first])
+        causes = causes_of(view, job, late.late, late.waiting, start)
+        most = _surest(windows, late, causes)
+        if most is None:
+            return
+        window = Window(start, float(windows.ends[-1]), _samples(job, start))
+        who = _who(job, late, shared)
+        gpus = [job.uuids[place] for place in sorted((*late.late, *late.waiting))]
+        lost = 0.0 if causes.is_throttled else late.loss
+        is_sure = most is not Confidence.HYPOTHESIS
+        yield view.finding(
+            self,
+            subject=who.subject,
+            severity=Severity.CRITICAL if late.loss >= _GRAVE_LOSS else Severity.WARNING,
+            summary=_summary(who, late, causes, window),
+            window=window,
+            evidence=(*_evidence(job, windows, late, who), *causes.evidence),
+            advice=tuple(_advice(job, late)),
+            machine_advice=tuple(_machine_advice(view, job, late, is_sure=is_sure)),
+            gpu_seconds=lost * min(late.known_s, window.end - window.start) * len(gpus),
+            at_most=surest(self, late.known_s, window.samples, most),
+            gpus=gpus,
+        )
+
+
+def worlds_of(job: JobLook) -> list[tuple[int, ...]]:
+    """Positions of the GPUs of each world; all of them where nobody tells worlds."""
+    place = {uuid: number for number, uuid in enumerate(job.uuids)}
+    found: dict[str, dict[int, None]] = {}
+    for rank in job.ranks:
+        if rank.world_id is not None:
+            mine = found.setdefault(rank.world_id, {})
+            mine.update((place[uuid], None) for uuid in rank.gpu_uuids if uuid in place)
+    worlds = [tuple(sorted(mine)) for mine in found.values() if mine]
+    return worlds or [tuple(range(len(job.uuids)))]
+
+
+def rank_of(job: JobLook, place: int) -> int | None:
+    """The number of the only rank on a GPU, None where it has none, or its number is not one's."""
+    uuid = job.uuids[place]
+    on_it = {rank.rank for rank in job.ranks if uuid in rank.gpu_uuids and rank.rank is not None}
+    if len(on_it) != 1:
+        return None
+    number = on_it.pop()
+    return number if sum(rank.rank == number for rank in job.ranks) == 1 else None
+
+
+def _apart(view: View) -> NDArray[np.bool_]:
+    """Running jobs whose GPUs differ by more than a little of late."""
+    groups = view.job_layout.groups
+    found = np.zeros(len(view.running), np.bool_)
+    if not view.uuids:
+        return found
+    for key in ("sm_active_ratio", "gpu_util_ratio", "power_w"):
+        recent = view.table(view.uuids, (key,), _LATELY_S).columns[key]
+        if not len(recent):
+            continue
+        means = np.append(mean_over(recent), np.nan)
+        with np.errstate(invalid="ignore"):
+            found |= groups.least(means) < (1.0 - _LEAST_APART) * groups.most(means)
+    is_large: NDArray[np.bool_] = groups.sizes() >= _LEAST_GPUS
+    return found & is_large
+
+
+def _shared(view: View, job: JobLook) -> list[list[str]]:
+    """What GPUs of a job may have in common: their node, its switch, its block of nodes."""
+    records = [view.nodes[gpu.node].slurm if gpu.node in view.nodes else None for gpu in job.gpus]
+    return [
+        [gpu.node for gpu in job.gpus],
+        [record.leaf_switch if record else "" for record in records],
+        [record.block if record else "" for record in records],
+    ]
+
+
+def _surest(windows: WorkWindows, late: LateRanks, causes: Causes) -> Confidence | None:
+    """How sure it may be; None: it may be meant so."""
+    is_power = windows.measure == "power_w" and late.way is Way.BUSY
+    if late.has_before:
+        return Confidence.HYPOTHESIS if is_power else Confidence.ESTABLISHED
+    if causes.is_of_gpu and not is_power:
+        return Confidence.SUPPORTED
+    return Confidence.HYPOTHESIS if late.way is Way.IDLE else None
+
+
+def _samples(job: JobLook, start: float) -> int:
+    """How many samples a window that begins then holds."""
+    return int((job.past(("gpu_util_ratio",), PAST_S).times >= start).sum())
+
+
+def _who(job: JobLook, late: LateRanks, shared: Sequence[Sequence[str]]) -> _Who:
+    """The one rank, else the node that all share, else the job with all that are slow."""
+    places = late.late
+    on, switches, blocks = shared
+    waiting = {*late.waiting}
+    nodes = [name if place in {*places, *waiting} else "" for place, name in enumerate(on)]
+    if len(places) == 1:
+        number, place = rank_of(job, places[0]), job.gpus[places[0]].place
+        if number is not None:
+            return _Who(f"{job.subject}/rank:{number}", f"rank {number} ({place})", "")
+        return _Who(job.subject, place, "")
+    node = common_name(nodes, places)
+    if node:
+        return _Who(f"node:{node}", f"{node} with its {counted(len(places), 'GPU')}", "")
+    names = [_name(job, place) for place in places]
+    for kind, values in (("switch", switches), ("block", blocks)):
+        domain = common_name(values, places)
+        if domain:
+            many = counted(len({on[place] for place in places}), "node")
+            return _Who(job.subject, f"{many} of {kind} {domain}", f"{kind} {domain}")
+    few = names if len(names) <= _LISTED else [counted(len(names), "GPU")]
+    return _Who(job.subject, listed(few), "")
+
+
+def _name(job: JobLook, place: int) -> str:
+    number, where = rank_of(job, place), job.gpus[place].place
+    return where if number is None else f"rank {number} ({where})"
+
+
+def _summary(who: _Who, late: LateRanks, causes: Causes, window: Window) -> str:
+    since = since_words(window, not late.has_before, late.known_s)
+    count = counted(len(late.waiting), "other GPU")
+    if late.way is Way.BUSY:
+        how = f"computes {100 * late.shift:.0f} % longer than they do"
+    else:
+        how = f"rests {100 * late.shift:.0f} % of the time while they spin"
+    why = f", because of {causes.because}" if causes.because else ""
+    return f"{who.words} keeps {count} waiting {since}: {how}{why}"
+
+
+def _evidence(job: JobLook, windows: WorkWindows, late: LateRanks, who: _Who) -> Iterator[Evidence]:
+    """What the slow ones and the others show since then, and what it costs."""
+    since = late.is_work & (np.arange(len(late.is_work)) >= late.first)
+    means = {key: mean_over(values[since]) for key, values in windows.means.items()}
+    theirs = {key: float(np.median(mean[list(late.waiting)])) for key, mean in means.items()}
+    for place in late.late[:_LISTED]:
+        said = []
+        for key, word, factor, unit in (
+            ("tensor_active_ratio", "tensor cores", 100, "%"),
+            ("sm_active_ratio", "SMs", 100, "%"),
+            ("gpu_util_ratio", "utilisation", 100, "%"),
+            ("power_w", "power", 1, "W"),
+        ):
+            mine = float(means[key][place])
+            if np.isfinite(mine) and np.isfinite(theirs[key]):
+                said.append(
+                    f"{word} {factor * mine:.0f} {unit} (the others {factor * theirs[key]:.0f})"
+                )
+        field = "gpu_util_ratio" if late.way is Way.IDLE else windows.measure
+        text = f"{_name(job, place)}: {', '.join(said)}"
+        yield Evidence(field, job.gpus[place].subject, text, float(means[field][place]))
+    if who.domain:
+        yield Evidence("job", job.subject, f"all of them, and no other, are of {who.domain}")
+    compared = "than before" if late.has_before else "than without it, nothing is known of before"
+    text = f"each step takes {1.0 / (1.0 - late.loss):.2f} times as long {compared}"
+    yield Evidence(windows.measure, job.subject, text, late.loss)
+
+
+def _advice(job: JobLook, late: LateRanks) -> Iterator[str]:
+    node = job.gpus[late.late[0]].node
+    within = srun_in(job.job)
+    if late.way is Way.IDLE and within is not None and is_host_name(node):
+        yield f"See what its host is busy with: {within} -w {node} top -b -n 1"
+    yield from commands.leave_out(node)
+    yield from commands.tell(node)
+
+
+def _machine_advice(view: View, job: JobLook, late: LateRanks, *, is_sure: bool) -> Iterator[str]:
+    gpu = job.gpus[late.late[0]]
+    if late.way is Way.BUSY:
+        yield from commands.ask_gpu(view, gpu, "-q -d PERFORMANCE,CLOCK,POWER,TEMPERATURE")
+    yield from commands.ask_node(gpu.node)
+    if is_sure:
+        yield "Run a test of the node on its own before the next large job gets it."

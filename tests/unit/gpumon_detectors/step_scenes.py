@@ -1,0 +1,232 @@
+"""Jobs whose ranks meet in every step, second by second, for rules that compare ranks."""
+
+from __future__ import annotations
+
+import random
+from typing import NamedTuple
+
+import numpy as np
+
+from gpumon.detect.scene import UNUSED, Scene
+from gpumon.model.records.cluster import Rank
+from tests.unit.gpumon_detectors.idle_scenes import QUIET_GROUP, QUIET_HOST
+from tests.unit.gpumon_detectors.noise import stretches, thinned
+
+STATES = ("compute", "spin", "exchange", "rest")
+SHOWN = {
+    "sm_active_ratio": (0.83, 0.07, 0.14, 0.0),
+    "tensor_active_ratio": (0.37, 0.0, 0.0, 0.0),
+    "dram_active_ratio": (0.46, 0.01, 0.11, 0.0),
+    "gpu_util_ratio": (1.0, 1.0, 1.0, 0.0),
+    "power_w": (612.0, 243.0, 281.0, 118.0),
+}
+"""What a GPU shows in each state."""
+GLANCE_S = 0.4
+"""Utilisation and power are read over so long."""
+PLAIN = ("gpu_util_ratio", "power_w")
+FIXED = {
+    "process_count": 1.0,
+    "mem_used_bytes": 61.0 * 2**30,
+    "mem_total_bytes": 80.0 * 2**30,
+    "power_limit_w": 700.0,
+    "clock_event_reasons": 0.0,
+    "pcie_gen": 5.0,
+    "pcie_width": 16.0,
+}
+
+
+class Stage(NamedTuple):
+    """How the steps of a job are for some time."""
+
+    seconds: float
+    step_s: float = 3.1
+    spread: float = 0.008
+    """How much each rank's computation varies from step to step, of itself."""
+    work: tuple = ()
+    """How much each rank computes, of what they usually do; those that lack do that."""
+    late: tuple = ()
+    """Pairs of a rank and the share of its computation that its host is late by."""
+    exchange: float = 0.08
+    """Share of a usual step that is exchanged."""
+    apart: tuple = ()
+    """Pairs of how often, seconds, and how long rank 0 does something on its own meanwhile."""
+    solo: str = "compute"
+    """What it does then."""
+    on: float = 1.0
+    """Share of the time in which `work` and `late` hold, in stretches."""
+    stretch_s: float = 150.0
+    sync: bool = True
+    """Whether ranks wait for one another; else each rests when its own work is done."""
+
+
+class Tape:
+    """What one rank does, as phases one after the other."""
+
+    def __init__(self):
+        self.states, self.lengths = [], []
+
+    def add(self, state, seconds):
+        self.states.append(STATES.index(state))
+        self.lengths.append(seconds)
+
+    def shares(self, begins, ends):
+        """By window and state the share of the time."""
+        edges = np.concatenate(([0.0], np.cumsum(self.lengths)))
+        states = np.array(self.states)
+        found = []
+        for number in range(len(STATES)):
+            spent = np.concatenate(([0.0], np.cumsum(np.where(states == number, self.lengths, 0))))
+            found.append(np.interp(ends, edges, spent) - np.interp(begins, edges, spent))
+        return np.stack(found, axis=1) / (ends - begins)[:, None]
+
+
+def tapes_of(stages, ranks, seed=0):
+    """A tape a rank."""
+    dice = np.random.default_rng(seed)
+    tapes = [Tape() for _ in range(ranks)]
+    for stage in stages:
+        _play(stage, tapes, dice)
+    return tapes
+
+
+def _play(stage, tapes, dice):
+    ranks = len(tapes)
+    usual = stage.step_s * (1 - stage.exchange)
+    work = np.array([*stage.work, *[1.0] * (ranks - len(stage.work))])
+    host = np.zeros(ranks)
+    for rank, share in stage.late:
+        host[rank] = share
+    passed, solo_at = 0.0, stage.apart[0] if stage.apart else np.inf
+    # Where it is late all the time no dice are thrown.
+    is_on = {0: True}
+    while passed < stage.seconds:
+        part = int(passed // stage.stretch_s)
+        if part not in is_on:
+            is_on[part] = stage.on >= 1.0 or dice.random() < stage.on
+        own = usual * (work if is_on[part] else np.ones(ranks))
+        own = own * np.exp(stage.spread * dice.standard_normal(ranks))
+        rest = usual * (host if is_on[part] else np.zeros(ranks))
+        length = (own + rest).max()
+        for rank, tape in enumerate(tapes):
+            tape.add("rest", rest[rank])
+            tape.add("compute", own[rank])
+            tape.add("spin" if stage.sync else "rest", length - own[rank] - rest[rank])
+            tape.add("exchange", stage.step_s * stage.exchange)
+        passed += length + stage.step_s * stage.exchange
+        if passed >= solo_at:
+            for rank, tape in enumerate(tapes):
+                tape.add(stage.solo if rank == 0 else "spin", stage.apart[1])
+            passed += stage.apart[1]
+            solo_at = passed + stage.apart[0]
+
+
+def values_of(tape, begins, ends, gain, keys):
+    """What samples show of a tape, by field."""
+    mean = tape.shares(begins, ends)
+    glance = tape.shares(np.maximum(ends - GLANCE_S, 0.0), ends)
+    found = {}
+    for key in keys:
+        seen = glance if key in PLAIN else mean
+        found[key] = (seen @ np.array(SHOWN[key])) * (gain if key == "power_w" else 1.0)
+    return found
+
+
+def ranks_on(uuids, world="m0:29400"):
+    """One rank a GPU, of one world."""
+    return [
+        Rank("0", world, n, n, len(uuids), u.split("-")[1], 7000 + n, (u,), None)
+        for n, u in enumerate(uuids)
+    ]
+
+
+def stepped(  # noqa: PLR0913 - a scene has many sides
+    stages,
+    *,
+    nodes=1,
+    gpus=6,
+    period_s=10.0,
+    trouble="none",
+    seed=0,
+    keys=tuple(SHOWN),
+    product="NVIDIA H100 80GB HBM3",
+    has_ranks=True,
+    told=(),
+    worlds=1,
+    slurm=(),
+    **job,
+):
+    """A scene of job 77 that goes through stages on nodes `m0`, `m1`, …, and its GPUs.
+
+    Args:
+        stages: How its steps are.
+        nodes: How many nodes.
+        gpus: GPUs of it on each.
+        period_s: Seconds between samples.
+        trouble: One of `noise.TROUBLES`.
+        seed: Of everything that is thrown.
+        keys: Fields that are read of the GPUs besides the fixed ones.
+        product: Of the boards.
+        has_ranks: Whether its ranks are known.
+        told: Triples of the seconds since the begin, whom, and values that hold from then on: of
+            the GPU at a position, of a node by its name, of the cgroups of the `job`.
+        worlds: How many worlds its ranks are of, as many GPUs in each.
+        slurm: What Slurm says of nodes, by name.
+        job: What else Slurm says of it.
+    """
+    extra = 2 if trouble == "shared" else 0
+    scene = Scene(period_s=period_s, span_s=24 * 3600.0)
+    mine, others = [], []
+    for number in range(nodes):
+        held = scene.node(f"m{number}", gpus + extra, product)
+        mine += held[:gpus]
+        others += held[gpus:]
+    start_at = scene.next_at
+    total_s = sum(stage.seconds for stage in stages)
+    skipped_s = total_s - stages[-1].seconds / 2 if trouble == "restart" else 0.0
+    each = len(mine) // worlds
+    groups = [mine[n * each : (n + 1) * each] for n in range(worlds)]
+    ranks = [one for n, group in enumerate(groups) for one in ranks_on(group, f"m0:{29400 + n}")]
+    for name, fields in dict(slurm).items():
+        scene.slurm(name, **fields)
+    scene.job("77", mine, ranks=ranks if has_ranks else (), start_at=start_at - skipped_s, cpu_count=96, **job)
+    if others:
+        scene.job("78", others, cpu_count=16)
+    for number in range(nodes):
+        scene.host(f"m{number}", **QUIET_HOST, d_state_process_count=0.0)
+    scene.cgroup("77", **{**QUIET_GROUP, "job_cpu_cores_used": 1.1 * gpus})
+    dice = random.Random(f"{seed}{trouble}{period_s}")
+    # Samples that do not divide the time reach beyond it.
+    last = stages[-1]._replace(seconds=stages[-1].seconds + 2 * period_s)
+    tapes = tapes_of([*stages[:-1], last], len(mine), seed)
+    gains = [dice.uniform(0.96, 1.04) for _ in mine]
+    marks = sorted(told, key=lambda mark: mark[0])
+    given = {place: dict(FIXED, sm_clock_mhz=1710.0) for place in range(len(mine))}
+    at_s = skipped_s
+    for _, part_s, is_hole in stretches(total_s - skipped_s, trouble, 120.0):
+        while marks and marks[0][0] <= at_s:
+            _, place, values = marks.pop(0)
+            if place == "job":
+                scene.cgroup("77", **values)
+            elif isinstance(place, str):
+                scene.host(place, **values)
+            else:
+                given[place].update(values)
+        count = max(1, round(part_s / period_s))
+        if is_hole:
+            scene.skip(part_s)
+            at_s += part_s
+            continue
+        ends = at_s + period_s * np.arange(1, count + 1)
+        shown = {uuid: UNUSED for uuid in others}
+        for place, uuid in enumerate(mine):
+            read = values_of(tapes[place], ends - period_s, ends, gains[place], keys)
+            values = {**given[place], **{key: _told(row, period_s) for key, row in read.items()}}
+            shown[uuid] = thinned(values, dice) if trouble == "missing" else values
+        scene.run(part_s, shown)
+        at_s += count * period_s
+    return scene, mine
+
+
+def _told(row, period_s):
+    """The values one after the other."""
+    return lambda s: float(row[min(len(row) - 1, round(s / period_s))])
