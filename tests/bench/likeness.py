@@ -8,20 +8,22 @@ each kind of job instead.
 from __future__ import annotations
 
 import argparse
-from itertools import pairwise
+from itertools import count, islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.model.finding_classes import CLASSES, Category
-from gpumon.simulate.cluster.job_faults import NARROW, STRAGGLER, slowed_share
+from gpumon.simulate.cluster.job_faults import NARROW, STRAGGLER, fail_slow_s, slowed_share
 from gpumon.simulate.cluster.sim_cluster import Fleet
 from gpumon.simulate.cluster.timeline import Spans
 from gpumon.simulate.physics.board import A100, H100
-from gpumon.simulate.physics.phase import LOST, SM, UTIL, WATTS
+from gpumon.simulate.physics.phase import LOST, SM, WATTS
+from gpumon.simulate.physics.phase import UTIL as BUSY
 from gpumon.simulate.physics.random_streams import stream
 from gpumon.simulate.physics.training import Shape
 from gpumon.simulate.world.benign import BENIGN
 from gpumon.simulate.world.mix import WORLD
+from gpumon.simulate.world.sites import BYTEDANCE, KALOS, PHILLY, SEREN, Site, site_of
 from gpumon.simulate.world.wasteful import WASTEFUL
 
 if TYPE_CHECKING:
@@ -30,15 +32,17 @@ if TYPE_CHECKING:
     from gpumon.simulate.cluster.workloads import Workload
     from gpumon.simulate.physics.program import Program
 
+FIRST_SEED: Final = 700
 ORIGIN: Final = 1_767_225_600.0
 MIN: Final = 60.0
 HOUR: Final = 3600.0
-SEEDS: Final = range(700, 712)
+FLEETS: Final = 24
+"""Of each site, those of the first seeds from 700 on that stand there."""
 NODES: Final = 24
-EVERY_S: Final = 13 * MIN
+EVERY_S: Final = 29 * MIN
 HOURS: Final = 8
 DRAWN: Final = 400
-"""Jobs of several ranks of which the slow-down is taken."""
+"""Jobs of several ranks of which the slow-down is taken, and fail-slows of each size."""
 
 SERVED_S: Final = 57.0
 """Period of the published serving trace."""
@@ -55,48 +59,68 @@ class Published(NamedTuple):
     unit: str = "%"
 
 
-PHILLY: Final = tuple(
-    Published("Philly, utilisation per minute", *pair)
-    for pair in ((0.25, 0.0), (0.5, 48.0), (0.75, 92.0), (0.9, 99.0))
+class Row(NamedTuple):
+    """A published quantile and the share of the simulated values up to it."""
+
+    published: Published
+    share: float
+
+    @property
+    def off_by(self) -> float:
+        """How much more of the simulated values lie there than of the published ones."""
+        return self.share - self.published.quantile
+
+
+def _quantiles(source: str, unit: str, *pairs: tuple[float, float]) -> tuple[Published, ...]:
+    return tuple(Published(source, quantile, value, unit) for quantile, value in pairs)
+
+
+HELD: Final = {
+    PHILLY.name: _quantiles(
+        "Philly, utilisation per minute", "%", (0.25, 0.0), (0.5, 48.0), (0.75, 92.0), (0.9, 99.0)
+    )
+}
+"""Utilisation of GPUs that jobs hold, by site."""
+UTIL: Final = {
+    KALOS.name: _quantiles("Acme Kalos, utilisation", "%", (0.5, 98.5)),
+    SEREN.name: _quantiles("Acme Seren, utilisation", "%", (0.5, 98.5)),
+}
+"""The same of all GPUs, held or not."""
+SM_ACTIVE: Final = {
+    KALOS.name: _quantiles("Acme Kalos, SM active", "%", (0.5, 33.0), (0.75, 73.0), (0.95, 94.0)),
+    SEREN.name: _quantiles("Acme Seren, SM active", "%", (0.5, 50.0), (0.75, 73.0), (0.95, 85.0)),
+}
+"""Of all GPUs."""
+POWER: Final = {
+    KALOS.name: _quantiles(
+        "Acme Kalos, power of an A100", "W", (0.5, 100.0), (0.75, 372.0), (0.95, 410.0)
+    ),
+    SEREN.name: _quantiles(
+        "Acme Seren, power of an A100", "W", (0.5, 100.0), (0.75, 290.0), (0.95, 410.0)
+    ),
+}
+"""Of all A100 boards."""
+BURSTS: Final = _quantiles("serving trace, active run", "min", (0.5, 1.9), (0.9, 8.6), (0.99, 21.9))
+GAPS: Final = _quantiles("serving trace, idle run", "min", (0.5, 1.9), (0.9, 14.3), (0.99, 61.8))
+SLOWED: Final = _quantiles("ByteDance, slow-down S of training on many GPUs", "x", (0.575, 1.1))
+LOSSES: Final = _quantiles("ByteDance, lost by such a job", "%", (0.9, 21.3))
+FAIL_SLOWS: Final = tuple(
+    (Shape(nodes, 8), _quantiles(f"Greyhound, fail-slow of {8 * nodes} GPUs", "min", (0.5, value)))
+    for nodes, value in ((1, 10.0), (4, 24.0), (64, 72.0))
 )
-ACME_UTIL: Final = (Published("Acme, utilisation", 0.5, 98.5),)
-ACME_SM: Final = (
-    Published("Acme Kalos, SM active", 0.5, 33.0),
-    Published("Acme Seren, SM active", 0.5, 50.0),
-    Published("Acme, SM active", 0.75, 73.0),
-    Published("Acme Seren, SM active", 0.95, 85.0),
-    Published("Acme Kalos, SM active", 0.95, 94.0),
-)
-ACME_POWER: Final = (
-    Published("Acme, power of an A100", 0.5, 100.0, "W"),
-    Published("Acme, power of an A100", 0.75, 290.0, "W"),
-    Published("Acme, power of an A100", 0.75, 372.0, "W"),
-    Published("Acme, power of an A100", 0.95, 410.0, "W"),
-)
-BURSTS: Final = tuple(
-    Published("serving trace, active run", *pair, "min")
-    for pair in ((0.5, 1.9), (0.9, 8.6), (0.99, 21.9))
-)
-GAPS: Final = tuple(
-    Published("serving trace, idle run", *pair, "min")
-    for pair in ((0.5, 1.9), (0.9, 14.3), (0.99, 61.8))
-)
-SLOWED: Final = (Published("ByteDance, slow-down S of training on many GPUs", 0.575, 1.1, "x"),)
-LOSSES: Final = (Published("ByteDance, lost by such a job", 0.9, 21.3),)
+"""Printed as averages, compared with the middle."""
 
 
 class Seen(NamedTuple):
-    """Simulated values."""
+    """What a probe would have seen at one site."""
 
+    held: list[float]
+    """Utilisation of GPUs that jobs hold, by minute."""
     util: list[float]
-    """Of GPUs that jobs hold, by minute."""
+    """The same of all GPUs."""
     sm: list[float]
     power_w: list[float]
     """Of A100 boards, held or not."""
-    slow_downs: list[float]
-    """Of training on several GPUs."""
-    bursts_min: list[float]
-    gaps_min: list[float]
 
 
 def main() -> None:
@@ -109,25 +133,42 @@ def main() -> None:
         return
     print("| published by | share at or below | value | simulated share | off by |")
     print("|---|---|---|---|---|")
-    seen = observed()
-    lost = [100 * (1 - 1 / slow_down) for slow_down in seen.slow_downs]
-    for published, values in (
-        (PHILLY, seen.util),
-        (ACME_UTIL, seen.util),
-        (ACME_SM, seen.sm),
-        (ACME_POWER, seen.power_w),
-        (BURSTS, seen.bursts_min),
-        (GAPS, seen.gaps_min),
-        (SLOWED, seen.slow_downs),
-        (LOSSES, lost),
-    ):
-        for one in published:
-            share = share_up_to(values, one.value)
-            print(
-                f"| {one.source} | {one.quantile:g} | {one.value:g} {one.unit} | {share:.2f} "
-                f"| {share - one.quantile:+.2f} |"
-            )
-    print(f"\n{len(seen.util)} minutes of held GPUs in {len(SEEDS)} fleets of {NODES} nodes")
+    for one in compared():
+        known = one.published
+        print(
+            f"| {known.source} | {known.quantile:g} | {known.value:g} {known.unit} "
+            f"| {one.share:.2f} | {one.off_by:+.2f} |"
+        )
+
+
+def compared() -> list[Row]:
+    """Every published quantile beside fleets of the site that it was published of."""
+    found = list[tuple[tuple[Published, ...], list[float]]]()
+    for site in (PHILLY, KALOS, SEREN):
+        seen = observed(site)
+        found += [
+            (published.get(site.name, ()), values)
+            for published, values in zip((HELD, UTIL, SM_ACTIVE, POWER), seen, strict=True)
+        ]
+    (serving,) = [one for one in BENIGN if one.kind == "serving"]
+    served = [runs(made(serving, Shape(1, 1), variant, 0)) for variant in range(20)]
+    found += [
+        (published, [length for lengths in served for length in lengths[place]])
+        for place, published in enumerate((BURSTS, GAPS))
+    ]
+    slowed = slow_downs()
+    found += [(SLOWED, slowed), (LOSSES, [100 * (1 - 1 / slow_down) for slow_down in slowed])]
+    chance = stream(FIRST_SEED, "fail-slows")
+    for shape, published in FAIL_SLOWS:
+        found.append((published, [fail_slow_s(shape, chance) / MIN for _ in range(DRAWN)]))
+    return [
+        Row(one, share_up_to(values, one.value)) for published, values in found for one in published
+    ]
+
+
+def seeds_of(site: Site) -> list[int]:
+    """The first seeds of fleets that stand at a site."""
+    return list(islice((seed for seed in count(FIRST_SEED) if site_of(seed) is site), FLEETS))
 
 
 def share_up_to(values: Sequence[float], bound: float) -> float:
@@ -135,10 +176,10 @@ def share_up_to(values: Sequence[float], bound: float) -> float:
     return sum(value <= bound + 1e-9 for value in values) / len(values)
 
 
-def observed() -> Seen:
-    """What a probe would have seen in some fleets."""
-    seen = Seen([], [], [], [], [], [])
-    for seed in SEEDS:
+def observed(site: Site) -> Seen:
+    """What a probe would have seen in some fleets of a site."""
+    seen = Seen([], [], [], [])
+    for seed in seeds_of(site):
         fleet = Fleet(NODES, 8, seed, ORIGIN, HOUR, WORLD)
         for number in range(int(HOURS * HOUR / EVERY_S)):
             spans = Spans(ORIGIN + EVERY_S * (number + 1), MIN)
@@ -147,21 +188,18 @@ def observed() -> Seen:
                 readings = fleet.read(node, spans)
                 if node.board.name == A100.name:
                     seen.power_w.extend(reading.means[WATTS] for reading in readings)
-                held = [reading.means for reading in readings if reading.stay.job is not None]
-                seen.util.extend(100 * means[UTIL] for means in held)
-                seen.sm.extend(100 * means[SM] for means in held)
-    seen.slow_downs.extend(slow_downs())
-    (serving,) = [one for one in BENIGN if one.kind == "serving"]
-    for variant in range(20):
-        bursts, gaps = runs(made(serving, Shape(1, 1), variant, 0))
-        seen.bursts_min.extend(bursts)
-        seen.gaps_min.extend(gaps)
+                seen.sm.extend(100 * reading.means[SM] for reading in readings)
+                for reading in readings:
+                    util = 100 * reading.means[BUSY]
+                    seen.util.append(util)
+                    if reading.stay.job is not None:
+                        seen.held.append(util)
     return seen
 
 
 def made(workload: Workload, shape: Shape, variant: int, lane: int) -> Program:
     """One program of a kind."""
-    chance = stream(SEEDS[0], workload.kind, shape, variant)
+    chance = stream(FIRST_SEED, workload.kind, shape, variant)
     return workload.build(H100, shape, chance, lane)
 
 
@@ -170,16 +208,17 @@ def slow_downs() -> list[float]:
 
     As in the study, what slows all ranks alike, such as input, is not among the causes.
     """
-    chance, found = stream(SEEDS[0], "slow-downs"), list[float]()
+    chance, found = stream(FIRST_SEED, "slow-downs"), list[float]()
+    (seed, *_) = seeds_of(BYTEDANCE)
     while len(found) < DRAWN:
-        request = WORLD.draw(chance, {H100.partition: 8}, 8)
+        request = WORLD.draw(seed, chance, {H100.partition: 8}, 8)
         known = CLASSES.get(request.truth)
         is_uneven = known is None or known.category is Category.COMMUNICATION
         if request.workload.launcher == "process" or request.shape.world < 4 or not is_uneven:
             continue
         trouble, shape = request.trouble, request.shape
         if trouble is not None and trouble.finding_class in (STRAGGLER, NARROW):
-            lost = slowed_share(trouble, H100, shape, stream(SEEDS[0], "model", request.variant))
+            lost = slowed_share(trouble, H100, shape, stream(FIRST_SEED, "model", request.variant))
         else:
             program = made(request.workload, shape, request.variant, 0)
             begin, end = (program.head_s + hours * HOUR for hours in (0, 4))
@@ -192,8 +231,8 @@ def slow_downs() -> list[float]:
 def runs(program: Program) -> tuple[list[float], list[float]]:
     """Minutes of the active and the idle runs of a server, as samples of the trace's period."""
     samples = [
-        program.at(program.head_s + (n + 1) * SERVED_S).integrals[UTIL]
-        - program.at(program.head_s + n * SERVED_S).integrals[UTIL]
+        program.at(program.head_s + (n + 1) * SERVED_S).integrals[BUSY]
+        - program.at(program.head_s + n * SERVED_S).integrals[BUSY]
         > WORKING * SERVED_S
         for n in range(int(24 * HOUR / SERVED_S))
     ]
@@ -249,7 +288,7 @@ def _trace(workload: Workload, left: int, top: int, color: str) -> list[str]:
             for n, value in enumerate(values)
         )
 
-    util = points(mean(n, UTIL) for n in range(count))
+    util = points(mean(n, BUSY) for n in range(count))
     power = points(mean(n, WATTS) / H100.power_limit_w for n in range(count))
     sm = points(mean(n, SM) for n in range(count))
     base = top + PLOT_H

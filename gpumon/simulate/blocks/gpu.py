@@ -176,8 +176,12 @@ class GpuBlocks:
 
     def _looseness(self, stay: Stay, now: float) -> float:
         """How far a GPU's cold plate has come off, 0 to 1: the die warms up before it slows."""
-        lost_at = self._fleet.cooling_lost_at(stay)
-        return 0.0 if lost_at is None else max(0.0, min(1.0, 1.0 + (now - lost_at) / _LOOSENING_S))
+        lost = self._fleet.cooling_lost(stay)
+        if lost is None:
+            return 0.0
+        # It is set right as gradually as it came off.
+        sides = (1.0 + (now - lost[0]) / _LOOSENING_S, 1.0 - (now - lost[1]) / _LOOSENING_S)
+        return max(0.0, min(1.0, *sides))
 
     def _fixed_columns(self, node: SimNode) -> Columns:
         board, rows = node.board, len(node.gpus)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import replace
+from math import exp, inf, log
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.simulate.physics.phase import Work, run_on
@@ -43,6 +45,13 @@ CRASH_XID: Final = 31
 
 _HOUR: Final = 3600.0
 
+FAIL_SLOW_S: Final = ((8, 600.0), (32, 1440.0), (512, 4320.0))
+"""GPUs of a job and how long it stays slow, as Greyhound (ATC 2025) found on average: 10 minutes in
+jobs of one node, 24 in those of four, 72 in those of 512 GPUs and more."""
+
+_SPREAD: Final = (0.5, 1.5)
+"""How much shorter or longer than that one fail-slow lasts: our choice, nobody printed it."""
+
 
 class Trouble(NamedTuple):
     """What happens to one rank of a job."""
@@ -59,14 +68,49 @@ class Trouble(NamedTuple):
     """How long after the job's start, where that is what is known."""
     is_hot: bool = True
     """Whether heat makes a straggler; else its own host does."""
+    lasts_s: float = inf
+    """How long it holds, where it is over before its job is."""
 
     def begins_at(self, started_at: float, opened_at: float) -> float:
         """Unix time from which on it holds."""
         return opened_at - self.before_s if self.age_s is None else started_at + self.age_s
 
+    def ends_at(self, started_at: float, opened_at: float) -> float:
+        """Unix time from which on all is well again."""
+        return self.begins_at(started_at, opened_at) + self.lasts_s
+
     def is_of(self, spot: int, local: int) -> bool:
         """Whether it is this rank that causes it."""
         return (spot, local) == (self.spot, self.local)
+
+
+def fail_slow_s(shape: Shape, chance: Random) -> float:
+    """How long a rank of a job of this size stays slow, seconds.
+
+    Between the published sizes the length grows with a power of the size.
+    """
+    sizes, lengths = zip(*((log(size), log(long_s)) for size, long_s in FAIL_SLOW_S), strict=True)
+    at = min(max(log(shape.world), sizes[0]), sizes[-1])
+    place = min(bisect_left(sizes, at, 1), len(sizes) - 1)
+    share = (at - sizes[place - 1]) / (sizes[place] - sizes[place - 1])
+    usual_s = exp(lengths[place - 1] + share * (lengths[place] - lengths[place - 1]))
+    return usual_s * chance.uniform(*_SPREAD)
+
+
+def well_again(board: Board, shape: Shape, chance: Random, lane: int) -> Program:
+    """What a rank runs when its job's trouble is over: the usual steps, without a start-up.
+
+    Args:
+        board: Kind of GPU.
+        shape: GPUs of the job.
+        chance: The stream that the rank's program was drawn from, anew.
+        lane: Kind of rank.
+    """
+    model = dense_model(board, shape, chance)
+    step = dense_step(board, shape, model, lane)
+    lap = step_loops(board, step, model.checkpoint_every_s, chance)
+    saving = in_turn(board, checkpoint(board, shape, model))
+    return Program([], [*lap, saving], board.idle_w)
 
 
 def after(
@@ -119,9 +163,10 @@ def _waiting(
         late_s = chance.uniform(0.25, 0.9) * model.compute_s
         slow = [Work(late_s, cpu_cores=1.0, mem_bytes=model.mem_bytes)]
     else:
-        batch_bytes = _HEAVY_BATCH_S * 0.8 * board.pcie_bytes_per_s
+        copied_s = _HEAVY_BATCH_S * board.step_times
+        batch_bytes = copied_s * 0.8 * board.pcie_bytes_per_s
         usual = dense_step(board, shape, replace(model, batch_bytes=batch_bytes), lane)
-        late_s = _HEAVY_BATCH_S * (board.pcie_width / NARROW_LANES - 1.0)
+        late_s = copied_s * (board.pcie_width / NARROW_LANES - 1.0)
         # The one copy lasts longer: the same bytes, at what the lanes carry.
         copy = usual[1]
         slow = [copy._replace(seconds=copy.seconds + late_s)]

@@ -21,8 +21,9 @@ class Mix(NamedTuple):
 
     lay_out: Callable[[int, int, int], tuple[SimNode, ...]]
     """From seed, nodes and GPUs of each."""
-    draw: Callable[[Random, dict[str, int], int], Request]
-    """A job like the fleet's others, from chance, usable nodes of each partition, GPUs of each."""
+    draw: Callable[[int, Random, dict[str, int], int], Request]
+    """A job like the fleet's others, from seed, chance, usable nodes of each partition, GPUs of
+    each."""
     seated: Callable[[int, int, float], Iterable[tuple[Request, float, float]]]
     """What runs already, with its age and what is left of it in seconds, from nodes, GPUs of
     each, and the seconds until somebody looks."""
@@ -36,6 +37,11 @@ class Mix(NamedTuple):
 
 
 DEMO: Final = Mix(
-    lay_out, draw_request, seated_requests, waiting_requests, is_full, lambda *_: None
+    lay_out,
+    lambda _seed, *asked: draw_request(*asked),
+    seated_requests,
+    waiting_requests,
+    is_full,
+    lambda *_: None,
 )
 """The demonstration: one of each kind that is easily told, at a site of two products."""

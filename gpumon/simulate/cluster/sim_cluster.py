@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Final
 
@@ -17,6 +18,7 @@ from gpumon.simulate.cluster.job_faults import (
     THROTTLED,
     after,
     slowed_share,
+    well_again,
 )
 from gpumon.simulate.cluster.mix import DEMO, Mix
 from gpumon.simulate.cluster.schedule import Schedule, SimJob
@@ -80,7 +82,8 @@ class Fleet:
             [Timeline(origin - PAST_S, self._idle(node.board)) for _ in node.gpus]
             for node in self.nodes
         ]
-        self._schedule = Schedule(seed, partitions, gpus_per_node, origin, mix.draw)
+        draw = partial(mix.draw, seed)
+        self._schedule = Schedule(seed, partitions, gpus_per_node, origin, draw)
         for seat in mix.seated(nodes, gpus_per_node, opened_s):
             self._schedule.seat(*seat)
         if not mix.is_full(nodes):
@@ -172,11 +175,13 @@ class Fleet:
             lost_s = self._lost_s(job, begin - start, until - start)
             return [Label(subject, job.request.truth, begin, until, lost_s)]
         onset = trouble.begins_at(start, self._opened_at)
-        if onset >= last:
+        over = trouble.ends_at(start, self._opened_at)
+        if onset >= last or over <= first:
             return [Label(subject, HEALTHY, first, last)]
-        labels = [Label(subject, HEALTHY, first, onset)] if first < onset else []
-        begin = max(first, onset)
-        return [*labels, *self._troubled(job, trouble, begin, last)]
+        begin, over = max(first, onset), min(last, over)
+        well = [Label(subject, HEALTHY, *span) for span in ((first, begin), (over, last))]
+        labels = [label for label in well if label.start < label.end]
+        return [*labels, *self._troubled(job, trouble, begin, over)]
 
     def _troubled(self, job: SimJob, trouble: Trouble, begin: float, last: float) -> list[Label]:
         """What is true of a job in trouble, and of the rank and the GPU that cause it."""
@@ -234,12 +239,12 @@ class Fleet:
         node = self.nodes[spot.node]
         return node.gpus[node.gpu_of_minor(spot.gpus[trouble.local])].uuid
 
-    def cooling_lost_at(self, stay: Stay) -> float | None:
-        """Unix time at which the heat of the stay's GPU begins to lower its clock; None: never."""
-        trouble = _caused_by(stay)
+    def cooling_lost(self, stay: Stay) -> tuple[float, float] | None:
+        """Unix times between which heat lowers the clock of the stay's GPU; None: never."""
+        trouble, begins_at = _caused_by(stay), self._begins_at(stay.job)
         if trouble is None or trouble.finding_class != STRAGGLER or not trouble.is_hot:
             return None
-        return self._begins_at(stay.job)
+        return None if begins_at is None else (begins_at, begins_at + trouble.lasts_s)
 
     def is_narrow(self, stay: Stay, now: float) -> bool:
         """Whether most lanes of the slot of the stay's GPU are gone."""
@@ -307,8 +312,14 @@ class Fleet:
         key = (request, lane, is_cause)
         if key not in self._turns:
             at_s = max(0.0, request.trouble.begins_at(start, self._opened_at) - start)
-            self._turns[key] = Turned(
+            turned = Turned(
                 program, at_s, self._after(request, request.trouble, board, lane, is_cause=is_cause)
+            )
+            over_s = request.trouble.ends_at(start, self._opened_at) - start
+            self._turns[key] = (
+                turned
+                if over_s == inf
+                else Turned(turned, over_s, self._again(request, board, lane))
             )
         return Stay(start, self._turns[key], _UNKNOWN, job, spot, local, is_used=True)
 
@@ -317,6 +328,10 @@ class Fleet:
     ) -> Program:
         chance = stream(self.seed, request.workload.kind, request.shape, request.variant)
         return after(trouble, board, request.shape, chance, lane, is_cause=is_cause)
+
+    def _again(self, request: Request, board: Board, lane: int) -> Program:
+        chance = stream(self.seed, request.workload.kind, request.shape, request.variant)
+        return well_again(board, request.shape, chance, lane)
 
     def _idle(self, board: Board) -> Program:
         key: tuple[object, ...] = board.kind

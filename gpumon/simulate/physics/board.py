@@ -76,14 +76,18 @@ class Board(NamedTuple):
     """Power limit that the site has set, over the board's own."""
     sm_reach: float = 1.0
     """What programs of its users fill of the SMs, over what tuned ones do: 1 leaves no gaps."""
+    gap_share: float = 0.3
+    """Of what they leave unfilled, the share that is time between kernels."""
+    step_times: float = 1.0
+    """Length of their training steps, over that of a model that fits one node."""
     clock_lock_share: float = 1.0
     """Clock that the site has locked, over the board's highest."""
 
     @property
     def kind(self) -> tuple[object, ...]:
         """What tells it from boards that behave, or are set, otherwise."""
-        settings = (self.pcie_width, self.cap_share, self.clock_lock_share, self.sm_reach)
-        return (self.name, *settings)
+        settings = (self.pcie_width, self.cap_share, self.clock_lock_share)
+        return (self.name, *settings, self.sm_reach, self.gap_share, self.step_times)
 
     @property
     def cores_per_gpu(self) -> int:
@@ -372,9 +376,9 @@ def locked(board: Board, share: float) -> Board:
     return board._replace(clock_lock_share=share)
 
 
-def used_at(board: Board, reach: float) -> Board:
-    """A board whose users' programs leave gaps that tuned ones do not."""
-    return board._replace(sm_reach=reach)
+def used_at(board: Board, reach: float, gap_share: float = 0.3, step_times: float = 1.0) -> Board:
+    """A board whose users' programs leave gaps that tuned ones do not, in steps of their length."""
+    return board._replace(sm_reach=reach, gap_share=gap_share, step_times=step_times)
 
 
 def in_slot(board: Board, lanes: int) -> Board:

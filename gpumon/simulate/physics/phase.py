@@ -25,9 +25,6 @@ CLOCK_EXPONENT: Final = 2.4
 _SPINS_BELOW: Final = 0.3
 """SM activity below which a kernel waits rather than computes."""
 
-_GAPS: Final = 0.3
-"""Share of the time between kernels of programs that fill no SMs."""
-
 REASON_IDLE: Final = 0x1
 REASON_LOCKED: Final = 0x2
 """Somebody has locked the clocks below the board's own."""
@@ -92,7 +89,7 @@ def run_on(board: Board, work: Work) -> Phase:
     # What waits in a collective fills no more SMs, nor fewer, whoever wrote it.
     reach = board.sm_reach if work.sm > _SPINS_BELOW else 1.0
     sm, tensor, fma = reach * work.sm, reach * work.tensor, reach * work.fma
-    busy = work.kernel * (1.0 - _GAPS * (1.0 - reach))
+    busy = work.kernel * (1.0 - board.gap_share * (1.0 - reach))
     dynamic_w = busy * board.dynamic_w(sm, tensor, work.dram, fma)
     if work.mem_bytes:
         dynamic_w = max(dynamic_w, board.context_w)

@@ -155,10 +155,10 @@ class Program:
 class Turned:
     """A program that turns into another at some time, with all that it has counted by then."""
 
-    def __init__(self, before: Program, at_s: float, after: Program) -> None:
+    def __init__(self, before: Program | Turned, at_s: float, after: Program) -> None:
         """`after` begins, without a start-up, `at_s` seconds after `before` did."""
-        self.entry_w = before.entry_w
-        self.head_s = before.head_s
+        self.entry_w: float = before.entry_w
+        self.head_s: float = before.head_s
         self.at_s = at_s
         self._before, self._after = before, after
         self._left = before.at(at_s)

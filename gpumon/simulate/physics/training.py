@@ -81,10 +81,10 @@ def dense_model(board: Board, shape: Shape, chance: Random) -> Model:
     return Model(
         weights_bytes=weights,
         activation_bytes=chance.uniform(0.25, 0.45) * board.mem_total_bytes,
-        compute_s=chance.uniform(0.35, 1.1),
+        compute_s=chance.uniform(0.35, 1.1) * board.step_times,
         tensor=chance.uniform(0.48, 0.62),
         gradient_bytes=0.0 if shape.world == 1 else 2.0 * weights / 16.0 * min(4, shape.world),
-        batch_bytes=chance.uniform(5e6, 4e7),
+        batch_bytes=chance.uniform(5e6, 4e7) * board.step_times,
         input_wait_s=chance.uniform(0.004, 0.02),
         cpu_cores=chance.uniform(2.0, 4.0),
         checkpoint_every_s=chance.uniform(900.0, 2400.0),

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, Final
 
-from gpumon.simulate.cluster.job_faults import CRASH, HANG, NARROW, STRAGGLER, Trouble
+from gpumon.simulate.cluster.job_faults import (
+    CRASH,
+    HANG,
+    NARROW,
+    STRAGGLER,
+    Trouble,
+    fail_slow_s,
+)
 from gpumon.simulate.cluster.layout import SimNode, make_node
 from gpumon.simulate.cluster.mix import Mix
 from gpumon.simulate.cluster.people import ACCOUNTS, YOU, Request, limit_for
@@ -12,6 +20,7 @@ from gpumon.simulate.physics.board import BOARDS, H100, Board, capped, in_slot, 
 from gpumon.simulate.physics.random_streams import stream
 from gpumon.simulate.physics.training import Shape
 from gpumon.simulate.world.benign import BENIGN
+from gpumon.simulate.world.sites import Site, site_of
 from gpumon.simulate.world.wasteful import MISPLACED, WASTEFUL
 
 if TYPE_CHECKING:
@@ -36,12 +45,10 @@ _NODES_PER_PRODUCT: Final = 3
 _TROUBLED: Final = 0.75
 """Share of the dense trainings, which are one kind of many, that a fault of one rank befalls."""
 _WAITED_FOR: Final = 4
+_SLOW: Final = 5
+"""Jobs that a slow rank befalls, over those that hang: it is over again, so that few are seen."""
 _CRASHED_S: Final = 40.0
 """How long Slurm takes to end a job whose process died."""
-
-_REACH: Final = ((0.4, 0.6), (0.85, 1.0), (0.85, 1.0))
-"""How well programs of a partition's users fill its SMs: half of what Acme's clusters ran kept
-33 to 50 % of them active while the GPU was busy 98 % of the time."""
 
 _VARIED: Final = 0.35
 """Share of the partitions that a site has set up in a way of its own."""
@@ -50,9 +57,11 @@ _VARIED: Final = 0.35
 def _lay_out(seed: int, nodes: int, gpus: int) -> tuple[SimNode, ...]:
     """Partitions of one product each: the first has the most nodes, the last node is drained."""
     chance = stream(seed, "products")
-    count = max(1, min(len(BOARDS), nodes // _NODES_PER_PRODUCT))
-    others = chance.sample(BOARDS[1:], count - 1)
-    boards = [_set_up(board, chance) for board in (H100, *others)]
+    site = site_of(seed)
+    count = max(1, min(site.products, nodes // _NODES_PER_PRODUCT))
+    others = [board for board in BOARDS[1:] if board not in site.boards]
+    chosen = (*site.boards, *chance.sample(others, len(others)))[: count - 1]
+    boards = [_set_up(board, site, chance) for board in (H100, *chosen)]
     has_drained = nodes >= _NODES_PER_PRODUCT
     usable = nodes - has_drained
     each = usable // (count + 1)
@@ -66,11 +75,12 @@ def _lay_out(seed: int, nodes: int, gpus: int) -> tuple[SimNode, ...]:
     )
 
 
-def _set_up(board: Board, chance: Random) -> Board:
+def _set_up(board: Board, site: Site, chance: Random) -> Board:
     """A product as it is sold, or as sites cap, lock or plug it."""
     share = chance.uniform(0.68, 0.88)
-    board = used_at(board, chance.uniform(*chance.choice(_REACH)))
-    if chance.random() >= _VARIED:
+    reach, longer = chance.uniform(*chance.choice(site.reaches)), chance.uniform(*site.step_times)
+    board = used_at(board, reach, site.gap_share, longer)
+    if chance.random() >= _VARIED or board.name in {one.name for one in site.boards}:
         return board
     made = chance.choice(("capped", "locked", "narrow"))
     if made == "narrow" and not board.links:
@@ -78,10 +88,10 @@ def _set_up(board: Board, chance: Random) -> Board:
     return locked(board, share) if made == "locked" else capped(board, share)
 
 
-def _draw(chance: Random, nodes: dict[str, int], gpus: int) -> Request:
-    """A job: as likely a benign one as one that wastes, and of either each kind as likely."""
-    kinds = chance.choice((BENIGN, WASTEFUL))
-    workload = chance.choices(kinds, [workload.weight for workload in kinds])[0]
+def _draw(seed: int, chance: Random, nodes: dict[str, int], gpus: int) -> Request:
+    """A job: as likely a benign one as one that wastes, of either as the site has them."""
+    kinds, site = chance.choice((BENIGN, WASTEFUL)), site_of(seed)
+    workload = chance.choices(kinds, [site.weight_of(workload) for workload in kinds])[0]
     open_to = {name: many for name, many in nodes.items() if name in workload.partitions} or nodes
     partition = chance.choices(list(open_to), list(open_to.values()))[0]
     shapes, weights = zip(*workload.shapes, strict=True)
@@ -114,10 +124,12 @@ def _trouble(workload: Workload, shape: Shape, run_s: float, chance: Random) -> 
         return None
     spot, local = chance.randrange(shape.nodes), chance.randrange(shape.gpus)
     # A rank that nobody waits for slows nobody.
-    kinds = (STRAGGLER, STRAGGLER, HANG, NARROW, CRASH) if shape.world >= _WAITED_FOR else (CRASH,)
+    kinds = (*(STRAGGLER,) * _SLOW, HANG, NARROW, CRASH) if shape.world >= _WAITED_FOR else (CRASH,)
     kind = chance.choice(kinds)
     age_s = {NARROW: 0.0, CRASH: run_s - _CRASHED_S}.get(kind, run_s * chance.uniform(0.2, 0.7))
-    return Trouble(kind, spot, local, age_s=age_s, is_hot=chance.random() < 0.5)
+    is_hot = chance.random() < 0.5
+    lasts_s = fail_slow_s(shape, chance) if kind == STRAGGLER else inf
+    return Trouble(kind, spot, local, age_s=age_s, is_hot=is_hot, lasts_s=lasts_s)
 
 
 def _name(workload: Workload, chance: Random) -> str:

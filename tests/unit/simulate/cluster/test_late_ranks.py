@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from math import inf
 from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
 
+from gpumon.model.records.label import HEALTHY
 from gpumon.simulate.blocks.frames import FrameMaker
 from gpumon.simulate.cluster.job_faults import (
     CRASH,
@@ -19,6 +21,7 @@ from gpumon.simulate.cluster.job_faults import (
     slowed_share,
 )
 from gpumon.simulate.cluster.sim_cluster import Fleet
+from gpumon.simulate.cluster.timeline import Spans
 from gpumon.simulate.physics.board import A30, H100, T4, Board, in_slot
 from gpumon.simulate.physics.phase import TENSOR, UTIL
 from gpumon.simulate.physics.training import Shape
@@ -54,7 +57,7 @@ def test_all_ranks_of_a_late_one_take_as_long_and_lose_as_much(
     assert theirs - ours == pytest.approx(share * 7200.0, rel=0.02)
 
 
-def wide_fleet_with(kind: str) -> tuple[Fleet, SimJob]:
+def wide_fleet_with(kind: str, *, is_hot: bool | None = None) -> tuple[Fleet, SimJob]:
     """A fleet of the wide world in which a job has a trouble within its first hours."""
     for seed in range(60):
         fleet = Fleet(12, 8, seed, ORIGIN, 3600.0, WORLD)
@@ -62,6 +65,9 @@ def wide_fleet_with(kind: str) -> tuple[Fleet, SimJob]:
         for job in fleet._schedule.started:
             trouble = job.request.trouble
             if trouble is None or trouble.finding_class != kind or job.start_at is None:
+                continue
+            is_other = is_hot is not None and trouble.is_hot != is_hot
+            if is_other or job.end_at < trouble.ends_at(job.start_at, ORIGIN) + 900.0 < inf:
                 continue
             if ORIGIN < trouble.begins_at(job.start_at, ORIGIN) < ORIGIN + 8 * 3600.0:
                 node = fleet.nodes[job.spots[trouble.spot].node]
@@ -109,3 +115,38 @@ def test_a_crash_is_told_by_the_driver_and_its_gpu_rests_until_the_job_ends() ->
     (label,) = [x for x in fleet.labels(at + 30.0) if x.also == (f"job:{job.job_id}",)]
     assert (label.subject, label.finding_class) == (f"gpu:{node.gpus[row].uuid}", CRASH)
     assert (label.start, label.gpu_seconds) == (at, 0.0)
+
+
+@pytest.mark.parametrize("is_hot", [True, False])
+def test_a_slow_rank_is_well_again_and_its_label_ends_before_its_job(is_hot: bool) -> None:
+    fleet, job = wide_fleet_with(STRAGGLER, is_hot=is_hot)
+    node, row = gpu_of(fleet, job)
+    trouble = job.request.trouble
+    (peer, *_) = [
+        node.gpu_of_minor(minor)
+        for local, minor in enumerate(job.spots[trouble.spot].gpus)
+        if local != trouble.local
+    ]
+    begin = trouble.begins_at(job.start_at, ORIGIN)
+    over = trouble.ends_at(job.start_at, ORIGIN)
+    assert 240.0 < over - begin < 2400.0
+    labels = fleet.labels(over + 900.0)
+    (slow,) = [x for x in labels if x.subject.startswith(f"job:{job.job_id}/rank:")]
+    assert (slow.finding_class, slow.start, slow.end) == (STRAGGLER, begin, over)
+    (before, again) = [x for x in labels if x.subject == f"job:{job.job_id}"]
+    assert (before.finding_class, before.end) == (HEALTHY, begin)
+    assert (again.finding_class, again.start, again.end) == (HEALTHY, over, over + 900.0)
+
+    def seen(at: float) -> tuple[float, float, int]:
+        # Who waits for it computes for less of the time; the late one itself may, or may not.
+        reading = fleet.read(node, Spans(at, 120.0))[peer]
+        (frame,) = FrameMaker(fleet, "demo:").frames(at, 10.0, {node.name})
+        columns = frame.blocks["gpu"].columns
+        return reading.means[TENSOR], columns["temp_c"][row], columns["clock_event_reasons"][row]
+
+    usual, held, after_it = seen(begin - 200.0), seen(over - 1.0), seen(over + 500.0)
+    assert held[0] < 0.95 * usual[0]
+    assert after_it[0] == pytest.approx(usual[0], rel=0.1)
+    assert after_it[1] == pytest.approx(usual[1], abs=8.0)
+    assert bool(held[2] & 0x20) == is_hot
+    assert not after_it[2] & 0x20

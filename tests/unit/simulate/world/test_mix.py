@@ -13,9 +13,10 @@ from gpumon.model.records.label import HEALTHY
 from gpumon.simulate.blocks.frames import FrameMaker
 from gpumon.simulate.cluster.sim_cluster import SILENT, Fleet
 from gpumon.simulate.cluster.timeline import Spans
-from gpumon.simulate.physics.board import BOARDS
+from gpumon.simulate.physics.board import A100, BOARDS
 from gpumon.simulate.world.benign import BENIGN
 from gpumon.simulate.world.mix import MISLEADING, NEUTRAL, WORLD
+from gpumon.simulate.world.sites import KALOS, PHILLY, site_of
 from gpumon.simulate.world.wasteful import MISPLACED, WASTEFUL
 
 ORIGIN = 1_800_000_000.0
@@ -37,7 +38,7 @@ def test_every_class_is_met_in_some_fleets_of_a_day() -> None:
 
 def test_jobs_are_as_often_well_as_not_and_each_kind_is_drawn() -> None:
     chance = Random(5)
-    drawn = [WORLD.draw(chance, NODES, 8) for _ in range(4000)]
+    drawn = [WORLD.draw(5, chance, NODES, 8) for _ in range(4000)]
     well = sum(one.workload.truth == HEALTHY for one in drawn)
     assert 0.45 < well / len(drawn) < 0.55
     kinds = {one.workload.kind for one in drawn}
@@ -49,7 +50,7 @@ def test_half_of_the_names_are_neutral_and_a_tenth_misleads() -> None:
     chance = Random(6)
     drawn = Counter(
         "neutral" if name in NEUTRAL else "misleading" if name in MISLEADING else "own"
-        for name in (WORLD.draw(chance, NODES, 8).name for _ in range(4000))
+        for name in (WORLD.draw(5, chance, NODES, 8).name for _ in range(4000))
     )
     assert 0.46 < drawn["neutral"] / 4000 < 0.54
     assert 0.08 < drawn["misleading"] / 4000 < 0.16
@@ -58,7 +59,7 @@ def test_half_of_the_names_are_neutral_and_a_tenth_misleads() -> None:
 def test_nobody_asks_for_more_than_there_is() -> None:
     chance = Random(7)
     for _ in range(2000):
-        request = WORLD.draw(chance, {"t4": 1, "h100": 2}, 4)
+        request = WORLD.draw(5, chance, {"t4": 1, "h100": 2}, 4)
         assert request.shape.gpus <= 4
         assert request.shape.nodes <= {"t4": 1, "h100": 2}[request.partition]
         assert request.limit_s >= request.run_s
@@ -66,7 +67,7 @@ def test_nobody_asks_for_more_than_there_is() -> None:
 
 def test_a_job_too_small_for_its_fault_is_healthy() -> None:
     chance = Random(8)
-    drawn = [WORLD.draw(chance, {"h100": 1}, 2) for _ in range(3000)]
+    drawn = [WORLD.draw(5, chance, {"h100": 1}, 2) for _ in range(3000)]
     truths = {one.truth for one in drawn}
     assert not truths & {"stage_imbalance", "fragmented", "comm_bound", "data_imbalance"}
     assert {"input_bound", "never_started"} <= truths
@@ -87,8 +88,12 @@ def test_boards_are_those_of_the_data_sheets(board: object) -> None:
 
 
 def test_a_large_fleet_has_boards_of_every_generation_and_a_small_one_some() -> None:
-    large = {node.board.name for node in fleet(1, 60).nodes}
+    seeds = {site_of(seed).name: seed for seed in range(40)}
+    large = {node.board.name for node in fleet(seeds[PHILLY.name], 60).nodes}
     assert large == {board.name for board in BOARDS}
+    alike = {node.board.name for node in fleet(seeds[KALOS.name], 60).nodes}
+    assert len(alike) == KALOS.products
+    assert A100.name in alike
     assert len({node.board.name for node in fleet(1, 9).nodes}) == 3
     assert len(fleet(2, 1).nodes) == 1
 
