@@ -53,12 +53,13 @@ def _names(view: View, declared: Declaration, places: NDArray[np.intp]) -> tuple
         return ()
     if declared.subjects == "job":
         return tuple(view.jobs[place].subject for place in places)
-    known = view.owners.blind.get(declared.name)
+    mark = (declared.name, declared.subjects)
+    known = view.owners.blind.get(mark)
     if known is not None and np.array_equal(known[0], places):
         return known[1]
     all_names = view.uuids if declared.subjects == "gpu" else view.node_layout.names
     names = tuple(f"{declared.subjects}:{all_names[place]}" for place in places)
-    view.owners.blind[declared.name] = places, names
+    view.owners.blind[mark] = places, names
     return names
 
 
