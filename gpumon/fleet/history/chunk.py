@@ -183,12 +183,12 @@ class Chunk:
         asked, count, found = self._asked
         if asked is entities and count == len(self.entities):
             return found
-        is_few = len(entities) < _MANY
+        is_few = 0 < len(entities) < _MANY
         if is_few and isinstance(guess, slice) and self.entities[guess] == [*entities]:
             return guess
         count = len(self.entities)
         found = neighbours([self.columns.get(name, -1) for name in entities])
-        if isinstance(entities, tuple) and not is_few:
+        if isinstance(entities, tuple) and len(entities) >= _MANY:
             self._asked = (entities, count, found)
         return found
 
