@@ -20,7 +20,7 @@ from gpumon.model.finding import Confidence, Evidence, Finding, Severity, Window
 from gpumon.model.job_states import has_ended
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
@@ -274,6 +274,7 @@ class View:
         self.owners = facts.owners
         """Whose values history and facts hold."""
         self._facts = facts.columns
+        self._book = facts
         self._columns: dict[str, NDArray[np.float64]] = {}
 
     def part(self, begin: float, end: float) -> View:
@@ -392,6 +393,22 @@ class View:
         if column is None:
             column = self._columns[key] = self._column(key)
         return column
+
+    def nodes_with(self, block: str) -> Mapping[str, NodeFacts]:
+        """By name the nodes of which facts of a block are told: mostly all of them, or none."""
+        return self._book.nodes_with(block)
+
+    def per_node(self, tell: Callable[[NodeFacts], float | None]) -> NDArray[np.float64]:
+        """What a function tells of each of `nodes`, NaN for None; it is asked when they change.
+
+        So it is the same function in every look, and looks at nothing but the node's facts.
+        """
+        return self._book.node_columns.told(tell)[:-1]
+
+    @property
+    def is_silent(self) -> NDArray[np.bool_]:
+        """Per node, in the order of `nodes`, whether nothing is heard of it, now or ever."""
+        return self._book.node_columns.is_silent
 
     @property
     def is_stale(self) -> NDArray[np.bool_]:

@@ -87,7 +87,7 @@ def suspects(view: View) -> Iterator[GpuFacts]:
         # Single samples are missing now and then: one of the last ones tells.
         recent = view.table(uuids, (key,), REST_S).columns[key][-RECENT_ROWS:]
         is_odd |= np.any(recent > 0, axis=0)
-    told = {e.uuid for node in view.nodes.values() if node.block("event").keys for e in node.events}
+    told = {e.uuid for node in view.nodes_with("event").values() for e in node.events}
     is_odd[view.layout.places(told)] = True
     for place in np.flatnonzero(is_odd & ~view.is_stale):
         yield view.gpus[uuids[place]]

@@ -65,7 +65,9 @@ class GpuMissing(Detector):
 
     def evaluate(self, view: View) -> Iterator[Finding]:
         """One finding per node that lost a GPU while it was watched."""
-        short = {node.name: _shortfall(node, view) for node in view.nodes.values()}
+        names = view.node_layout.names
+        lists_fewer = (names[place] for place in np.flatnonzero(view.per_node(_unlisted) > 0))
+        short = {name: _shortfall(view.nodes[name], view) for name in lists_fewer}
         total = sum(short.values())
         if not total:
             return
@@ -85,9 +87,9 @@ class GpuMissing(Detector):
         window = Window(float(times[0]), float(times[-1]), len(times))
         names = tuple(gone[place] for place in seen)
         loss = _Loss(onset, window, names, total <= len(names))
-        for node in view.nodes.values():
-            if short[node.name]:
-                yield self._finding(view, node, loss)
+        for name, count in short.items():
+            if count:
+                yield self._finding(view, view.nodes[name], loss)
 
     def _finding(self, view: View, node: NodeFacts, loss: _Loss) -> Finding:
         listed, given = len(node.gpu_uuids), node.slurm.gpu_count if node.slurm else None
@@ -128,11 +130,16 @@ class GpuMissing(Detector):
         )
 
 
-def _shortfall(node: NodeFacts, view: View) -> int:
-    """GPUs that Slurm gives a talking node and its driver does not list; 0 where nobody can say."""
+def _unlisted(node: NodeFacts) -> float:
+    """GPUs that Slurm gives a talking node and its driver does not list."""
     given = node.slurm.gpu_count if node.slurm else None
     if given is None or node.is_stale or not node.has_telemetry:
-        return 0
-    short = given - len(node.gpu_uuids)
+        return 0.0
+    return given - len(node.gpu_uuids)
+
+
+def _shortfall(node: NodeFacts, view: View) -> int:
+    """The same, and 0 where nobody can say: a GPU that is cut counts as several."""
+    short = int(_unlisted(node))
     gpus = (view.gpus[uuid] for uuid in node.gpu_uuids if uuid in view.gpus)
     return 0 if short <= 0 or any(gpu.value("mig_mode") for gpu in gpus) else short

@@ -54,8 +54,9 @@ class NetworkDegraded(Detector):
 
     def evaluate(self, view: View) -> Iterator[Finding]:
         """One finding per node, which names everything that is wrong with its ports."""
-        nodes = {n.name: n for n in view.nodes.values() if n.has_telemetry and not n.is_stale}
-        ports = {name: ports_of(node) for name, node in nodes.items() if node.block("nic").keys}
+        told = view.nodes_with("nic").values()
+        nodes = {n.name: n for n in told if n.has_telemetry and not n.is_stale}
+        ports = {name: ports_of(node) for name, node in nodes.items()}
         usual, erring = usual_ports(view, ports), with_errors(view)
         for name, mine in ports.items():
             found: list[Symptom] = []

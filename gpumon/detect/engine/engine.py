@@ -75,6 +75,8 @@ class DetectionEngine:
         self._lives = Lives()
         self._coverage: dict[str, Coverage] = {}
         """Of every detector at work its last look's, by key: some rest on some looks."""
+        self._blind: dict[str, frozenset[str]] = {}
+        """By detector what the worker said last that it is blind for."""
         self._losses = 0
         self._last_loss = ""
         self._looked_at = float("inf")
@@ -209,6 +211,7 @@ class DetectionEngine:
             link.close()
             raise WorkerLostError("closed", None)
         self._sender = Sender()
+        self._blind = {}
         link.ask(
             {
                 "kind": "start",
@@ -319,12 +322,15 @@ class DetectionEngine:
     def _checked(self, key: str, answer: dict[str, Any], bounds: Bounds) -> tuple[Look, Coverage]:
         declared = self._roster.declared.get(key)
         claims, blind = answer.get("findings"), answer.get("blind")
+        if isinstance(blind, list):
+            self._blind[key] = frozenset(map(str, blind))
+        # None: the same as before, which may be 80,000 names.
+        dark = self._blind.get(key, frozenset())
         if declared is None or not isinstance(claims, list) or len(claims) > MAX_FINDINGS:
             raise RubbishError(f"not a list of at most {MAX_FINDINGS} findings")
         findings = [finding_from(claim, declared, bounds) for claim in claims]
         coverage = coverage_from(answer.get("coverage"), declared)
         part = part_from(answer.get("part"))
-        dark = frozenset(map(str, blind)) if isinstance(blind, list) else frozenset[str]()
         look = Look(declared.name, tuple(findings), part, dark, declared.is_instant)
         return look, coverage._replace(blind_subjects=dark)
 
@@ -338,7 +344,7 @@ class DetectionEngine:
         hint = "this Python must be able to run: import gpumon.detect.worker.worker"
         error = SourceError(DETECTION, plain(reason), hint)
         with self._state:
-            in_view = subjects_of((v.job.job_id for v in tick.jobs), tick.gpus, tick.nodes)
+            in_view = subjects_of({v.job.job_id for v in tick.jobs}, tick.gpus, tick.nodes)
             self._lives.take(tick.at, (), in_view, frozenset())
             standing, cleared = self._lives.standing(tick.at), self._lives.cleared(tick.at)
             muted = self._lives.muted(tick.at)

@@ -441,7 +441,20 @@ def is_long_enough(finding: Finding, observed_since: float) -> bool:
     return finding.window.end - finding.began_at >= least_s
 
 
-def subjects_of(jobs: Iterable[str], gpus: Iterable[str], nodes: Iterable[str]) -> frozenset[str]:
+def subjects_of(
+    jobs: Container[str], gpus: Container[str], nodes: Container[str]
+) -> Container[str]:
     """Subjects by the names that findings use; jobs may be named so already."""
-    named = (job if job.startswith("job:") else f"job:{job}" for job in jobs)
-    return frozenset((*named, *(f"gpu:{u}" for u in gpus), *(f"node:{n}" for n in nodes)))
+    return _Subjects(jobs, gpus, nodes)
+
+
+class _Subjects:
+    """Looked up where they are: a set of 100,000 names took longer to make than to ask."""
+
+    def __init__(self, jobs: Container[str], gpus: Container[str], nodes: Container[str]) -> None:
+        self._of = {"job": jobs, "gpu": gpus, "node": nodes}
+
+    def __contains__(self, subject: object) -> bool:
+        kind, _, name = str(subject).partition(":")
+        known = self._of.get(kind, ())
+        return name in known or (kind == "job" and subject in known)

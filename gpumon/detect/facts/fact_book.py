@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+_Facts = TypeVar("_Facts")
+
 
 def _value(key: str, gpu: GpuFacts) -> float | None:
     return None if gpu.is_stale else gpu.value(key)
@@ -31,44 +33,70 @@ def _is_lost(gpu: GpuFacts) -> float:
     return gpu.is_lost
 
 
-class FactColumns:
-    """One column per field that was asked for, kept up from look to look."""
+def _is_silent(node: NodeFacts) -> float:
+    return node.is_stale or not node.has_telemetry
 
-    def __init__(self, layout: GpuLayout, gpus: Mapping[str, GpuFacts]) -> None:
-        self._layout = layout
-        self._gpus = gpus
-        self._columns: dict[Callable[[GpuFacts], float | None], NDArray[np.float64]] = {}
+
+class _Columns(Generic[_Facts]):
+    """One value of each entity for everything that was asked for, kept up from look to look."""
+
+    def __init__(self, place: Mapping[str, int], facts: Mapping[str, _Facts]) -> None:
+        self._place = place
+        self._facts = facts
+        self._columns: dict[Callable[[_Facts], float | None], NDArray[np.float64]] = {}
+
+    def told(self, tell: Callable[[_Facts], float | None]) -> NDArray[np.float64]:
+        """What is told of each by position, NaN for None, and one NaN at the end.
+
+        Args:
+            tell: Asked again only of what changed, so it may look at nothing but the facts that
+                it is given; the same function each time.
+        """
+        column = self._columns.get(tell)
+        if column is None:
+            told = [tell(facts) for facts in self._facts.values()]
+            column = np.array([*told, None], np.float64)
+            self._columns[tell] = column
+        return column
+
+    def refresh(self, names: Iterable[str]) -> None:
+        """Take over what changed about some; all of them have a position."""
+        changed = [(self._place[name], self._facts[name]) for name in names]
+        for tell, column in self._columns.items():
+            for place, facts in changed:
+                value = tell(facts)
+                column[place] = np.nan if value is None else value
+
+
+class NodeColumns(_Columns[NodeFacts]):
+    """What facts tell of every node."""
+
+    @property
+    def is_silent(self) -> NDArray[np.bool_]:
+        """Per node whether nothing is heard of it, now or ever."""
+        return self.told(_is_silent)[:-1] > 0
+
+
+class FactColumns(_Columns[GpuFacts]):
+    """What facts tell of every GPU."""
+
+    def __init__(self, place: Mapping[str, int], facts: Mapping[str, GpuFacts]) -> None:
+        super().__init__(place, facts)
         self._tellers: dict[str, Callable[[GpuFacts], float | None]] = {}
 
     def column(self, key: str) -> NDArray[np.float64]:
         """Newest value of every GPU, NaN where it is missing or stale, and one NaN at the end."""
-        return self._known(self._tellers.setdefault(key, partial(_value, key)))
+        return self.told(self._tellers.setdefault(key, partial(_value, key)))
 
     @property
     def is_stale(self) -> NDArray[np.bool_]:
         """Per GPU whether nothing was heard of it for long."""
-        return self._known(_is_stale)[:-1] > 0
+        return self.told(_is_stale)[:-1] > 0
 
     @property
     def is_lost(self) -> NDArray[np.bool_]:
         """Per GPU whether it fell off the bus."""
-        return self._known(_is_lost)[:-1] > 0
-
-    def refresh(self, uuids: Iterable[str]) -> None:
-        """Take over what changed about some GPUs; all of them are in the layout."""
-        changed = [(self._layout.place[uuid], self._gpus[uuid]) for uuid in uuids]
-        for tell, column in self._columns.items():
-            for place, gpu in changed:
-                value = tell(gpu)
-                column[place] = np.nan if value is None else value
-
-    def _known(self, tell: Callable[[GpuFacts], float | None]) -> NDArray[np.float64]:
-        column = self._columns.get(tell)
-        if column is None:
-            told = [tell(gpu) for gpu in self._gpus.values()]
-            column = np.array([*told, None], np.float64)
-            self._columns[tell] = column
-        return column
+        return self.told(_is_lost)[:-1] > 0
 
 
 class FactBook:
@@ -79,10 +107,13 @@ class FactBook:
         self.gpus: dict[str, GpuFacts] = {}
         self.layout = GpuLayout(self.gpus)
         """Who is where; another object only where GPUs came, went or moved."""
-        self.columns = FactColumns(self.layout, self.gpus)
+        self.columns = FactColumns(self.layout.place, self.gpus)
         self.node_layout = NodeLayout(self.layout, self.nodes)
         """The nodes beside them; another object where a GPU or a node came or went."""
+        self.node_columns = NodeColumns(self.node_layout.place, self.nodes)
         self.owners = Owners(self.node_layout)
+        self._with: dict[str, dict[str, NodeFacts]] = {}
+        """By block the nodes that tell of one of its entities."""
         self._changed: set[str] = set()
         self._is_moved = False
 
@@ -92,15 +123,24 @@ class FactBook:
             self._node(name, head, blocks, gone, event_at)
         for name in message["nodes_gone"]:
             self._forget_gpus(self.nodes.pop(name))
+            for nodes in self._with.values():
+                nodes.pop(name, None)
         if self._is_moved:
             self.layout = GpuLayout(self.gpus)
-            self.columns = FactColumns(self.layout, self.gpus)
+            self.columns = FactColumns(self.layout.place, self.gpus)
         else:
             self.columns.refresh(self._changed)
         if self._is_moved or self.node_layout.names != tuple(self.nodes):
             self.node_layout = NodeLayout(self.layout, self.nodes)
+            self.node_columns = NodeColumns(self.node_layout.place, self.nodes)
             self.owners = Owners(self.node_layout)
+        else:
+            self.node_columns.refresh(node[0] for node in message["nodes"])
         self._changed, self._is_moved = set(), False
+
+    def nodes_with(self, block: str) -> Mapping[str, NodeFacts]:
+        """By name the nodes of which facts of a block are told."""
+        return self._with.get(block, {})
 
     def _node(
         self,
@@ -132,6 +172,12 @@ class FactBook:
             self._forget_gpus(known)
             self._is_moved = True
         self.nodes[name] = node
+        for kind in {*kept, *gone}:
+            nodes = self._with.setdefault(kind, {})
+            if node.block(kind).keys:
+                nodes[name] = node
+            else:
+                nodes.pop(name, None)
         self._gpus_of(node, frozenset(stale), frozenset(lost))
 
     def _gpus_of(self, node: NodeFacts, stale: frozenset[str], lost: frozenset[str]) -> None:

@@ -173,19 +173,27 @@ class Owners:
         self._places: dict[str, tuple[Sequence[str], NDArray[np.intp]]] = {}
         self._told: dict[tuple[str, str, str], tuple[Rows, NDArray[np.intp]]] = {}
         """Owners with a value in the facts, by node, block and field, with the facts as read."""
+        self.blind: dict[tuple[str, str], tuple[NDArray[np.intp], tuple[str, ...]]] = {}
+        """By detector and kind of subject what it lacked a field of last: positions, names."""
 
     def told(
-        self, key: str, block: str, history: HistoryReader, nodes: Sequence[NodeFacts]
+        self, key: str, block: str, history: HistoryReader, nodes: Mapping[str, NodeFacts]
     ) -> NDArray[np.bool_]:
-        """Per GPU, or per node, whether one of its entities has a value of a field now."""
+        """Per GPU, or per node, whether one of its entities has a value of a field now.
+
+        Args:
+            key: The field.
+            block: Its block.
+            history: What varies.
+            nodes: Those that tell facts of the block.
+        """
         # One more, which nobody asks about, for the entities of owners that are not in view.
         found = np.zeros(len(self._known(block)) + 1, np.bool_)
         entities, values = history.newest_of_all(key, block)
         found[self._of_entities(block, entities)[~np.isnan(values)]] = True
         if key in FACT_KEYS[block]:
-            for node in nodes:
-                if node.block(block).keys:
-                    found[self._of_facts(node, block, key)] = True
+            for node in nodes.values():
+                found[self._of_facts(node, block, key)] = True
         return found[:-1]
 
     def _known(self, block: str) -> dict[str, int]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from itertools import compress, groupby
+from itertools import compress, groupby, repeat
 from math import isfinite
-from operator import attrgetter
+from operator import attrgetter, is_
 from typing import TYPE_CHECKING, Any, Final
 
 from gpumon.detect.facts.entity_facts import FACT_KEYS, Rows, print_of, rows_of
@@ -29,6 +29,7 @@ is."""
 _UUID: Final = attrgetter("uuid")
 _NODE: Final = attrgetter("node")
 _ROW: Final = attrgetter("row")
+_BLOCK: Final = attrgetter("block")
 _IS_STALE: Final = attrgetter("is_stale")
 """Read of 80,000 GPUs a look."""
 
@@ -52,8 +53,9 @@ class FactSender:
         for name in names:
             node = tick.nodes.get(name)
             mine = _in_order(node, gpus.get(name, []))
-            head = _head(node, listed.get(name), mine)
-            blocks, gone = self._blocks(name, node, mine)
+            whole = _whole(mine)
+            head = _head(node, listed.get(name), mine, whole)
+            blocks, gone = self._blocks(name, node, mine, whole)
             if head != self._heads.get(name) or blocks or gone:
                 told.append((name, head, blocks, gone, _event_times(node, blocks)))
                 self._heads[name] = head
@@ -64,7 +66,7 @@ class FactSender:
         return {"nodes": told, "nodes_gone": lost}
 
     def _blocks(
-        self, name: str, node: Node | None, gpus: Sequence[Gpu]
+        self, name: str, node: Node | None, gpus: Sequence[Gpu], whole: Block | None
     ) -> tuple[dict[str, Rows], list[str]]:
         """Facts of the blocks that changed, and the names of those that are gone."""
         known = self._known.setdefault(name, {})
@@ -72,7 +74,6 @@ class FactSender:
         now.pop("gpu", None)
         changed: dict[str, Rows] = {}
         if gpus:
-            whole = _whole(gpus)
             mark = _gathered(gpus) if whole is None else print_of(whole, "gpu")
             if "gpu" not in known or known["gpu"][1] != mark:
                 changed["gpu"] = mark if isinstance(mark, Rows) else rows_of(gpus[0].block, "gpu")
@@ -100,7 +101,10 @@ def _in_order(node: Node | None, gpus: list[Gpu]) -> list[Gpu]:
     return sorted(gpus, key=lambda gpu: places.get(gpu.uuid, len(places)))
 
 
-def _head(node: Node | None, slurm: SlurmNode | None, gpus: Sequence[Gpu]) -> tuple[object, ...]:
+def _head(
+    node: Node | None, slurm: SlurmNode | None, gpus: Sequence[Gpu], whole: Block | None
+) -> tuple[object, ...]:
+    may_be_lost = whole is None or whole.missing
     has_telemetry = bool(gpus) if node is None else node.taken_at is not None
     return (
         has_telemetry,
@@ -109,7 +113,7 @@ def _head(node: Node | None, slurm: SlurmNode | None, gpus: Sequence[Gpu]) -> tu
         slurm,
         tuple(map(_UUID, gpus)),
         tuple(compress(map(_UUID, gpus), map(_IS_STALE, gpus))),
-        tuple(gpu.uuid for gpu in gpus if gpu.block.missing and _is_lost(gpu)),
+        tuple(g.uuid for g in gpus if g.block.missing and _is_lost(g)) if may_be_lost else (),
     )
 
 
@@ -119,10 +123,12 @@ def _is_lost(gpu: Gpu) -> bool:
 
 def _whole(gpus: Sequence[Gpu]) -> Block | None:
     """The one block that holds exactly these GPUs in this order, None where there is none."""
-    block = gpus[0].block
-    if len(block.keys) != len(gpus) or list(map(_ROW, gpus)) != list(range(len(gpus))):
+    block = gpus[0].block if gpus else None
+    if block is None or len(block.keys) != len(gpus):
         return None
-    return block if all(gpu.block is block for gpu in gpus) else None
+    if list(map(_ROW, gpus)) != list(range(len(gpus))):
+        return None
+    return block if all(map(is_, map(_BLOCK, gpus), repeat(block))) else None
 
 
 def _gathered(gpus: Sequence[Gpu]) -> Rows:
@@ -163,17 +169,15 @@ class Sender:
         self, tick: Tick, history: HistoryReader, muted: Iterable[str]
     ) -> tuple[dict[str, object], list[int]]:
         """The request to judge a tick, and the descriptors of the chunks that are new to it."""
-        jobs = {
-            view.job.job_id: (view, history.intervals(view.job.job_id))
-            for view in tick.jobs
-            if is_judged(view)
-        }
-        # A waiting job's priority grows with its age, and no detector needs it.
-        records = {
-            view.job.job_id: view.job._replace(priority=None)
-            for view in tick.jobs
-            if not is_judged(view)
-        }
+        jobs: dict[str, tuple[JobView, tuple[Interval, ...]]] = {}
+        records: dict[str, Job] = {}
+        for view in tick.jobs:
+            job_id = view.job.job_id
+            if is_judged(view):
+                jobs[job_id] = view, history.intervals(job_id)
+            else:
+                # A waiting job's priority grows with its age, and no detector needs it.
+                records[job_id] = view.job._replace(priority=None)
         chunks = {chunk.shape.number: chunk for chunk, _ in history.chunks}
         known = {number: self._entities.get(number, 0) for number in chunks}
         copied = self._copied(chunks)

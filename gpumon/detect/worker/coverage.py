@@ -22,9 +22,6 @@ _OF_GPU: Final = ("gpu", "link")
 _TOLD: Final = ("event", "process", "context")
 """Blocks that every report holds, and that are empty where there is nothing to tell."""
 
-_SILENT: Final = ("node", "")
-"""Where the nodes of which nothing is heard stand beside those that lack a field."""
-
 
 def coverage_of(view: View, declared: Declaration) -> tuple[Coverage, tuple[str, ...]]:
     """Counts subjects with and without a value now for each field, and names the blind ones.
@@ -37,7 +34,7 @@ def coverage_of(view: View, declared: Declaration) -> tuple[Coverage, tuple[str,
     is_dark = ~_whole(view, kind)[numbers]
     for flags in blind.values():
         is_dark = is_dark | flags
-    dark = _names(view, kind, np.flatnonzero(is_dark))
+    dark = _names(view, declared, np.flatnonzero(is_dark))
     seen = len(is_dark) - len(dark)
     missing = tuple(key for key in declared.needs if blind[key].any())
     observed_s = view.now - view.observed_since
@@ -47,16 +44,23 @@ def coverage_of(view: View, declared: Declaration) -> tuple[Coverage, tuple[str,
     return Coverage(declared.name, seen, len(dark), missing, "waiting", note), dark
 
 
-def _names(view: View, kind: str, places: NDArray[np.intp]) -> tuple[str, ...]:
-    """How findings name the subjects at these positions among those that are judged."""
+def _names(view: View, declared: Declaration, places: NDArray[np.intp]) -> tuple[str, ...]:
+    """How findings name the subjects at these positions among those that are judged.
+
+    Of GPUs and nodes the same object as in the look before, while it is the same ones.
+    """
     if not len(places):
         return ()
-    if kind == "job":
+    if declared.subjects == "job":
         return tuple(view.jobs[place].subject for place in places)
-    if kind == "gpu":
-        return tuple(f"gpu:{view.uuids[place]}" for place in places)
-    names = tuple(view.nodes)
-    return tuple(f"node:{names[place]}" for place in places)
+    mark = (declared.name, declared.subjects)
+    known = view.owners.blind.get(mark)
+    if known is not None and np.array_equal(known[0], places):
+        return known[1]
+    all_names = view.uuids if declared.subjects == "gpu" else view.node_layout.names
+    names = tuple(f"{declared.subjects}:{all_names[place]}" for place in places)
+    view.owners.blind[mark] = places, names
+    return names
 
 
 def _whole(view: View, kind: str) -> NDArray[np.bool_]:
@@ -114,33 +118,22 @@ def _lacking(view: View, key: str, block: str) -> NDArray[np.bool_]:
         return ~np.isfinite(view.fleet(key)[:-1])
     if block == "cgroup":
         return _cgroups_lacking(view, key)
-    nodes = tuple(view.nodes.values())
     if block == "link":
-        return ~view.owners.told(key, block, view.history, nodes)
-    is_silent = _silent(view)
+        return ~view.owners.told(key, block, view.history, view.nodes_with(block))
     if block in _TOLD:
-        return is_silent
-    return is_silent | ~view.owners.told(key, block, view.history, nodes)
-
-
-def _silent(view: View) -> NDArray[np.bool_]:
-    """Nodes of which nothing is heard; once a look, for most fields ask."""
-    known = view.blindness.get(_SILENT)
-    if known is None:
-        told = (node.is_stale or not node.has_telemetry for node in view.nodes.values())
-        known = view.blindness[_SILENT] = np.fromiter(told, np.bool_, len(view.nodes))
-    return known
+        return view.is_silent
+    return view.is_silent | ~view.owners.told(key, block, view.history, view.nodes_with(block))
 
 
 def _cgroups_lacking(view: View, key: str) -> NDArray[np.bool_]:
     """Running jobs without a value of their cgroup on one of their nodes."""
     names, groups = view.job_layout.cgroups
     is_missing = np.isnan(view.history.newest(names, (key,), "cgroup")[0])
-    if key in FACT_KEYS["cgroup"]:
-        told: set[str] = set()
-        for node in view.nodes.values():
-            rows = node.block("cgroup")
-            values = zip(rows.keys, rows.values.get(key, ()), strict=False)
-            told.update(f"{node.name}/{job_id}" for job_id, value in values if value is not None)
+    told: set[str] = set()
+    for node in view.nodes_with("cgroup").values() if key in FACT_KEYS["cgroup"] else ():
+        rows = node.block("cgroup")
+        values = zip(rows.keys, rows.values.get(key, ()), strict=False)
+        told.update(f"{node.name}/{job_id}" for job_id, value in values if value is not None)
+    if told:
         is_missing &= np.fromiter((name not in told for name in names), np.bool_, len(names))
     return groups.some(is_missing) | ~view.job_layout.has_nodes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
@@ -16,9 +16,16 @@ if TYPE_CHECKING:
     from gpumon.detect.view import View
 
 
-def answer_of(
-    detector: Detector, view: View, declared: Declaration | None = None
-) -> dict[str, object]:
+class Answer(TypedDict):
+    """What one look of a detector tells."""
+
+    findings: object
+    coverage: object
+    blind: tuple[str, ...]
+    """Subjects for which it lacked a field."""
+
+
+def answer_of(detector: Detector, view: View, declared: Declaration | None = None) -> Answer:
     """Findings and coverage of one look; raises whatever the detector raises.
 
     Args:

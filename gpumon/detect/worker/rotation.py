@@ -105,7 +105,10 @@ class Turns:
     def _is_due(self, key: str, declared: Declaration, now: float) -> bool:
         """Whether its last turn is long enough ago: a part's pause is its share of `every_s`."""
         last = self._last.get(key)
-        return last is None or now - last.at + EARLY_S >= declared.every_s * last.share
+        # A clock that was set back tells nothing of how long ago that was.
+        if last is None or now < last.at:
+            return True
+        return now - last.at + EARLY_S >= declared.every_s * last.share
 
     def _shares(self, due: Mapping[str, Declaration], jobs: int) -> dict[str, int]:
         """How many jobs those judge that were asked before, those not now left out.

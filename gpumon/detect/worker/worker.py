@@ -121,6 +121,8 @@ class Worker:
         """By key, with what each declared when it was loaded: it holds as long as the worker."""
         self._turns = Turns()
         self._memory = Memory()
+        self._blind: dict[str, Sequence[str]] = {}
+        """By detector what the monitor was told last that it is blind for."""
         self._kept = b""
         """An answer that goes out with what is said next."""
 
@@ -178,6 +180,8 @@ class Worker:
         view = self._replica.view(message)
         self._memory.settle()
         muted = frozenset(message["muted"])
+        for key in muted:
+            self._blind.pop(key, None)
         asked = {k: known for k, (_, known) in self._detectors.items() if k not in muted}
         for key, parts in self._turns.take(view.now, view.job_layout.ring, asked).items():
             for part in parts:
@@ -196,6 +200,11 @@ class Worker:
         try:
             said = answer_of(detector, view, declared)
             answer = {"kind": "result", "key": key, "part": part, **said}
+            blind = self._blind.get(key)
+            self._blind[key] = said["blind"]
+            if blind and said["blind"] is blind:
+                # Of a whole fleet without a field it is much to tell, and to read.
+                answer["blind"] = None
             payload = encode(answer)
         except MemoryError:
             # What it holds is lost to the others too: only a new process has all of it again.

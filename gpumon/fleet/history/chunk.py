@@ -81,6 +81,7 @@ class Chunk:
         self.columns: dict[str, int] = {}
         self._asked: tuple[Sequence[str], int, slice | list[int]] = ((), 0, [])
         self.fields = {key: position for position, key in enumerate(shape.keys)}
+        self._rows_of: dict[tuple[str, ...], list[int]] = {}
         rows, keys, width = shape.capacity, len(shape.keys), shape.width
         stamps = np.frombuffer(memory, np.float64, _STAMPS * rows).reshape(_STAMPS, rows)
         self.times, self.periods, self.begins, self.samples = stamps
@@ -158,14 +159,33 @@ class Chunk:
             self.columns[name] = len(self.entities)
             self.entities.append(name)
 
-    def places(self, entities: Sequence[str]) -> slice | list[int]:
+    def field_places(self, keys: Sequence[str]) -> list[int]:
+        """Position of each field, -1 where it is not kept; whoever asks asks for the same again."""
+        asked = tuple(keys)
+        found = self._rows_of.get(asked)
+        if found is None:
+            if len(self._rows_of) >= _MANY:
+                self._rows_of.clear()
+            found = self._rows_of[asked] = [self.fields.get(key, -1) for key in asked]
+        return found
+
+    def places(
+        self, entities: Sequence[str], guess: slice | list[int] | None = None
+    ) -> slice | list[int]:
         """Column of each entity, -1 where it has none; neighbours, as a job's GPUs, as a slice.
 
         Whoever asks about a whole fleet asks again with the same tuple, field by field.
+
+        Args:
+            entities: Their names.
+            guess: Where they are in the stretch before: mostly in the same place.
         """
         asked, count, found = self._asked
         if asked is entities and count == len(self.entities):
             return found
+        is_few = 0 < len(entities) < _MANY
+        if is_few and isinstance(guess, slice) and self.entities[guess] == [*entities]:
+            return guess
         count = len(self.entities)
         found = neighbours([self.columns.get(name, -1) for name in entities])
         if isinstance(entities, tuple) and len(entities) >= _MANY:

@@ -102,8 +102,7 @@ class HistoryReader:
         A view of the memory where one chunk holds it all side by side, else a copy of it.
         """
         cuts = self._cuts(block, start, end)
-        values = [_gather(chunk, chunk.values, rows, uuids, keys) for chunk, rows in cuts]
-        return _slab(cuts, values, len(keys), len(uuids))
+        return _slab(cuts, _values(cuts, uuids, keys), len(keys), len(uuids))
 
     def bounded(
         self,
@@ -119,7 +118,7 @@ class HistoryReader:
         A row of one sample is its own bounds and is read once.
         """
         cuts = self._cuts(block, start, end)
-        values = [_gather(chunk, chunk.values, rows, uuids, keys) for chunk, rows in cuts]
+        values = _values(cuts, uuids, keys)
         slab = _slab(cuts, values, len(keys), len(uuids))
         if all(chunk.counts is None for chunk, _ in cuts):
             return slab, slab.values[:, :count], slab.values[:, :count]
@@ -279,17 +278,35 @@ def _slab(
     )
 
 
+def _values(
+    cuts: Sequence[tuple[Chunk, slice]], uuids: Sequence[str], keys: Sequence[str]
+) -> list[NDArray[np.float32]]:
+    """Values of the rows of each stretch."""
+    columns: slice | list[int] | None = None
+    found = []
+    for chunk, rows in cuts:
+        columns = chunk.places(uuids, columns)
+        found.append(_gather(chunk, chunk.values, rows, uuids, keys, columns))
+    return found
+
+
 def _gather(
     chunk: Chunk,
     plane: NDArray[np.float32] | NDArray[np.uint16],
     rows: slice,
     uuids: Sequence[str],
     keys: Sequence[str],
+    columns: slice | list[int] | None = None,
 ) -> NDArray[np.float32]:
-    """Some rows of a plane, NaN for entities and fields that the chunk has not."""
-    fields = [chunk.fields.get(key, -1) for key in keys]
-    fields = [field if field < plane.shape[1] else -1 for field in fields]
-    columns = chunk.places(uuids)
+    """Some rows of a plane, NaN for entities and fields that the chunk has not.
+
+    `columns` are those of the entities, where they are known.
+    """
+    fields = chunk.field_places(keys)
+    if max(fields, default=-1) >= plane.shape[1]:
+        fields = [field if field < plane.shape[1] else -1 for field in fields]
+    if columns is None:
+        columns = chunk.places(uuids)
     block = plane[rows]
     is_known = isinstance(columns, slice) or min(columns, default=-1) >= 0
     if is_known and min(fields, default=-1) >= 0:

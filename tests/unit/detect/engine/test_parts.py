@@ -6,6 +6,7 @@ import pytest
 
 from gpumon.detect.engine.engine import whole_of
 from gpumon.detect.engine.finding_life import Look
+from gpumon.detect.scene import Scene, working
 from gpumon.detect.worker.validation import MAX_FINDINGS, RubbishError
 from gpumon.model.finding import Coverage
 from tests.bench.fleet import BenchFleet
@@ -83,3 +84,30 @@ def test_the_first_look_sees_all_jobs_part_by_part(engine, plugin, look):
     assert {found.summary for found in report.findings} == {"2300 run"}
     (coverage,) = report.coverage
     assert coverage.subjects_seen == 2300
+
+
+def test_what_a_fleet_lacks_is_told_once_and_again_when_it_changes(engine, plugin, look):
+    """Names of 80,000 GPUs without NVLinks in every look are most of what would be told."""
+    path = plugin(
+        "dark",
+        """
+        class Dark(Base):
+            name = "dark"
+            subjects = "gpu"
+            needs = ("link_state",)
+            def evaluate(self, view):
+                return ()
+        """,
+    )
+    scene, watched = Scene(), engine(path)
+    uuids = scene.node("n", 2)
+    scene.job("7", uuids)
+    both = {f"gpu:{uuid}" for uuid in uuids}
+    for _ in range(3):
+        (coverage,) = look(watched, scene.run(10, working(uuids))).coverage
+        assert coverage.blind_subjects == both
+        assert (coverage.subjects_blind, coverage.missing_fields) == (2, ("link_state",))
+    scene.links(uuids[0], 2, link_state=1)
+    for _ in range(2):
+        (coverage,) = look(watched, scene.run(10, working(uuids))).coverage
+        assert coverage.blind_subjects == {f"gpu:{uuids[1]}"}

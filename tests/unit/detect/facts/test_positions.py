@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,9 @@ from gpumon.detect.facts.fact_book import FactBook
 from gpumon.detect.facts.positions import Groups
 from gpumon.detect.scene import Scene, working
 from gpumon.detect.wire.tick_messages import FactSender
+
+if TYPE_CHECKING:
+    from gpumon.detect.facts.facts import NodeFacts
 
 GROUPS: tuple[list[int], ...] = ([0, 1], [], [4], [], [2, 3])
 
@@ -129,3 +134,37 @@ def test_jobs_on_a_shared_gpu_are_found_from_the_gpu() -> None:
     assert [job.job.job_id for job in view.jobs_of(uuids[1])] == ["2"]
     assert view.jobs_of("GPU-elsewhere") == ()
     assert [job.job.job_id for job in view.jobs_on("n1")] == ["1", "2"]
+
+
+def test_nodes_are_asked_again_only_where_their_facts_changed() -> None:
+    scene = Scene()
+    uuids = scene.node("n1", 2) + scene.node("n2", 2)
+    sender, book = FactSender(), FactBook()
+    asked = []
+
+    def listed(node: NodeFacts) -> float:
+        asked.append(node.name)
+        return len(node.block("link").keys)
+
+    book.take(sender.changes(scene.run(10, working(uuids))))
+    assert book.node_columns.told(listed)[:-1].tolist() == [0, 0]
+    assert dict(book.nodes_with("link")) == {}
+    scene.links(uuids[2], 3, link_speed_bytes_per_s=25e9)
+    book.take(sender.changes(scene.run(10, working(uuids))))
+    assert book.node_columns.told(listed)[:-1].tolist() == [0, 3]
+    assert asked.count("n1") == 1
+    assert list(book.nodes_with("link")) == ["n2"]
+    assert book.nodes_with("link")["n2"] is book.nodes["n2"]
+
+
+def test_a_node_that_goes_tells_of_no_block_any_more() -> None:
+    scene = Scene()
+    uuids = scene.node("n1", 1) + scene.node("n2", 1)
+    scene.links(uuids[0], 2, link_speed_bytes_per_s=25e9)
+    sender, book = FactSender(), FactBook()
+    book.take(sender.changes(scene.run(10, working(uuids))))
+    assert list(book.nodes_with("link")) == ["n1"]
+    told = {"nodes": [], "nodes_gone": ["n1"]}
+    book.take(told)
+    assert dict(book.nodes_with("link")) == {}
+    assert book.node_columns.is_silent.tolist() == [False]

@@ -72,6 +72,10 @@ def test_a_look_that_comes_a_little_early_is_its_turn():
     assert [at for at, _ in looked([0.0, 5.01, 9.99, 15.0, 19.98])] == [0.0, 9.99, 19.98]
 
 
+def test_a_clock_that_was_set_back_lets_nobody_rest_until_it_is_as_late_again():
+    assert [at for at, _ in looked([5000.0, 100.0, 105.0, 110.0])] == [5000.0, 100.0, 110.0]
+
+
 def test_of_many_jobs_a_part_has_its_turn_oftener():
     found = looked(range(31), jobs=2 * JOBS_A_LOOK)
     assert [at for at, _ in found][:5] == [0, 0, 5, 10, 15]
