@@ -237,3 +237,20 @@ def test_without_any_sight_of_the_cpus_it_stays_a_hypothesis():
     scene.run(4 * HOUR, all_of(uuids, WORKING))
     rest(scene, uuids, HOUR)
     assert findings(scene)[0].confidence == "hypothesis"
+
+
+@pytest.mark.parametrize(
+    ("early_s", "is_claimed"), [(30.0, False), (500.0, False), (-200.0, False), (1500.0, True)]
+)
+def test_what_a_fault_of_a_gpu_stopped_is_the_faults(early_s, is_claimed):
+    """The driver asks for a reset from some time before the rest on, or soon after."""
+    scene, uuids = job_scene()
+    work(scene, uuids, 2 * HOUR)
+    sound, broken = ({"recovery_action": code} for code in (0.0, 1.0))
+    scene.cgroup("42", job_cpu_cores_used=6.0)
+    scene.run(max(early_s, 30.0), all_of(uuids, WORKING, **(broken if early_s > 0 else sound)))
+    scene.cgroup("42", job_cpu_cores_used=0.01)
+    if early_s < 0:
+        scene.run(-early_s, all_of(uuids, HELD, **sound))
+    scene.run(1.4 * HOUR, all_of(uuids, HELD, **broken))
+    assert bool(findings(scene)) is is_claimed
