@@ -112,13 +112,21 @@ def test_a_name_that_is_a_servers_makes_the_claim_less_sure():
 
 @pytest.mark.parametrize(
     ("seconds", "confidence"),
-    [(1.9 * HOUR, None), (2.2 * HOUR, "supported"), (4.3 * HOUR, "established")],
+    [(1.9 * HOUR, "hypothesis"), (2.2 * HOUR, "supported"), (4.3 * HOUR, "established")],
 )
-def test_an_interactive_session_may_rest_for_two_hours(seconds, confidence):
-    scene, uuids = job_scene(is_interactive=True)
+def test_what_is_named_like_a_session_may_rest_for_two_hours(seconds, confidence):
+    scene, uuids = job_scene(name="jupyter")
     work(scene, uuids, 2 * HOUR)
     rest(scene, uuids, seconds)
-    assert [f.confidence for f in findings(scene)] == ([confidence] if confidence else [])
+    assert [f.confidence for f in findings(scene)] == [confidence]
+
+
+@pytest.mark.parametrize("fields", [{"is_interactive": True}, {"name": "sys/desk"}])
+def test_a_session_is_another_class(fields):
+    scene, uuids = job_scene(**fields)
+    work(scene, uuids, 2 * HOUR)
+    rest(scene, uuids, 5 * HOUR)
+    assert list(IdleHeld(portal_names="sys/desk").evaluate(scene.view())) == []
 
 
 def test_a_program_stopped_in_a_debugger_on_the_debug_partition_is_interactive():
