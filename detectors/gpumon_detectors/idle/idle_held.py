@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpumon.detect.contract import Detector
 from gpumon.model.finding import Confidence, Evidence, Severity
-from gpumon_detectors.evidence.gpu_symptoms import is_stopped_by_fault
+from gpumon_detectors.evidence.gpu_symptoms import Faults
 from gpumon_detectors.evidence.gpu_use import (
     NEEDS,
     PAST_S,
@@ -93,6 +93,7 @@ class IdleHeld(Detector):
 
     def evaluate(self, view: View) -> Iterator[Finding]:
         """One finding per job that holds memory of GPUs and uses none of them."""
+        faults = Faults(view)
         for job in view.jobs:
             if not is_still_now(job) or is_interactive(job, self.portal_names):
                 continue
@@ -107,7 +108,7 @@ class IdleHeld(Detector):
             if not was_used and computes_on_cpus(host, use):
                 continue
             rest = rest_of(self, job, use, host, first)
-            if rest is not None and not is_stopped_by_fault(view, job, rest.window.start):
+            if rest is not None and not faults.stopped(job, rest.window.start):
                 yield from self._findings(view, job, use, host, rest)
 
     def _findings(
