@@ -6,6 +6,7 @@ immediate actions that are listed there.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -109,23 +110,31 @@ def symptoms(view: View, gpu: GpuFacts) -> list[Symptom]:
     return sorted(found, key=lambda symptom: -symptom.severity.rank)
 
 
-def is_stopped_by_fault(view: View, job: JobLook, at: float) -> bool:
-    """Whether the driver tells a fault of one of a job's GPUs that came with a stop of its work.
+class Faults:
+    """Faults of GPUs that stopped the work of jobs; who is odd is looked up once a look."""
 
-    Args:
-        view: What is seen.
-        job: The job.
-        at: Unix time since when it stands still.
-    """
-    mine = set(job.uuids)
-    return any(
-        symptom.severity is not Severity.INFO
-        and symptom.at_most is not Confidence.HYPOTHESIS
-        and -_BLAMED_AFTER_S <= at - symptom.since <= _BLAMED_BEFORE_S
-        for gpu in suspects(view)
-        if gpu.uuid in mine
-        for symptom in symptoms(view, gpu)
-    )
+    def __init__(self, view: View) -> None:
+        self._view = view
+
+    @cached_property
+    def _odd(self) -> frozenset[str]:
+        return frozenset(gpu.uuid for gpu in suspects(self._view))
+
+    def stopped(self, job: JobLook, at: float) -> bool:
+        """Whether the driver tells a fault of a GPU that came with a stop of its job's work.
+
+        Args:
+            job: The job.
+            at: Unix time since when it stands still.
+        """
+        return any(
+            symptom.severity is not Severity.INFO
+            and symptom.at_most is not Confidence.HYPOTHESIS
+            and -_BLAMED_AFTER_S <= at - symptom.since <= _BLAMED_BEFORE_S
+            for gpu in job.gpus
+            if gpu.uuid in self._odd
+            for symptom in symptoms(self._view, gpu)
+        )
 
 
 def program_errors(view: View, gpu: GpuFacts) -> list[Symptom]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpumon.detect.contract import Detector
 from gpumon.model.finding import Confidence, Evidence, Severity
-from gpumon_detectors.evidence.gpu_symptoms import is_stopped_by_fault
+from gpumon_detectors.evidence.gpu_symptoms import Faults
 from gpumon_detectors.evidence.gpu_use import (
     NEEDS,
     PAST_S,
@@ -15,7 +15,12 @@ from gpumon_detectors.evidence.gpu_use import (
 )
 from gpumon_detectors.evidence.host_use import host_use
 from gpumon_detectors.evidence.job_commands import look_inside
-from gpumon_detectors.evidence.job_context import LONGEST_REST_S, context_of, server_doubt
+from gpumon_detectors.evidence.job_context import (
+    LONGEST_REST_S,
+    context_of,
+    is_interactive,
+    server_doubt,
+)
 from gpumon_detectors.evidence.phrases import counted, gib
 from gpumon_detectors.evidence.stretch import is_open, since_words
 from gpumon_detectors.idle.rest import computes_on_cpus, rest_of, was_used_before
@@ -31,7 +36,7 @@ if TYPE_CHECKING:
     from gpumon_detectors.idle.rest import Rest
 
 _INTERACTIVE_S: Final = 7200.0
-"""An interactive session may rest for two hours (the taxonomy's window for these)."""
+"""What is named like a session may rest for two hours (the taxonomy's window for these)."""
 
 _LONG_INTERACTIVE_S: Final = 14400.0
 """The sliding window of Princeton's Job Defense Shield."""
@@ -51,26 +56,25 @@ class IdleHeld(Detector):
     is 0, and its video engines do nothing, in 99 % of the known time, or while its utilisation
     never exceeds 1 % and is below .2 % on average; nine tenths of its samples must be known.
 
-    *Supported* after 30 minutes for batch jobs and after 120 for interactive ones (the taxonomy's
-    windows), *established* after 120 minutes, when Princeton's Job Defense Shield cancels, and
-    after 240 for interactive ones, the sliding window in which it warns.
+    *Supported* after 30 minutes, and after 120 where the job is named like a session (the
+    taxonomy's windows for batch and interactive jobs), *established* after 120 minutes, when
+    Princeton's Job Defense Shield cancels, and after 240 for these, the sliding window in which it
+    warns. A session itself, as Slurm or the site's portal has it, is `interactive_idle`.
 
     What looks alike: a server between two requests. Three bursts of work within four hours, none
-    longer than 22 minutes, recognise 97 % of real serving windows: such a job is not claimed
-    before 258 minutes of rest, the longest in the published trace, and is then a *hypothesis*. A
-    job whose name or program is a server's stays one too. A batch job stays a *hypothesis* until
-    it was watched for four hours, or was seen to work and then rested for 62 minutes, as only one
-    rest in a hundred of that trace; after two hours of rest it is *supported* all the same. About a
-    session nothing is said before two hours. Checkpoints and evaluations copy,
-    write or use CPUs: then the claim comes after 30 minutes, stays a *hypothesis* and says so, but
-    where no more than a CPU in ten spins it is *supported* after two hours. A neighbour's traffic
-    on a shared node caps the claim alike. A job that computes on CPUs and never used its GPUs is
-    `cpu_only`. A program stopped in a debugger is mostly in an interactive job; one that is named
-    like a notebook is given a session's time. A hang spins: its utilisation is not 0. Where the
-    driver tells a fault of one of the GPUs from about then on, that is what stopped the job
-    (`gpu_fault`). With MIG,
-    and without utilisation, nothing is claimed; without CPU time it is a *hypothesis* for four
-    hours.
+    longer than 22 minutes, recognise 97 % of real serving windows: such a job is not claimed before
+    258 minutes of rest, the longest in the published trace, and is then a *hypothesis*. A job whose
+    name or program is a server's stays one too. A batch job stays a *hypothesis* until it was
+    watched for four hours, or was seen to work and then rested for 62 minutes, as only one rest in
+    a hundred of that trace; after two hours of rest it is *supported* all the same. Checkpoints and
+    evaluations copy, write or use CPUs: then the claim comes after 30 minutes, stays a *hypothesis*
+    and says so, but where no more than a CPU in ten spins it is *supported* after two hours. A
+    neighbour's traffic on a shared node caps the claim alike. A job that computes on CPUs and never
+    used its GPUs is `cpu_only`. A program stopped in a debugger is mostly in an interactive job;
+    one that is named like a notebook is given a session's time. A hang spins: its utilisation is
+    not 0. Where the driver tells a fault of one of the GPUs from about then on, that is what
+    stopped the job (`gpu_fault`). With MIG, and without utilisation, nothing is claimed; without
+    CPU time it is a *hypothesis* for four hours.
 
     Lost are the seconds for which the GPUs were seen to rest.
     """
@@ -89,8 +93,9 @@ class IdleHeld(Detector):
 
     def evaluate(self, view: View) -> Iterator[Finding]:
         """One finding per job that holds memory of GPUs and uses none of them."""
+        faults = Faults(view)
         for job in view.jobs:
-            if not is_still_now(job):
+            if not is_still_now(job) or is_interactive(job, self.portal_names):
                 continue
             use = gpu_use(job, PAST_S, self.idle_mem_ratio)
             if use is None or use.is_empty[-1].all():
@@ -103,7 +108,7 @@ class IdleHeld(Detector):
             if not was_used and computes_on_cpus(host, use):
                 continue
             rest = rest_of(self, job, use, host, first)
-            if rest is not None and not is_stopped_by_fault(view, job, rest.window.start):
+            if rest is not None and not faults.stopped(job, rest.window.start):
                 yield from self._findings(view, job, use, host, rest)
 
     def _findings(
@@ -111,8 +116,6 @@ class IdleHeld(Detector):
     ) -> Iterator[Finding]:
         context = context_of(job, self.portal_names)
         if context.is_bursty and rest.known_s < LONGEST_REST_S:
-            return
-        if context.is_interactive and rest.known_s < _INTERACTIVE_S:
             return
         used = use.newest("mem_used_bytes")
         since = since_words(rest.window, is_open(job, use, host, rest.first), rest.known_s)
@@ -134,7 +137,7 @@ def _most(context: JobContext, rest_s: float) -> Confidence:
     """The surest claim that the context allows."""
     if context.is_serving:
         return Confidence.HYPOTHESIS
-    if context.is_interactive or context.sounds_interactive:
+    if context.sounds_interactive:
         if rest_s < _INTERACTIVE_S:
             return Confidence.HYPOTHESIS
         return Confidence.SUPPORTED if rest_s < _LONG_INTERACTIVE_S else Confidence.ESTABLISHED

@@ -77,7 +77,8 @@ class InteractiveIdle(Detector):
     `portal_names`, exact names that a site's portal gives to its sessions, separated by commas. It
     is idle from when its GPUs worked in less than `busy_time_ratio` of the last hour, until they
     worked in one and a half times that share of it, or for ten minutes on end. The two bounds lie
-    on both sides of the taxonomy's 10 %. The first half hour is judged when it is over.
+    on both sides of the taxonomy's 10 %. The first half hour is judged when it is over. A rest that
+    was on already when the session became idle counts from its beginning.
 
     *Supported* after 120 minutes that the session is idle (the taxonomy's window for interactive
     work), *established* after 240, the sliding window of Princeton's Job Defense Shield.
@@ -123,9 +124,13 @@ class InteractiveIdle(Detector):
         share = busy_share(util, peaks, FAINT_RATIO) * full
         share, is_known = filled(past, share, np.isfinite(util))
         is_all_known: NDArray[np.bool_] = np.logical_and.reduce(is_known, axis=1)
-        first = self._idle_row(past, share.max(axis=1), is_all_known)
+        busiest = share.max(axis=1)
+        first = self._idle_row(past, busiest, is_all_known)
         if first is None or not is_all_known[-1]:
             return None
+        # Whoever comes back no more left when the last cell ended, not when that was noticed.
+        while first > 0 and busiest[first - 1] == 0 and is_all_known[first - 1]:
+            first -= 1
         idle = is_known * (1.0 - share)
         # What is worked at the end is not claimed, and not yet the end of the claim.
         last = int(np.flatnonzero(np.logical_or.reduce(idle > 0, axis=1))[-1]) + 1
@@ -136,8 +141,7 @@ class InteractiveIdle(Detector):
         if known_s < LEAST_KNOWN * seconds.sum():
             return None
         idle_s = float((seconds @ idle[first:last]).sum())
-        busiest = share[first:last].max(axis=1)
-        busy_s = float(seconds @ (busiest * is_all_known[first:last]))
+        busy_s = float(seconds @ (busiest * is_all_known)[first:last])
         window = Window(float(past.begins[first]), float(past.times[last - 1]), last - first)
         return _Idle(window, busy_s / known_s if known_s else 0.0, known_s, idle_s)
 

@@ -112,13 +112,21 @@ def test_a_name_that_is_a_servers_makes_the_claim_less_sure():
 
 @pytest.mark.parametrize(
     ("seconds", "confidence"),
-    [(1.9 * HOUR, None), (2.2 * HOUR, "supported"), (4.3 * HOUR, "established")],
+    [(1.9 * HOUR, "hypothesis"), (2.2 * HOUR, "supported"), (4.3 * HOUR, "established")],
 )
-def test_an_interactive_session_may_rest_for_two_hours(seconds, confidence):
-    scene, uuids = job_scene(is_interactive=True)
+def test_what_is_named_like_a_session_may_rest_for_two_hours(seconds, confidence):
+    scene, uuids = job_scene(name="jupyter")
     work(scene, uuids, 2 * HOUR)
     rest(scene, uuids, seconds)
-    assert [f.confidence for f in findings(scene)] == ([confidence] if confidence else [])
+    assert [f.confidence for f in findings(scene)] == [confidence]
+
+
+@pytest.mark.parametrize("fields", [{"is_interactive": True}, {"name": "sys/desk"}])
+def test_a_session_is_another_class(fields):
+    scene, uuids = job_scene(**fields)
+    work(scene, uuids, 2 * HOUR)
+    rest(scene, uuids, 5 * HOUR)
+    assert list(IdleHeld(portal_names="sys/desk").evaluate(scene.view())) == []
 
 
 def test_a_program_stopped_in_a_debugger_on_the_debug_partition_is_interactive():
@@ -237,3 +245,20 @@ def test_without_any_sight_of_the_cpus_it_stays_a_hypothesis():
     scene.run(4 * HOUR, all_of(uuids, WORKING))
     rest(scene, uuids, HOUR)
     assert findings(scene)[0].confidence == "hypothesis"
+
+
+@pytest.mark.parametrize(
+    ("early_s", "is_claimed"), [(30.0, False), (500.0, False), (-200.0, False), (1500.0, True)]
+)
+def test_what_a_fault_of_a_gpu_stopped_is_the_faults(early_s, is_claimed):
+    """The driver asks for a reset from some time before the rest on, or soon after."""
+    scene, uuids = job_scene()
+    work(scene, uuids, 2 * HOUR)
+    sound, broken = ({"recovery_action": code} for code in (0.0, 1.0))
+    scene.cgroup("42", job_cpu_cores_used=6.0)
+    scene.run(max(early_s, 30.0), all_of(uuids, WORKING, **(broken if early_s > 0 else sound)))
+    scene.cgroup("42", job_cpu_cores_used=0.01)
+    if early_s < 0:
+        scene.run(-early_s, all_of(uuids, HELD, **sound))
+    scene.run(1.4 * HOUR, all_of(uuids, HELD, **broken))
+    assert bool(findings(scene)) is is_claimed

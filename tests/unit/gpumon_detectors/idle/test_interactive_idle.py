@@ -96,6 +96,29 @@ def test_experiments_on_one_gpu_after_the_other_add_up():
     assert findings(scene) == []
 
 
+def test_a_session_that_is_left_is_idle_from_its_last_cell_on():
+    """Not only from when the last hour of work is forgotten."""
+    scene, uuids = job_scene(is_interactive=True, period_s=60.0)
+    scene.run(1.5 * HOUR, all_of(uuids, WORKING))
+    left_at = scene.next_at
+    scene.run(2.2 * HOUR, all_of(uuids, UNUSED))
+    (finding,) = findings(scene)
+    assert abs(finding.window.start - left_at) <= 300.0
+    assert finding.confidence == "supported"
+    assert finding.gpu_seconds == pytest.approx(len(uuids) * 2.2 * HOUR, rel=0.04)
+
+
+def test_what_is_worked_now_and_then_is_idle_from_when_that_is_little():
+    scene, uuids = job_scene(is_interactive=True, period_s=60.0)
+    scene.run(1.5 * HOUR, all_of(uuids, WORKING))
+    worked_until = scene.next_at
+    for _ in range(9):
+        scene.run(960, all_of(uuids, HELD))
+        scene.run(60, all_of(uuids, WORKING))
+    (finding,) = findings(scene)
+    assert finding.window.start >= worked_until + 0.7 * HOUR
+
+
 def test_in_the_first_half_hour_nothing_is_said():
     scene, uuids = job_scene(1, is_interactive=True)
     scene.run(1500, all_of(uuids, HELD))
