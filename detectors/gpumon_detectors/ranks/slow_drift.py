@@ -48,6 +48,9 @@ pauses reported are about 96 s)."""
 
 _BESIDE_S: Final = 600.0
 _LOW_CLOCK: Final = 0.97
+_LEAST_UNEVEN: Final = 0.005
+"""Spread between the ranks of one window from which their data are uneven where it is also
+twice what it was (our choice: of what all ranks wait for alike all have the same part)."""
 
 _KINDS: Final = ("tensor_active_ratio", "sm_active_ratio", "dram_active_ratio")
 _LEAST_SHARES: Final = {"tensor_active_ratio": 0.05, "sm_active_ratio": 0.2}
@@ -78,8 +81,9 @@ class SlowDrift(Detector):
     What looks alike: longer sequences by plan keep the GPUs as busy, and so does a cap on clock or
     power, which lowers the clock (`throttled`); an evaluation ends; a new trial begins with a
     pause; other work shifts tensor cores, SMs and memory by different parts; one slow rank is
-    `straggler`'s; servers, sessions and runs whose load swings are not looked at, nor jobs whose
-    work falls to less than a third. Without SM activity nothing is said.
+    `straggler`'s, uneven data are `data_imbalance`'s; servers, sessions and runs whose load swings
+    are not looked at, nor jobs whose work falls to less than a third. Without SM activity nothing
+    is said.
 
     Lost is the part of the work that is gone, of all GPUs of the job.
     """
@@ -188,7 +192,10 @@ def _drift(job: JobLook, windows: WorkWindows) -> _Drift | None:
     was, since = rows[best : best + _STRETCH], rows[first:]
     if _has_pause(windows, is_work, int(rows[first])):
         return None
-    if not _is_thinned(windows, was, rows[-_STRETCH:]) or _is_clocked_down(job, windows, was):
+    lately = rows[-_STRETCH:]
+    if not _is_thinned(windows, was, lately) or _is_uneven(windows, field, was, lately):
+        return None
+    if _is_clocked_down(job, windows, was):
         return None
     lost = 1.0 - level[first:] / before
     loss = float(np.nanmean(np.clip(lost, 0.0, 1.0)))
@@ -238,6 +245,22 @@ def _is_thinned(windows: WorkWindows, was: NDArray[np.intp], now: NDArray[np.int
             return False
         parts.append(float(np.median(kept)))
     return bool(parts) and max(parts) - min(parts) <= _SAME_KIND
+
+
+def _is_uneven(
+    windows: WorkWindows, field: str, was: NDArray[np.intp], now: NDArray[np.intp]
+) -> bool:
+    """Whether ranks differ more from window to window than before: their data are uneven."""
+    before, since = (_spread(windows.means[field][rows]) for rows in (was, now))
+    return since > max(_LEAST_UNEVEN, 2 * before)
+
+
+def _spread(work: Floats) -> float:
+    """Deviation between the ranks of one window, but for what they differ by all the time."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        lead = work / medians(work)[:, None]
+    swing = lead - mean_over(lead)
+    return float(np.nanstd(swing)) if np.isfinite(swing).any() else 0.0
 
 
 def _is_clocked_down(job: JobLook, windows: WorkWindows, was: NDArray[np.intp]) -> bool:

@@ -127,6 +127,7 @@ class StageImbalance(Detector):
         since = since_words(window, is_open=True, known_s=stage.known_s)
         known_s = min(stage.known_s, window.end - window.start)
         count = counted(len(stage.waiting), "other GPU")
+        verb, more = "does" if len(stage.heavy) == 1 else "do", 100 * stage.more
         doubt = Evidence(
             "job", job.subject, "a last stage with the head and its loss may be meant to do more"
         )
@@ -134,7 +135,7 @@ class StageImbalance(Detector):
             self,
             subject=job.subject,
             severity=Severity.WARNING,
-            summary=f"{count} wait for one stage {since}: {who} do {100 * stage.more:.0f} % more",
+            summary=f"{count} wait for one stage {since}: {who} {verb} {more:.0f} % more",
             window=window,
             evidence=(
                 *_evidence(job, windows, stage),

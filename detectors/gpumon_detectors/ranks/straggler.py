@@ -130,7 +130,7 @@ class Straggler(Detector):
             summary=_summary(who, late, causes, window),
             window=window,
             evidence=(*_evidence(job, windows, late, who), *causes.evidence),
-            advice=tuple(_advice(job, late)),
+            advice=tuple(_advice(job, late, is_sure=is_sure)),
             machine_advice=tuple(_machine_advice(view, job, late, is_sure=is_sure)),
             gpu_seconds=lost * min(late.known_s, window.end - window.start) * len(gpus),
             at_most=surest(self, late.known_s, window.samples, most),
@@ -180,12 +180,15 @@ def _who(job: JobLook, late: LateRanks, shared: Sequence[Sequence[str]]) -> _Who
 def _summary(who: _Who, late: LateRanks, causes: Causes, window: Window) -> str:
     since = since_words(window, not late.has_before, late.known_s)
     count = counted(len(late.waiting), "other GPU")
+    keeps, computes, rests = ("keep", "compute", "rest")
+    if len(late.late) == 1 or who.subject.startswith("node:"):
+        keeps, computes, rests = ("keeps", "computes", "rests")
     if late.way is Way.BUSY:
-        how = f"computes {100 * late.shift:.0f} % longer than they do"
+        how = f"{computes} {100 * late.shift:.0f} % longer than they do"
     else:
-        how = f"rests {100 * late.shift:.0f} % of the time while they spin"
+        how = f"{rests} {100 * late.shift:.0f} % of the time while they spin"
     why = f", because of {causes.because}" if causes.because else ""
-    return f"{who.words} keeps {count} waiting {since}: {how}{why}"
+    return f"{who.words} {keeps} {count} waiting {since}: {how}{why}"
 
 
 def _evidence(job: JobLook, windows: WorkWindows, late: LateRanks, who: _Who) -> Iterator[Evidence]:
@@ -211,17 +214,18 @@ def _evidence(job: JobLook, windows: WorkWindows, late: LateRanks, who: _Who) ->
         yield Evidence(field, job.gpus[place].subject, text, float(means[field][place]))
     if who.domain:
         yield Evidence("job", job.subject, f"all of them, and no other, are of {who.domain}")
-    compared = "than before" if late.has_before else "than without it, nothing is known of before"
-    text = f"each step takes {1.0 / (1.0 - late.loss):.2f} times as long {compared}"
+    compared = "before" if late.has_before else "without it; nothing is known of before"
+    text = f"each step takes {1.0 / (1.0 - late.loss):.2f} times as long as {compared}"
     yield Evidence(windows.measure, job.subject, text, late.loss)
 
 
-def _advice(job: JobLook, late: LateRanks) -> Iterator[str]:
+def _advice(job: JobLook, late: LateRanks, *, is_sure: bool) -> Iterator[str]:
     node = job.gpus[late.late[0]].node
     within = srun_in(job.job)
     if late.way is Way.IDLE and within is not None and is_host_name(node):
         yield f"See what its host is busy with: {within} -w {node} top -b -n 1"
-    yield from commands.leave_out(node)
+    if is_sure:
+        yield from commands.leave_out(node)
     yield from commands.tell(node)
 
 
