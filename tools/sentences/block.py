@@ -10,7 +10,17 @@ import time
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tools.sentences import clocks, faults, idle, links, partly_idle, requests, waiting, work
+from tools.sentences import (
+    clocks,
+    faults,
+    idle,
+    links,
+    partly_idle,
+    requests,
+    uneven,
+    waiting,
+    work,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -28,6 +38,7 @@ SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
     **links.SCENES,
     **waiting.SCENES,
     **work.SCENES,
+    **uneven.SCENES,
 }
 """Scenes by the name of the detector that looks at them."""
 

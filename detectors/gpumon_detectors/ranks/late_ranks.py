@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from gpumon_detectors.ranks.peers import LEAST_GPUS, common_name
 from gpumon_detectors.ranks.work_windows import mean_over, medians
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ _LEAST_KEPT: Final = 0.85
 _MOST_SHARE: Final = 4
 """At most one rank in so many is slow; more of them are a stage of a pipeline, or a role."""
 
-_LEAST_PEERS: Final = 3
+
 _LEAST_USED: Final = 0.1
 """Share of what the busiest does below which a GPU takes no part in the job's work (our choice)."""
 
@@ -126,7 +127,7 @@ def late_ranks(
             node: its name for each GPU of the job, empty where nobody knows.
     """
     places = _used(windows, places)
-    if len(places) < _LEAST_PEERS:
+    if len(places) < LEAST_GPUS:
         return None
     own = windows.of(np.asarray(places, np.intp))
     is_work = own.is_work
@@ -245,18 +246,6 @@ def _culprits(is_late: Flags, on: Sequence[Sequence[str]]) -> NDArray[np.intp] |
     if len(late) <= max(1, len(is_late) // _MOST_SHARE):
         return late
     return late if any(common_name(names, late) for names in on) else None
-
-
-def common_name(names: Sequence[str], places: Sequence[int] | NDArray[np.intp]) -> str:
-    """What some places share and no other has; empty where there is no such thing.
-
-    Args:
-        names: Of all places.
-        places: Some of them.
-    """
-    found = {names[place] for place in places}
-    name = found.pop() if len(found) == 1 else ""
-    return name if name and names.count(name) == len(places) else ""
 
 
 def _onset(own: WorkWindows, is_work: Flags, is_late: Flags) -> int | None:

@@ -177,7 +177,7 @@ def _by_host(view: View, job: JobLook, late: Sequence[int], since: float) -> Ite
                 )
         values = hosts.columns[_STUCK][:, column]
         before, _ = _around(hosts, _STUCK, column, since)
-        lately = values[(hosts.times > since) & np.isfinite(values)]
+        lately = values[(hosts.times >= since) & np.isfinite(values)]
         most = before if before == before else 0.0
         if len(lately) and (lately > most + 0.5).mean() >= _STUCK_SHARE:
             text = f"{name}: {np.median(lately):.0f} processes in uninterruptible sleep"
@@ -192,7 +192,7 @@ def _by_host(view: View, job: JobLook, late: Sequence[int], since: float) -> Ite
 def _around(past: Past, key: str, column: int, since: float) -> tuple[float, float]:
     """Mean of a field before a Unix time and since then, NaN where nothing is known."""
     values = past.columns[key][:, column].astype(np.float64)
-    is_since = past.times > since
+    is_since = past.times >= since
     parts = (values[rows & np.isfinite(values)] for rows in (~is_since, is_since))
     before, now = (float(part.mean()) if len(part) else float("nan") for part in parts)
     return before, now

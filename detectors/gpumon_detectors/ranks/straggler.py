@@ -15,14 +15,20 @@ from gpumon_detectors.evidence.job_commands import srun_in
 from gpumon_detectors.evidence.phrases import counted, listed
 from gpumon_detectors.evidence.stretch import since_words
 from gpumon_detectors.evidence.watched import surest
-from gpumon_detectors.ranks.late_ranks import Way, common_name, late_ranks
+from gpumon_detectors.ranks.late_ranks import Way, late_ranks
+from gpumon_detectors.ranks.peers import (
+    common_name,
+    jobs_apart,
+    name_of,
+    rank_of,
+    shared_by,
+    worlds_of,
+)
 from gpumon_detectors.ranks.slow_causes import causes_of
 from gpumon_detectors.ranks.work_windows import mean_over, work_windows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-    from numpy.typing import NDArray
 
     from gpumon.detect.view import JobLook, View
     from gpumon.model.finding import Finding
@@ -34,13 +40,6 @@ _GRAVE_LOSS: Final = 0.25
 """Share of the job's time from which a straggler is *critical*: NVRx reports ranks below .75 of the
 speed of the others."""
 
-_LATELY_S: Final = 300.0
-"""The mean of so long tells whether a job is worth a look back."""
-
-_LEAST_APART: Final = 0.04
-"""How far apart a job's GPUs must be now, as a share of what they do, to be worth that."""
-
-_LEAST_GPUS: Final = 3
 _LISTED: Final = 8
 
 
@@ -95,12 +94,12 @@ class Straggler(Detector):
 
     def evaluate(self, view: View) -> Iterator[Finding]:
         """One finding per world with slow ranks."""
-        apart = _apart(view)
+        apart = jobs_apart(view)
         for number, job in zip(view.numbers, view.jobs, strict=True):
             if not apart[number] or not is_named(job):
                 continue
             windows = work_windows(job, PAST_S)
-            shared = _shared(view, job)
+            shared = shared_by(view, job)
             for world in worlds_of(job):
                 late = late_ranks(windows, world, shared) if len(windows.ends) else None
                 if late is not None:
@@ -131,61 +130,12 @@ class Straggler(Detector):
             summary=_summary(who, late, causes, window),
             window=window,
             evidence=(*_evidence(job, windows, late, who), *causes.evidence),
-            advice=tuple(_advice(job, late)),
+            advice=tuple(_advice(job, late, is_sure=is_sure)),
             machine_advice=tuple(_machine_advice(view, job, late, is_sure=is_sure)),
             gpu_seconds=lost * min(late.known_s, window.end - window.start) * len(gpus),
             at_most=surest(self, late.known_s, window.samples, most),
             gpus=gpus,
         )
-
-
-def worlds_of(job: JobLook) -> list[tuple[int, ...]]:
-    """Positions of the GPUs of each world; all of them where nobody tells worlds."""
-    place = {uuid: number for number, uuid in enumerate(job.uuids)}
-    found: dict[str, dict[int, None]] = {}
-    for rank in job.ranks:
-        if rank.world_id is not None:
-            mine = found.setdefault(rank.world_id, {})
-            mine.update((place[uuid], None) for uuid in rank.gpu_uuids if uuid in place)
-    worlds = [tuple(sorted(mine)) for mine in found.values() if mine]
-    return worlds or [tuple(range(len(job.uuids)))]
-
-
-def rank_of(job: JobLook, place: int) -> int | None:
-    """The number of the only rank on a GPU, None where it has none, or its number is not one's."""
-    uuid = job.uuids[place]
-    on_it = {rank.rank for rank in job.ranks if uuid in rank.gpu_uuids and rank.rank is not None}
-    if len(on_it) != 1:
-        return None
-    number = on_it.pop()
-    return number if sum(rank.rank == number for rank in job.ranks) == 1 else None
-
-
-def _apart(view: View) -> NDArray[np.bool_]:
-    """Running jobs whose GPUs differ by more than a little of late."""
-    groups = view.job_layout.groups
-    found = np.zeros(len(view.running), np.bool_)
-    if not view.uuids:
-        return found
-    for key in ("sm_active_ratio", "gpu_util_ratio", "power_w"):
-        recent = view.table(view.uuids, (key,), _LATELY_S).columns[key]
-        if not len(recent):
-            continue
-        means = np.append(mean_over(recent), np.nan)
-        with np.errstate(invalid="ignore"):
-            found |= groups.least(means) < (1.0 - _LEAST_APART) * groups.most(means)
-    is_large: NDArray[np.bool_] = groups.sizes() >= _LEAST_GPUS
-    return found & is_large
-
-
-def _shared(view: View, job: JobLook) -> list[list[str]]:
-    """What GPUs of a job may have in common: their node, its switch, its block of nodes."""
-    records = [view.nodes[gpu.node].slurm if gpu.node in view.nodes else None for gpu in job.gpus]
-    return [
-        [gpu.node for gpu in job.gpus],
-        [record.leaf_switch if record else "" for record in records],
-        [record.block if record else "" for record in records],
-    ]
 
 
 def _surest(windows: WorkWindows, late: LateRanks, causes: Causes) -> Confidence | None:
@@ -217,7 +167,7 @@ def _who(job: JobLook, late: LateRanks, shared: Sequence[Sequence[str]]) -> _Who
     node = common_name(nodes, places)
     if node:
         return _Who(f"node:{node}", f"{node} with its {counted(len(places), 'GPU')}", "")
-    names = [_name(job, place) for place in places]
+    names = [name_of(job, place) for place in places]
     for kind, values in (("switch", switches), ("block", blocks)):
         domain = common_name(values, places)
         if domain:
@@ -227,20 +177,18 @@ def _who(job: JobLook, late: LateRanks, shared: Sequence[Sequence[str]]) -> _Who
     return _Who(job.subject, listed(few), "")
 
 
-def _name(job: JobLook, place: int) -> str:
-    number, where = rank_of(job, place), job.gpus[place].place
-    return where if number is None else f"rank {number} ({where})"
-
-
 def _summary(who: _Who, late: LateRanks, causes: Causes, window: Window) -> str:
     since = since_words(window, not late.has_before, late.known_s)
     count = counted(len(late.waiting), "other GPU")
+    keeps, computes, rests = ("keep", "compute", "rest")
+    if len(late.late) == 1 or who.subject.startswith("node:"):
+        keeps, computes, rests = ("keeps", "computes", "rests")
     if late.way is Way.BUSY:
-        how = f"computes {100 * late.shift:.0f} % longer than they do"
+        how = f"{computes} {100 * late.shift:.0f} % longer than they do"
     else:
-        how = f"rests {100 * late.shift:.0f} % of the time while they spin"
+        how = f"{rests} {100 * late.shift:.0f} % of the time while they spin"
     why = f", because of {causes.because}" if causes.because else ""
-    return f"{who.words} keeps {count} waiting {since}: {how}{why}"
+    return f"{who.words} {keeps} {count} waiting {since}: {how}{why}"
 
 
 def _evidence(job: JobLook, windows: WorkWindows, late: LateRanks, who: _Who) -> Iterator[Evidence]:
@@ -262,21 +210,22 @@ def _evidence(job: JobLook, windows: WorkWindows, late: LateRanks, who: _Who) ->
                     f"{word} {factor * mine:.0f} {unit} (the others {factor * theirs[key]:.0f})"
                 )
         field = "gpu_util_ratio" if late.way is Way.IDLE else windows.measure
-        text = f"{_name(job, place)}: {', '.join(said)}"
+        text = f"{name_of(job, place)}: {', '.join(said)}"
         yield Evidence(field, job.gpus[place].subject, text, float(means[field][place]))
     if who.domain:
         yield Evidence("job", job.subject, f"all of them, and no other, are of {who.domain}")
-    compared = "than before" if late.has_before else "than without it, nothing is known of before"
-    text = f"each step takes {1.0 / (1.0 - late.loss):.2f} times as long {compared}"
+    compared = "before" if late.has_before else "without it; nothing is known of before"
+    text = f"each step takes {1.0 / (1.0 - late.loss):.2f} times as long as {compared}"
     yield Evidence(windows.measure, job.subject, text, late.loss)
 
 
-def _advice(job: JobLook, late: LateRanks) -> Iterator[str]:
+def _advice(job: JobLook, late: LateRanks, *, is_sure: bool) -> Iterator[str]:
     node = job.gpus[late.late[0]].node
     within = srun_in(job.job)
     if late.way is Way.IDLE and within is not None and is_host_name(node):
         yield f"See what its host is busy with: {within} -w {node} top -b -n 1"
-    yield from commands.leave_out(node)
+    if is_sure:
+        yield from commands.leave_out(node)
     yield from commands.tell(node)
 
 

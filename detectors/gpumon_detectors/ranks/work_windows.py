@@ -122,14 +122,14 @@ def work_windows(job: JobLook, seconds: float) -> WorkWindows:
     return windows_of(job.past(WORK_KEYS, seconds))
 
 
-def windows_of(past: Past) -> WorkWindows:
+def windows_of(past: Past, width_s: float = WINDOW_S) -> WorkWindows:
     """Rows of a past put together; a row that is longer than a window is one by itself."""
     times = past.times
     if not len(times):
         nothing = np.empty(0)
         means = {key: column.astype(np.float64) for key, column in past.columns.items()}
         return WorkWindows(nothing, nothing, nothing, means)
-    numbers = np.floor((times[-1] - times) / WINDOW_S)
+    numbers = np.floor((times[-1] - times) / width_s)
     firsts = np.flatnonzero(np.diff(numbers, prepend=numbers[0] + 1))
     lasts = np.append(firsts[1:], len(times)) - 1
     weights = np.maximum(past.seconds, _LEAST_SECONDS)[:, None]

@@ -139,7 +139,7 @@ def ranks_on(uuids, world="m0:29400"):
     ]
 
 
-def stepped(  # noqa: PLR0913 - a scene has many sides
+def stepped(
     stages,
     *,
     nodes=1,
@@ -188,7 +188,14 @@ def stepped(  # noqa: PLR0913 - a scene has many sides
     ranks = [one for n, group in enumerate(groups) for one in ranks_on(group, f"m0:{29400 + n}")]
     for name, fields in dict(slurm).items():
         scene.slurm(name, **fields)
-    scene.job("77", mine, ranks=ranks if has_ranks else (), start_at=start_at - skipped_s, cpu_count=96, **job)
+    scene.job(
+        "77",
+        mine,
+        ranks=ranks if has_ranks else (),
+        start_at=start_at - skipped_s,
+        cpu_count=96,
+        **job,
+    )
     if others:
         scene.job("78", others, cpu_count=16)
     for number in range(nodes):
@@ -217,7 +224,7 @@ def stepped(  # noqa: PLR0913 - a scene has many sides
             at_s += part_s
             continue
         ends = at_s + period_s * np.arange(1, count + 1)
-        shown = {uuid: UNUSED for uuid in others}
+        shown = dict.fromkeys(others, UNUSED)
         for place, uuid in enumerate(mine):
             read = values_of(tapes[place], ends - period_s, ends, gains[place], keys)
             values = {**given[place], **{key: _told(row, period_s) for key, row in read.items()}}

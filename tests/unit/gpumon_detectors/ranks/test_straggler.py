@@ -136,9 +136,7 @@ def test_a_clock_that_is_held_down_is_the_cause_and_charges_itself():
 
 
 def test_a_limit_that_somebody_set_is_the_cause_and_costs():
-    finding = cause_of(
-        {"sm_clock_mhz": 1380.0, "clock_event_reasons": 0x4, "power_limit_w": 400.0}
-    )
+    finding = cause_of({"sm_clock_mhz": 1380.0, "clock_event_reasons": 0x4, "power_limit_w": 400.0})
     assert finding.summary.endswith("because of its power limit")
     assert finding.gpu_seconds > 0
 

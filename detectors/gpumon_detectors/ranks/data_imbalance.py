@@ -1,0 +1,195 @@
+"""Another rank is the slowest in each step, and all the others wait for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from gpumon.detect.contract import Detector
+from gpumon.model.finding import Confidence, Evidence, Severity, Window
+from gpumon_detectors.evidence.gpu_use import is_named
+from gpumon_detectors.evidence.job_context import serving_name
+from gpumon_detectors.evidence.stretch import since_words
+from gpumon_detectors.evidence.watched import surest
+from gpumon_detectors.ranks.peers import LEAST_GPUS, jobs_apart, worlds_of
+from gpumon_detectors.ranks.work_windows import WORK_KEYS, medians, windows_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from gpumon.detect.view import JobLook, View
+    from gpumon.model.finding import Finding
+    from gpumon_detectors.ranks.work_windows import Floats, WorkWindows
+
+_PAST_S: Final = 3600.0
+"""So far back it is looked: an hour of windows tells the spread to a tenth."""
+
+_WIDTH_S: Final = 30.0
+"""Shortest window in which peers of one job can be compared (see `work_windows`); in longer ones
+steps that differ even out."""
+
+_LEAST_WINDOWS: Final = 20
+_LEAST_SPREAD: Final = 0.035
+"""Spread between the ranks of one window, as a share of their work. Equal data leave a hundredth
+and less; a spread of a fifth from step to step leaves as much over 33 steps (our choice)."""
+
+_MOST_SHARE: Final = 0.3
+"""How much oftener than in turn one rank may be the slowest."""
+
+_MOST_MEMORY: Final = 0.35
+"""Correlation of a rank's lead with that in the window before: data are drawn anew in each step,
+the load of experts and servers changes slowly (our choice)."""
+
+_STATIC_SHARE: Final = 0.5
+"""How far apart ranks may lie all the time, as a share of the spread within windows."""
+
+_LEAST_UTIL: Final = 0.85
+_LEAST_TENSOR: Final = 0.05
+
+
+class Moving(NamedTuple):
+    """Ranks of which another one is the slowest in each window."""
+
+    first: int
+    known_s: float
+    spread: float
+    """Deviation of a rank's work within windows, as a share of it."""
+    leaders: int
+    """How many of the ranks were the slowest in some window."""
+    field: str
+
+
+class DataImbalance(Detector):
+    """Claims that the work of a job's steps is spread unevenly, and each time otherwise.
+
+    Where sequences, images or graphs are of unlike size, another rank has most to do in each step
+    and the others wait for it. Over windows of half a minute the work of the ranks then differs by
+    3.5 % and more, each of them is ahead now and then, and who was ahead in one window is not so in
+    the next; utilisation stays at 85 % and more on all of them, since who waits spins.
+
+    *Supported* after 15 minutes, *established* after 40, where the ranks are known to be of one
+    world; else a *hypothesis*, as servers side by side have loads that differ as well.
+
+    What looks alike: ranks that differ all the time (`stage_imbalance`, `straggler`); experts and
+    servers, whose load changes slowly; steps of less than a second even out within a window and
+    are not seen. Without SM activity nothing is said.
+
+    How much is lost depends on how long a step is, which is not known: no loss is told.
+    """
+
+    name = "data_imbalance"
+    version = "1"
+    finding_classes = ("data_imbalance",)
+    needs = ("gpu_util_ratio", "sm_active_ratio")
+    supported_after_s = 900.0
+    established_after_s = 2400.0
+    every_s = 60.0
+
+    def evaluate(self, view: View) -> Iterator[Finding]:
+        """One finding per world in which the slowest rank changes."""
+        apart = jobs_apart(view, 0.01)
+        for number, job in zip(view.numbers, view.jobs, strict=True):
+            if not apart[number] or not is_named(job) or serving_name(job) is not None:
+                continue
+            windows = windows_of(job.past(WORK_KEYS, _PAST_S), _WIDTH_S)
+            for world in worlds_of(job):
+                moving = moving_of(windows, world)
+                if moving is not None:
+                    yield self._finding(view, job, windows, world, moving)
+
+    def _finding(
+        self,
+        view: View,
+        job: JobLook,
+        windows: WorkWindows,
+        world: Sequence[int],
+        moving: Moving,
+    ) -> Finding:
+        window = Window(
+            float(windows.begins[moving.first]),
+            float(windows.ends[-1]),
+            len(windows.ends) - moving.first,
+        )
+        known_s = min(moving.known_s, window.end - window.start)
+        mine = {job.uuids[place] for place in world}
+        worlds = {r.world_id for r in job.ranks if mine & {*r.gpu_uuids}}
+        is_one = len(worlds) == 1 and None not in worlds
+        since = since_words(window, is_open=True, known_s=known_s)
+        name = "tensor cores" if moving.field == "tensor_active_ratio" else "SMs"
+        text = f"{name}: the ranks of one window differ by {100 * moving.spread:.1f} % of their "
+        text += f"work, and {moving.leaders} of {len(world)} have had most to do"
+        doubt = Evidence("job", job.subject, "that its processes are ranks of one job is not known")
+        return view.finding(
+            self,
+            subject=job.subject,
+            severity=Severity.WARNING,
+            summary=f"another of {len(world)} ranks is the slowest each time {since}",
+            window=window,
+            evidence=(
+                Evidence(moving.field, job.subject, text, moving.spread),
+                *(() if is_one else (doubt,)),
+            ),
+            advice=(
+                (
+                    "Give each rank as much in each step: sort by length, pack sequences, or "
+                    "balance batches by tokens."
+                ),
+            ),
+            at_most=surest(
+                self,
+                known_s,
+                window.samples,
+                Confidence.ESTABLISHED if is_one else Confidence.HYPOTHESIS,
+            ),
+            gpus=[job.uuids[place] for place in world],
+        )
+
+
+def moving_of(windows: WorkWindows, world: Sequence[int]) -> Moving | None:
+    """How the slowest rank of a world changes, None where none does."""
+    if len(world) < LEAST_GPUS or not len(windows.ends):
+        return None
+    own = windows.of(np.asarray(world, np.intp))
+    if own.measure != "sm_active_ratio":
+        return None
+    rows = np.flatnonzero(own.is_work)
+    tensor = own.means["tensor_active_ratio"][rows]
+    has_tensor = bool(len(rows)) and float(np.nan_to_num(tensor).mean()) >= _LEAST_TENSOR
+    field = "tensor_active_ratio" if has_tensor else "sm_active_ratio"
+    work = own.means[field][rows]
+    rows = rows[np.isfinite(work).all(axis=1)]
+    if len(rows) < _LEAST_WINDOWS:
+        return None
+    lead = np.log(np.maximum(own.means[field][rows], 1e-6))
+    lead -= medians(lead)[:, None]
+    usual = lead.mean(axis=0)
+    swing = lead - usual
+    spread = float(swing.std())
+    util = own.means["gpu_util_ratio"][rows].mean(axis=0)
+    if spread < _LEAST_SPREAD or util.min() < _LEAST_UTIL:
+        return None
+    if usual.std() > _STATIC_SHARE * spread or not _changes(swing):
+        return None
+    first = _since(swing, spread)
+    if len(rows) - first < _LEAST_WINDOWS:
+        return None
+    leaders = len(np.unique(swing[first:].argmax(axis=1)))
+    return Moving(int(rows[first]), float(own.seconds[rows[first:]].sum()), spread, leaders, field)
+
+
+def _changes(swing: Floats) -> bool:
+    """Whether each rank is ahead in its turn, and none for long."""
+    count = swing.shape[1]
+    ahead = np.bincount(swing.argmax(axis=1), minlength=count) / len(swing)
+    if ahead.max() > 1.0 / count + _MOST_SHARE or (count <= 8 and ahead.min() == 0.0):
+        return False
+    memory = float((swing[1:] * swing[:-1]).mean() / (swing**2).mean())
+    return memory <= _MOST_MEMORY
+
+
+def _since(swing: Floats, spread: float) -> int:
+    """First window of the stretch until now in which ranks differ as much."""
+    own = swing.std(axis=1) >= 0.25 * spread
+    share = np.cumsum(own[::-1])[::-1] / np.arange(len(own), 0, -1)
+    return int(np.flatnonzero(own & (share >= 0.8))[0])

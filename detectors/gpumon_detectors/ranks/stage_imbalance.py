@@ -1,0 +1,251 @@
+"""Some stages of a pipeline have more to do than others, and those wait."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from gpumon.detect.contract import Detector
+from gpumon.model.finding import Confidence, Evidence, Severity, Window
+from gpumon_detectors.evidence.gpu_use import PAST_S, is_named
+from gpumon_detectors.evidence.phrases import counted
+from gpumon_detectors.evidence.stretch import since_words
+from gpumon_detectors.evidence.watched import surest
+from gpumon_detectors.ranks.late_ranks import late_ranks
+from gpumon_detectors.ranks.peers import jobs_apart, name_of, shared_by, worlds_of
+from gpumon_detectors.ranks.slow_causes import causes_of
+from gpumon_detectors.ranks.work_windows import mean_over, work_windows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from gpumon.detect.view import JobLook, View
+    from gpumon.model.finding import Finding
+    from gpumon_detectors.ranks.work_windows import Floats, WorkWindows
+
+    Places = NDArray[np.intp]
+
+_LEAST_GPUS: Final = 4
+_LEAST_MORE: Final = 0.1
+"""How much more a stage must do than the others: stages are seldom split to the per cent."""
+
+_ALIKE: Final = 0.04
+"""How far apart the GPUs of one stage may lie: they do the same (our choice)."""
+
+_LEAST_WINDOWS: Final = 10
+_FIRST_WINDOWS: Final = 5
+"""It must be so from the first windows of work on: what begins later is no design."""
+
+_HEAVY_SHARE: Final = 0.9
+_LEAST_SPIN: Final = 0.85
+_LARGE_TIMES: Final = 1.25
+"""Times that a step takes of what it would in balance, from which on it is sure to be a loss: a
+last stage that does .62 of the work beside .38 is a design that works."""
+
+_COMPUTING: Final = 0.92
+"""Share of the heavy stage's step in which it computes; the rest is exchanged (our choice: exposed
+exchange of healthy jobs is 4 to 16 %)."""
+
+_SAME_KIND: Final = 0.35
+"""How far apart the logarithms may lie by which the heavy stage does more on its tensor cores and
+in its memory: generators and learners do other things, not more (our choice)."""
+
+
+class _Stage(NamedTuple):
+    """The stage that the others wait for."""
+
+    heavy: tuple[int, ...]
+    waiting: tuple[int, ...]
+    first: int
+    known_s: float
+    times: float
+    """Times that a step takes of what it would in balance."""
+    more: float
+    stage_count: int
+
+
+class StageImbalance(Detector):
+    """Claims that one stage of a pipeline does more than the others, which wait for it.
+
+    The GPUs of a world, in the order of their ranks, fall into stages of equal size, those of one
+    stage alike; one stage is at least 10 % busier than every other, in nine of ten windows of a
+    minute since the job was first seen at work, and the others spin. What begins later, or has a
+    clock or a link that is slow as its cause, is `straggler`'s.
+
+    A last stage that holds the head is often meant so: a *hypothesis*, unless a step takes a
+    quarter longer than it would in balance. *Supported* after 15 minutes, *established* after 45.
+
+    What looks alike: boards of several products; GPUs that generate beside others that learn,
+    whose tensor cores and memory differ in other ways; experts, of which each has a load of its
+    own; fewer than four GPUs. Without SM activity nothing is said.
+
+    Lost is what all GPUs wait beyond a balanced pipeline: by how much the mean of their work lies
+    below that of the heavy stage.
+    """
+
+    name = "stage_imbalance"
+    version = "1"
+    finding_classes = ("stage_imbalance",)
+    needs = ("gpu_util_ratio", "sm_active_ratio")
+    supported_after_s = 900.0
+    established_after_s = 2700.0
+    every_s = 60.0
+
+    def evaluate(self, view: View) -> Iterator[Finding]:
+        """One finding per world with a heavy stage."""
+        apart = jobs_apart(view)
+        for number, job in zip(view.numbers, view.jobs, strict=True):
+            if not apart[number] or len(job.gpus) < _LEAST_GPUS or not is_named(job):
+                continue
+            windows = work_windows(job, PAST_S)
+            if not len(windows.ends) or windows.measure != "sm_active_ratio":
+                continue
+            shared = shared_by(view, job)
+            for world in worlds_of(job):
+                stage = _heavy_stage(job, windows, world)
+                if stage is None:
+                    continue
+                late = late_ranks(windows, world, shared)
+                start = float(windows.begins[stage.first])
+                causes = causes_of(view, job, stage.heavy, stage.waiting, start)
+                if (late is None or not late.has_before) and not causes.is_of_gpu:
+                    yield self._finding(view, job, windows, stage)
+
+    def _finding(self, view: View, job: JobLook, windows: WorkWindows, stage: _Stage) -> Finding:
+        window = Window(
+            float(windows.begins[stage.first]), float(windows.ends[-1]),
+            len(windows.ends) - stage.first,
+        )  # fmt: skip
+        gpus = [job.uuids[place] for place in sorted((*stage.heavy, *stage.waiting))]
+        is_large = stage.times >= _LARGE_TIMES
+        most = Confidence.ESTABLISHED if is_large else Confidence.HYPOTHESIS
+        names = [name_of(job, place) for place in (stage.heavy[0], stage.heavy[-1])]
+        who = names[0] if len(stage.heavy) == 1 else f"{names[0]} to {names[1]}"
+        since = since_words(window, is_open=True, known_s=stage.known_s)
+        known_s = min(stage.known_s, window.end - window.start)
+        count = counted(len(stage.waiting), "other GPU")
+        verb, more = "does" if len(stage.heavy) == 1 else "do", 100 * stage.more
+        doubt = Evidence(
+            "job", job.subject, "a last stage with the head and its loss may be meant to do more"
+        )
+        return view.finding(
+            self,
+            subject=job.subject,
+            severity=Severity.WARNING,
+            summary=f"{count} wait for one stage {since}: {who} {verb} {more:.0f} % more",
+            window=window,
+            evidence=(
+                *_evidence(job, windows, stage),
+                *(() if is_large else (doubt,)),
+            ),
+            advice=(
+                (
+                    "Split the layers anew: move some from the heavy stage to the others, or give "
+                    "the head a stage of its own."
+                ),
+            ),
+            gpu_seconds=(1.0 - 1.0 / stage.times) * known_s * len(gpus),
+            at_most=surest(self, known_s, window.samples, most),
+            gpus=gpus,
+        )
+
+
+def _heavy_stage(job: JobLook, windows: WorkWindows, world: Sequence[int]) -> _Stage | None:
+    """The stage of a world that does most, where all of it does and all others wait."""
+    places = _in_order(job, world)
+    if len(places) < _LEAST_GPUS or len({job.gpus[place].name for place in places}) > 1:
+        return None
+    own = windows.of(np.asarray(places, np.intp))
+    is_work = own.is_work
+    rows = np.flatnonzero(is_work)
+    if len(rows) < _LEAST_WINDOWS:
+        return None
+    work = mean_over(own.means["sm_active_ratio"][rows])
+    size = _stage_size(work)
+    if size is None:
+        return None
+    stages = work.reshape(-1, size).mean(axis=1)
+    heavy = int(np.argmax(stages))
+    members = np.arange(heavy * size, (heavy + 1) * size)
+    others = np.setdiff1d(np.arange(len(places)), members)
+    more = float(work[members].min() / work[others].max()) - 1.0
+    util = mean_over(own.means["gpu_util_ratio"][rows])
+    does_spin = (util[others] >= np.minimum(_LEAST_SPIN, util[members].max())).all()
+    if more < _LEAST_MORE or not does_spin or not _is_one_kind(own, rows, members, others):
+        return None
+    sm = own.means["sm_active_ratio"][rows]
+    with np.errstate(invalid="ignore"):
+        is_heavy = np.nanmin(sm[:, members], axis=1) > np.nanmax(sm[:, others], axis=1)
+    if is_heavy.mean() < _HEAVY_SHARE or not is_heavy[:_FIRST_WINDOWS].all():
+        return None
+    times = _times(own, rows, work)
+    return _Stage(
+        tuple(places[at] for at in members),
+        tuple(places[at] for at in others),
+        int(rows[0]),
+        float(own.seconds[rows].sum()),
+        times,
+        more,
+        len(stages),
+    )
+
+
+def _in_order(job: JobLook, world: Sequence[int]) -> list[int]:
+    """Positions by rank, where all are known, else as the job holds them."""
+    number = {
+        uuid: rank.rank for rank in job.ranks if rank.rank is not None for uuid in rank.gpu_uuids
+    }
+    if all(job.uuids[place] in number for place in world):
+        return sorted(world, key=lambda place: number[job.uuids[place]])
+    return list(world)
+
+
+def _stage_size(work: Floats) -> int | None:
+    """The largest size of stages in which the GPUs of each stage are alike; None: there is none."""
+    count = len(work)
+    for size in range(count // 2, 0, -1):
+        if count % size:
+            continue
+        stages = work.reshape(-1, size)
+        if (stages.max(axis=1) <= (1.0 + _ALIKE) * stages.min(axis=1)).all():
+            return size
+    return None
+
+
+def _is_one_kind(own: WorkWindows, rows: Places, members: Places, others: Places) -> bool:
+    """Whether the heavy stage does more of the same, as far as tensor cores and memory tell."""
+    more = []
+    for key in ("tensor_active_ratio", "dram_active_ratio"):
+        mean = mean_over(own.means[key][rows])
+        if not np.isfinite(mean).all() or mean.min() < 0.02:
+            return True
+        more.append(float(np.log(mean[members].mean() / mean[others].mean())))
+    return abs(more[0] - more[1]) <= _SAME_KIND
+
+
+def _times(own: WorkWindows, rows: Places, work: Floats) -> float:
+    """Times that a step takes of what it would in balance."""
+    tensor = mean_over(own.means["tensor_active_ratio"][rows])
+    if np.isfinite(tensor).all() and tensor.min() >= 0.02:
+        work = tensor
+    lost = _COMPUTING * (1.0 - float(work.mean() / work.max()))
+    return 1.0 / (1.0 - lost)
+
+
+def _evidence(job: JobLook, windows: WorkWindows, stage: _Stage) -> Iterator[Evidence]:
+    rows = slice(stage.first, None)
+    sm, util = (
+        mean_over(windows.means[key][rows]) for key in ("sm_active_ratio", "gpu_util_ratio")
+    )
+    heavy, others = (float(sm[list(places)].mean()) for places in (stage.heavy, stage.waiting))
+    spin = float(util[list(stage.waiting)].mean())
+    text = f"SMs {100 * heavy:.0f} % in one of {stage.stage_count} stages, "
+    text += (
+        f"{100 * others:.0f} % in the others, whose utilisation is {100 * spin:.0f} %: they spin"
+    )
+    yield Evidence("sm_active_ratio", job.subject, text, heavy)
+    text = f"each step takes {stage.times:.2f} times as long as it would in balance"
+    yield Evidence("sm_active_ratio", job.subject, text, stage.times)
