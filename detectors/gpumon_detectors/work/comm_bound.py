@@ -249,7 +249,7 @@ def _slack(profile: Profile) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
 def _of_nvlink(stretch: Stretch, busy: NDArray[np.float64], peak: float) -> _Bound:
     rate = max(stretch.mean(key) for key in NVLINK)
     kept = stretch.is_kept
-    share = float(np.average(busy[kept], weights=stretch.profile.seconds[kept]))
+    share = float(np.average(busy[kept], weights=stretch.seconds[kept]))
     return _Bound(stretch, Exchange("NVLinks", NVLINK[0], rate, peak, share), _filled(stretch))
 
 
