@@ -115,6 +115,12 @@ def exchanges_less() -> Scene:
     return _turns({**_EXCHANGING, **links}, 3600.0, 4)
 
 
+def exchanges_hidden_in_part() -> Scene:
+    """Tensor cores are busier than so much exchange leaves time for."""
+    links = {"nvlink_rx_bytes_per_s": 2.2e11, "nvlink_tx_bytes_per_s": 2.2e11}
+    return _turns({**_EXCHANGING, **links, "tensor_active_ratio": 0.21}, 3600.0, 4)
+
+
 def exchanges_in_a_solver() -> Scene:
     """They compute in fp64 in between."""
     return _turns({**_EXCHANGING, "fp64_active_ratio": 0.2}, 3600.0, 4)
@@ -275,6 +281,7 @@ SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
         exchanges_for_minutes,
         exchanges_for_longer,
         exchanges_less,
+        exchanges_hidden_in_part,
         exchanges_in_a_solver,
         exchanges_in_a_server,
         exchanges_over_ports,

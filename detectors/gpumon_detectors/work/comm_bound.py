@@ -8,6 +8,7 @@ import numpy as np
 
 from gpumon.detect.contract import Detector
 from gpumon.model.finding import Evidence, Severity
+from gpumon.model.work_floor import SPINNING_SM
 from gpumon_detectors.evidence.gpu_use import is_named
 from gpumon_detectors.evidence.job_commands import look_inside
 from gpumon_detectors.evidence.phrases import counted
@@ -72,6 +73,14 @@ _SURE: Final = 0.5
 """Share from which it is more than a hypothesis: published shares of the exchange of tokens in
 mixtures of experts, which it is part of by design, are 30 to 50 %."""
 
+_MOST_BETWEEN: Final = 0.6
+"""Tensor activity between two exchanges at most: the best of large models come to that over a
+step's computation (our choice)."""
+
+_TOLERANCE: Final = 1.1
+"""So many times what else a GPU does leaves room for, an exchange may seem to take: how fast it is
+on the links differs (our choice)."""
+
 _USUAL: Final = 0.1
 """Share of the time that exchanges take where nobody complains of it (our choice)."""
 
@@ -83,6 +92,13 @@ class _Bound(NamedTuple):
     link: Exchange
     filled: float
     """Share of the SMs active while kernels run."""
+
+    @property
+    def room(self) -> float:
+        """Share of the time that computation leaves to an exchange which it does not hide."""
+        by_sm = (1.0 - self.filled) / (1.0 - SPINNING_SM)
+        by_tensor = 1.0 - self.stretch.mean("tensor_active_ratio") / _MOST_BETWEEN
+        return max(0.0, min(by_sm, by_tensor))
 
     @property
     def lost(self) -> float:
@@ -102,8 +118,9 @@ class CommBound(Detector):
     *Supported* after 10 minutes (the taxonomy's window), *established* after 30.
 
     What looks alike: a mixture of experts, whose tokens travel in every layer by design: 30 to 50 %
-    of its time is published, so less than half stays a *hypothesis*. An exchange that is hidden
-    behind the computation leaves SMs and tensor cores busy. A straggler's peers wait, and carry
+    of its time is published, so less than half stays a *hypothesis*, and so does an exchange for
+    which the SMs and tensor cores that are busy leave no room: a part of it is hidden. One that is
+    hidden altogether leaves them busy, and is not claimed. A straggler's peers wait, and carry
     little; so do stages of a pipeline, and their SMs differ. A recommender and a solver are bound
     by memory; where fp64 pipes work, and of servers and sessions, it stays a *hypothesis*. What
     ports carry on nodes with other jobs is not told apart, so it is a *hypothesis* too; and where
@@ -232,7 +249,7 @@ def _slack(profile: Profile) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
 def _of_nvlink(stretch: Stretch, busy: NDArray[np.float64], peak: float) -> _Bound:
     rate = max(stretch.mean(key) for key in NVLINK)
     kept = stretch.is_kept
-    share = float(np.average(busy[kept], weights=stretch.profile.seconds[kept]))
+    share = float(np.average(busy[kept], weights=stretch.seconds[kept]))
     return _Bound(stretch, Exchange("NVLinks", NVLINK[0], rate, peak, share), _filled(stretch))
 
 
@@ -251,6 +268,12 @@ def _doubts(job: JobLook, bound: _Bound) -> Iterator[Evidence]:
     if bound.link.busy < _SURE:
         text = "may be by design: experts on all ranks exchange their tokens so"
         yield Evidence(bound.link.field, job.subject, text, bound.link.busy)
+    elif bound.link.busy > _TOLERANCE * bound.room:
+        text = (
+            f"computation leaves no more than {100 * bound.room:.0f} % of the time to it: a part "
+            "is hidden, as experts' exchange of tokens may be by design"
+        )
+        yield Evidence("tensor_active_ratio", job.subject, text, bound.room)
     fp64 = bound.stretch.mean("fp64_active_ratio")
     if fp64 >= _SOME_FP64:
         text = f"fp64 pipes at {100 * fp64:.0f} %: solvers exchange by design"

@@ -55,9 +55,9 @@ much again for kernels between two copies that fill the SMs."""
 _LEAST_BYTES_PER_S: Final = 1e9
 """A GPU that moves less copies nothing of weight (KempnerPulse's class)."""
 
-_BUSY_LINK: Final = 0.12
+_BUSY_LINK: Final = 0.08
 """Share of what the link carries, on average, from which copies take a good part of the time: a
-third of it at the third to a half of the link's rate that memory reaches which is not pinned (our
+quarter of it at the third of the link's rate that memory reaches which is not pinned (our
 choice)."""
 
 _FILLING: Final = 0.15
@@ -94,7 +94,7 @@ class CopyBound(Detector):
     """Claims that a job's GPUs pause for copies from or to the host.
 
     Signature, of all its GPUs: kernels run for 15 to 75 % of the time, fewer than .45 of the SMs
-    are active, and over PCIe goes at least .12 of what the link carries, in one direction, on
+    are active, and over PCIe goes at least .08 of what the link carries, in one direction, on
     average; and copies are enough to fill the pauses, at a rate that copies have (.15 of the link
     and more). The link is as wide as the slot allows.
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from gpumon.detect.claims import LEAST_EVIDENCE_S
 from gpumon.model.finding import Window
 from gpumon_detectors.evidence.watched import unbroken
 
@@ -56,7 +57,7 @@ class Profile(NamedTuple):
         return most
 
     def since(self, fits: NDArray[np.bool_], is_known: NDArray[np.bool_]) -> Stretch | None:
-        """The stretch until now whose slices show the signs, None where there is none.
+        """The stretch until now whose slices show the signs, None where there is none to speak of.
 
         Args:
             fits: By slice whether the signs show.
@@ -71,10 +72,16 @@ class Profile(NamedTuple):
         begins = np.flatnonzero(is_begin)
         if not len(begins):
             return None
-        kept = slice(int(begins[0]), None)
-        is_kept = np.zeros(len(fits), np.bool_)
-        is_kept[kept] = (fits & is_known)[kept]
-        return Stretch(self, int(begins[0]), is_kept)
+        first = int(begins[0])
+        is_kept = fits & is_known
+        is_kept[:first] = False
+        seconds = self.seconds.copy()
+        # Of its first row no more than the row's own samples span: what lies before is another's.
+        row = self.firsts[first]
+        past = self.past
+        seconds[first] -= float(past.seconds[row] - (past.times[row] - past.begins[row]))
+        found = Stretch(self, first, is_kept, np.where(is_kept, seconds, 0.0))
+        return found if found.known_s >= LEAST_EVIDENCE_S else None
 
     @staticmethod
     def _behind_break(broken_s: NDArray[np.float64], fits: NDArray[np.bool_]) -> int:
@@ -95,6 +102,8 @@ class Stretch(NamedTuple):
     """Its first slice."""
     is_kept: NDArray[np.bool_]
     """By slice whether it is one of those that show it."""
+    seconds: NDArray[np.float64]
+    """By slice the seconds in which it was seen, 0 in the others."""
 
     @property
     def window(self) -> Window:
@@ -105,7 +114,7 @@ class Stretch(NamedTuple):
     @property
     def known_s(self) -> float:
         """Seconds in which it showed."""
-        return float(self.profile.seconds[self.is_kept].sum())
+        return float(self.seconds.sum())
 
     @property
     def is_open(self) -> bool:
@@ -115,8 +124,7 @@ class Stretch(NamedTuple):
     def means(self, key: str) -> NDArray[np.float64]:
         """Per GPU the mean of a field over the slices that show it, NaN where it is not known."""
         values = self.profile.means[key][self.is_kept]
-        seconds = self.profile.seconds[self.is_kept]
-        weights = seconds[:, None] * np.isfinite(values)
+        weights = self.seconds[self.is_kept][:, None] * np.isfinite(values)
         with np.errstate(invalid="ignore", divide="ignore"):
             means: NDArray[np.float64] = np.nansum(weights * np.nan_to_num(values), axis=0) / (
                 weights.sum(axis=0)

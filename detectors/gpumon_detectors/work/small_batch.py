@@ -70,7 +70,7 @@ _MOST_OF_PIPE: Final = {
 """What each pipe shows at most where none of them is the limit. Our choice: a third of what kernels
 of a usual size show of it; a decoder of tokens keeps memory at .4 and more."""
 
-_MOST_POWER: Final = 0.4
+_MOST_POWER: Final = 0.5
 """Share of the power limit that kernels which fill a few SMs draw at most: idle boards draw a tenth
 to a sixth, boards at work two thirds and more (our choice)."""
 
@@ -104,7 +104,7 @@ class SmallBatch(Detector):
 
     Signature, of all its GPUs: kernels run for more than half of the time, yet fewer than half of
     the SMs are active, and fewer than half while they run; no pipe is the limit (occupancy and
-    memory below .2, fp32 below .15, tensor cores below .1, fp64 below .05), power below .4 of its
+    memory below .2, fp32 below .15, tensor cores below .1, fp64 below .05), power below .5 of its
     limit, links and video engines at rest; and no more than half of the memory is in use at any
     time. Its CPUs are not at their limit, so nothing keeps it waiting but the launch of the next
     kernel.

@@ -56,6 +56,14 @@ def test_less_than_half_of_the_time_may_be_the_experts_design(share):
     }
 
 
+@pytest.mark.parametrize("other", [{"sm_active_ratio": 0.47}, {"tensor_active_ratio": 0.22}])
+def test_an_exchange_that_leaves_room_for_more_is_partly_hidden(other):
+    links = {"nvlink_rx_bytes_per_s": 2.3e11, "nvlink_tx_bytes_per_s": 2.3e11}
+    (finding,) = claims({**EXCHANGES, **links, **other}, 3000.0)
+    assert finding.confidence == "hypothesis"
+    assert "a part is hidden" in finding.evidence[-1].text
+
+
 @pytest.mark.parametrize(
     "values",
     [

@@ -36,6 +36,17 @@ def test_it_begins_where_the_signs_do(period_s):
     assert not found.is_open
 
 
+@pytest.mark.parametrize("period_s", [10.0, 60.0])
+@pytest.mark.parametrize("seconds", [330.0, 420.0, 540.0])
+def test_no_more_is_seen_than_the_window_holds(seconds, period_s):
+    found = stretch([(1800.0, TRAINS), (seconds, SMALL)], period_s=period_s)
+    assert found is None or 300.0 <= found.known_s <= length_s(found)
+
+
+def test_a_moment_is_not_worth_a_word():
+    assert stretch([(1800.0, TRAINS), (200.0, SMALL)]) is None
+
+
 def test_what_was_so_from_the_start_may_have_been_before():
     assert stretch([(1500.0, SMALL)]).is_open
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from gpumon.model.catalogue.fields import CATALOGUE
+from gpumon.model.hardware import pcie_bytes_per_s
 from gpumon.model.missing import Reason
 from gpumon.model.records.block import column_for
-from gpumon.report.facts.reference_values import of_text, pcie_bytes_per_s, sheet_of, sheet_words
+from gpumon.report.facts.reference_values import of_text, sheet_of, sheet_words
 from gpumon.report.facts.tick_index import Digest
 from gpumon.report.facts.topology import nvlinks
 from gpumon.report.pages.gpu_layout import BESIDE, COUNTERS, PLACED, SECTIONS
