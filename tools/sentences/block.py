@@ -10,7 +10,7 @@ import time
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tools.sentences import clocks, faults, idle, links, partly_idle, requests, waiting
+from tools.sentences import clocks, faults, idle, links, partly_idle, places, requests, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,6 +26,7 @@ SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
     **faults.SCENES,
     **clocks.SCENES,
     **links.SCENES,
+    **places.SCENES,
     **waiting.SCENES,
 }
 """Scenes by the name of the detector that looks at them."""
