@@ -158,8 +158,8 @@ def test_each_rank_that_is_kept_from_going_on_is_named_with_its_cause(
             show(drivers[NODE[name]], uuids[name], "trains")
         for driver in drivers.values():
             driver.write()
-        for one in ranks[CROWDED].values():
-            prefer(cluster, NODE[CROWDED], one["pid"], -10)
+        for rank, one in ranks[CROWDED].items():
+            prefer(cluster, NODE[CROWDED], one["pid"], -5 if rank == WHO[CROWDED] else -19)
         process = stack.enter_context(watching(cluster, gpumon, "slurm"))
         next_document(process, lambda d: live(d, *NODE.values()))
         began_at = time.time()
