@@ -93,6 +93,27 @@ def hung_in_the_kernel() -> Scene:
     return scene
 
 
+def _hung_for_a_process(field: str) -> Scene:
+    """All wait, and the process of the third rank has not gone on since."""
+    scene, uuids = _job_on(2, NO_FIELDS)
+    scene.process(907, uuids[2:3], job_id="42", **{field: 0.0})
+    scene.run(_WORK_S, alike(uuids, _TRAINING))
+    scene.process(907, uuids[2:3], job_id="42", **{field: lambda s: s})
+    scene.cgroup("42", job_cpu_cores_used=2.0)
+    scene.run(420.0, alike(uuids, _SPINNING))
+    return scene
+
+
+def hung_for_a_stopped_process() -> Scene:
+    """Somebody has stopped the process of a rank."""
+    return _hung_for_a_process("process_stopped_s")
+
+
+def hung_for_a_process_in_the_kernel() -> Scene:
+    """That of another waits for a file system."""
+    return _hung_for_a_process("process_stuck_s")
+
+
 def hung_beside_a_neighbour() -> Scene:
     """One process does, on a node that another job uses too."""
     scene = Scene(_PERIOD_S, span_s=24 * 3600.0)
@@ -166,6 +187,8 @@ SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
         hung_for_sure,
         hung_and_all_alike,
         hung_in_the_kernel,
+        hung_for_a_stopped_process,
+        hung_for_a_process_in_the_kernel,
         hung_beside_a_neighbour,
         hung_for_a_silent_node,
         hung_with_a_broken_gpu,

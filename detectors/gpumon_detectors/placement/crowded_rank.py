@@ -32,7 +32,8 @@ class CrowdedRank(Detector):
     Signature: the main thread of a rank's process, which launches its kernels, could have run in
     at least 15 % of the time and had no CPU, at least three times as long as those of its peers in
     the median; at most half of the job's processes do. What was done to its CPUs is told where it
-    shows: it may use at most half as many as its peers, or one only, which a peer is bound to too.
+    shows: it may use at most half as many as its peers, or one only, which a peer is bound to too;
+    twice as long is enough then.
 
     *Supported* after 5 minutes. Where neither of these shows, somebody else's program is on its
     CPUs, and the claim stays a *hypothesis* for 10 minutes.

@@ -38,6 +38,9 @@ kernels is then late in one step of seven; a sound one waits for a hundredth).""
 _TIMES_PEERS: Final = 3.0
 """And it waits so many times as long as its peers: where all wait, it is the job (our choice)."""
 
+_TIMES_PEERS_IF_PLAIN: Final = 2.0
+"""The same where its CPUs are seen to be fewer, or another rank's too (our choice)."""
+
 
 class Seat(NamedTuple):
     """One process on one GPU."""
@@ -169,9 +172,9 @@ def crowded(view: View, job: JobLook, seconds: float) -> tuple[list[Crowded], Wi
         if not len(known) or 2 * len(known) < len(others):
             continue
         usual = float(np.median(known))
-        if waits[place] >= max(LEAST_WAIT, _TIMES_PEERS * usual):
-            fewer = _fewer(job, seats, seat.uuid)
-            twin = _twin(seat, seats)
+        fewer, twin = _fewer(job, seats, seat.uuid), _twin(seat, seats)
+        times = _TIMES_PEERS_IF_PLAIN if fewer or twin else _TIMES_PEERS
+        if waits[place] >= max(LEAST_WAIT, times * usual):
             found.append(Crowded(seat, float(waits[place]), usual, fewer, twin))
     return (found if 2 * len(found) <= len(seats) else []), window_of(past)
 

@@ -13,6 +13,8 @@ import os
 import signal
 import socket
 import sys
+import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -31,6 +33,10 @@ RANK_VARIABLES = (
     "WORLD_SIZE",
     "CUDA_VISIBLE_DEVICES",
 )
+
+
+TURN_S = 0.1
+"""Length of a turn of a program that computes or writes."""
 
 
 class Driver:
@@ -130,7 +136,24 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--util", type=float, help="GPU utilisation, percent; default: as --sm")
     parser.add_argument("--dram", type=float, help="DRAM activity, percent; default: half of --sm")
     parser.add_argument("--seconds", type=float, default=60.0, help="how long to hold it")
+    parser.add_argument("--busy", type=float, default=0.0, help="share of a CPU to keep busy")
+    parser.add_argument("--append", help="a file to write a line to in every turn of 0.1 s")
     return parser.parse_args(arguments)
+
+
+def work(seconds: float, busy: float, append: str | None, ends: set[signal.Signals]) -> None:
+    """Takes turns of 0.1 s, computing and writing, until the time is over or a signal comes."""
+    last = time.monotonic() + seconds
+    while (now := time.monotonic()) < last:
+        if append is not None:
+            with Path(append).open("a", encoding="ascii") as file:
+                file.write("one more\n")
+        used = time.process_time() + busy * TURN_S
+        while time.process_time() < used:
+            pass
+        rest_s = min(last, now + TURN_S) - time.monotonic()
+        if signal.sigtimedwait(ends, max(0.0, rest_s)) is not None:
+            return
 
 
 def main() -> None:
@@ -157,7 +180,10 @@ def main() -> None:
         "env": {name: os.environ[name] for name in RANK_VARIABLES if name in os.environ},
     }
     print(json.dumps(report), flush=True)
-    signal.sigtimedwait(ends, options.seconds)
+    if options.busy or options.append:
+        work(options.seconds, options.busy, options.append, ends)
+    else:
+        signal.sigtimedwait(ends, options.seconds)
     for context in contexts:
         driver.destroy(context)
 

@@ -49,6 +49,16 @@ def test_a_rank_whose_cores_were_taken_is_named_with_what_it_has_left(period_s):
     assert finding.gpu_seconds is None
 
 
+def test_a_rank_whose_cpus_are_seen_to_be_fewer_needs_less_contrast():
+    peer = {**PEER, "process_cpu_wait_ratio": 0.3}
+    waits = {"process_cpu_wait_ratio": 0.7}
+    assert claims({**PEER, **waits}, peer=peer, seconds=3000.0) == []
+    (finding,) = claims({**PEER, **waits, "cpus_allowed_count": 2}, peer=peer)
+    assert finding.confidence == "supported"
+    few = {"cpus_allowed_count": 2, "process_cpu_wait_ratio": 0.55}
+    assert claims({**PEER, **few}, peer=peer, seconds=3000.0) == []
+
+
 def test_ranks_bound_to_one_cpu_are_told_of_each_other():
     bound = {"cpus_allowed_count": 1, "process_cpu_wait_ratio": 0.5, "cpus_allowed": "5"}
     scene = Scene(10.0)

@@ -1,0 +1,199 @@
+"""One rank of each of three jobs is kept from going on, and is named with what keeps it.
+
+One is stopped by SIGSTOP, one writes to a file system that is frozen, one may use a CPU only that
+others have. All three begin at about one moment, under one gpumon. What the kernel says of the
+processes is real; what the GPUs show is the stand-in driver's.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from tests.lab.watched import live, next_document, watching
+
+pytestmark = pytest.mark.lane("stuck")
+
+RANKS = 4
+STOPPED, FROZEN, CROWDED = "stopped", "frozen", "crowded"
+NODE = {STOPPED: "gpu01", FROZEN: "gpu01", CROWDED: "gpu02"}
+WHO = {STOPPED: 2, FROZEN: 1, CROWDED: 3}
+"""The rank that something happens to."""
+
+CLASS = {STOPPED: "hang", FROZEN: "hang", CROWDED: "cpu_oversubscribed"}
+CAUSE = {STOPPED: "is stopped", FROZEN: "waits in the kernel", CROWDED: "without a CPU"}
+SCRATCH = "/home/alice/scratch"
+
+WORK_S = 45.0
+"""So long all work before: nobody calls it a hang that was never seen at work."""
+
+TOLD_S = 300.0 + 90.0
+"""What the slowest of the rules asks for, and more than a minute for a busy machine."""
+
+TRAINS = {"util_gpu": 97, "power_mw": 560_000}
+SPINS = {"util_gpu": 100, "power_mw": 160_000}
+RESTS = {"util_gpu": 0, "power_mw": 90_000}
+PIPES = {
+    "trains": {2: 70, 5: 34, 10: 40},
+    "spins": {2: 6, 5: 0, 10: 1},
+    "rests": {2: 0, 5: 0, 10: 0},
+}
+"""GPM metrics of SMs, tensor cores and memory, percent."""
+
+
+def output_of(cluster, name):
+    return cluster.layout.shared / "home/alice" / f"{name}.out"
+
+
+def held(cluster, name):
+    """What the ranks of a job printed, by rank."""
+    output = output_of(cluster, name)
+    lines = output.read_text().splitlines() if output.exists() else []
+    told = [json.loads(line) for line in lines if line.startswith("{")]
+    return {int(one["env"]["SLURM_PROCID"]): one for one in told}
+
+
+def submit_ranks(cluster, submit_job, name, options="", only=""):
+    """Submits ranks that show nothing by themselves; `only` are options of one of them."""
+    cluster.run_as("alice", ["rm", "-f", f"{name}.out"])
+    program = f"/usr/bin/python3 {cluster.layout.workload} --index auto --mem-gib 30"
+    zero = "--util 0 --sm 0 --tensor 0 --dram 0 --seconds 900"
+    each = f"exec {program} {zero} $([ $SLURM_PROCID = {WHO[name]} ] && echo {only})"
+    script = f"exec srun -n{RANKS} sh -c '{each} {options}'\n"
+    where = ("-n", str(RANKS), f"--gres=gpu:{RANKS}", "-w", NODE[name], "--no-requeue")
+    return submit_job("alice", script, *where, "-J", name, "-o", f"/home/alice/{name}.out")
+
+
+def show(driver, uuids, how):
+    """Have GPUs show what a rank does; the driver's part of the story."""
+    gauges = {"trains": TRAINS, "spins": SPINS, "rests": RESTS}[how]
+    places = {
+        uuid: int(key.split(".")[1]) for key, uuid in driver.values.items() if key.endswith(".uuid")
+    }
+    for uuid in uuids:
+        driver.gpu(places[uuid], **gauges)
+        for metric, percent in PIPES[how].items():
+            driver.gpm(places[uuid], metric, percent)
+
+
+@pytest.fixture
+def scratch(cluster, tmp_path):
+    """An ext4 file system of alice's on the node, in a file; thawed whatever happens."""
+    node = NODE[FROZEN]
+    image = cluster.layout.state / "scratch.ext4"
+    with image.open("wb") as file:
+        file.truncate(32 << 20)
+    subprocess.run(["mkfs.ext4", "-q", str(image)], check=True)
+    made = subprocess.run(
+        ["losetup", "-f", "--show", str(image)], check=True, capture_output=True, text=True
+    )
+    device = made.stdout.strip()
+    number = subprocess.run(
+        ["stat", "-c", "%Hr %Lr", device], check=True, capture_output=True, text=True
+    ).stdout.split()
+    try:
+        cluster.run_on(node, ["mknod", "-m", "0600", "/dev/scratch", "b", *number])
+        cluster.run_on(node, ["install", "-d", "-o", "alice", SCRATCH])
+        cluster.run_on(node, ["mount", "-t", "ext4", "/dev/scratch", SCRATCH])
+        cluster.run_on(node, ["chown", "alice", SCRATCH])
+        yield SCRATCH
+    finally:
+        cluster.run_on(node, ["fsfreeze", "-u", SCRATCH], check=False)
+        cluster.run_on(node, ["umount", "-l", SCRATCH], check=False)
+        cluster.run_on(node, ["rm", "-f", "/dev/scratch"], check=False)
+        subprocess.run(["losetup", "-d", device], check=False)
+        image.unlink(missing_ok=True)
+
+
+def prefer(cluster, node, pid, nice):
+    """Let the kernel prefer a process, within its session and among sessions."""
+    cluster.run_on(node, ["renice", "-n", str(nice), "-p", str(pid)])
+    told = f"echo {nice} > /proc/{pid}/autogroup"
+    cluster.run_on(node, ["sh", "-c", told], check=False)
+
+
+def take_cores(cluster, stack, ranks):
+    """Bind one rank to a CPU that a program of root's, which the kernel prefers, has already."""
+    node, pid = NODE[CROWDED], ranks[WHO[CROWDED]]["pid"]
+    spin = "echo -20 > /proc/self/autogroup; while :; do :; done"
+    words = ["setsid", "nice", "-n", "-20", "taskset", "-c", "0", "sh", "-c", spin]
+    process = cluster.popen_as("root", words, node)
+
+    def end():
+        cluster.run_on(node, ["pkill", "-KILL", "-f", "while :; do :; done"], check=False)
+        process.kill()
+        process.communicate()
+
+    stack.callback(end)
+    cluster.run_on(node, ["taskset", "-cp", "0", str(pid)])
+
+
+def test_each_rank_that_is_kept_from_going_on_is_named_with_its_cause(
+    cluster, gpumon, submit, scratch
+):
+    jobs: dict[str, int] = {}
+    told: dict[str, Any] = {}
+    with ExitStack() as stack:
+        frozen = f"--append {scratch}/steps"
+        jobs[STOPPED] = submit_ranks(cluster, submit, STOPPED)
+        jobs[FROZEN] = submit_ranks(cluster, submit, FROZEN, only=frozen)
+        jobs[CROWDED] = submit_ranks(cluster, submit, CROWDED, "--busy 0.15")
+        for job_id in jobs.values():
+            cluster.wait_job(job_id, ["RUNNING"])
+        cluster.wait_until(
+            lambda: all(len(held(cluster, name)) == RANKS for name in jobs), "all ranks at work"
+        )
+        ranks = {name: held(cluster, name) for name in jobs}
+        uuids = {
+            name: [uuid for one in of_job.values() for uuid in one["gpu_uuids"]]
+            for name, of_job in ranks.items()
+        }
+        drivers = {node: cluster.driver(node) for node in dict.fromkeys(NODE.values())}
+        for name in jobs:
+            show(drivers[NODE[name]], uuids[name], "trains")
+        for driver in drivers.values():
+            driver.write()
+        for rank, one in ranks[CROWDED].items():
+            prefer(cluster, NODE[CROWDED], one["pid"], -5 if rank == WHO[CROWDED] else -19)
+        process = stack.enter_context(watching(cluster, gpumon, "slurm"))
+        next_document(process, lambda d: live(d, *NODE.values()))
+        began_at = time.time()
+        next_document(process, lambda _: time.time() > began_at + WORK_S, 2 * WORK_S)
+
+        stopped = ranks[STOPPED][WHO[STOPPED]]
+        cluster.run_on(NODE[STOPPED], ["kill", "-STOP", str(stopped["pid"])])
+        stack.callback(
+            cluster.run_on, NODE[STOPPED], ["kill", "-CONT", str(stopped["pid"])], check=False
+        )
+        cluster.run_on(NODE[FROZEN], ["fsfreeze", "-f", scratch])
+        stack.callback(cluster.run_on, NODE[FROZEN], ["fsfreeze", "-u", scratch], check=False)
+        take_cores(cluster, stack, ranks[CROWDED])
+        # Of the job that is stopped one GPU rests; of the frozen one all look alike.
+        show(drivers["gpu01"], uuids[STOPPED] + uuids[FROZEN], "spins")
+        show(drivers["gpu01"], stopped["gpu_uuids"], "rests")
+        drivers["gpu01"].write()
+
+        def all_told(document):
+            for name, job_id in jobs.items():
+                wanted = (CLASS[name], f"job:{job_id}")
+                for found in document["findings"]:
+                    if (found["class"], found["subject"]) == wanted:
+                        told[name] = found
+            return all(name in told and CAUSE[name] in told[name]["summary"] for name in jobs)
+
+        try:
+            next_document(process, all_told, TOLD_S)
+        finally:
+            print({name: found["summary"] for name, found in told.items()})
+    for name, found in told.items():
+        assert f"rank {WHO[name]} (" in found["summary"], name
+        one = ranks[name][WHO[name]]
+        texts = [line["text"] for line in found["evidence"]]
+        assert any(f"process {one['pid']}" in text for text in texts), name
+    texts = [line["text"] for line in told[CROWDED]["evidence"]]
+    assert any("may use 1 CPU, its peers" in text for text in texts)
