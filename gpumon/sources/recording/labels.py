@@ -129,7 +129,7 @@ def _shown(at: float) -> str:
 
 def _read(text: object) -> float:
     if not isinstance(text, str):
-        raise ValueError("times are RFC 3339 with Z or an offset")  # noqa: TRY004 - a reader's word
+        raise ValueError("times are RFC 3339 with Z or an offset")
     at = datetime.fromisoformat(text)
     if at.tzinfo is None:
         raise ValueError("times are RFC 3339 with Z or an offset")
