@@ -98,10 +98,13 @@ def _played(path: Path, settings: Settings) -> tuple[Account, dict[str, Stated]]
         narrate(f"{path}: {error.strerror}")
         return None
     witness, observer = Witness(), Observer()
+    files, unread = {str(file.path) for file in recording.files}, dict[str, None]()
 
     def look(tick: Tick) -> None:
         witness.take(tick)
         observer.take(tick)
+        wrong = (f"{one.message}; {one.hint}" for one in tick.errors if one.where in files)
+        unread.update(dict.fromkeys(wrong))
 
     failure = play(
         recording,
@@ -117,7 +120,7 @@ def _played(path: Path, settings: Settings) -> tuple[Account, dict[str, Stated]]
     if account is None or not (account.holds or account.node_of):
         narrate(f"{path} holds no picture of a job or a GPU that can be read; try gpumon replay")
         return None
-    return account, observer.said()
+    return account._replace(errors=(*account.errors, *unread)), observer.said()
 
 
 def _looked_for(settings: Settings) -> dict[str, frozenset[str]]:

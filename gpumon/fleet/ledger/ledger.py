@@ -217,7 +217,7 @@ class Ledger:
             runs.fold(at - CORRECTED_S)
 
     def _read_out(self, holding: Holding) -> None:
-        """The last reading of a GPU that a job lets go of, from the tick before."""
+        """The reading from the tick before, of a GPU that a job lets go of or begins to share."""
         meter(holding, self._gpus.get(holding.uuid))
 
     def _write(self, at: float, runs: Iterable[Run], gone_before: float | None = None) -> None:

@@ -40,16 +40,17 @@ class Runs:
     """
 
     def __init__(
-        self, epoch: float, released: Callable[[Holding], None], booked: Booked | None = None
+        self, epoch: float, read_out: Callable[[Holding], None], booked: Booked | None = None
     ) -> None:
         """No runs.
 
         Args:
             epoch: Unix time at which the books are opened.
-            released: Called with each holding that a job lets go of, after it ended.
+            read_out: Called with each holding that a job lets go of, after it ended, and before
+                it becomes a larger or a smaller part of its GPU.
             booked: What an earlier process wrote down.
         """
-        self._released = released
+        self._read_out = read_out
         self._epoch = epoch
         self._booked = booked
         self._floor = float("-inf")
@@ -141,7 +142,7 @@ class Runs:
 
     def _release(self, run: Run, holding: Holding, when: float) -> None:
         holding.timeline.end(when)
-        self._released(holding)
+        self._read_out(holding)
         run.past.append(holding)
         self._share(holding.uuid, holding.timeline.ended_at)
 
@@ -245,6 +246,8 @@ class Runs:
         for holding in holders:
             weight = 1.0 / len(holders)
             if holding.timeline.weight != weight:
+                if holding.energy_at is not None:
+                    self._read_out(holding)
                 holding.timeline.weigh(weight, since)
 
     def _from(self, run: Run, uuid: str, first: float) -> float:

@@ -22,8 +22,6 @@ LOW_RATIO: Final = 0.10
 _OOM_SIGNAL: Final = 125
 """What is left of Slurm's own SIG_OOM (253) in the seven bits of a signal; no real one has it."""
 
-_HOUR_S: Final = 3600.0
-
 
 def ended_order(_digest: Digest, ended: EndedJob) -> SortKey:
     """Those that ended last come first."""
@@ -35,16 +33,6 @@ def ended_search_text(ended: EndedJob) -> str:
     job = ended.job
     words = (job.label, job.name, job.user, job.account, job.partition, job.state, *job.nodes)
     return "\n".join(words).lower()
-
-
-def gpu_hours(gpu_seconds: float | None) -> str:
-    """GPU time in hours, two digits below 10: `0.02`, `3.41`, `128`."""
-    if gpu_seconds is None:
-        return units.MISSING
-    hours = gpu_seconds / _HOUR_S
-    if 0 < hours < 0.005:
-        return "<.01"
-    return f"{hours:.2f}" if hours < 9.995 else f"{hours:,.0f}"
 
 
 def exit_text(ended: EndedJob) -> str:
@@ -66,7 +54,7 @@ def _exit(_digest: Digest, ended: EndedJob) -> Cell:
 def _hours(of: Callable[[EndedJob], float | None]) -> Callable[[Digest, EndedJob], Cell]:
     def cell(_digest: Digest, ended: EndedJob) -> Cell:
         seconds = of(ended)
-        return NO_VALUE if seconds is None else Cell(gpu_hours(seconds))
+        return NO_VALUE if seconds is None else Cell(units.gpu_hours(seconds))
 
     return cell
 

@@ -10,6 +10,7 @@ from gpumon.model.catalogue.fields import CATALOGUE, LABELS
 from gpumon.model.fault import SourceError
 from gpumon.model.missing import Reason
 from gpumon.model.records.block import MISSING_INTEGER, Block
+from gpumon.model.records.cluster import SlurmNode
 from gpumon.model.records.frame import Frame, QueueRecords
 from gpumon.model.text import plain
 from gpumon.sources.probes.decode import MAX_INTEGER, MAX_ROWS
@@ -18,6 +19,8 @@ from gpumon.sources.recording.records import MAX_ITEMS, TABLES, number, text, un
 
 MIN_PERIOD_S: Final = 0.1
 MAX_PERIOD_S: Final = 86400.0
+OWN_TOOL: Final = "gpumon "
+"""How the name of gpumon and its version begin in a header."""
 
 
 class RecordingError(Exception):
@@ -35,6 +38,11 @@ class Header(NamedTuple):
     period_s: float
     targets: tuple[str, ...]
     tool: str
+
+    @property
+    def is_own(self) -> bool:
+        """Whether gpumon wrote it."""
+        return self.tool.startswith(OWN_TOOL)
 
 
 class Sync(NamedTuple):
@@ -65,8 +73,13 @@ Said = Header | Sync | Told | Beat | Frame
 class Decoder:
     """Turns the lines of a recording into what they say; remembers what they leave out."""
 
-    def __init__(self) -> None:
-        """Nothing has been said."""
+    def __init__(self, *, is_own: bool = True) -> None:
+        """Nothing has been said.
+
+        Args:
+            is_own: Whether gpumon wrote the lines, until a header says: what it knows it tells.
+        """
+        self._is_own = is_own
         self._blocks: dict[tuple[str, str], dict[str, Block]] = {}
         self._records: dict[tuple[str, str], dict[str, Any]] = {}
         self._is_lost = True
@@ -94,7 +107,11 @@ class Decoder:
             self._blocks.clear()
             self._records.clear()
             self._is_lost = False
-            return header_of(message) if kind == "header" else Sync(number(message["at"]))
+            if kind == "sync":
+                return Sync(number(message["at"]))
+            header = header_of(message)
+            self._is_own = header.is_own
+            return header
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             self._is_lost = True
             raise LineError(plain(f"{type(error).__name__}: {error}", 120)) from error
@@ -129,7 +146,13 @@ class Decoder:
         for table, (kind, _) in TABLES.items():
             known = self._records.get((origin, table), {})
             changed = raw.get(table, {})
-            order = raw.get(f"{table}_order", known)
+            if not isinstance(changed, dict):
+                message = f"{table} of a queue is no object of records by name"
+                raise ValueError(message)
+            # Without an order new records stand behind those that were told.
+            if kind is SlurmNode and not self._is_own:
+                changed = {name: _in_order(one) for name, one in changed.items()}
+            order = raw.get(f"{table}_order", known | changed)
             made = {
                 name: unpack(kind, changed[name]) if name in changed else known[name]
                 for name in order
@@ -143,6 +166,17 @@ class Decoder:
             cluster=text(raw.get("cluster", "")),
             **tables,
         )
+
+
+def _in_order(node: dict[str, Any]) -> dict[str, Any]:
+    """A node of somebody else's recorder: without a word its IDX are in the order of the minors.
+
+    gpumon itself leaves the files out where Slurm does not tell them, and then nobody knows.
+    """
+    count = node.get("gpu_count")
+    if "gpu_files" in node or not isinstance(count, int) or not 0 < count <= MAX_ROWS:
+        return node
+    return {**node, "gpu_files": [f"/dev/nvidia{minor}" for minor in range(count)]}
 
 
 def header_of(message: dict[str, Any]) -> Header:

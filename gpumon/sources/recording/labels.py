@@ -92,14 +92,16 @@ def _row(label: Label) -> dict[str, object]:
 
 def _label(path: Path, number: int, row: Any) -> Label:  # noqa: ANN401 - what JSON can hold
     try:
-        if not row.keys() >= _FIELDS:
+        if not isinstance(row, dict) or not row.keys() >= _FIELDS:
             raise ValueError("subject, class, start and end are needed")
-        also = tuple(row.get("also", ()))
-        if not all(_SUBJECT.match(subject) for subject in (row["subject"], *also)):
+        also = row.get("also", [])
+        if not isinstance(also, list):
+            raise ValueError("also is a list of subjects")
+        if not all(_is_subject(subject) for subject in (row["subject"], *also)):
             raise ValueError(
                 "the subject is job:ID, job:ID/rank:N, world:ID, gpu:UUID, node:NAME or domain:NAME"
             )
-        if row["class"] not in CLASSES and row["class"] != HEALTHY:
+        if row["class"] not in (*CLASSES, HEALTHY):
             raise ValueError(f"no class of findings: {plain(str(row['class']), _SHOWN)!r}")
         start, end = _read(row["start"]), _read(row["end"])
         if end < start:
@@ -110,7 +112,11 @@ def _label(path: Path, number: int, row: Any) -> Label:  # noqa: ANN401 - what J
     except (ValueError, TypeError, AttributeError, OverflowError) as error:
         message = f"{path}: label {number}: {error}"
         raise RecordingError(message) from None
-    return Label(row["subject"], row["class"], start, end, lost_s, also)
+    return Label(row["subject"], row["class"], start, end, lost_s, tuple(also))
+
+
+def _is_subject(value: object) -> bool:
+    return isinstance(value, str) and _SUBJECT.match(value) is not None
 
 
 def _is_number(value: object) -> bool:
@@ -121,7 +127,9 @@ def _shown(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _read(text: str) -> float:
+def _read(text: object) -> float:
+    if not isinstance(text, str):
+        raise ValueError("times are RFC 3339 with Z or an offset")
     at = datetime.fromisoformat(text)
     if at.tzinfo is None:
         raise ValueError("times are RFC 3339 with Z or an offset")

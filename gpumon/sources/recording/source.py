@@ -188,7 +188,7 @@ class Playback:
                 self._tell(str(file.path), str(error))
 
     def _lines(self, file: RecordingFile, begin: int) -> Iterator[Said]:
-        decoder = Decoder()
+        decoder = Decoder(is_own=file.header.is_own)
         # Continuous reading knows what a queue said; whoever comes in between has to be told.
         is_new, is_skipping = True, False
         for line in file.lines(begin):

@@ -33,6 +33,36 @@ def _sound(story: Story, end_s: float) -> tuple[Recipe, Tape]:
     return of, tape
 
 
+def _prolonged(story: Story, of: Recipe, phase: str, more: float, sick: int | None) -> None:
+    """One phase of each step takes longer until the job ends, for as many bytes.
+
+    Args:
+        story: Gets the steps, behind what its first tape holds already.
+        of: How steps were before.
+        phase: `copy` or `comm`.
+        more: By how much steps are longer, as a share of what they were.
+        sick: The GPU whose link is slow, for which the others wait; None: all are slow together.
+    """
+    first, life = story.tapes[0], story.life
+    lengths = story.steps(life.length_s - first.length_s, of.step_s * (1.0 + more), of.cov)
+    lengths /= 1.0 + more
+    usual_share = float(of.shares[STEP.index(phase)])
+    usual, kept = story.phases[phase], usual_share / (usual_share + more)
+    slow = usual._replace(
+        to_gpu=kept * usual.to_gpu, from_gpu=kept * usual.from_gpu, nvlink=kept * usual.nvlink,
+        port=kept * usual.port, dram=kept * usual.dram,
+    )  # fmt: skip
+    story.phases |= {"slow": slow, "slow_more": slow._replace(lost=1.0)}
+    shares = np.append(of.shares, more)
+    work = lengths[:, None] * shares[None, :]
+    if sick is not None and life.gpus > 1:
+        others = story.branch()
+        story.tape_of = [0 if gpu == sick else 1 for gpu in range(life.gpus)]
+        story.phases["lag"] = story.phases["wait"]._replace(lost=1.0)
+        others.loop((*STEP, "lag"), work)
+    first.loop((*("slow" if name == phase else name for name in STEP), "slow_more"), work)
+
+
 def throttled(story: Story) -> None:
     """Heat or a power brake holds one board's clock down; the other ranks wait for it."""
     draw, life = story.draw, story.life
@@ -72,29 +102,38 @@ def throttled(story: Story) -> None:
 
 
 def pcie_degraded(story: Story) -> None:
-    """Lanes or generations are lost at some moment, or packets are sent again and again."""
+    """Lanes or generations are lost at some moment, or packets are sent again and again.
+
+    Copies take longer by what the slot lacks, and the other ranks wait for them in every step.
+    """
     draw, life = story.draw, story.life
     onset = story.onset(3600) if draw.happens(0.6) else 0.0
-    _sound(story, life.length_s)
+    of, _ = _sound(story, onset)
     gpu, board = draw.whole(0, life.gpus - 1), life.board
     shape = draw.one(("lanes", "lanes", "generation", "replays"))
     width = min(board.pcie_width, life.node_kind.slot_width)
-    lost_s = draw.of("slow_link_loss") * (life.seen_to_s - onset) * life.gpus
     if shape == "lanes":
-        story.marks.append(Mark(gpu, "pcie_width", draw.one((width // 2, width // 4, 1)), onset))
+        left = draw.one((width // 2, width // 4, 1))
+        story.marks.append(Mark(gpu, "pcie_width", left, onset))
+        more = of.copy * (width / left - 1.0)
     elif shape == "generation":
-        story.marks.append(Mark(gpu, "pcie_gen", draw.whole(1, board.pcie_gen - 1), onset))
+        left = draw.whole(1, board.pcie_gen - 1)
+        story.marks.append(Mark(gpu, "pcie_gen", left, onset))
+        # Each generation doubles the rate of a lane.
+        more = of.copy * (2.0 ** (board.pcie_gen - left) - 1.0)
     else:
         rate = draw.of("replays_per_min")
         story.growths.append(Growth(gpu, "pcie_replay_count", rate, onset, inf))
-    story.blame("pcie_degraded", max(onset, story.process_from_s), inf, "gpu", gpu, lost_s)
+        more = draw.of("replay_loss")
+    _prolonged(story, of, "copy", more, gpu)
+    story.blame("pcie_degraded", max(onset, story.process_from_s), inf, "gpu", gpu)
 
 
 def link_degraded(story: Story) -> None:
-    """An NVLink drops out, or is trained anew every minute."""
+    """An NVLink drops out, or is trained anew every minute: exchanges of all ranks take longer."""
     draw, life = story.draw, story.life
     onset = story.onset(3600)
-    _sound(story, life.length_s)
+    of, _ = _sound(story, onset)
     gpu, link = draw.whole(0, life.gpus - 1), draw.whole(0, life.board.links - 1)
     if draw.happens(0.6):
         story.down_links.append((gpu, link, onset, inf))
@@ -108,15 +147,15 @@ def link_degraded(story: Story) -> None:
         for field in fields:
             at = None if field.startswith("nvlink") else link
             story.growths.append(Growth(gpu, field, rate, onset, inf, link=at))
-    lost_s = draw.of("broken_fabric_loss") * (life.seen_to_s - onset) * life.gpus
-    story.blame("fabric_degraded", onset, inf, "gpu", gpu, lost_s)
+    _prolonged(story, of, "comm", draw.of("broken_fabric_loss"), None)
+    story.blame("fabric_degraded", onset, inf, "gpu", gpu)
 
 
 def port_degraded(story: Story) -> None:
-    """A port loses its link or half of its lanes, or counts symbol errors."""
+    """A port loses its link or half of its lanes, or counts errors: exchanges take longer."""
     draw, life = story.draw, story.life
     onset = story.onset(3600)
-    _sound(story, life.length_s)
+    of, _ = _sound(story, onset)
     node, port = draw.whole(0, life.nodes - 1), draw.whole(0, life.node_kind.ports - 1)
     shape = draw.one(("down", "slow", "errors"))
     if shape == "errors":
@@ -126,8 +165,8 @@ def port_degraded(story: Story) -> None:
     else:
         speed = 0.0 if shape == "down" else life.node_kind.port_gbps / 2
         story.down_ports.append((node, port, onset, inf, speed))
-    lost_s = draw.of("broken_fabric_loss") * (life.seen_to_s - onset) * life.gpus
-    story.blame("fabric_degraded", onset, inf, "node", node, lost_s)
+    _prolonged(story, of, "comm", draw.of("broken_fabric_loss"), None)
+    story.blame("fabric_degraded", onset, inf, "node", node)
 
 
 def gpu_fault(story: Story) -> None:

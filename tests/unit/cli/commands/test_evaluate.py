@@ -194,3 +194,71 @@ def test_labels_outside_of_the_recording_do_not_count(capsys, recording):
     assert json.loads(out)["classes"] == {}
     assert json.loads(out)["claims_not_judged"] == 1
     assert "1 labels lie outside of the recording and do not count" in err
+
+
+@pytest.mark.parametrize(
+    ("row", "why"),
+    [
+        (3, "subject, class, start and end are needed"),
+        (None, "subject, class, start and end are needed"),
+        ({"subject": "job:71"}, "subject, class, start and end are needed"),
+        ({"subject": 71}, "the subject is job:ID"),
+        ({"also": "job:72"}, "also is a list of subjects"),
+        ({"also": [None]}, "the subject is job:ID"),
+        ({"class": ["hang"]}, "no class of findings: \"['hang']\""),
+        ({"start": 5}, "times are RFC 3339"),
+        ({"end": None}, "times are RFC 3339"),
+        ({"end": "2026-11-01T10:00:00"}, "times are RFC 3339"),
+        ({"gpu_seconds": "7"}, "gpu_seconds is a number from 0"),
+    ],
+)
+def test_a_label_that_is_none_is_refused_in_one_plain_line(capsys, recording, row, why):
+    whole = {"subject": "job:71", "class": "hang", "start": at(0), "end": at(60)}
+    is_part = isinstance(row, dict) and row != {"subject": "job:71"}
+    given = {**whole, **row} if is_part else row
+    recording.with_name(f"{recording.name}.labels.json").write_text(json.dumps([given]))
+    assert main(["evaluate", str(recording)]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith(f"gpumon: {recording}.labels.json: label 1: {why}")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        (),
+        (("job:72", "healthy", at(0), at(900)),),
+        (
+            ("world:10.2.0.9:29500", "hang", at(60), at(900)),
+            ("domain:leaf3", "fabric_degraded", at(60), at(900), 40.0),
+            ("job:71/rank:2", "straggler", at(60), at(900), 0.0),
+            ("node:a1", "healthy", at(60), at(900)),
+            ("gpu:GPU-nowhere", "gpu_fault", at(60), at(900)),
+        ),
+    ],
+    ids=["none", "only healthy", "every kind of subject"],
+)
+def test_whatever_is_labelled_is_scored(capsys, recording, rows):
+    label(recording, *rows)
+    found = scored(capsys, recording)
+    labelled = {key for key, one in found["classes"].items() if one["n"]}
+    assert labelled == {row[1] for row in rows} - {"healthy"}
+    assert (found["macro_f1"] is None) == (not labelled)
+    for key in (
+        "delay_s", "false_alarms_per_1000_gpu_days", "benign_flagged_ratio", "calibration",
+        "gpu_hours_error_ratio", "wasted_error_ratio", "benign_charged_gpu_hours", "confusion",
+        "macro_f1_interval", "gpu_hours_error_interval", "wasted_error_interval",
+    ):  # fmt: skip
+        assert key in found
+
+
+def test_a_line_that_is_none_is_told_beside_the_scores(capsys, recording):
+    label(recording, ("job:72", "healthy", at(0), at(900)))
+    lines = recording.read_text().splitlines()
+    lines.insert(len(lines) - 12, '{"kind": "frame", "origin": 7}')
+    recording.write_text("\n".join(lines) + "\n")
+    assert main(["evaluate", "--json", str(recording)]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["errors"]
+    assert "line " in err

@@ -223,11 +223,53 @@ def test_energy_is_the_sum_of_what_each_second_took():
     assert total.cost == pytest.approx(SPAN_S / 3600 * (4.0 + 2.5) + kwh * 0.3)
 
 
+@pytest.mark.parametrize("seed", range(80, 120))
+def test_energy_and_money_of_any_story_are_those_of_single_seconds(seed):
+    """Also of GPUs that are shared, of other products in one job, and over what nobody saw.
+
+    A counter is read at ticks: a second at a time where a GPU comes, goes, or is shared otherwise.
+    """
+    story = Story(seed)
+    ledger = Ledger(PRICES)
+    for at in range(SPAN_S + 1):
+        ledger.take(story.tick(at))
+    total = ledger.summary().total()
+    held_s = dict.fromkeys(NAMES, 0)
+    for uuid in NAMES:
+        held = {
+            second
+            for _, uuids, first, last in story.runs
+            if uuid in uuids
+            for second in range(first, last)
+        }
+        held_s[uuid] = len(held)
+    energy_j = sum(s * (100 + 10 * len(NAMES[uuid])) for uuid, s in held_s.items())
+    ticks = 1.0 * sum(len(uuids) for _, uuids, _, _ in story.runs)
+    assert total.energy_j == pytest.approx(energy_j, abs=160.0 * ticks)
+    assert total.energy_s == pytest.approx(sum(held_s.values()), abs=ticks)
+    rent = {"H100": 4.0, "A100": 2.5, "L4": 0.0}
+    cost = sum(s / 3600 * rent[NAMES[uuid]] for uuid, s in held_s.items())
+    assert total.cost == pytest.approx(cost + total.energy_j / 3.6e6 * 0.3, abs=1e-4)
+
+
 def test_the_story_tells_of_all_that_it_is_to_try():
     seen = [Story(seed) for seed in range(60)]
     held = [run for story in seen for run in story.runs]
     assert any(len({r[0] for r in story.runs}) < len(story.runs) for story in seen)
     assert len({uuid for run in held for uuid in run[1]}) == len(NAMES)
+    assert any(len({NAMES[uuid] for uuid in run[1]}) > 1 for run in held)
+    assert any(_are_shared(story) for story in seen)
+    assert any(len({(one[0], one[1]) for one in story.claims}) > 1 for story in seen)
     looks = [look for story in seen for one in story.claims for look in one[4]]
     assert {sure for *_, sure in looks} == {True, False}
     assert Confidence.HYPOTHESIS in {f.confidence for s in seen for f in s.findings_at(200)}
+
+
+def _are_shared(story):
+    """Whether two jobs hold a GPU at one time."""
+    runs = [(uuid, *run[2:], run[0]) for run in story.runs for uuid in run[1]]
+    return any(
+        one[0] == other[0] and one[3] != other[3] and one[1] < other[2] and other[1] < one[2]
+        for one in runs
+        for other in runs
+    )

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from gpumon.detect.scene import Scene, working
 from gpumon_detectors.hardware.stuck_completing import StuckCompleting
+from tests.unit.gpumon_detectors.noise import TROUBLES, thinned
 
 
 def ended(seconds, *, state="idle+completing", nodes=("m2",), end_ago_s=0.0, watched_s=90.0):
@@ -135,3 +138,51 @@ def test_a_job_whose_end_is_not_told_is_none():
     scene.record("640", state="COMPLETING", nodes=("m2", "elsewhere"), end_at=None)
     scene.run(2000, {})
     assert findings(scene) == []
+
+
+def left_behind(period_s, trouble, seconds):
+    """A node that is not given back, with what telemetry suffers meanwhile."""
+    scene = Scene(period_s=period_s)
+    uuids = scene.node("m1", 2) + scene.node("m2", 4)
+    mine = uuids[:4]
+    dice = random.Random(f"{period_s}{trouble}")
+
+    def run(for_s, values):
+        told = {uuid: dict(one) for uuid, one in values.items()}
+        if trouble == "missing":
+            told = {uuid: thinned(one, dice) for uuid, one in told.items()}
+        scene.run(for_s, told)
+
+    if trouble == "shared":
+        scene.job("655", uuids[4:])
+    others = working(uuids[4:]) if trouble == "shared" else {}
+    scene.job("640", mine)
+    if trouble != "restart":
+        run(600.0, {**working(mine), **others})
+    scene.end("640")
+    unseen_s = seconds / 2 if trouble == "restart" else 0.0
+    ended_at = scene.next_at - unseen_s
+    scene.record("640", state="COMPLETING", nodes=("m2",), end_at=ended_at, user="cho")
+    scene.slurm("m2", state="mixed+completing" if trouble == "shared" else "idle+completing")
+    if trouble == "holes":
+        run(seconds / 2, others)
+        scene.skip(60.0)
+        run(seconds / 2 - 60.0, others)
+    else:
+        run(seconds - unseen_s, others)
+    return scene
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+@pytest.mark.parametrize("period_s", [1.0, 10.0, 30.0, 60.0])
+def test_a_node_that_is_not_given_back_is_told_whatever_telemetry_suffers(period_s, trouble):
+    (finding,) = findings(left_behind(period_s, trouble, 960.0))
+    assert (finding.subject, finding.finding_class) == ("node:m2", "stuck_completing")
+    assert finding.confidence in ("supported", "established")
+    assert finding.gpu_seconds is None
+
+
+@pytest.mark.parametrize("trouble", [one for one in TROUBLES if one != "holes"])
+@pytest.mark.parametrize("period_s", [1.0, 10.0, 30.0, 60.0])
+def test_an_epilogue_of_a_minute_is_nobodys_fault(period_s, trouble):
+    assert findings(left_behind(period_s, trouble, 62.0)) == []

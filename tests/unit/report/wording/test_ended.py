@@ -13,7 +13,8 @@ from gpumon.report.document.document import document
 from gpumon.report.facts.columns import arranged
 from gpumon.report.facts.tick_index import Digest
 from gpumon.report.lists.once import table
-from gpumon.report.tables.ended import ENDED_COLUMNS, ended_order, ended_search_text, gpu_hours
+from gpumon.report.tables.ended import ENDED_COLUMNS, ended_order, ended_search_text
+from gpumon.report.text import units
 from gpumon.report.wording.ended import ended_title
 from tests.worlds.tick import AT, fleet, job
 
@@ -83,12 +84,10 @@ def test_a_signal_is_named():
     assert cells(killed)["exit"] == "OOM"
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(None, "–"), (0.0, "0.00"), (1.0, "<.01"), (36.0, "0.01"), (360000.0, "100")],
-)
-def test_gpu_hours(seconds, text):
-    assert gpu_hours(seconds) == text
+@pytest.mark.parametrize("seconds", [0.0, 36.0, 35_900.0, 44_640.0, 360_000.0, 5e6])
+def test_hours_are_rounded_as_everywhere(seconds):
+    found = cells(ended(gpu_seconds=seconds))
+    assert found["gpu_hours"] == units.gpu_hours(seconds)
 
 
 def test_the_last_to_end_comes_first():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from gpumon.model.finding_classes import CLASSES, Loss
@@ -9,6 +10,7 @@ from gpumon.simulate.shifted.boards import PLAIN, PROFILED
 from gpumon.simulate.shifted.fleet import BENIGN, FAULTY
 from gpumon.simulate.shifted.kinds import broken, exchange, idle, sound
 from gpumon.simulate.shifted.ranges import Draw
+from gpumon.simulate.shifted.signals import FIELDS
 from gpumon.simulate.shifted.story import Life, Story
 
 HOUR_S = 3600.0
@@ -109,8 +111,6 @@ def test_a_slow_rank_costs_all_ranks_what_each_step_takes_longer():
 
 
 def story_end(story):
-    import numpy as np
-
     return np.array([story.life.length_s])
 
 
@@ -125,6 +125,55 @@ def test_heat_lengthens_the_work_of_its_own_gpu_and_the_wait_of_the_others():
     assert 0.5 * (fault.to_s - fault.from_s) < hot_s <= fault.to_s - fault.from_s
     assert mine["hot_more"][0] == pytest.approx(other["lag"][0], rel=1e-6)
     assert {mark.field for mark in story.marks} >= {"sm_clock_mhz", "clock_event_reasons"}
+
+
+def bytes_of(story, tape, field, begin_s, end_s):
+    """Mean rate of a field on one tape between two times."""
+    seen = story.tapes[tape].seen(story.phases, np.array([begin_s]), np.array([end_s]))
+    return float(seen[0, FIELDS.index(field)])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_slow_slot_lengthens_its_copies_and_the_others_wait_for_them(seed):
+    story = told(kind_named("pcie_degraded"), seed, (1, 4))
+    (fault,) = story.faults
+    assert fault.lost_gpu_s is None
+    mine, other = story.tape_of[fault.at], story.tape_of[(fault.at + 1) % 4]
+    begin_s, end_s = max(fault.from_s, SEEN_S), story.life.length_s
+    share = story.tapes[mine].lost_s(story.phases, begin_s, end_s) / (end_s - begin_s)
+    assert 0.0005 < share < 0.5
+    assert story.tapes[other].lost_s(story.phases, begin_s, end_s) == pytest.approx(
+        share * (end_s - begin_s), rel=0.02
+    )
+    # The same bytes cross both slots, and where others wait their kernels run.
+    mine_b, other_b = (bytes_of(story, tape, "to_gpu", begin_s, end_s) for tape in (mine, other))
+    assert mine_b == pytest.approx(other_b, rel=0.02)
+    more = bytes_of(story, other, "util", begin_s, end_s) - bytes_of(
+        story, mine, "util", begin_s, end_s
+    )
+    assert more == pytest.approx(share, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "field"),
+    [("link_degraded", (1, 4), "nvlink"), ("port_degraded", (2, 4), "port")],
+)
+def test_a_broken_fabric_lengthens_the_exchange_of_all_ranks(name, shape, field):
+    for seed in range(4):
+        story = told(kind_named(name), seed, shape)
+        (fault,) = story.faults
+        onset, end_s = fault.from_s, story.life.length_s
+        lost = lost_s(story) / (8 if shape[0] == 2 else 4) / (end_s - onset)
+        assert 0.005 < lost < 0.09
+        work = [
+            bytes_of(story, 0, key, *span)
+            for key in (field, "tensor")
+            for span in ((onset - 1500.0, onset - 900.0), (end_s - 3000.0, end_s))
+        ]
+        # A step moves as many bytes as before, more slowly.
+        assert work[1] / work[3] == pytest.approx(work[0] / work[2], rel=0.02)
+        slow, usual = (getattr(story.phases[phase], field) for phase in ("slow", "comm"))
+        assert 0.0 < slow < 0.98 * usual
 
 
 def test_the_rest_of_a_tail_holds_no_process_and_no_memory():

@@ -379,3 +379,58 @@ def test_what_another_recorder_leaves_out_of_a_record_is_not_known():
 def test_a_record_of_which_nobody_knows_what_it_is_of_is_refused(kind, raw):
     with pytest.raises(TypeError):
         unpack(kind, raw)
+
+
+def queue_line(jobs, **more):
+    said = {"jobs_at": 5.0, "nodes_at": None, "jobs": jobs, **more}
+    line = {"kind": "frame", "origin": "slurm", "node": "", "at": 5.0, "late_s": 0.0}
+    return json.dumps({**line, "queue": said}).encode()
+
+
+def test_records_of_a_queue_that_names_no_order_stand_as_they_were_told():
+    decoder = Decoder()
+    decoder.read(b'{"kind":"sync","at":1.0}')
+    jobs = {number: {"job_id": number, "state": "RUNNING"} for number in ("31", "7")}
+    told = decoder.read(queue_line(jobs))
+    assert [one.job_id for one in told.queue.jobs] == ["31", "7"]
+    more = {number: {"job_id": number, "state": "PENDING", "user": "eva"} for number in "97"}
+    told = decoder.read(queue_line(more))
+    assert [(one.job_id, one.user) for one in told.queue.jobs] == [
+        ("31", ""),
+        ("7", "eva"),
+        ("9", "eva"),
+    ]
+    told = decoder.read(queue_line({}, jobs_order=["9"]))
+    assert [one.job_id for one in told.queue.jobs] == ["9"]
+
+
+def test_records_of_a_queue_in_a_list_are_refused_and_not_overlooked():
+    decoder = Decoder()
+    decoder.read(b'{"kind":"sync","at":1.0}')
+    with pytest.raises(LineError, match="jobs of a queue is no object of records by name"):
+        decoder.read(queue_line([{"job_id": "31"}]))
+
+
+def nodes_line(**node):
+    return queue_line({}, nodes={"n4": {"name": "n4", "state": "MIXED", "gpu_count": 3, **node}})
+
+
+@pytest.mark.parametrize(
+    ("tool", "files"),
+    [("somebody's", ("/dev/nvidia0", "/dev/nvidia1", "/dev/nvidia2")), ("gpumon 1.4", ())],
+)
+def test_gpus_of_a_foreign_recording_are_in_the_order_of_their_minors_unless_it_says(tool, files):
+    """As the documentation says; what gpumon leaves out is not known."""
+    header = {"kind": "header", "format": "gpumon-recording", "version": 1, "tool": tool}
+    header |= {"started_at": 1.0, "period_s": 10.0, "targets": ["slurm"]}
+    decoder = Decoder()
+    decoder.read(json.dumps(header).encode())
+    (node,) = decoder.read(nodes_line()).queue.nodes
+    assert node.gpu_files == files
+    (node,) = decoder.read(nodes_line(gpu_files=["/dev/nvidia2"])).queue.nodes
+    assert node.gpu_files == ("/dev/nvidia2",)
+    # Whoever begins at a sync line has read the file's header before.
+    later = Decoder(is_own=tool.startswith("gpumon"))
+    later.read(b'{"kind":"sync","at":1.0}')
+    (node,) = later.read(nodes_line()).queue.nodes
+    assert node.gpu_files == files
