@@ -10,7 +10,7 @@ import time
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tools.sentences import clocks, faults, idle, links, partly_idle, requests, waiting
+from tools.sentences import clocks, faults, idle, links, partly_idle, requests, starving, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,6 +27,7 @@ SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
     **clocks.SCENES,
     **links.SCENES,
     **waiting.SCENES,
+    **starving.SCENES,
 }
 """Scenes by the name of the detector that looks at them."""
 

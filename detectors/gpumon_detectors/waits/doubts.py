@@ -71,7 +71,7 @@ def _guess(key: str, job: JobLook, text: str, value: float | None = None) -> Dou
 
 def _of_kind(job: JobLook, waits: Waits, portal_names: str) -> Iterator[Doubt]:
     context = context_of(job, portal_names)
-    if context.is_interactive or context.sounds_interactive:
+    if context.is_interactive:
         yield _guess("job", job, "a session, in which somebody may be at work")
     # What saves to storage time and again works in bursts, too, and is no server.
     if context.is_serving and waits.cause is not Cause.CHECKPOINTS:

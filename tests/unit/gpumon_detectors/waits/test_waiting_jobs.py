@@ -151,7 +151,7 @@ def test_a_full_server_of_files_is_the_common_cause():
     scene.mount("m", "/scratch", device="filer:/data", **mount)
     scene.run(30.0, {})
     (finding,) = StorageBound().evaluate(scene.view())
-    assert "as 1 job more on filer:/data do" in finding.summary
+    assert "as 1 more job on filer:/data do" in finding.summary
     assert any("77" in line.text for line in finding.evidence)
     assert any("filer:/data" in line for line in finding.machine_advice)
 
@@ -164,7 +164,7 @@ def test_a_neighbour_on_another_server_is_not_named():
     scene.mount("m", "/data", device="other:/data", fs_read_bytes_per_s=2e8, fs_read_exec_s=0.4)
     scene.run(30.0, {})
     (finding,) = StorageBound().evaluate(scene.view())
-    assert "more on" not in finding.summary
+    assert "more job" not in finding.summary
     assert finding.machine_advice == ()
 
 
