@@ -119,8 +119,9 @@ def data_without_pressure() -> Scene:
 
 
 def data_with_few_cpus() -> Scene:
-    """The job has one CPU for each GPU."""
-    group = {**_FULL, "job_cpu_cores_used": 1.95, "job_cpu_count": 2.0}
+    """The job has one CPU for each GPU, and nothing competes for them."""
+    used = {"job_cpu_cores_used": 1.95, "job_cpu_count": 2.0, "job_cpu_pressure_some_ratio": 0.02}
+    group = {**_FULL, **used}
     return _starved(group=group)
 
 

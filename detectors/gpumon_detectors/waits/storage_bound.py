@@ -46,7 +46,7 @@ class StorageBound(Detector):
     """Claims that a job's GPUs wait for the file system.
 
     Signature: kernels run for less than 80 % of the time, whatever such short samples leave open,
-    in nearly every two minutes some; meanwhile tasks of the job wait for I/O for at least 40 % of
+    in nearly every two minutes some; meanwhile tasks of the job wait for I/O for at least 30 % of
     the time in which its GPUs wait, and no less than 10 % of all time (pressure stall information
     of its control group); and it keeps no more than 70 % of its CPUs busy. Processes in
     uninterruptible sleep and the time of a mount's requests are told beside.
