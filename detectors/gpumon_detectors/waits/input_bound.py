@@ -43,9 +43,9 @@ class InputBound(Detector):
     I/O `storage_bound`. A program that prepares a chunk on CPUs and then works through it on GPUs
     rests its CPUs meanwhile: where they may, it stays a *hypothesis*; so it does with fewer than
     two CPUs a GPU for which nothing competes, as the program that drives the GPU may fill them,
-    with one GPU that sends back as much as it gets, of a session, and of what may be a server. Without a control group the CPU
-    time of whole nodes counts, which is a *hypothesis* at most, and nothing where other jobs are
-    on them.
+    with one GPU that sends back as much as it gets, of a session, and of what may be a server.
+    Without a control group the CPU time of whole nodes counts, which is a *hypothesis* at most, and
+    nothing where other jobs are on them.
 
     Lost is the share of the time in which no kernel runs, over that of the job's own steps without
     waits: as it was seen before, else 97 %.
