@@ -264,6 +264,34 @@ def compiles() -> Scene:
     return _pauses(26, pause, work_s=150.0, lengths_s=lengths_s)
 
 
+# Without a queue
+
+
+def _held(host: Mapping[str, Any], **process: float | str) -> Scene:
+    scene = Scene(_PERIOD_S, span_s=24 * 3600.0)
+    uuids = scene.node("desk", 1)
+    scene.unlist("desk")
+    scene.host("desk", **{**QUIET_HOST, "cpu_count": 16.0, "io_pressure_some_ratio": 0.01, **host})
+    scene.process(311, uuids, name="python", **process)
+    scene.run(_LONG_S, alike(uuids, _STARVED))
+    return scene
+
+
+def user_data() -> Scene:
+    """The CPUs of a workstation are full while its one GPU works for 45 % of the time."""
+    return _held({"cpu_busy_ratio": 0.96}, uid=1007)
+
+
+def user_storage() -> Scene:
+    """Its tasks wait for I/O instead; whose process it is nobody may see."""
+    return _held({"cpu_busy_ratio": 0.1, "io_pressure_some_ratio": 0.6})
+
+
+def user_crowd() -> Scene:
+    """Its CPUs are full, and five tasks for each of them want to run."""
+    return _held({"cpu_busy_ratio": 0.99, "load_1m": 80.0}, uid=1007)
+
+
 SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
     "input_bound": (
         data_for_minutes,
@@ -289,4 +317,5 @@ SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
     ),
     "checkpoint_stall": (saves, saves_for_sure, saves_unseen),
     "recompiling": (compiles,),
+    "user_waits": (user_data, user_storage, user_crowd),
 }

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpumon.detect.view import JobLook, View
+    from gpumon_detectors.evidence.user_hold import UserHold
     from gpumon_detectors.waits.gpu_rows import GpuRows
     from gpumon_detectors.waits.host_rows import HostRows
     from gpumon_detectors.waits.pauses import Pauses, Stir
@@ -129,8 +130,21 @@ def _waits(view: View, job: JobLook) -> Waits | None:
     host = host_rows(view, job, rows)
     pauses = pauses_of(rows)
     found = None if pauses is None else _saving(rows, host, pauses)
-    if found is not None:
-        return found
+    return found or _steadily(job, rows, host)
+
+
+def waits_of_hold(view: View, hold: UserHold) -> Waits | None:
+    """What a GPU waits for that users hold without a job, as far as its whole node tells."""
+    rows = gpu_rows(hold)
+    return (
+        None
+        if rows is None
+        else _steadily(hold, rows, host_rows(view, hold, rows, has_group=False))
+    )
+
+
+def _steadily(job: JobLook, rows: GpuRows, host: HostRows) -> Waits | None:
+    """What is scarce all the while."""
     scarce = slow_storage(rows, host)
     if scarce is not None:
         return _steady(Cause.STORAGE, rows, host, scarce)
