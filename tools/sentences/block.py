@@ -18,6 +18,7 @@ from tools.sentences import (
     partly_idle,
     places,
     requests,
+    starving,
     uneven,
     waiting,
     work,
@@ -41,6 +42,7 @@ SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
     **waiting.SCENES,
     **work.SCENES,
     **uneven.SCENES,
+    **starving.SCENES,
 }
 """Scenes by the name of the detector that looks at them."""
 

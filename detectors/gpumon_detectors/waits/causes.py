@@ -5,17 +5,20 @@ from __future__ import annotations
 from enum import StrEnum
 from math import isfinite
 from typing import TYPE_CHECKING, Final, NamedTuple
-from weakref import WeakKeyDictionary
+from weakref import ReferenceType, ref
 
 import numpy as np
 
-from gpumon_detectors.waits.gpu_rows import PAST_S, gpu_rows, mean
+from gpumon_detectors.waits.gpu_rows import LEAST_BUSY, gpu_rows, mean
 from gpumon_detectors.waits.host_rows import READS, WRITES, host_rows, may_wait
 from gpumon_detectors.waits.pauses import LEAST_PAUSES, pauses_of, stir_of
 from gpumon_detectors.waits.steady import full_cpus, slow_storage
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from gpumon.detect.view import JobLook, View
+    from gpumon_detectors.evidence.user_hold import UserHold
     from gpumon_detectors.waits.gpu_rows import GpuRows
     from gpumon_detectors.waits.host_rows import HostRows
     from gpumon_detectors.waits.pauses import Pauses, Stir
@@ -24,6 +27,11 @@ if TYPE_CHECKING:
 LEAST_SHARE: Final = 0.1
 """Share of the time from which checkpoints are a loss (the taxonomy: healthy ones take less than
 8 %)."""
+
+_SOME_SHARE: Final = 0.07
+_LOOK_S: Final = 1800.0
+"""Over so long a job must show anything at all for a closer look: two checkpoints of a quarter of
+an hour; so much of it pauses must take at least (our choices, below what any rule asks for)."""
 
 _SAVING_CORES: Final = 2.0
 """CPUs for each rank that write a checkpoint: one that packs it, one that sends it (our choice).
@@ -91,26 +99,52 @@ class Waits(NamedTuple):
     """What goes on in them."""
 
 
-_KNOWN: Final[WeakKeyDictionary[JobLook, Waits | None]] = WeakKeyDictionary()
-"""What was found out of a job on this look: each rule asks it, and it is the same for all."""
+class _Known:
+    """What was found out of the jobs of one look: each rule asks, and it is the same for all."""
+
+    def __init__(self) -> None:
+        self._look: ReferenceType[Sequence[JobLook]] | None = None
+        self._found: dict[str, Waits | None] = {}
+
+    def of(self, view: View, job: JobLook) -> Waits | None:
+        """The waits of a job; what is known of an earlier look is forgotten."""
+        if self._look is None or self._look() is not view.running:
+            self._look, self._found = ref(view.running), {}
+        if job.subject not in self._found:
+            self._found[job.subject] = _waits(view, job)
+        return self._found[job.subject]
+
+
+_KNOWN: Final = _Known()
 
 
 def waits_of(view: View, job: JobLook) -> Waits | None:
     """What a job's GPUs wait for; None where they do not, or nothing tells for what."""
-    if job not in _KNOWN:
-        _KNOWN[job] = _waits(view, job)
-    return _KNOWN[job]
+    return _KNOWN.of(view, job)
 
 
 def _waits(view: View, job: JobLook) -> Waits | None:
-    rows = gpu_rows(job) if may_wait(job, PAST_S) else None
+    rows = gpu_rows(job) if may_wait(job, _LOOK_S) else None
     if rows is None:
         return None
     host = host_rows(view, job, rows)
     pauses = pauses_of(rows)
     found = None if pauses is None else _saving(rows, host, pauses)
-    if found is not None:
-        return found
+    return found or _steadily(job, rows, host)
+
+
+def waits_of_hold(view: View, hold: UserHold) -> Waits | None:
+    """What a GPU waits for that users hold without a job, as far as its whole node tells."""
+    rows = gpu_rows(hold)
+    return (
+        None
+        if rows is None
+        else _steadily(hold, rows, host_rows(view, hold, rows, has_group=False))
+    )
+
+
+def _steadily(job: JobLook, rows: GpuRows, host: HostRows) -> Waits | None:
+    """What is scarce all the while."""
     scarce = slow_storage(rows, host)
     if scarce is not None:
         return _steady(Cause.STORAGE, rows, host, scarce)
@@ -127,9 +161,11 @@ def compiling(view: View, job: JobLook) -> Waits | None:
     Nothing of its hosts shows beforehand that a job may compile, so this is dear.
     """
     start_at = job.job.start_at
-    rows = None if start_at is None or waits_of(view, job) is not None else gpu_rows(job)
+    if start_at is None or not _may_pause(job) or waits_of(view, job) is not None:
+        return None
+    rows = gpu_rows(job)
     pauses = None if rows is None else pauses_of(rows)
-    if rows is None or start_at is None or pauses is None:
+    if rows is None or pauses is None:
         return None
     late = [one for one in pauses.found if rows.begins[one.first] >= start_at + _STARTING_S]
     if len(late) < _COMPILATIONS:
@@ -142,6 +178,15 @@ def compiling(view: View, job: JobLook) -> Waits | None:
     if share <= LEAST_SHARE or float(lengths.std()) < _IRREGULAR * float(lengths.mean()):
         return None
     return Waits(Cause.COMPILER, rows, host, found.found[0].first, share, found, stir)
+
+
+def _may_pause(job: JobLook) -> bool:
+    """Whether a job's utilisation of late leaves room for pauses; spares most the rest."""
+    past = job.past(("gpu_util_ratio",), _LOOK_S)
+    util = past.columns["gpu_util_ratio"]
+    if not np.isfinite(util).any():
+        return False
+    return LEAST_BUSY <= float(np.nanmean(util)) <= 1.0 - _SOME_SHARE
 
 
 def _computes_alone(rows: GpuRows, host: HostRows, pauses: Pauses, stir: Stir) -> bool:

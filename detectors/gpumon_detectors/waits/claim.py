@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.model.finding import Evidence, Severity, Window
 from gpumon_detectors.evidence.phrases import counted
-from gpumon_detectors.evidence.stretch import began_with_job, since_words
+from gpumon_detectors.evidence.stretch import since_words
 from gpumon_detectors.evidence.watched import surest
 from gpumon_detectors.waits.causes import waits_of
 from gpumon_detectors.waits.doubts import doubts_of, surest_of
-from gpumon_detectors.waits.gpu_rows import mean
+from gpumon_detectors.waits.gpu_rows import PAST_S, mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,9 +56,10 @@ def claimed(
     window = Window(start, end, len(rows.times) - waits.first)
     doubts = doubts_of(job, waits, portal_names)
     most = surest(detector, known_s, window.samples, surest_of(doubts))
-    before_s = rows.seen_s() - known_s
-    past = job.past(("gpu_util_ratio",), view.now - start)
-    is_open = before_s < _LEAST_S and not began_with_job(job, past, start)
+    start_at = job.job.start_at
+    was_watched = start_at is not None and view.observed_since <= start_at
+    is_cut = start - rows.longest_s <= view.now - PAST_S
+    is_open = rows.seen_s() - known_s < _LEAST_S and (is_cut or not was_watched)
     members = len(rows.members)
     is_part = members < len(job.gpus)
     return view.finding(

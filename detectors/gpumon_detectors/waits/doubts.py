@@ -23,6 +23,10 @@ _LEAST_SAMPLES: Final = 30
 _FEW_CPUS: Final = 2.0
 """CPUs a GPU below which the program that drives the GPU may fill them alone (our choice)."""
 
+_COMPETE: Final = 0.1
+"""Share of the time that some task waits for a CPU from which more than that program want them (our
+choice)."""
+
 _BY_TURNS: Final = 0.5
 """Part of the time in which GPUs work that CPUs must at most rest: with more they may work by
 turns, as programs do that compute on both (our choice)."""
@@ -71,7 +75,7 @@ def _guess(key: str, job: JobLook, text: str, value: float | None = None) -> Dou
 
 def _of_kind(job: JobLook, waits: Waits, portal_names: str) -> Iterator[Doubt]:
     context = context_of(job, portal_names)
-    if context.is_interactive or context.sounds_interactive:
+    if context.is_interactive:
         yield _guess("job", job, "a session, in which somebody may be at work")
     # What saves to storage time and again works in bursts, too, and is no server.
     if context.is_serving and waits.cause is not Cause.CHECKPOINTS:
@@ -96,7 +100,7 @@ def _of_cpus(job: JobLook, waits: Waits) -> Iterator[Doubt]:
         text = "not seen: whether its tasks wait for I/O rather than for CPUs"
         yield _guess("job_io_pressure_some_ratio", job, text)
     each = host.allowed / len(rows.members)
-    if each < _FEW_CPUS:
+    if each < _FEW_CPUS and not mean(host.cpu_pressure[first:], rows.seconds[first:]) >= _COMPETE:
         text = f"with {each:.1f} CPUs a GPU what drives a GPU may fill them, whatever it waits for"
         yield _guess("job_cpu_count", job, text, each)
     idle = 1.0 - mean(host.cpu_share[first:], rows.seconds[first:])

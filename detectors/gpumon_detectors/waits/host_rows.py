@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from gpumon.detect.series import Past
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from gpumon.detect.series import Past
     from gpumon.detect.view import JobLook, View
     from gpumon_detectors.waits.gpu_rows import GpuRows
 
@@ -27,6 +28,9 @@ _BLOCKS: Final = (
     ("nic", ("nic_rx_bytes_per_s", "nic_tx_bytes_per_s")),
     ("filesystem", ("fs_read_bytes_per_s", "fs_write_bytes_per_s")),
 )
+
+_COUNTS: Final = {True: "job_cpu_count", False: "cpu_count"}
+"""Where the CPUs are told that it may use, with a control group and without."""
 
 READS: Final = (
     *("job_io_read_bytes_per_s", "fs_read_bytes_per_s", "disk_read_bytes_per_s"),
@@ -105,10 +109,18 @@ def may_wait(job: JobLook, seconds: float) -> bool:
     return bool(np.nanmean(cores[is_late]) >= _FULL * allowed)
 
 
-def host_rows(view: View, job: JobLook, rows: GpuRows) -> HostRows:
-    """What a job's hosts did while its GPUs did what the rows tell."""
+def host_rows(view: View, job: JobLook, rows: GpuRows, *, has_group: bool = True) -> HostRows:
+    """What a job's hosts did while its GPUs did what the rows tell.
+
+    Args:
+        view: What is seen.
+        job: The job, or a user's hold on a GPU.
+        rows: What its GPUs did.
+        has_group: Whether it may have a control group; else its hosts' CPUs are those it may use.
+    """
     seconds = view.now - float(rows.begins[0])
-    group, host = job.cgroup_past(_GROUP, seconds), job.hosts_past(_HOST, seconds)
+    host = job.hosts_past(_HOST, seconds)
+    group = job.cgroup_past(_GROUP, seconds) if has_group else _nothing(host)
     moved = {key: _summed(rows, group, key) for key in (READS[0], WRITES[0])}
     moved |= {key: _summed(rows, host, key) for key in _HOST[4:8]}
     for block, keys in _BLOCKS:
@@ -118,7 +130,7 @@ def host_rows(view: View, job: JobLook, rows: GpuRows) -> HostRows:
             moved |= {key: _summed(rows, past, key, is_whole=False) for key in keys}
     cores = _summed(rows, group, "job_cpu_cores_used")
     is_own = bool(np.isfinite(cores).mean() > 0.5)
-    allowed = _newest_sum(group, "job_cpu_count")
+    allowed = _newest_sum(group if has_group else host, _COUNTS[has_group])
     if not np.isfinite(allowed):
         allowed = float(job.cores or np.nan)
     if not is_own:
@@ -144,6 +156,13 @@ def host_rows(view: View, job: JobLook, rows: GpuRows) -> HostRows:
         moved,
         job.alone_since <= float(rows.begins[0]),
     )
+
+
+def _nothing(like: Past) -> Past:
+    """The past of a control group that there is not."""
+    times = like.times[:0]
+    columns = {key: np.empty((0, 0), np.float32) for key in _GROUP}
+    return Past(times, times, times, columns, {}, like.longest_s)
 
 
 def _at_rows(rows: GpuRows, past: Past, values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -32,7 +32,7 @@ class InputBound(Detector):
     Signature: kernels run for less than 80 % of the time, whatever such short samples leave open,
     in nearly every two minutes some; the job keeps at least 85 % of the CPUs that it may use busy
     all the while (lulls of up to two minutes, as for a checkpoint, apart); and its tasks do not
-    wait for I/O for as much as 40 % of the time in which the GPUs wait. CPUs and I/O are those of
+    wait for I/O for as much as 30 % of the time in which the GPUs wait. CPUs and I/O are those of
     its control group.
 
     A *hypothesis* after 5 minutes, *supported* after 10, *established* after 30. Utilisation is
@@ -42,10 +42,10 @@ class InputBound(Detector):
     What looks alike: with many more processes than CPUs it is `cpu_oversubscribed`, with tasks in
     I/O `storage_bound`. A program that prepares a chunk on CPUs and then works through it on GPUs
     rests its CPUs meanwhile: where they may, it stays a *hypothesis*; so it does with fewer than
-    two CPUs a GPU, which the program that drives the GPU may fill, with one GPU that sends back as
-    much as it gets, of a session, and of what may be a server. Without a control group the CPU
-    time of whole nodes counts, which is a *hypothesis* at most, and nothing where other jobs are
-    on them.
+    two CPUs a GPU for which nothing competes, as the program that drives the GPU may fill them,
+    with one GPU that sends back as much as it gets, of a session, and of what may be a server.
+    Without a control group the CPU time of whole nodes counts, which is a *hypothesis* at most, and
+    nothing where other jobs are on them.
 
     Lost is the share of the time in which no kernel runs, over that of the job's own steps without
     waits: as it was seen before, else 97 %.

@@ -37,10 +37,10 @@ CALM_CPU: Final = 0.7
 more its loaders compute, too)."""
 
 _LEAST_IO: Final = 0.1
-_IO_OF_WAIT: Final = 0.4
+_IO_OF_WAIT: Final = 0.3
 """Share of the time that tasks wait for I/O, at least, and over that in which GPUs wait: where a
-file system is the cause its readers wait about as long as the GPUs do (our choice: 0.4 of it,
-because pressure counts a wait of one reader among several in part)."""
+file system is the cause its readers wait about as long as the GPUs do (our choice: a third of it,
+as what is read ahead and what the kernel counts as a wait differ by file system)."""
 
 
 _PART_S: Final = 120.0

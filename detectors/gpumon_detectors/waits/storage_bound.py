@@ -22,7 +22,7 @@ from gpumon_detectors.waits.claim import (
 from gpumon_detectors.waits.gpu_rows import mean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from gpumon.detect.view import JobLook, View
     from gpumon.model.finding import Finding
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 _READ: Final = ("fs_read_bytes_per_s", "fs_read_exec_s")
 _LATELY_S: Final = 600.0
+_NOW_S: Final = 120.0
+"""Over so long all jobs are asked at once whether they wait, too."""
 
 _LEAST_READ_BYTES_PER_S: Final = 1e6
 """From here on a job's nodes read from a mount at all: home directories are below (our choice)."""
@@ -44,7 +46,7 @@ class StorageBound(Detector):
     """Claims that a job's GPUs wait for the file system.
 
     Signature: kernels run for less than 80 % of the time, whatever such short samples leave open,
-    in nearly every two minutes some; meanwhile tasks of the job wait for I/O for at least 40 % of
+    in nearly every two minutes some; meanwhile tasks of the job wait for I/O for at least 30 % of
     the time in which its GPUs wait, and no less than 10 % of all time (pressure stall information
     of its control group); and it keeps no more than 70 % of its CPUs busy. Processes in
     uninterruptible sleep and the time of a mount's requests are told beside.
@@ -80,10 +82,12 @@ class StorageBound(Detector):
 
     def evaluate(self, view: View) -> Iterator[Finding]:
         """One finding per job that waits for what it reads."""
-        for job, waits in waiting_jobs(view, Cause.STORAGE, self.supported_after_s):
+        found = list(waiting_jobs(view, Cause.STORAGE, self.supported_after_s))
+        waiting = _all_that_wait(view) if found else []
+        for job, waits in found:
             if waits.host.is_own_io or waits.host.is_alone:
                 mount = _mount_of(view, job)
-                others = () if mount is None else _others(view, job, mount)
+                others = [] if mount is None else _others(view, waiting, job, mount)
                 said = _said(job, waits, mount, others)
                 yield claimed(self, view, job, waits, said, self.portal_names)
 
@@ -125,31 +129,30 @@ def _highest(values: list[tuple[float, float]]) -> float:
     return max((time for _, time in values if time == time), default=float("nan"))
 
 
-def _others(view: View, job: JobLook, mount: _Mount) -> tuple[JobLook, ...]:
-    """Jobs on other nodes that wait for I/O now and read from the same server."""
-    if not mount.server:
-        return ()
+def _others(view: View, waiting: Sequence[JobLook], job: JobLook, mount: _Mount) -> list[JobLook]:
+    """Jobs on other nodes among those that wait for I/O that read from the same server."""
     mine = set(job.job.nodes)
-    return tuple(
-        other
-        for other in view.running
-        if not mine & set(other.job.nodes) and _waits_for(view, other, mount)
-    )
+    apart = [other for other in waiting if mount.server and not mine & set(other.job.nodes)]
+    mounts = [(other, _mount_of(view, other)) for other in apart]
+    return [other for other, one in mounts if one is not None and one.server == mount.server]
 
 
-def _waits_for(view: View, other: JobLook, mount: _Mount) -> bool:
+def _all_that_wait(view: View) -> list[JobLook]:
+    """Running jobs whose tasks have waited for I/O of late."""
     key = "job_io_pressure_some_ratio"
-    past = other.cgroup_past((key,), _LATELY_S)
-    if not len(past.times) or not (mean_of(past, key) >= _OTHERS_WAIT).any():
-        return False
-    theirs = _mount_of(view, other)
-    return theirs is not None and theirs.server == mount.server
+    entities, owners = [], []
+    for job in view.running:
+        entities += [f"{node}/{job.job.job_id}" for node in job.job.nodes]
+        owners += [job] * len(job.job.nodes)
+    past = view.past(entities, (key,), _NOW_S)
+    waited = mean_of(past, key) if len(past.times) else np.zeros(len(owners))
+    return list(dict.fromkeys(owners[place] for place in np.flatnonzero(waited >= _OTHERS_WAIT)))
 
 
-def _said(job: JobLook, waits: Waits, mount: _Mount | None, others: tuple[JobLook, ...]) -> Said:
+def _said(job: JobLook, waits: Waits, mount: _Mount | None, others: Sequence[JobLook]) -> Said:
     what = f"GPUs wait for the file system {100 * waits.lost_share:.0f} % of the time"
     if others and mount is not None:
-        what += f", as {counted(len(others), 'job')} more on {mount.server} do"
+        what += f", as {counted(len(others), 'more job')} on {mount.server} do"
     evidence = (
         busy_evidence(job, waits),
         *io_evidence(job, waits),
@@ -178,7 +181,7 @@ def _of_mount(job: JobLook, mount: _Mount) -> Iterator[Evidence]:
         yield Evidence("fs_read_exec_s", job.subject, text, mount.request_s)
 
 
-def _together(others: tuple[JobLook, ...]) -> Iterator[Evidence]:
+def _together(others: Sequence[JobLook]) -> Iterator[Evidence]:
     if others:
         names = [other.job.label or other.job.job_id for other in others[:_LISTED]]
         more = len(others) - len(names)
@@ -193,6 +196,6 @@ _ADVICE: Final = (
 )
 
 
-def _machine_advice(mount: _Mount | None, others: tuple[JobLook, ...]) -> Iterator[str]:
+def _machine_advice(mount: _Mount | None, others: Sequence[JobLook]) -> Iterator[str]:
     if mount is not None and mount.server and others:
         yield f"Look at the load of {mount.server}: several jobs wait for it at once."

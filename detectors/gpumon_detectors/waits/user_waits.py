@@ -1,0 +1,97 @@
+"""Users' programs on GPUs that no job was given, which wait for their node."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from gpumon.detect.contract import Detector
+from gpumon.model.finding import Confidence, Evidence, Severity, Window
+from gpumon_detectors.evidence.stretch import since_words
+from gpumon_detectors.evidence.user_hold import holds_of
+from gpumon_detectors.waits.causes import Cause, waits_of_hold
+from gpumon_detectors.waits.claim import busy_evidence, cpu_evidence, io_evidence
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpumon.detect.view import View
+    from gpumon.model.finding import Finding
+    from gpumon_detectors.evidence.user_hold import UserHold
+    from gpumon_detectors.waits.causes import Waits
+
+_CLASSES: Final = {
+    Cause.DATA: "input_bound",
+    Cause.STORAGE: "storage_bound",
+    Cause.CROWD: "cpu_oversubscribed",
+}
+
+_WHAT: Final = {
+    Cause.DATA: ("waits for data", ", the CPUs of its node are full,"),
+    Cause.STORAGE: ("waits for the file system", ""),
+    Cause.CROWD: ("waits for CPUs", ", too many tasks want those of its node,"),
+}
+"""What is said before the share of the time, and behind it."""
+
+_ADVICE: Final = {
+    Cause.DATA: "Prepare less for each sample, decode on the GPU (DALI), or use more CPUs.",
+    Cause.STORAGE: "Copy the data to local disk first, or pack small files into large ones.",
+    Cause.CROWD: "Start no more loaders than CPUs, and keep each to one thread: OMP_NUM_THREADS=1.",
+}
+
+
+class UserWaits(Detector):
+    """Claims that a GPU waits for its node whose users hold it without a job.
+
+    Where no queue lists a node, a GPU is held by the users whose processes have memory on it, as
+    `held_by_user` has it; the finding names them. Signatures are those of `input_bound`,
+    `storage_bound` and `cpu_oversubscribed`, with all CPUs of the node and its pressure in place of
+    a job's: whose they are nobody says, so it is a *hypothesis*, and told only where nobody else
+    holds a GPU of the node.
+
+    What looks alike is what looks like these classes. Lost is the share of the time in which no
+    kernel runs, over 97 %. No job's books have it.
+    """
+
+    name = "user_waits"
+    version = "1"
+    finding_classes = ("input_bound", "storage_bound", "cpu_oversubscribed")
+    needs = ("gpu_util_ratio", "cpu_busy_ratio", "io_pressure_some_ratio")
+    supported_after_s = 600.0
+    established_after_s = 1800.0
+    subjects = "gpu"
+    every_s = 60.0
+
+    def evaluate(self, view: View) -> Iterator[Finding]:
+        """One finding per GPU whose users' programs wait."""
+        for hold in holds_of(view):
+            waits = waits_of_hold(view, hold) if hold.is_alone else None
+            if waits is not None and waits.rows.seen_s(waits.first) >= self.supported_after_s:
+                yield self._finding(view, hold, waits)
+
+    def _finding(self, view: View, hold: UserHold, waits: Waits) -> Finding:
+        rows = waits.rows
+        start, end = float(rows.begins[waits.first]), float(rows.times[-1])
+        window = Window(start, end, len(rows.times) - waits.first)
+        share = f"{100 * waits.lost_share:.0f} % of the time"
+        since = since_words(window, is_open=True, known_s=rows.seen_s(waits.first))
+        what, why = _WHAT[waits.cause]
+        users = ", ".join(f"uid {uid}" for uid in hold.owners) or "a user who is hidden"
+        text = "not seen: whose CPU time and I/O it is, as no queue lists the node"
+        return view.finding(
+            self,
+            subject=hold.subject,
+            severity=Severity.WARNING,
+            summary=f"{hold.gpu.place}, held by {users}: {what} {share}{why} {since}",
+            window=window,
+            evidence=(
+                busy_evidence(hold, waits),
+                cpu_evidence(hold, waits),
+                *io_evidence(hold, waits),
+                Evidence("cpu_busy_ratio", hold.subject, text),
+            ),
+            advice=(_ADVICE[waits.cause],),
+            gpu_seconds=waits.lost_share * (end - start),
+            finding_class=_CLASSES[waits.cause],
+            at_most=Confidence.HYPOTHESIS,
+            owners=hold.owners,
+        )
