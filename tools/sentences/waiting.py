@@ -147,6 +147,30 @@ def hung_with_a_broken_gpu() -> Scene:
     return scene
 
 
+def _hung_but_for_one(first: Values, others: Values) -> Scene:
+    """Four ranks train; then one does something else than all others, for a quarter of an hour."""
+    scene, uuids = _job_on(2, NO_FIELDS)
+    scene.run(_WORK_S, alike(uuids, _TRAINING))
+    scene.cgroup("42", job_cpu_cores_used=4.0)
+    scene.run(900.0, {**alike(uuids, others), uuids[0]: first})
+    return scene
+
+
+def hung_for_an_endless_kernel() -> Scene:
+    """A kernel of one rank never ends."""
+    return _hung_but_for_one({**_SPINNING, "sm_active_ratio": 0.64, "power_w": 340.0}, _SPINNING)
+
+
+def hung_for_one_that_spins() -> Scene:
+    """One spins, and the others wait for it asleep."""
+    return _hung_but_for_one(_SPINNING, _RESTING)
+
+
+def hung_for_a_dead_process() -> Scene:
+    """The process of one is gone."""
+    return _hung_but_for_one({**_RESTING, "process_count": 0.0}, _RESTING)
+
+
 def hung_asleep() -> Scene:
     """All rest, and each polls on one CPU."""
     return _stops(900.0, others=_RESTING, rest=0)
@@ -192,6 +216,9 @@ SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
         hung_beside_a_neighbour,
         hung_for_a_silent_node,
         hung_with_a_broken_gpu,
+        hung_for_an_endless_kernel,
+        hung_for_one_that_spins,
+        hung_for_a_dead_process,
         hung_asleep,
         hung_without_counters,
         hung_while_it_writes,

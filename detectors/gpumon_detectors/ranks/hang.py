@@ -77,11 +77,16 @@ class Hang(Detector):
     between requests rests, and is not claimed. Jobs of one GPU are not looked at, nor GPUs cut by
     MIG.
 
+    One GPU may go on with a kernel that never ends: the same in each sample, without tensor cores,
+    which its work before used. As one rank alone may also evaluate, that is a *hypothesis* for half
+    an hour, or for ten minutes where the output is silent since.
+
     Which rank: a GPU of which the driver tells a fault, no more than ten minutes old then, is named
     before any other (what it costs is `gpu_fault`'s); then ranks whose processes are stopped, or in
     uninterruptible sleep, at every reading of most of the time since then. A GPU, or a node's GPUs,
-    that rest or are silent while the others spin are named; so is a node on which processes wait in
-    the kernel since then. Where all look alike nobody is.
+    that rest or are silent while the others spin are named, also one that runs such a kernel, or
+    that no process is left on; so is a node on which processes wait in the kernel since then. Where
+    all look alike nobody is.
 
     Lost is all time of the job's GPUs since nothing is computed.
     """
@@ -178,8 +183,8 @@ def _may_sleep(job: JobLook, still: Standstill) -> bool:
 
 def _all_rest(still: Standstill) -> bool:
     resting = len(still.places(State.RESTS))
-    silent = len(still.places(State.SILENT))
-    return resting + silent == len(still.members) and 4 * silent <= len(still.members)
+    odd = sum(len(still.places(state)) for state in (State.SILENT, State.ENDLESS, State.SPINS))
+    return resting + odd == len(still.members) and 4 * odd <= len(still.members)
 
 
 def _polls(host: HostUse, still: Standstill) -> bool:

@@ -67,6 +67,7 @@ def doubts_of(
     unsure_until_s = 0.0 if is_backed else _UNSURE_UNTIL_S
     return (
         *_by_kind(still, context, unsure_until_s, is_asleep=is_asleep),
+        *_by_kernel(still, age_s),
         *_by_host(job, host, still, unsure_until_s),
         *_by_output(job, still, age_s),
     )
@@ -91,6 +92,13 @@ def _by_kind(
     is_odd_sleep = is_asleep and not _was_steady(still)
     if is_asleep or not still.has_counters:
         until_s = _STIRRING_UNTIL_S if is_odd_sleep else unsure_until_s
+        yield Doubt(_until(still, until_s, Confidence.SUPPORTED))
+
+
+def _by_kernel(still: Standstill, age_s: float) -> Iterator[Doubt]:
+    """One rank that goes on alone may evaluate, or work through something for the others."""
+    if still.places(State.ENDLESS):
+        until_s = _UNSURE_UNTIL_S if age_s >= still.known_s else _STIRRING_UNTIL_S
         yield Doubt(_until(still, until_s, Confidence.SUPPORTED))
 
 

@@ -56,6 +56,10 @@ _LONGEST_HOLE_S: Final = 300.0
 
 _LEAST_WORK_ROWS: Final = 3
 
+_FLAT: Final = 0.15
+"""A kernel that never ends shows the same in each sample: SM activity spreads by no more than this
+share of its mean (our choice; steps of real work, with pauses for input, spread further)."""
+
 
 class State(StrEnum):
     """What a GPU of a job does on which nothing is computed."""
@@ -66,6 +70,8 @@ class State(StrEnum):
     """No kernel runs."""
     SILENT = "silent"
     """It tells nothing any more."""
+    ENDLESS = "endless"
+    """One kernel runs on it without an end, unlike its work before: no tensor cores, no copies."""
     OTHER = "other"
 
 
@@ -118,6 +124,10 @@ def standstill_of(job: JobLook) -> Standstill | None:
     if not rows:
         return None
     is_work = computes(past)
+    endless = _endless(past, is_work)
+    if endless is not None:
+        place, row = endless
+        is_work[row:, place] = False
     at_work = np.flatnonzero(is_work.any(axis=1))
     first = max(int(at_work[-1]) + 1 if len(at_work) else 0, _row_behind_hole(past))
     if first >= rows:
@@ -128,13 +138,16 @@ def standstill_of(job: JobLook) -> Standstill | None:
     has_counters = counters.any(axis=0)
     is_known = np.isfinite(past.columns["gpu_util_ratio"][first:, members])
     is_known &= counters[first:] | ~has_counters
+    states = [_state(past, first, place, is_known[:, n]) for n, place in enumerate(members)]
+    if endless is not None:
+        states[int(members.searchsorted(endless[0]))] = State.ENDLESS
     worked_s = past.seconds[:first] @ is_work[:first]
     return Standstill(
         past,
         is_work,
         first,
         tuple(int(place) for place in members),
-        tuple(_state(past, first, place, is_known[:, n]) for n, place in enumerate(members)),
+        tuple(states),
         float((past.seconds_from(first) @ is_known).mean()),
         float(worked_s.max()),
         _longest_pause(past, at_work[at_work < first]),
@@ -144,9 +157,12 @@ def standstill_of(job: JobLook) -> Standstill | None:
 
 def may_stand_still(job: JobLook) -> bool:
     """Whether the newest values leave it open; spares jobs at work the look back."""
-    for key, limit in zip(_PIPES, (SPINNING_SM, SOME_TENSOR, SOME_MEMORY), strict=True):
+    for key, limit in zip(_PIPES[1:], (SOME_TENSOR, SOME_MEMORY), strict=True):
         if (job.latest(key) >= limit).any():
             return False
+    # One of them may be busy with a kernel that never ends.
+    if (job.latest(_PIPES[0]) >= SPINNING_SM).sum() > 1:
+        return False
     return bool((job.latest("process_count") > 0).any())
 
 
@@ -168,6 +184,38 @@ def computes(past: Past) -> NDArray[np.bool_]:
     is_plain = ~np.isfinite(past.columns["sm_active_ratio"]).any(axis=0)
     found |= is_plain & is_loaded & is_high
     return found
+
+
+def _endless(past: Past, is_work: NDArray[np.bool_]) -> tuple[int, int] | None:
+    """The one GPU that goes on while the others do not, with one kernel, and since which row.
+
+    Its work before used tensor cores, as training does; what it runs now is the same in each sample
+    and uses none: it is no evaluation and no checkpoint that the others wait for.
+    """
+    at_work = np.flatnonzero(is_work[-_LEAST_WORK_ROWS:].any(axis=0))
+    if len(at_work) != 1 or is_work.shape[1] < 2:
+        return None
+    place = int(at_work[0])
+    theirs = np.flatnonzero(np.delete(is_work, place, axis=1).any(axis=1))
+    row = int(theirs[-1]) + 1 if len(theirs) else 0
+    sm, tensor = (past.columns[key][:, place] for key in _PIPES[:2])
+    was_training = _mean(tensor[:row][is_work[:row, place]]) > SOME_TENSOR
+    told = sm[row:][np.isfinite(sm[row:])]
+    if not was_training or len(told) < _LEAST_WORK_ROWS or told.std() > _FLAT * told.mean():
+        return None
+    since = {key: column[row:, place] for key, column in past.columns.items()}
+    is_bare = [_is_mostly(since[key] <= SOME_TENSOR, since[key]) for key in _PIPES[1:2]]
+    is_bare += [_is_mostly(since[key] <= FAINT_RATIO, since[key]) for key in _ENGINES]
+    is_bare += [_is_mostly(since[key] < LINK_BUSY_BYTES_PER_S, since[key]) for key in _LINKS]
+    util = since["gpu_util_ratio"]
+    is_busy = np.isfinite(util).any() and _is_mostly(util >= _SPINNING_UTIL, util)
+    return (place, row) if is_busy and all(is_bare) else None
+
+
+def _is_mostly(is_so: NDArray[np.bool_], values: NDArray[np.float32]) -> bool:
+    """Whether something holds in nearly all known samples; yes where none is known."""
+    known = np.isfinite(values)
+    return bool(not known.any() or is_so[known].mean() >= _STATE_SHARE)
 
 
 def _level(power: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -85,7 +85,7 @@ def suspects_of(view: View, job: JobLook, still: Standstill) -> Suspects:
     """
     broken = _broken(view, job, still)
     halted = _halted(view, job, still)
-    odd = _odd(still)
+    odd = _odd(job, still)
     stuck = _stuck(job, still)
     evidence = [*broken.values(), *(_apart(job, place, still) for place in odd[:_LISTED])]
     evidence += [one.evidence for one in stuck[:_LISTED]]
@@ -165,17 +165,36 @@ def _halt_line(job: JobLook, one: _Halted) -> Evidence:
     return Evidence(one.key, job.gpus[one.place].subject, text, one.for_s)
 
 
-def _odd(still: Standstill) -> list[int]:
-    """Positions of the GPUs that rest, or are silent, while most of the others spin."""
-    odd = sorted((*still.places(State.RESTS), *still.places(State.SILENT)))
-    is_told = still.places(State.SPINS) and 2 * len(odd) <= len(still.members)
-    return odd if is_told else []
+def _odd(job: JobLook, still: Standstill) -> list[int]:
+    """Positions of the GPUs that do not wait as most of the others do.
+
+    One kernel runs on without an end, or no process is left; beside others that spin they rest, or
+    are silent.
+    """
+    count = job.latest("process_count")
+    bare = [place for place in still.members if count[place] == 0]
+    odd = {*still.places(State.ENDLESS), *bare}
+    spinning, resting = still.places(State.SPINS), still.places(State.RESTS)
+    if spinning:
+        few = spinning if len(spinning) < len(resting) else resting
+        odd.update(few, still.places(State.SILENT))
+    return sorted(odd) if 2 * len(odd) <= len(still.members) else []
 
 
 def _apart(job: JobLook, place: int, still: Standstill) -> Evidence:
-    how = "tells nothing" if place in still.places(State.SILENT) else "utilisation 0 %"
+    key, how = "gpu_util_ratio", "utilisation 0 %"
+    if place in still.places(State.SILENT):
+        how = "tells nothing"
+    elif place in still.places(State.ENDLESS):
+        key = "sm_active_ratio"
+        share = 100 * still.mean(key, (place,))
+        how = f"one kernel runs on, the same at each reading (SMs {share:.0f} %, no tensor cores)"
+    elif place in still.places(State.SPINS):
+        how = "a kernel runs on it, utilisation 100 %"
+    elif job.latest("process_count")[place] == 0:
+        key, how = "process_count", "no process is left on it"
     text = f"{_who(job, place)} does not wait with the others: {how}"
-    return Evidence("gpu_util_ratio", job.gpus[place].subject, text)
+    return Evidence(key, job.gpus[place].subject, text)
 
 
 def _names(job: JobLook, odd: list[int], still: Standstill) -> str:

@@ -194,3 +194,72 @@ def test_a_broken_gpu_comes_before_a_process_that_does_not_go_on():
     scene.xid(mine[1], 79)
     scene.run(500.0, all_of(mine, SPINS))
     assert "rank 1 (a GPU 1), which is broken" in hang(scene).summary
+
+
+def endless(sm, **other):
+    """A kernel that never ends."""
+    return {**SPINS, "sm_active_ratio": sm, "power_w": 330.0, **other}
+
+
+@pytest.mark.parametrize("others", [SPINS, RESTS])
+@pytest.mark.parametrize("sm", [0.42, 0.97])
+def test_a_rank_whose_kernel_never_ends_is_named(sm, others):
+    scene, mine = two_nodes(has_ranks=True)
+    scene.cgroup("7", job_cpu_cores_used=4.1)
+    scene.run(900.0, {**all_of(mine, others), mine[3]: endless(sm)})
+    finding = hang(scene)
+    assert finding.summary.endswith("perhaps for rank 3 (a GPU 3)")
+    assert finding.confidence == "hypothesis"
+    scene.run(1100.0, {**all_of(mine, others), mine[3]: endless(sm)})
+    assert hang(scene).confidence == "supported"
+
+
+def test_a_small_kernel_without_an_end_shows_beside_sleepers_only():
+    scene, mine = two_nodes()
+    scene.cgroup("7", job_cpu_cores_used=4.1)
+    scene.run(900.0, {**all_of(mine, RESTS), mine[3]: endless(0.11)})
+    assert hang(scene).summary.endswith("perhaps for a GPU 3")
+    scene, mine = two_nodes()
+    scene.run(900.0, {**all_of(mine, SPINS), mine[3]: endless(0.11)})
+    assert hang(scene).summary.endswith("8 of 8 GPUs only wait")
+
+
+def test_a_silent_output_makes_a_kernel_without_an_end_as_sure_after_ten_minutes():
+    scene, mine = two_nodes()
+    values = {**all_of(mine, SPINS), mine[6]: endless(0.6)}
+    scene.run(300.0, values)
+    scene.cgroup("7", job_output_age_s=900.0)
+    scene.run(400.0, values)
+    finding = hang(scene)
+    assert (finding.confidence, finding.summary[-7:]) == ("supported", "b GPU 2")
+
+
+@pytest.mark.parametrize(
+    "evaluates",
+    [
+        endless(0.6, tensor_active_ratio=0.2),
+        endless(0.6, pcie_rx_bytes_per_s=3e9),
+        endless(0.6, gpu_util_ratio=0.7),
+    ],
+)
+def test_a_rank_that_evaluates_while_the_others_wait_makes_no_hang(evaluates):
+    scene, mine = two_nodes()
+    scene.run(2400.0, {**all_of(mine, SPINS), mine[0]: evaluates})
+    assert list(Hang().evaluate(scene.view())) == []
+
+
+def test_a_rank_whose_work_comes_and_goes_while_the_others_wait_makes_no_hang():
+    scene, mine = two_nodes()
+    for turn in range(60):
+        scene.run(20.0, {**all_of(mine, SPINS), mine[0]: endless(0.9 if turn % 2 else 0.4)})
+    assert list(Hang().evaluate(scene.view())) == []
+
+
+def test_a_rank_of_which_no_process_is_left_is_named_beside_sleepers():
+    scene, mine = two_nodes()
+    scene.cgroup("7", job_cpu_cores_used=3.6)
+    gone = {**RESTS, "process_count": 0.0, "mem_used_bytes": 5e8}
+    scene.run(900.0, {**all_of(mine, RESTS), mine[5]: gone})
+    finding = hang(scene)
+    assert finding.summary.endswith("perhaps for b GPU 1")
+    assert "no process is left on it" in finding.evidence[-1].text
