@@ -151,7 +151,7 @@ def _hung_but_for_one(first: Values, others: Values) -> Scene:
     """Four ranks train; then one does something else than all others, for a quarter of an hour."""
     scene, uuids = _job_on(2, NO_FIELDS)
     scene.run(_WORK_S, alike(uuids, _TRAINING))
-    scene.cgroup("42", job_cpu_cores_used=4.0)
+    scene.cgroup("42", job_cpu_cores_used=2.0)
     scene.run(900.0, {**alike(uuids, others), uuids[0]: first})
     return scene
 
