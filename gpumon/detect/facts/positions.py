@@ -173,8 +173,6 @@ class Owners:
         self._places: dict[str, tuple[Sequence[str], NDArray[np.intp]]] = {}
         self._told: dict[tuple[str, str, str], tuple[Rows, NDArray[np.intp]]] = {}
         """Owners with a value in the facts, by node, block and field, with the facts as read."""
-        self.blind: dict[tuple[str, str], tuple[NDArray[np.intp], tuple[str, ...]]] = {}
-        """By detector and kind of subject what it lacked a field of last: positions, names."""
 
     def told(
         self, key: str, block: str, history: HistoryReader, nodes: Mapping[str, NodeFacts]

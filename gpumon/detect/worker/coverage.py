@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from gpumon.detect.contract import Declaration
+    from gpumon.detect.facts.positions import Owners
     from gpumon.detect.view import View
 
 _OF_GPU: Final = ("gpu", "link")
@@ -23,18 +24,50 @@ _TOLD: Final = ("event", "process", "context")
 """Blocks that every report holds, and that are empty where there is nothing to tell."""
 
 
+class ToldBlind:
+    """What the monitor was told last that each detector is blind for.
+
+    Where a whole fleet lacks a field, 80,000 names would be most of what a look tells: they are
+    told again where they changed.
+    """
+
+    def __init__(self) -> None:
+        self._told: dict[str, tuple[Owners, NDArray[np.intp]]] = {}
+
+    def forget(self, detector: str) -> None:
+        """Have all be told again."""
+        self._told.pop(detector, None)
+
+    def knows(self, view: View, declared: Declaration, places: NDArray[np.intp]) -> bool:
+        """Whether exactly these were told last; they are from now on."""
+        told = self._told.get(declared.name)
+        if declared.subjects == "job" or not len(places):
+            # Each look has other jobs before it.
+            self.forget(declared.name)
+            return False
+        self._told[declared.name] = view.owners, places
+        # Positions mean the same while nobody comes or goes.
+        return told is not None and told[0] is view.owners and np.array_equal(told[1], places)
+
+
 def coverage_of(view: View, declared: Declaration) -> tuple[Coverage, tuple[str, ...]]:
     """Counts subjects with and without a value now for each field, and names the blind ones.
 
     A job of which some GPUs are unnamed or silent counts as blind: part of it was not judged.
     """
+    coverage, places = places_of(view, declared)
+    return coverage, names_of(view, declared, places)
+
+
+def places_of(view: View, declared: Declaration) -> tuple[Coverage, NDArray[np.intp]]:
+    """The same, with the positions of the blind ones among the subjects that are judged."""
     kind = declared.subjects
     numbers = np.array(view.numbers, np.intp) if kind == "job" else slice(None)
     blind = {key: _blind(view, kind, key)[numbers] for key in declared.needs}
     is_dark = ~_whole(view, kind)[numbers]
     for flags in blind.values():
         is_dark = is_dark | flags
-    dark = _names(view, declared, np.flatnonzero(is_dark))
+    dark = np.flatnonzero(is_dark)
     seen = len(is_dark) - len(dark)
     missing = tuple(key for key in declared.needs if blind[key].any())
     observed_s = view.now - view.observed_since
@@ -44,23 +77,12 @@ def coverage_of(view: View, declared: Declaration) -> tuple[Coverage, tuple[str,
     return Coverage(declared.name, seen, len(dark), missing, "waiting", note), dark
 
 
-def _names(view: View, declared: Declaration, places: NDArray[np.intp]) -> tuple[str, ...]:
-    """How findings name the subjects at these positions among those that are judged.
-
-    Of GPUs and nodes the same object as in the look before, while it is the same ones.
-    """
-    if not len(places):
-        return ()
+def names_of(view: View, declared: Declaration, places: NDArray[np.intp]) -> tuple[str, ...]:
+    """How findings name the subjects at these positions among those that are judged."""
     if declared.subjects == "job":
         return tuple(view.jobs[place].subject for place in places)
-    mark = (declared.name, declared.subjects)
-    known = view.owners.blind.get(mark)
-    if known is not None and np.array_equal(known[0], places):
-        return known[1]
     all_names = view.uuids if declared.subjects == "gpu" else view.node_layout.names
-    names = tuple(f"{declared.subjects}:{all_names[place]}" for place in places)
-    view.owners.blind[mark] = places, names
-    return names
+    return tuple(f"{declared.subjects}:{all_names[place]}" for place in places)
 
 
 def _whole(view: View, kind: str) -> NDArray[np.bool_]:

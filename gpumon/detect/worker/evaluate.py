@@ -3,42 +3,46 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gpumon.detect.contract import declaration_of
-from gpumon.detect.worker.coverage import coverage_of
+from gpumon.detect.worker.coverage import names_of, places_of
 from gpumon.detect.worker.validation import MAX_FINDINGS, TOLD_OF_COVERAGE
 
 if TYPE_CHECKING:
     from gpumon.detect.contract import Declaration, Detector
     from gpumon.detect.view import View
+    from gpumon.detect.worker.coverage import ToldBlind
 
 
-class Answer(TypedDict):
-    """What one look of a detector tells."""
-
-    findings: object
-    coverage: object
-    blind: tuple[str, ...]
-    """Subjects for which it lacked a field."""
-
-
-def answer_of(detector: Detector, view: View, declared: Declaration | None = None) -> Answer:
+def answer_of(
+    detector: Detector,
+    view: View,
+    declared: Declaration | None = None,
+    told: ToldBlind | None = None,
+) -> dict[str, object]:
     """Findings and coverage of one look; raises whatever the detector raises.
 
     Args:
         detector: Who looks.
         view: What it sees.
         declared: What it declares, where that is known already.
+        told: What was said before of the subjects for which it lacks a field: None stands for
+            the same ones again.
     """
-    coverage, blind = coverage_of(view, declared or declaration_of(detector))
+    known = declared or declaration_of(detector)
+    coverage, dark = places_of(view, known)
     # A detector computes with missing values all the time; numpy need not warn of each.
     with np.errstate(all="ignore"):
         findings = list(islice(detector.evaluate(view), MAX_FINDINGS + 1))
-    told = [getattr(coverage, key) for key in TOLD_OF_COVERAGE]
-    return {"findings": _plain(findings), "coverage": _plain(told), "blind": blind}
+    is_told = told is not None and told.knows(view, known, dark)
+    return {
+        "findings": _plain(findings),
+        "coverage": _plain([getattr(coverage, key) for key in TOLD_OF_COVERAGE]),
+        "blind": None if is_told else names_of(view, known, dark),
+    }
 
 
 def _plain(value: object) -> object:

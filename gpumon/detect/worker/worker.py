@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpumon.detect.contract import DetectorError, declaration_of
 from gpumon.detect.wire.protocol import encode, framed, receive
+from gpumon.detect.worker.coverage import ToldBlind
 from gpumon.detect.worker.evaluate import answer_of
 from gpumon.detect.worker.registry import entries, load
 from gpumon.detect.worker.replica import Replica
@@ -121,8 +122,7 @@ class Worker:
         """By key, with what each declared when it was loaded: it holds as long as the worker."""
         self._turns = Turns()
         self._memory = Memory()
-        self._blind: dict[str, Sequence[str]] = {}
-        """By detector what the monitor was told last that it is blind for."""
+        self._blind = ToldBlind()
         self._kept = b""
         """An answer that goes out with what is said next."""
 
@@ -180,9 +180,10 @@ class Worker:
         view = self._replica.view(message)
         self._memory.settle()
         muted = frozenset(message["muted"])
-        for key in muted:
-            self._blind.pop(key, None)
         asked = {k: known for k, (_, known) in self._detectors.items() if k not in muted}
+        for key in muted & self._detectors.keys():
+            # What it said last may not have been listened to.
+            self._blind.forget(self._detectors[key][1].name)
         for key, parts in self._turns.take(view.now, view.job_layout.ring, asked).items():
             for part in parts:
                 # Each part has a budget of time of its own.
@@ -198,13 +199,8 @@ class Worker:
         """Have a detector judge a part; False: it failed."""
         detector, declared = self._detectors[key]
         try:
-            said = answer_of(detector, view, declared)
+            said = answer_of(detector, view, declared, self._blind)
             answer = {"kind": "result", "key": key, "part": part, **said}
-            blind = self._blind.get(key)
-            self._blind[key] = said["blind"]
-            if blind and said["blind"] is blind:
-                # Of a whole fleet without a field it is much to tell, and to read.
-                answer["blind"] = None
             payload = encode(answer)
         except MemoryError:
             # What it holds is lost to the others too: only a new process has all of it again.
