@@ -78,6 +78,11 @@ _FEW_CORES: Final = 2.5
 """CPUs for each GPU that a program keeps busy which launches one kernel after the other: one, and a
 loader beside it. More of them may be simulators, or prepare what the GPU waits for (our choice)."""
 
+_ONE_SAMPLE: Final = 1.6
+_ONE_POWER: Final = 1.3
+"""So many times the mean of its slice a single sample of a share, or of power, may show (our
+choice)."""
+
 _BUSY_LINK: Final = 0.1
 """Share of its peak from which a link is in use for more than small gradients (our choice)."""
 
@@ -193,17 +198,21 @@ def small_findings(
 def _may_be_small(job: JobLook) -> bool:
     """Whether the newest values leave it open; spares most jobs the look back.
 
-    Of one sample, which may hold more of one phase than of the other.
+    Of one sample, which may hold more of one phase than of the other; a pause speaks for nothing.
     """
-    sm = job.latest("sm_active_ratio")
-    if not np.isfinite(sm).any() or bool((sm > 1.5 * _FEW_SM).any()):
+    sm, util = job.latest("sm_active_ratio"), job.latest("gpu_util_ratio")
+    if not np.isfinite(sm).any() or not bool((util >= 0.5 * _BUSY_UTIL).any()):
         return False
-    if bool((job.latest("mem_used_bytes") > _MOST_MEMORY * job.latest("mem_total_bytes")).any()):
-        return False
-    for key in ("tensor_active_ratio", "dram_active_ratio"):
-        if bool((job.latest(key) > 2.0 * _MOST_OF_PIPE[key]).any()):
-            return False
-    return bool((job.latest("gpu_util_ratio") >= 0.5 * _BUSY_UTIL).any())
+    used, total = job.latest("mem_used_bytes"), job.latest("mem_total_bytes")
+    power, limit = job.latest("power_w"), job.latest("power_limit_w")
+    is_other = (sm > _ONE_SAMPLE * _FEW_SM) | (
+        sm > _ONE_SAMPLE * _FEW_SM * np.maximum(util, _BUSY_UTIL)
+    )
+    is_other |= (used > _MOST_MEMORY * total) | (power > _ONE_POWER * _MOST_POWER * limit)
+    is_other |= job.latest("process_count") == 0
+    for key in ("tensor_active_ratio", "dram_active_ratio", "fp32_active_ratio"):
+        is_other |= job.latest(key) > 2.0 * _MOST_OF_PIPE[key]
+    return not bool(is_other.any())
 
 
 def _small(job: JobLook, seconds: float) -> _Small | None:
