@@ -101,7 +101,7 @@ def scratch(cluster, tmp_path):
         cluster.run_on(node, ["install", "-d", "-o", "alice", SCRATCH])
         cluster.run_on(node, ["mount", "-t", "ext4", "/dev/scratch", SCRATCH])
         cluster.run_on(node, ["chown", "alice", SCRATCH])
-        yield SCRATCH
+        yield
     finally:
         cluster.run_on(node, ["fsfreeze", "-u", SCRATCH], check=False)
         cluster.run_on(node, ["umount", "-l", SCRATCH], check=False)
@@ -133,67 +133,72 @@ def take_cores(cluster, stack, ranks):
     cluster.run_on(node, ["taskset", "-cp", "0", str(pid)])
 
 
-def test_each_rank_that_is_kept_from_going_on_is_named_with_its_cause(
-    cluster, gpumon, submit, scratch
-):
-    jobs: dict[str, int] = {}
+def start(cluster, submit):
+    """Submits the jobs; returns their ranks once all of them are at work."""
+    jobs = {
+        STOPPED: submit_ranks(cluster, submit, STOPPED),
+        FROZEN: submit_ranks(cluster, submit, FROZEN, only=f"--append {SCRATCH}/steps"),
+        CROWDED: submit_ranks(cluster, submit, CROWDED, "--busy 0.15"),
+    }
+    for job_id in jobs.values():
+        cluster.wait_job(job_id, ["RUNNING"])
+    cluster.wait_until(
+        lambda: all(len(held(cluster, name)) == RANKS for name in jobs), "all ranks at work"
+    )
+    # However busy the machine is, peers get their CPUs.
+    ranks = {name: held(cluster, name) for name in jobs}
+    for rank, one in ranks[CROWDED].items():
+        prefer(cluster, NODE[CROWDED], one["pid"], -5 if rank == WHO[CROWDED] else -19)
+    return jobs, ranks
+
+
+def keep(cluster, stack, ranks):
+    """Keeps one rank of each job from going on until the stack is closed."""
+    stopped = str(ranks[STOPPED][WHO[STOPPED]]["pid"])
+    cluster.run_on(NODE[STOPPED], ["kill", "-STOP", stopped])
+    stack.callback(cluster.run_on, NODE[STOPPED], ["kill", "-CONT", stopped], check=False)
+    cluster.run_on(NODE[FROZEN], ["fsfreeze", "-f", SCRATCH])
+    stack.callback(cluster.run_on, NODE[FROZEN], ["fsfreeze", "-u", SCRATCH], check=False)
+    take_cores(cluster, stack, ranks[CROWDED])
+
+
+def uuids_of(ranks):
+    return [uuid for one in ranks.values() for uuid in one["gpu_uuids"]]
+
+
+@pytest.mark.usefixtures("scratch")
+def test_each_rank_that_is_kept_from_going_on_is_named_with_its_cause(cluster, gpumon, submit):
+    jobs, ranks = start(cluster, submit)
+    drivers = {node: cluster.driver(node) for node in dict.fromkeys(NODE.values())}
+    for name, of_job in ranks.items():
+        show(drivers[NODE[name]], uuids_of(of_job), "trains")
+    for driver in drivers.values():
+        driver.write()
     told: dict[str, Any] = {}
+
+    def all_told(document):
+        for name, job_id in jobs.items():
+            for found in document["findings"]:
+                if (found["class"], found["subject"]) == (CLASS[name], f"job:{job_id}"):
+                    told[name] = found
+        return all(name in told and CAUSE[name] in told[name]["summary"] for name in jobs)
+
     with ExitStack() as stack:
-        frozen = f"--append {scratch}/steps"
-        jobs[STOPPED] = submit_ranks(cluster, submit, STOPPED)
-        jobs[FROZEN] = submit_ranks(cluster, submit, FROZEN, only=frozen)
-        jobs[CROWDED] = submit_ranks(cluster, submit, CROWDED, "--busy 0.15")
-        for job_id in jobs.values():
-            cluster.wait_job(job_id, ["RUNNING"])
-        cluster.wait_until(
-            lambda: all(len(held(cluster, name)) == RANKS for name in jobs), "all ranks at work"
-        )
-        ranks = {name: held(cluster, name) for name in jobs}
-        uuids = {
-            name: [uuid for one in of_job.values() for uuid in one["gpu_uuids"]]
-            for name, of_job in ranks.items()
-        }
-        drivers = {node: cluster.driver(node) for node in dict.fromkeys(NODE.values())}
-        for name in jobs:
-            show(drivers[NODE[name]], uuids[name], "trains")
-        for driver in drivers.values():
-            driver.write()
-        for rank, one in ranks[CROWDED].items():
-            prefer(cluster, NODE[CROWDED], one["pid"], -5 if rank == WHO[CROWDED] else -19)
         process = stack.enter_context(watching(cluster, gpumon, "slurm"))
         next_document(process, lambda d: live(d, *NODE.values()))
         began_at = time.time()
         next_document(process, lambda _: time.time() > began_at + WORK_S, 2 * WORK_S)
-
-        stopped = ranks[STOPPED][WHO[STOPPED]]
-        cluster.run_on(NODE[STOPPED], ["kill", "-STOP", str(stopped["pid"])])
-        stack.callback(
-            cluster.run_on, NODE[STOPPED], ["kill", "-CONT", str(stopped["pid"])], check=False
-        )
-        cluster.run_on(NODE[FROZEN], ["fsfreeze", "-f", scratch])
-        stack.callback(cluster.run_on, NODE[FROZEN], ["fsfreeze", "-u", scratch], check=False)
-        take_cores(cluster, stack, ranks[CROWDED])
+        keep(cluster, stack, ranks)
         # Of the job that is stopped one GPU rests; of the frozen one all look alike.
-        show(drivers["gpu01"], uuids[STOPPED] + uuids[FROZEN], "spins")
-        show(drivers["gpu01"], stopped["gpu_uuids"], "rests")
-        drivers["gpu01"].write()
-
-        def all_told(document):
-            for name, job_id in jobs.items():
-                wanted = (CLASS[name], f"job:{job_id}")
-                for found in document["findings"]:
-                    if (found["class"], found["subject"]) == wanted:
-                        told[name] = found
-            return all(name in told and CAUSE[name] in told[name]["summary"] for name in jobs)
-
-        try:
-            next_document(process, all_told, TOLD_S)
-        finally:
-            print({name: found["summary"] for name, found in told.items()})
+        driver = drivers[NODE[STOPPED]]
+        show(driver, uuids_of(ranks[STOPPED]) + uuids_of(ranks[FROZEN]), "spins")
+        show(driver, ranks[STOPPED][WHO[STOPPED]]["gpu_uuids"], "rests")
+        driver.write()
+        next_document(process, all_told, TOLD_S)
     for name, found in told.items():
-        assert f"rank {WHO[name]} (" in found["summary"], name
         one = ranks[name][WHO[name]]
         texts = [line["text"] for line in found["evidence"]]
+        assert f"rank {WHO[name]} (" in found["summary"], name
         assert any(f"process {one['pid']}" in text for text in texts), name
     texts = [line["text"] for line in told[CROWDED]["evidence"]]
     assert any("may use 1 CPU, its peers" in text for text in texts)
