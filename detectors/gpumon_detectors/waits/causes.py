@@ -44,6 +44,11 @@ choice)."""
 _COMPILATIONS: Final = 5
 """So many pauses make a program compile again and again (our choice)."""
 
+_LONGEST_COMPILATION_S: Final = 150.0
+_MOST_OF: Final = 90.0
+"""Percentile of the pauses' lengths, and how long it is at most: compilers of PyTorch take tens of
+seconds for a graph, while requests and cells come minutes apart (our choice)."""
+
 _IRREGULAR: Final = 0.2
 """Spread of the pauses' lengths over their mean, at least: each new shape takes its own time, while
 a program that prepares the next piece of its work takes about as long each time (our choice)."""
@@ -175,7 +180,8 @@ def compiling(view: View, job: JobLook) -> Waits | None:
     if not host.is_own or found.is_over(rows) or not _computes_alone(rows, host, pauses, stir):
         return None
     share, lengths = found.share(rows), found.lengths()
-    if share <= LEAST_SHARE or float(lengths.std()) < _IRREGULAR * float(lengths.mean()):
+    is_long = float(np.percentile(lengths, _MOST_OF)) > _LONGEST_COMPILATION_S
+    if share <= LEAST_SHARE or is_long or lengths.std() < _IRREGULAR * lengths.mean():
         return None
     return Waits(Cause.COMPILER, rows, host, found.found[0].first, share, found, stir)
 

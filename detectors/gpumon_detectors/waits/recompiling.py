@@ -30,9 +30,9 @@ class Recompiling(Detector):
     work or more in between and for more than 10 % of the time; no kernel runs in the pauses, the
     program keeps its memory, and each rank keeps about one CPU busy, up to four and a half as
     compilers have workers; nothing is read or written; and the pauses are of different lengths, as
-    each new shape takes its own time.
+    each new shape takes its own time, mostly below two and a half minutes.
 
-    *Supported* after 30 minutes, *established* after an hour. Of sessions, and of what works in
+    Told and *supported* after 30 minutes, *established* after an hour. Of sessions, and of what works in
     bursts as servers do, nothing is claimed.
 
     What looks alike: a compilation at the start is over after half an hour; a checkpoint writes; a
@@ -58,6 +58,8 @@ class Recompiling(Detector):
         for job in view.jobs:
             waits = compiling(view, job)
             if waits is None or waits.pauses is None or waits.stir is None:
+                continue
+            if waits.rows.seen_s(waits.first) < self.supported_after_s:
                 continue
             context = context_of(job, self.portal_names)
             if not (context.is_interactive or context.is_bursty):
