@@ -68,6 +68,8 @@ class Trouble(NamedTuple):
     """How long after the job's start, where that is what is known."""
     is_hot: bool = True
     """Whether heat makes a straggler; else its own host does."""
+    is_alike: bool = False
+    """Whether all ranks of a hang wait alike, as for a collective that not all of them call."""
     lasts_s: float = inf
     """How long it holds, where it is over before its job is."""
 
@@ -127,7 +129,7 @@ def after(
         is_cause: Whether it is this rank that is slow or stuck.
     """
     if trouble.finding_class == HANG:
-        return _stopped(board, shape, chance, is_stuck=is_cause)
+        return _stopped(board, shape, chance, is_stuck=is_cause and not trouble.is_alike)
     if trouble.finding_class == CRASH:
         return Program([], [in_turn(board, [Work(_HOUR, cpu_cores=0.05)])], board.idle_w)
     if trouble.finding_class == NARROW or not trouble.is_hot:

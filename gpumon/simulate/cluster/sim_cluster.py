@@ -190,8 +190,8 @@ class Fleet:
         rank = trouble.spot * gpus_used(job.request.workload, job.request.shape.gpus)
         cause = f"{subject}/rank:{rank + trouble.local}"
         if trouble.finding_class == HANG:
-            # All ranks lose all of their time, and one of them keeps the others waiting.
-            return [Label(subject, HANG, begin, last, lost_s, (cause,))]
+            # All ranks lose all of their time; mostly one keeps the others waiting.
+            return [Label(subject, HANG, begin, last, lost_s, () if trouble.is_alike else (cause,))]
         if trouble.finding_class == CRASH:
             return [Label(gpu, CRASH, begin, last, 0.0, (subject,))]
         lost_s *= self._slowed_share(job, trouble)
@@ -286,6 +286,8 @@ class Fleet:
         """Whether a rank waits for storage that does not answer, so that its job hangs."""
         trouble = None if stay.job is None else stay.job.request.trouble
         if stay.job is None or trouble is None or not trouble.is_of(stay.spot, stay.local):
+            return False
+        if trouble.is_alike:
             return False
         hung_at = self.hung_at(stay.job)
         return hung_at is not None and hung_at <= now

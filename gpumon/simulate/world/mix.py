@@ -129,7 +129,10 @@ def _trouble(workload: Workload, shape: Shape, run_s: float, chance: Random) -> 
     age_s = {NARROW: 0.0, CRASH: run_s - _CRASHED_S}.get(kind, run_s * chance.uniform(0.2, 0.7))
     is_hot = chance.random() < 0.5
     lasts_s = fail_slow_s(shape, chance) if kind == STRAGGLER else inf
-    return Trouble(kind, spot, local, age_s=age_s, is_hot=is_hot, lasts_s=lasts_s)
+    is_alike = kind == HANG and not is_hot
+    return Trouble(
+        kind, spot, local, age_s=age_s, is_hot=is_hot, is_alike=is_alike, lasts_s=lasts_s
+    )
 
 
 def _name(workload: Workload, chance: Random) -> str:

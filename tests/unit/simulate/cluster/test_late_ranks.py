@@ -13,6 +13,7 @@ from gpumon.simulate.blocks.frames import FrameMaker
 from gpumon.simulate.cluster.job_faults import (
     CRASH,
     CRASH_XID,
+    HANG,
     NARROW,
     NARROW_LANES,
     STRAGGLER,
@@ -150,3 +151,15 @@ def test_a_slow_rank_is_well_again_and_its_label_ends_before_its_job(is_hot: boo
     assert after_it[1] == pytest.approx(usual[1], abs=8.0)
     assert bool(held[2] & 0x20) == is_hot
     assert not after_it[2] & 0x20
+
+
+def test_where_all_wait_alike_the_rank_at_fault_runs_what_the_others_run() -> None:
+    shape = Shape(1, 4)
+    for is_alike in (True, False):
+        trouble = Trouble(HANG, 0, 1, age_s=600.0, is_alike=is_alike)
+        cause, other = (
+            after(trouble, H100, shape, Random("hang"), 0, is_cause=is_cause)
+            for is_cause in (True, False)
+        )
+        seen = [program.at(1800.0).integrals for program in (cause, other)]
+        assert (seen[0] == seen[1]) is is_alike

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from gpumon.simulate.cluster.job_faults import STRAGGLER, fail_slow_s
+from gpumon.simulate.cluster.job_faults import HANG, STRAGGLER, fail_slow_s
 from gpumon.simulate.physics.training import Shape
 from gpumon.simulate.world.mix import WORLD
 from gpumon.simulate.world.sites import KALOS, PHILLY, SITES, site_of
@@ -61,3 +61,12 @@ def test_only_what_makes_a_rank_slow_ends_before_its_job() -> None:
     ends = {trouble.finding_class: trouble.lasts_s < 1e6 for trouble in drawn if trouble}
     assert len(ends) > 3
     assert {kind for kind, is_over in ends.items() if is_over} == {STRAGGLER}
+
+
+def test_half_of_the_hangs_show_nobody_who_keeps_the_others_waiting() -> None:
+    chance = Random("hangs")
+    drawn = [WORLD.draw(5, chance, {"h100": 9}, 8).trouble for _ in range(6000)]
+    hangs = [trouble.is_alike for trouble in drawn if trouble and trouble.finding_class == HANG]
+    assert len(hangs) > 30
+    assert 0.3 < sum(hangs) / len(hangs) < 0.7
+    assert not any(t.is_alike for t in drawn if t and t.finding_class != HANG)
