@@ -273,8 +273,7 @@ class View:
         """What `coverage` found out on this look, by kind of subject and field."""
         self.owners = facts.owners
         """Whose values history and facts hold."""
-        self._facts = facts.columns
-        self._book = facts
+        self._facts = facts
         self._columns: dict[str, NDArray[np.float64]] = {}
 
     def part(self, begin: float, end: float) -> View:
@@ -395,30 +394,22 @@ class View:
         return column
 
     def nodes_with(self, block: str) -> Mapping[str, NodeFacts]:
-        """By name the nodes of which facts of a block are told: mostly all of them, or none."""
-        return self._book.nodes_with(block)
+        """By name the nodes of which facts of a block are told."""
+        return self._facts.nodes_with(block)
 
     def per_node(self, tell: Callable[[NodeFacts], float | None]) -> NDArray[np.float64]:
-        """What a function tells of each of `nodes`, NaN for None; it is asked when they change.
-
-        So it is the same function in every look, and looks at nothing but the node's facts.
-        """
-        return self._book.node_columns.told(tell)[:-1]
-
-    @property
-    def is_silent(self) -> NDArray[np.bool_]:
-        """Per node, in the order of `nodes`, whether nothing is heard of it, now or ever."""
-        return self._book.node_columns.is_silent
+        """What a function tells of each of `nodes`, NaN for None; asked again of what changed."""
+        return self._facts.node_columns.told(tell)[:-1]
 
     @property
     def is_stale(self) -> NDArray[np.bool_]:
         """Per GPU by position whether its values are not the present."""
-        return self._facts.is_stale
+        return self._facts.columns.is_stale
 
     @property
     def is_lost(self) -> NDArray[np.bool_]:
         """Per GPU by position whether it fell off the bus."""
-        return self._facts.is_lost
+        return self._facts.columns.is_lost
 
     def confidence(self, observed: Window, windows: Windows) -> Confidence:
         """The surest claim that the window as observed allows a detector."""
@@ -496,7 +487,7 @@ class View:
     def _column(self, key: str) -> NDArray[np.float64]:
         """Newest value of every GPU, with one NaN at the end for GPUs that are not known."""
         if key in FACT_KEYS["gpu"]:
-            return self._facts.column(key)
+            return self._facts.columns.column(key)
         column = np.full(len(self.uuids) + 1, np.nan)
         if self.history.newest_at == self.now:
             column[:-1] = self.history.newest(self.uuids, (key,))[0]

@@ -33,11 +33,7 @@ def _is_lost(gpu: GpuFacts) -> float:
     return gpu.is_lost
 
 
-def _is_silent(node: NodeFacts) -> float:
-    return node.is_stale or not node.has_telemetry
-
-
-class _Columns(Generic[_Facts]):
+class FactColumns(Generic[_Facts]):
     """One value of each entity for everything that was asked for, kept up from look to look."""
 
     def __init__(self, place: Mapping[str, int], facts: Mapping[str, _Facts]) -> None:
@@ -68,16 +64,7 @@ class _Columns(Generic[_Facts]):
                 column[place] = np.nan if value is None else value
 
 
-class NodeColumns(_Columns[NodeFacts]):
-    """What facts tell of every node."""
-
-    @property
-    def is_silent(self) -> NDArray[np.bool_]:
-        """Per node whether nothing is heard of it, now or ever."""
-        return self.told(_is_silent)[:-1] > 0
-
-
-class FactColumns(_Columns[GpuFacts]):
+class GpuColumns(FactColumns[GpuFacts]):
     """What facts tell of every GPU."""
 
     def __init__(self, place: Mapping[str, int], facts: Mapping[str, GpuFacts]) -> None:
@@ -107,10 +94,11 @@ class FactBook:
         self.gpus: dict[str, GpuFacts] = {}
         self.layout = GpuLayout(self.gpus)
         """Who is where; another object only where GPUs came, went or moved."""
-        self.columns = FactColumns(self.layout.place, self.gpus)
+        self.columns = GpuColumns(self.layout.place, self.gpus)
         self.node_layout = NodeLayout(self.layout, self.nodes)
         """The nodes beside them; another object where a GPU or a node came or went."""
-        self.node_columns = NodeColumns(self.node_layout.place, self.nodes)
+        self.node_columns = FactColumns(self.node_layout.place, self.nodes)
+        """What facts tell of every node."""
         self.owners = Owners(self.node_layout)
         self._with: dict[str, dict[str, NodeFacts]] = {}
         """By block the nodes that tell of one of its entities."""
@@ -127,12 +115,12 @@ class FactBook:
                 nodes.pop(name, None)
         if self._is_moved:
             self.layout = GpuLayout(self.gpus)
-            self.columns = FactColumns(self.layout.place, self.gpus)
+            self.columns = GpuColumns(self.layout.place, self.gpus)
         else:
             self.columns.refresh(self._changed)
         if self._is_moved or self.node_layout.names != tuple(self.nodes):
             self.node_layout = NodeLayout(self.layout, self.nodes)
-            self.node_columns = NodeColumns(self.node_layout.place, self.nodes)
+            self.node_columns = FactColumns(self.node_layout.place, self.nodes)
             self.owners = Owners(self.node_layout)
         else:
             self.node_columns.refresh(node[0] for node in message["nodes"])

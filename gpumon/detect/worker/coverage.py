@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from gpumon.detect.contract import Declaration
+    from gpumon.detect.facts.facts import NodeFacts
     from gpumon.detect.facts.positions import Owners
     from gpumon.detect.view import View
 
@@ -142,9 +143,15 @@ def _lacking(view: View, key: str, block: str) -> NDArray[np.bool_]:
         return _cgroups_lacking(view, key)
     if block == "link":
         return ~view.owners.told(key, block, view.history, view.nodes_with(block))
+    is_silent: NDArray[np.bool_] = view.per_node(_silence) > 0
     if block in _TOLD:
-        return view.is_silent
-    return view.is_silent | ~view.owners.told(key, block, view.history, view.nodes_with(block))
+        return is_silent
+    return is_silent | ~view.owners.told(key, block, view.history, view.nodes_with(block))
+
+
+def _silence(node: NodeFacts) -> float:
+    """Whether nothing is heard of a node, now or ever."""
+    return node.is_stale or not node.has_telemetry
 
 
 def _cgroups_lacking(view: View, key: str) -> NDArray[np.bool_]:
