@@ -104,7 +104,7 @@ def unwatched(job: JobLook, use: GpuUse, host: HostUse, since: float) -> Unwatch
     past = job.cgroup_past((_CPU,), PAST_S)
     told = past.columns[_CPU]
     rows = np.flatnonzero((told > 0).all(axis=1))
-    if not len(rows) or told.shape[1] != len(job.job.nodes):
+    if not (told.size and len(rows)):
         return Unwatched(first_at - start_at, None, 0.0, job.gpu_count)
     seconds = float(past.times[rows[0]]) - start_at
     cpu_s = float(told[rows[0]].sum(dtype=np.float64)) / 1e6
