@@ -30,7 +30,7 @@ _WIDTH_S: Final = 30.0
 steps that differ even out."""
 
 _LEAST_WINDOWS: Final = 20
-_LEAST_SPREAD: Final = 0.035
+_LEAST_SPREAD: Final = 0.03
 """Spread between the ranks of one window, as a share of their work. Equal data leave a hundredth
 and less; a spread of a fifth from step to step leaves as much over 33 steps (our choice)."""
 
@@ -65,7 +65,7 @@ class DataImbalance(Detector):
 
     Where sequences, images or graphs are of unlike size, another rank has most to do in each step
     and the others wait for it. Over windows of half a minute the work of the ranks then differs by
-    3.5 % and more, each of them is ahead now and then, and who was ahead in one window is not so in
+    3 % and more, each of them is ahead now and then, and who was ahead in one window is not so in
     the next; utilisation stays at 85 % and more on all of them, since who waits spins.
 
     *Supported* after 15 minutes, *established* after 40, where the ranks are known to be of one
@@ -165,14 +165,14 @@ def moving_of(windows: WorkWindows, world: Sequence[int]) -> Moving | None:
     lead -= medians(lead)[:, None]
     usual = lead.mean(axis=0)
     swing = lead - usual
-    spread = float(swing.std())
+    spread = float(np.median(swing.std(axis=1, ddof=1)))
     util = own.means["gpu_util_ratio"][rows].mean(axis=0)
     if spread < _LEAST_SPREAD or util.min() < _LEAST_UTIL:
         return None
     if usual.std() > _STATIC_SHARE * spread or not _changes(swing):
         return None
     first = _since(swing, spread)
-    if len(rows) - first < _LEAST_WINDOWS:
+    if first is None or len(rows) - first < _LEAST_WINDOWS:
         return None
     leaders = len(np.unique(swing[first:].argmax(axis=1)))
     return Moving(int(rows[first]), float(own.seconds[rows[first:]].sum()), spread, leaders, field)
@@ -188,8 +188,9 @@ def _changes(swing: Floats) -> bool:
     return memory <= _MOST_MEMORY
 
 
-def _since(swing: Floats, spread: float) -> int:
+def _since(swing: Floats, spread: float) -> int | None:
     """First window of the stretch until now in which ranks differ as much."""
     own = swing.std(axis=1) >= 0.25 * spread
     share = np.cumsum(own[::-1])[::-1] / np.arange(len(own), 0, -1)
-    return int(np.flatnonzero(own & (share >= 0.8))[0])
+    found = np.flatnonzero(own & (share >= 0.8))
+    return int(found[0]) if len(found) else None

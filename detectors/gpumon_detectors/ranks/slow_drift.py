@@ -48,9 +48,10 @@ pauses reported are about 96 s)."""
 
 _BESIDE_S: Final = 600.0
 _LOW_CLOCK: Final = 0.97
-_LEAST_UNEVEN: Final = 0.005
-"""Spread between the ranks of one window from which their data are uneven where it is also
-twice what it was (our choice: of what all ranks wait for alike all have the same part)."""
+_LEAST_UNEVEN: Final = 0.015
+_UNEVEN_TIMES: Final = 1.5
+"""Spread between the ranks of one window from which their data are uneven, and how many times what
+it was: of what all wait for alike all have the same part (our choice)."""
 
 _KINDS: Final = ("tensor_active_ratio", "sm_active_ratio", "dram_active_ratio")
 _LEAST_SHARES: Final = {"tensor_active_ratio": 0.05, "sm_active_ratio": 0.2}
@@ -252,7 +253,7 @@ def _is_uneven(
 ) -> bool:
     """Whether ranks differ more from window to window than before: their data are uneven."""
     before, since = (_spread(windows.means[field][rows]) for rows in (was, now))
-    return since > max(_LEAST_UNEVEN, 2 * before)
+    return since > max(_LEAST_UNEVEN, _UNEVEN_TIMES * before)
 
 
 def _spread(work: Floats) -> float:

@@ -35,6 +35,14 @@ _LEAST_MORE: Final = 0.1
 _ALIKE: Final = 0.04
 """How far apart the GPUs of one stage may lie: they do the same (our choice)."""
 
+_REST_ALIKE: Final = 0.15
+_ALONE_ALIKE: Final = 0.08
+"""How far apart the other stages may lie, and those of one rank: experts differ all among
+themselves (our choice)."""
+
+_LONGEST_START_S: Final = 1200.0
+"""Work that begins so long after its job is its first: a slow start takes about as long."""
+
 _LEAST_WINDOWS: Final = 10
 _FIRST_WINDOWS: Final = 5
 """It must be so from the first windows of work on: what begins later is no design."""
@@ -76,7 +84,9 @@ class StageImbalance(Detector):
     clock or a link that is slow as its cause, is `straggler`'s.
 
     A last stage that holds the head is often meant so: a *hypothesis*, unless a step takes a
-    quarter longer than it would in balance. *Supported* after 15 minutes, *established* after 45.
+    quarter longer than it would in balance; likewise where the job's first work was not seen.
+    Of stages of one rank only the first and the last are told, if it was. *Supported* after 15
+    minutes, *established* after 45.
 
     What looks alike: boards of several products; GPUs that generate beside others that learn,
     whose tensor cores and memory differ in other ways; experts, of which each has a load of its
@@ -120,7 +130,9 @@ class StageImbalance(Detector):
             len(windows.ends) - stage.first,
         )  # fmt: skip
         gpus = [job.uuids[place] for place in sorted((*stage.heavy, *stage.waiting))]
-        is_large = stage.times >= _LARGE_TIMES
+        own = windows.of(np.asarray(stage.heavy, np.intp))
+        is_seen = _is_from_start(job, own, np.asarray([stage.first], np.intp))
+        is_large = stage.times >= _LARGE_TIMES and is_seen
         most = Confidence.ESTABLISHED if is_large else Confidence.HYPOTHESIS
         names = [name_of(job, place) for place in (stage.heavy[0], stage.heavy[-1])]
         who = names[0] if len(stage.heavy) == 1 else f"{names[0]} to {names[1]}"
@@ -171,6 +183,8 @@ def _heavy_stage(job: JobLook, windows: WorkWindows, world: Sequence[int]) -> _S
     heavy = int(np.argmax(stages))
     members = np.arange(heavy * size, (heavy + 1) * size)
     others = np.setdiff1d(np.arange(len(places)), members)
+    if not _is_design(job, own, rows, stages, size):
+        return None
     more = float(work[members].min() / work[others].max()) - 1.0
     util = mean_over(own.means["gpu_util_ratio"][rows])
     does_spin = (util[others] >= np.minimum(_LEAST_SPIN, util[members].max())).all()
@@ -191,6 +205,26 @@ def _heavy_stage(job: JobLook, windows: WorkWindows, world: Sequence[int]) -> _S
         more,
         len(stages),
     )
+
+
+def _is_design(job: JobLook, own: WorkWindows, rows: Places, stages: Floats, size: int) -> bool:
+    """Whether one stage stands out of others that are alike, as a head or an embedding does.
+
+    Of stages of one rank it must be the first or the last, and the job be seen from its start on:
+    else it may be a slow rank.
+    """
+    heavy = int(np.argmax(stages))
+    rest = np.delete(stages, heavy)
+    alike = _ALONE_ALIKE if size == 1 else _REST_ALIKE
+    if rest.max() > (1.0 + alike) * rest.min():
+        return False
+    return size > 1 or (heavy in (0, len(stages) - 1) and _is_from_start(job, own, rows))
+
+
+def _is_from_start(job: JobLook, own: WorkWindows, rows: Places) -> bool:
+    """Whether the job's first work was seen."""
+    start_at = job.job.start_at
+    return start_at is not None and float(own.begins[rows[0]]) - start_at <= _LONGEST_START_S
 
 
 def _in_order(job: JobLook, world: Sequence[int]) -> list[int]:

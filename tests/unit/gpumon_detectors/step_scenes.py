@@ -148,7 +148,7 @@ def stepped(
     trouble="none",
     seed=0,
     keys=tuple(SHOWN),
-    product="NVIDIA H100 80GB HBM3",
+    products=("NVIDIA H100 80GB HBM3",),
     has_ranks=True,
     told=(),
     worlds=1,
@@ -165,7 +165,7 @@ def stepped(
         trouble: One of `noise.TROUBLES`.
         seed: Of everything that is thrown.
         keys: Fields that are read of the GPUs besides the fixed ones.
-        product: Of the boards.
+        products: Of the boards of each node in turn.
         has_ranks: Whether its ranks are known.
         told: Triples of the seconds since the begin, whom, and values that hold from then on: of
             the GPU at a position, of a node by its name, of the cgroups of the `job`.
@@ -173,13 +173,7 @@ def stepped(
         slurm: What Slurm says of nodes, by name.
         job: What else Slurm says of it.
     """
-    extra = 2 if trouble == "shared" else 0
-    scene = Scene(period_s=period_s, span_s=24 * 3600.0)
-    mine, others = [], []
-    for number in range(nodes):
-        held = scene.node(f"m{number}", gpus + extra, product)
-        mine += held[:gpus]
-        others += held[gpus:]
+    scene, mine, others = _machines(nodes, gpus, products, period_s, trouble)
     start_at = scene.next_at
     total_s = sum(stage.seconds for stage in stages)
     skipped_s = total_s - stages[-1].seconds / 2 if trouble == "restart" else 0.0
@@ -207,17 +201,11 @@ def stepped(
     tapes = tapes_of([*stages[:-1], last], len(mine), seed)
     gains = [dice.uniform(0.96, 1.04) for _ in mine]
     marks = sorted(told, key=lambda mark: mark[0])
-    given = {place: dict(FIXED, sm_clock_mhz=1710.0) for place in range(len(mine))}
+    given = [dict(FIXED, sm_clock_mhz=1710.0) for _ in mine]
     at_s = skipped_s
     for _, part_s, is_hole in stretches(total_s - skipped_s, trouble, 120.0):
         while marks and marks[0][0] <= at_s:
-            _, place, values = marks.pop(0)
-            if place == "job":
-                scene.cgroup("77", **values)
-            elif isinstance(place, str):
-                scene.host(place, **values)
-            else:
-                given[place].update(values)
+            _tell(scene, given, *marks.pop(0)[1:])
         count = max(1, round(part_s / period_s))
         if is_hole:
             scene.skip(part_s)
@@ -227,11 +215,33 @@ def stepped(
         shown = dict.fromkeys(others, UNUSED)
         for place, uuid in enumerate(mine):
             read = values_of(tapes[place], ends - period_s, ends, gains[place], keys)
-            values = {**given[place], **{key: _told(row, period_s) for key, row in read.items()}}
+            values = {**{key: _told(row, period_s) for key, row in read.items()}, **given[place]}
             shown[uuid] = thinned(values, dice) if trouble == "missing" else values
         scene.run(part_s, shown)
         at_s += count * period_s
     return scene, mine
+
+
+def _machines(nodes, gpus, products, period_s, trouble):
+    """A scene with nodes, the job's GPUs on them and its neighbour's."""
+    extra = 2 if trouble == "shared" else 0
+    scene = Scene(period_s=period_s, span_s=24 * 3600.0)
+    mine, others = [], []
+    for number in range(nodes):
+        held = scene.node(f"m{number}", gpus + extra, products[number % len(products)])
+        mine += held[:gpus]
+        others += held[gpus:]
+    return scene, mine, others
+
+
+def _tell(scene, given, whom, values):
+    """Have the job's cgroups, a node or a GPU report values from now on."""
+    if whom == "job":
+        scene.cgroup("77", **values)
+    elif isinstance(whom, str):
+        scene.host(whom, **values)
+    else:
+        given[whom].update(values)
 
 
 def _told(row, period_s):

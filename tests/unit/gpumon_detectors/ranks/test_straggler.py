@@ -116,7 +116,7 @@ def test_a_switch_whose_nodes_are_all_slow_is_named():
     slurm = {f"m{n}": {"leaf_switch": "leaf-b" if n > 2 else "leaf-a"} for n in range(5)}
     (finding,) = said(stages, nodes=5, gpus=2, slurm=slurm)
     assert finding.subject == "job:77"
-    assert "2 nodes of switch leaf-b keeps 6 other GPUs" in finding.summary
+    assert "2 nodes of switch leaf-b keep 6 other GPUs" in finding.summary
 
 
 # Why

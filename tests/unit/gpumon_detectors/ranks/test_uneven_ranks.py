@@ -1,0 +1,196 @@
+"""Heavy stages, data of unlike size and steps that get longer; and what only looks like them."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpumon_detectors.ranks.data_imbalance import DataImbalance
+from gpumon_detectors.ranks.slow_drift import SlowDrift
+from gpumon_detectors.ranks.stage_imbalance import StageImbalance
+from tests.unit.gpumon_detectors.noise import TROUBLES
+from tests.unit.gpumon_detectors.step_scenes import PLAIN, Stage, stepped
+
+HEAVY = (1, 1, 1, 1.5, 1.5, 1.5)
+"""The second of two stages of three ranks does half as much again."""
+LONG_S = 3000.0
+PERIODS = [10.0, 30.0, 60.0]
+
+
+def said(rule, stages, **how):
+    scene, _ = stepped(stages, **how)
+    return list(rule.evaluate(scene.view()))
+
+
+# Stages
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+@pytest.mark.parametrize("period_s", [1.0, *PERIODS])
+def test_a_stage_that_does_more_is_found(period_s, trouble):
+    if period_s == 1.0 and trouble != "missing":
+        pytest.skip("one scene of a sample a second tells enough")
+    seconds = 2400.0 if trouble == "restart" else 1200.0
+    (finding,) = said(StageImbalance(), [Stage(seconds, work=HEAVY)], period_s=period_s,
+                      trouble=trouble)  # fmt: skip
+    assert finding.subject == "job:77"
+    assert "rank 3 (m0 GPU 3) to rank 5 (m0 GPU 5) do" in finding.summary
+    # In balance each would do 1.25 of 1.5; a tenth of a step is exchanged.
+    lost = finding.gpu_seconds / 6 / (finding.window.end - finding.window.start)
+    assert lost == pytest.approx(0.25 / (1.5 + 0.087), rel=0.12)
+
+
+def test_a_last_stage_that_does_a_little_more_may_be_meant_so():
+    (finding,) = said(StageImbalance(), [Stage(LONG_S, work=HEAVY)])
+    assert finding.confidence == "hypothesis"
+    (finding,) = said(StageImbalance(), [Stage(LONG_S, work=(1, 1, 1, 1, 2.1, 2.1))])
+    assert finding.confidence == "established"
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+@pytest.mark.parametrize(
+    "stages",
+    [
+        [Stage(LONG_S, work=(1, 1.04, 1.02, 1.05, 1.0, 1.03))],
+        # Experts: each rank has a load of its own.
+        [Stage(LONG_S, work=(1, 1.3, 0.8, 1.5, 1.1, 0.9))],
+        # One rank becomes slow.
+        [Stage(1400.0), Stage(1400.0, work=(1, 1, 1, 1, 1, 1.5))],
+        # A middle block, which is no stage.
+        [Stage(LONG_S, work=(1, 1, 1.5, 1.5, 1, 1.2))],
+        [Stage(LONG_S, apart=(600.0, 200.0))],
+        [Stage(LONG_S, work=HEAVY, sync=False)],
+    ],
+)
+def test_what_is_no_heavy_stage(stages, trouble):
+    assert said(StageImbalance(), stages, trouble=trouble) == []
+
+
+def test_boards_of_two_products_are_no_stages():
+    scene, mine = stepped([Stage(LONG_S, work=HEAVY)], nodes=2, gpus=3)
+    assert len(list(StageImbalance().evaluate(scene.view()))) == 1
+    scene, mine = stepped([Stage(LONG_S, work=HEAVY)], nodes=2, gpus=3,
+                          products=("NVIDIA H200", "NVIDIA H100"))  # fmt: skip
+    assert list(StageImbalance().evaluate(scene.view())) == []
+    assert len(mine) == 6
+
+
+def test_a_node_whose_clocks_are_low_is_no_stage():
+    slow = {"sm_clock_mhz": 1110.0, "clock_event_reasons": 0x40}
+    told = tuple((0.0, place, slow) for place in (3, 4, 5))
+    assert said(StageImbalance(), [Stage(LONG_S, work=HEAVY)], told=told) == []
+
+
+def test_generators_beside_learners_do_other_things():
+    told = tuple(
+        (0.0, place, {"tensor_active_ratio": 0.05, "dram_active_ratio": 0.7}) for place in (0, 1, 2)
+    )
+    keys = ("sm_active_ratio", "gpu_util_ratio", "power_w")
+    mine = tuple(
+        (0.0, place, {"tensor_active_ratio": 0.37, "dram_active_ratio": 0.4}) for place in (3, 4, 5)
+    )
+    assert said(StageImbalance(), [Stage(LONG_S, work=HEAVY)], told=told + mine, keys=keys) == []
+
+
+# Data
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+@pytest.mark.parametrize("period_s", PERIODS)
+def test_data_of_unlike_size_are_found(period_s, trouble):
+    stages = [Stage(3600.0, step_s=6.0, spread=0.3)]
+    (finding,) = said(DataImbalance(), stages, period_s=period_s, trouble=trouble)
+    assert finding.subject == "job:77"
+    assert finding.confidence == ("supported" if trouble == "restart" else "established")
+    assert "another of 6 ranks is the slowest each time" in finding.summary
+    assert finding.gpu_seconds is None
+
+
+def test_where_ranks_are_not_known_it_is_a_guess():
+    (finding,) = said(DataImbalance(), [Stage(3600.0, step_s=6.0, spread=0.3)], has_ranks=False)
+    assert finding.confidence == "hypothesis"
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+@pytest.mark.parametrize(
+    "stages",
+    [
+        [Stage(3600.0, spread=0.02)],
+        [Stage(3600.0, spread=0.3, sync=False, step_s=6.0)],
+        [Stage(3600.0, work=(1, 1, 1, 1, 1, 1.5), on=0.6)],
+        [Stage(3600.0, work=HEAVY, spread=0.02)],
+        [Stage(3600.0, apart=(500.0, 120.0))],
+    ],
+)
+def test_what_are_no_uneven_data(stages, trouble):
+    assert said(DataImbalance(), stages, trouble=trouble) == []
+
+
+# Drift
+
+
+@pytest.mark.parametrize("trouble", TROUBLES[:4])
+@pytest.mark.parametrize("period_s", PERIODS)
+def test_steps_that_get_longer_are_found(period_s, trouble):
+    stages = [Stage(2400.0), Stage(1800.0, exchange=0.3, step_s=3.1 * 0.92 / 0.7)]
+    (finding,) = said(SlowDrift(), stages, period_s=period_s, trouble=trouble, gpus=4)
+    assert finding.confidence == "supported"
+    assert finding.gpu_seconds == pytest.approx((1 - 0.7 / 0.92) * 1800.0 * 4, rel=0.1)
+
+
+def test_one_gpu_drifts_as_well():
+    stages = [Stage(2400.0, exchange=0.0), Stage(1800.0, exchange=0.0, late=((0, 0.4),))]
+    (finding,) = said(SlowDrift(), stages, gpus=1)
+    assert finding.summary.endswith("its GPUs rest longer in each")
+
+
+def test_a_slow_ramp_is_found_from_where_it_can_be_told():
+    ramp = [Stage(300.0, late=tuple((r, 0.03 * n) for r in range(4))) for n in range(1, 9)]
+    stages = [Stage(2400.0), *ramp, Stage(1800.0, late=tuple((r, 0.27) for r in range(4)))]
+    (finding,) = said(SlowDrift(), stages, gpus=4)
+    assert 2400.0 < finding.window.start - 1_700_000_000.0 < 3600.0
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+@pytest.mark.parametrize(
+    "stages",
+    [
+        [Stage(6000.0)],
+        # Longer sequences by plan: steps are longer, and as full.
+        [Stage(2400.0), Stage(1800.0, step_s=6.5)],
+        # One slow rank.
+        [Stage(2400.0), Stage(1800.0, work=(1, 1, 1.4))],
+        # Data get uneven.
+        [Stage(2400.0), Stage(2400.0, step_s=5.0, spread=0.25)],
+        # An evaluation ends, and comes again.
+        [Stage(4800.0, apart=(1500.0, 280.0))],
+        # Back to what it was.
+        [Stage(2400.0), Stage(600.0, exchange=0.4), Stage(1800.0)],
+        # The load of a server.
+        [Stage(700.0, work=(w,) * 4, sync=False) for w in (1, 0.7, 1, 0.6, 0.9, 0.6)],
+    ],
+)
+def test_what_is_no_drift(stages, trouble):
+    assert said(SlowDrift(), stages, trouble=trouble, gpus=4) == []
+
+
+def test_a_new_trial_begins_with_a_pause():
+    pause = Stage(200.0, work=(0, 0, 0, 0), exchange=0.01)
+    stages = [Stage(2400.0), pause, Stage(1800.0, exchange=0.4)]
+    assert said(SlowDrift(), stages, gpus=4) == []
+
+
+def test_a_lower_clock_is_no_drift():
+    told = tuple((2400.0, place, {"sm_clock_mhz": 1300.0}) for place in range(4))
+    stages = [Stage(2400.0), Stage(1800.0, exchange=0.3, step_s=4.0)]
+    assert said(SlowDrift(), stages, gpus=4, told=told) == []
+
+
+def test_a_server_by_its_name_is_left_alone():
+    stages = [Stage(2400.0), Stage(1800.0, exchange=0.3, step_s=4.0)]
+    assert said(SlowDrift(), stages, gpus=4, name="vllm-chat") == []
+
+
+@pytest.mark.parametrize("rule", [StageImbalance(), DataImbalance(), SlowDrift()])
+def test_without_counters_nothing_is_said(rule):
+    for stages in ([Stage(2400.0), Stage(1800.0, exchange=0.4)], [Stage(LONG_S, work=HEAVY)]):
+        assert said(rule, stages, keys=PLAIN) == []
