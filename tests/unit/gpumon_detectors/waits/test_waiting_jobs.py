@@ -125,6 +125,12 @@ def test_its_onset_is_that_of_its_waits():
     assert "since" in finding.summary
 
 
+def test_it_reaches_back_to_where_hosts_have_coarser_rows_than_gpus():
+    scene, _ = played(10.0, "none", [(9000.0, STARVED)])
+    (finding,) = findings(scene)
+    assert finding.window.end - finding.window.start >= 5100.0
+
+
 def test_a_job_that_waits_no_more_is_not_claimed():
     scene, _ = played(10.0, "none", [(1500.0, STARVED), (900.0, [work(60.0)])])
     assert findings(scene) == []
