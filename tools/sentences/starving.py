@@ -211,9 +211,9 @@ def storage_without_a_group() -> Scene:
 
 
 def storage_into_the_cache() -> Scene:
-    """The memory of the job grows with what it reads."""
+    """The memory of the job grows with what it reads, for more than an hour."""
     group = {**_READING, "job_mem_used_bytes": lambda s: 1e10 + 6e8 * s}
-    return _reads(group=group)
+    return _reads(4200.0, group=group)
 
 
 # Pauses

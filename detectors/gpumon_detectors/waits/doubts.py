@@ -125,18 +125,24 @@ def _of_storage(job: JobLook, waits: Waits) -> Iterator[Doubt]:
     if not host.is_own_io:
         text = "not seen: I/O pressure of the job alone, which its control group would tell"
         yield _guess("job_io_pressure_some_ratio", job, text)
-    memory = host.memory[waits.first :]
-    known = np.flatnonzero(np.isfinite(memory))
-    if len(known) < 2:
-        return
-    times = waits.rows.times[waits.first :]
-    half = known[len(known) // 2 :]
-    length_s = float(times[half[-1]] - times[half[0]])
-    growth = float(memory[half[-1]] - memory[half[0]]) / length_s if length_s else 0.0
-    read = moved_bytes_per_s(waits, is_read=True)
-    if growth >= max(_GROWTH_BYTES_PER_S, _GROWTH_SHARE * read if read == read else 0.0):
+    growth = cache_growth(waits)
+    if growth:
         text = (
             f"its memory grows by {growth / 1e6:.0f} MB/s: the first pass over data that the page "
             "cache keeps may be slow once"
         )
         yield _guess("job_mem_used_bytes", job, text, growth)
+
+
+def cache_growth(waits: Waits) -> float:
+    """Bytes a second by which the page cache of a job fills with what it reads; 0: it does not."""
+    memory = waits.host.memory[waits.first :]
+    known = np.flatnonzero(np.isfinite(memory))
+    late = known[len(known) // 2 :]
+    times = waits.rows.times[waits.first :]
+    if len(late) < 2:
+        return 0.0
+    growth = float(memory[late[-1]] - memory[late[0]]) / float(times[late[-1]] - times[late[0]])
+    read = moved_bytes_per_s(waits, is_read=True)
+    least = max(_GROWTH_BYTES_PER_S, _GROWTH_SHARE * read if read == read else 0.0)
+    return growth if growth >= least else 0.0

@@ -166,16 +166,24 @@ def _nothing(like: Past) -> Past:
 
 
 def _at_rows(rows: GpuRows, past: Past, values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Values of another table at the GPUs' rows: the newest ones known by then."""
-    if not len(past.times):
+    """Values of another table at the GPUs' rows: of the row around them, or the newest by then.
+
+    Old rows hold many samples, and those of hosts get old sooner than those of GPUs.
+    """
+    count = len(past.times)
+    if not count:
         return np.full(len(rows.times), np.nan)
     is_known = np.isfinite(values)
-    last = np.maximum.accumulate(np.where(is_known, np.arange(len(values)), -1))
-    place = past.times.searchsorted(rows.times, "right") - 1
-    source = np.where(place >= 0, last[np.maximum(place, 0)], -1)
-    age_s = rows.times - past.times[np.maximum(source, 0)]
-    longest_s = max(past.longest_s, rows.longest_s)
-    return np.where((source >= 0) & (age_s <= longest_s), values[np.maximum(source, 0)], np.nan)
+    last = np.maximum.accumulate(np.where(is_known, np.arange(count), -1))
+    before = past.times.searchsorted(rows.times, "right") - 1
+    newest = np.where(before >= 0, last[np.maximum(before, 0)], -1)
+    age_s = rows.times - past.times[np.maximum(newest, 0)]
+    is_fresh = (newest >= 0) & (age_s <= max(past.longest_s, rows.longest_s))
+    around = np.minimum(before + 1, count - 1)
+    is_around = (past.begins[around] <= rows.times) & (rows.times <= past.times[around])
+    is_around &= is_known[around]
+    source = np.where(is_around, around, np.maximum(newest, 0))
+    return np.where(is_around | is_fresh, values[source], np.nan)
 
 
 def _summed(rows: GpuRows, past: Past, key: str, *, is_whole: bool = True) -> NDArray[np.float64]:

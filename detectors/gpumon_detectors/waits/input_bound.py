@@ -31,7 +31,7 @@ class InputBound(Detector):
 
     Signature: kernels run for less than 80 % of the time, whatever such short samples leave open,
     in nearly every two minutes some; the job keeps at least 85 % of the CPUs that it may use busy
-    all the while (lulls of up to two minutes, as for a checkpoint, apart); and its tasks do not
+    all the while (lulls of up to five minutes, as for an evaluation, apart); and its tasks do not
     wait for I/O for as much as 30 % of the time in which the GPUs wait. CPUs and I/O are those of
     its control group.
 

@@ -32,12 +32,13 @@ class Recompiling(Detector):
     compilers have workers; nothing is read or written; and the pauses are of different lengths, as
     each new shape takes its own time, mostly below two and a half minutes.
 
-    Told and *supported* after 30 minutes, *established* after an hour. Of sessions, and of what works in
-    bursts as servers do, nothing is claimed.
+    Told and *supported* after 30 minutes, *established* after an hour. Of sessions, and of what
+    works in bursts as servers do, nothing is claimed.
 
     What looks alike: a compilation at the start is over after half an hour; a checkpoint writes; a
     program that prepares its next piece of work keeps more CPUs busy and takes about as long each
-    time; a server's CPUs rest. Without a control group nothing is claimed.
+    time; a server's CPUs rest. Without a control group nothing is claimed, and little at periods of
+    30 s and more, when a compilation is shorter than two samples.
 
     Lost is all the time of the pauses, counted over whole rounds of work and pause.
     """

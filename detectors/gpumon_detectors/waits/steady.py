@@ -27,8 +27,9 @@ _IO_OVER_S: Final = 180.0
 """Over so long what is judged is averaged: pressure is that of ten seconds, and waits for storage
 come in lumps (our choices)."""
 
-_LULL_S: Final = 120.0
-"""So long it may be otherwise: the longest pauses for a checkpoint that are told of are 96 s."""
+_LULL_S: Final = 300.0
+"""So long it may be otherwise (our choice: three times the longest pause for a checkpoint that is
+told of, 96 s, as an evaluation may take)."""
 
 _LATELY_S: Final = 300.0
 

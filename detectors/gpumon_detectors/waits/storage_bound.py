@@ -19,6 +19,7 @@ from gpumon_detectors.waits.claim import (
     io_evidence,
     waiting_jobs,
 )
+from gpumon_detectors.waits.doubts import cache_growth
 from gpumon_detectors.waits.gpu_rows import mean
 
 if TYPE_CHECKING:
@@ -38,6 +39,9 @@ _LEAST_READ_BYTES_PER_S: Final = 1e6
 
 _OTHERS_WAIT: Final = 0.1
 """Share of the time that another job's tasks wait for I/O from which it waits, too."""
+
+_FIRST_PASS_S: Final = 3600.0
+"""So long the first pass over data that the page cache keeps may last (our choice)."""
 
 _LISTED: Final = 4
 
@@ -85,6 +89,8 @@ class StorageBound(Detector):
         found = list(waiting_jobs(view, Cause.STORAGE, self.supported_after_s))
         waiting = _all_that_wait(view) if found else []
         for job, waits in found:
+            if cache_growth(waits) and waits.rows.seen_s(waits.first) < _FIRST_PASS_S:
+                continue
             if waits.host.is_own_io or waits.host.is_alone:
                 mount = _mount_of(view, job)
                 others = [] if mount is None else _others(view, waiting, job, mount)
