@@ -18,7 +18,7 @@ from gpumon_detectors.evidence.watched import (
     unbroken,
     window_of,
 )
-from gpumon_detectors.placement.seats import Seats, known_mean, who_sits
+from gpumon_detectors.placement.seats import known_mean, may_be_far, seats_of, who_sits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -97,13 +97,11 @@ class NumaMisplaced(Detector):
 
     def __init__(self, copied_ratio: float = 0.02) -> None:
         self.copied_ratio = copied_ratio
-        self._seats = Seats()
 
     def evaluate(self, view: View) -> Iterator[Finding]:
         """One finding per job with ranks that are far from their GPUs and copy."""
-        self._seats.keep(view.nodes)
         for job in view.jobs:
-            seats = self._far(job)
+            seats = _far(job)
             use = _use(view, job) if seats else None
             if use is None:
                 continue
@@ -112,18 +110,6 @@ class NumaMisplaced(Detector):
             finding = self._finding(view, job, seats, rows, use)
             if finding is not None:
                 yield finding
-
-    def _far(self, job: JobLook) -> list[Seat]:
-        """Seats of a job that are far; none of a GPU that somebody well placed uses as well."""
-        mine, job_id = set(job.uuids), job.job.job_id
-        own = [
-            seat
-            for node in job.nodes
-            for seat in self._seats.on(node)
-            if seat.uuid in mine and seat.process.job_id == job_id
-        ]
-        near = {seat.uuid for seat in own if not seat.is_far}
-        return list({s.uuid: s for s in own if s.uuid not in near}.values())
 
     def _finding(
         self, view: View, job: JobLook, seats: Sequence[Seat], rows: Sequence[int], use: _Use
@@ -159,6 +145,15 @@ class NumaMisplaced(Detector):
             gpu_seconds=lost * known_s * len(job.gpus) if lost else None,
             at_most=surest(self, known_s, window.samples, most),
         )
+
+
+def _far(job: JobLook) -> list[Seat]:
+    """Seats of a job that are far; none of a GPU that somebody well placed uses as well."""
+    if not any(may_be_far(node) for node in job.nodes):
+        return []
+    own = seats_of(job)
+    near = {seat.uuid for seat in own if not seat.is_far}
+    return list({seat.uuid: seat for seat in own if seat.uuid not in near}.values())
 
 
 def _use(view: View, job: JobLook) -> _Use | None:

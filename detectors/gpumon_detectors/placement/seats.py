@@ -12,11 +12,10 @@ from gpumon_detectors.evidence.phrases import counted
 from gpumon_detectors.evidence.watched import mean_of, seen_s, unbroken, window_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from gpumon.detect.facts.entity_facts import Rows
     from gpumon.detect.facts.facts import NodeFacts, ProcessFacts
     from gpumon.detect.series import Past
     from gpumon.detect.view import JobLook, View
@@ -42,6 +41,9 @@ _TIMES_PEERS_IF_PLAIN: Final = 2.0
 """The same where its CPUs are seen to be fewer, or another rank's too (our choice)."""
 
 
+_NUMA_NODES: Final = "cpu_numa_nodes"
+
+
 class Seat(NamedTuple):
     """One process on one GPU."""
 
@@ -57,24 +59,20 @@ class Seat(NamedTuple):
         return self.distance is not None and self.distance >= FAR_DISTANCE
 
 
-class Seats:
-    """Seats by node, kept from look to look while nothing about them changes."""
+def may_be_far(node: NodeFacts) -> bool:
+    """Whether a process of a node has no CPU at the NUMA node of a GPU that it uses.
 
-    def __init__(self) -> None:
-        self._known: dict[str, tuple[tuple[Rows, ...], tuple[Seat, ...]]] = {}
-
-    def on(self, node: NodeFacts) -> tuple[Seat, ...]:
-        """Who sits where on a node."""
-        told = tuple(node.block(name) for name in ("process", "context", "gpu"))
-        known = self._known.get(node.name)
-        if known is None or any(a is not b for a, b in zip(known[0], told, strict=True)):
-            known = self._known[node.name] = (told, seats_on(node))
-        return known[1]
-
-    def keep(self, names: Mapping[str, object]) -> None:
-        """Forget nodes that are gone."""
-        for name in self._known.keys() - names.keys():
-            del self._known[name]
+    Reads facts by column, which spares nearly all nodes the making of seats.
+    """
+    processes, gpus = node.block("process"), node.block("gpu")
+    allowed = dict(zip(processes.keys, processes.labels.get(_NUMA_NODES, ()), strict=False))
+    at = dict(zip(gpus.keys, gpus.values.get("gpu_numa_node", ()), strict=False))
+    for context in node.block("context").keys if allowed and at else ():
+        pid, _, uuid = context.partition("/")
+        text, numa = allowed.get(pid), at.get(uuid)
+        if text and numa is not None and str(int(numa)) not in text.split(","):
+            return True
+    return False
 
 
 def seats_on(node: NodeFacts) -> tuple[Seat, ...]:

@@ -35,7 +35,7 @@ def cpu_list(text: str) -> FrozenSet[int]:
 class Allowed(NamedTuple):
     """The CPUs that a process may run on."""
 
-    text: str
+    listed: str
     """As the kernel lists them, `0-3,8`, cut where it is long."""
     number: int
     nodes: str

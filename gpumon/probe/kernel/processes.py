@@ -223,7 +223,7 @@ class Processes:
         status = files.read_or_empty("%s/%d/status" % (self._root, pid), 8192)
         allowed = self._numa.allowed(status)
         if allowed is not None:
-            row.labels["cpus_allowed"] = allowed.text
+            row.labels["cpus_allowed"] = allowed.listed
             row.values["cpus_allowed_count"] = allowed.number
             if allowed.nodes:
                 row.labels["cpu_numa_nodes"] = allowed.nodes

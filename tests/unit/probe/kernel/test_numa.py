@@ -45,7 +45,7 @@ def test_the_nodes_of_the_cpus_that_a_process_may_use(
 ) -> None:
     allowed = machine(tmp_path, TWO).allowed(status(cpus))
     assert allowed is not None
-    assert (allowed.text, allowed.number, allowed.nodes) == (cpus, count, nodes)
+    assert (allowed.listed, allowed.number, allowed.nodes) == (cpus, count, nodes)
 
 
 @pytest.mark.parametrize("text", ["", "Cpus_allowed:\tff\n", status(""), status("x"), status("-1")])
@@ -58,9 +58,9 @@ def test_a_long_list_is_cut_but_counted_whole(tmp_path: Path) -> None:
     allowed = machine(tmp_path, TWO).allowed(status(cpus))
     assert allowed is not None
     assert allowed.number == 256
-    assert len(allowed.text) <= MAX_LIST + 2
-    assert allowed.text.endswith(",\u2026")
-    assert cpus.startswith(allowed.text[:-1])
+    assert len(allowed.listed) <= MAX_LIST + 2
+    assert allowed.listed.endswith(",\u2026")
+    assert cpus.startswith(allowed.listed[:-1])
 
 
 def test_distances_are_those_between_nodes_with_cpus(tmp_path: Path) -> None:
