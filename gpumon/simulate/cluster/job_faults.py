@@ -30,6 +30,7 @@ HANG: Final = "hang"
 THROTTLED: Final = "throttled"
 NARROW: Final = "pcie_degraded"
 CRASH: Final = "program_error"
+STUCK: Final = "stuck_completing"
 
 CLOCK_SHARE: Final = 0.66
 """What heat leaves of the slow rank's clock: steps take about a third longer."""
@@ -57,7 +58,8 @@ class Trouble(NamedTuple):
     """What happens to one rank of a job."""
 
     finding_class: str
-    """What befalls the job: `straggler`, `hang`, `pcie_degraded` or `program_error`."""
+    """What befalls the job: `straggler`, `hang`, `pcie_degraded`, `program_error` or
+    `stuck_completing`."""
     spot: int
     """Position of the rank's node in the job."""
     local: int
@@ -130,6 +132,9 @@ def after(
     """
     if trouble.finding_class == HANG:
         return _stopped(board, shape, chance, is_stuck=is_cause and not trouble.is_alike)
+    if trouble.finding_class == STUCK:
+        # Its processes are gone; what is left waits in the kernel, or in the epilog.
+        return Program([], [in_turn(board, [Work(_HOUR)])], board.idle_w)
     if trouble.finding_class == CRASH:
         return Program([], [in_turn(board, [Work(_HOUR, cpu_cores=0.05)])], board.idle_w)
     if trouble.finding_class == NARROW or not trouble.is_hot:

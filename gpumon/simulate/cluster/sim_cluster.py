@@ -15,6 +15,7 @@ from gpumon.simulate.cluster.job_faults import (
     HANG,
     NARROW,
     STRAGGLER,
+    STUCK,
     THROTTLED,
     after,
     slowed_share,
@@ -192,6 +193,9 @@ class Fleet:
         if trouble.finding_class == HANG:
             # All ranks lose all of their time; mostly one keeps the others waiting.
             return [Label(subject, HANG, begin, last, lost_s, () if trouble.is_alike else (cause,))]
+        if trouble.finding_class == STUCK:
+            node = self.nodes[job.spots[trouble.spot].node].name
+            return [Label(f"node:{node}", STUCK, begin, last, 0.0)]
         if trouble.finding_class == CRASH:
             return [Label(gpu, CRASH, begin, last, 0.0, (subject,))]
         lost_s *= self._slowed_share(job, trouble)
@@ -259,6 +263,12 @@ class Fleet:
         return (
             self._begins_at(job) if trouble is not None and trouble.finding_class == HANG else None
         )
+
+    def over_at(self, job: SimJob) -> float | None:
+        """Unix time from which on a job is over and its node not given back; None: it works."""
+        trouble = job.request.trouble
+        is_stuck = trouble is not None and trouble.finding_class == STUCK
+        return self._begins_at(job) if is_stuck else None
 
     def _begins_at(self, job: SimJob | None) -> float | None:
         """Unix time at which a job's trouble begins; None: it has none, or has not started."""

@@ -77,7 +77,7 @@ def job_records(fleet: Fleet, now: float, reserved: Mapping[int, str]) -> list[J
         reserved: Reservation by job number.
     """
     running = fleet.running(now)
-    jobs = [_running(fleet, job, reserved.get(job.job_id, "")) for job in running]
+    jobs = [_running(fleet, job, reserved.get(job.job_id, ""), now) for job in running]
     jobs += _waiting(fleet, running, fleet.waiting(now), now)
     jobs += [_kept(fleet, kept) for kept in _KEPT if _fits(fleet, kept)]
     leader = next((job for job in running if job.request.user == YOU), None)
@@ -93,7 +93,8 @@ def _fits(fleet: Fleet, kept: _Kept) -> bool:
     return len(fleet.nodes) >= 2 * kept.nodes and fleet.gpus_per_node * kept.nodes >= kept.gpus
 
 
-def _running(fleet: Fleet, job: SimJob, reservation: str) -> Job:
+def _running(fleet: Fleet, job: SimJob, reservation: str, now: float) -> Job:
+    """A job that holds GPUs; one that is over keeps its node while something is left there."""
     request = job.request
     node = fleet.nodes[job.spots[0].node]
     per_gpu = node.cpus_per_gpu
@@ -101,7 +102,8 @@ def _running(fleet: Fleet, job: SimJob, reservation: str) -> Job:
         Allocation(fleet.nodes[spot.node].name, len(spot.gpus), spot.gpus, per_gpu * len(spot.gpus))
         for spot in job.spots
     )
-    start = job.start_at or 0.0
+    start, over_at = job.start_at or 0.0, fleet.over_at(job)
+    is_over = over_at is not None and over_at <= now
     return Job(
         str(job.job_id),
         _label(job),
@@ -109,14 +111,14 @@ def _running(fleet: Fleet, job: SimJob, reservation: str) -> Job:
         request.user,
         request.account,
         request.partition,
-        "RUNNING",
+        "COMPLETING" if is_over else "RUNNING",
         "",
         tuple(allocation.node for allocation in allocations),
         allocations,
         request.shape.world,
         job.submit_at,
         start,
-        start + request.limit_s,
+        over_at if is_over else start + request.limit_s,
         request.limit_s,
         reservation=reservation,
         **_asked(fleet, job, node, start - job.submit_at),

@@ -28,7 +28,7 @@ _DRAINED_S: Final = 2.6 * _HOUR
 
 
 def node_records(
-    fleet: Fleet, running: Sequence[SimJob], reserved: Reservation | None
+    fleet: Fleet, running: Sequence[SimJob], reserved: Reservation | None, now: float
 ) -> tuple[SlurmNode, ...]:
     """Nodes, one of which is down.
 
@@ -36,9 +36,14 @@ def node_records(
         fleet: The fleet.
         running: Jobs that hold GPUs.
         reserved: The reservation that holds nodes now.
+        now: Unix time.
     """
     held: dict[int, int] = {}
+    left: set[int] = set()
     for job in running:
+        over_at = fleet.over_at(job)
+        if over_at is not None and over_at <= now:
+            left.update(spot.node for spot in job.spots)
         for spot in job.spots:
             held[spot.node] = held.get(spot.node, 0) + len(spot.gpus)
     memory = fleet.ailments.memory
@@ -46,6 +51,8 @@ def node_records(
     nodes = []
     for node in fleet.nodes:
         record = _node(fleet, node, held.get(node.number, 0))
+        if node.number in left:
+            record = record._replace(state=f"{record.state}+completing")
         if node.is_drained:
             is_broken = node.number == broken
             record = record._replace(

@@ -46,7 +46,7 @@ def queue_records(fleet: Fleet, now: float) -> QueueRecords:
     reservations = ((found[0],) if found else ()) + ((due,) if due else ())
     return QueueRecords(
         tuple(job_records(fleet, now, reserved)),
-        node_records(fleet, running, found[0] if found else None),
+        node_records(fleet, running, found[0] if found else None, now),
         now,
         now,
         partition_records(fleet),

@@ -10,6 +10,7 @@ from gpumon.simulate.cluster.job_faults import (
     HANG,
     NARROW,
     STRAGGLER,
+    STUCK,
     Trouble,
     fail_slow_s,
 )
@@ -47,6 +48,8 @@ _TROUBLED: Final = 0.75
 _WAITED_FOR: Final = 4
 _SLOW: Final = 5
 """Jobs that a slow rank befalls, over those that hang: it is over again, so that few are seen."""
+_STUCK_S: Final = (900.0, 4500.0)
+"""How long what is left of a job keeps its node: until somebody restarts it, our choice."""
 _CRASHED_S: Final = 40.0
 """How long Slurm takes to end a job whose process died."""
 
@@ -123,10 +126,12 @@ def _trouble(workload: Workload, shape: Shape, run_s: float, chance: Random) -> 
     if workload.kind != "dense" or chance.random() >= _TROUBLED:
         return None
     spot, local = chance.randrange(shape.nodes), chance.randrange(shape.gpus)
+    kinds = [CRASH, *(STUCK,) * (shape.nodes == 1)]
     # A rank that nobody waits for slows nobody.
-    kinds = (*(STRAGGLER,) * _SLOW, HANG, NARROW, CRASH) if shape.world >= _WAITED_FOR else (CRASH,)
+    kinds += [*(STRAGGLER,) * _SLOW, HANG, NARROW] if shape.world >= _WAITED_FOR else []
     kind = chance.choice(kinds)
-    age_s = {NARROW: 0.0, CRASH: run_s - _CRASHED_S}.get(kind, run_s * chance.uniform(0.2, 0.7))
+    ages = {NARROW: 0.0, CRASH: run_s - _CRASHED_S, STUCK: run_s - chance.uniform(*_STUCK_S)}
+    age_s = ages.get(kind, run_s * chance.uniform(0.2, 0.7))
     is_hot = chance.random() < 0.5
     lasts_s = fail_slow_s(shape, chance) if kind == STRAGGLER else inf
     is_alike = kind == HANG and not is_hot

@@ -17,6 +17,7 @@ from gpumon.simulate.cluster.job_faults import (
     NARROW,
     NARROW_LANES,
     STRAGGLER,
+    STUCK,
     Trouble,
     after,
     slowed_share,
@@ -26,6 +27,7 @@ from gpumon.simulate.cluster.timeline import Spans
 from gpumon.simulate.physics.board import A30, H100, T4, Board, in_slot
 from gpumon.simulate.physics.phase import TENSOR, UTIL
 from gpumon.simulate.physics.training import Shape
+from gpumon.simulate.records.slurm_queue import queue_records
 from gpumon.simulate.world.mix import WORLD
 
 if TYPE_CHECKING:
@@ -163,3 +165,27 @@ def test_where_all_wait_alike_the_rank_at_fault_runs_what_the_others_run() -> No
         )
         seen = [program.at(1800.0).integrals for program in (cause, other)]
         assert (seen[0] == seen[1]) is is_alike
+
+
+def test_a_job_that_does_not_end_completing_keeps_its_node_and_has_no_process() -> None:
+    fleet, job = wide_fleet_with(STUCK)
+    node, row = gpu_of(fleet, job)
+    begin = job.request.trouble.begins_at(job.start_at, ORIGIN)
+    assert 900.0 <= job.end_at - begin <= 7200.0
+    until = min(begin + 840.0, job.end_at - 1.0)
+    for at, state in ((begin - 60.0, "RUNNING"), (until, "COMPLETING")):
+        queue = queue_records(fleet, at)
+        (record,) = [one for one in queue.jobs if one.job_id == str(job.job_id)]
+        assert record.state == state
+        (known,) = [one for one in queue.nodes if one.name == node.name]
+        assert known.state.endswith("+completing") == (state == "COMPLETING")
+        (frame,) = FrameMaker(fleet, "demo:").frames(at, 10.0, {node.name})
+        held = frame.blocks["gpu"].columns["process_count"][row]
+        assert bool(held) == (state == "RUNNING")
+    assert record.end_at == begin
+    assert record.nodes == (node.name,)
+    labels = fleet.labels(until)
+    (stuck,) = [x for x in labels if x.finding_class == STUCK and x.subject == f"node:{node.name}"]
+    assert (stuck.start, stuck.end, stuck.gpu_seconds) == (begin, until, 0.0)
+    ends = [x.end for x in labels if x.subject == f"job:{job.job_id}"]
+    assert ends in ([begin], [])
