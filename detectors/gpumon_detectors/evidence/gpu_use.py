@@ -260,10 +260,29 @@ def use_of(job: JobLook, seconds: float, idle_mem_ratio: float) -> GpuUse | None
     busy = np.where(is_told, busy, 0.0)
     is_resting = is_told & (busy == 0)
     is_empty = is_resting & (processes == 0) & (used < idle_mem_ratio * total)
-    was_used = bool((is_told & is_loud | (processes > 0) | (used >= idle_mem_ratio * total)).any())
+    is_used = is_told & is_loud | (processes > 0) | (used >= idle_mem_ratio * total)
+    was_used = bool(is_used[_own_row(job, past) :].any())
     is_known = is_told | carried(past, is_resting, is_told)
     is_empty |= carried(past, is_empty, is_told)
     return GpuUse(past, is_known, busy, is_loud & is_told, is_empty, was_used)
+
+
+_OF_A_ROW: Final = 0.25
+"""Part of an old row in which there was a process, from which on it is more than its first sample
+(our choice: a row of five minutes has five samples at the longest usual period)."""
+
+
+def _own_row(job: JobLook, past: Past) -> int:
+    """First row that is the job's alone.
+
+    The sample with which it took its GPUs may still tell of the job before: utilisation is a mean
+    of the time until then, and processes take their time to leave.
+    """
+    if len(past.times) < 2 or past.begins[0] > job.all_held_since:
+        return 0
+    is_single = past.times[0] == past.begins[0]
+    is_left = not bool((past.columns["process_count"][0] >= _OF_A_ROW).any())
+    return int(is_single or is_left)
 
 
 _ROUNDING: Final = 1e-6
@@ -327,7 +346,8 @@ def was_ever_above(job: JobLook, use: GpuUse, keys: tuple[str, ...]) -> bool:
         use: Its use, which spares the longer look where it shows it, or reaches back to the start.
         keys: Fields of `NEEDS`.
     """
-    if any(bool((use.past.columns[key] > FAINT_RATIO).any()) for key in keys):
+    first = _own_row(job, use.past)
+    if any(bool((use.past.columns[key][first:] > FAINT_RATIO).any()) for key in keys):
         return True
     if use.past.times[0] <= job.all_held_since + PAUSE_S:
         return False

@@ -4,6 +4,7 @@ import pytest
 
 from gpumon.detect.scene import HELD, START_AT, UNUSED, WORKING
 from gpumon_detectors.idle.idle_tail import IdleTail
+from gpumon_detectors.idle.never_started import NeverStarted
 from tests.unit.gpumon_detectors.idle_scenes import (
     QUIET_GROUP,
     QUIET_HOST,
@@ -150,6 +151,20 @@ def test_what_the_job_before_used_is_not_this_jobs():
     scene.cgroup("43", job_cpu_cores_used=0.01)
     unused(scene, 3600)
     assert findings(scene) == []
+
+
+@pytest.mark.parametrize("seconds", [3600, 3 * 3600])
+def test_the_sample_with_which_a_job_took_its_gpus_may_tell_of_the_job_before(seconds):
+    scene, uuids = job_scene()
+    work(scene, uuids, 1800)
+    scene.end("42")
+    scene.job("43", uuids, cpu_count=32)
+    scene.cgroup("43", job_cpu_cores_used=0.01)
+    scene.run(30, all_of(uuids, WORKING))
+    unused(scene, seconds)
+    assert findings(scene) == []
+    (untouched,) = NeverStarted().evaluate(scene.view())
+    assert untouched.confidence != "hypothesis"
 
 
 def test_some_gpus_left_while_others_work_are_another_class():
