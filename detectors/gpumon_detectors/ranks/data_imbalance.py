@@ -44,6 +44,9 @@ the load of experts and servers changes slowly (our choice)."""
 _STATIC_SHARE: Final = 0.5
 """How far apart ranks may lie all the time, as a share of the spread within windows."""
 
+_LEAST_APART: Final = 0.015
+"""How far apart the means of five minutes lie at least where half a minute's spread by 3 %."""
+
 _LEAST_UTIL: Final = 0.85
 _LEAST_TENSOR: Final = 0.05
 
@@ -84,11 +87,11 @@ class DataImbalance(Detector):
     needs = ("gpu_util_ratio", "sm_active_ratio")
     supported_after_s = 900.0
     established_after_s = 2400.0
-    every_s = 60.0
+    every_s = 180.0
 
     def evaluate(self, view: View) -> Iterator[Finding]:
         """One finding per world in which the slowest rank changes."""
-        apart = jobs_apart(view, 0.01)
+        apart = jobs_apart(view, _LEAST_APART)
         for number, job in zip(view.numbers, view.jobs, strict=True):
             if not apart[number] or not is_named(job) or serving_name(job) is not None:
                 continue
