@@ -50,8 +50,8 @@ def rank_of(job: JobLook, place: int) -> int | None:
     return number if sum(rank.rank == number for rank in job.ranks) == 1 else None
 
 
-def jobs_apart(view: View, least: float = _LEAST_APART) -> NDArray[np.bool_]:
-    """Running jobs whose GPUs differ by more than a share of what they do of late."""
+def jobs_apart(view: View) -> NDArray[np.bool_]:
+    """Running jobs whose GPUs differ by more than a little of late."""
     groups = view.job_layout.groups
     found = np.zeros(len(view.running), np.bool_)
     if not view.uuids:
@@ -62,7 +62,7 @@ def jobs_apart(view: View, least: float = _LEAST_APART) -> NDArray[np.bool_]:
     )
     # Power differs from board to board: it is asked only where nothing else tells.
     plain = np.where(np.isfinite(sm), np.nan, power)
-    for means, share in ((sm, least), (util, _LEAST_APART), (plain, _LEAST_APART_W)):
+    for means, share in ((sm, _LEAST_APART), (util, _LEAST_APART), (plain, _LEAST_APART_W)):
         column = np.append(means, np.nan)
         with np.errstate(invalid="ignore"):
             found |= groups.least(column) < (1.0 - share) * groups.most(column)
