@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 from gpumon.detect.scene import WORKING, Scene
@@ -269,8 +270,8 @@ def _swinging(has_ranks: bool) -> Scene:
     scene, uuids = _job_on(has_ranks=has_ranks)
 
     def work(place: int, share: float) -> Callable[[float], float]:
-        # A fixed sequence in which each rank is ahead in its turn.
-        return lambda s: share * (1.0 + 0.15 * (int(s // _PERIOD_S * 7 + place * 3) % 4 == 0))
+        # A fixed sequence of which nobody can tell the next.
+        return lambda s: share * (0.9 + 0.2 * Random(f"{place} {s // _PERIOD_S}").random())
 
     values: dict[str, Values] = {
         uuid: {

@@ -12,7 +12,7 @@ from gpumon_detectors.evidence.gpu_use import is_named
 from gpumon_detectors.evidence.job_context import serving_name
 from gpumon_detectors.evidence.stretch import since_words
 from gpumon_detectors.evidence.watched import surest
-from gpumon_detectors.ranks.peers import LEAST_GPUS, jobs_apart, worlds_of
+from gpumon_detectors.ranks.peers import LEAST_GPUS, worlds_of
 from gpumon_detectors.ranks.work_windows import WORK_KEYS, medians, windows_of
 
 if TYPE_CHECKING:
@@ -84,13 +84,14 @@ class DataImbalance(Detector):
     needs = ("gpu_util_ratio", "sm_active_ratio")
     supported_after_s = 900.0
     established_after_s = 2400.0
-    every_s = 60.0
+    every_s = 300.0
 
     def evaluate(self, view: View) -> Iterator[Finding]:
         """One finding per world in which the slowest rank changes."""
-        apart = jobs_apart(view, 0.01)
-        for number, job in zip(view.numbers, view.jobs, strict=True):
-            if not apart[number] or not is_named(job) or serving_name(job) is not None:
+        for job in view.jobs:
+            if len(job.gpus) < LEAST_GPUS or not is_named(job) or serving_name(job) is not None:
+                continue
+            if not (job.latest("sm_active_ratio") > 0).any():
                 continue
             windows = windows_of(job.past(WORK_KEYS, _PAST_S), _WIDTH_S)
             for world in worlds_of(job):

@@ -50,7 +50,8 @@ quarter for what is lost to a neighbour); with less the program is gone, or asle
 
 _FALL: Final = 0.6
 """SM activity and power must have fallen to this share of those of the work before, or lower: a
-lighter stage of the same work falls less (our choice; see `standstill`)."""
+lighter stage of the same work falls less (our choice; see `standstill`). Of power that which a GPU
+of the job draws at rest is taken off first, where one rests: it is up to a third of a board's."""
 
 
 class Hang(Detector):
@@ -160,9 +161,16 @@ def _is_long(still: Standstill) -> bool:
 
 def _has_fallen(still: Standstill, places: tuple[int, ...]) -> bool:
     """Whether GPUs that spin show clearly less than their own work did."""
+    # What a GPU of the job draws at rest is no work of the others either.
+    resting = still.mean("power_w", still.places(State.RESTS))
+    floors = {"power_w": resting if isfinite(resting) else 0.0}
     for key in ("sm_active_ratio", "power_w"):
-        before, since = still.mean_before(key, places), still.mean(key, places)
-        if isfinite(before) and isfinite(since) and since > _FALL * before:
+        before, since, floor = (
+            still.mean_before(key, places),
+            still.mean(key, places),
+            floors.get(key, 0.0),
+        )
+        if isfinite(before) and isfinite(since) and since - floor > _FALL * (before - floor):
             return False
     return True
 

@@ -18,8 +18,11 @@ if TYPE_CHECKING:
 _LATELY_S: Final = 300.0
 """The mean of so long tells whether a job is worth a look back."""
 
-_LEAST_APART: Final = 0.04
+_LEAST_APART: Final = 0.06
 """How far apart a job's GPUs must be now, as a share of what they do, to be worth that."""
+
+_LEAST_APART_W: Final = 0.08
+"""Likewise of power: boards of one product differ by some per cent."""
 
 LEAST_GPUS: Final = 3
 """Of two ranks nobody can say which one is odd."""
@@ -47,19 +50,22 @@ def rank_of(job: JobLook, place: int) -> int | None:
     return number if sum(rank.rank == number for rank in job.ranks) == 1 else None
 
 
-def jobs_apart(view: View, least: float = _LEAST_APART) -> NDArray[np.bool_]:
-    """Running jobs whose GPUs differ by more than a share of what they do of late."""
+def jobs_apart(view: View) -> NDArray[np.bool_]:
+    """Running jobs whose GPUs differ by more than a little of late."""
     groups = view.job_layout.groups
     found = np.zeros(len(view.running), np.bool_)
     if not view.uuids:
         return found
-    for key in ("sm_active_ratio", "gpu_util_ratio", "power_w"):
-        recent = view.table(view.uuids, (key,), _LATELY_S).columns[key]
-        if not len(recent):
-            continue
-        means = np.append(mean_over(recent), np.nan)
+    sm, util, power = (
+        mean_over(view.table(view.uuids, (key,), _LATELY_S).columns[key])
+        for key in ("sm_active_ratio", "gpu_util_ratio", "power_w")
+    )
+    # Power differs from board to board: it is asked only where nothing else tells.
+    plain = np.where(np.isfinite(sm), np.nan, power)
+    for means, share in ((sm, _LEAST_APART), (util, _LEAST_APART), (plain, _LEAST_APART_W)):
+        column = np.append(means, np.nan)
         with np.errstate(invalid="ignore"):
-            found |= groups.least(means) < (1.0 - least) * groups.most(means)
+            found |= groups.least(column) < (1.0 - share) * groups.most(column)
     is_large: NDArray[np.bool_] = groups.sizes() >= LEAST_GPUS
     return found & is_large
 

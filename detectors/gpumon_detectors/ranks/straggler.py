@@ -90,7 +90,7 @@ class Straggler(Detector):
     needs = ("gpu_util_ratio", "sm_active_ratio")
     supported_after_s = 300.0
     established_after_s = 900.0
-    every_s = 20.0
+    every_s = 30.0
 
     def evaluate(self, view: View) -> Iterator[Finding]:
         """One finding per world with slow ranks."""

@@ -129,6 +129,19 @@ def test_a_silent_output_beside_a_rank_that_rests_makes_plain_counters_as_sure(a
     assert [f.confidence for f in findings(scene)] == [confidence]
 
 
+def test_power_above_that_of_a_gpu_at_rest_is_what_tells_of_light_work():
+    light, spins = {**plain(TRAINS), "power_w": 300.0}, {**plain(SPINS), "power_w": 179.0}
+    rests = {**plain(RESTS), "power_w": 115.0}
+    # Work that swings by a few per cent: its mean lies below what it draws at most.
+    swings = {**light, "power_w": lambda s: 300.0 if s % 70 < 20 else 282.0}
+    phases = [
+        (1500.0, all_do(swings), 17.0),
+        (900.0, lambda place: spins if place else rests, 4.1),
+    ]
+    (finding,) = findings(played(10.0, "none", phases, gpu_count=4)[0])
+    assert finding.confidence == "supported"
+
+
 def never_seen_at_work(still_s, **group):
     phases = [(still_s, all_do(SPINS), 4.1)]
     scene, mine = played(10.0, "none", phases, gpu_count=4)
