@@ -62,6 +62,10 @@ _CALM_IO: Final = 0.1
 _STARTING_S: Final = 1800.0
 """In the first half hour programs compile, whatever they are."""
 
+_FIRST_S: Final = 600.0
+"""What comes in the first ten minutes is never counted: every program compiles once (our choice,
+the taxonomy's limit for starts)."""
+
 _CROWD: Final = 2.0
 """Processes of a job beside its ranks for each of its CPUs from which they are too many: loaders
 are as many as CPUs where they are many (our choice)."""
@@ -172,9 +176,11 @@ def compiling(view: View, job: JobLook) -> Waits | None:
     pauses = None if rows is None else pauses_of(rows)
     if rows is None or pauses is None:
         return None
-    late = [one for one in pauses.found if rows.begins[one.first] >= start_at + _STARTING_S]
-    if len(late) < _COMPILATIONS:
+    ages_s = [float(rows.begins[one.first]) - start_at for one in pauses.found]
+    if sum(age_s >= _STARTING_S for age_s in ages_s) < _COMPILATIONS:
         return None
+    pairs = zip(pauses.found, ages_s, strict=True)
+    late = [one for one, age_s in pairs if age_s >= _FIRST_S]
     host = host_rows(view, job, rows)
     stir, found = stir_of(pauses, rows, host), pauses.only(late)
     if not host.is_own or found.is_over(rows) or not _computes_alone(rows, host, pauses, stir):

@@ -40,7 +40,8 @@ class Recompiling(Detector):
     time; a server's CPUs rest. Without a control group nothing is claimed, and little at periods of
     30 s and more, when a compilation is shorter than two samples.
 
-    Lost is all the time of the pauses, counted over whole rounds of work and pause.
+    Lost is all the time of the pauses since the job's first ten minutes, counted over whole rounds
+    of work and pause.
     """
 
     name = "recompiling"

@@ -33,6 +33,10 @@ told of, 96 s, as an evaluation may take)."""
 
 _LATELY_S: Final = 300.0
 
+_STILL_BUSY: Final = 0.92
+"""Share of the last ten minutes in which kernels run from which the waits are over: halfway from
+what is claimed to work without waits, as so few samples tell no more exactly (our choice)."""
+
 CALM_CPU: Final = 0.7
 """Share of its CPUs up to which a job that waits for storage keeps them busy (our choice: with
 more its loaders compute, too)."""
@@ -96,7 +100,7 @@ def _waiting(rows: GpuRows, first: int) -> Scarce | None:
     if first >= len(rows.times) - 1 or not rows.busy_at_most(first) <= MOST_BUSY:
         return None
     lately = max(first, len(rows.times) - _rows_within(rows, 2 * _LATELY_S))
-    if not LEAST_BUSY <= rows.busy(lately) <= MOST_BUSY + 0.05:
+    if not LEAST_BUSY <= rows.busy(lately) <= _STILL_BUSY:
         return None
     if not (_goes_on(rows, first) and rows.are_alike(first)):
         return None

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from gpumon.detect.scene import WORKING, Scene
 from gpumon.model.finding import Confidence
 from gpumon_detectors.waits.checkpoint_stall import CheckpointStall
 from gpumon_detectors.waits.cpu_oversubscribed import CpuOversubscribed
 from gpumon_detectors.waits.input_bound import InputBound
 from gpumon_detectors.waits.recompiling import Recompiling
 from gpumon_detectors.waits.storage_bound import StorageBound
+from tests.unit.gpumon_detectors.idle_scenes import QUIET_HOST
 from tests.unit.gpumon_detectors.noise import TROUBLES
 from tests.unit.gpumon_detectors.wait_scenes import GIB, Job, Part, irregular, played, work
 
@@ -170,6 +172,27 @@ def test_a_neighbour_on_another_server_is_not_named():
     (finding,) = StorageBound().evaluate(scene.view())
     assert "more job" not in finding.summary
     assert finding.machine_advice == ()
+
+
+def over_two_nodes(cores, *, silent_groups=()):
+    """A job with half of its GPUs on each of two nodes, and CPUs busy on each."""
+    scene = Scene(period_s=10.0, span_s=24 * 3600.0)
+    mine = [*scene.node("a", 2), *scene.node("b", 2)]
+    scene.job("42", mine, cpu_count=32)
+    for node, busy in zip("ab", cores, strict=True):
+        scene.host(node, **QUIET_HOST, io_pressure_some_ratio=0.0)
+        group = {"job_cpu_cores_used": busy, "job_cpu_count": 16.0}
+        if node not in silent_groups:
+            scene.cgroup("42", node, **group, job_io_pressure_some_ratio=0.0)
+    values = {**WORKING, "gpu_util_ratio": 0.4, "sm_active_ratio": 0.25}
+    scene.run(1500.0, dict.fromkeys(mine, values))
+    return scene
+
+
+def test_cpus_of_all_nodes_count_together():
+    assert classes(over_two_nodes((15.1, 15.6))) == ["input_bound"]
+    assert classes(over_two_nodes((15.6, 3.0))) == []
+    assert classes(over_two_nodes((15.1, 15.6), silent_groups="b")) == []
 
 
 # What is missing
