@@ -223,7 +223,7 @@ def _evidence(job: JobLook, copies: _Copies) -> Iterator[Evidence]:
 
 
 def _doubts(job: JobLook, stretch: Stretch) -> Iterator[Evidence]:
-    used = stretch.mean("mem_used_bytes") / stretch.mean("mem_total_bytes")
+    used = stretch.share("mem_used_bytes", "mem_total_bytes")
     if used >= _FULL:
         text = f"{100 * used:.0f} % of the memory in use: what does not fit may come by design"
         yield Evidence("mem_used_bytes", job.subject, text, used)

@@ -164,7 +164,7 @@ def _may_be_full(job: JobLook) -> bool:
 
 
 def _used(stretch: Stretch) -> float:
-    return stretch.mean("mem_used_bytes") / stretch.mean("mem_total_bytes")
+    return stretch.share("mem_used_bytes", "mem_total_bytes")
 
 
 def _limited(job: JobLook, seconds: float) -> Stretch | None:
@@ -180,7 +180,7 @@ def _fits(profile: Profile) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     means = profile.means
     util = means["gpu_util_ratio"]
     sm, tensor, dram = (means[key] for key in _PIPES)
-    used = means["mem_used_bytes"] / means["mem_total_bytes"]
+    used = profile.share("mem_used_bytes", "mem_total_bytes")
     with np.errstate(invalid="ignore"):
         fits = (used >= _FULL) & (util >= _AT_WORK) & (util <= _PAUSING)
         fits &= (sm <= _SMALL * util) & (tensor >= _SOME_TENSOR)

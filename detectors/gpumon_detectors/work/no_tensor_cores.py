@@ -170,7 +170,7 @@ def _fits(profile: Profile) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     sm, fp32, tensor = (
         means[key] for key in ("sm_active_ratio", "fp32_active_ratio", "tensor_active_ratio")
     )
-    used = means["mem_used_bytes"] / means["mem_total_bytes"]
+    used = profile.share("mem_used_bytes", "mem_total_bytes")
     with np.errstate(invalid="ignore"):
         fits = (sm >= _FILLED_SM) & (tensor < _NO_TENSOR)
         # A pipe or an engine that tells nothing forbids nothing.
@@ -201,7 +201,7 @@ def _doubts(job: JobLook, stretch: Stretch) -> Iterator[Evidence]:
     elif fp64 != fp64:
         text = "whether fp64 pipes compute is not told: it may need the precision"
         yield Evidence("fp64_active_ratio", job.subject, text)
-    used = stretch.mean("mem_used_bytes") / stretch.mean("mem_total_bytes")
+    used = stretch.share("mem_used_bytes", "mem_total_bytes")
     traffic = stretch.mean("dram_active_ratio")
     if not (used >= _MUCH_MEMORY or traffic >= _MUCH_TRAFFIC):
         cycles = f" and {100 * traffic:.0f} % of its cycles" if traffic == traffic else ""

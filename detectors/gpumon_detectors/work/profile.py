@@ -56,6 +56,12 @@ class Profile(NamedTuple):
         most: NDArray[np.float64] = self.means[key].max(axis=1)
         return most
 
+    def share(self, key: str, whole: str) -> NDArray[np.float64]:
+        """By slice and GPU one field as a share of another, NaN where that is 0 or not known."""
+        parts, wholes = self.means[key], self.means[whole]
+        share: NDArray[np.float64] = parts / np.where(wholes > 0, wholes, np.nan)
+        return share
+
     def since(self, fits: NDArray[np.bool_], is_known: NDArray[np.bool_]) -> Stretch | None:
         """The stretch until now whose slices show the signs, None where there is none to speak of.
 
@@ -136,6 +142,11 @@ class Stretch(NamedTuple):
         means = self.means(key)
         known = means[np.isfinite(means)]
         return float(known.mean()) if len(known) else float("nan")
+
+    def share(self, key: str, whole: str) -> float:
+        """Mean of a field as a share of another's, NaN where that is 0 or not known."""
+        total = self.mean(whole)
+        return self.mean(key) / total if total > 0 else float("nan")
 
     def peak(self, key: str) -> float:
         """Largest value of any GPU and row, of the fields whose peaks were asked for."""

@@ -233,7 +233,7 @@ def _fits(
     """By slice whether small kernels are all that runs, and whether that is known."""
     means = profile.means
     util, sm = means["gpu_util_ratio"], means["sm_active_ratio"]
-    used = (means["mem_used_bytes"] / means["mem_total_bytes"]).max(axis=1)
+    used = profile.share("mem_used_bytes", "mem_total_bytes").max(axis=1)
     with np.errstate(invalid="ignore"):
         fits = (util > _BUSY_UTIL) & (sm < _FEW_SM) & (sm < _FEW_SM * util)
         # A pipe, a link or an engine that tells nothing forbids nothing.
