@@ -13,6 +13,7 @@ from gpumon.simulate.cluster.workloads import (
     INPUT_BOUND,
     MODEL_PARALLEL,
     NOTEBOOK,
+    OVERSIZED,
     PARTIAL,
     SERVING,
     SWEEP,
@@ -50,6 +51,17 @@ _SEATED: Final = (
     _Opening(INPUT_BOUND, "histopath-tiles", "chiara", OLD_PARTITION, Shape(1, 2), 0.9, 3.7, 2),
 )
 
+_BESIDE: Final = (
+    _Opening(OVERSIZED, "tabular-embed", "jomo", OLD_PARTITION, Shape(1, 1), 4.4, 10.2),
+)
+"""What an older node has room for besides; seated last, so that the others keep their numbers."""
+
+_ROOMY: Final = 8
+"""GPUs of a node from which on there is room for it."""
+
+_OLD_FROM: Final = 5
+"""Nodes from which on one is older."""
+
 _LONGEST_H: Final = 47.0
 
 _FULL_WITHOUT_TROUBLE: Final = 6
@@ -70,7 +82,7 @@ _TROUBLED: Final = (
 _WAITING: Final = (
     (_Opening(MODEL_PARALLEL, "moe-8x7b", "kavya", FIRST_PARTITION, Shape(2, 8), 3.9, 11.0), 1, 1),
     (_Opening(DATA_PARALLEL, "esm2-650m", "eunji", FIRST_PARTITION, Shape(1, 8), 1.9, 9.0), 1, 1),
-    (_Opening(SWEEP, "hpo-sweep", "greta", OLD_PARTITION, Shape(1, 1), 0.8, 0.25), 24, 3),
+    (_Opening(SWEEP, "hpo-sweep", "greta", OLD_PARTITION, Shape(1, 1), 0.8, 0.25), 24, 2),
     (_Opening(PARTIAL, "sd-lora", "luca", FIRST_PARTITION, Shape(1, 4), 0.6, 5.0), 1, 1),
     (_Opening(DATA_PARALLEL, "whisper-ft", "hiro", FIRST_PARTITION, Shape(1, 2), 0.4, 2.5), 1, 1),
     (_Opening(FULL_PRECISION, "gnn-qm9", YOU, FIRST_PARTITION, Shape(1, 1), 0.1, 3.0), 1, 1),
@@ -100,6 +112,9 @@ def seated_requests(
         left_h = min(opening.left_h + opened_s / _HOUR, _LONGEST_H - opening.age_h)
         request = _request(opening._replace(left_h=left_h), nodes, gpus_per_node)
         yield request, opening.age_h * _HOUR, left_h * _HOUR
+    for opening in _BESIDE if nodes >= _OLD_FROM and gpus_per_node >= _ROOMY else ():
+        request = _request(opening, nodes, gpus_per_node)
+        yield request, opening.age_h * _HOUR, opening.left_h * _HOUR
 
 
 def waiting_requests(nodes: int, gpus_per_node: int) -> list[tuple[Request, float]]:
@@ -126,7 +141,7 @@ def _request(opening: _Opening, nodes: int, gpus_per_node: int) -> Request:
         opening.workload,
         opening.name,
         opening.user,
-        opening.partition if nodes >= 5 else FIRST_PARTITION,
+        opening.partition if nodes >= _OLD_FROM else FIRST_PARTITION,
         shape,
         run_s,
         limit_for(run_s),

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.model.records.label import HEALTHY
-from gpumon.simulate.physics import services, training
+from gpumon.simulate.physics import inference, services, training
 from gpumon.simulate.physics.training import Shape
 
 if TYPE_CHECKING:
@@ -136,6 +136,18 @@ SERVING: Final = Workload(
     (12.0, 44.0),
     8,
     loaders=0,
+)
+OVERSIZED: Final = Workload(
+    "oversized_gpu",
+    "oversized_gpu",
+    inference.oversized,
+    "none",
+    "process",
+    "python3",
+    ("tabular", "small-cnn"),
+    sizes((1, 1, 1)),
+    (2.0, 14.0),
+    1,
 )
 NOTEBOOK: Final = Workload(
     "notebook",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from gpumon.simulate.cluster.workloads import Holds, Workload, sizes
-from gpumon.simulate.physics import hindered, inference, services, training, uneven
+from gpumon.simulate.cluster.workloads import OVERSIZED, Holds, Workload, sizes
+from gpumon.simulate.physics import hindered, services, training, uneven
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -118,10 +118,7 @@ WASTEFUL: Final = (
     _trained("memory_limited", hindered.memory_limited, "long-seq", "unet3d-full"),
     _trained("no_tensor_cores", training.full_precision, "unet-seg", "deeponet"),
     _trained("small_batch", hindered.small_batch, "bs1", "rnn-loop"),
-    Workload(
-        "oversized_gpu", "oversized_gpu", inference.oversized, "none", "process", "python3",
-        ("tabular", "small-cnn"), _ONE, (2.0, 14.0), 1, partitions=_WITH_MIG,
-    ),
+    OVERSIZED._replace(partitions=_WITH_MIG),
     Workload(
         "stage_imbalance", "stage_imbalance", uneven.stage_imbalance, "stage", "srun", "python",
         ("pp-vocab", "pp-4"), sizes((2, 8, 3), (4, 8, 1)), (3.0, 20.0), _UNEVEN, loaders=2,

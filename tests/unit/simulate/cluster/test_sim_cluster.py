@@ -10,7 +10,7 @@ from gpumon.model.finding_classes import CLASSES
 from gpumon.model.records.label import HEALTHY, Label
 from gpumon.simulate.cluster.sim_cluster import Fleet
 from gpumon.simulate.cluster.timeline import Spans
-from gpumon.simulate.cluster.workloads import WORKLOADS
+from gpumon.simulate.cluster.workloads import OVERSIZED, WORKLOADS
 
 if TYPE_CHECKING:
     from gpumon.simulate.cluster.schedule import SimJob
@@ -29,7 +29,7 @@ def truths(fleet: Fleet, until: float) -> dict[str, str]:
 
 def test_every_kind_of_job_runs_at_the_start(fleet: Fleet) -> None:
     kinds = {job.request.workload.kind for job in fleet.running(ORIGIN)}
-    assert kinds == set(WORKLOADS)
+    assert kinds == {*WORKLOADS, OVERSIZED.kind}
 
 
 def test_every_running_job_has_one_label_that_covers_it(fleet: Fleet) -> None:
