@@ -192,6 +192,13 @@ def small_with_a_dead_counter() -> Scene:
     return scene
 
 
+def small_and_busy() -> Scene:
+    """Its kernels run nearly all the time."""
+    scene, uuids = job_on_a_node(1, period_s=LONG_PERIOD_S)
+    scene.run(4.5 * HOUR_S, alike(uuids, _SMALL, gpu_util_ratio=0.91))
+    return scene
+
+
 def small_server() -> Scene:
     """The job's name is a server's."""
     return _small(HOUR_S, {"name": "rank-api"})
@@ -280,6 +287,7 @@ SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
         small_for_hours,
         small_by_utilisation,
         small_with_a_dead_counter,
+        small_and_busy,
         small_server,
         small_beside_a_smaller_product,
     ),

@@ -69,6 +69,10 @@ _LOW_POWER: Final = 0.4
 """Share of its power limit below which a GPU may run kernels on so few SMs that none is counted: a
 lone small kernel draws hardly more than a GPU at rest (our choice)."""
 
+_FULL_UTIL: Final = 0.8
+"""Mean utilisation from which kernels run nearly all the time: that few SMs are active then says
+that they are small, and a larger batch may fill the GPU (as `small_batch` claims)."""
+
 _PRECISIONS: Final = ("bf16", "fp16", "fp32")
 
 _WHERE: Final = 'sinfo -o "%P %G"'
@@ -91,6 +95,8 @@ class _Fit(NamedTuple):
     has_sm: bool
     is_sm_dead: bool
     """Whether SM activity was told and not believed."""
+    busy_ratio: float
+    """Mean utilisation."""
     is_steady: bool
     """Whether it never rested for longer than a checkpoint's pause."""
 
@@ -167,7 +173,9 @@ class OversizedGpu(Detector):
     What looks alike: inference with a deadline, which needs the speed for each single request. A
     job that works in bursts as servers do, or is named like one, stays a *hypothesis*, and so does
     each that rested in between and was watched for less than the four hours that recognising a
-    server takes; one that never rests for two minutes does not work in bursts. A session is
+    server takes; one that never rests for two minutes does not work in bursts. Kernels
+    that run four fifths of the time or more on few SMs may only be small (`small_batch`): a
+    *hypothesis*. A session is
     `interactive_idle`, a GPU that is not used belongs to the idle classes, and several GPUs of one
     job are used together. A job whose video engines work needs them, and of these a slice or a
     smaller product may have none. With MIG nothing is claimed: the job has a slice already.
@@ -246,7 +254,11 @@ class OversizedGpu(Detector):
         if context.is_serving:
             text = f"may be a server, which needs speed for single requests: {context.why}"
             evidence.append(Evidence("job", job.subject, text))
-        is_open = context.is_serving or not (context.is_settled or fit.is_steady)
+        is_full = fit.has_sm and fit.busy_ratio >= _FULL_UTIL
+        if is_full:
+            text = f"kernels run {100 * fit.busy_ratio:.0f} % of the time: they may only be small"
+            evidence.append(Evidence("gpu_util_ratio", job.subject, text, fit.busy_ratio))
+        is_open = context.is_serving or is_full or not (context.is_settled or fit.is_steady)
         most = Confidence.HYPOTHESIS if is_open else Confidence.ESTABLISHED
         return view.finding(
             self,
@@ -318,6 +330,7 @@ def _fit(job: JobLook) -> _Fit | None:
         compute,
         active is not None,
         is_sm_dead,
+        busy,
         _is_steady(past),
     )
 

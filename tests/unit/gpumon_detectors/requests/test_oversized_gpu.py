@@ -257,3 +257,19 @@ def test_a_slice_a_stale_and_an_unnamed_gpu_are_not_judged():
     assert findings(scene) == []
     scene, _ = run(3 * HOUR, gpu_count=1, gpus_unknown=1)
     assert findings(scene) == []
+
+
+@pytest.mark.parametrize(
+    ("util", "confidence"), [(0.4, "established"), (0.78, "established"), (0.86, "hypothesis")]
+)
+def test_kernels_that_run_nearly_all_the_time_may_only_be_small(util, confidence):
+    scene, _ = run(5 * HOUR, other={"gpu_util_ratio": util})
+    (finding,) = findings(scene)
+    assert finding.confidence == confidence
+    said = [line.text for line in finding.evidence if "they may only be small" in line.text]
+    assert bool(said) is (confidence == "hypothesis")
+
+
+def test_without_sm_counters_much_utilisation_is_no_sign_of_small_kernels():
+    scene, _ = run(5 * HOUR, other={"gpu_util_ratio": 0.86, "sm_active_ratio": None})
+    assert findings(scene) == []
