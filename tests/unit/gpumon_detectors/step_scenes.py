@@ -196,9 +196,7 @@ def stepped(
         scene.host(f"m{number}", **QUIET_HOST, d_state_process_count=0.0)
     scene.cgroup("77", **{**QUIET_GROUP, "job_cpu_cores_used": 1.1 * gpus})
     dice = random.Random(f"{seed}{trouble}{period_s}")
-    # Samples that do not divide the time reach beyond it.
-    last = stages[-1]._replace(seconds=stages[-1].seconds + 2 * period_s)
-    tapes = tapes_of([*stages[:-1], last], len(mine), seed)
+    tapes = tapes_of(_reaching(stages, 2 * period_s), len(mine), seed)
     gains = [dice.uniform(0.96, 1.04) for _ in mine]
     marks = sorted(told, key=lambda mark: mark[0])
     given = [dict(FIXED, sm_clock_mhz=1710.0) for _ in mine]
@@ -232,6 +230,11 @@ def _machines(nodes, gpus, products, period_s, trouble):
         mine += held[:gpus]
         others += held[gpus:]
     return scene, mine, others
+
+
+def _reaching(stages, seconds):
+    """Stages that last longer: samples that do not divide the time reach beyond it."""
+    return [*stages[:-1], stages[-1]._replace(seconds=stages[-1].seconds + seconds)]
 
 
 def _tell(scene, given, whom, values):
