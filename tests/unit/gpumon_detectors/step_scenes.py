@@ -173,27 +173,21 @@ def stepped(
         slurm: What Slurm says of nodes, by name.
         job: What else Slurm says of it.
     """
-    scene, mine, others = _machines(nodes, gpus, products, period_s, trouble)
+    scene, mine, others = _machines(nodes, gpus, products, period_s, trouble, slurm)
     start_at = scene.next_at
     total_s = sum(stage.seconds for stage in stages)
     skipped_s = total_s - stages[-1].seconds / 2 if trouble == "restart" else 0.0
-    each = len(mine) // worlds
-    groups = [mine[n * each : (n + 1) * each] for n in range(worlds)]
-    ranks = [one for n, group in enumerate(groups) for one in ranks_on(group, f"m0:{29400 + n}")]
-    for name, fields in dict(slurm).items():
-        scene.slurm(name, **fields)
+    ranks = _ranks_of(mine, worlds) if has_ranks else ()
     scene.job(
         "77",
         mine,
-        ranks=ranks if has_ranks else (),
+        ranks=ranks,
         start_at=start_at - skipped_s,
         cpu_count=96,
         **job,
     )
     if others:
         scene.job("78", others, cpu_count=16)
-    for number in range(nodes):
-        scene.host(f"m{number}", **QUIET_HOST, d_state_process_count=0.0)
     scene.cgroup("77", **{**QUIET_GROUP, "job_cpu_cores_used": 1.1 * gpus})
     dice = random.Random(f"{seed}{trouble}{period_s}")
     tapes = tapes_of(_reaching(stages, 2 * period_s), len(mine), seed)
@@ -220,7 +214,7 @@ def stepped(
     return scene, mine
 
 
-def _machines(nodes, gpus, products, period_s, trouble):
+def _machines(nodes, gpus, products, period_s, trouble, slurm):
     """A scene with nodes, the job's GPUs on them and its neighbour's."""
     extra = 2 if trouble == "shared" else 0
     scene = Scene(period_s=period_s, span_s=24 * 3600.0)
@@ -229,7 +223,17 @@ def _machines(nodes, gpus, products, period_s, trouble):
         held = scene.node(f"m{number}", gpus + extra, products[number % len(products)])
         mine += held[:gpus]
         others += held[gpus:]
+        scene.host(f"m{number}", **QUIET_HOST, d_state_process_count=0.0)
+    for name, fields in dict(slurm).items():
+        scene.slurm(name, **fields)
     return scene, mine, others
+
+
+def _ranks_of(uuids, worlds):
+    """The ranks of some worlds of equal size."""
+    each = len(uuids) // worlds
+    groups = [uuids[n * each : (n + 1) * each] for n in range(worlds)]
+    return [one for n, group in enumerate(groups) for one in ranks_on(group, f"m0:{29400 + n}")]
 
 
 def _reaching(stages, seconds):
