@@ -75,22 +75,17 @@ def _slow(
     how: Values = _TRAINING,
     *,
     before_s: float = _WORK_S,
-    less: Sequence[str] = (),
     before: Mapping[str, Any] = NO_FIELDS,
     then: Mapping[str, Any] = NO_FIELDS,
     **job: Any,  # noqa: ANN401 - of `_job_on`
 ) -> Scene:
     """All train; then some take longer, and the others wait for them."""
     scene, uuids = _job_on(**job)
-    told: list[Values] = [
-        {key: value for key, value in values.items() if key not in less}
-        for values in (_TRAINING, _WAITING, how)
-    ]
     scene.host("n1", **before)
     if before_s:
-        scene.run(before_s, alike(uuids, told[0]))
+        scene.run(before_s, alike(uuids, _TRAINING))
     scene.host("n1", **then)
-    scene.run(seconds, {**alike(uuids, told[1]), **alike([uuids[at] for at in who], told[2])})
+    scene.run(seconds, {**alike(uuids, _WAITING), **alike([uuids[at] for at in who], how)})
     return scene
 
 
@@ -115,11 +110,6 @@ def late_host() -> Scene:
 def late_from_the_start() -> Scene:
     """It does since the job is watched."""
     return _slow(900.0, how=_LATE, before_s=0.0)
-
-
-def slow_without_counters() -> Scene:
-    """Only utilisation and power can be read."""
-    return _slow(420.0, less=_PIPES)
 
 
 def slow_two() -> Scene:
@@ -325,7 +315,6 @@ SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
         slow_for_longer,
         late_host,
         late_from_the_start,
-        slow_without_counters,
         slow_two,
         slow_many,
         slow_node,

@@ -135,7 +135,9 @@ def late_ranks(
     if len(at_work) < RECENT or own.ends[-1] - own.ends[at_work[-1]] > _REST_S:
         return None
     on = [[names[place] for place in places] for names in shared]
-    for way in (Way.BUSY, Way.IDLE):
+    # Power alone tells too little of who is busy: it is sampled over a part of a second.
+    ways = (Way.BUSY, Way.IDLE) if own.measure == "sm_active_ratio" else (Way.IDLE,)
+    for way in ways:
         signs = _signs(own, way)
         found = _judged(own, way, signs, is_work, on)
         if found is not None:

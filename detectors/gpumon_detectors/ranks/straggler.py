@@ -64,8 +64,8 @@ class Straggler(Detector):
 
     *Supported* after 5 minutes, *established* after 15. Where the job was not seen before, a rank
     is named only if its GPU rests while the others spin, as a *hypothesis*, or if its own clock,
-    power limit or PCIe link is below that of its like. Without SM activity power tells who is
-    busy, as a *hypothesis*; that a GPU rests utilisation tells as surely.
+    power limit or PCIe link is below that of its like. Without SM activity nobody can say who is
+    busy: it takes these counters; that a GPU rests utilisation tells as surely.
 
     What looks alike: stages of a pipeline, other roles, products or limits differ from the start on
     and are no stragglers (`stage_imbalance` speaks of stages). While one rank evaluates or writes a
@@ -115,7 +115,7 @@ class Straggler(Detector):
     ) -> Iterator[Finding]:
         start = float(windows.begins[late.first])
         causes = causes_of(view, job, late.late, late.waiting, start)
-        most = _surest(windows, late, causes)
+        most = _surest(late, causes)
         if most is None:
             return
         window = Window(start, float(windows.ends[-1]), _samples(job, start))
@@ -138,12 +138,11 @@ class Straggler(Detector):
         )
 
 
-def _surest(windows: WorkWindows, late: LateRanks, causes: Causes) -> Confidence | None:
+def _surest(late: LateRanks, causes: Causes) -> Confidence | None:
     """How sure it may be; None: it may be meant so."""
-    is_power = windows.measure == "power_w" and late.way is Way.BUSY
     if late.has_before:
-        return Confidence.HYPOTHESIS if is_power else Confidence.ESTABLISHED
-    if causes.is_of_gpu and not is_power:
+        return Confidence.ESTABLISHED
+    if causes.is_of_gpu:
         return Confidence.SUPPORTED
     return Confidence.HYPOTHESIS if late.way is Way.IDLE else None
 

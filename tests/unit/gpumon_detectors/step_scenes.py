@@ -139,90 +139,92 @@ def ranks_on(uuids, world="m0:29400"):
     ]
 
 
-def stepped(
-    stages,
-    *,
-    nodes=1,
-    gpus=6,
-    period_s=10.0,
-    trouble="none",
-    seed=0,
-    keys=tuple(SHOWN),
-    products=("NVIDIA H100 80GB HBM3",),
-    has_ranks=True,
-    told=(),
-    worlds=1,
-    slurm=(),
-    **job,
-):
+class Setting(NamedTuple):
+    """Where a job of steps runs, and how it is sampled."""
+
+    nodes: int = 1
+    gpus: int = 6
+    """GPUs of the job on each node."""
+    period_s: float = 10.0
+    trouble: str = "none"
+    """One of `noise.TROUBLES`."""
+    seed: int = 0
+    """Of everything that is thrown."""
+    keys: tuple = tuple(SHOWN)
+    """Fields that are read of the GPUs besides the fixed ones."""
+    products: tuple = ("NVIDIA H100 80GB HBM3",)
+    """Of the boards of each node in turn."""
+    has_ranks: bool = True
+    """Whether its ranks are known."""
+    told: tuple = ()
+    """Triples of the seconds since the begin, whom, and values that hold from then on: of the GPU
+    at a position, of a node by its name, of the cgroups of the `job`."""
+    worlds: int = 1
+    """How many worlds its ranks are of, as many GPUs in each."""
+    slurm: dict = {}  # noqa: RUF012 - read only
+    """What Slurm says of nodes, by name."""
+
+
+def stepped(stages, **how):
     """A scene of job 77 that goes through stages on nodes `m0`, `m1`, …, and its GPUs.
 
-    Args:
-        stages: How its steps are.
-        nodes: How many nodes.
-        gpus: GPUs of it on each.
-        period_s: Seconds between samples.
-        trouble: One of `noise.TROUBLES`.
-        seed: Of everything that is thrown.
-        keys: Fields that are read of the GPUs besides the fixed ones.
-        products: Of the boards of each node in turn.
-        has_ranks: Whether its ranks are known.
-        told: Triples of the seconds since the begin, whom, and values that hold from then on: of
-            the GPU at a position, of a node by its name, of the cgroups of the `job`.
-        worlds: How many worlds its ranks are of, as many GPUs in each.
-        slurm: What Slurm says of nodes, by name.
-        job: What else Slurm says of it.
+    `how` are values of a `Setting`; what else there is Slurm says of the job.
     """
-    scene, mine, others = _machines(nodes, gpus, products, period_s, trouble)
+    job = {key: how.pop(key) for key in list(how) if key not in Setting._fields}
+    how = Setting(**how)
+    scene, mine, others = _machines(
+        how.nodes, how.gpus, how.products, how.period_s, how.trouble, how.slurm
+    )
     start_at = scene.next_at
     total_s = sum(stage.seconds for stage in stages)
-    skipped_s = total_s - stages[-1].seconds / 2 if trouble == "restart" else 0.0
-    each = len(mine) // worlds
-    groups = [mine[n * each : (n + 1) * each] for n in range(worlds)]
-    ranks = [one for n, group in enumerate(groups) for one in ranks_on(group, f"m0:{29400 + n}")]
-    for name, fields in dict(slurm).items():
-        scene.slurm(name, **fields)
+    skipped_s = total_s - stages[-1].seconds / 2 if how.trouble == "restart" else 0.0
+    ranks = _ranks_of(mine, how.worlds) if how.has_ranks else ()
     scene.job(
         "77",
         mine,
-        ranks=ranks if has_ranks else (),
+        ranks=ranks,
         start_at=start_at - skipped_s,
         cpu_count=96,
         **job,
     )
     if others:
         scene.job("78", others, cpu_count=16)
-    for number in range(nodes):
-        scene.host(f"m{number}", **QUIET_HOST, d_state_process_count=0.0)
-    scene.cgroup("77", **{**QUIET_GROUP, "job_cpu_cores_used": 1.1 * gpus})
-    dice = random.Random(f"{seed}{trouble}{period_s}")
-    # Samples that do not divide the time reach beyond it.
-    last = stages[-1]._replace(seconds=stages[-1].seconds + 2 * period_s)
-    tapes = tapes_of([*stages[:-1], last], len(mine), seed)
+    scene.cgroup("77", **{**QUIET_GROUP, "job_cpu_cores_used": 1.1 * how.gpus})
+    _sample(scene, mine, others, stages, skipped_s, how)
+    return scene, mine
+
+
+def _sample(scene, mine, others, stages, skipped_s, how):
+    """Have the GPUs report what the stages show."""
+    total_s = sum(stage.seconds for stage in stages)
+    dice = random.Random(f"{how.seed}{how.trouble}{how.period_s}")
+    tapes = tapes_of(_reaching(stages, 2 * how.period_s), len(mine), how.seed)
     gains = [dice.uniform(0.96, 1.04) for _ in mine]
-    marks = sorted(told, key=lambda mark: mark[0])
+    marks = sorted(how.told, key=lambda mark: mark[0])
     given = [dict(FIXED, sm_clock_mhz=1710.0) for _ in mine]
     at_s = skipped_s
-    for _, part_s, is_hole in stretches(total_s - skipped_s, trouble, 120.0):
+    for _, part_s, is_hole in stretches(total_s - skipped_s, how.trouble, 120.0):
         while marks and marks[0][0] <= at_s:
             _tell(scene, given, *marks.pop(0)[1:])
-        count = max(1, round(part_s / period_s))
+        count = max(1, round(part_s / how.period_s))
         if is_hole:
             scene.skip(part_s)
             at_s += part_s
             continue
-        ends = at_s + period_s * np.arange(1, count + 1)
+        ends = at_s + how.period_s * np.arange(1, count + 1)
         shown = dict.fromkeys(others, UNUSED)
         for place, uuid in enumerate(mine):
-            read = values_of(tapes[place], ends - period_s, ends, gains[place], keys)
-            values = {**{key: _told(row, period_s) for key, row in read.items()}, **given[place]}
-            shown[uuid] = thinned(values, dice) if trouble == "missing" else values
+            read = values_of(tapes[place], ends - how.period_s, ends, gains[place], how.keys)
+            values = {
+                **{key: _told(row, how.period_s) for key, row in read.items()},
+                **given[place],
+            }
+            shown[uuid] = thinned(values, dice) if how.trouble == "missing" else values
         scene.run(part_s, shown)
-        at_s += count * period_s
-    return scene, mine
+        at_s += count * how.period_s
 
 
-def _machines(nodes, gpus, products, period_s, trouble):
+def _machines(nodes, gpus, products, period_s, trouble, slurm):
     """A scene with nodes, the job's GPUs on them and its neighbour's."""
     extra = 2 if trouble == "shared" else 0
     scene = Scene(period_s=period_s, span_s=24 * 3600.0)
@@ -231,7 +233,22 @@ def _machines(nodes, gpus, products, period_s, trouble):
         held = scene.node(f"m{number}", gpus + extra, products[number % len(products)])
         mine += held[:gpus]
         others += held[gpus:]
+        scene.host(f"m{number}", **QUIET_HOST, d_state_process_count=0.0)
+    for name, fields in dict(slurm).items():
+        scene.slurm(name, **fields)
     return scene, mine, others
+
+
+def _ranks_of(uuids, worlds):
+    """The ranks of some worlds of equal size."""
+    each = len(uuids) // worlds
+    groups = [uuids[n * each : (n + 1) * each] for n in range(worlds)]
+    return [one for n, group in enumerate(groups) for one in ranks_on(group, f"m0:{29400 + n}")]
+
+
+def _reaching(stages, seconds):
+    """Stages that last longer: samples that do not divide the time reach beyond it."""
+    return [*stages[:-1], stages[-1]._replace(seconds=stages[-1].seconds + seconds)]
 
 
 def _tell(scene, given, whom, values):
