@@ -237,7 +237,7 @@ def test_pending_jobs_say_why(frames: list[Frame]) -> None:
     (after,) = [job for job in pending if job.dependency]
     assert after.dependency.startswith("afterok:")
     (array,) = [job for job in pending if "[" in job.label]
-    assert array.label == f"{array.job_id}_[3-23%3]"
+    assert array.label == f"{array.job_id}_[2-23%2]"
 
 
 @pytest.mark.slow
