@@ -45,7 +45,7 @@ def ranks(frame: Frame) -> Iterator[tuple[str | None, int | None, set[int]]]:
 
 def met(finding_class: str) -> tuple[Fleet, float]:
     """The first fleet of the wide world in which a class is true of a job, and a time of it."""
-    for seed in range(12):
+    for seed in range(60):
         fleet = Fleet(24, 8, seed, ORIGIN, 3600.0, WORLD)
         for label in fleet.labels(ORIGIN + 8 * 3600.0):
             if label.finding_class == finding_class and label.end - label.start > 1800.0:
