@@ -194,7 +194,12 @@ def test_each_rank_that_is_kept_from_going_on_is_named_with_its_cause(cluster, g
         show(driver, uuids_of(ranks[STOPPED]) + uuids_of(ranks[FROZEN]), "spins")
         show(driver, ranks[STOPPED][WHO[STOPPED]]["gpu_uuids"], "rests")
         driver.write()
-        next_document(process, all_told, TOLD_S)
+        begun = time.time()
+        document = next_document(
+            process, lambda d: all_told(d) or time.time() > begun + TOLD_S, 2 * TOLD_S
+        )
+        said = {name: found["summary"] for name, found in told.items()}
+        assert all_told(document), f"of {jobs} after {TOLD_S:.0f} s only this was told: {said}"
     for name, found in told.items():
         one = ranks[name][WHO[name]]
         texts = [line["text"] for line in found["evidence"]]
