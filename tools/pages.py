@@ -248,6 +248,8 @@ def detectors() -> str:
             ("*established* after", f"{declared.established_after_s:g} s observed"),
             *((f"`{name}`", f"{value}") for name, value in parameters(found).items()),
         ]
+        if declared.longest_period_s:
+            rows.insert(3, ("samples", f"one every {declared.longest_period_s:g} s at least"))
         if declared.is_off_by_default:
             rows.insert(0, ("runs", "only where `detectors.enabled` names it"))
         doc = inspect.getdoc(type(found)) or ""

@@ -87,6 +87,9 @@ class Detector(ABC):
     is_instant: ClassVar[bool] = False
     """Whether one sample proves the claim, as an event or an error counter does: its windows may
     be 0, and a finding needs no second look to be entered and none to be cleared."""
+    longest_period_s: ClassVar[float] = 0.0
+    """Seconds between two samples up to which it can judge, 0: however rarely they come. Where they
+    come more rarely it is blind for all, and that is told."""
     is_off_by_default: ClassVar[bool] = False
     """Whether it runs only where the configuration names it (`detectors.enabled`): it has not shown
     yet that it is right as often as it must be. What it claims is *not looked for* until then."""
@@ -115,6 +118,7 @@ class Declaration(NamedTuple):
     every_s: float = 0.0
     is_instant: bool = False
     is_off_by_default: bool = False
+    longest_period_s: float = 0.0
 
 
 def declaration_of(detector: object) -> Declaration:
@@ -180,6 +184,10 @@ def _check_extras(given: Declaration) -> None:
     is_number = isinstance(given.every_s, int | float) and not isinstance(given.every_s, bool)
     if not is_number or not 0 <= given.every_s <= _LONGEST_PAUSE_S:
         raise DetectorError(f"every_s must be between 0 and {_LONGEST_PAUSE_S:.0f} seconds")
+    longest = given.longest_period_s
+    is_number = isinstance(longest, int | float) and not isinstance(longest, bool)
+    if not is_number or not 0 <= longest < math.inf:
+        raise DetectorError("longest_period_s must be seconds")
     for key in ("is_instant", "is_off_by_default"):
         if not isinstance(getattr(given, key), bool):
             raise DetectorError(f"{key} must be True or False")

@@ -82,3 +82,12 @@ async def test_what_is_off_by_default_is_named_and_not_counted(stage):
         assert "watching" not in s.text
         await s.press("f", "f")
         assert "slow_drift: off" in s.text
+
+
+async def test_who_needs_values_oftener_is_named_with_that(stage):
+    note = "values come every 60 s, and it needs one every 20 s"
+    coarse = Coverage("recompiling", 0, 1, (), "ok", note, 0.0, {"job:4690"})
+    async with stage(quiet(OK, coarse), (80, 24)) as s:
+        await s.press("enter")
+        text = " ".join(" ".join(s.lines).split())
+        assert f"not looked for: recompiling ({note})" in text

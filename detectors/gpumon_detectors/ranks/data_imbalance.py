@@ -73,7 +73,8 @@ class DataImbalance(Detector):
 
     What looks alike: ranks that differ all the time (`stage_imbalance`, `straggler`); experts and
     servers, whose load changes slowly; steps of less than a second even out within a window and
-    are not seen. Without SM activity nothing is said.
+    are not seen. Without SM activity nothing is said, nor where values come more rarely than every
+    half a minute.
 
     How much is lost depends on how long a step is, which is not known: no loss is told.
     """
@@ -85,6 +86,7 @@ class DataImbalance(Detector):
     supported_after_s = 900.0
     established_after_s = 2400.0
     every_s = 300.0
+    longest_period_s = 30.0
 
     def evaluate(self, view: View) -> Iterator[Finding]:
         """One finding per world in which the slowest rank changes."""

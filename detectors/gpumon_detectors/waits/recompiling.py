@@ -37,8 +37,8 @@ class Recompiling(Detector):
 
     What looks alike: a compilation at the start is over after half an hour; a checkpoint writes; a
     program that prepares its next piece of work keeps more CPUs busy and takes about as long each
-    time; a server's CPUs rest. Without a control group nothing is claimed, and little at periods of
-    30 s and more, when a compilation is shorter than two samples.
+    time; a server's CPUs rest. Without a control group nothing is claimed, nor where values come
+    every 30 s or more rarely, when a compilation is shorter than two samples.
 
     Lost is all the time of the pauses since the job's first ten minutes, counted over whole rounds
     of work and pause.
@@ -51,6 +51,7 @@ class Recompiling(Detector):
     supported_after_s = 1800.0
     established_after_s = 3600.0
     every_s = 60.0
+    longest_period_s = 20.0
 
     def __init__(self, portal_names: str = "") -> None:
         self.portal_names = portal_names

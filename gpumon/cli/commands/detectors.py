@@ -74,6 +74,7 @@ def _describe(name: str) -> int:
         f"runs           {_runs(declared)}\n"
         f"judges         each {declared.subjects}\n"
         f"needs          {', '.join(declared.needs)}\n"
+        f"samples        {_samples(declared)}\n"
         f"supported      after {declared.supported_after_s:g} s observed\n"
         f"established    after {declared.established_after_s:g} s observed\n"
         f"parameters     {_parameters(detector)}\n\n"
@@ -87,6 +88,12 @@ def _runs(declared: Declaration) -> str:
     if declared.is_off_by_default:
         return "only where detectors.enabled in the configuration names it"
     return "unless detectors.disabled in the configuration names it"
+
+
+def _samples(declared: Declaration) -> str:
+    """How often it needs values."""
+    longest_s = declared.longest_period_s
+    return f"one every {longest_s:g} s at least" if longest_s else "however often"
 
 
 def _parameters(detector: object) -> str:

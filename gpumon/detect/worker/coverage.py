@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _OF_GPU: Final = ("gpu", "link")
 """Blocks whose values belong to a GPU; those of others belong to a node, or to a job on one."""
 
+_ANY_KEY: Final = "gpu_util_ratio"
+
 _TOLD: Final = ("event", "process", "context")
 """Blocks that every report holds, and that are empty where there is nothing to tell."""
 
@@ -68,14 +70,29 @@ def places_of(view: View, declared: Declaration) -> tuple[Coverage, NDArray[np.i
     is_dark = ~_whole(view, kind)[numbers]
     for flags in blind.values():
         is_dark = is_dark | flags
+    coarse = _coarse_words(view, declared)
+    if coarse:
+        is_dark = np.ones_like(is_dark)
     dark = np.flatnonzero(is_dark)
     seen = len(is_dark) - len(dark)
     missing = tuple(key for key in declared.needs if blind[key].any())
     observed_s = view.now - view.observed_since
     if observed_s >= declared.supported_after_s:
-        return Coverage(declared.name, seen, len(dark), missing, "ok"), dark
+        return Coverage(declared.name, seen, len(dark), missing, "ok", coarse), dark
     note = f"observed for {observed_s:.0f} s of {declared.supported_after_s:.0f} s"
     return Coverage(declared.name, seen, len(dark), missing, "waiting", note), dark
+
+
+def _coarse_words(view: View, declared: Declaration) -> str:
+    """That samples come too rarely for it to judge; empty where they do not."""
+    longest_s = declared.longest_period_s
+    if not longest_s:
+        return ""
+    newest = view.history.slab((), (_ANY_KEY,), view.now - longest_s, view.now).periods
+    period_s = float(newest[-1]) if len(newest) else 0.0
+    if period_s <= longest_s:
+        return ""
+    return f"values come every {period_s:.0f} s, and it needs one every {longest_s:.0f} s"
 
 
 def names_of(view: View, declared: Declaration, places: NDArray[np.intp]) -> tuple[str, ...]:

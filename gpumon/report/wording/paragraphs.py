@@ -352,16 +352,20 @@ def _with_need(coverage: Coverage) -> str:
 
 def blind_lines(digest: Digest, view: JobView, width: int) -> list[Line]:
     """What is not looked for in a job: a value it takes is missing, or it is off by default."""
-    names = [
-        f"{one.detector} (no {', '.join(spoken(key) for key in one.missing_fields)})"
-        if one.missing_fields
-        else one.detector
-        for one in digest.blind(view)
-    ]
+    names = [_with_reason(one) for one in digest.blind(view)]
     names += [f"{one.detector} (off)" for one in digest.tick.coverage if one.state == "off"]
     if not names:
         return []
     return paragraph(f"not looked for: {_some_of(names)}", width, Tone.DIM, "· ", "  ")
+
+
+def _with_reason(coverage: Coverage) -> str:
+    """A detector that could not judge, with what it lacks: `throttled (no SM clock)`."""
+    if coverage.missing_fields:
+        lacking = ", ".join(spoken(key) for key in coverage.missing_fields)
+        return f"{coverage.detector} (no {lacking})"
+    is_told = coverage.state == "ok" and coverage.note
+    return f"{coverage.detector} ({coverage.note})" if is_told else coverage.detector
 
 
 def _some_of(names: Sequence[str]) -> str:

@@ -146,3 +146,17 @@ def test_coverage_of_a_kept_picture_is_that_of_a_new_one(seed):
     dark = {(kind, key) for kind, key, _, is_dark in answers if is_dark}
     assert len(told) >= 0.8 * len(KINDS) * len(KEYS)
     assert len(dark) == len(KINDS) * len(KEYS)
+
+
+@pytest.mark.parametrize(("period_s", "is_blind"), [(10.0, False), (30.0, False), (60.0, True)])
+def test_who_needs_values_oftener_than_they_come_is_blind_and_says_why(period_s, is_blind):
+    scene = Scene(period_s=period_s)
+    scene.job("7", scene.node("n", 2))
+    scene.run(900.0, {})
+    declared = Declaration("fine", "1", ("seen",), ("power_w",), 60.0, 600.0, longest_period_s=30.0)
+    coverage, names = coverage_of(scene.view(), declared)
+    assert names == (("job:7",) if is_blind else ())
+    assert (coverage.subjects_seen, coverage.subjects_blind) == ((0, 1) if is_blind else (1, 0))
+    said = "values come every 60 s, and it needs one every 30 s"
+    assert coverage.note == (said if is_blind else "")
+    assert coverage.state == "ok"
