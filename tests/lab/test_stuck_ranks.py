@@ -110,11 +110,17 @@ def scratch(cluster, tmp_path):
         image.unlink(missing_ok=True)
 
 
-def prefer(cluster, node, pid, nice):
-    """Let the kernel prefer a process, within its session and among sessions."""
-    cluster.run_on(node, ["renice", "-n", str(nice), "-p", str(pid)])
-    told = f"echo {nice} > /proc/{pid}/autogroup"
-    cluster.run_on(node, ["sh", "-c", told], check=False)
+def prefer(cluster, node, ranks, crowded):
+    """Let the kernel prefer ranks to the rest of a busy machine, and their peers to one of them.
+
+    The ranks of a step are of one session, which has a weight of its own: far below that of the
+    program which takes a CPU from one of them.
+    """
+    for rank, one in ranks.items():
+        nice = "-5" if rank == crowded else "-19"
+        cluster.run_on(node, ["renice", "-n", nice, "-p", str(one["pid"])])
+        told = f"echo -10 > /proc/{one['pid']}/autogroup"
+        cluster.run_on(node, ["sh", "-c", told], check=False)
 
 
 def take_cores(cluster, stack, ranks):
@@ -147,8 +153,7 @@ def start(cluster, submit):
     )
     # However busy the machine is, peers get their CPUs.
     ranks = {name: held(cluster, name) for name in jobs}
-    for rank, one in ranks[CROWDED].items():
-        prefer(cluster, NODE[CROWDED], one["pid"], -5 if rank == WHO[CROWDED] else -19)
+    prefer(cluster, NODE[CROWDED], ranks[CROWDED], WHO[CROWDED])
     return jobs, ranks
 
 
