@@ -11,7 +11,6 @@ from gpumon.model.finding import Confidence, Evidence, Severity, Window
 from gpumon_detectors.evidence.gpu_use import PAST_S, is_named
 from gpumon_detectors.evidence.phrases import counted
 from gpumon_detectors.evidence.stretch import since_words
-from gpumon_detectors.evidence.watched import surest
 from gpumon_detectors.ranks.late_ranks import late_ranks
 from gpumon_detectors.ranks.peers import jobs_apart, name_of, shared_by, worlds_of
 from gpumon_detectors.ranks.slow_causes import causes_of
@@ -49,10 +48,6 @@ _FIRST_WINDOWS: Final = 5
 
 _HEAVY_SHARE: Final = 0.9
 _LEAST_SPIN: Final = 0.85
-_LARGE_TIMES: Final = 1.25
-"""Times that a step takes of what it would in balance, from which on it is sure to be a loss: a
-last stage that does .62 of the work beside .38 is a design that works."""
-
 _COMPUTING: Final = 0.92
 """Share of the heavy stage's step in which it computes; the rest is exchanged (our choice: exposed
 exchange of healthy jobs is 4 to 16 %)."""
@@ -83,10 +78,10 @@ class StageImbalance(Detector):
     minute since the job was first seen at work, and the others spin. What begins later, or has a
     clock or a link that is slow as its cause, is `straggler`'s.
 
-    A last stage that holds the head is often meant so: a *hypothesis*, unless a step takes a
-    quarter longer than it would in balance; likewise where the job's first work was not seen.
-    Of stages of one rank only the first and the last are told, if it was. *Supported* after 15
-    minutes, *established* after 45.
+    A stage may be meant to do more: a last one holds the head, and where all boards draw as much
+    as the site lets them, it shows the lowest clock as well. From outside nobody can tell, so the
+    claim stays a *hypothesis*. Of stages of one rank only the first and the last are told, if the
+    job's first work was seen.
 
     What looks alike: boards of several products; GPUs that generate beside others that learn,
     whose tensor cores and memory differ in other ways; experts, of which each has a load of its
@@ -130,10 +125,6 @@ class StageImbalance(Detector):
             len(windows.ends) - stage.first,
         )  # fmt: skip
         gpus = [job.uuids[place] for place in sorted((*stage.heavy, *stage.waiting))]
-        own = windows.of(np.asarray(stage.heavy, np.intp))
-        is_seen = _is_from_start(job, own, np.asarray([stage.first], np.intp))
-        is_large = stage.times >= _LARGE_TIMES and is_seen
-        most = Confidence.ESTABLISHED if is_large else Confidence.HYPOTHESIS
         names = [name_of(job, place) for place in (stage.heavy[0], stage.heavy[-1])]
         who = names[0] if len(stage.heavy) == 1 else f"{names[0]} to {names[1]}"
         since = since_words(window, is_open=True, known_s=stage.known_s)
@@ -149,10 +140,7 @@ class StageImbalance(Detector):
             severity=Severity.WARNING,
             summary=f"{count} wait for one stage {since}: {who} {verb} {more:.0f} % more",
             window=window,
-            evidence=(
-                *_evidence(job, windows, stage),
-                *(() if is_large else (doubt,)),
-            ),
+            evidence=(*_evidence(job, windows, stage), doubt),
             advice=(
                 (
                     "Split the layers anew: move some from the heavy stage to the others, or give "
@@ -160,7 +148,7 @@ class StageImbalance(Detector):
                 ),
             ),
             gpu_seconds=(1.0 - 1.0 / stage.times) * known_s * len(gpus),
-            at_most=surest(self, known_s, window.samples, most),
+            at_most=Confidence.HYPOTHESIS,
             gpus=gpus,
         )
 

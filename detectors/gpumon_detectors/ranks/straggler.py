@@ -63,9 +63,10 @@ class Straggler(Detector):
     most windows for five minutes (Minder: four minutes; Greyhound: a mean shift of 10 %).
 
     *Supported* after 5 minutes, *established* after 15. Where the job was not seen before, a rank
-    is named only if its GPU rests while the others spin, as a *hypothesis*, or if its own clock,
-    power limit or PCIe link is below that of its like. Without SM activity nobody can say who is
-    busy: it takes these counters; that a GPU rests utilisation tells as surely.
+    is named only as a *hypothesis*, and only if its GPU rests while the others spin, or its own
+    clock, power limit or PCIe link is below that of its like: a stage with more to do runs into the
+    power limit, and so at a lower clock. Without SM activity nobody can say who is busy: it takes
+    these counters; that a GPU rests utilisation tells as surely.
 
     What looks alike: stages of a pipeline, other roles, products or limits differ from the start on
     and are no stragglers (`stage_imbalance` speaks of stages). While one rank evaluates or writes a
@@ -142,9 +143,7 @@ def _surest(late: LateRanks, causes: Causes) -> Confidence | None:
     """How sure it may be; None: it may be meant so."""
     if late.has_before:
         return Confidence.ESTABLISHED
-    if causes.is_of_gpu:
-        return Confidence.SUPPORTED
-    return Confidence.HYPOTHESIS if late.way is Way.IDLE else None
+    return Confidence.HYPOTHESIS if causes.is_of_gpu or late.way is Way.IDLE else None
 
 
 def _samples(job: JobLook, start: float) -> int:

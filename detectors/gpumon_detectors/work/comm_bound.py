@@ -73,6 +73,11 @@ _SURE: Final = 0.5
 """Share from which it is more than a hypothesis: published shares of the exchange of tokens in
 mixtures of experts, which it is part of by design, are 30 to 50 %."""
 
+_BARE_TENSOR: Final = 0.06
+"""Tensor activity up to which hardly anything but the exchange goes on: experts, which compute
+between two exchanges, show .08 and more (our choice, below the least of published shares of peak
+for mixtures of experts)."""
+
 _MOST_BETWEEN: Final = 0.6
 """Tensor activity between two exchanges at most: the best of large models come to that over a
 step's computation (our choice)."""
@@ -118,8 +123,10 @@ class CommBound(Detector):
     *Supported* after 10 minutes (the taxonomy's window), *established* after 30.
 
     What looks alike: a mixture of experts, whose tokens travel in every layer by design: 30 to 50 %
-    of its time is published, so less than half stays a *hypothesis*, and so does an exchange for
-    which the SMs and tensor cores that are busy leave no room: a part of it is hidden. One that is
+    of its time is published. It computes in between, so it is a *hypothesis* unless more than half
+    of the time goes into the exchange and hardly anything is computed: no more SMs active than a
+    collective that waits fills (.25), tensor cores at .06 at most. So is an exchange for which the
+    SMs and tensor cores that are busy leave no room: a part of it is hidden. One that is
     hidden altogether leaves them busy, and is not claimed. A straggler's peers wait, and carry
     little; so do stages of a pipeline, and their SMs differ. A recommender and a solver are bound
     by memory; where fp64 pipes work, and of servers and sessions, it stays a *hypothesis*. What
@@ -265,10 +272,11 @@ def _would_fit_in_fewer(job: JobLook) -> bool:
 
 def _doubts(job: JobLook, bound: _Bound) -> Iterator[Evidence]:
     """Why it may be by design, or not the job's own."""
-    if bound.link.busy < _SURE:
+    sm, tensor = (bound.stretch.mean(f"{name}_active_ratio") for name in ("sm", "tensor"))
+    if bound.link.busy < _SURE or sm > SPINNING_SM or tensor > _BARE_TENSOR:
         text = "may be by design: experts on all ranks exchange their tokens so"
         yield Evidence(bound.link.field, job.subject, text, bound.link.busy)
-    elif bound.link.busy > _TOLERANCE * bound.room:
+    if bound.link.busy > _TOLERANCE * bound.room:
         text = (
             f"computation leaves no more than {100 * bound.room:.0f} % of the time to it: a part "
             "is hidden, as experts' exchange of tokens may be by design"

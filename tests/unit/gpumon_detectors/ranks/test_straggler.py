@@ -147,7 +147,7 @@ def test_a_narrow_link_is_the_cause_also_of_one_that_was_never_in_time():
     told = ((0.0, 2, {"pcie_width": 4.0}),)
     (finding,) = said(stages, told=told)
     assert finding.summary.endswith("because of its PCIe link")
-    assert finding.confidence == "supported"
+    assert finding.confidence == "hypothesis"
     assert finding.gpu_seconds > 0
 
 

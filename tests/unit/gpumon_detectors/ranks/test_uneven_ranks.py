@@ -39,11 +39,11 @@ def test_a_stage_that_does_more_is_found(period_s, trouble):
     assert lost == pytest.approx(0.25 / (1.5 + 0.087), rel=0.12)
 
 
-def test_a_last_stage_that_does_a_little_more_may_be_meant_so():
-    (finding,) = said(StageImbalance(), [Stage(LONG_S, work=HEAVY)])
+@pytest.mark.parametrize("work", [HEAVY, (1, 1, 1, 1, 2.1, 2.1)])
+def test_a_last_stage_that_does_more_may_be_meant_so(work):
+    (finding,) = said(StageImbalance(), [Stage(LONG_S, work=work)])
     assert finding.confidence == "hypothesis"
-    (finding,) = said(StageImbalance(), [Stage(LONG_S, work=(1, 1, 1, 1, 2.1, 2.1))])
-    assert finding.confidence == "established"
+    assert "may be meant to do more" in finding.evidence[-1].text
 
 
 @pytest.mark.parametrize("trouble", TROUBLES)

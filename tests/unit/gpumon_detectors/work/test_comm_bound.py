@@ -189,3 +189,12 @@ def test_ports_that_others_use_too_make_it_a_hypothesis():
     (finding,) = findings(on_nodes(0.55, per_node=6, held=5, others=True))
     assert finding.confidence == "hypothesis"
     assert "other jobs are on its nodes, and use their ports too" in finding.evidence[-1].text
+
+
+@pytest.mark.parametrize(("sm", "tensor"), [(0.3, 0.1), (0.22, 0.09), (0.34, 0.04)])
+def test_who_computes_between_exchanges_may_be_experts_however_busy_the_links(sm, tensor):
+    links = {"nvlink_rx_bytes_per_s": 2.1e11, "nvlink_tx_bytes_per_s": 2.1e11}
+    experts = {**EXCHANGES, "sm_active_ratio": sm, "tensor_active_ratio": tensor, **links}
+    (finding,) = claims(experts, 3000.0)
+    assert finding.confidence == "hypothesis"
+    assert any("experts on all ranks" in line.text for line in finding.evidence)
