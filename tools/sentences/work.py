@@ -35,9 +35,9 @@ _TRAINING: Final[Values] = {
 _EXCHANGING: Final[Values] = {
     **_TRAINING,
     "gpu_util_ratio": 0.98,
-    "sm_active_ratio": 0.36,
-    "tensor_active_ratio": 0.14,
-    "dram_active_ratio": 0.17,
+    "sm_active_ratio": 0.22,
+    "tensor_active_ratio": 0.05,
+    "dram_active_ratio": 0.12,
     "nvlink_rx_bytes_per_s": 1.7e11,
     "nvlink_tx_bytes_per_s": 1.7e11,
 }
