@@ -28,8 +28,18 @@ class Task(NamedTuple):
 
 TASKS: Final = (
     Task("waste", "Which job wastes most, and why?", ("W", "Enter")),
-    Task("rank", "Which rank of this job is at fault?", ("j", "Enter", "Tab", "s")),
-    Task("nvlink", "Is my job's NVLink used?", ("Enter",), ("j", "Enter")),
+    Task(
+        "rank",
+        "Which rank of this job is at fault?",
+        ("j", "Enter", "Tab", "s"),
+        ("Enter", "Tab", "s"),
+    ),
+    Task("nvlink", "Is my job's NVLink used?", ("Enter",)),
     Task("past", "What did the fleet do ten minutes ago?", ("9", "T", "1", "0", "Enter")),
-    Task("profile", "Which command profiles this rank?", ("j", "Enter", "Tab", "s", "x")),
+    Task(
+        "profile",
+        "Which command profiles this rank?",
+        ("j", "Enter", "Tab", "s", "x"),
+        ("Enter", "Tab", "s", "x"),
+    ),
 )

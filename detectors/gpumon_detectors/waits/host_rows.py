@@ -84,7 +84,8 @@ class HostRows(NamedTuple):
     @property
     def cpu_share(self) -> NDArray[np.float64]:
         """Part of the CPUs that it may use that is busy."""
-        return self.cores / self.allowed
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return self.cores / self.allowed
 
 
 def may_wait(job: JobLook, seconds: float) -> bool:
