@@ -283,8 +283,8 @@ def test_the_books_balance_in_every_document_and_agree_with_slurm(story):
             (line,) = books
             places = ("useful", "wasted", "suspected", "unexplained", "unobserved")
             parts = sum(line[f"{place}_gpu_seconds"] for place in places)
-            # Each number is rounded to the millisecond.
-            assert line["allocated_gpu_seconds"] == pytest.approx(parts, abs=2e-3)
+            # Each of six numbers is rounded to the millisecond.
+            assert line["allocated_gpu_seconds"] == pytest.approx(parts, abs=3.1e-3)
             assert sum(line["waste"].values()) == pytest.approx(
                 line["wasted_gpu_seconds"], abs=2e-3
             )
