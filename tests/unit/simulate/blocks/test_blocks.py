@@ -222,7 +222,7 @@ def test_a_dead_ports_traffic_goes_over_the_others() -> None:
     assert dead is not None
     node = fleet().nodes[dead.node]
     maker = FrameMaker(fleet(), "demo")
-    for step in range(200):
+    for step in range(1200):
         now = ORIGIN + step * 900.0
         frame = maker.frames(now, 1.0)[dead.node]
         readings = fleet().read(node, Spans(now, 1.0))
