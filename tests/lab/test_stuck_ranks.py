@@ -1,32 +1,42 @@
-"""One rank of each of two jobs is kept from going on, and is named with what keeps it.
+"""One rank of each of three jobs is kept from going on, and is named with what keeps it.
 
-One is stopped by SIGSTOP, one writes to a file system that is frozen. Both begin at about one
-moment, under one gpumon. What the kernel says of the
-processes is real; what the GPUs show is the stand-in driver's.
+One is stopped by SIGSTOP, one writes to a file system that is frozen, one may use a single CPU,
+which another program has. All begin at about one moment, under one gpumon. What the kernel says of
+the processes is real; what the GPUs show is the stand-in driver's.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import time
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.lab.layout import CGROUP_ROOT
 from tests.lab.watched import live, next_document, watching
 
 pytestmark = pytest.mark.lane("waste")
 
 RANKS = 4
-STOPPED, FROZEN = "stopped", "frozen"
-NODE = {STOPPED: "gpu01", FROZEN: "gpu01"}
-WHO = {STOPPED: 2, FROZEN: 1}
+STOPPED, FROZEN, CROWDED = "stopped", "frozen", "crowded"
+NODE = {STOPPED: "gpu01", FROZEN: "gpu01", CROWDED: "gpu02"}
+WHO = {STOPPED: 2, FROZEN: 1, CROWDED: 3}
 """The rank that something happens to."""
 
-CAUSE = {STOPPED: "is stopped", FROZEN: "waits in the kernel"}
+CLASS = {STOPPED: "hang", FROZEN: "hang", CROWDED: "cpu_oversubscribed"}
+CAUSE = {STOPPED: "is stopped", FROZEN: "waits in the kernel", CROWDED: "without a CPU"}
 SCRATCH = "/home/alice/scratch"
+
+BUSY = 0.05
+"""Share of a CPU that a rank asks for: little, so that it gets it on a busy machine as well."""
+
+SMALL_SHARES = 64
+"""Of a CPU, where everybody else has 1024."""
 
 WORK_S = 45.0
 """So long all work before: nobody calls it a hang that was never seen at work."""
@@ -57,12 +67,12 @@ def held(cluster, name):
     return {int(one["env"]["SLURM_PROCID"]): one for one in told}
 
 
-def submit_ranks(cluster, submit_job, name, only=""):
+def submit_ranks(cluster, submit_job, name, options="", only=""):
     """Submits ranks that show nothing by themselves; `only` are options of one of them."""
     cluster.run_as("alice", ["rm", "-f", f"{name}.out"])
     program = f"/usr/bin/python3 {cluster.layout.workload} --index auto --mem-gib 30"
     zero = "--util 0 --sm 0 --tensor 0 --dram 0 --seconds 900"
-    each = f"exec {program} {zero} $([ $SLURM_PROCID = {WHO[name]} ] && echo {only})"
+    each = f"exec {program} {zero} $([ $SLURM_PROCID = {WHO[name]} ] && echo {only}) {options}"
     script = f"exec srun -n{RANKS} sh -c '{each}'\n"
     where = ("-n", str(RANKS), f"--gres=gpu:{RANKS}", "-w", NODE[name], "--no-requeue")
     return submit_job("alice", script, *where, "-J", name, "-o", f"/home/alice/{name}.out")
@@ -109,11 +119,51 @@ def scratch(cluster, tmp_path):
         image.unlink(missing_ok=True)
 
 
+def outside(cluster, node, pid):
+    """What this machine calls a process of a node."""
+    for own in cluster.machines[node].pids():
+        lines = Path(f"/proc/{own}/status").read_text().splitlines()
+        (inside,) = [line.split()[-1] for line in lines if line.startswith("NSpid:")]
+        if inside == str(pid):
+            return own
+    raise AssertionError(f"{node} has no process {pid}")
+
+
+def take_cores(cluster, stack, ranks):
+    """Leaves one rank a CPU that another program has already.
+
+    The two share a weight that is small among everybody's, so that nobody else waits for them, and
+    of which the rank has the smaller part. Nothing of that shows on the node but the one CPU.
+    """
+    node, pid = NODE[CROWDED], ranks[WHO[CROWDED]]["pid"]
+    cpu = str(max(os.sched_getaffinity(0)))
+    spin = ["taskset", "-c", cpu, "sh", "-c", "echo $$; while :; do :; done"]
+    process = cluster.popen_as("root", spin, node)
+    members = [outside(cluster, node, one) for one in (pid, process.stdout.readline().strip())]
+    everybody = CGROUP_ROOT / "cpu"
+    group = everybody / f"{cluster.layout.cgroup}-{CROWDED}"
+    group.mkdir()
+
+    def give_back():
+        (everybody / "cgroup.procs").write_text(str(members[0]))
+        cluster.signal(process)
+        process.communicate()
+        group.rmdir()
+
+    stack.callback(give_back)
+    (group / "cpu.shares").write_text(str(SMALL_SHARES))
+    for one in members:
+        (group / "cgroup.procs").write_text(str(one))
+    cluster.run_on(node, ["renice", "-n", "19", "-p", str(pid)])
+    cluster.run_on(node, ["taskset", "-cp", cpu, str(pid)])
+
+
 def start(cluster, submit):
     """Submits the jobs; returns their ranks once all of them are at work."""
     jobs = {
         STOPPED: submit_ranks(cluster, submit, STOPPED),
         FROZEN: submit_ranks(cluster, submit, FROZEN, only=f"--append {SCRATCH}/steps"),
+        CROWDED: submit_ranks(cluster, submit, CROWDED, options=f"--busy {BUSY}"),
     }
     for job_id in jobs.values():
         cluster.wait_job(job_id, ["RUNNING"])
@@ -130,6 +180,7 @@ def keep(cluster, stack, ranks):
     stack.callback(cluster.run_on, NODE[STOPPED], ["kill", "-CONT", stopped], check=False)
     cluster.run_on(NODE[FROZEN], ["fsfreeze", "-f", SCRATCH])
     stack.callback(cluster.run_on, NODE[FROZEN], ["fsfreeze", "-u", SCRATCH], check=False)
+    take_cores(cluster, stack, ranks[CROWDED])
 
 
 def uuids_of(ranks):
@@ -149,7 +200,7 @@ def test_each_rank_that_is_kept_from_going_on_is_named_with_its_cause(cluster, g
     def all_told(document):
         for name, job_id in jobs.items():
             for found in document["findings"]:
-                if (found["class"], found["subject"]) == ("hang", f"job:{job_id}"):
+                if (found["class"], found["subject"]) == (CLASS[name], f"job:{job_id}"):
                     told[name] = found
         return all(name in told and CAUSE[name] in told[name]["summary"] for name in jobs)
 

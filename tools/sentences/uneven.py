@@ -168,6 +168,13 @@ def slow_by_its_limit() -> Scene:
     )
 
 
+def slow_at_the_limit_of_all() -> Scene:
+    """It works at the power limit that the others have as well."""
+    return _slow(
+        420.0, how={**_TRAINING, "sm_clock_mhz": 1510.0, "clock_event_reasons": float(0x4)}
+    )
+
+
 def slow_by_its_slot() -> Scene:
     """Its PCIe link is narrow since the job is watched."""
     return _slow(900.0, how={**_LATE, "pcie_width": 4.0}, before_s=0.0)
@@ -323,6 +330,7 @@ SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
         slow_by_heat,
         slow_by_a_lower_clock,
         slow_by_its_limit,
+        slow_at_the_limit_of_all,
         slow_by_its_slot,
         slow_by_a_link,
         slow_by_a_port,

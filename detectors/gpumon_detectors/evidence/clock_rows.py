@@ -23,7 +23,10 @@ holds a clock down and is a fault of the GPU, its cooling or its power."""
 _CLOCK_SETTING_BITS: Final = 0x002 | 0x010 | 0x100
 """Application clocks, sync boost, display clocks (nvml.h): the clock lies where somebody set it."""
 
-SET_BITS: Final = _CLOCK_SETTING_BITS | 0x004
+POWER_CAP_BIT: Final = 0x004
+"""Software power cap (nvml.h): the clock is as high as the power limit allows."""
+
+SET_BITS: Final = _CLOCK_SETTING_BITS | POWER_CAP_BIT
 """These and the software power cap: as high as the power limit allows is no fault either."""
 
 _IDLE_BIT: Final = 0x001

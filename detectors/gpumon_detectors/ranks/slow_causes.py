@@ -8,7 +8,7 @@ import numpy as np
 
 from gpumon.model.finding import Evidence, Severity
 from gpumon_detectors.evidence import link_symptoms, port_symptoms
-from gpumon_detectors.evidence.clock_rows import HELD_BITS, SET_BITS
+from gpumon_detectors.evidence.clock_rows import HELD_BITS, POWER_CAP_BIT, SET_BITS
 from gpumon_detectors.evidence.watched import mean_of
 
 if TYPE_CHECKING:
@@ -31,6 +31,10 @@ _HELD_SHARE: Final = 0.5
 """Share of the samples in which the driver holds a clock down, from which `throttled` claims it."""
 
 _LOW_LIMIT: Final = 0.95
+_CAPPED_SHARE: Final = 0.1
+"""Share of the samples at the power cap from which that is why the clock is low: as `throttled` has
+it, the bit comes and goes with the phases of a step."""
+
 _MORE_PRESSURE: Final = 0.1
 """Share of the time by which more tasks than before wait for CPUs, disks or memory (our choice: the
 kernel's own averages swing by some per cent)."""
@@ -111,7 +115,8 @@ def _by_gpu(
             continue
         usual = {key: _median(mean[like]) for key, mean in means.items()}
         mine = {key: float(mean[place]) for key, mean in means.items()}
-        if mine["power_limit_w"] < _LOW_LIMIT * usual["power_limit_w"]:
+        is_limited = mine["power_limit_w"] < _LOW_LIMIT * usual["power_limit_w"]
+        if is_limited:
             text = f"{gpu.place}: its power limit is {mine['power_limit_w']:.0f} W, "
             text += f"that of the others {usual['power_limit_w']:.0f} W"
             limited = Evidence("power_limit_w", gpu.subject, text, mine["power_limit_w"])
@@ -125,8 +130,12 @@ def _by_gpu(
             text = f"{gpu.place}: its SM clock is {clock:.0f} MHz, that of the others "
             text += f"{theirs:.0f} MHz"
             text += "; what that costs is told as throttled" if is_claimed else ""
+            # Under the limit of its like the GPU that has more to do gets the lower clock.
+            is_capped = float(((bits & POWER_CAP_BIT) != 0).mean()) >= _CAPPED_SHARE
+            is_of_gpu = is_limited or not (is_set and is_capped)
+            text += "" if is_of_gpu else ", at the power limit that they have too"
             low = Evidence("sm_clock_mhz", gpu.subject, text, clock)
-            yield _Reason("its clock", low, is_of_gpu=True, is_throttled=is_claimed)
+            yield _Reason("its clock", low, is_of_gpu=is_of_gpu, is_throttled=is_claimed)
         if any(mine[key] < usual[key] - 0.5 for key in _LINK_KEYS):
             own, others = (f"gen {m['pcie_gen']:.0f} x{m['pcie_width']:.0f}" for m in (mine, usual))
             text = f"{gpu.place}: its PCIe link runs at {own}, those of the others at {others}"

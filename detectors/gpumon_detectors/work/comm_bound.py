@@ -133,6 +133,9 @@ class CommBound(Detector):
     ports carry on nodes with other jobs is not told apart, so it is a *hypothesis* too; and where
     fewer nodes would hold the job, `fragmented` says so.
 
+    It is off by default: since experts look the same it proves few of the jobs that lose time so,
+    and suspects experts. Let it run where none are trained.
+
     Needs SM and tensor counters: without them a GPU that waits in a collective and one that
     computes look alike.
 
@@ -148,6 +151,7 @@ class CommBound(Detector):
     supported_after_s = 600.0
     established_after_s = 1800.0
     every_s = 30.0
+    is_off_by_default = True
 
     def __init__(self, portal_names: str = "") -> None:
         self.portal_names = portal_names

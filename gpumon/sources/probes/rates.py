@@ -26,6 +26,9 @@ class Derived(NamedTuple):
     per: str | None = None
     """The counter by whose growth is divided; None: the node's own time, seconds."""
     factor: float = 1.0
+    comes_late: bool = False
+    """Whether the kernel counts a time when it is over: what grows by more than the time between
+    two readings is of before, and is given to the readings that follow, so that means are right."""
 
 
 DERIVED: Final[Mapping[str, Derived]] = {
@@ -44,7 +47,7 @@ DERIVED: Final[Mapping[str, Derived]] = {
     "probe_driver_ratio": Derived("probe_driver_us", None, 1e-6),
     "job_cpu_cores_used": Derived("job_cpu_us", None, 1e-6),
     "process_cpu_cores_used": Derived("process_cpu_us", None, 1e-6),
-    "process_cpu_wait_ratio": Derived("process_cpu_wait_us", None, 1e-6),
+    "process_cpu_wait_ratio": Derived("process_cpu_wait_us", None, 1e-6, comes_late=True),
 }
 """Every field that is made of counters."""
 
@@ -53,6 +56,10 @@ DERIVED_OF: Final = {
     for block in {CATALOGUE[field].block for field in DERIVED}
 }
 """The same by block."""
+
+_LONGEST_LATE_S: Final = 600.0
+"""What a counter that comes late grows by at most: no program waits longer for a CPU at a stretch
+(our choice); more is garbage."""
 
 
 def _limit(field: str) -> float:
@@ -69,6 +76,8 @@ class _Reading(NamedTuple):
     counted: int
     per: int | None
     result: float | None
+    untold: float = 0.0
+    """What was counted and is more than the time in between; of counters that come late."""
 
 
 class Rates:
@@ -111,9 +120,7 @@ class Rates:
                 count, per = counts[row], pers[row]
                 last = known.get(key)
                 if count is not None and (how.per is None or per is not None):
-                    last = _next(
-                        last, at[row], int(count), None if per is None else int(per), how.factor
-                    )
+                    last = _next(last, at[row], int(count), None if per is None else int(per), how)
                     if last.result is not None and last.result <= limit:
                         results[row] = min(last.result, high)
                 if last is not None:
@@ -125,7 +132,7 @@ class Rates:
                     missing.pop((field, row), None)
 
 
-def _next(last: _Reading | None, at: float, count: int, per: int | None, factor: float) -> _Reading:
+def _next(last: _Reading | None, at: float, count: int, per: int | None, how: Derived) -> _Reading:
     """The reading with what follows from it and the last.
 
     A reading that comes again keeps its result; the first one, and one after a reset or a wrap,
@@ -133,9 +140,11 @@ def _next(last: _Reading | None, at: float, count: int, per: int | None, factor:
     """
     if last is not None and (at, count, per) == last[:3]:
         return last
-    result = None
+    result, untold = None, 0.0
     if last is not None and at > last.at and count >= last.counted:
         grown = at - last.at if per is None or last.per is None else per - last.per
         if grown > 0:
-            result = (count - last.counted) * factor / grown
-    return _Reading(at, count, per, result)
+            counted = (count - last.counted) * how.factor + last.untold
+            told = min(counted, grown) if how.comes_late and counted <= _LONGEST_LATE_S else counted
+            result, untold = told / grown, counted - told
+    return _Reading(at, count, per, result, untold)

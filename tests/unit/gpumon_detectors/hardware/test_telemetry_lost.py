@@ -51,6 +51,19 @@ def test_three_periods_are_waited_for():
     assert findings(scene) == []
 
 
+@pytest.mark.parametrize(("missed", "confidence"), [(4, "hypothesis"), (5, "supported")])
+def test_some_reports_in_a_row_are_lost_by_chance(missed, confidence):
+    """At 60 s four of them are more than the two minutes that a hiccup takes."""
+    scene = Scene(period_s=60.0)
+    uuids = [uuid for number in range(3) for uuid in scene.node(f"n{number}", 2)]
+    scene.job("42", uuids)
+    scene.run(900, working(uuids))
+    scene.silence("n2")
+    scene.run(60 * missed, working(uuids))
+    (finding,) = findings(scene)
+    assert finding.confidence == confidence
+
+
 def test_what_the_source_and_slurm_say_is_evidence():
     scene, uuids = fleet()
     scene.silence("n2")

@@ -142,6 +142,14 @@ def test_a_limit_that_somebody_set_is_the_cause_and_costs():
     assert finding.gpu_seconds > 0
 
 
+@pytest.mark.parametrize(("bits", "is_said"), [(0x4, False), (0x2, True)])
+def test_a_stage_with_more_to_do_runs_into_its_power_limit_and_is_no_straggler(bits, is_said):
+    """Of ranks that were never alike; a clock that somebody set on one of them is another thing."""
+    stages = [Stage(1800.0, work=(1, 1, 1, 1, 1, 1.7))]
+    told = ((0.0, 5, {"sm_clock_mhz": 1310.0, "clock_event_reasons": float(bits)}),)
+    assert bool(said(stages, told=told)) is is_said
+
+
 def test_a_narrow_link_is_the_cause_also_of_one_that_was_never_in_time():
     stages = [Stage(1500.0, late=((2, 0.5),))]
     told = ((0.0, 2, {"pcie_width": 4.0}),)

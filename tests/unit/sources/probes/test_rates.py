@@ -85,6 +85,26 @@ def test_cores_in_use() -> None:
     assert job.read(12.0, job_cpu_us=8_000_000)["job_cpu_cores_used"] == 3.5
 
 
+def test_a_wait_that_is_counted_when_it_is_over_is_told_in_the_end() -> None:
+    """Of 12 s of waiting, 7 at once, the mean over 20 s is 0.6."""
+    process = Probe("process")
+    waited_s = [0, 0, 0, 0, 7, 8, 8, 8, 12, 12, 12]
+    told = [
+        process.read(2.0 * number, process_cpu_wait_us=1_000_000 * total)["process_cpu_wait_ratio"]
+        for number, total in enumerate(waited_s)
+    ]
+    assert told[0] is None
+    assert told[1:] == [0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0]
+
+
+def test_a_wait_of_hours_is_garbage() -> None:
+    process = Probe("process")
+    process.read(1.0, process_cpu_wait_us=0)
+    jumped = process.read(2.0, process_cpu_wait_us=9_000_000_000)
+    assert jumped["process_cpu_wait_ratio"] is None
+    assert process.read(3.0, process_cpu_wait_us=9_000_000_000)["process_cpu_wait_ratio"] == 0.0
+
+
 def test_a_reading_that_is_told_again_keeps_what_followed_from_it() -> None:
     mount = Probe("filesystem")
     mount.read(0.0, fs_read_bytes=0)
