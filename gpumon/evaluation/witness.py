@@ -98,25 +98,29 @@ class _Running:
         self.onset = finding.began_at
         self.reached = [inf, inf, inf]
         self.told_at = -inf
+        self._lost_s: float | None = None
 
     def take(self, finding: Finding, at: float) -> None:
         self.finding, self.told_at = finding, at
         self.onset = min(self.onset, finding.began_at)
         for rank in range(finding.confidence.rank + 1):
             self.reached[rank] = min(self.reached[rank], at)
+        lost_s, window_s = finding.gpu_seconds, finding.window.end - finding.window.start
+        if lost_s is None:
+            return
+        if window_s > 0.0:
+            # A window that begins later than the onset tells the share of all the time since.
+            lost_s *= max(1.0, (finding.window.end - self.onset) / window_s)
+        # What a fault has cost stays so when the job has left and it costs nothing any more.
+        self._lost_s = lost_s or self._lost_s or 0.0
 
     def claim(self) -> Claim:
         found = self.finding
         # A guess that was wrong goes without a word: it was told until then.
         until = self.told_at if found.cleared_at is None else min(self.told_at, found.cleared_at)
-        first, second, third = self.reached
-        lost_s, window_s = found.gpu_seconds, found.window.end - found.window.start
-        if lost_s is not None and window_s > 0.0:
-            # A window that begins later than the onset tells the share of all the time since.
-            lost_s *= max(1.0, (found.window.end - self.onset) / window_s)
         return Claim(
             found.detector, found.finding_class, found.subject, self.onset, until,
-            (first, second, third), lost_s,
+            (self.reached[0], self.reached[1], self.reached[2]), self._lost_s,
         )  # fmt: skip
 
 

@@ -73,6 +73,17 @@ def test_a_window_that_begins_after_the_onset_tells_the_share_of_all_the_time():
     assert claim.gpu_seconds == pytest.approx(750.0)
 
 
+def test_what_a_fault_has_cost_stays_when_nobody_waits_for_it_any_more():
+    account = account_of(
+        (100, (told(100),), ()),
+        (700, (told(700),), ()),
+        (800, (told(800, gpu_seconds=0.0),), ()),
+        (900, (told(900, gpu_seconds=None),), ()),
+    )
+    (claim,) = account.claims
+    assert claim.gpu_seconds == 1400.0
+
+
 def test_time_between_pictures_far_apart_was_not_observed():
     near = account_of((0, (), ()), (100, (), ()), (200, (), ()))
     far = account_of((0, (), ()), (100, (), ()), (5000, (), ()))
