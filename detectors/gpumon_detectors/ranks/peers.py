@@ -29,14 +29,22 @@ LEAST_GPUS: Final = 3
 
 
 def worlds_of(job: JobLook) -> list[tuple[int, ...]]:
-    """Positions of the GPUs of each world; all of them where nobody tells worlds."""
+    """Positions of the GPUs of each world; all of them where nobody tells worlds.
+
+    On a node whose processes may not be read nobody knows the ranks: its GPUs belong to the only
+    world that is told where that has as many ranks more.
+    """
     place = {uuid: number for number, uuid in enumerate(job.uuids)}
     found: dict[str, dict[int, None]] = {}
+    sizes: dict[str, int] = {}
     for rank in job.ranks:
         if rank.world_id is not None:
             mine = found.setdefault(rank.world_id, {})
             mine.update((place[uuid], None) for uuid in rank.gpu_uuids if uuid in place)
+            sizes[rank.world_id] = max(sizes.get(rank.world_id, 0), rank.world_size or 0)
     worlds = [tuple(sorted(mine)) for mine in found.values() if mine]
+    if len(found) == 1 and max(sizes.values()) >= len(job.uuids):
+        return [tuple(range(len(job.uuids)))]
     return worlds or [tuple(range(len(job.uuids)))]
 
 

@@ -161,6 +161,8 @@ class Setting(NamedTuple):
     at a position, of a node by its name, of the cgroups of the `job`."""
     worlds: int = 1
     """How many worlds its ranks are of, as many GPUs in each."""
+    hidden: str = ""
+    """Name of a node whose processes may not be read, so that nobody knows its ranks."""
     slurm: dict = {}  # noqa: RUF012 - read only
     """What Slurm says of nodes, by name."""
 
@@ -179,6 +181,7 @@ def stepped(stages, **how):
     total_s = sum(stage.seconds for stage in stages)
     skipped_s = total_s - stages[-1].seconds / 2 if how.trouble == "restart" else 0.0
     ranks = _ranks_of(mine, how.worlds) if how.has_ranks else ()
+    ranks = [rank for rank in ranks if rank.node != how.hidden]
     scene.job(
         "77",
         mine,

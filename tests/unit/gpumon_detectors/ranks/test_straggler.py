@@ -251,3 +251,11 @@ def test_worlds_are_judged_one_by_one():
     # Two ranks of this job have the number 1.
     assert finding.subject == "job:77"
     assert finding.gpus == ("GPU-m0-0", "GPU-m0-1", "GPU-m0-2")
+
+
+@pytest.mark.parametrize("worlds", [1, 2])
+def test_gpus_whose_ranks_nobody_knows_are_of_the_world_that_has_room_for_them(worlds):
+    stages = [Stage(WORK_S), Stage(SLOW_S, work=(1, 1, 1, 1, SLOWED, 1, 1, 1))]
+    found = said(stages, nodes=2, gpus=4, worlds=worlds, hidden="m1")
+    assert [one.subject for one in found] == (["job:77"] if worlds == 1 else [])
+    assert all("m1 GPU 0 keeps 7 other GPUs waiting" in one.summary for one in found)
