@@ -21,6 +21,7 @@ from gpumon_detectors.evidence.phrases import span
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from gpumon.detect.series import Past
     from gpumon.detect.view import JobLook
 
 SERVING_BURSTS: Final = 3
@@ -47,6 +48,13 @@ _LONGEST_STEP_S: Final = 900.0
 
 _LEAST_REST_ROWS: Final = 3
 """So many samples without work make a rest: with fewer an input-bound run rests at every one."""
+
+_UTIL: Final = "gpu_util_ratio"
+_SM: Final = "sm_active_ratio"
+
+_SOME_SM: Final = 0.03
+"""SM activity of a sample, a mean over all of it, from which there was work in between: a server's
+answers to readiness probes, every ten seconds or more, leave less (our choice)."""
 
 _SESSION_NAMES: Final = re.compile(
     r"(?i)(?:^|[^a-z])(?:jupyter|jupyterlab|notebook|code-server|vscode|rstudio)(?:[^a-z]|$)"
@@ -153,8 +161,16 @@ def sounds_interactive(job: JobLook) -> bool:
 
 def _bursts(job: JobLook) -> tuple[int, float, float]:
     """Most bursts that began within any four hours, seconds watched, seconds of work."""
-    past = job.past(("gpu_util_ratio",), _PAST_S, 1)
-    util, peaks = past.columns["gpu_util_ratio"], past.peaks["gpu_util_ratio"]
+    found = _bursts_in(job.past((_UTIL,), _PAST_S, 1))
+    if found[0] < SERVING_BURSTS:
+        return found
+    # Glances may miss the work between them for long enough to look like rests.
+    return _bursts_in(job.past((_UTIL, _SM), _PAST_S, 2))
+
+
+def _bursts_in(past: Past) -> tuple[int, float, float]:
+    util, peaks = past.columns[_UTIL], past.peaks[_UTIL]
+    sm = past.peaks.get(_SM, np.zeros_like(peaks))
     most, watched_s, worked_s = 0, float("inf"), 0.0
     for column in range(util.shape[1]):
         is_known = np.isfinite(util[:, column])
@@ -164,13 +180,15 @@ def _bursts(job: JobLook) -> tuple[int, float, float]:
         steps = np.diff(times)
         watched_s = min(watched_s, float(steps[steps <= _LONGEST_STEP_S].sum()))
         is_busy = peaks[is_known, column] > FAINT_RATIO
+        with np.errstate(invalid="ignore"):
+            is_busy |= sm[is_known, column] > _SOME_SM
         worked = past.seconds * busy_share(util[:, column], peaks[:, column], FAINT_RATIO)
         worked_s = max(worked_s, float(worked.sum()))
         is_single = times == past.begins[is_known]
         begins = burst_begins(times, is_busy, np.where(is_single, _LEAST_REST_ROWS, 1))
         ahead = begins.searchsorted(begins + SERVING_SPAN_S, "right")
         most = max(most, int((ahead - np.arange(len(begins))).max(initial=0)))
-    return most, watched_s if job.uuids else 0.0, worked_s
+    return most, watched_s if util.shape[1] else 0.0, worked_s
 
 
 def burst_begins(

@@ -45,6 +45,10 @@ _FULL: Final = 0.9
 """Share of the memory in use that is the brim. ICSE'24 counts from .8 on; allocators that keep what
 they once had fill as much without being short of it, and servers reserve .9 (our choice: above)."""
 
+_NEARLY_FULL: Final = 0.8
+"""Share of the memory below which it does not fall meanwhile (ICSE'24): what is freed and asked for
+again lets it breathe."""
+
 _AT_WORK: Final = 0.15
 _PAUSING: Final = 0.6
 """Utilisation between which kernels run, and pause: ICSE'24 counts up to .5, and a job that is read
@@ -75,10 +79,11 @@ _USUAL_PAUSE: Final = 0.05
 class MemoryLimited(Detector):
     """Claims that full GPU memory keeps a job's work from filling its GPUs.
 
-    Signature, of all its GPUs: more than .9 of the memory in use, steadily; kernels run for 15 to
-    60 % of the time, and fill no more than .65 of the SMs while they do; matrices are multiplied
-    (tensor cores at .02 and more), nothing goes over PCIe, samples are alike (they spread by no
-    more than .35 of their mean), and neither CPUs, files nor the memory's speed are the limit.
+    Signature, of all its GPUs: .9 of the memory in use at times and never less than .8; kernels run
+    for 15 to 60 % of the time, and fill no more than .65 of the SMs while they do; matrices are
+    multiplied (tensor cores at .02 and more), nothing goes over PCIe, samples are alike (they
+    spread by no more than .35 of their mean), and neither CPUs, files nor the memory's speed are
+    the limit.
 
     *Supported* after 30 minutes, *established* after 2 hours.
 
@@ -170,27 +175,41 @@ def _used(stretch: Stretch) -> float:
 def _limited(job: JobLook, seconds: float) -> Stretch | None:
     profile = profile_of(job, _KEYS, seconds)
     stretch = None if profile is None else profile.since(*_fits(profile))
-    if stretch is None or not _is_steady(stretch):
+    if stretch is None or not (_is_between(stretch) and _is_steady(stretch)):
         return None
     return stretch
 
 
 def _fits(profile: Profile) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """By slice whether memory may be the limit, and whether that is known."""
+    """By slice whether memory may be the limit, and whether that is known.
+
+    Utilisation is a glance of a sixth of a second: at a sample a minute that of a slice is chance,
+    so it is asked of the whole stretch.
+    """
     means = profile.means
-    util = means["gpu_util_ratio"]
     sm, tensor, dram = (means[key] for key in _PIPES)
     used = profile.share("mem_used_bytes", "mem_total_bytes")
     with np.errstate(invalid="ignore"):
-        fits = (used >= _FULL) & (util >= _AT_WORK) & (util <= _PAUSING)
-        fits &= (sm <= _SMALL * util) & (tensor >= _SOME_TENSOR)
-        fits &= ~(dram > _MOST_DRAM * util)
+        fits = (used >= _NEARLY_FULL) & (tensor >= _SOME_TENSOR)
+        fits &= (sm <= _SMALL * _PAUSING) & ~(dram > _MOST_DRAM * _PAUSING)
         for key in PCIE:
             fits &= ~(copying(profile, key) > _QUIET_LINK)
         for key in _ENGINES:
             fits &= ~(means[key] > FAINT_RATIO)
         all_fit: NDArray[np.bool_] = np.logical_and.reduce(fits, axis=1)
-    return all_fit, np.isfinite((util + sm + tensor + used).min(axis=1))
+    return all_fit, np.isfinite((sm + tensor + used).min(axis=1))
+
+
+def _is_between(stretch: Stretch) -> bool:
+    """Whether kernels run and pause on every GPU, small ones, beside memory that gets full."""
+    util, sm, dram = (
+        stretch.means(key) for key in ("gpu_util_ratio", "sm_active_ratio", "dram_active_ratio")
+    )
+    used = stretch.profile.share("mem_used_bytes", "mem_total_bytes")[stretch.is_kept]
+    with np.errstate(invalid="ignore"):
+        is_at_work = (util >= _AT_WORK) & (util <= _PAUSING) & (sm <= _SMALL * util)
+        is_so = is_at_work & ~(dram > _MOST_DRAM * util) & (used.max(axis=0) >= _FULL)
+    return bool(is_so.all())
 
 
 def _is_steady(stretch: Stretch) -> bool:

@@ -71,6 +71,20 @@ def test_a_server_that_is_asked_by_chance_is_not_claimed():
     assert claims(how) == []
 
 
+@pytest.mark.parametrize(("share", "confidence"), [(0.43, "supported"), (0.86, None)])
+def test_glances_at_utilisation_once_a_minute_tell_in_the_long_run(share, confidence):
+    """Each finds a kernel or none; the memory breathes as it is freed and asked for again."""
+    dice = random.Random(11)
+    glances = [float(dice.random() < share) for _ in range(1000)]
+    how = {
+        **FULL,
+        "gpu_util_ratio": lambda s: glances[int(s // 60)],
+        "mem_used_bytes": lambda s: (68.0 + 6.0 * (s % 900) / 900) * GIB,
+    }
+    found = claims(how, 5400.0, period_s=60.0)
+    assert [one.confidence for one in found] == ([confidence] if confidence else [])
+
+
 def test_cpus_at_their_limit_and_files_set_the_pace():
     assert claims(FULL, cores=29.0) == []
     scene = running(FULL, 60.0, gpus=2)
