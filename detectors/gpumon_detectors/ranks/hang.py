@@ -11,6 +11,7 @@ from gpumon.detect.contract import Detector
 from gpumon.model.finding import Evidence, Severity, Window
 from gpumon.model.hostlist import is_host_name
 from gpumon_detectors.evidence.gpu_use import is_named
+from gpumon_detectors.evidence.gpu_symptoms import Faults
 from gpumon_detectors.evidence.host_use import host_use
 from gpumon_detectors.evidence.job_commands import srun_in
 from gpumon_detectors.evidence.job_context import context_of
@@ -105,6 +106,7 @@ class Hang(Detector):
 
     def evaluate(self, view: View) -> Iterator[Finding]:
         """One finding per job that stands still."""
+        faults = Faults(view)
         for job in view.jobs:
             if len(job.gpus) < 2 or not is_named(job) or not may_stand_still(job):
                 continue
@@ -115,7 +117,7 @@ class Hang(Detector):
             if 2 * len(spinning) >= len(still.members):
                 if _has_fallen(still, spinning):
                     yield from self._finding(view, job, still, is_asleep=False)
-            elif _may_sleep(job, still):
+            elif _may_sleep(job, still, faults):
                 yield from self._finding(view, job, still, is_asleep=True)
 
     def _finding(
@@ -175,14 +177,14 @@ def _has_fallen(still: Standstill, places: tuple[int, ...]) -> bool:
     return True
 
 
-def _may_sleep(job: JobLook, still: Standstill) -> bool:
-    """Whether all rest behind enough work, and their CPUs poll now, or a GPU of theirs is lost.
+def _may_sleep(job: JobLook, still: Standstill, faults: Faults) -> bool:
+    """Whether all rest behind enough work, and their CPUs poll now, or a GPU of theirs is broken.
 
     Spares most jobs at rest the host's past.
     """
     if not _all_rest(still) or still.worked_s < _SLEEPING_AFTER_WORK_S:
         return False
-    if any(gpu.is_lost for gpu in job.gpus):
+    if any(gpu.is_lost for gpu in job.gpus) or faults.stopped(job, still.window_start):
         return True
     cores = job.cgroup_past(("job_cpu_cores_used",), _SUSPECTED_AFTER_S).columns
     total = np.nansum(cores["job_cpu_cores_used"], axis=1)

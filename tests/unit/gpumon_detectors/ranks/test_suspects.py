@@ -122,6 +122,15 @@ def test_ranks_whose_gpu_fell_off_the_bus_hang_whether_the_others_spin_or_sleep(
     assert hang(scene).summary.endswith("perhaps for b GPU 2, which is broken")
 
 
+@pytest.mark.parametrize("others", [RESTS, SPINS])
+def test_ranks_hang_beside_a_gpu_whose_memory_broke_whether_they_spin_or_sleep(others):
+    scene, mine = two_nodes(1)
+    scene.cgroup("7", job_cpu_cores_used=0.1)
+    broken = {**RESTS, "ecc_uncorrected_volatile_count": 3.0, "remap_failure": 1.0}
+    scene.run(900.0, {mine[0]: others, mine[1]: broken})
+    assert hang(scene).summary.endswith("perhaps for b GPU 0, which is broken")
+
+
 def test_sleepers_beside_a_gpu_that_was_lost_long_before_are_no_hang():
     scene, mine = two_nodes()
     scene.fall(mine[6])
