@@ -10,8 +10,8 @@ import numpy as np
 from gpumon.detect.contract import Detector
 from gpumon.model.finding import Evidence, Severity, Window
 from gpumon.model.hostlist import is_host_name
-from gpumon_detectors.evidence.gpu_use import is_named
 from gpumon_detectors.evidence.gpu_symptoms import Faults
+from gpumon_detectors.evidence.gpu_use import is_named
 from gpumon_detectors.evidence.host_use import host_use
 from gpumon_detectors.evidence.job_commands import srun_in
 from gpumon_detectors.evidence.job_context import context_of

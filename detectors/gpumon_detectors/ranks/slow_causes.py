@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 _BEFORE_S: Final = 1800.0
 """So far back before the onset a host is looked at, to tell what is new (our choice)."""
 
+_LATELY_S: Final = 600.0
+"""So long a link is looked at to tell what it carries now (our choice)."""
+
 _LOW_CLOCK: Final = 0.93
 """Share of the clock of others of its product below which it is a reason: boards of one product
 differ by a few per cent (our choice; `throttled` claims below .9)."""
@@ -46,6 +49,9 @@ _MOST_LOOKED_AT: Final = 4
 """GPUs whose links and ports are asked one by one."""
 
 _LINK_KEYS: Final = ("pcie_gen", "pcie_width")
+_A_STEP: Final = 0.5
+"""Generations and lanes are whole numbers; what differs by more is another one."""
+
 _GPU_KEYS: Final = ("sm_clock_mhz", "clock_event_reasons", "power_limit_w", *_LINK_KEYS)
 _PRESSURES: Final = {
     "cpu_pressure_some_ratio": "for CPUs",
@@ -100,6 +106,29 @@ def causes_of(
     )
 
 
+def has_slow_link(view: View, job: JobLook, since: float) -> bool:
+    """Whether a link of a job's GPUs errs, or carries less than before some time.
+
+    For whoever has found that a job got slower: then the link is why, and its own rule says so.
+
+    Args:
+        view: What is known now.
+        job: The job.
+        since: Unix time since when it is slower.
+    """
+    past = job.past(_LINK_KEYS, view.now - since + _BEFORE_S)
+    # Of a while each: in pauses a link rests, which looks like fewer lanes.
+    spans = past.times < since, past.times > view.now - _LATELY_S
+    for key in _LINK_KEYS:
+        was, now = (past.columns[key][rows] for rows in spans)
+        if len(was) and len(now):
+            with np.errstate(invalid="ignore"):
+                fell = np.fmax.reduce(was) - np.fmax.reduce(now) > _A_STEP
+            if bool(fell.any()):
+                return True
+    return any(_by_fabric(view, job, range(len(job.gpus))))
+
+
 def _by_gpu(
     view: View, job: JobLook, late: Sequence[int], waiting: Sequence[int], since: float
 ) -> Iterator[_Reason]:
@@ -136,7 +165,7 @@ def _by_gpu(
             text += "" if is_of_gpu else ", at the power limit that they have too"
             low = Evidence("sm_clock_mhz", gpu.subject, text, clock)
             yield _Reason("its clock", low, is_of_gpu=is_of_gpu, is_throttled=is_claimed)
-        if any(mine[key] < usual[key] - 0.5 for key in _LINK_KEYS):
+        if any(mine[key] < usual[key] - _A_STEP for key in _LINK_KEYS):
             own, others = (f"gen {m['pcie_gen']:.0f} x{m['pcie_width']:.0f}" for m in (mine, usual))
             text = f"{gpu.place}: its PCIe link runs at {own}, those of the others at {others}"
             narrow = Evidence("pcie_width", gpu.subject, text, mine["pcie_width"])

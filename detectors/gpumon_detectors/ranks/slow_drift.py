@@ -14,6 +14,7 @@ from gpumon_detectors.evidence.stretch import since_words
 from gpumon_detectors.evidence.watched import surest
 from gpumon_detectors.ranks.late_ranks import late_ranks
 from gpumon_detectors.ranks.peers import shared_by, worlds_of
+from gpumon_detectors.ranks.slow_causes import has_slow_link
 from gpumon_detectors.ranks.work_windows import WINDOW_S, mean_over, medians, work_windows
 
 if TYPE_CHECKING:
@@ -81,10 +82,10 @@ class SlowDrift(Detector):
 
     What looks alike: longer sequences by plan keep the GPUs as busy, and so does a cap on clock or
     power, which lowers the clock (`throttled`); an evaluation ends; a new trial begins with a
-    pause; other work shifts tensor cores, SMs and memory by different parts; one slow rank is
-    `straggler`'s, uneven data are `data_imbalance`'s; servers, sessions and runs whose load swings
-    are not looked at, nor jobs whose work falls to less than a third. Without SM activity nothing
-    is said.
+    pause; a link that errs or carries less than before has a rule of its own; other work shifts
+    tensor cores, SMs and memory by different parts; one slow rank is `straggler`'s, uneven data are
+    `data_imbalance`'s; servers, sessions and runs whose load swings are not looked at, nor jobs
+    whose work falls to less than a third. Without SM activity nothing is said.
 
     Lost is the part of the work that is gone, of all GPUs of the job.
     """
@@ -109,7 +110,9 @@ class SlowDrift(Detector):
                 continue
             windows = work_windows(job, PAST_S)
             drift = _drift(job, windows)
-            if drift is not None and not _has_late_rank(view, job, windows):
+            if drift is None or _has_late_rank(view, job, windows):
+                continue
+            if not has_slow_link(view, job, float(windows.begins[drift.first]) - _BESIDE_S):
                 yield self._finding(view, job, windows, drift)
 
     def _finding(self, view: View, job: JobLook, windows: WorkWindows, drift: _Drift) -> Finding:

@@ -190,6 +190,14 @@ def test_a_server_by_its_name_is_left_alone():
     assert said(SlowDrift(), stages, gpus=4, name="vllm-chat") == []
 
 
+@pytest.mark.parametrize(("at_s", "is_said"), [(0.0, True), (2400.0, False)])
+def test_steps_that_a_narrower_link_makes_longer_are_the_links(at_s, is_said):
+    """A link that was as narrow before is no reason."""
+    told = ((0.0, 1, {"pcie_width": 16.0}), (at_s, 1, {"pcie_width": 4.0}))
+    stages = [Stage(2400.0), Stage(1900.0, exchange=0.32, step_s=4.2)]
+    assert bool(said(SlowDrift(), stages, gpus=4, told=told)) is is_said
+
+
 @pytest.mark.parametrize("rule", [StageImbalance(), DataImbalance(), SlowDrift()])
 def test_without_counters_nothing_is_said(rule):
     for stages in ([Stage(2400.0), Stage(1800.0, exchange=0.4)], [Stage(LONG_S, work=HEAVY)]):
