@@ -57,6 +57,9 @@ _FEW_SM: Final = 0.5
 """Utilisation above and SM activity below half: the taxonomy's signature; DCGM's guide calls less
 than half of the SMs *likely ineffective*."""
 
+_SOME_SM: Final = 0.02
+"""SM activity of a slice from which small kernels are at work in it (our choice)."""
+
 _MOST_MEMORY: Final = 0.5
 """Peak memory over all, up to which a larger batch would fit (the operational test of ICSE'24)."""
 
@@ -201,13 +204,12 @@ def _may_be_small(job: JobLook) -> bool:
     Of one sample, which may hold more of one phase than of the other; a pause speaks for nothing.
     """
     sm, util = job.latest("sm_active_ratio"), job.latest("gpu_util_ratio")
-    if not np.isfinite(sm).any() or not bool((util >= 0.5 * _BUSY_UTIL).any()):
+    is_at_work = (util >= 0.5 * _BUSY_UTIL) | (sm >= _SOME_SM)
+    if not np.isfinite(sm).any() or not bool(is_at_work.any()):
         return False
     used, total = job.latest("mem_used_bytes"), job.latest("mem_total_bytes")
     power, limit = job.latest("power_w"), job.latest("power_limit_w")
-    is_other = (sm > _ONE_SAMPLE * _FEW_SM) | (
-        sm > _ONE_SAMPLE * _FEW_SM * np.maximum(util, _BUSY_UTIL)
-    )
+    is_other = sm > _ONE_SAMPLE * _FEW_SM
     is_other |= (used > _MOST_MEMORY * total) | (power > _ONE_POWER * _MOST_POWER * limit)
     is_other |= job.latest("process_count") == 0
     for key in ("tensor_active_ratio", "dram_active_ratio", "fp32_active_ratio"):
@@ -221,7 +223,7 @@ def _small(job: JobLook, seconds: float) -> _Small | None:
         return None
     fits, is_known = _fits(profile, nvlink_peak(job), len(job.gpus))
     stretch = profile.since(fits, is_known)
-    if stretch is None:
+    if stretch is None or not _is_busy(stretch):
         return None
     mem_ratio = stretch.peak("mem_used_bytes") / float(np.nanmax(profile.means["mem_total_bytes"]))
     return _Small(stretch, mem_ratio) if mem_ratio <= _MOST_MEMORY else None
@@ -230,12 +232,16 @@ def _small(job: JobLook, seconds: float) -> _Small | None:
 def _fits(
     profile: Profile, nvlink_bytes_per_s: float | None, gpus: int
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """By slice whether small kernels are all that runs, and whether that is known."""
+    """By slice whether small kernels are all that runs, and whether that is known.
+
+    Utilisation is a glance of a sixth of a second: at a sample a minute that of a slice is chance,
+    so it is asked of the whole stretch.
+    """
     means = profile.means
-    util, sm = means["gpu_util_ratio"], means["sm_active_ratio"]
+    sm = means["sm_active_ratio"]
     used = profile.share("mem_used_bytes", "mem_total_bytes").max(axis=1)
     with np.errstate(invalid="ignore"):
-        fits = (util > _BUSY_UTIL) & (sm < _FEW_SM) & (sm < _FEW_SM * util)
+        fits = (sm >= _SOME_SM) & (sm < _FEW_SM)
         # A pipe, a link or an engine that tells nothing forbids nothing.
         for key, most in _MOST_OF_PIPE.items():
             fits &= ~(means[key] > most)
@@ -251,7 +257,14 @@ def _fits(
                 means["dram_active_ratio"] >= SOME_MEMORY
             )
         all_fit = fits.all(axis=1) & (used <= _MOST_MEMORY)
-    return all_fit, np.isfinite(util.min(axis=1) + sm.min(axis=1) + used)
+    return all_fit, np.isfinite(sm.min(axis=1) + used)
+
+
+def _is_busy(stretch: Stretch) -> bool:
+    """Whether kernels run for more than half of the time on every GPU, and fill few of its SMs."""
+    util, sm = (stretch.means(key) for key in ("gpu_util_ratio", "sm_active_ratio"))
+    with np.errstate(invalid="ignore"):
+        return bool(((util > _BUSY_UTIL) & (sm < _FEW_SM * util)).all())
 
 
 def _doubts_of_host(job: JobLook, host: HostUse, window: Window) -> Iterator[Evidence]:
