@@ -65,6 +65,9 @@ _MOST_DRAM: Final = 0.6
 """Memory activity over utilisation, up to which the memory's speed is not the limit: a decoder of
 tokens keeps it busy for two thirds of its time and more (our choice)."""
 
+_LEAST_WELL: Final = 3
+"""So many slices with full memory and busy SMs show that memory is not the limit (our choice)."""
+
 _QUIET_LINK: Final = 0.05
 """Share of what PCIe carries up to which nothing is swapped out to the host by design."""
 
@@ -87,7 +90,8 @@ class MemoryLimited(Detector):
 
     *Supported* after 30 minutes, *established* after 2 hours.
 
-    What looks alike: a server, which reserves its memory by design and answers in bursts; a cache
+    What looks alike: a job that did more with as much memory before, which something else slows; a
+    server, which reserves its memory by design and answers in bursts; a cache
     of an allocator that filled up beside any other reason to pause. Who waits for data, storage or
     checkpoints fills the SMs in between, and is not claimed, nor what offloads its state. That
     nothing else is the reason counters cannot prove: servers and sessions stay a *hypothesis*, and
@@ -177,7 +181,7 @@ def _limited(job: JobLook, seconds: float) -> Stretch | None:
     stretch = None if profile is None else profile.since(*_fits(profile))
     if stretch is None or not (_is_between(stretch) and _is_steady(stretch)):
         return None
-    return stretch
+    return None if _worked_well_before(stretch) else stretch
 
 
 def _fits(profile: Profile) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -210,6 +214,16 @@ def _is_between(stretch: Stretch) -> bool:
         is_at_work = (util >= _AT_WORK) & (util <= _PAUSING) & (sm <= _SMALL * util)
         is_so = is_at_work & ~(dram > _MOST_DRAM * util) & (used.max(axis=0) >= _FULL)
     return bool(is_so.all())
+
+
+def _worked_well_before(stretch: Stretch) -> bool:
+    """Whether the SMs were busier on some GPU while its memory was as full: then it is not that."""
+    profile, before = stretch.profile, slice(None, stretch.first)
+    used = profile.share("mem_used_bytes", "mem_total_bytes")[before]
+    sm = profile.means["sm_active_ratio"][before]
+    with np.errstate(invalid="ignore"):
+        is_well = (used >= _NEARLY_FULL) & (sm > _SMALL * _PAUSING)
+    return bool((is_well.sum(axis=0) >= _LEAST_WELL).any())
 
 
 def _is_steady(stretch: Stretch) -> bool:

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from gpumon_detectors.work.memory_limited import MemoryLimited
-from tests.unit.gpumon_detectors.work_scenes import GIB, PIPES, TRAINS, all_do, running
+from tests.unit.gpumon_detectors.work_scenes import GIB, PIPES, TRAINS, all_do, played, running
 
 FULL = {
     **TRAINS,
@@ -91,6 +91,12 @@ def test_cpus_at_their_limit_and_files_set_the_pace():
     scene.cgroup("42", job_io_pressure_some_ratio=0.3)
     scene.run(2700.0, {f"GPU-n-{place}": FULL for place in range(2)})
     assert findings(scene) == []
+
+
+def test_what_worked_well_with_full_memory_before_is_limited_by_something_else():
+    well = {**TRAINS, "mem_used_bytes": 73.0 * GIB}
+    phases = [(900.0, all_do(well), 8.0), (2700.0, all_do(FULL), 4.0)]
+    assert findings(played(10.0, "none", phases, 2)[0]) == []
 
 
 def test_a_server_by_name_and_a_session_are_hypotheses():
