@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import nan
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -84,6 +85,24 @@ def ports_of(view: View, job: JobLook, seconds: float) -> Exchange | None:
         return None
     rate, peak = float(moved.mean()), float(speeds[is_port].mean())
     return Exchange("network ports", PORT[0], rate, peak, min(1.0, rate / (PORT_REACH * peak)))
+
+
+def unfilled(job: JobLook, seconds: float) -> float:
+    """Share of the time in which a job's GPUs compute nothing, at most: no exchange costs more.
+
+    It is what their SMs are short of being filled while kernels run; an exchange that is hidden
+    behind the computation leaves them filled. NaN where too little is known of one of the GPUs.
+
+    Args:
+        job: The job.
+        seconds: How far to look back.
+    """
+    keys = ("gpu_util_ratio", "sm_active_ratio")
+    past = unbroken(job.past(keys, seconds))
+    if len(past.times) < 2 or not all((known_share(past, key) >= LEAST_KNOWN).all() for key in keys):
+        return nan
+    util, sm = (float(mean_of(past, key).mean()) for key in keys)
+    return max(0.0, 1.0 - sm / util) if util > 0.0 else nan
 
 
 def copying(profile: Profile, key: str) -> NDArray[np.float64]:
