@@ -99,7 +99,9 @@ def unfilled(job: JobLook, seconds: float) -> float:
     """
     keys = ("gpu_util_ratio", "sm_active_ratio")
     past = unbroken(job.past(keys, seconds))
-    if len(past.times) < 2 or not all((known_share(past, key) >= LEAST_KNOWN).all() for key in keys):
+    if len(past.times) < 2 or not all(
+        (known_share(past, key) >= LEAST_KNOWN).all() for key in keys
+    ):
         return nan
     util, sm = (float(mean_of(past, key).mean()) for key in keys)
     return max(0.0, 1.0 - sm / util) if util > 0.0 else nan
