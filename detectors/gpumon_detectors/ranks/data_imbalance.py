@@ -79,9 +79,9 @@ class DataImbalance(Detector):
     the next; utilisation stays at 85 % and more on all of them, since who waits spins.
 
     *Supported* after 15 minutes, *established* after 40, where the ranks are known to be of one
-    world; or, where nobody tells worlds, where their NVLinks carry as much on all of them in each
-    window, half as far apart as their work at most, as what is exchanged in a step is. Else it is a
-    *hypothesis*, as servers side by side have loads that differ as well.
+    world; or, where nobody tells worlds, where what their NVLinks carry in each window is no more
+    than half as far apart as their work: in each step all ranks of a job exchange as much. Else it
+    is a *hypothesis*, as servers side by side have loads that differ as well.
 
     What looks alike: ranks that differ all the time (`stage_imbalance`, `straggler`); experts and
     servers, whose load changes slowly; steps of less than a second even out within a window and
