@@ -19,7 +19,7 @@ from gpumon_detectors.evidence.watched import (
     window_of,
 )
 from gpumon_detectors.placement.seats import known_mean
-from gpumon_detectors.work.links import PORT_REACH, unfilled
+from gpumon_detectors.work.links import PORT_REACH, exposed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -107,9 +107,10 @@ class NicMisplaced(Detector):
 
     Lost is what the other ports would save: the port is busy for what it carries over what an
     exchange reaches (.8 of its speed), and with all of the near ports the same bytes take that
-    share over their number. What is hidden behind the computation costs nothing, so no more than
-    the SMs are short of being filled counts as busy; and where SM activity is not known, or the
-    port has room, no loss is told. That the way to a far port is slower too is not counted.
+    share over their number. What is hidden behind the computation costs nothing, so no more counts
+    as busy than the SMs that are active while kernels run are short of .85, which dense training
+    fills. That the way to a far port is slower too is not counted. Where SM activity is not known,
+    or the port has room, no loss is told.
     """
 
     name = "nic_misplaced"
@@ -232,7 +233,7 @@ def _working(job: JobLook) -> frozenset[str]:
 
 def _lost_share(job: JobLook, detours: Sequence[_Detour]) -> float:
     """What all near ports would save of the time, on the node that gains least; 0: not known."""
-    room = unfilled(job, _SPAN_S)
+    room = exposed(job, _SPAN_S)
     if not isfinite(room):
         return 0.0
     return min(

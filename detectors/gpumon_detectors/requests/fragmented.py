@@ -21,7 +21,7 @@ from gpumon_detectors.evidence.watched import (
     unbroken,
     window_of,
 )
-from gpumon_detectors.work.links import NVLINK_REACH, PORT_REACH, nvlink_peak, unfilled
+from gpumon_detectors.work.links import NVLINK_REACH, PORT_REACH, exposed, nvlink_peak
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,9 +80,10 @@ class Fragmented(Detector):
 
     Lost, where one node would do, is at least the share of the time in which the busiest port of a
     node is busy (what it carries over the .8 of its speed that an exchange reaches), less that
-    which the same bytes take over NVLink (.6 of its peak), and no more than the SMs are short of
-    being filled: what is hidden behind the computation costs nothing. Where two nodes or more stay,
-    GPUs have no NVLink, SM activity is not known, or other jobs use the ports too, no loss is told.
+    which the same bytes take over NVLink (.6 of its peak). What is hidden behind the computation
+    costs nothing, so no more counts as busy than the SMs that are active while kernels run are
+    short of .85, which dense training fills. Where two nodes or more stay, GPUs have no NVLink, SM
+    activity is not known, or other jobs use the ports too, no loss is told.
     """
 
     name = "fragmented"
@@ -162,7 +163,7 @@ def _loads(past: Past) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 
 def _lost_share(job: JobLook, spread: _Spread, traffic: _Traffic) -> float:
     """By how much less time the same exchange takes within one node, at least; 0: not known."""
-    peak, room = nvlink_peak(job), unfilled(job, _SPAN_S)
+    peak, room = nvlink_peak(job), exposed(job, _SPAN_S)
     mine = sum(gpu.node == traffic.node for gpu in job.gpus)
     if spread.fewest > 1 or not job.is_alone or peak is None or not mine or not isfinite(room):
         return 0.0

@@ -101,10 +101,10 @@ def test_what_two_ports_save_is_half():
 
 
 def test_what_is_hidden_behind_the_computation_costs_nothing():
-    (finding,) = played([20.0, 0.0, 0.0, 0.0], gpu_util_ratio=1.0, sm_active_ratio=0.9)
+    (finding,) = played([20.0, 0.0, 0.0, 0.0], gpu_util_ratio=1.0, sm_active_ratio=0.75)
     lasts = finding.window.end - finding.window.start
     assert finding.gpu_seconds == pytest.approx(0.1 * 0.75 * 8 * lasts, rel=0.01)
-    (finding,) = played([20.0, 0.0, 0.0, 0.0], gpu_util_ratio=0.9, sm_active_ratio=0.95)
+    (finding,) = played([20.0, 0.0, 0.0, 0.0], gpu_util_ratio=1.0, sm_active_ratio=0.86)
     assert finding.gpu_seconds is None
 
 

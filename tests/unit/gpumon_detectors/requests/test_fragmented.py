@@ -13,7 +13,7 @@ def findings(scene, **parameters):
     return list(Fragmented(**parameters).evaluate(scene.view()))
 
 
-def spread(seconds, *, each=2, nodes=4, sent=5e9, speed=400.0, neighbour=False, sm=0.6,
+def spread(seconds, *, each=2, nodes=4, sent=5e9, speed=400.0, neighbour=False, sm=0.45,
     product="NVIDIA H100 80GB HBM3", **fields,
 ):  # fmt: skip
     """A job with so many GPUs on each of several nodes of eight, each with two ports."""
@@ -76,8 +76,8 @@ def test_what_nvlink_would_save_is_lost():
 
 
 def test_what_is_hidden_behind_the_computation_costs_nothing():
-    assert lost_share(spread(4000, sent=12e9, sm=0.81)) == pytest.approx(0.1 - 12 / 270, rel=0.01)
-    assert lost_share(spread(4000, sent=12e9, sm=0.9)) is None
+    assert lost_share(spread(4000, sent=12e9, sm=0.675)) == pytest.approx(0.1 - 12 / 270, rel=0.01)
+    assert lost_share(spread(4000, sent=12e9, sm=0.74)) is None
 
 
 def test_an_exchange_takes_as_long_as_the_busiest_port():
