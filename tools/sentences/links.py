@@ -64,6 +64,16 @@ def four_lanes_that_cost() -> Scene:
     return scene
 
 
+def four_lanes_from_the_start() -> Scene:
+    """It has had four lanes since the job began, and pauses while the others wait for it."""
+    scene = Scene(_PERIOD_S)
+    uuids = scene.node("n1", 4)
+    scene.job("42", uuids)
+    slow = {**_WHOLE, "pcie_width": 4.0, "gpu_util_ratio": 0.74}
+    scene.run(1500, {**alike(uuids, _WHOLE), uuids[1]: slow})
+    return scene
+
+
 def packets_sent_again() -> Scene:
     """Its link is whole, and sends twelve packets a minute again, for nine minutes."""
     return _pcie(540, pcie_replay_count=lambda s: s // 5)
@@ -278,6 +288,7 @@ SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
         four_lanes_for_longer,
         four_lanes_for_sure,
         four_lanes_that_cost,
+        four_lanes_from_the_start,
         packets_sent_again,
         packets_sent_again_for_longer,
         packets_sent_again_for_sure,

@@ -263,7 +263,7 @@ def last_rank_heavy() -> Scene:
 # data_imbalance
 
 
-def _swinging(has_ranks: bool) -> Scene:
+def _swinging(has_ranks: bool, exchanged: float = 0.0) -> Scene:
     scene, uuids = _job_on(has_ranks=has_ranks)
 
     def work(place: int, share: float) -> Callable[[float], float]:
@@ -274,6 +274,8 @@ def _swinging(has_ranks: bool) -> Scene:
         uuid: {
             **_WAITING,
             **{key: work(place, float(_WAITING[key])) for key in _PIPES},  # type: ignore[arg-type]
+            # Boards count alike to a hundredth or so.
+            "nvlink_tx_bytes_per_s": exchanged * (1.0 + 0.01 * place),
         }
         for place, uuid in enumerate(uuids)
     }
@@ -289,6 +291,11 @@ def uneven_data() -> Scene:
 def uneven_data_of_somebody() -> Scene:
     """It is not known whether they are ranks of one job."""
     return _swinging(has_ranks=False)
+
+
+def uneven_data_of_one_job() -> Scene:
+    """Nobody tells ranks, and their NVLinks carry alike whoever has most to do."""
+    return _swinging(has_ranks=False, exchanged=4e9)
 
 
 # slow_drift
@@ -341,6 +348,6 @@ SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
         slow_without_cpus,
     ),
     "stage_imbalance": (last_stage_heavy, last_rank_heavy),
-    "data_imbalance": (uneven_data, uneven_data_of_somebody),
+    "data_imbalance": (uneven_data, uneven_data_of_somebody, uneven_data_of_one_job),
     "slow_drift": (drift_of_waiting, drift_of_resting),
 }

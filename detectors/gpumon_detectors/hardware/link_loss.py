@@ -2,18 +2,22 @@
 
 How much a slow link costs depends on how much is moved over it, which no counter of the link tells.
 But a job that waits for it does less of the same work, and that is measured. Only a fall that is
-clear counts, and no more than it.
+clear counts, and no more than it. Where the job has begun behind the slow link already, a GPU that
+copies over it pauses for longer than its peers that copy as much, and that is measured as well.
 """
 
 from __future__ import annotations
 
+from math import sqrt
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from gpumon.model.finding import Evidence
+from gpumon.model.work_floor import LINK_BUSY_BYTES_PER_S
 from gpumon_detectors.evidence.gpu_use import PAST_S
 from gpumon_detectors.evidence.phrases import counted
+from gpumon_detectors.evidence.watched import mean_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,6 +57,27 @@ _LEAST_KNOWN: Final = 0.5
 """Share of a part's time in which the GPU must be known to be at work."""
 
 
+_MOVES: Final = ("pcie_rx_bytes_per_s", "pcie_tx_bytes_per_s")
+
+_LEAST_BEHIND: Final = 0.05
+"""Share of the time by which a GPU must pause for longer than its peers, as for `numa_misplaced`:
+one step of the utilisation's noise."""
+
+_TIMES_NOISE: Final = 3.0
+"""And so many times what the mean of as many readings errs by: each is the mean of a second or less
+(our choice)."""
+
+_LEAST_ROWS: Final = 10
+
+_AS_MUCH: Final = 0.9
+"""Part of what its peers copy that it must copy as well: ranks that meet in every step do as many
+steps, however slow one of them is; a worker of its own would copy less (our choice)."""
+
+_SLOWEST_COPY: Final = 0.15
+"""Share of what the link carries that copies reach at least, as for `copy_bound`: pauses that are
+longer than they take are something else's."""
+
+
 class LinkLoss(NamedTuple):
     """What the GPUs of a job lose while a link is slow."""
 
@@ -74,6 +99,49 @@ def loss_of(view: View, window: Window, behind: Sequence[str]) -> LinkLoss | Non
     jobs = {job.job.job_id: job for uuid in behind for job in view.jobs_of(uuid)}
     found = [loss for job in jobs.values() if (loss := _of_job(job, window, behind)) is not None]
     return max(found, key=lambda loss: loss.gpu_seconds, default=None)
+
+
+def behind_peers(
+    view: View, window: Window, uuid: str, link_bytes_per_s: float | None
+) -> LinkLoss | None:
+    """What the job of a GPU loses that pauses for its copies while its peers do not; None: unknown.
+
+    Args:
+        view: What is seen.
+        window: Since when its link is slow, as far as it was followed.
+        uuid: The GPU.
+        link_bytes_per_s: What its link carries now; None: not known.
+    """
+    jobs = view.jobs_of(uuid)
+    if len(jobs) != 1 or len(jobs[0].gpus) < 2 or not link_bytes_per_s:
+        return None
+    (job,) = jobs
+    if job.all_held_since > window.start:
+        # Of the jobs before it nothing is measured here, and the loss counts from the onset.
+        return None
+    past = job.past((_WORK[2][0], *_MOVES), view.now - window.start)
+    own = job.uuids.index(uuid)
+    moved = np.fmax(*(mean_of(past, key) for key in _MOVES))
+    usual = float(np.median(np.delete(moved, own)))
+    if not moved[own] >= max(_AS_MUCH * usual, LINK_BUSY_BYTES_PER_S):
+        return None
+    util = past.columns[_WORK[2][0]].astype(np.float64)
+    util = util[np.isfinite(util).all(axis=1)]
+    if len(util) < _LEAST_ROWS:
+        return None
+    peers = np.median(np.delete(util, own, axis=1), axis=1)
+    behind = peers - util[:, own]
+    lost = float(behind.mean())
+    if lost < max(_LEAST_BEHIND, _TIMES_NOISE * float(behind.std()) / sqrt(len(behind))):
+        return None
+    lost = min(lost, float(moved[own]) / (_SLOWEST_COPY * link_bytes_per_s))
+    text = (
+        f"it is at work in {100 * util[:, own].mean():.0f} % of the time, its peers in job "
+        f"{job.job.label} that copy as much in {100 * peers.mean():.0f} %: "
+        f"{counted(len(job.gpus), 'GPU')} wait for it"
+    )
+    seconds = lost * len(job.gpus) * (window.end - window.start)
+    return LinkLoss(seconds, job.uuids, Evidence(_WORK[2][0], job.subject, text, lost))
 
 
 def _of_job(job: JobLook, window: Window, behind: Sequence[str]) -> LinkLoss | None:

@@ -9,6 +9,7 @@ import numpy as np
 from gpumon.detect.contract import Detector
 from gpumon.detect.series import rows_since
 from gpumon.model.finding import Confidence, Evidence, Severity, Window
+from gpumon.model.hardware import pcie_bytes_per_s
 from gpumon_detectors.evidence import machine_commands as commands
 from gpumon_detectors.evidence.clock_rows import newest_known
 from gpumon_detectors.evidence.episodes import (
@@ -21,7 +22,7 @@ from gpumon_detectors.evidence.episodes import (
 )
 from gpumon_detectors.evidence.gpu_use import PAST_S
 from gpumon_detectors.evidence.phrases import clock_time, span
-from gpumon_detectors.hardware.link_loss import loss_of
+from gpumon_detectors.hardware.link_loss import behind_peers, loss_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from gpumon.detect.series import Past, Table
     from gpumon.detect.view import View
     from gpumon.model.finding import Finding
+    from gpumon_detectors.hardware.link_loss import LinkLoss
 
 _SPAN_S: Final = 3600.0
 _REASON: Final = "PCIe link below its width or generation"
@@ -110,7 +112,11 @@ class PcieDegraded(Detector):
     How much time is lost depends on how much is copied, which is not known. What is measured is the
     job's own work: where its tensor activity, else its SM activity, else its utilisation fell by a
     tenth or more when the link did, and stayed below all that it was in the hour before, that fall
-    is lost, on each of its GPUs of which it is true. Else no loss is told.
+    is lost, on each of its GPUs of which it is true. Where the job has never been without it,
+    the GPU is compared with its peers: where it copies as much as they do, and is without a kernel
+    in 5 % more of the time, which is more than readings vary by, that is lost on all GPUs of the
+    job, as they wait for it; but no more than what it copies takes at .15 of the slow link's rate.
+    Else no loss is told.
     """
 
     name = "pcie_degraded"
@@ -250,7 +256,7 @@ class PcieDegraded(Detector):
         most = Confidence.ESTABLISHED if is_sure else Confidence.HYPOTHESIS
         # Packets sent again cost little, and DCGM's health check only warns of them.
         is_told = case.replays is None and commands.is_told(view, self, window, most)
-        loss = None if case.replays is not None else loss_of(view, window, (gpu.uuid,))
+        loss = None if case.replays is not None else _loss(view, case, window)
         return view.finding(
             self,
             subject=gpu.subject,
@@ -294,6 +300,13 @@ class PcieDegraded(Detector):
                 "Look at the PCIe settings of the node's firmware, if copies are slow.",
             ),
         )
+
+
+def _loss(view: View, case: _Case, window: Window) -> LinkLoss | None:
+    """What a link that is down to less costs, by its job before, else by the GPU's peers."""
+    uuid, (gen, width, *_) = case.gpu.uuid, case.link
+    before = loss_of(view, window, (uuid,))
+    return before or behind_peers(view, window, uuid, pcie_bytes_per_s(gen, width))
 
 
 def _may_be_low(view: View) -> NDArray[np.bool_]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ from gpumon_detectors.evidence.watched import (
     window_of,
 )
 from gpumon_detectors.placement.seats import known_mean
+from gpumon_detectors.work.links import PORT_REACH, exposed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -103,8 +105,12 @@ class NicMisplaced(Detector):
     for storage only; files that are read or written, which go one way; a job with one rank on each
     node; traffic of other jobs: where another job is on a node, nothing is said.
 
-    How much time is lost depends on how much of the exchange is hidden behind the computation: no
-    loss is told.
+    Lost is what the other ports would save: the port is busy for what it carries over what an
+    exchange reaches (.8 of its speed), and with all of the near ports the same bytes take that
+    share over their number. What is hidden behind the computation costs nothing, so no more counts
+    as busy than the SMs that are active while kernels run are short of .85, which dense training
+    fills. That the way to a far port is slower too is not counted. Where SM activity is not known,
+    or the port has room, no loss is told.
     """
 
     name = "nic_misplaced"
@@ -171,6 +177,7 @@ class NicMisplaced(Detector):
         is_full = min(one.load for one in detours) >= _FULL
         far = [uuid for one in detours for uuid in one.far]
         most = Confidence.ESTABLISHED if is_full else Confidence.HYPOTHESIS
+        lost = _lost_share(job, detours) if is_full else 0.0
         names = list(dict.fromkeys(one.port.name for one in detours))
         ports = names[0] if len(names) == 1 else "one port a node"
         return view.finding(
@@ -182,8 +189,12 @@ class NicMisplaced(Detector):
                 f"their GPUs; nearer ports are silent"
             ),
             window=window,
-            evidence=[line for one in detours[:_LISTED] for line in _lines(job, one)],
+            evidence=[
+                *(line for one in detours[:_LISTED] for line in _lines(job, one)),
+                *_loss_line(job, detours, lost),
+            ],
             advice=tuple(_advice(job)),
+            gpu_seconds=lost * known_s * len(job.gpus) if lost else None,
             at_most=surest(self, known_s, window.samples, most),
         )
 
@@ -218,6 +229,26 @@ def _working(job: JobLook) -> frozenset[str]:
         return frozenset()
     util = mean_of(past, "gpu_util_ratio")
     return frozenset(uuid for uuid, share in zip(job.uuids, util, strict=True) if share >= _WORKS)
+
+
+def _lost_share(job: JobLook, detours: Sequence[_Detour]) -> float:
+    """What all near ports would save of the time, on the node that gains least; 0: not known."""
+    room = exposed(job, _SPAN_S)
+    if not isfinite(room):
+        return 0.0
+    return min(
+        min(room, one.load / PORT_REACH) * (1.0 - 1.0 / (1 + len(one.silent))) for one in detours
+    )
+
+
+def _loss_line(job: JobLook, detours: Sequence[_Detour], lost: float) -> Iterator[Evidence]:
+    if lost:
+        ports = 1 + min(len(one.silent) for one in detours)
+        text = (
+            f"over all {ports} ports of a node the same would take {100 * lost:.0f} % of the time "
+            "less"
+        )
+        yield Evidence("sm_active_ratio", job.subject, text, lost)
 
 
 def _lines(job: JobLook, one: _Detour) -> Iterator[Evidence]:

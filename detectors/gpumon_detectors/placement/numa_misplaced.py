@@ -18,7 +18,7 @@ from gpumon_detectors.evidence.watched import (
     unbroken,
     window_of,
 )
-from gpumon_detectors.placement.seats import known_mean, may_be_far, seats_of, who_sits
+from gpumon_detectors.placement.seats import far_seats, known_mean, who_sits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -44,6 +44,19 @@ _FALLS_BEHIND: Final = 0.05
 """Ranks that are well placed must be at work for so much more of the time than the others before
 the difference is charged (our choice: one step of the utilisation's noise)."""
 
+_USUAL_PAUSE: Final = 0.05
+"""Share of the time in which no kernel runs where nobody complains of it, as for `copy_bound`."""
+
+_SLOWEST_COPY: Final = 0.15
+"""Share of what the link carries that copies reach at least, as for `copy_bound`: what is copied
+takes no longer than at that rate."""
+
+_FAR_PART: Final = 1.0 - 1.0 / 1.6
+"""Part of the time of a copy that the way to the other socket takes. Public measurements of one
+copy from pinned memory differ with the machine: 3.2 times as long on two Xeons with a P100
+(mpicbg-scicomp/gearshifft, pull request 82), 1.27 times in NanoFlow's paper, no longer on two EPYC
+9554 (ROCm/rocm_bandwidth_test, issue 129). Their geometric mean is 1.6 (our choice)."""
+
 _LISTED: Final = 4
 
 _KEYS: Final = (
@@ -65,13 +78,22 @@ class _Use(NamedTuple):
     bytes_per_s: NDArray[np.float64]
 
 
+class _Lost(NamedTuple):
+    """What far copies cost."""
+
+    share: float
+    """Of the time; 0: not known, or nothing."""
+    words: str
+    """How it is known, with a place for per cent."""
+
+
 class NumaMisplaced(Detector):
     """Claims that ranks run on CPUs of another socket than their GPU's, and wait for copies.
 
     Signature: *all* CPUs that a rank may use belong to NUMA nodes of another socket than the one
     its GPU is attached to; what it copies over PCIe is at least `copied_ratio` of what the link
     carries, on average; and its GPU is without a kernel in at least 5 % of the time. A fiftieth is
-    where copies begin to matter: across sockets they take about twice as long.
+    where copies begin to matter: across sockets they take longer.
 
     *Supported* after 10 minutes; *established* after 30.
 
@@ -83,8 +105,11 @@ class NumaMisplaced(Detector):
     parts of one socket (a distance below 16).
 
     Lost is what ranks of the same job that are well placed are at work longer than these, as all
-    wait for them: the difference of their utilisation, for all GPUs. Where all ranks are far, or
-    the difference is below 5 %, nobody knows what it costs, and no loss is told.
+    wait for them: the difference of their utilisation, for all GPUs; below 5 % no loss is told.
+    Where all ranks are far nobody shows what it costs. Then it is three eighths of the time that
+    GPUs pause for copies, as across sockets a copy takes about 1.6 times as long: of the time
+    without a kernel, less a twentieth, and no more than what they copy takes at .15 of what the
+    link carries.
     """
 
     name = "numa_misplaced"
@@ -101,7 +126,7 @@ class NumaMisplaced(Detector):
     def evaluate(self, view: View) -> Iterator[Finding]:
         """One finding per job with ranks that are far from their GPUs and copy."""
         for job in view.jobs:
-            seats = _far(job)
+            seats = far_seats(job)
             use = _use(view, job) if seats else None
             if use is None:
                 continue
@@ -123,7 +148,7 @@ class NumaMisplaced(Detector):
         if not isfinite(copies) and not waits:
             return None
         is_sure = isfinite(copies) and waits
-        lost = _lost_share(use, rows) if is_sure else 0.0
+        lost = _lost(use, rows, util, copies) if is_sure else _Lost(0.0, "")
         window = window_of(use.past)
         most = Confidence.ESTABLISHED if is_sure else Confidence.HYPOTHESIS
         first = seats[0]
@@ -142,18 +167,9 @@ class NumaMisplaced(Detector):
                 *_loss_line(job, lost),
             ),
             advice=tuple(_advice(job, first)),
-            gpu_seconds=lost * known_s * len(job.gpus) if lost else None,
+            gpu_seconds=lost.share * known_s * len(job.gpus) if lost.share else None,
             at_most=surest(self, known_s, window.samples, most),
         )
-
-
-def _far(job: JobLook) -> list[Seat]:
-    """Seats of a job that are far; none of a GPU that somebody well placed uses as well."""
-    if not any(may_be_far(node) for node in job.nodes):
-        return []
-    own = seats_of(job)
-    near = {seat.uuid for seat in own if not seat.is_far}
-    return list({seat.uuid: seat for seat in own if seat.uuid not in near}.values())
 
 
 def _use(view: View, job: JobLook) -> _Use | None:
@@ -171,14 +187,24 @@ def _use(view: View, job: JobLook) -> _Use | None:
         return _Use(past, known_mean(past, _KEYS[0]), moved / link, moved)
 
 
-def _lost_share(use: _Use, rows: Sequence[int]) -> float:
-    """By how much longer those of the same job that are well placed are at work."""
+def _lost(use: _Use, rows: Sequence[int], util: float, copies: float) -> _Lost:
+    """What far copies cost, for all GPUs of the job alike.
+
+    Args:
+        use: What the GPUs of the job did.
+        rows: Those that are far.
+        util: Mean utilisation of these.
+        copies: What they copy, as a share of what the link carries.
+    """
     near = np.delete(use.util, rows)
     near = near[np.isfinite(near)]
-    if not len(near):
-        return 0.0
-    more = float(np.median(near)) - float(np.nanmedian(use.util[rows]))
-    return more if more >= _FALLS_BEHIND else 0.0
+    if len(near):
+        more = float(np.median(near)) - float(np.nanmedian(use.util[rows]))
+        words = "ranks beside their GPUs are at work in {:.0f} % more of the time"
+        return _Lost(more if more >= _FALLS_BEHIND else 0.0, words)
+    pauses = min(1.0 - util - _USUAL_PAUSE, copies / _SLOWEST_COPY)
+    words = "across sockets copies take about 1.6 times as long: that is {:.0f} % of the time"
+    return _Lost(max(0.0, _FAR_PART * pauses), words)
 
 
 def _seat_line(job: JobLook, seat: Seat) -> Evidence:
@@ -205,10 +231,10 @@ def _use_lines(
     yield Evidence("gpu_util_ratio", job.subject, text, util)
 
 
-def _loss_line(job: JobLook, lost: float) -> Iterator[Evidence]:
-    if lost:
-        text = f"ranks beside their GPUs are at work in {100 * lost:.0f} % more of the time"
-        yield Evidence("gpu_util_ratio", job.subject, text, lost)
+def _loss_line(job: JobLook, lost: _Lost) -> Iterator[Evidence]:
+    if lost.share:
+        text = lost.words.format(100 * lost.share)
+        yield Evidence("gpu_util_ratio", job.subject, text, lost.share)
 
 
 def _advice(job: JobLook, seat: Seat) -> Iterator[str]:

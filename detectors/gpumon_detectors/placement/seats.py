@@ -103,6 +103,15 @@ def seats_of(job: JobLook) -> tuple[Seat, ...]:
     )
 
 
+def far_seats(job: JobLook) -> list[Seat]:
+    """Seats of a job that are far; none of a GPU that somebody well placed uses as well."""
+    if not any(may_be_far(node) for node in job.nodes):
+        return []
+    own = seats_of(job)
+    near = {seat.uuid for seat in own if not seat.is_far}
+    return list({seat.uuid: seat for seat in own if seat.uuid not in near}.values())
+
+
 def who_sits(job: JobLook, seat: Seat) -> str:
     """A seat by its rank, where one is known, and the GPU's place."""
     gpu = next(gpu for gpu in job.gpus if gpu.uuid == seat.uuid)

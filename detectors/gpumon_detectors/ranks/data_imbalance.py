@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from math import nan
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from gpumon.detect.contract import Detector
 from gpumon.model.finding import Confidence, Evidence, Severity, Window
+from gpumon.model.work_floor import LINK_BUSY_BYTES_PER_S
 from gpumon_detectors.evidence.gpu_use import is_named
 from gpumon_detectors.evidence.job_context import serving_name
 from gpumon_detectors.evidence.stretch import since_words
 from gpumon_detectors.evidence.watched import surest
 from gpumon_detectors.ranks.peers import LEAST_GPUS, worlds_of
 from gpumon_detectors.ranks.work_windows import WORK_KEYS, medians, windows_of
+from gpumon_detectors.work.links import NVLINK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -44,6 +47,11 @@ the load of experts and servers changes slowly (our choice)."""
 _STATIC_SHARE: Final = 0.5
 """How far apart ranks may lie all the time, as a share of the spread within windows."""
 
+_ALIKE: Final = 0.5
+"""What NVLinks carry differs by so much of what the work does, at most, where the ranks are of one
+job: in each step all of them exchange as much, whoever has had most to do. Servers and worlds of
+their own exchange as they work (our choice)."""
+
 _LEAST_UTIL: Final = 0.85
 _LEAST_TENSOR: Final = 0.05
 
@@ -57,6 +65,8 @@ class Moving(NamedTuple):
     """Deviation of a rank's work within windows, as a share of it."""
     leaders: int
     """How many of the ranks were the slowest in some window."""
+    lost: float
+    """Share of the time for which ranks wait for the slowest of a window, at least."""
     field: str
 
 
@@ -69,14 +79,18 @@ class DataImbalance(Detector):
     the next; utilisation stays at 85 % and more on all of them, since who waits spins.
 
     *Supported* after 15 minutes, *established* after 40, where the ranks are known to be of one
-    world; else a *hypothesis*, as servers side by side have loads that differ as well.
+    world; or, where nobody tells worlds, where what their NVLinks carry in each window is no more
+    than half as far apart as their work: in each step all ranks of a job exchange as much. Else it
+    is a *hypothesis*, as servers side by side have loads that differ as well.
 
     What looks alike: ranks that differ all the time (`stage_imbalance`, `straggler`); experts and
     servers, whose load changes slowly; steps of less than a second even out within a window and
     are not seen. Without SM activity nothing is said, nor where values come more rarely than every
     half a minute.
 
-    How much is lost depends on how long a step is, which is not known: no loss is told.
+    Lost is, on average over the windows, what the ranks do less than the one that does most, as
+    all wait for it. It is the least that can be: within a window of many steps a part of what they
+    differ by evens out, and how many there are is not known.
     """
 
     name = "data_imbalance"
@@ -118,11 +132,21 @@ class DataImbalance(Detector):
         mine = {job.uuids[place] for place in world}
         worlds = {r.world_id for r in job.ranks if mine & {*r.gpu_uuids}}
         is_one = len(worlds) == 1 and None not in worlds
+        is_told = any(name is not None for name in worlds)
+        apart = nan if is_told else _exchanged_apart(job, world, window.start)
+        is_alike = apart <= _ALIKE * moving.spread
         since = since_words(window, is_open=True, known_s=known_s)
         name = "tensor cores" if moving.field == "tensor_active_ratio" else "SMs"
         text = f"{name}: the ranks of one window differ by {100 * moving.spread:.1f} % of their "
         text += f"work, and {moving.leaders} of {len(world)} have had most to do"
         doubt = Evidence("job", job.subject, "that its processes are ranks of one job is not known")
+        alike = Evidence(
+            NVLINK[0],
+            job.subject,
+            f"they are ranks of one job: what their NVLinks carry differs by {100 * apart:.1f} %",
+            apart,
+        )
+        share = f"at least {100 * moving.lost:.0f} % of the time is spent waiting for the slowest"
         return view.finding(
             self,
             subject=job.subject,
@@ -131,7 +155,8 @@ class DataImbalance(Detector):
             window=window,
             evidence=(
                 Evidence(moving.field, job.subject, text, moving.spread),
-                *(() if is_one else (doubt,)),
+                *(() if is_one else (alike,) if is_alike else (doubt,)),
+                Evidence(moving.field, job.subject, share, moving.lost),
             ),
             advice=(
                 (
@@ -139,11 +164,12 @@ class DataImbalance(Detector):
                     "balance batches by tokens."
                 ),
             ),
+            gpu_seconds=moving.lost * known_s * len(world),
             at_most=surest(
                 self,
                 known_s,
                 window.samples,
-                Confidence.ESTABLISHED if is_one else Confidence.HYPOTHESIS,
+                Confidence.ESTABLISHED if is_one or is_alike else Confidence.HYPOTHESIS,
             ),
             gpus=[job.uuids[place] for place in world],
         )
@@ -178,7 +204,21 @@ def moving_of(windows: WorkWindows, world: Sequence[int]) -> Moving | None:
     if first is None or len(rows) - first < _LEAST_WINDOWS:
         return None
     leaders = len(np.unique(swing[first:].argmax(axis=1)))
-    return Moving(int(rows[first]), float(own.seconds[rows[first:]].sum()), spread, leaders, field)
+    work = np.exp(swing[first:])
+    lost = float(1.0 - (work.mean(axis=1) / work.max(axis=1)).mean())
+    known_s = float(own.seconds[rows[first:]].sum())
+    return Moving(int(rows[first]), known_s, spread, leaders, lost, field)
+
+
+def _exchanged_apart(job: JobLook, world: Sequence[int], since: float) -> float:
+    """By how much the ranks of one window differ in what their NVLinks carry; NaN: not known."""
+    windows = windows_of(job.past(NVLINK, _PAST_S), _WIDTH_S)
+    means = np.fmax(*(windows.means[key][:, list(world)] for key in NVLINK))
+    means = means[(windows.begins >= since) & np.isfinite(means).all(axis=1)]
+    if len(means) < _LEAST_WINDOWS or means.mean() < LINK_BUSY_BYTES_PER_S:
+        return nan
+    lead = np.log(np.maximum(means, 1.0))
+    return float(np.median((lead - medians(lead)[:, None]).std(axis=1, ddof=1)))
 
 
 def _changes(swing: Floats) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import ceil
+from math import ceil, isfinite
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -21,6 +21,7 @@ from gpumon_detectors.evidence.watched import (
     unbroken,
     window_of,
 )
+from gpumon_detectors.work.links import NVLINK_REACH, PORT_REACH, exposed, nvlink_peak
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,12 +50,16 @@ class _Spread(NamedTuple):
 class _Traffic(NamedTuple):
     """What a job's nodes sent over their ports."""
 
+    node: str
+    """The one that sent least."""
+
     window: Window
     seen_s: float
     share: float
-    """Of what the ports can carry, on average over the node that sent least."""
+    """Of what its ports can carry, on average."""
     bytes_per_s: float
-    """Of that node."""
+    busiest: float
+    """Share of what its busiest port carries: an exchange takes as long as that is busy."""
 
 
 class Fragmented(Detector):
@@ -73,8 +78,12 @@ class Fragmented(Detector):
     job which shares a node with another one stays a *hypothesis*. Data that are read over the same
     ports are received, not sent. Without port counters nothing is claimed.
 
-    How much time the slower exchange costs depends on how much of it is hidden behind the
-    computation, which counters do not tell: no GPU-seconds are named.
+    Lost, where one node would do, is at least the share of the time in which the busiest port of a
+    node is busy (what it carries over the .8 of its speed that an exchange reaches), less that
+    which the same bytes take over NVLink (.6 of its peak). What is hidden behind the computation
+    costs nothing, so no more counts as busy than the SMs that are active while kernels run are
+    short of .85, which dense training fills. Where two nodes or more stay, GPUs have no NVLink, SM
+    activity is not known, or other jobs use the ports too, no loss is told.
     """
 
     name = "fragmented"
@@ -129,15 +138,16 @@ def _traffic(view: View, job: JobLook) -> _Traffic | None:
     owners = np.array([entity.partition("/")[0] for entity in entities])
     sent, capacity = _loads(past)
     is_port = np.isfinite(capacity)
-    least: tuple[float, float] | None = None
+    loads = []
     for name in ports:
         mine = is_port & (owners == name)
         if not mine.any() or not np.isfinite(sent[mine]).all():
             return None
         bytes_per_s = float(sent[mine].sum())
-        load = bytes_per_s / float(capacity[mine].sum()), bytes_per_s
-        least = load if least is None else min(least, load)
-    return None if least is None else _Traffic(window_of(past), seen_s(past), *least)
+        load = bytes_per_s / float(capacity[mine].sum())
+        loads.append((load, bytes_per_s, float((sent / capacity)[mine].max()), name))
+    share, least, busiest, name = min(loads)
+    return _Traffic(name, window_of(past), seen_s(past), share, least, busiest)
 
 
 def _loads(past: Past) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -149,6 +159,16 @@ def _loads(past: Past) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     means = np.where(known_share(past, sent) >= LEAST_KNOWN, mean_of(past, sent), np.nan)
     speeds, is_now = newest_of(past, speed_gbps), np.isfinite(newest_of(past, sent))
     return means, np.where(is_now & (speeds > 0), speeds * 1e9 / 8, np.nan)
+
+
+def _lost_share(job: JobLook, spread: _Spread, traffic: _Traffic) -> float:
+    """By how much less time the same exchange takes within one node, at least; 0: not known."""
+    peak, room = nvlink_peak(job), exposed(job, _SPAN_S)
+    mine = sum(gpu.node == traffic.node for gpu in job.gpus)
+    if spread.fewest > 1 or not job.is_alone or peak is None or not mine or not isfinite(room):
+        return 0.0
+    within = traffic.bytes_per_s / mine / (NVLINK_REACH * peak)
+    return max(0.0, min(room, traffic.busiest / PORT_REACH) - within)
 
 
 def _finding(
@@ -175,6 +195,10 @@ def _finding(
     ]
     if not job.is_alone:
         evidence.append(Evidence("job", job.subject, "other jobs are on these nodes and send too"))
+    lost = _lost_share(job, spread, traffic)
+    if lost:
+        text = f"over NVLink of one node it would take at least {100 * lost:.0f} % of the time less"
+        evidence.append(Evidence("sm_active_ratio", job.subject, text, lost))
     fewest = spread.fewest
     each = ceil(job.gpu_count / fewest)
     advice = [f"Ask for whole nodes: sbatch --nodes={fewest} --gpus-per-node={each}"]
@@ -190,5 +214,6 @@ def _finding(
         window=traffic.window,
         evidence=evidence,
         advice=advice,
+        gpu_seconds=lost * traffic.seen_s * job.gpu_count if lost else None,
         at_most=surest(detector, traffic.seen_s, traffic.window.samples, most),
     )

@@ -13,6 +13,7 @@ from gpumon_detectors.evidence.host_use import host_use
 from gpumon_detectors.evidence.job_commands import look_inside
 from gpumon_detectors.evidence.stretch import since_words
 from gpumon_detectors.evidence.watched import surest
+from gpumon_detectors.placement.seats import far_seats
 from gpumon_detectors.work.kind import (
     doubts_of_kind,
     is_at_cpu_limit,
@@ -103,7 +104,8 @@ class CopyBound(Detector):
     What looks alike: an optimizer's state that is kept on the host by design comes and goes alike
     (the other way carries more than .6 as much), and is not claimed; nor are copies beside kernels
     that never pause, as of a recommender, weights that are loaded once, a link that runs narrower
-    than it could (`pcie_degraded`), CPUs at their limit, and video. With more than .88 of the
+    than it could (`pcie_degraded`), ranks on CPUs of another socket than their GPU's
+    (`numa_misplaced`), CPUs at their limit, and video. With more than .88 of the
     memory in use weights may be streamed from the host by design: a *hypothesis*, and so are
     servers, sessions, and processes that wait for files.
 
@@ -129,7 +131,8 @@ class CopyBound(Detector):
             if not is_named(job) or not _may_copy(job) or _copies(job, LOOK_S) is None:
                 continue
             copies = _copies(job, SPAN_S)
-            if copies is not None:
+            # One loss, one name: across sockets every copy is slow, and that can be mended.
+            if copies is not None and not far_seats(job):
                 yield from self._findings(view, job, copies)
 
     def _findings(self, view: View, job: JobLook, copies: _Copies) -> Iterator[Finding]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import nan
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -30,6 +31,9 @@ PORT_REACH: Final = 0.8
 """Share of a network port's speed that an exchange reaches: nccl-tests shows about nine tenths for
 gigabytes, and gradients come in smaller pieces (our choice)."""
 
+_USUALLY_FILLED: Final = 0.85
+"""Share of the SMs that a job keeps active while kernels run that waits for nothing: dense training
+shows .8 to .9, as the ends of kernels and small ones leave some free (our choice)."""
 
 _USUAL_LANES: Final = (4.0, 16.0)
 """Generation and lanes of a GPU that tells neither: the slowest link of boards with SM counters."""
@@ -84,6 +88,26 @@ def ports_of(view: View, job: JobLook, seconds: float) -> Exchange | None:
         return None
     rate, peak = float(moved.mean()), float(speeds[is_port].mean())
     return Exchange("network ports", PORT[0], rate, peak, min(1.0, rate / (PORT_REACH * peak)))
+
+
+def exposed(job: JobLook, seconds: float) -> float:
+    """Share of the time for which an exchange keeps a job's GPUs from computing, at most.
+
+    It is what their SMs are short of the usual while kernels run: what is hidden behind the
+    computation leaves them filled. NaN where too little is known of one of the GPUs.
+
+    Args:
+        job: The job.
+        seconds: How far to look back.
+    """
+    keys = ("gpu_util_ratio", "sm_active_ratio")
+    past = unbroken(job.past(keys, seconds))
+    if len(past.times) < 2 or not all(
+        (known_share(past, key) >= LEAST_KNOWN).all() for key in keys
+    ):
+        return nan
+    util, sm = (float(mean_of(past, key).mean()) for key in keys)
+    return max(0.0, _USUALLY_FILLED - sm / util) if util > 0.0 else nan
 
 
 def copying(profile: Profile, key: str) -> NDArray[np.float64]:

@@ -129,6 +129,72 @@ def test_gpus_that_rest_behind_the_work_lose_nothing_to_the_link():
     assert claim(scene).gpu_seconds == pytest.approx(0.25 * 4 * 2100, rel=0.03)
 
 
+# A job that has begun behind the slow link
+
+COPIES = {"pcie_rx_bytes_per_s": 2.4e9, "pcie_tx_bytes_per_s": 3e7}
+
+
+def wobbly(mean, by, every_s=70.0):
+    """Readings of moments around a mean."""
+    return lambda s: mean + by * (1 if (s // every_s) % 2 else -1)
+
+
+def begun_slow(period_s=30.0, util=0.79, seconds=2400, **own):
+    scene, uuids = fleet(period_s)
+    values = working(uuids, uuids[2:3], **COPIES, gpu_util_ratio=wobbly(0.96, 0.03))
+    values[uuids[2]] |= {"gpu_util_ratio": wobbly(util, 0.1, 50.0), **own}
+    scene.run(seconds, values)
+    found = claim(scene)
+    lasts = found.window.end - found.window.start
+    return found, None if found.gpu_seconds is None else found.gpu_seconds / (4 * lasts)
+
+
+@pytest.mark.parametrize("period_s", [10.0, 30.0, 60.0])
+def test_a_gpu_that_pauses_for_its_copies_keeps_its_peers_waiting(period_s):
+    found, share = begun_slow(period_s)
+    assert len(found.gpus) == 4
+    assert share == pytest.approx(0.17, abs=0.02)
+    assert "its peers in job 42 that copy as much in 96 %: 4 GPUs wait" in found.evidence[-1].text
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        pytest.param({"util": 0.93}, id="no-longer-pauses"),
+        pytest.param({"pcie_rx_bytes_per_s": 1.5e9}, id="fewer-copies"),
+        pytest.param({"pcie_rx_bytes_per_s": None, "pcie_tx_bytes_per_s": None}, id="unknown"),
+        pytest.param({"seconds": 400, "period_s": 60.0}, id="too-short"),
+        pytest.param({"gpu_util_ratio": wobbly(0.86, 0.7, 600.0), "seconds": 1200}, id="noise"),
+    ],
+)
+def test_what_does_not_wait_for_the_link_loses_nothing_to_it(how):
+    found, share = begun_slow(**how)
+    assert (share, len(found.gpus)) == (None, 1)
+
+
+def test_what_jobs_before_it_lost_is_not_told_of_this_one():
+    scene, uuids = fleet()
+    values = working(uuids, uuids[:1], **COPIES)
+    values[uuids[0]]["gpu_util_ratio"] = 0.7
+    scene.run(1200, values)
+    scene.end("42")
+    scene.job("43", uuids)
+    scene.run(1200, values)
+    assert claim(scene).gpu_seconds is None
+
+
+def test_pauses_that_copies_do_not_fill_are_something_elses():
+    few = {"pcie_rx_bytes_per_s": 2e8, "pcie_tx_bytes_per_s": 0.0}
+    scene, uuids = fleet()
+    values = working(uuids, uuids[:1], **few)
+    values[uuids[0]]["gpu_util_ratio"] = 0.6
+    scene.run(2400, values)
+    found = claim(scene)
+    lasts = found.window.end - found.window.start
+    # At .15 of four lanes of generation 5.
+    assert found.gpu_seconds == pytest.approx(2e8 / (0.15 * 15.75e9) * 4 * lasts, rel=0.02)
+
+
 # Other links
 
 

@@ -23,6 +23,7 @@ def played(
     held=None,
     neighbour=False,
     idle=(),
+    **also,
 ):
     """A job on some nodes whose ports carry so many GB/s each, and what is claimed of it."""
     scene = Scene(period_s)
@@ -46,7 +47,7 @@ def played(
                 **(ports or {}).get(port, {}),
             }
             scene.nic(f"n{number}", f"mlx5_{port}/1", **told)
-    values = working(mine)
+    values = working(mine, **also)
     for place in idle:
         values |= working([f"GPU-n{number}-{place}" for number in range(nodes)], gpu_util_ratio=0.0)
     scene.run(seconds, values)
@@ -64,7 +65,6 @@ def test_one_port_that_carries_all_is_named(busy, period_s):
     assert finding.summary == (
         f"6 ranks of 8 talk through mlx5_{busy}/1, far from their GPUs; nearer ports are silent"
     )
-    assert finding.gpu_seconds is None
     text = finding.evidence[0].text
     assert text.startswith(f"n0: port mlx5_{busy}/1 carries 17.0 GB/s each way, 34 % of what it")
 
@@ -77,6 +77,40 @@ def test_it_grows_surer():
 def test_a_port_with_room_is_a_remark():
     (finding,) = played([4.0, 0.0, 0.0, 0.0], seconds=3000.0)
     assert (finding.confidence, finding.severity) == ("hypothesis", "info")
+    assert finding.gpu_seconds is None
+
+
+# What it costs
+
+
+@pytest.mark.parametrize("period_s", [1.0, 10.0, 60.0])
+def test_what_all_ports_would_save_is_lost(period_s):
+    (finding,) = played([12.0, 0.0, 0.0, 0.0], period_s=period_s, sm_active_ratio=0.4)
+    # Busy for 12 of 40 GB/s, and for a quarter of that over four ports.
+    lasts = finding.window.end - finding.window.start
+    assert finding.gpu_seconds == pytest.approx(0.3 * 0.75 * 8 * lasts, rel=0.01)
+    assert finding.evidence[-1].text == (
+        "over all 4 ports of a node the same would take 22 % of the time less"
+    )
+
+
+def test_what_two_ports_save_is_half():
+    (finding,) = played([0.001, 20.0], per_port=2, sm_active_ratio=0.3)
+    lasts = finding.window.end - finding.window.start
+    assert finding.gpu_seconds == pytest.approx(0.5 * 0.5 * 8 * lasts, rel=0.01)
+
+
+def test_what_is_hidden_behind_the_computation_costs_nothing():
+    (finding,) = played([20.0, 0.0, 0.0, 0.0], gpu_util_ratio=1.0, sm_active_ratio=0.75)
+    lasts = finding.window.end - finding.window.start
+    assert finding.gpu_seconds == pytest.approx(0.1 * 0.75 * 8 * lasts, rel=0.01)
+    (finding,) = played([20.0, 0.0, 0.0, 0.0], gpu_util_ratio=1.0, sm_active_ratio=0.86)
+    assert finding.gpu_seconds is None
+
+
+def test_without_sm_activity_no_loss_is_told():
+    (finding,) = played([20.0, 0.0, 0.0, 0.0], sm_active_ratio=None)
+    assert (finding.confidence, finding.gpu_seconds) == ("supported", None)
 
 
 def test_ports_that_two_gpus_share_are_silent_for_both():

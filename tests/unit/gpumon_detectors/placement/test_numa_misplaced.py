@@ -75,7 +75,6 @@ def test_ranks_that_are_far_and_wait_for_copies_are_named(period_s):
 def test_it_grows_surer():
     found = {s: placed(["1"] * 4, seconds=s) for s in (400.0, 700.0, 1900.0)}
     assert [f.confidence for (f,) in found.values()] == ["hypothesis", "supported", "established"]
-    assert {f.gpu_seconds for (f,) in found.values()} == {None}
 
 
 def test_what_peers_beside_their_gpus_are_longer_at_work_is_charged():
@@ -85,6 +84,25 @@ def test_what_peers_beside_their_gpus_are_longer_at_work_is_charged():
     alike = {place: {"gpu_util_ratio": 0.80} for place in (0, 1, 3)}
     (finding,) = placed(["0", "0", "0", "1"], also=alike)
     assert finding.gpu_seconds is None
+
+
+@pytest.mark.parametrize("period_s", [1.0, 10.0, 60.0])
+def test_where_all_are_far_a_part_of_the_pauses_is_charged(period_s):
+    (finding,) = placed(["1", "1", "0", "0"], period_s=period_s)
+    lasts = finding.window.end - finding.window.start
+    # Copies across sockets take 1.6 times as long; a twentieth of the time anybody pauses.
+    assert finding.gpu_seconds == pytest.approx((1.0 - 1.0 / 1.6) * 0.17 * 4 * lasts, rel=0.01)
+    assert finding.evidence[-1].text == (
+        "across sockets copies take about 1.6 times as long: that is 6 % of the time"
+    )
+
+
+def test_pauses_that_copies_do_not_fill_are_not_charged():
+    few = {**COPIES, "gpu_util_ratio": 0.3, "pcie_rx_bytes_per_s": 1.5e9}
+    (finding,) = placed(["1", "1", "0", "0"], how=few)
+    lasts = finding.window.end - finding.window.start
+    filled = 1.5e9 / (16 * 0.985e9 * 4) / 0.15
+    assert finding.gpu_seconds == pytest.approx((1.0 - 1.0 / 1.6) * filled * 4 * lasts, rel=0.01)
 
 
 def test_where_nothing_waits_the_placement_is_a_remark():

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpumon.detect.scene import WORKING, Scene
+from gpumon.detect.scene import Scene, working
 from gpumon_detectors.requests.fragmented import Fragmented
 
 HOUR = 3600.0
@@ -13,13 +13,15 @@ def findings(scene, **parameters):
     return list(Fragmented(**parameters).evaluate(scene.view()))
 
 
-def spread(seconds, *, each=2, nodes=4, sent=5e9, speed=400.0, neighbour=False, **fields):
+def spread(seconds, *, each=2, nodes=4, sent=5e9, speed=400.0, neighbour=False, sm=0.45,
+    product="NVIDIA H100 80GB HBM3", **fields,
+):  # fmt: skip
     """A job with so many GPUs on each of several nodes of eight, each with two ports."""
     scene = Scene(period_s=30.0, span_s=24 * HOUR)
     held, others = [], []
     for number in range(nodes):
         name = f"n{number}"
-        uuids = scene.node(name, 8)
+        uuids = scene.node(name, 8, product)
         scene.slurm(name, gpu_count=8, cpu_count=128, mem_bytes=1024 * GIB)
         for port in ("mlx5_0/1", "mlx5_1/1"):
             scene.nic(name, port, nic_tx_bytes_per_s=sent, nic_speed_gbps=speed)
@@ -29,7 +31,7 @@ def spread(seconds, *, each=2, nodes=4, sent=5e9, speed=400.0, neighbour=False, 
     scene.job("42", held, **{**given, **fields})
     if neighbour:
         scene.job("43", others[:1])
-    scene.run(seconds, dict.fromkeys([*held, *others], WORKING))
+    scene.run(seconds, working([*held, *others], sm_active_ratio=sm))
     return scene
 
 
@@ -53,7 +55,53 @@ def test_the_finding_says_what_it_rests_on_and_what_to_ask_for():
         "every node sends at least 10.00 GB/s, 10 % of what its ports carry, on average over "
     )
     assert finding.advice[0] == "Ask for whole nodes: sbatch --nodes=1 --gpus-per-node=8"
-    assert finding.gpu_seconds is None
+
+
+# What it costs
+
+
+def lost_share(scene):
+    (finding,) = findings(scene)
+    lasts = finding.window.end - finding.window.start
+    return None if finding.gpu_seconds is None else finding.gpu_seconds / (8 * lasts)
+
+
+def test_what_nvlink_would_save_is_lost():
+    # Two ports of 50 GB/s; NVLink of an H100 carries 450 GB/s each way.
+    scene = spread(4000, sent=12e9)
+    assert lost_share(scene) == pytest.approx(0.24 / 0.8 - 12e9 / (0.6 * 450e9), rel=0.01)
+    assert findings(scene)[0].evidence[-1].text == (
+        "over NVLink of one node it would take at least 26 % of the time less"
+    )
+
+
+def test_what_is_hidden_behind_the_computation_costs_nothing():
+    assert lost_share(spread(4000, sent=12e9, sm=0.675)) == pytest.approx(0.1 - 12 / 270, rel=0.01)
+    assert lost_share(spread(4000, sent=12e9, sm=0.74)) is None
+
+
+def test_an_exchange_takes_as_long_as_the_busiest_port():
+    scene = spread(60, sent=1e6)
+    for number in range(4):
+        scene.nic(f"n{number}", "mlx5_1/1", nic_tx_bytes_per_s=12e9)
+    scene.run(7000, {})
+    (finding,) = findings(scene)
+    lasts = finding.window.end - finding.window.start
+    share = finding.gpu_seconds / (8 * lasts)
+    assert share == pytest.approx(0.24 / 0.8 - 6 / 270, rel=0.03)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param({"sm": None}, id="sm-unknown"),
+        pytest.param({"product": "NVIDIA L40S"}, id="no-nvlink"),
+        pytest.param({"neighbour": True}, id="others-send-too"),
+        pytest.param({"each": 4, "nodes": 4, "mem_bytes": 1500 * GIB}, id="two-nodes-stay"),
+    ],
+)
+def test_where_it_cannot_be_told_no_loss_is(case):
+    assert lost_share(spread(4000, sent=12e9, **case)) is None
 
 
 # Look-alikes

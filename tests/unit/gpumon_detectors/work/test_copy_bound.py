@@ -65,6 +65,19 @@ def test_cpus_at_their_limit_set_the_pace():
     assert claims(COPIES, cores=29.0) == []
 
 
+@pytest.mark.parametrize(("at", "count"), [("1", 0), ("0", 1), ("0,1", 1)])
+def test_copies_across_sockets_are_named_by_their_cause(at, count):
+    scene = running(COPIES, 600.0, gpus=2)
+    (job,) = scene.view().jobs
+    (node,) = job.job.nodes
+    scene.host(node, numa_distances="0:10,21 1:21,10")
+    for place, uuid in enumerate(job.uuids):
+        scene.gpu(uuid, gpu_numa_node=0)
+        scene.process(70 + place, [uuid], job_id="42", cpu_numa_nodes=at, cpus_allowed="24-47")
+    scene.run(900.0, dict.fromkeys(job.uuids, COPIES))
+    assert len(findings(scene)) == count
+
+
 def test_what_does_not_fit_may_come_from_the_host_by_design():
     (finding,) = claims({**COPIES, "mem_used_bytes": 75.0 * GIB})
     assert finding.confidence == "hypothesis"
