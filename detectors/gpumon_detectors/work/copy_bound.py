@@ -21,7 +21,7 @@ from gpumon_detectors.work.kind import (
     waits_for_files,
 )
 from gpumon_detectors.work.links import PCIE, PCIE_LINK, copying
-from gpumon_detectors.work.profile import LOOK_S, SPAN_S, profile_of
+from gpumon_detectors.work.profile import LOOK_S, SOME_SM, SPAN_S, profile_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -182,7 +182,7 @@ def _copies(job: JobLook, seconds: float) -> _Copies | None:
     for key, other in (PCIE, PCIE[::-1]):
         share = copying(profile, key)
         stretch = profile.since(*_fits(profile, key, other, share))
-        if stretch is not None:
+        if stretch is not None and _pauses(stretch, share):
             kept = share[stretch.is_kept]
             return _Copies(stretch, key, float(kept[np.isfinite(kept)].mean()))
     return None
@@ -191,20 +191,32 @@ def _copies(job: JobLook, seconds: float) -> _Copies | None:
 def _fits(
     profile: Profile, key: str, other: str, share: NDArray[np.float64]
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """By slice whether kernels pause for copies in one direction, and whether that is known."""
+    """By slice whether few SMs and many copies go together, and whether that is known.
+
+    Utilisation is a glance of a sixth of a second: at a sample a minute that of a slice is chance,
+    so it is asked of the whole stretch.
+    """
     means = profile.means
-    util, sm = means["gpu_util_ratio"], means["sm_active_ratio"]
+    sm = means["sm_active_ratio"]
     with np.errstate(invalid="ignore", divide="ignore"):
-        fits = (util >= _AT_WORK) & (util <= _PAUSING) & (sm < _MOST_SM)
-        fits &= (share >= _BUSY_LINK) & (share >= _FILLING * (1.0 - util))
-        fits &= ~(means[other] > _OTHER_WAY * means[key])
+        fits = (sm >= SOME_SM) & (sm < _MOST_SM)
+        fits &= (share >= _BUSY_LINK) & ~(means[other] > _OTHER_WAY * means[key])
         # A link that tells no limit, or an engine that tells nothing, forbids nothing.
         for now, most in zip(PCIE_LINK, _LINK_MOST, strict=True):
             fits &= ~(means[now] < means[most] - 0.5)
         for engine in _ENGINES:
             fits &= ~(means[engine] > FAINT_RATIO)
         all_fit: NDArray[np.bool_] = np.logical_and.reduce(fits, axis=1)
-    return all_fit, np.isfinite((util + sm + share).min(axis=1))
+    return all_fit, np.isfinite((sm + share).min(axis=1))
+
+
+def _pauses(stretch: Stretch, share: NDArray[np.float64]) -> bool:
+    """Whether kernels pause on every GPU, and the copies would fill the pauses."""
+    util = stretch.means("gpu_util_ratio")
+    with np.errstate(invalid="ignore"):
+        is_between = (util >= _AT_WORK) & (util <= _PAUSING)
+        is_filled = share[stretch.is_kept].mean(axis=0) >= _FILLING * (1.0 - util)
+    return bool((is_between & is_filled).all())
 
 
 def _evidence(job: JobLook, copies: _Copies) -> Iterator[Evidence]:

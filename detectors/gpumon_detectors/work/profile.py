@@ -28,6 +28,10 @@ _SLICE_S: Final = 120.0
 """Means are taken over so long: a step, an evaluation of some batches and a short checkpoint
 disappear in it, a change of what the job does does not (our choice)."""
 
+SOME_SM: Final = 0.02
+"""SM activity of a slice from which a GPU is at work in it, with however small kernels (our
+choice)."""
+
 _KNOWN: Final = 0.5
 """Share of a slice that must be known of a field."""
 

@@ -24,7 +24,7 @@ from gpumon_detectors.work.kind import (
     whose,
 )
 from gpumon_detectors.work.links import NVLINK, PCIE, PCIE_LINK, copying, nvlink_peak
-from gpumon_detectors.work.profile import LOOK_S, SPAN_S, profile_of
+from gpumon_detectors.work.profile import LOOK_S, SOME_SM, SPAN_S, profile_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,9 +56,6 @@ _BUSY_UTIL: Final = 0.5
 _FEW_SM: Final = 0.5
 """Utilisation above and SM activity below half: the taxonomy's signature; DCGM's guide calls less
 than half of the SMs *likely ineffective*."""
-
-_SOME_SM: Final = 0.02
-"""SM activity of a slice from which small kernels are at work in it (our choice)."""
 
 _MOST_MEMORY: Final = 0.5
 """Peak memory over all, up to which a larger batch would fit (the operational test of ICSE'24)."""
@@ -204,7 +201,7 @@ def _may_be_small(job: JobLook) -> bool:
     Of one sample, which may hold more of one phase than of the other; a pause speaks for nothing.
     """
     sm, util = job.latest("sm_active_ratio"), job.latest("gpu_util_ratio")
-    is_at_work = (util >= 0.5 * _BUSY_UTIL) | (sm >= _SOME_SM)
+    is_at_work = (util >= 0.5 * _BUSY_UTIL) | (sm >= SOME_SM)
     if not np.isfinite(sm).any() or not bool(is_at_work.any()):
         return False
     used, total = job.latest("mem_used_bytes"), job.latest("mem_total_bytes")
@@ -241,7 +238,7 @@ def _fits(
     sm = means["sm_active_ratio"]
     used = profile.share("mem_used_bytes", "mem_total_bytes").max(axis=1)
     with np.errstate(invalid="ignore"):
-        fits = (sm >= _SOME_SM) & (sm < _FEW_SM)
+        fits = (sm >= SOME_SM) & (sm < _FEW_SM)
         # A pipe, a link or an engine that tells nothing forbids nothing.
         for key, most in _MOST_OF_PIPE.items():
             fits &= ~(means[key] > most)

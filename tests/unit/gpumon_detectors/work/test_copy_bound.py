@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from gpumon_detectors.work.copy_bound import CopyBound
@@ -36,6 +38,16 @@ def test_pauses_for_copies_are_claimed_with_what_they_cost():
         "13.0 GB/s from the host, 21 % of what PCIe carries, on average"
     )
     assert finding.gpu_seconds == pytest.approx(2 * 1500.0 * 0.49, rel=0.1)
+
+
+@pytest.mark.parametrize(("share", "confidence"), [(0.5, "supported"), (0.95, None)])
+def test_glances_at_utilisation_once_a_minute_tell_in_the_long_run(share, confidence):
+    """Each finds a kernel or none."""
+    dice = random.Random(9)
+    glances = [float(dice.random() < share) for _ in range(1000)]
+    how = {**COPIES, "gpu_util_ratio": lambda s: glances[int(s // 60)]}
+    found = claims(how, 3600.0, period_s=60.0)
+    assert [one.confidence for one in found] == ([confidence] if confidence else [])
 
 
 def test_copies_to_the_host_are_claimed_too():
