@@ -40,7 +40,7 @@ def test_pauses_for_copies_are_claimed_with_what_they_cost():
     assert finding.gpu_seconds == pytest.approx(2 * 1500.0 * 0.49, rel=0.1)
 
 
-@pytest.mark.parametrize(("share", "confidence"), [(0.5, "supported"), (0.95, None)])
+@pytest.mark.parametrize(("share", "confidence"), [(0.5, "established"), (0.95, None)])
 def test_glances_at_utilisation_once_a_minute_tell_in_the_long_run(share, confidence):
     """Each finds a kernel or none."""
     dice = random.Random(9)
