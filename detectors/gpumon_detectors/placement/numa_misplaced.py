@@ -83,8 +83,8 @@ class _Lost(NamedTuple):
 
     share: float
     """Of the time; 0: not known, or nothing."""
-    words: str
-    """How it is known, with a place for per cent."""
+    text: str
+    """How it is known."""
 
 
 class NumaMisplaced(Detector):
@@ -200,11 +200,12 @@ def _lost(use: _Use, rows: Sequence[int], util: float, copies: float) -> _Lost:
     near = near[np.isfinite(near)]
     if len(near):
         more = float(np.median(near)) - float(np.nanmedian(use.util[rows]))
-        words = "ranks beside their GPUs are at work in {:.0f} % more of the time"
-        return _Lost(more if more >= _FALLS_BEHIND else 0.0, words)
+        text = f"ranks beside their GPUs are at work in {100 * more:.0f} % more of the time"
+        return _Lost(more if more >= _FALLS_BEHIND else 0.0, text)
     pauses = min(1.0 - util - _USUAL_PAUSE, copies / _SLOWEST_COPY)
-    words = "across sockets copies take about 1.6 times as long: that is {:.0f} % of the time"
-    return _Lost(max(0.0, _FAR_PART * pauses), words)
+    lost = max(0.0, _FAR_PART * pauses)
+    text = f"across sockets copies take about 1.6 times as long: {100 * lost:.0f} % of the time"
+    return _Lost(lost, text)
 
 
 def _seat_line(job: JobLook, seat: Seat) -> Evidence:
@@ -233,8 +234,7 @@ def _use_lines(
 
 def _loss_line(job: JobLook, lost: _Lost) -> Iterator[Evidence]:
     if lost.share:
-        text = lost.words.format(100 * lost.share)
-        yield Evidence("gpu_util_ratio", job.subject, text, lost.share)
+        yield Evidence("gpu_util_ratio", job.subject, lost.text, lost.share)
 
 
 def _advice(job: JobLook, seat: Seat) -> Iterator[str]:

@@ -93,7 +93,7 @@ def test_where_all_are_far_a_part_of_the_pauses_is_charged(period_s):
     # Copies across sockets take 1.6 times as long; a twentieth of the time anybody pauses.
     assert finding.gpu_seconds == pytest.approx((1.0 - 1.0 / 1.6) * 0.17 * 4 * lasts, rel=0.01)
     assert finding.evidence[-1].text == (
-        "across sockets copies take about 1.6 times as long: that is 6 % of the time"
+        "across sockets copies take about 1.6 times as long: 6 % of the time"
     )
 
 
