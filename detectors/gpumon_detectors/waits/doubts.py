@@ -9,7 +9,7 @@ import numpy as np
 from gpumon.model.finding import Confidence, Evidence
 from gpumon_detectors.evidence.job_context import context_of
 from gpumon_detectors.waits.causes import Cause, moved_bytes_per_s
-from gpumon_detectors.waits.gpu_rows import mean
+from gpumon_detectors.waits.gpu_rows import copied, mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,6 +60,8 @@ def doubts_of(job: JobLook, waits: Waits, portal_names: str) -> tuple[Doubt, ...
     if waits.cause is Cause.CHECKPOINTS and waits.stir is not None and not waits.stir.written:
         text = "not seen: whether they write or read, as nothing counts their bytes"
         found.append(_guess("fs_write_bytes_per_s", job, text))
+    if waits.cause is Cause.COMPILER:
+        found += _of_pauses(job, waits)
     return tuple(found)
 
 
@@ -89,6 +91,17 @@ def _of_samples(job: JobLook, waits: Waits) -> Iterator[Doubt]:
     if count < _LEAST_SAMPLES:
         text = f"only {count} samples of a moment's utilisation: a shorter period tells sooner"
         yield _guess("gpu_util_ratio", job, text, float(count))
+
+
+def _of_pauses(job: JobLook, waits: Waits) -> Iterator[Doubt]:
+    """Pauses that may be no more than what samples of a moment show of quick waits."""
+    if waits.pauses is None or waits.pauses.are_sure:
+        return
+    text = "its pauses are one or two samples long: waits in each step may look the same"
+    yield _guess("gpu_util_ratio", job, text)
+    if not np.isfinite(copied(job, waits.rows)).any():
+        text = "not seen: copies over PCIe, for which its GPUs may wait instead"
+        yield _guess("pcie_rx_bytes_per_s", job, text)
 
 
 def _of_cpus(job: JobLook, waits: Waits) -> Iterator[Doubt]:

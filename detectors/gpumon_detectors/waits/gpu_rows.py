@@ -45,6 +45,7 @@ _APART_OF_WAIT: Final = 0.5
 tells of one that the others wait for (our choice)."""
 
 _KEYS: Final = ("gpu_util_ratio", "sm_active_ratio", "mem_used_bytes")
+_COPIES: Final = ("pcie_rx_bytes_per_s", "pcie_tx_bytes_per_s")
 
 
 class GpuRows(NamedTuple):
@@ -123,6 +124,17 @@ def gpu_rows(job: JobLook, seconds: float = PAST_S) -> GpuRows | None:
         past.times[first:], past.begins[first:], past.seconds_from(first), past.longest_s,
         tuple(members), together[first:], util[first:, members], sms[first:], held[first:],
     )  # fmt: skip
+
+
+def copied(job: JobLook, rows: GpuRows) -> NDArray[np.float64]:
+    """Bytes a second over PCIe and GPU, both ways, at a job's rows; NaN where that is not known."""
+    past = job.past(_COPIES, float(rows.times[-1] - rows.begins[0]) + rows.longest_s)
+    if not len(past.times):
+        return np.full(len(rows.times), np.nan)
+    there, back = (_together(past.columns[key][:, rows.members]) for key in _COPIES)
+    both = there + back
+    place = np.minimum(past.times.searchsorted(rows.times), len(past.times) - 1)
+    return np.where(past.times[place] == rows.times, both[place], np.nan)
 
 
 def mean(values: NDArray[np.floating], seconds: NDArray[np.float64]) -> float:

@@ -228,6 +228,49 @@ def test_without_pressure_of_its_own_storage_is_a_guess_of_a_job_alone():
     assert told("shared") == []
 
 
+def pausing(lengths, period_s=30.0, **job):
+    """A job of 100 minutes that pauses for so long, one after the other."""
+    compiling = irregular([work(131.0), Part(1.0, cores=1.1)], lengths)
+    return played(period_s, "none", [(6000.0, compiling)], Job(has_counters=False, **job))[0]
+
+
+def test_pauses_of_several_samples_are_those_of_a_compiler():
+    (finding,) = findings(pausing([113.0, 62.0, 91.0, 41.0, 97.0, 47.0]))
+    assert finding.finding_class == "recompiling"
+    assert finding.confidence is Confidence.ESTABLISHED
+
+
+def test_pauses_of_a_sample_or_two_are_a_guess_that_says_so():
+    confidence, said = doubts(pausing([23.0, 53.0, 29.0, 71.0, 19.0], has_copies=False))
+    assert confidence is Confidence.HYPOTHESIS
+    assert "one or two samples long" in said
+    assert "not seen: copies over PCIe" in said
+    confidence, said = doubts(pausing([23.0, 53.0, 29.0, 71.0, 19.0]))
+    assert confidence is Confidence.HYPOTHESIS
+    assert "not seen: copies" not in said
+
+
+@pytest.mark.parametrize("period_s", [10.0, 30.0, 60.0])
+@pytest.mark.parametrize("has_copies", [True, False])
+@pytest.mark.parametrize("rest_s", [2.9, 9.7, 17.0])
+def test_samples_that_meet_quick_waits_are_no_pauses(period_s, has_copies, rest_s):
+    waiting = [work(1.7 * rest_s, rx=9e9, cores=1.6), Part(rest_s, cores=1.6, rx=9e9)]
+    uneven = irregular(waiting, [rest_s * part for part in (1.0, 1.3, 0.8, 1.1, 0.7, 1.4, 0.9)])
+    job = Job(has_counters=False, has_copies=has_copies)
+    told = findings(played(period_s, "none", [(6600.0, uneven)], job)[0])
+    assert [f for f in told if f.confidence is not Confidence.HYPOTHESIS] == []
+
+
+def test_what_copies_in_its_pauses_does_not_compile():
+    def told(rx):
+        pausing = [work(97.0, rx=4e9), Part(1.0, cores=1.1, rx=rx)]
+        pauses = irregular(pausing, [31.0, 83.0, 47.0, 68.0, 36.0])
+        return classes(played(10.0, "none", [(6000.0, pauses)])[0])
+
+    assert told(0.0) == ["recompiling"]
+    assert told(4e9) == []
+
+
 def test_where_nobody_counts_bytes_checkpoints_are_a_guess():
     scene, _ = played(10.0, "none", [(2700.0, SAVING)], Job(has_mounts=False))
     confidence, said = doubts(scene)
