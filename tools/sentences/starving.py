@@ -134,7 +134,8 @@ def data_with_few_cpus() -> Scene:
 def data_by_turns() -> Scene:
     """GPUs work for a tenth of the time only, and CPUs may rest then."""
     group = {**_FULL, "job_cpu_cores_used": 14.2}
-    return _starved(values={**_STARVED, "gpu_util_ratio": 0.1}, group=group)
+    values = {**_STARVED, "gpu_util_ratio": 0.1, "sm_active_ratio": 0.07}
+    return _starved(values=values, group=group)
 
 
 def data_and_back() -> Scene:

@@ -9,6 +9,14 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+NO_ORDER: Final = -1.65
+"""Order down to which samples may be those of quick waits: one of twenty such jobs shows less (the
+normal distribution's 5 %)."""
+
+SURE_ORDER: Final = -2.33
+"""Order from which work or rest comes in stretches for sure: one of a hundred jobs without any
+shows as much (the normal distribution's 1 %)."""
+
 LEAST_OF_EACH: Final = 5
 """Samples of work and of rest, at least, before their order tells anything (our choice)."""
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from gpumon.model.finding import Confidence, Evidence
-from gpumon_detectors.evidence.job_context import context_of
+from gpumon_detectors.evidence.job_context import context_of, serving_name
 from gpumon_detectors.waits.causes import Cause, moved_bytes_per_s
 from gpumon_detectors.waits.gpu_rows import copied, mean
+from gpumon_detectors.waits.steady import waits_quickly
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,6 +31,13 @@ choice)."""
 _BY_TURNS: Final = 0.5
 """Part of the time in which GPUs work that CPUs must at most rest: with more they may work by
 turns, as programs do that compute on both (our choice)."""
+
+_PLAINLY_FULL: Final = 0.95
+_PLAINLY_IDLE: Final = 0.25
+"""Share of its CPUs that a job keeps busy, and of the time in which its GPUs work at most, at which
+it does not matter that nobody tells whether tasks wait for I/O: where CPUs never rest, no faster
+storage helps, and what computes on both by design works on its GPUs for more of the time (our
+choices)."""
 
 _BACK_BYTES_PER_S: Final = 50e6
 _BACK_SHARE: Final = 0.5
@@ -81,6 +89,10 @@ def _of_kind(job: JobLook, waits: Waits, portal_names: str) -> Iterator[Doubt]:
         yield _guess("job", job, "a session, in which somebody may be at work")
     # What saves to storage time and again works in bursts, too, and is no server.
     if context.is_serving and waits.cause is not Cause.CHECKPOINTS:
+        # Bursts that samples show of quick waits are none, and full CPUs wait for no request.
+        is_full = waits.cause in (Cause.DATA, Cause.CROWD)
+        if is_full and serving_name(job) is None and waits_quickly(waits.rows, waits.first):
+            return
         yield _guess("job", job, f"may be a server that waits for requests: {context.why}")
 
 
@@ -109,14 +121,16 @@ def _of_cpus(job: JobLook, waits: Waits) -> Iterator[Doubt]:
     if not host.is_own:
         text = "not seen: CPU time of the job alone, which its control group would tell"
         yield _guess("job_cpu_cores_used", job, text)
-    if not np.isfinite(host.io_pressure[first:]).any():
+    full = mean(host.cpu_share[first:], rows.seconds[first:])
+    is_plain = full >= _PLAINLY_FULL and rows.busy_at_most(first) <= _PLAINLY_IDLE
+    if not (is_plain or np.isfinite(host.io_pressure[first:]).any()):
         text = "not seen: whether its tasks wait for I/O rather than for CPUs"
         yield _guess("job_io_pressure_some_ratio", job, text)
     each = host.allowed / len(rows.members)
     if each < _FEW_CPUS and not mean(host.cpu_pressure[first:], rows.seconds[first:]) >= _COMPETE:
         text = f"with {each:.1f} CPUs a GPU what drives a GPU may fill them, whatever it waits for"
         yield _guess("job_cpu_count", job, text, each)
-    idle = 1.0 - mean(host.cpu_share[first:], rows.seconds[first:])
+    idle = 1.0 - full
     if idle > _BY_TURNS * (1.0 - waits.lost_share):
         text = "its CPUs may rest while its GPUs work: by turns, as it may be meant"
         yield _guess("job_cpu_cores_used", job, text, idle)

@@ -78,8 +78,14 @@ class GpuRows(NamedTuple):
         return float(self.seconds[first + 1 :].sum())
 
     def busy(self, first: int, last: int | None = None) -> float:
-        """Share of the time of some rows in which kernels ran, NaN where it is not known."""
-        return mean(self.util[first:last], self.seconds[first:last])
+        """Share of the time of some rows in which kernels ran, NaN where it is not known.
+
+        No less than that in which SMs were busy: samples of a moment may miss short bursts for
+        long, where these come in a beat with them.
+        """
+        seconds = self.seconds[first:last]
+        busy, sms = (mean(values[first:last], seconds) for values in (self.util, self.sms))
+        return busy if sms != sms else max(busy, sms)
 
     def busy_at_most(self, first: int) -> float:
         """The same from a row on with what so few samples leave open, NaN where it is not known."""
@@ -110,8 +116,11 @@ def gpu_rows(job: JobLook, seconds: float = PAST_S) -> GpuRows | None:
     if len(past.times) < 2:
         return None
     util = past.columns["gpu_util_ratio"]
+    work = (util, past.columns["sm_active_ratio"])
     members = [
-        place for place in range(util.shape[1]) if mean(util[:, place], past.seconds) > _USED
+        place
+        for place in range(util.shape[1])
+        if any(mean(values[:, place], past.seconds) > _USED for values in work)
     ]
     if not members:
         return None

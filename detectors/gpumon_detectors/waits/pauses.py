@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from gpumon.detect.series import bridged
-from gpumon_detectors.waits.by_chance import order_of
+from gpumon_detectors.waits.by_chance import SURE_ORDER, order_of
 from gpumon_detectors.waits.gpu_rows import mean
 from gpumon_detectors.waits.host_rows import READS, WRITES
 
@@ -48,10 +48,6 @@ _HELD: Final = 0.5
 _WHOLE: Final = 0.95
 """Part of its level by which the mean over a whole row must fall for all of it to be a pause (our
 choice: what runs beside, as a health check, takes less)."""
-
-_SURE_ORDER: Final = -2.33
-"""Order of the samples from which pauses are no work of chance: one of a hundred jobs without any
-shows as much (the normal distribution's 1 %)."""
 
 _COPYING_BYTES_PER_S: Final = 100e6
 """Copies over PCIe from which it tells something that they go on (our choice: training that reads
@@ -99,7 +95,7 @@ class Pauses(NamedTuple):
     @property
     def are_sure(self) -> bool:
         """Whether they are no quick waits that a sample of a moment met by chance."""
-        return self.is_whole or self.order <= _SURE_ORDER
+        return self.is_whole or self.order <= SURE_ORDER
 
     @property
     def may_be(self) -> bool:
