@@ -23,7 +23,13 @@ _STARVED: Final[Values] = {
     "pcie_tx_bytes_per_s": 2e6,
 }
 _BUSY: Final[Values] = {**_STARVED, "gpu_util_ratio": 0.98, "sm_active_ratio": 0.7}
-_PAUSED: Final[Values] = {**HELD, "gpu_util_ratio": 0.0, "sm_active_ratio": 0.0}
+_PAUSED: Final[Values] = {
+    **HELD,
+    "gpu_util_ratio": 0.0,
+    "sm_active_ratio": 0.0,
+    "pcie_rx_bytes_per_s": 3e4,
+    "pcie_tx_bytes_per_s": 2e4,
+}
 
 _FULL: Final[dict[str, Any]] = {
     **QUIET_GROUP,
@@ -128,7 +134,8 @@ def data_with_few_cpus() -> Scene:
 def data_by_turns() -> Scene:
     """GPUs work for a tenth of the time only, and CPUs may rest then."""
     group = {**_FULL, "job_cpu_cores_used": 14.2}
-    return _starved(values={**_STARVED, "gpu_util_ratio": 0.1}, group=group)
+    values = {**_STARVED, "gpu_util_ratio": 0.1, "sm_active_ratio": 0.07}
+    return _starved(values=values, group=group)
 
 
 def data_and_back() -> Scene:
@@ -226,19 +233,25 @@ def _pauses(
     *,
     work_s: float = 300.0,
     lengths_s: tuple[float, ...] = (80.0,),
+    period_s: float = _PERIOD_S,
+    untold: tuple[str, ...] = (),
 ) -> Scene:
-    scene, uuids = _job(group=_WORKING)
+    scene, uuids = _job(period_s=period_s, group=_WORKING)
+    busy, paused = (
+        {key: value for key, value in values.items() if not key.startswith(untold)}
+        for values in (_BUSY, _PAUSED)
+    )
     for number in range(rounds):
         scene.cgroup("42", **_WORKING)
         if mount:
             scene.mount("n1", "/data", **_DATA, fs_read_bytes_per_s=2e6)
-        scene.run(work_s, alike(uuids, _BUSY))
+        scene.run(work_s, alike(uuids, busy))
         scene.cgroup("42", **{**_WORKING, **pause})
         if mount:
             scene.mount("n1", "/data", **mount)
-        scene.run(lengths_s[number % len(lengths_s)], alike(uuids, _PAUSED))
+        scene.run(lengths_s[number % len(lengths_s)], alike(uuids, paused))
     scene.cgroup("42", **_WORKING)
-    scene.run(60.0, alike(uuids, _BUSY))
+    scene.run(60.0, alike(uuids, busy))
     return scene
 
 
@@ -262,6 +275,14 @@ def compiles() -> Scene:
     lengths_s = (40.0, 110.0, 30.0, 70.0)
     pause = {"job_cpu_cores_used": 2.3}
     return _pauses(26, pause, work_s=150.0, lengths_s=lengths_s)
+
+
+def compiles_briefly() -> Scene:
+    """A sample each half minute, pauses of one or two of them; SMs and PCIe are not counted."""
+    pause = {"job_cpu_cores_used": 2.3}
+    untold = ("sm_", "pcie_")
+    lengths_s = (30.0, 60.0)
+    return _pauses(36, pause, work_s=120.0, lengths_s=lengths_s, period_s=30.0, untold=untold)
 
 
 # Without a queue
@@ -316,6 +337,6 @@ SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
         storage_into_the_cache,
     ),
     "checkpoint_stall": (saves, saves_for_sure, saves_unseen),
-    "recompiling": (compiles,),
+    "recompiling": (compiles, compiles_briefly),
     "user_waits": (user_data, user_storage, user_crowd),
 }

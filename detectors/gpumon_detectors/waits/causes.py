@@ -9,9 +9,9 @@ from weakref import ReferenceType, ref
 
 import numpy as np
 
-from gpumon_detectors.waits.gpu_rows import LEAST_BUSY, gpu_rows, mean
+from gpumon_detectors.waits.gpu_rows import LEAST_BUSY, copied, gpu_rows, mean
 from gpumon_detectors.waits.host_rows import READS, WRITES, host_rows, may_wait
-from gpumon_detectors.waits.pauses import LEAST_PAUSES, pauses_of, stir_of
+from gpumon_detectors.waits.pauses import LEAST_PAUSES, goes_on, pauses_of, stir_of
 from gpumon_detectors.waits.steady import full_cpus, slow_storage
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ def compiling(view: View, job: JobLook) -> Waits | None:
         return None
     rows = gpu_rows(job)
     pauses = None if rows is None else pauses_of(rows)
-    if rows is None or pauses is None:
+    if rows is None or pauses is None or not pauses.may_be:
         return None
     ages_s = [float(rows.begins[one.first]) - start_at for one in pauses.found]
     if sum(age_s >= _STARTING_S for age_s in ages_s) < _COMPILATIONS:
@@ -184,6 +184,8 @@ def compiling(view: View, job: JobLook) -> Waits | None:
     host = host_rows(view, job, rows)
     stir, found = stir_of(pauses, rows, host), pauses.only(late)
     if not host.is_own or found.is_over(rows) or not _computes_alone(rows, host, pauses, stir):
+        return None
+    if goes_on(pauses, copied(job, rows)):
         return None
     share, lengths = found.share(rows), found.lengths()
     is_long = float(np.percentile(lengths, _MOST_OF)) > _LONGEST_COMPILATION_S
@@ -226,7 +228,10 @@ def _saving(rows: GpuRows, host: HostRows, pauses: Pauses) -> Waits | None:
     if host.is_own_io and len(stir.waited) < LEAST_PAUSES:
         # What is written in them is another job's: no task of this one waits.
         return None
-    kept = stir.written if len(stir.written) >= LEAST_PAUSES else stir.waited
+    is_written = len(stir.written) >= LEAST_PAUSES
+    if not (is_written or pauses.may_be):
+        return None
+    kept = stir.written if is_written else stir.waited
     if len(kept) < LEAST_PAUSES or stir.cores > _SAVING_CORES * len(rows.members):
         return None
     saves = pauses.only(kept)

@@ -38,8 +38,10 @@ class CheckpointStall(Detector):
 
     What looks alike: an evaluation works on its GPUs; a compilation writes nothing; a program that
     prepares its next piece of work on CPUs keeps more of them busy; one trial after the other gives
-    its memory back in between; what is read in a pause is `storage_bound` at most. Without
-    profiling counters, and at periods of 30 s and more, pauses shorter than two samples are missed.
+    its memory back in between; what is read in a pause is `storage_bound` at most; and where nobody
+    counts what is written, rest that changes with work as often as chance would have it is no
+    pause. Without profiling counters, and at periods of 30 s and more, pauses shorter than two
+    samples are missed.
 
     Lost is all the time of the pauses, counted over whole rounds of work and pause.
     """

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from gpumon.model.finding import Confidence, Evidence
-from gpumon_detectors.evidence.job_context import context_of
+from gpumon_detectors.evidence.job_context import context_of, serving_name
 from gpumon_detectors.waits.causes import Cause, moved_bytes_per_s
-from gpumon_detectors.waits.gpu_rows import mean
+from gpumon_detectors.waits.gpu_rows import copied, mean
+from gpumon_detectors.waits.steady import waits_quickly
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,6 +31,13 @@ choice)."""
 _BY_TURNS: Final = 0.5
 """Part of the time in which GPUs work that CPUs must at most rest: with more they may work by
 turns, as programs do that compute on both (our choice)."""
+
+_PLAINLY_FULL: Final = 0.95
+_PLAINLY_IDLE: Final = 0.25
+"""Share of its CPUs that a job keeps busy, and of the time in which its GPUs work at most, at which
+it does not matter that nobody tells whether tasks wait for I/O: where CPUs never rest, no faster
+storage helps, and what computes on both by design works on its GPUs for more of the time (our
+choices)."""
 
 _BACK_BYTES_PER_S: Final = 50e6
 _BACK_SHARE: Final = 0.5
@@ -60,6 +68,8 @@ def doubts_of(job: JobLook, waits: Waits, portal_names: str) -> tuple[Doubt, ...
     if waits.cause is Cause.CHECKPOINTS and waits.stir is not None and not waits.stir.written:
         text = "not seen: whether they write or read, as nothing counts their bytes"
         found.append(_guess("fs_write_bytes_per_s", job, text))
+    if waits.cause is Cause.COMPILER:
+        found += _of_pauses(job, waits)
     return tuple(found)
 
 
@@ -79,6 +89,10 @@ def _of_kind(job: JobLook, waits: Waits, portal_names: str) -> Iterator[Doubt]:
         yield _guess("job", job, "a session, in which somebody may be at work")
     # What saves to storage time and again works in bursts, too, and is no server.
     if context.is_serving and waits.cause is not Cause.CHECKPOINTS:
+        # Bursts that samples show of quick waits are none, and full CPUs wait for no request.
+        is_full = waits.cause in (Cause.DATA, Cause.CROWD)
+        if is_full and serving_name(job) is None and waits_quickly(waits.rows, waits.first):
+            return
         yield _guess("job", job, f"may be a server that waits for requests: {context.why}")
 
 
@@ -91,19 +105,32 @@ def _of_samples(job: JobLook, waits: Waits) -> Iterator[Doubt]:
         yield _guess("gpu_util_ratio", job, text, float(count))
 
 
+def _of_pauses(job: JobLook, waits: Waits) -> Iterator[Doubt]:
+    """Pauses that may be no more than what samples of a moment show of quick waits."""
+    if waits.pauses is None or waits.pauses.are_sure:
+        return
+    text = "its pauses are one or two samples long: waits in each step may look the same"
+    yield _guess("gpu_util_ratio", job, text)
+    if not np.isfinite(copied(job, waits.rows)).any():
+        text = "not seen: copies over PCIe, for which its GPUs may wait instead"
+        yield _guess("pcie_rx_bytes_per_s", job, text)
+
+
 def _of_cpus(job: JobLook, waits: Waits) -> Iterator[Doubt]:
     host, rows, first = waits.host, waits.rows, waits.first
     if not host.is_own:
         text = "not seen: CPU time of the job alone, which its control group would tell"
         yield _guess("job_cpu_cores_used", job, text)
-    if not np.isfinite(host.io_pressure[first:]).any():
+    full = mean(host.cpu_share[first:], rows.seconds[first:])
+    is_plain = full >= _PLAINLY_FULL and rows.busy_at_most(first) <= _PLAINLY_IDLE
+    if not (is_plain or np.isfinite(host.io_pressure[first:]).any()):
         text = "not seen: whether its tasks wait for I/O rather than for CPUs"
         yield _guess("job_io_pressure_some_ratio", job, text)
     each = host.allowed / len(rows.members)
     if each < _FEW_CPUS and not mean(host.cpu_pressure[first:], rows.seconds[first:]) >= _COMPETE:
         text = f"with {each:.1f} CPUs a GPU what drives a GPU may fill them, whatever it waits for"
         yield _guess("job_cpu_count", job, text, each)
-    idle = 1.0 - mean(host.cpu_share[first:], rows.seconds[first:])
+    idle = 1.0 - full
     if idle > _BY_TURNS * (1.0 - waits.lost_share):
         text = "its CPUs may rest while its GPUs work: by turns, as it may be meant"
         yield _guess("job_cpu_cores_used", job, text, idle)

@@ -45,6 +45,7 @@ _APART_OF_WAIT: Final = 0.5
 tells of one that the others wait for (our choice)."""
 
 _KEYS: Final = ("gpu_util_ratio", "sm_active_ratio", "mem_used_bytes")
+_COPIES: Final = ("pcie_rx_bytes_per_s", "pcie_tx_bytes_per_s")
 
 
 class GpuRows(NamedTuple):
@@ -77,8 +78,14 @@ class GpuRows(NamedTuple):
         return float(self.seconds[first + 1 :].sum())
 
     def busy(self, first: int, last: int | None = None) -> float:
-        """Share of the time of some rows in which kernels ran, NaN where it is not known."""
-        return mean(self.util[first:last], self.seconds[first:last])
+        """Share of the time of some rows in which kernels ran, NaN where it is not known.
+
+        No less than that in which SMs were busy: samples of a moment may miss short bursts for
+        long, where these come in a beat with them.
+        """
+        seconds = self.seconds[first:last]
+        busy, sms = (mean(values[first:last], seconds) for values in (self.util, self.sms))
+        return busy if sms != sms else max(busy, sms)
 
     def busy_at_most(self, first: int) -> float:
         """The same from a row on with what so few samples leave open, NaN where it is not known."""
@@ -109,8 +116,11 @@ def gpu_rows(job: JobLook, seconds: float = PAST_S) -> GpuRows | None:
     if len(past.times) < 2:
         return None
     util = past.columns["gpu_util_ratio"]
+    work = (util, past.columns["sm_active_ratio"])
     members = [
-        place for place in range(util.shape[1]) if mean(util[:, place], past.seconds) > _USED
+        place
+        for place in range(util.shape[1])
+        if any(mean(values[:, place], past.seconds) > _USED for values in work)
     ]
     if not members:
         return None
@@ -123,6 +133,17 @@ def gpu_rows(job: JobLook, seconds: float = PAST_S) -> GpuRows | None:
         past.times[first:], past.begins[first:], past.seconds_from(first), past.longest_s,
         tuple(members), together[first:], util[first:, members], sms[first:], held[first:],
     )  # fmt: skip
+
+
+def copied(job: JobLook, rows: GpuRows) -> NDArray[np.float64]:
+    """Bytes a second over PCIe and GPU, both ways, at a job's rows; NaN where that is not known."""
+    past = job.past(_COPIES, float(rows.times[-1] - rows.begins[0]) + rows.longest_s)
+    if not len(past.times):
+        return np.full(len(rows.times), np.nan)
+    there, back = (_together(past.columns[key][:, rows.members]) for key in _COPIES)
+    both = there + back
+    place = np.minimum(past.times.searchsorted(rows.times), len(past.times) - 1)
+    return np.where(past.times[place] == rows.times, both[place], np.nan)
 
 
 def mean(values: NDArray[np.floating], seconds: NDArray[np.float64]) -> float:

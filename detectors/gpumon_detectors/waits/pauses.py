@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from gpumon.detect.series import bridged
+from gpumon_detectors.waits.by_chance import SURE_ORDER, order_of
 from gpumon_detectors.waits.gpu_rows import mean
 from gpumon_detectors.waits.host_rows import READS, WRITES
 
@@ -44,6 +45,18 @@ half an hour)."""
 _HELD: Final = 0.5
 """Share of its memory that a program keeps while it pauses; with less it has ended."""
 
+_WHOLE: Final = 0.95
+"""Part of its level by which the mean over a whole row must fall for all of it to be a pause (our
+choice: what runs beside, as a health check, takes less)."""
+
+_COPYING_BYTES_PER_S: Final = 100e6
+"""Copies over PCIe from which it tells something that they go on (our choice: training that reads
+its batches moves less, and then nothing is concluded)."""
+
+_FEWER: Final = 0.5
+"""Part of what is copied between the pauses down to which it must fall in them (our choice: rates
+are means since the sample before, and the first sample of a pause tells of work, too)."""
+
 _FLOORS: Final = {"bytes": 20e6, "pressure": 0.1, "stuck": 1.0}
 """From here on something of the host is seen at all. Our choice: 20 MB/s is more than logs and
 health checks of nodes, a tenth of the time more than page faults."""
@@ -74,6 +87,20 @@ class Pauses(NamedTuple):
     """Rows that belong to one."""
     is_low: NDArray[np.bool_]
     """Rows that are in one for most of their time."""
+    order: float
+    """How far rest and work are from the order of chance, `order_of`; NaN: too few to tell."""
+    is_whole: bool
+    """Whether most of them fill whole rows whose mean is known: samples of a moment do not."""
+
+    @property
+    def are_sure(self) -> bool:
+        """Whether they are no quick waits that a sample of a moment met by chance."""
+        return self.is_whole or self.order <= SURE_ORDER
+
+    @property
+    def may_be(self) -> bool:
+        """Whether anything at all speaks for them, rather than for quick waits."""
+        return self.is_whole or self.order < 0.0
 
     def share(self, rows: GpuRows) -> float:
         """Share of the time that they take, over whole rounds of work and pause."""
@@ -129,7 +156,12 @@ def pauses_of(rows: GpuRows) -> Pauses | None:
         float(rows.begins[later.first] - rows.times[before.last])
         for before, later in pairwise(found)
     ]
-    return Pauses(tuple(found), is_in, is_low) if np.median(between) >= _BETWEEN_S else None
+    if np.median(between) < _BETWEEN_S:
+        return None
+    whole = [bool((fall[one.first : one.last + 1] >= _WHOLE).any()) for one in found]
+    is_whole = rows.has_counters and 2 * sum(whole) >= len(found)
+    order = order_of(fall[is_known] < _FALL)
+    return Pauses(tuple(found), is_in, is_low, order, is_whole)
 
 
 def _is_held(rows: GpuRows, one: Pause, is_in: NDArray[np.bool_]) -> bool:
@@ -138,6 +170,24 @@ def _is_held(rows: GpuRows, one: Pause, is_in: NDArray[np.bool_]) -> bool:
     work = rows.held[~is_in]
     inside, work = inside[np.isfinite(inside)], work[np.isfinite(work)]
     return not len(inside) or not len(work) or float(inside.min()) >= _HELD * float(np.median(work))
+
+
+def goes_on(pauses: Pauses, copied: NDArray[np.float64]) -> bool:
+    """Whether as much is copied in most pauses as between them: then no program stands still.
+
+    Args:
+        pauses: Of a job.
+        copied: Bytes a second over PCIe at the same rows, NaN where that is not known.
+    """
+    between = copied[np.isfinite(copied) & ~pauses.is_in]
+    usual = float(np.median(between)) if len(between) else 0.0
+    if usual < _COPYING_BYTES_PER_S:
+        return False
+    # What is told of the row behind a pause is a mean over its end.
+    inside = [copied[one.first : one.last + 2] for one in pauses.found]
+    known = [values[np.isfinite(values)] for values in inside]
+    lowest = [float(values.min()) for values in known if len(values)]
+    return bool(lowest) and float(np.median(lowest)) > _FEWER * usual
 
 
 def marked(pauses: Pauses, values: NDArray[np.float64], kind: str) -> tuple[Pause, ...]:

@@ -37,8 +37,11 @@ class Recompiling(Detector):
 
     What looks alike: a compilation at the start is over after half an hour; a checkpoint writes; a
     program that prepares its next piece of work keeps more CPUs busy and takes about as long each
-    time; a server's CPUs rest. Without a control group nothing is claimed, nor where values come
-    every 30 s or more rarely, when a compilation is shorter than two samples.
+    time; a server's CPUs rest; a program that waits for copies copies in its pauses, too. Without
+    a control group nothing is claimed. Samples of a moment meet quick waits at random, and that
+    looks like pauses of a sample or two: where rest and work change as often as chance would have
+    it, nothing is claimed; where it is hardly rarer, as with compilations that are about as long as
+    the time between two samples, it stays a *hypothesis* that says so.
 
     Lost is all the time of the pauses since the job's first ten minutes, counted over whole rounds
     of work and pause.
@@ -51,7 +54,7 @@ class Recompiling(Detector):
     supported_after_s = 1800.0
     established_after_s = 3600.0
     every_s = 60.0
-    longest_period_s = 20.0
+    longest_period_s = 30.0
 
     def __init__(self, portal_names: str = "") -> None:
         self.portal_names = portal_names

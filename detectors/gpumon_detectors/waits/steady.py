@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from math import ceil, log
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from gpumon.detect.series import GAP_PERIODS
+from gpumon_detectors.waits.by_chance import NO_ORDER, SURE_ORDER, order_of
 from gpumon_detectors.waits.gpu_rows import LEAST_BUSY, MOST_BUSY, mean
 
 if TYPE_CHECKING:
@@ -55,6 +57,21 @@ _PARTS_AT_WORK: Final = 0.9
 does, what hangs or saves does not (our choice)."""
 
 
+_MOMENTS_S: Final = 30.0
+"""So far apart are the samples whose order is judged: steps take less mostly, while work and rest
+that go on for minutes are those of chunks, requests and trials (our choice)."""
+
+_WORKS: Final = 0.3
+"""Part of the highest utilisation from which a sample shows work (our choice)."""
+
+_MISSED: Final = 0.02
+"""Chance with which work as rare as it was before may be missed (our choice)."""
+
+_BEAT: Final = 1.5
+"""Rest lasts for longer than before where it takes so many times as long as the longest (our
+choice): samples in a beat with the steps miss their work for long, again and again."""
+
+
 class Scarce(NamedTuple):
     """A time until now in which something of the hosts is scarce and GPUs wait."""
 
@@ -100,22 +117,55 @@ def _waiting(rows: GpuRows, first: int) -> Scarce | None:
     if first >= len(rows.times) - 1 or not rows.busy_at_most(first) <= MOST_BUSY:
         return None
     lately = max(first, len(rows.times) - _rows_within(rows, 2 * _LATELY_S))
-    if not LEAST_BUSY <= rows.busy(lately) <= _STILL_BUSY:
+    long = max(first, min(lately, len(rows.times) - _rows_to_see(rows, first)))
+    if rows.busy(long) < LEAST_BUSY or not rows.busy(lately) <= _STILL_BUSY:
         return None
     if not (_goes_on(rows, first) and rows.are_alike(first)):
         return None
     return Scarce(first, rows.lost_share(first))
 
 
+def _rows_to_see(rows: GpuRows, first: int) -> int:
+    """How many rows show work for sure that is as rare as it has been since a row."""
+    util = rows.util[first:]
+    is_work = util[np.isfinite(util)] > 0.0
+    share = float(is_work.mean())
+    if not 0.0 < share < 1.0:
+        return 1
+    longest = int(np.diff(np.flatnonzero(is_work)).max(initial=1))
+    return ceil(max(log(_MISSED) / log(1.0 - share), _BEAT * longest))
+
+
 def _goes_on(rows: GpuRows, first: int) -> bool:
-    """Whether the GPUs work in nearly every part of the time, and so wait in each step or so."""
+    """Whether the GPUs work in nearly every part of the time, and so wait in each step or so.
+
+    Where they work so seldom that samples of a moment miss most of it, the order tells.
+    """
+    if waits_quickly(rows, first):
+        return True
     span_s = max(_PART_S, _PART_ROWS * (rows.longest_s / GAP_PERIODS))
     parts = ((rows.times[-1] - rows.times[first:]) // span_s).astype(np.intp)
-    util = rows.util[first:]
-    is_known = np.isfinite(util)
+    values = np.fmax(rows.util[first:], rows.sms[first:])
+    is_known = np.isfinite(values)
     known = np.bincount(parts, is_known)
-    work = np.bincount(parts, np.where(is_known, util, 0.0))[known > 0]
-    return len(work) > 0 and float((work > 0.0).mean()) >= _PARTS_AT_WORK
+    work = np.bincount(parts, np.where(is_known, values, 0.0))[known > 0]
+    is_steady = len(work) > 0 and float((work > 0.0).mean()) >= _PARTS_AT_WORK
+    # Means over whole rows, where they are known: moments may be in a beat with the steps.
+    means = rows.sms if rows.has_counters else rows.util
+    return is_steady and not _order(rows, means, first) <= SURE_ORDER
+
+
+def waits_quickly(rows: GpuRows, first: int) -> bool:
+    """Whether work and rest change as often as samples of a moment can show."""
+    return _order(rows, rows.util, first) >= NO_ORDER
+
+
+def _order(rows: GpuRows, values: NDArray[np.float64], first: int) -> float:
+    """The order of work and rest in one sample each half minute."""
+    known = first + np.flatnonzero(np.isfinite(values[first:]))
+    slots = (rows.times[known] // _MOMENTS_S).astype(np.intp)
+    kept = values[known[np.diff(slots, prepend=-1) > 0]]
+    return order_of(kept > _WORKS * float(kept.max(initial=0.0)))
 
 
 def smoothed(rows: GpuRows, values: NDArray[np.float64], span_s: float) -> NDArray[np.float64]:

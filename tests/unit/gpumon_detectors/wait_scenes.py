@@ -38,9 +38,11 @@ class Part(NamedTuple):
     written: float = 0.0
     """Bytes a second, over the node."""
     held: float = 50.0 * GIB
+    rx: float = 0.0
+    """Bytes a second to each GPU over PCIe."""
 
 
-WORK = Part(1.0, kernel=0.98, sm=0.72, cores=2.0, read=4e6)
+WORK = Part(1.0, kernel=0.98, sm=0.72, cores=2.0, read=4e6, rx=2e8)
 
 
 def work(seconds, **other):
@@ -63,6 +65,8 @@ class Job(NamedTuple):
     has_pressure: bool = True
     has_counters: bool = True
     has_mounts: bool = True
+    has_copies: bool = True
+    """Whether counters of PCIe are told."""
     memory_per_s: float = 0.0
     """Growth of its memory, bytes a second."""
     fields: Mapping[str, object] = MappingProxyType({})
@@ -79,7 +83,7 @@ class _Program:
             name: np.concatenate(
                 ([0.0], np.cumsum([part.seconds * getattr(part, name) for part in parts]))
             )
-            for name in ("kernel", "sm", "cores", "io", "read", "written")
+            for name in ("kernel", "sm", "cores", "io", "read", "written", "rx")
         }
 
     def at(self, second):
@@ -186,6 +190,8 @@ def _sample(scene, job, program, now_s, period_s, trouble, dice, mine, others, b
         }
         scene.mount("n", "/data", device="filer:/data", **_thin(mount, trouble, dice))
     values = _gpu(program, now_s, period_s, has_counters=job.has_counters)
+    if not job.has_copies:
+        values = {key: value for key, value in values.items() if not key.startswith("pcie_")}
     told = {uuid: _thin(values, trouble, dice) for uuid in mine}
     told |= dict.fromkeys(others, _gpu(beside, now_s, period_s, has_counters=job.has_counters))
     scene.run(period_s, told)
@@ -197,7 +203,7 @@ def _gpu(program, now_s, period_s, *, has_counters):
         "gpu_util_ratio": program.mean("kernel", now_s, min(1.0, period_s)),
         "sm_active_ratio": program.mean("sm", now_s, period_s),
         "mem_used_bytes": program.at(now_s).held,
-        "pcie_rx_bytes_per_s": 2e8,
+        "pcie_rx_bytes_per_s": program.mean("rx", now_s, period_s),
         "pcie_tx_bytes_per_s": 3e6,
     }
     if not has_counters:

@@ -23,6 +23,8 @@ READING = [Part(0.79, cores=0.5, io=0.8, read=9e8), work(0.67, cores=1.0, read=9
 SAVING = [work(241.0), Part(67.0, cores=1.1, io=0.7, written=6e8)]
 QUICK_SAVING = [work(421.0), Part(23.0, cores=1.1, io=0.7, written=6e8)]
 COMPILING = irregular([work(97.0), Part(1.0, cores=1.1)], [31.0, 83.0, 47.0, 68.0, 36.0])
+RARELY = irregular([Part(41.0, cores=7.8), work(1.0, cores=7.7)], [3.0, 7.0, 5.0, 4.0, 8.0, 3.5])
+CHUNKS = irregular([Part(280.0, cores=7.8), work(1.0, cores=7.7)], [131.0, 250.0, 190.0, 220.0])
 CROWDED = Job(processes=40, cpu_pressure=0.8)
 
 
@@ -195,6 +197,53 @@ def test_cpus_of_all_nodes_count_together():
     assert classes(over_two_nodes((15.1, 15.6), silent_groups="b")) == []
 
 
+@everywhere((30.0, "none"), (30.0, "missing"), (60.0, "holes"), (10.0, "shared"))
+@pytest.mark.parametrize("has_counters", [True, False])
+def test_gpus_that_work_a_tenth_of_the_time_wait_for_data(period_s, trouble, has_counters):
+    job = Job(has_counters=has_counters)
+    scene, _ = played(period_s, trouble, [(seconds(period_s, trouble, 5400.0), RARELY)], job)
+    (finding,) = findings(scene)
+    assert finding.finding_class == "input_bound"
+    assert finding.confidence is not Confidence.HYPOTHESIS
+    assert 0.75 <= lost_share(finding, job) <= 0.99
+
+
+def test_they_do_at_every_look_however_samples_meet_the_work():
+    beat = [Part(40.0, cores=7.8), work(5.0, cores=7.7)]
+    for minutes in range(21, 120, 7):
+        scene, _ = played(30.0, "none", [(60.0 * minutes, beat)])
+        assert classes(scene) == ["input_bound"], minutes
+
+
+def test_bursts_that_samples_make_of_quick_waits_are_no_requests():
+    uneven = [23.0, 7.0, 15.0, 31.0, 9.0, 12.0]
+    waiting = irregular([Part(37.0, cores=7.8), work(1.0, cores=7.7)], uneven)
+    confidence, said = doubts(played(60.0, "none", [(5400.0, waiting)])[0])
+    assert confidence is Confidence.ESTABLISHED
+    assert "server" not in said
+    named = Job(fields={"name": "serve"})
+    confidence, said = doubts(played(60.0, "none", [(5400.0, waiting)], named)[0])
+    assert confidence is Confidence.HYPOTHESIS
+    assert "may be a server" in said
+
+
+@pytest.mark.parametrize("period_s", [10.0, 30.0, 60.0])
+@pytest.mark.parametrize("has_counters", [True, False])
+def test_chunks_of_minutes_are_by_design_even_where_cpus_never_rest(period_s, has_counters):
+    job = Job(has_counters=has_counters)
+    for hours in (0.5, 1.0, 1.5):
+        assert findings(played(period_s, "none", [(3600.0 * hours, CHUNKS)], job)[0]) == []
+
+
+def test_where_pressure_is_not_told_only_the_plainest_wait_for_data_is_more_than_a_guess():
+    job = Job(has_pressure=False)
+    (finding,) = findings(played(10.0, "none", [(2700.0, RARELY)], job)[0])
+    assert finding.confidence is Confidence.ESTABLISHED
+    confidence, said = doubts(played(10.0, "none", [(2700.0, STARVED)], job)[0])
+    assert confidence is Confidence.HYPOTHESIS
+    assert "not seen: whether its tasks wait for I/O" in said
+
+
 # What is missing
 
 
@@ -226,6 +275,49 @@ def test_without_pressure_of_its_own_storage_is_a_guess_of_a_job_alone():
     assert finding.confidence is Confidence.HYPOTHESIS
     assert any("not seen: I/O pressure of the job" in line.text for line in finding.evidence)
     assert told("shared") == []
+
+
+def pausing(lengths, period_s=30.0, **job):
+    """A job of 100 minutes that pauses for so long, one after the other."""
+    compiling = irregular([work(131.0), Part(1.0, cores=1.1)], lengths)
+    return played(period_s, "none", [(6000.0, compiling)], Job(has_counters=False, **job))[0]
+
+
+def test_pauses_of_several_samples_are_those_of_a_compiler():
+    (finding,) = findings(pausing([113.0, 62.0, 91.0, 41.0, 97.0, 47.0]))
+    assert finding.finding_class == "recompiling"
+    assert finding.confidence is Confidence.ESTABLISHED
+
+
+def test_pauses_of_a_sample_or_two_are_a_guess_that_says_so():
+    confidence, said = doubts(pausing([23.0, 53.0, 29.0, 71.0, 19.0], has_copies=False))
+    assert confidence is Confidence.HYPOTHESIS
+    assert "one or two samples long" in said
+    assert "not seen: copies over PCIe" in said
+    confidence, said = doubts(pausing([23.0, 53.0, 29.0, 71.0, 19.0]))
+    assert confidence is Confidence.HYPOTHESIS
+    assert "not seen: copies" not in said
+
+
+@pytest.mark.parametrize("period_s", [10.0, 30.0, 60.0])
+@pytest.mark.parametrize("has_copies", [True, False])
+@pytest.mark.parametrize("rest_s", [2.9, 9.7, 17.0])
+def test_samples_that_meet_quick_waits_are_no_pauses(period_s, has_copies, rest_s):
+    waiting = [work(1.7 * rest_s, rx=9e9, cores=1.6), Part(rest_s, cores=1.6, rx=9e9)]
+    uneven = irregular(waiting, [rest_s * part for part in (1.0, 1.3, 0.8, 1.1, 0.7, 1.4, 0.9)])
+    job = Job(has_counters=False, has_copies=has_copies)
+    told = findings(played(period_s, "none", [(6600.0, uneven)], job)[0])
+    assert [f for f in told if f.confidence is not Confidence.HYPOTHESIS] == []
+
+
+def test_what_copies_in_its_pauses_does_not_compile():
+    def told(rx):
+        pausing = [work(97.0, rx=4e9), Part(1.0, cores=1.1, rx=rx)]
+        pauses = irregular(pausing, [31.0, 83.0, 47.0, 68.0, 36.0])
+        return classes(played(10.0, "none", [(6000.0, pauses)])[0])
+
+    assert told(0.0) == ["recompiling"]
+    assert told(4e9) == []
 
 
 def test_where_nobody_counts_bytes_checkpoints_are_a_guess():
