@@ -18,8 +18,8 @@ from gpumon_detectors.evidence.watched import (
     unbroken,
     window_of,
 )
+from gpumon_detectors.placement.exchange import PORT_REACH, exposed
 from gpumon_detectors.placement.seats import known_mean
-from gpumon_detectors.work.links import PORT_REACH, exposed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

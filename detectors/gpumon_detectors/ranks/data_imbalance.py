@@ -14,9 +14,9 @@ from gpumon_detectors.evidence.gpu_use import is_named
 from gpumon_detectors.evidence.job_context import serving_name
 from gpumon_detectors.evidence.stretch import since_words
 from gpumon_detectors.evidence.watched import surest
+from gpumon_detectors.placement.exchange import NVLINK
 from gpumon_detectors.ranks.peers import LEAST_GPUS, worlds_of
 from gpumon_detectors.ranks.work_windows import WORK_KEYS, medians, windows_of
-from gpumon_detectors.work.links import NVLINK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -21,7 +21,7 @@ from gpumon_detectors.evidence.watched import (
     unbroken,
     window_of,
 )
-from gpumon_detectors.work.links import NVLINK_REACH, PORT_REACH, exposed, nvlink_peak
+from gpumon_detectors.placement.exchange import NVLINK_REACH, PORT_REACH, exposed, nvlink_peak
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,15 +14,9 @@ from gpumon_detectors.evidence.job_commands import look_inside
 from gpumon_detectors.evidence.phrases import counted
 from gpumon_detectors.evidence.stretch import since_words
 from gpumon_detectors.evidence.watched import surest
+from gpumon_detectors.placement.exchange import NVLINK, NVLINK_REACH, nvlink_peak
 from gpumon_detectors.work.kind import doubts_of_kind, surest_with
-from gpumon_detectors.work.links import (
-    NVLINK,
-    NVLINK_REACH,
-    Exchange,
-    nvlink_busy,
-    nvlink_peak,
-    ports_of,
-)
+from gpumon_detectors.work.links import Exchange, nvlink_busy, ports_of
 from gpumon_detectors.work.profile import LOOK_S, SPAN_S, profile_of
 
 if TYPE_CHECKING:

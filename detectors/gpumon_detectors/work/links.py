@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from math import nan
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from gpumon.model.hardware import pcie_bytes_per_s, sheet_named
+from gpumon.model.hardware import pcie_bytes_per_s
 from gpumon_detectors.evidence.gpu_use import LEAST_KNOWN
 from gpumon_detectors.evidence.watched import known_share, mean_of, newest_of, unbroken
+from gpumon_detectors.placement.exchange import NVLINK, NVLINK_REACH, PORT_REACH
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -17,23 +17,9 @@ if TYPE_CHECKING:
     from gpumon.detect.view import JobLook, View
     from gpumon_detectors.work.profile import Profile
 
-NVLINK: Final = ("nvlink_rx_bytes_per_s", "nvlink_tx_bytes_per_s")
 PCIE: Final = ("pcie_rx_bytes_per_s", "pcie_tx_bytes_per_s")
 PCIE_LINK: Final = ("pcie_gen", "pcie_width")
 PORT: Final = ("nic_rx_bytes_per_s", "nic_tx_bytes_per_s", "nic_speed_gbps")
-
-NVLINK_REACH: Final = 0.6
-"""Share of NVLink's peak that an exchange of the usual size reaches. Our choice: between the four
-fifths that nccl-tests shows for gigabytes and less than half for the 25 MB in which PyTorch's
-DistributedDataParallel exchanges gradients unless told otherwise."""
-
-PORT_REACH: Final = 0.8
-"""Share of a network port's speed that an exchange reaches: nccl-tests shows about nine tenths for
-gigabytes, and gradients come in smaller pieces (our choice)."""
-
-_USUALLY_FILLED: Final = 0.85
-"""Share of the SMs that a job keeps active while kernels run that waits for nothing: dense training
-shows .8 to .9, as the ends of kernels and small ones leave some free (our choice)."""
 
 _USUAL_LANES: Final = (4.0, 16.0)
 """Generation and lanes of a GPU that tells neither: the slowest link of boards with SM counters."""
@@ -54,17 +40,6 @@ class Exchange(NamedTuple):
     def share(self) -> float:
         """Of its peak."""
         return self.bytes_per_s / self.peak_bytes_per_s
-
-
-def nvlink_peak(job: JobLook) -> float | None:
-    """What all NVLinks of each of a job's GPUs carry in one direction; None: not known, or none."""
-    peaks = set()
-    for gpu in job.gpus:
-        sheet = sheet_named(gpu.name)
-        if sheet is None or sheet.nvlink_bytes_per_s is None:
-            return None
-        peaks.add(sheet.nvlink_bytes_per_s.value)
-    return min(peaks, default=None)
 
 
 def nvlink_busy(profile: Profile, peak_bytes_per_s: float) -> NDArray[np.float64]:
@@ -88,26 +63,6 @@ def ports_of(view: View, job: JobLook, seconds: float) -> Exchange | None:
         return None
     rate, peak = float(moved.mean()), float(speeds[is_port].mean())
     return Exchange("network ports", PORT[0], rate, peak, min(1.0, rate / (PORT_REACH * peak)))
-
-
-def exposed(job: JobLook, seconds: float) -> float:
-    """Share of the time for which an exchange keeps a job's GPUs from computing, at most.
-
-    It is what their SMs are short of the usual while kernels run: what is hidden behind the
-    computation leaves them filled. NaN where too little is known of one of the GPUs.
-
-    Args:
-        job: The job.
-        seconds: How far to look back.
-    """
-    keys = ("gpu_util_ratio", "sm_active_ratio")
-    past = unbroken(job.past(keys, seconds))
-    if len(past.times) < 2 or not all(
-        (known_share(past, key) >= LEAST_KNOWN).all() for key in keys
-    ):
-        return nan
-    util, sm = (float(mean_of(past, key).mean()) for key in keys)
-    return max(0.0, _USUALLY_FILLED - sm / util) if util > 0.0 else nan
 
 
 def copying(profile: Profile, key: str) -> NDArray[np.float64]:

@@ -14,6 +14,7 @@ from gpumon_detectors.evidence.host_use import host_use
 from gpumon_detectors.evidence.job_commands import look_inside
 from gpumon_detectors.evidence.stretch import since_words
 from gpumon_detectors.evidence.watched import surest
+from gpumon_detectors.placement.exchange import NVLINK, nvlink_peak
 from gpumon_detectors.work.kind import (
     doubts_of_kind,
     is_at_cpu_limit,
@@ -23,7 +24,7 @@ from gpumon_detectors.work.kind import (
     waits_for_files,
     whose,
 )
-from gpumon_detectors.work.links import NVLINK, PCIE, PCIE_LINK, copying, nvlink_peak
+from gpumon_detectors.work.links import PCIE, PCIE_LINK, copying
 from gpumon_detectors.work.profile import LOOK_S, SOME_SM, SPAN_S, profile_of
 
 if TYPE_CHECKING:
