@@ -70,6 +70,10 @@ _CROWD: Final = 2.0
 """Processes of a job beside its ranks for each of its CPUs from which they are too many: loaders
 are as many as CPUs where they are many (our choice)."""
 
+_LOADERS: Final = 16
+"""Loaders and other workers for each GPU up to which a job has as many as are usual, four to
+sixteen: where they are too many for its CPUs, it is these that are too few (our choice)."""
+
 _QUEUE: Final = 3.0
 """Tasks that run or want to for each CPU of a job from which its threads are too many (our
 choice)."""
@@ -248,9 +252,10 @@ def is_crowded(job: JobLook, host: HostRows) -> bool:
     waited = host.cpu_pressure[np.isfinite(host.cpu_pressure)]
     if len(waited) and float(np.median(waited)) < _CROWDED:
         return False
-    if isfinite(workers) and workers >= _CROWD * host.allowed:
+    usual = _LOADERS * len(job.gpus)
+    if isfinite(workers) and workers >= max(_CROWD * host.allowed, usual + 1):
         return True
-    return host.is_alone and host.load >= _QUEUE * host.allowed
+    return host.is_alone and host.load >= max(_QUEUE * host.allowed, usual + 1)
 
 
 def moved_bytes_per_s(waits: Waits, *, is_read: bool) -> float:

@@ -31,8 +31,9 @@ class CpuOversubscribed(Detector):
 
     Signature: that of `input_bound`, and beside its ranks the job has at least twice as many
     processes as CPUs; or, alone on its nodes, at least three tasks for each CPU that run or want
-    to. Threads are not counted by the kernel for each job, so those of a few processes on a shared
-    node are taken for `input_bound`.
+    to; either way more than 16 for each GPU, as fewer are no more loaders than usual, on too few
+    CPUs, which is `input_bound`. Threads are not counted by the kernel for each job, so those of a
+    few processes on a shared node are taken for `input_bound`.
 
     A *hypothesis* after 5 minutes, *supported* after 10, *established* after 30; what else keeps
     the claim down is what keeps `input_bound` down. Lost is the share of the time in which no

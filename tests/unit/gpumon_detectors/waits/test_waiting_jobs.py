@@ -110,6 +110,17 @@ def test_a_program_that_compiles_again_and_again_is_found(period_s, trouble):
     assert finding.finding_class == "recompiling"
 
 
+@pytest.mark.parametrize("load", [None, 60.0])
+def test_as_many_loaders_as_usual_on_too_few_cpus_wait_for_data(load):
+    starved = [Part(0.83, cores=3.9), work(0.71, cores=3.9)]
+    few = Job(cpus=4, processes=15, cpu_pressure=0.8, load=load)
+    assert classes(played(10.0, "none", [(1500.0, starved)], few)[0]) == ["input_bound"]
+    many = few._replace(processes=31)
+    assert classes(played(10.0, "none", [(1500.0, starved)], many)[0]) == ["cpu_oversubscribed"]
+    queued = few._replace(load=110.0)
+    assert classes(played(10.0, "none", [(1500.0, starved)], queued)[0]) == ["cpu_oversubscribed"]
+
+
 def test_a_wait_for_data_is_suspected_after_five_minutes_and_grows_surer():
     steps = {
         240.0: [],
