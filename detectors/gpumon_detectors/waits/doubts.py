@@ -48,6 +48,10 @@ _GROWTH_BYTES_PER_S: Final = 5e6
 """Growth of a job's memory, over what is read and at least, at which the page cache still fills
 (our choice)."""
 
+_MUCH_COMPILED: Final = 0.15
+"""Share of the time in which GPUs wait from which a compiler is more likely than breaks between
+files or batches, which take up to a tenth (our choice: half as much more)."""
+
 _PCIE: Final = ("pcie_tx_bytes_per_s", "pcie_rx_bytes_per_s")
 
 
@@ -106,7 +110,11 @@ def _of_samples(job: JobLook, waits: Waits) -> Iterator[Doubt]:
 
 
 def _of_pauses(job: JobLook, waits: Waits) -> Iterator[Doubt]:
-    """Pauses that may be no more than what samples of a moment show of quick waits."""
+    """Pauses between pieces of work, or no more than what samples show of quick waits."""
+    if waits.lost_share < _MUCH_COMPILED:
+        share = waits.lost_share
+        text = f"GPUs wait {100 * share:.0f} % of the time: a break between pieces of work looks so"
+        yield _guess("gpu_util_ratio", job, text, share)
     if waits.pauses is None or waits.pauses.are_sure:
         return
     text = "its pauses are one or two samples long: waits in each step may look the same"
