@@ -300,8 +300,8 @@ def test_pauses_of_several_samples_are_those_of_a_compiler():
     assert finding.confidence is Confidence.ESTABLISHED
 
 
-def test_what_takes_an_eighth_of_the_time_may_be_breaks_between_pieces_of_work():
-    breaks = irregular([work(430.0), Part(1.0, cores=1.1)], [57.0, 97.0, 31.0, 84.0, 39.0])
+def test_what_takes_a_seventh_of_the_time_may_be_breaks_between_pieces_of_work():
+    breaks = irregular([work(395.0), Part(1.0, cores=1.1)], [57.0, 97.0, 31.0, 84.0, 39.0])
     confidence, said = doubts(played(10.0, "none", [(6600.0, breaks)])[0])
     assert confidence is Confidence.HYPOTHESIS
     assert "a break between pieces of work looks so" in said
