@@ -207,7 +207,7 @@ def _may_be_small(job: JobLook) -> bool:
         return False
     used, total = job.latest("mem_used_bytes"), job.latest("mem_total_bytes")
     power, limit = job.latest("power_w"), job.latest("power_limit_w")
-    is_other = sm > _ONE_SAMPLE * _FEW_SM
+    is_other = sm > _ONE_SAMPLE * _FEW_SM * np.maximum(util, _BUSY_UTIL)
     is_other |= (used > _MOST_MEMORY * total) | (power > _ONE_POWER * _MOST_POWER * limit)
     is_other |= job.latest("process_count") == 0
     for key in ("tensor_active_ratio", "dram_active_ratio", "fp32_active_ratio"):
