@@ -193,6 +193,9 @@ class Ledger:
                     if change.state == UNOBSERVED or holding.timeline.state == UNOBSERVED:
                         meter(holding, tick.gpus.get(change.uuid))
                     holding.timeline.observe(change.when, change.state)
+                elif change.state == UNOBSERVED and change.when < holding.timeline.ended_at:
+                    # A job that ended since then was not seen until its end.
+                    holding.timeline.observe(change.when, change.state)
         for holding in runs.taken():
             meter(holding, tick.gpus.get(holding.uuid))
             if holding.is_held and holding.timeline.state == UNOBSERVED:
