@@ -241,14 +241,16 @@ class Runs:
         return [h for h in self.on_gpu.get(uuid, ()) if h.timeline.is_open]
 
     def _share(self, uuid: str, since: float) -> None:
-        """Whoever holds the GPU now has an equal part of it since a Unix time."""
+        """Who holds the GPU at the same time has an equal part of it, from a Unix time on."""
         holders = self._holders(uuid) if uuid else []
-        for holding in holders:
-            weight = 1.0 / len(holders)
-            if holding.timeline.weight != weight:
-                if holding.energy_at is not None:
+        later = {holding.timeline.start for holding in holders if holding.timeline.start > since}
+        for when in (since, *sorted(later)):
+            sharing = [holding for holding in holders if holding.timeline.start <= when]
+            for holding in sharing:
+                weight = 1.0 / len(sharing)
+                if holding.timeline.weight != weight and holding.energy_at is not None:
                     self._read_out(holding)
-                holding.timeline.weigh(weight, since)
+                holding.timeline.weigh(weight, when)
 
     def _from(self, run: Run, uuid: str, first: float) -> float:
         """Where the booking of a GPU begins: nothing is booked that an earlier process booked."""

@@ -196,7 +196,7 @@ def test_books_are_those_of_single_seconds(seed):
     assert totals.total().unpriced_s == pytest.approx(unpriced, abs=0.02)
 
 
-@pytest.mark.parametrize("seed", range(60, 110))
+@pytest.mark.parametrize("seed", [*range(60, 110), 2345])
 def test_books_over_a_restart_are_those_of_single_seconds_with_a_hole(seed, tmp_path: Path):
     """What is told after a restart reaches back to where the old books end, and no further.
 
