@@ -277,12 +277,6 @@ def compiles() -> Scene:
     return _pauses(26, pause, work_s=150.0, lengths_s=lengths_s)
 
 
-def compiles_now_and_then() -> Scene:
-    """The same, but five minutes of work in between."""
-    lengths_s = (40.0, 70.0, 30.0, 60.0)
-    return _pauses(20, {"job_cpu_cores_used": 2.3}, work_s=330.0, lengths_s=lengths_s)
-
-
 def compiles_briefly() -> Scene:
     """A sample each half minute, pauses of one or two of them; SMs and PCIe are not counted."""
     pause = {"job_cpu_cores_used": 2.3}
@@ -343,6 +337,6 @@ SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
         storage_into_the_cache,
     ),
     "checkpoint_stall": (saves, saves_for_sure, saves_unseen),
-    "recompiling": (compiles, compiles_now_and_then, compiles_briefly),
+    "recompiling": (compiles, compiles_briefly),
     "user_waits": (user_data, user_storage, user_crowd),
 }

@@ -48,10 +48,6 @@ _GROWTH_BYTES_PER_S: Final = 5e6
 """Growth of a job's memory, over what is read and at least, at which the page cache still fills
 (our choice)."""
 
-_MUCH_COMPILED: Final = 0.15
-"""Share of the time in which GPUs wait from which a compiler is more likely than breaks between
-files or batches, which take up to a tenth (our choice: half as much more)."""
-
 _PCIE: Final = ("pcie_tx_bytes_per_s", "pcie_rx_bytes_per_s")
 
 
@@ -111,10 +107,8 @@ def _of_samples(job: JobLook, waits: Waits) -> Iterator[Doubt]:
 
 def _of_pauses(job: JobLook, waits: Waits) -> Iterator[Doubt]:
     """Pauses between pieces of work, or no more than what samples show of quick waits."""
-    if waits.lost_share < _MUCH_COMPILED:
-        share = waits.lost_share
-        text = f"GPUs wait {100 * share:.0f} % of the time: a break between pieces of work looks so"
-        yield _guess("gpu_util_ratio", job, text, share)
+    text = "breaks between files or batches look the same: only the program's log can tell"
+    yield _guess("gpu_util_ratio", job, text)
     if waits.pauses is None or waits.pauses.are_sure:
         return
     text = "its pauses are one or two samples long: waits in each step may look the same"

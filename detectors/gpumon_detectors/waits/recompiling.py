@@ -32,17 +32,16 @@ class Recompiling(Detector):
     compilers have workers; nothing is read or written; and the pauses are of different lengths, as
     each new shape takes its own time, mostly below two and a half minutes.
 
-    Told and *supported* after 30 minutes, *established* after an hour. Of sessions, and of what
-    works in bursts as servers do, nothing is claimed.
+    Told after 30 minutes, and a *hypothesis* at most: breaks between files or batches look the same
+    to counters. Of sessions, and of what works in bursts as servers do, nothing is claimed.
 
-    What looks alike: breaks between files or batches take up to a tenth of the time, so below .15
-    it stays a *hypothesis*; a compilation at the start is over after half an hour; a checkpoint
-    writes; a program that prepares its next piece of work keeps more CPUs busy and takes about as
-    long each time; a server's CPUs rest; a program that waits for copies copies in its pauses, too.
-    Without a control group nothing is claimed. Samples of a moment meet quick waits at random, and
-    that looks like pauses of a sample or two: where rest and work change as often as chance would
-    have it, nothing is claimed; where it is hardly rarer, as with compilations that are about as
-    long as the time between two samples, it stays a *hypothesis* that says so.
+    What looks alike: a compilation at the start is over after half an hour; a checkpoint writes; a
+    program that prepares its next piece of work keeps more CPUs busy and takes about as long each
+    time; a server's CPUs rest; a program that waits for copies copies in its pauses, too. Without a
+    control group nothing is claimed. Samples of a moment meet quick waits at random, and that looks
+    like pauses of a sample or two: where rest and work change as often as chance would have it,
+    nothing is claimed; where it is hardly rarer, as with compilations that are about as long as the
+    time between two samples, the claim says so.
 
     Lost is all the time of the pauses since the job's first ten minutes, counted over whole rounds
     of work and pause.
