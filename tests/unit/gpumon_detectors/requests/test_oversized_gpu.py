@@ -214,10 +214,10 @@ def test_inference_with_a_deadline_stays_a_hypothesis():
     scene, _ = run(5 * HOUR, name="rank-api")
     assert findings(scene)[0].confidence == "hypothesis"
     scene, uuids = job_scene(1)
-    light = {"mem_used_bytes": 6.0 * 2**30, "sm_active_ratio": 0.1}
+    small = {"mem_used_bytes": 6.0 * 2**30}
     for _ in range(20):
-        scene.run(300, all_of(uuids, WORKING, **light))
-        scene.run(600, all_of(uuids, HELD, **light))
+        scene.run(300, all_of(uuids, WORKING, **small, sm_active_ratio=0.3))
+        scene.run(600, all_of(uuids, HELD, **small, sm_active_ratio=0.0))
     (finding,) = findings(scene)
     assert finding.confidence == "hypothesis"
     assert "may be a server" in finding.evidence[-1].text
