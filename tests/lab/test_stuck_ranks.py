@@ -11,7 +11,7 @@ import json
 import os
 import subprocess
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -122,10 +122,10 @@ def scratch(cluster, tmp_path):
 def outside(cluster, node, pid):
     """What this machine calls a process of a node."""
     for own in cluster.machines[node].pids():
-        lines = Path(f"/proc/{own}/status").read_text().splitlines()
-        (inside,) = [line.split()[-1] for line in lines if line.startswith("NSpid:")]
-        if inside == str(pid):
-            return own
+        with suppress(OSError):  # it has ended meanwhile
+            lines = Path(f"/proc/{own}/status").read_text().splitlines()
+            if f"NSpid:\t{own}\t{pid}" in lines:
+                return own
     raise AssertionError(f"{node} has no process {pid}")
 
 
@@ -137,22 +137,22 @@ def take_cores(cluster, stack, ranks):
     """
     node, pid = NODE[CROWDED], ranks[WHO[CROWDED]]["pid"]
     cpu = str(max(os.sched_getaffinity(0)))
-    spin = ["taskset", "-c", cpu, "sh", "-c", "echo $$; while :; do :; done"]
-    process = cluster.popen_as("root", spin, node)
-    members = [outside(cluster, node, one) for one in (pid, process.stdout.readline().strip())]
+    rank = outside(cluster, node, pid)
     everybody = CGROUP_ROOT / "cpu"
     group = everybody / f"{cluster.layout.cgroup}-{CROWDED}"
-    group.mkdir()
+    group.mkdir(exist_ok=True)
+    spin = ["taskset", "-c", cpu, "sh", "-c", "echo $$; while :; do :; done"]
+    process = cluster.popen_as("root", spin, node)
 
     def give_back():
-        (everybody / "cgroup.procs").write_text(str(members[0]))
+        (everybody / "cgroup.procs").write_text(str(rank))
         cluster.signal(process)
         process.communicate()
         group.rmdir()
 
     stack.callback(give_back)
     (group / "cpu.shares").write_text(str(SMALL_SHARES))
-    for one in members:
+    for one in (rank, outside(cluster, node, process.stdout.readline().strip())):
         (group / "cgroup.procs").write_text(str(one))
     cluster.run_on(node, ["renice", "-n", "19", "-p", str(pid)])
     cluster.run_on(node, ["taskset", "-cp", cpu, str(pid)])

@@ -51,7 +51,7 @@ per cent, so that not each of them shows the limit itself (our choice)."""
 _SAME_LIMIT_W: Final = 5.0
 """Power limits that differ by less are one setting."""
 
-_SET_SHARE: Final = 0.1
+SET_SHARE: Final = 0.1
 """Share of its loaded samples in which a GPU is told to be at a setting or a cap, from which that
 is why it is slow in the others too: the bits come and go with the phases of a step (our choice)."""
 
@@ -139,7 +139,7 @@ class ClockRows:
     def is_mostly_set(self, place: int, first: int) -> bool:
         """Whether settings or caps explain a clock from a row on, though not in every sample."""
         loaded = int(self.is_loaded[first:, place].sum())
-        return int(self.is_set[first:, place].sum()) >= _SET_SHARE * max(1, loaded)
+        return int(self.is_set[first:, place].sum()) >= SET_SHARE * max(1, loaded)
 
     def before(self, place: int, first: int, is_bad: NDArray[np.bool_]) -> float | None:
         """The GPU's own clock under load before a row; None where that was seen too shortly."""

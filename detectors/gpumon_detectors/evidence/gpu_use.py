@@ -22,6 +22,17 @@ SM_NOISE_RATIO: Final = 0.01
 
 COPY_KEYS: Final = ("pcie_rx_bytes_per_s", "pcie_tx_bytes_per_s")
 
+SLOWEST_COPY: Final = 0.15
+"""Share of what its link carries that a copy reaches at least: what is copied takes no longer than
+at that rate, and of pauses that are longer something else is the reason (our choice)."""
+
+USUAL_PAUSE: Final = 0.05
+"""Share of the time in which no kernel runs where nobody complains of it (our choice)."""
+
+FALLS_BEHIND: Final = 0.05
+"""A GPU must be at work for so much less of the time than its peers before the difference is
+charged (our choice: one step of the utilisation's noise)."""
+
 _KEYS: Final = (
     "gpu_util_ratio",
     "sm_active_ratio",

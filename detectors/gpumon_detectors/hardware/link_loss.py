@@ -15,7 +15,7 @@ import numpy as np
 
 from gpumon.model.finding import Evidence
 from gpumon.model.work_floor import LINK_BUSY_BYTES_PER_S
-from gpumon_detectors.evidence.gpu_use import PAST_S
+from gpumon_detectors.evidence.gpu_use import COPY_KEYS, FALLS_BEHIND, PAST_S, SLOWEST_COPY
 from gpumon_detectors.evidence.phrases import counted
 from gpumon_detectors.evidence.watched import mean_of
 
@@ -57,25 +57,15 @@ _LEAST_KNOWN: Final = 0.5
 """Share of a part's time in which the GPU must be known to be at work."""
 
 
-_MOVES: Final = ("pcie_rx_bytes_per_s", "pcie_tx_bytes_per_s")
-
-_LEAST_BEHIND: Final = 0.05
-"""Share of the time by which a GPU must pause for longer than its peers, as for `numa_misplaced`:
-one step of the utilisation's noise."""
-
 _TIMES_NOISE: Final = 3.0
-"""And so many times what the mean of as many readings errs by: each is the mean of a second or less
-(our choice)."""
+"""A GPU must pause for longer than its peers by so many times what the mean of as many readings
+errs by: each is the mean of a second or less (our choice)."""
 
 _LEAST_ROWS: Final = 10
 
 _AS_MUCH: Final = 0.9
 """Part of what its peers copy that it must copy as well: ranks that meet in every step do as many
 steps, however slow one of them is; a worker of its own would copy less (our choice)."""
-
-_SLOWEST_COPY: Final = 0.15
-"""Share of what the link carries that copies reach at least, as for `copy_bound`: pauses that are
-longer than they take are something else's."""
 
 
 class LinkLoss(NamedTuple):
@@ -119,9 +109,9 @@ def behind_peers(
     if job.all_held_since > window.start:
         # Of the jobs before it nothing is measured here, and the loss counts from the onset.
         return None
-    past = job.past((_WORK[2][0], *_MOVES), view.now - window.start)
+    past = job.past((_WORK[2][0], *COPY_KEYS), view.now - window.start)
     own = job.uuids.index(uuid)
-    moved = np.fmax(*(mean_of(past, key) for key in _MOVES))
+    moved = np.fmax(*(mean_of(past, key) for key in COPY_KEYS))
     usual = float(np.median(np.delete(moved, own)))
     if not moved[own] >= max(_AS_MUCH * usual, LINK_BUSY_BYTES_PER_S):
         return None
@@ -132,9 +122,9 @@ def behind_peers(
     peers = np.median(np.delete(util, own, axis=1), axis=1)
     behind = peers - util[:, own]
     lost = float(behind.mean())
-    if lost < max(_LEAST_BEHIND, _TIMES_NOISE * float(behind.std()) / sqrt(len(behind))):
+    if lost < max(FALLS_BEHIND, _TIMES_NOISE * float(behind.std()) / sqrt(len(behind))):
         return None
-    lost = min(lost, float(moved[own]) / (_SLOWEST_COPY * link_bytes_per_s))
+    lost = min(lost, float(moved[own]) / (SLOWEST_COPY * link_bytes_per_s))
     text = (
         f"it is at work in {100 * util[:, own].mean():.0f} % of the time, its peers in job "
         f"{job.job.label} that copy as much in {100 * peers.mean():.0f} %: "

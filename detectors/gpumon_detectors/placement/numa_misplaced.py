@@ -9,6 +9,7 @@ import numpy as np
 
 from gpumon.detect.contract import Detector
 from gpumon.model.finding import Confidence, Evidence, Severity
+from gpumon_detectors.evidence.gpu_use import FALLS_BEHIND, SLOWEST_COPY, USUAL_PAUSE
 from gpumon_detectors.evidence.job_commands import srun_in
 from gpumon_detectors.evidence.phrases import counted, listed, span
 from gpumon_detectors.evidence.watched import (
@@ -39,17 +40,6 @@ _LANE_BYTES_PER_S: Final = 0.985e9
 _STALLS: Final = 0.05
 """Share of the time without a kernel from which on a GPU waits for something (our choice: a step
 that is fed in time leaves gaps of a hundredth)."""
-
-_FALLS_BEHIND: Final = 0.05
-"""Ranks that are well placed must be at work for so much more of the time than the others before
-the difference is charged (our choice: one step of the utilisation's noise)."""
-
-_USUAL_PAUSE: Final = 0.05
-"""Share of the time in which no kernel runs where nobody complains of it, as for `copy_bound`."""
-
-_SLOWEST_COPY: Final = 0.15
-"""Share of what the link carries that copies reach at least, as for `copy_bound`: what is copied
-takes no longer than at that rate."""
 
 _FAR_PART: Final = 1.0 - 1.0 / 1.6
 """Part of the time of a copy that the way to the other socket takes. Public measurements of one
@@ -201,8 +191,8 @@ def _lost(use: _Use, rows: Sequence[int], util: float, copies: float) -> _Lost:
     if len(near):
         more = float(np.median(near)) - float(np.nanmedian(use.util[rows]))
         text = f"ranks beside their GPUs are at work in {100 * more:.0f} % more of the time"
-        return _Lost(more if more >= _FALLS_BEHIND else 0.0, text)
-    pauses = min(1.0 - util - _USUAL_PAUSE, copies / _SLOWEST_COPY)
+        return _Lost(more if more >= FALLS_BEHIND else 0.0, text)
+    pauses = min(1.0 - util - USUAL_PAUSE, copies / SLOWEST_COPY)
     lost = max(0.0, _FAR_PART * pauses)
     text = f"across sockets copies take about 1.6 times as long: {100 * lost:.0f} % of the time"
     return _Lost(lost, text)

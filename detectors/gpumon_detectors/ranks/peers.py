@@ -43,9 +43,8 @@ def worlds_of(job: JobLook) -> list[tuple[int, ...]]:
             mine.update((place[uuid], None) for uuid in rank.gpu_uuids if uuid in place)
             sizes[rank.world_id] = max(sizes.get(rank.world_id, 0), rank.world_size or 0)
     worlds = [tuple(sorted(mine)) for mine in found.values() if mine]
-    if len(found) == 1 and max(sizes.values()) >= len(job.uuids):
-        return [tuple(range(len(job.uuids)))]
-    return worlds or [tuple(range(len(job.uuids)))]
+    is_whole = len(found) == 1 and max(sizes.values()) >= len(job.uuids)
+    return worlds if worlds and not is_whole else [tuple(range(len(job.uuids)))]
 
 
 def rank_of(job: JobLook, place: int) -> int | None:

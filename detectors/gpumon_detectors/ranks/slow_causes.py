@@ -8,7 +8,7 @@ import numpy as np
 
 from gpumon.model.finding import Evidence, Severity
 from gpumon_detectors.evidence import link_symptoms, port_symptoms
-from gpumon_detectors.evidence.clock_rows import HELD_BITS, POWER_CAP_BIT, SET_BITS
+from gpumon_detectors.evidence.clock_rows import HELD_BITS, POWER_CAP_BIT, SET_BITS, SET_SHARE
 from gpumon_detectors.evidence.watched import mean_of
 
 if TYPE_CHECKING:
@@ -34,10 +34,6 @@ _HELD_SHARE: Final = 0.5
 """Share of the samples in which the driver holds a clock down, from which `throttled` claims it."""
 
 _LOW_LIMIT: Final = 0.95
-_CAPPED_SHARE: Final = 0.1
-"""Share of the samples at the power cap from which that is why the clock is low: as `throttled` has
-it, the bit comes and goes with the phases of a step."""
-
 _MORE_PRESSURE: Final = 0.1
 """Share of the time by which more tasks than before wait for CPUs, disks or memory (our choice: the
 kernel's own averages swing by some per cent)."""
@@ -160,7 +156,7 @@ def _by_gpu(
             text += f"{theirs:.0f} MHz"
             text += "; what that costs is told as throttled" if is_claimed else ""
             # Under the limit of its like the GPU that has more to do gets the lower clock.
-            is_capped = float(((bits & POWER_CAP_BIT) != 0).mean()) >= _CAPPED_SHARE
+            is_capped = float(((bits & POWER_CAP_BIT) != 0).mean()) >= SET_SHARE
             is_of_gpu = is_limited or not (is_set and is_capped)
             text += "" if is_of_gpu else ", at the power limit that they have too"
             low = Evidence("sm_clock_mhz", gpu.subject, text, clock)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from gpumon_detectors.evidence.gpu_use import is_named
+from gpumon_detectors.evidence.gpu_use import COPY_KEYS, is_named
 from gpumon_detectors.evidence.watched import unbroken
 
 if TYPE_CHECKING:
@@ -45,7 +45,6 @@ _APART_OF_WAIT: Final = 0.5
 tells of one that the others wait for (our choice)."""
 
 _KEYS: Final = ("gpu_util_ratio", "sm_active_ratio", "mem_used_bytes")
-_COPIES: Final = ("pcie_rx_bytes_per_s", "pcie_tx_bytes_per_s")
 
 
 class GpuRows(NamedTuple):
@@ -137,10 +136,10 @@ def gpu_rows(job: JobLook, seconds: float = PAST_S) -> GpuRows | None:
 
 def copied(job: JobLook, rows: GpuRows) -> NDArray[np.float64]:
     """Bytes a second over PCIe and GPU, both ways, at a job's rows; NaN where that is not known."""
-    past = job.past(_COPIES, float(rows.times[-1] - rows.begins[0]) + rows.longest_s)
+    past = job.past(COPY_KEYS, float(rows.times[-1] - rows.begins[0]) + rows.longest_s)
     if not len(past.times):
         return np.full(len(rows.times), np.nan)
-    there, back = (_together(past.columns[key][:, rows.members]) for key in _COPIES)
+    there, back = (_together(past.columns[key][:, rows.members]) for key in COPY_KEYS)
     both = there + back
     place = np.minimum(past.times.searchsorted(rows.times), len(past.times) - 1)
     return np.where(past.times[place] == rows.times, both[place], np.nan)

@@ -8,7 +8,7 @@ import numpy as np
 
 from gpumon.detect.contract import Detector
 from gpumon.model.finding import Evidence, Severity
-from gpumon_detectors.evidence.gpu_use import FAINT_RATIO, is_named
+from gpumon_detectors.evidence.gpu_use import FAINT_RATIO, SLOWEST_COPY, USUAL_PAUSE, is_named
 from gpumon_detectors.evidence.host_use import host_use
 from gpumon_detectors.evidence.job_commands import look_inside
 from gpumon_detectors.evidence.stretch import since_words
@@ -61,19 +61,12 @@ _BUSY_LINK: Final = 0.08
 quarter of it at the third of the link's rate that memory reaches which is not pinned (our
 choice)."""
 
-_FILLING: Final = 0.15
-"""Share of what the link carries at which the copies would fill the pauses, at least: if they are
-fewer, something else fills these (our choice)."""
-
 _OTHER_WAY: Final = 0.6
 """What goes the other way, over this way, up to which it is no exchange: an optimizer's state on
 the host comes and goes alike (our choice)."""
 
 _FULL: Final = 0.88
 """Share of the memory in use from which the host may hold what does not fit (our choice)."""
-
-_USUAL_PAUSE: Final = 0.05
-"""Share of the time in which no kernel runs where nobody complains of it (our choice)."""
 
 
 class _Copies(NamedTuple):
@@ -88,7 +81,7 @@ class _Copies(NamedTuple):
     @property
     def lost(self) -> float:
         """Share of the time that is lost: in which no kernel runs."""
-        return max(0.0, 1.0 - self.stretch.mean("gpu_util_ratio") - _USUAL_PAUSE)
+        return max(0.0, 1.0 - self.stretch.mean("gpu_util_ratio") - USUAL_PAUSE)
 
 
 class CopyBound(Detector):
@@ -215,7 +208,7 @@ def _pauses(stretch: Stretch, share: NDArray[np.float64]) -> bool:
     util = stretch.means("gpu_util_ratio")
     with np.errstate(invalid="ignore"):
         is_between = (util >= _AT_WORK) & (util <= _PAUSING)
-        is_filled = share[stretch.is_kept].mean(axis=0) >= _FILLING * (1.0 - util)
+        is_filled = share[stretch.is_kept].mean(axis=0) >= SLOWEST_COPY * (1.0 - util)
     return bool((is_between & is_filled).all())
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from gpumon.detect.contract import Detector
 from gpumon.model.finding import Evidence, Severity
-from gpumon_detectors.evidence.gpu_use import FAINT_RATIO, is_named
+from gpumon_detectors.evidence.gpu_use import FAINT_RATIO, USUAL_PAUSE, is_named
 from gpumon_detectors.evidence.host_use import host_use
 from gpumon_detectors.evidence.job_commands import look_inside
 from gpumon_detectors.evidence.stretch import since_words
@@ -74,9 +74,6 @@ _QUIET_LINK: Final = 0.05
 _STEADY: Final = 0.35
 """Spread of the SM activity of samples over its mean up to which steps follow one another: requests
 that come by chance spread more (our choice)."""
-
-_USUAL_PAUSE: Final = 0.05
-"""Share of the time in which no kernel runs where nobody complains of it (our choice)."""
 
 
 class MemoryLimited(Detector):
@@ -157,7 +154,7 @@ class MemoryLimited(Detector):
                 "Or use 16 bits and a leaner optimizer, then a larger batch.",
                 *look_inside(job),
             ),
-            gpu_seconds=max(0.0, 1.0 - util - _USUAL_PAUSE) * known_s * len(job.gpus),
+            gpu_seconds=max(0.0, 1.0 - util - USUAL_PAUSE) * known_s * len(job.gpus),
             at_most=surest(self, known_s, window.samples, surest_with(doubts)),
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from math import sin
 
 from tests.unit.gpumon_detectors.idle_scenes import TROUBLES, played
@@ -98,6 +99,13 @@ def running(values, seconds=1500.0, *, period_s=10.0, trouble="none", gpus=4, co
     return played(period_s, trouble, phases, gpus, **fields)[0]
 
 
+def glances(share, seed):
+    """Utilisation as a look of a moment once a minute finds it: a kernel, or none."""
+    dice = random.Random(seed)
+    found = [float(dice.random() < share) for _ in range(1000)]
+    return lambda s: found[int(s // 60)]
+
+
 __all__ = [
     "EXCHANGES",
     "FP32",
@@ -107,6 +115,7 @@ __all__ = [
     "TRAINS",
     "TROUBLES",
     "all_do",
+    "glances",
     "played",
     "running",
     "wavy",

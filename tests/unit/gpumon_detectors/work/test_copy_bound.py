@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 
 from gpumon_detectors.work.copy_bound import CopyBound
-from tests.unit.gpumon_detectors.work_scenes import GIB, PIPES, TRAINS, all_do, running
+from tests.unit.gpumon_detectors.work_scenes import GIB, PIPES, TRAINS, all_do, glances, running
 
 COPIES = {
     **TRAINS,
@@ -42,11 +40,7 @@ def test_pauses_for_copies_are_claimed_with_what_they_cost():
 
 @pytest.mark.parametrize(("share", "confidence"), [(0.5, "established"), (0.95, None)])
 def test_glances_at_utilisation_once_a_minute_tell_in_the_long_run(share, confidence):
-    """Each finds a kernel or none."""
-    dice = random.Random(9)
-    glances = [float(dice.random() < share) for _ in range(1000)]
-    how = {**COPIES, "gpu_util_ratio": lambda s: glances[int(s // 60)]}
-    found = claims(how, 3600.0, period_s=60.0)
+    found = claims({**COPIES, "gpu_util_ratio": glances(share, 9)}, 3600.0, period_s=60.0)
     assert [one.confidence for one in found] == ([confidence] if confidence else [])
 
 

@@ -7,7 +7,15 @@ import random
 import pytest
 
 from gpumon_detectors.work.memory_limited import MemoryLimited
-from tests.unit.gpumon_detectors.work_scenes import GIB, PIPES, TRAINS, all_do, played, running
+from tests.unit.gpumon_detectors.work_scenes import (
+    GIB,
+    PIPES,
+    TRAINS,
+    all_do,
+    glances,
+    played,
+    running,
+)
 
 FULL = {
     **TRAINS,
@@ -73,12 +81,10 @@ def test_a_server_that_is_asked_by_chance_is_not_claimed():
 
 @pytest.mark.parametrize(("share", "confidence"), [(0.43, "supported"), (0.86, None)])
 def test_glances_at_utilisation_once_a_minute_tell_in_the_long_run(share, confidence):
-    """Each finds a kernel or none; the memory breathes as it is freed and asked for again."""
-    dice = random.Random(11)
-    glances = [float(dice.random() < share) for _ in range(1000)]
+    """The memory breathes as it is freed and asked for again."""
     how = {
         **FULL,
-        "gpu_util_ratio": lambda s: glances[int(s // 60)],
+        "gpu_util_ratio": glances(share, 11),
         "mem_used_bytes": lambda s: (68.0 + 6.0 * (s % 900) / 900) * GIB,
     }
     found = claims(how, 5400.0, period_s=60.0)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 
 from gpumon_detectors.work.small_batch import SmallBatch
@@ -16,6 +14,7 @@ from tests.unit.gpumon_detectors.work_scenes import (
     SMALL,
     TRAINS,
     all_do,
+    glances,
     running,
 )
 
@@ -68,11 +67,7 @@ def test_what_looks_alike_is_not_claimed(values):
 
 @pytest.mark.parametrize(("share", "confidence"), [(0.66, "supported"), (0.3, None)])
 def test_glances_at_utilisation_once_a_minute_tell_in_the_long_run(share, confidence):
-    """Each finds a kernel or none."""
-    dice = random.Random(5)
-    glances = [float(dice.random() < share) for _ in range(1000)]
-    how = {**SMALL, "gpu_util_ratio": lambda s: glances[int(s // 60)]}
-    found = claims(how, 3600.0, period_s=60.0)
+    found = claims({**SMALL, "gpu_util_ratio": glances(share, 5)}, 3600.0, period_s=60.0)
     assert [one.confidence for one in found] == ([confidence] if confidence else [])
 
 
