@@ -204,6 +204,14 @@ def small_server() -> Scene:
     return _small(HOUR_S, {"name": "rank-api"})
 
 
+def small_where_nothing_smaller_is() -> Scene:
+    """Its GPU cannot be cut into slices, and no smaller one is known."""
+    scene, uuids = job_on_a_node(1, period_s=LONG_PERIOD_S)
+    scene.gpu(uuids[0], name="Tesla V100-SXM2-32GB")
+    scene.run(HOUR_S, alike(uuids, _SMALL, mem_total_bytes=34.1e9, mem_used_bytes=3.1e9))
+    return scene
+
+
 def small_beside_a_smaller_product() -> Scene:
     """Its GPU cannot be cut into slices, and the site has smaller ones."""
     scene, uuids = job_on_a_node(1, period_s=LONG_PERIOD_S)
@@ -290,6 +298,7 @@ SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
         small_and_busy,
         small_server,
         small_beside_a_smaller_product,
+        small_where_nothing_smaller_is,
     ),
     "overasked": (
         too_many_cpus,

@@ -76,10 +76,12 @@ that they are small, and a larger batch may fill the GPU (as `small_batch` claim
 _PRECISIONS: Final = ("bf16", "fp16", "fp32")
 
 _WHERE: Final = 'sinfo -o "%P %G"'
-_ADVICE: Final = (
-    "Or let several runs share one GPU: MPS, or more processes in one job.",
-    "Or use what is there: a larger batch or model, if the result allows it.",
-)
+_SHARE: Final = "et several runs share one GPU: MPS, or more processes in one job."
+_ADVICE: Final = ("Or use what is there: a larger batch or model, if the result allows it.",)
+
+_MOST_RUNS: Final = 4
+"""So many runs at most are said to fit onto one GPU: what more of them would take from each other,
+caches and time slices, counters do not tell (our choice)."""
 
 
 class _Fit(NamedTuple):
@@ -112,9 +114,11 @@ class _Smaller(NamedTuple):
     """What would have been enough."""
 
     words: str
-    advice: str
+    advice: tuple[str, ...]
     unused_share: float
     """Part of the GPU that it would have left to others."""
+    is_shared: bool = False
+    """Whether it is the same GPU, with other runs beside."""
 
 
 class _Products:
@@ -138,13 +142,26 @@ class _Products:
         """The smallest other product of the site into which a job fits; None without any."""
         large = sheet_named(name)
         found = [
-            _Smaller(f"a {other}", f"Ask for a {other} of this site: {_WHERE}", 1.0 - share)
+            _Smaller(
+                f"would fit into a {other}",
+                (f"Ask for a {other} of this site: {_WHERE}", f"Or l{_SHARE}"),
+                1.0 - share,
+            )
             for other, total in self._totals.items()
             if (share := _share_of(large, sheet_named(other), fit)) is not None
             and total >= _ROOM * fit.mem_bytes
             and share < 1.0
         ]
         return max(found, key=lambda smaller: smaller.unused_share, default=None)
+
+
+def _shared(fit: _Fit) -> _Smaller | None:
+    """The same GPU, with as many runs beside as have room: what each needs, and a fifth."""
+    runs = min(_MOST_RUNS, int(1.0 / (_ROOM * max(fit.mem_ratio, fit.compute_ratio))))
+    if runs < 2:
+        return None
+    words = f"would leave room for {runs - 1} more like it on its GPU"
+    return _Smaller(words, (f"L{_SHARE}",), 1.0 - 1.0 / runs, is_shared=True)
 
 
 def _share_of(large: Sheet | None, small: Sheet | None, fit: _Fit) -> float | None:
@@ -183,11 +200,13 @@ class OversizedGpu(Detector):
     SM activity of 0 in most samples in which kernels run half of the time is a counter that does
     not work, unless the GPU is known to draw little power: then utilisation counts instead.
 
-    It is claimed where there is something smaller: MIG can cut the product into slices, or the
-    site has a smaller product with a fifth more memory than is in use and the throughput that is.
-    Lost is what the smallest that fits would have left free: MIG cuts SMs into sevenths and memory
-    into eighths, those of an A30 into quarters; of a smaller product the larger of its shares of
-    memory and throughput counts as needed.
+    It is more than a hypothesis where there is something smaller: MIG can cut the product into
+    slices, or the site has a smaller product with a fifth more memory than is in use and the
+    throughput that is. Lost is what the smallest that fits would have left free: MIG cuts SMs into
+    sevenths and memory into eighths, those of an A30 into quarters; of a smaller product the larger
+    of its shares of memory and throughput counts as needed. Where nothing smaller is known, runs
+    may share the GPU, with a fifth of memory and SMs to spare and four at most: a *hypothesis*, as
+    nobody knows from outside whether there are others that may.
     """
 
     name = "oversized_gpu"
@@ -258,24 +277,25 @@ class OversizedGpu(Detector):
         if is_full:
             text = f"kernels run {100 * fit.busy_ratio:.0f} % of the time: they may only be small"
             evidence.append(Evidence("gpu_util_ratio", job.subject, text, fit.busy_ratio))
-        is_open = context.is_serving or is_full or not (context.is_settled or fit.is_steady)
+        may_serve = context.is_serving or not (context.is_settled or fit.is_steady)
+        is_open = may_serve or is_full or smaller.is_shared
         most = Confidence.HYPOTHESIS if is_open else Confidence.ESTABLISHED
         return view.finding(
             self,
             subject=job.subject,
             severity=Severity.WARNING,
-            summary=f"would fit into {smaller.words}: {100 * fit.mem_ratio:.0f} % of memory and "
+            summary=f"{smaller.words}: {100 * fit.mem_ratio:.0f} % of memory and "
             f"{100 * fit.compute_ratio:.0f} % of compute used ({span(fit.seen_s)} observed)",
             window=fit.window,
             evidence=evidence,
-            advice=(smaller.advice, *_ADVICE, *look_inside(job)),
+            advice=(*smaller.advice, *_ADVICE, *look_inside(job)),
             gpu_seconds=smaller.unused_share * fit.seen_s,
             at_most=surest(self, fit.seen_s, fit.window.samples, most),
         )
 
 
 def _smaller(job: JobLook, fit: _Fit, products: _Products) -> _Smaller | None:
-    """What would have been enough for a job; None where nothing smaller can be had."""
+    """What would have been enough for a job; None where no slice would leave anything free."""
     gpu = job.gpus[0]
     sheet = sheet_named(gpu.name)
     # A driver tells a MIG mode only of GPUs that have one: that decides where there is no sheet.
@@ -283,8 +303,9 @@ def _smaller(job: JobLook, fit: _Fit, products: _Products) -> _Smaller | None:
     if slices:
         share = fit.unused_by_slice(slices)
         advice = f"Ask for a MIG slice or a smaller GPU, where there are any: {_WHERE}"
-        return _Smaller("a slice", advice, share) if share > 0 else None
-    return products.smaller_than(gpu.name, fit)
+        found = _Smaller("would fit into a slice", (advice, f"Or l{_SHARE}"), share)
+        return found if share > 0 else None
+    return products.smaller_than(gpu.name, fit) or _shared(fit)
 
 
 def _is_dead(

@@ -113,9 +113,33 @@ def test_what_mig_can_cut_is_billed_for_what_a_slice_leaves(product):
 
 
 @pytest.mark.parametrize("product", [V100[0], "NVIDIA L40S", "Quadro RTX 8000"])
-def test_nothing_smaller_can_be_had_of_a_product_without_mig(product):
+def test_where_nothing_smaller_can_be_had_others_may_share_it(product):
     scene, _ = run_on(product, **FITS_V100)
-    assert findings(scene) == []
+    (finding,) = findings(scene)
+    assert finding.confidence.value == "hypothesis"
+    assert "would leave room for 3 more like it" in finding.summary
+    assert not any("MIG" in line or "Or " in line for line in finding.advice[:1])
+    length_s = finding.window.end - finding.window.start
+    assert finding.gpu_seconds == pytest.approx(0.75 * length_s)
+
+
+@pytest.mark.parametrize(
+    ("mem_bytes", "sm", "others"),
+    # With a fifth to spare three times .21 of the memory, and four times .19 of the SMs.
+    [(7.2e9, 0.05, 2), (3.1e9, 0.19, 3), (8.4e9, 0.05, 2)],
+)
+def test_as_many_may_share_it_as_fit_with_a_fifth_to_spare(mem_bytes, sm, others):
+    values = {**FITS_V100, "mem_used_bytes": mem_bytes, "sm_active_ratio": sm}
+    scene, _ = run_on(V100[0], **values)
+    (finding,) = findings(scene)
+    assert f"room for {others} more like it" in finding.summary
+    length_s = finding.window.end - finding.window.start
+    assert finding.gpu_seconds == pytest.approx((1 - 1 / (others + 1)) * length_s)
+
+
+def test_where_no_second_run_has_room_nothing_is_claimed():
+    scene, _ = run_on(V100[0], **{**FITS_V100, "mem_used_bytes": 15.1e9})
+    assert findings(scene, mem_ratio=0.5) == []
 
 
 def test_a_smaller_product_of_the_site_is_named_and_bills_its_share():
@@ -132,7 +156,7 @@ def test_a_smaller_product_must_have_the_memory():
     scene, _ = run_on("NVIDIA L40S", site=(T4,), mem_total_bytes=47e9, mem_used_bytes=11.4e9)
     assert "T4" in findings(scene)[0].summary
     scene, _ = run_on(V100[0], site=(("Tesla T4", 3.5e9),), **FITS_V100)
-    assert findings(scene) == []
+    assert "T4" not in findings(scene)[0].summary
 
 
 def test_an_unknown_product_with_a_mig_mode_can_be_cut():
