@@ -276,6 +276,6 @@ FABRIC_HEALTH: Final = {0: "not supported", 1: "healthy", 2: "unhealthy", 3: "li
 """Values of nvmlGpuFabricInfo healthSummary."""
 
 
-def name_of(value: float | None, names: dict[int, str]) -> str | None:
+def code_name(value: float | None, names: dict[int, str]) -> str | None:
     """Name of a value of one of these tables, the bare number where it has none."""
     return None if value is None else names.get(int(value), str(int(value)))

@@ -13,8 +13,7 @@ from gpumon_detectors.evidence.gpu_use import PAST_S
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from gpumon.detect.series import Table
-    from gpumon.detect.view import JobLook, View
+    from gpumon.plugin import JobLook, Table, View
 
 HELD_BITS: Final = 0x008 | 0x020 | 0x040 | 0x080
 """Hardware slowdown, software and hardware thermal slowdown, hardware power brake (nvml.h): what

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from gpumon.model.finding import Confidence, Severity
-from gpumon.model.xid import RECOVERY_ACTIONS, Action, name_of
+from gpumon.plugin import RECOVERY_ACTIONS, Action, Confidence, Severity, code_name
 from gpumon_detectors.evidence.clock_rows import newest_known
 from gpumon_detectors.evidence.episodes import REST_S, over_words
 from gpumon_detectors.evidence.gpu_use import PAST_S
@@ -22,9 +21,7 @@ from gpumon_detectors.evidence.symptom import RECENT_ROWS, Symptom, since_when
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from gpumon.detect.facts.facts import EventFacts, GpuFacts
-    from gpumon.detect.view import JobLook, View
-    from gpumon.model.xid import Xid
+    from gpumon.plugin import EventFacts, GpuFacts, JobLook, View, Xid
 
 _SPAN_S: Final = 3600.0
 """Errors older than this are no news: what is to be done because of them is told by a code."""
@@ -63,7 +60,7 @@ _CODES: Final = {
         "Have the board exchanged.",
     ),
     "recovery_action": _Code(
-        lambda code: f"the driver asks for recovery: {name_of(code, RECOVERY_ACTIONS)}",
+        lambda code: f"the driver asks for recovery: {code_name(code, RECOVERY_ACTIONS)}",
         Severity.CRITICAL,
         "Drain the node and do what the driver asks for.",
     ),

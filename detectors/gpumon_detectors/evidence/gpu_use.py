@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from gpumon.detect.series import bridged
+from gpumon.plugin import bridged
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from gpumon.detect.series import Past
-    from gpumon.detect.view import JobLook
+    from gpumon.plugin import JobLook, Past
 
 NEEDS: Final = ("process_count", "mem_used_bytes", "mem_total_bytes", "gpu_util_ratio")
 """Without these a GPU's idleness cannot be told; NVML gives them on every GPU without MIG."""

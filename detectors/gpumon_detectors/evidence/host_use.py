@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from gpumon.model.finding import Evidence
+from gpumon.plugin import Evidence
 from gpumon_detectors.evidence.gpu_use import carried
 from gpumon_detectors.evidence.phrases import span
 
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from gpumon.detect.series import Past
-    from gpumon.detect.view import JobLook, View
+    from gpumon.plugin import JobLook, Past, View
 
 IDLE_CPU_RATIO: Final = 0.02
 """Share of its CPUs below which a job's CPUs are idle (the taxonomy's signature of class 2)."""

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumon.model.job_name import job_name
+from gpumon.plugin import job_name
 
 if TYPE_CHECKING:
-    from gpumon.detect.view import JobLook
-    from gpumon.model.records.cluster import Job
+    from gpumon.plugin import Job, JobLook
 
 
 def srun_in(job: Job) -> str | None:

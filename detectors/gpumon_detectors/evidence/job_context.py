@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from gpumon.model.finding import Confidence, Evidence
+from gpumon.plugin import Confidence, Evidence
 from gpumon_detectors.evidence.gpu_use import FAINT_RATIO, PAUSE_S, busy_share
 from gpumon_detectors.evidence.phrases import span
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from gpumon.detect.series import Past
-    from gpumon.detect.view import JobLook
+    from gpumon.plugin import JobLook, Past
 
 SERVING_BURSTS: Final = 3
 SERVING_SPAN_S: Final = 4 * 3600.0

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from gpumon.model.finding import Confidence, Severity
-from gpumon.model.xid import FABRIC_HEALTH, name_of
+from gpumon.plugin import FABRIC_HEALTH, Confidence, Severity, code_name
 from gpumon_detectors.evidence.clock_rows import newest_known
 from gpumon_detectors.evidence.episodes import (
     REST_S,
@@ -28,9 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from gpumon.detect.facts.facts import GpuFacts, LinkFacts, NodeFacts
-    from gpumon.detect.series import Past
-    from gpumon.detect.view import View
+    from gpumon.plugin import GpuFacts, LinkFacts, NodeFacts, Past, View
 
 _SPAN_S: Final = 3600.0
 _INACTIVE: Final = 0
@@ -288,7 +285,7 @@ def _fabric(view: View, gpu: GpuFacts) -> Iterator[Symptom]:
     if health > 1:
         times, values = view.series(gpu.uuid, "fabric_health", _SPAN_S)
         since, samples = since_when(view, times, values == health, np.isfinite(values))
-        text = f"the NVLink fabric calls this GPU {name_of(health, FABRIC_HEALTH)}"
+        text = f"the NVLink fabric calls this GPU {code_name(health, FABRIC_HEALTH)}"
         advice = "Look at the fabric manager's log: journalctl -u nvidia-fabricmanager."
         yield Symptom(
             "fabric_health", text, float(health), Severity.CRITICAL, advice, since, samples

@@ -8,17 +8,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from gpumon.model.finding import Confidence
-from gpumon.model.hostlist import is_host_name
+from gpumon.plugin import Confidence, is_host_name
 from gpumon_detectors.evidence.job_commands import srun_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpumon.detect.claims import Windows
-    from gpumon.detect.facts.facts import GpuFacts
-    from gpumon.detect.view import View
-    from gpumon.model.finding import Window
+    from gpumon.plugin import GpuFacts, View, Window, Windows
 
 _UUID: Final = re.compile(r"(?:GPU|MIG)-[0-9A-Za-z-]{1,64}")
 _REASON: Final = re.compile(r"[0-9A-Za-z .,:/-]{1,100}")

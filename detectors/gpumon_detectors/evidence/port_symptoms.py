@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from gpumon.model.finding import Confidence, Severity
+from gpumon.plugin import Confidence, Severity
 from gpumon_detectors.evidence.clock_rows import newest_known
 from gpumon_detectors.evidence.episodes import (
     SURE_S,
@@ -23,8 +23,7 @@ from gpumon_detectors.evidence.symptom import Symptom, since_when
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from gpumon.detect.facts.facts import NodeFacts
-    from gpumon.detect.view import View
+    from gpumon.plugin import NodeFacts, View
 
 _SPAN_S: Final = 3600.0
 _ACTIVE: Final = "ACTIVE"

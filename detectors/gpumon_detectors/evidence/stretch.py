@@ -8,9 +8,7 @@ from gpumon_detectors.evidence.gpu_use import PAUSE_S
 from gpumon_detectors.evidence.phrases import clock_time, span
 
 if TYPE_CHECKING:
-    from gpumon.detect.series import Past
-    from gpumon.detect.view import JobLook
-    from gpumon.model.finding import Window
+    from gpumon.plugin import JobLook, Past, Window
     from gpumon_detectors.evidence.gpu_use import GpuUse
     from gpumon_detectors.evidence.host_use import HostUse
 

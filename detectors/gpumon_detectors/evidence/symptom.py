@@ -6,8 +6,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from gpumon.detect.series import GAP_PERIODS, LEAST_GAP_S, rows_since, unbroken_since
-from gpumon.model.finding import Confidence, Evidence, Severity
+from gpumon.plugin import (
+    GAP_PERIODS,
+    LEAST_GAP_S,
+    Confidence,
+    Evidence,
+    Severity,
+    rows_since,
+    unbroken_since,
+)
 from gpumon_detectors.evidence.phrases import counted
 
 if TYPE_CHECKING:
@@ -15,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from gpumon.detect.view import View
+    from gpumon.plugin import View
 
 RECENT_ROWS: Final = 3
 """A value is told that one of so many samples holds: single ones are missing now and then."""

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from gpumon.detect.view import JobLook
-from gpumon.model.records.cluster import Job, JobView
+from gpumon.plugin import Job, JobLook, JobView
 from gpumon_detectors.evidence.gpu_use import PAST_S
 
 if TYPE_CHECKING:
@@ -16,9 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from gpumon.detect.facts.facts import GpuFacts, ProcessFacts
-    from gpumon.detect.series import Past
-    from gpumon.detect.view import View
+    from gpumon.plugin import GpuFacts, Past, ProcessFacts, View
 
 _MEMORY: Final = "context_mem_used_bytes"
 

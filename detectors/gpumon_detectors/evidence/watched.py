@@ -6,15 +6,12 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from gpumon.detect.claims import LEAST_EVIDENCE_S, honest_confidence
-from gpumon.model.finding import Window
+from gpumon.plugin import LEAST_EVIDENCE_S, Window, honest_confidence
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from gpumon.detect.claims import Windows
-    from gpumon.detect.series import Past
-    from gpumon.model.finding import Confidence
+    from gpumon.plugin import Confidence, Past, Windows
 
 _LONGEST_HOLE_S: Final = LEAST_EVIDENCE_S
 """A hole in the telemetry that is longer ends the evidence: what lasts as long can be a claim."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from gpumon.detect.contract import Detector
-from gpumon.model.finding import Window
+from gpumon.plugin import Detector, Window
 from gpumon_detectors.evidence import machine_commands as commands
 from gpumon_detectors.evidence.link_symptoms import suspects, symptoms
 from gpumon_detectors.evidence.symptom import Symptom, is_grave, leading, machine_steps, more_words
@@ -14,9 +13,7 @@ from gpumon_detectors.hardware.link_loss import loss_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from gpumon.detect.facts.facts import GpuFacts
-    from gpumon.detect.view import View
-    from gpumon.model.finding import Finding
+    from gpumon.plugin import Finding, GpuFacts, View
 
 _REASON: Final = "NVLinks degraded, see nvidia-smi nvlink -s and -e"
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from gpumon.detect.contract import Detector
-from gpumon.model.finding import Confidence, Severity, Window
+from gpumon.plugin import Confidence, Detector, Severity, Window
 from gpumon_detectors.evidence import machine_commands as commands
 from gpumon_detectors.evidence.gpu_symptoms import lost_since, program_errors, suspects, symptoms
 from gpumon_detectors.evidence.phrases import counted
@@ -15,9 +14,7 @@ from gpumon_detectors.hardware.waiting_peers import Work
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from gpumon.detect.facts.facts import GpuFacts
-    from gpumon.detect.view import JobLook, View
-    from gpumon.model.finding import Finding
+    from gpumon.plugin import Finding, GpuFacts, JobLook, View
     from gpumon_detectors.evidence.symptom import Symptom
 
 _FIRST_ERROR: Final = "Look for the first error in the job's output."

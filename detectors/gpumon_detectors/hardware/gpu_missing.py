@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from gpumon.detect.contract import Detector
-from gpumon.model.finding import Confidence, Evidence, Severity, Window
+from gpumon.plugin import Confidence, Detector, Evidence, Severity, Window
 from gpumon_detectors.evidence import machine_commands as commands
 from gpumon_detectors.evidence.gpu_symptoms import VITAL
 from gpumon_detectors.evidence.phrases import clock_time, counted, span
@@ -17,9 +16,7 @@ from gpumon_detectors.hardware.telemetry_lost import HEARD
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpumon.detect.facts.facts import NodeFacts
-    from gpumon.detect.view import View
-    from gpumon.model.finding import Finding
+    from gpumon.plugin import Finding, NodeFacts, View
 
 _SPAN_S: Final = 3600.0
 _REASON: Final = "a GPU is gone from the list of the driver"

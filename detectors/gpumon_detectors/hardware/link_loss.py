@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from gpumon.model.finding import Evidence
-from gpumon.model.work_floor import LINK_BUSY_BYTES_PER_S
+from gpumon.plugin import LINK_BUSY_BYTES_PER_S, Evidence
 from gpumon_detectors.evidence.gpu_use import COPY_KEYS, FALLS_BEHIND, PAST_S, SLOWEST_COPY
 from gpumon_detectors.evidence.phrases import counted
 from gpumon_detectors.evidence.watched import mean_of
@@ -24,9 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from gpumon.detect.series import Past
-    from gpumon.detect.view import JobLook, View
-    from gpumon.model.finding import Window
+    from gpumon.plugin import JobLook, Past, View, Window
 
 _WORK: Final = (
     ("tensor_active_ratio", 0.02, "tensor activity"),

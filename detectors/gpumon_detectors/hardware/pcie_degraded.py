@@ -6,10 +6,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from gpumon.detect.contract import Detector
-from gpumon.detect.series import rows_since
-from gpumon.model.finding import Confidence, Evidence, Severity, Window
-from gpumon.model.hardware import pcie_bytes_per_s
+from gpumon.plugin import (
+    Confidence,
+    Detector,
+    Evidence,
+    Severity,
+    Window,
+    pcie_bytes_per_s,
+    rows_since,
+)
 from gpumon_detectors.evidence import machine_commands as commands
 from gpumon_detectors.evidence.clock_rows import newest_known
 from gpumon_detectors.evidence.episodes import (
@@ -29,10 +34,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from gpumon.detect.facts.facts import GpuFacts
-    from gpumon.detect.series import Past, Table
-    from gpumon.detect.view import View
-    from gpumon.model.finding import Finding
+    from gpumon.plugin import Finding, GpuFacts, Past, Table, View
     from gpumon_detectors.hardware.link_loss import LinkLoss
 
 _SPAN_S: Final = 3600.0

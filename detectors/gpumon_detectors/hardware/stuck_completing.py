@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from gpumon.detect.contract import Detector
-from gpumon.model.finding import Evidence, Severity, Window
+from gpumon.plugin import Detector, Evidence, Severity, Window
 from gpumon_detectors.evidence import machine_commands as commands
 from gpumon_detectors.evidence.phrases import clock_time, span
 from gpumon_detectors.evidence.symptom import observed_since
@@ -13,10 +12,7 @@ from gpumon_detectors.evidence.symptom import observed_since
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from gpumon.detect.facts.facts import NodeFacts
-    from gpumon.detect.view import View
-    from gpumon.model.finding import Finding
-    from gpumon.model.records.cluster import Job
+    from gpumon.plugin import Finding, Job, NodeFacts, View
 
 _COMPLETING: Final = "COMPLETING"
 _OFF: Final = ("down", "power")

@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from gpumon.detect.contract import Detector
-from gpumon.detect.series import rows_since
-from gpumon.model.finding import Confidence, Evidence, Severity, Window
+from gpumon.plugin import Confidence, Detector, Evidence, Severity, Window, rows_since
 from gpumon_detectors.evidence import machine_commands as commands
 from gpumon_detectors.evidence.gpu_symptoms import VITAL
 from gpumon_detectors.evidence.phrases import clock_time, counted, span
@@ -19,9 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from gpumon.detect.facts.facts import GpuFacts, NodeFacts
-    from gpumon.detect.view import View
-    from gpumon.model.finding import Finding
+    from gpumon.plugin import Finding, GpuFacts, NodeFacts, View
 
 _SPAN_S: Final = 3600.0
 _AWAKE: Final = "See whether the node answers at all: console, ping, ssh; a hung one needs a reset."

@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from gpumon.detect.contract import Detector
-from gpumon.model.catalogue.fields import clock_event_names
-from gpumon.model.finding import Confidence, Evidence, Severity, Window
+from gpumon.plugin import Confidence, Detector, Evidence, Severity, Window, clock_event_names
 from gpumon_detectors.evidence import machine_commands as commands
 from gpumon_detectors.evidence.clock_rows import (
     HELD_BITS,
@@ -31,9 +29,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from gpumon.detect.facts.facts import GpuFacts
-    from gpumon.detect.view import JobLook, View
-    from gpumon.model.finding import Finding
+    from gpumon.plugin import Finding, GpuFacts, JobLook, View
 
 _GRAVE_LOSS: Final = 0.3
 """Share of the clock from which on the job's slowest rank costs as much as a lost GPU in three."""

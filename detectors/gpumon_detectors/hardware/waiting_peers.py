@@ -15,8 +15,7 @@ from gpumon_detectors.evidence.gpu_use import PAST_S
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from gpumon.detect.series import Table
-    from gpumon.detect.view import JobLook
+    from gpumon.plugin import JobLook, Table
 
 _BEFORE_S: Final = 3600.0
 """So far back before the onset the peers' own work is the measure."""

@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from gpumon.detect.claims import LEAST_EVIDENCE_S
-from gpumon.detect.contract import Detector
-from gpumon.model.finding import Confidence, Evidence, Severity, Window
+from gpumon.plugin import LEAST_EVIDENCE_S, Confidence, Detector, Evidence, Severity, Window
 from gpumon_detectors.evidence.gpu_use import NEEDS, PAST_S, gpu_use, is_still_now
 from gpumon_detectors.evidence.host_use import SLICE_S, host_use
 from gpumon_detectors.evidence.job_commands import look_inside
@@ -22,8 +20,7 @@ from gpumon_detectors.idle.unwatched import unwatched
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpumon.detect.view import JobLook, View
-    from gpumon.model.finding import Finding
+    from gpumon.plugin import Finding, JobLook, View
     from gpumon_detectors.evidence.gpu_use import GpuUse
     from gpumon_detectors.evidence.host_use import HostUse
 

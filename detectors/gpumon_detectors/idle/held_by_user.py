@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from gpumon.detect.contract import Detector
-from gpumon.model.finding import Confidence, Evidence, Severity
+from gpumon.plugin import Confidence, Detector, Evidence, Severity
 from gpumon_detectors.evidence.gpu_use import NEEDS, PAST_S, gpu_use, is_still_now
 from gpumon_detectors.evidence.host_use import host_use
 from gpumon_detectors.evidence.job_context import LONGEST_REST_S, context_of
@@ -17,8 +16,7 @@ from gpumon_detectors.idle.rest import rest_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpumon.detect.view import View
-    from gpumon.model.finding import Finding
+    from gpumon.plugin import Finding, View
     from gpumon_detectors.evidence.gpu_use import GpuUse
     from gpumon_detectors.evidence.host_use import HostUse
     from gpumon_detectors.evidence.user_hold import UserHold

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from gpumon.detect.contract import Detector
-from gpumon.model.finding import Confidence, Evidence, Severity
+from gpumon.plugin import Confidence, Detector, Evidence, Severity
 from gpumon_detectors.evidence.gpu_symptoms import Faults
 from gpumon_detectors.evidence.gpu_use import (
     NEEDS,
@@ -28,8 +27,7 @@ from gpumon_detectors.idle.rest import computes_on_cpus, rest_of, was_used_befor
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpumon.detect.view import JobLook, View
-    from gpumon.model.finding import Finding
+    from gpumon.plugin import Finding, JobLook, View
     from gpumon_detectors.evidence.gpu_use import GpuUse
     from gpumon_detectors.evidence.host_use import HostUse
     from gpumon_detectors.evidence.job_context import JobContext

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from gpumon.detect.contract import Detector
-from gpumon.model.finding import Confidence, Evidence, Severity, Window
+from gpumon.plugin import Confidence, Detector, Evidence, Severity, Window
 from gpumon_detectors.evidence.gpu_use import (
     FAINT_RATIO,
     LEAST_KNOWN,
@@ -26,9 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from gpumon.detect.series import Past
-    from gpumon.detect.view import JobLook, View
-    from gpumon.model.finding import Finding
+    from gpumon.plugin import Finding, JobLook, Past, View
 
 _HOUR_S: Final = 3600.0
 """A session is judged by its last hour: a lecture or a meal is no end of it."""

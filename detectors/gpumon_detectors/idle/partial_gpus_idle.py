@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from gpumon.detect.claims import LEAST_EVIDENCE_S
-from gpumon.detect.contract import Detector
-from gpumon.model.finding import Confidence, Evidence, Severity, Window
+from gpumon.plugin import LEAST_EVIDENCE_S, Confidence, Detector, Evidence, Severity, Window
 from gpumon_detectors.evidence.gpu_use import PAST_S, PAUSE_S, use_of
 from gpumon_detectors.evidence.job_commands import show_job, srun_in
 from gpumon_detectors.evidence.phrases import counted
@@ -21,8 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from gpumon.detect.view import JobLook, View
-    from gpumon.model.finding import Finding
+    from gpumon.plugin import Finding, JobLook, View
     from gpumon_detectors.evidence.gpu_use import GpuUse
 
 _REST_SHARE: Final = 0.1

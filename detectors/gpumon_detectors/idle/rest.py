@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from gpumon.detect.claims import LEAST_EVIDENCE_S
-from gpumon.model.finding import Confidence, Evidence, Window
+from gpumon.plugin import LEAST_EVIDENCE_S, Confidence, Evidence, Window
 from gpumon_detectors.evidence.gpu_use import COPY_KEYS
 from gpumon_detectors.evidence.host_use import SLICE_S, Flow, background, flow_of, is_spinning
 from gpumon_detectors.evidence.phrases import listed
@@ -21,8 +20,7 @@ from gpumon_detectors.evidence.watched import surest
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from gpumon.detect.claims import Windows
-    from gpumon.detect.view import JobLook
+    from gpumon.plugin import JobLook, Windows
     from gpumon_detectors.evidence.gpu_use import GpuUse
     from gpumon_detectors.evidence.host_use import HostUse
 

@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from gpumon.detect.claims import LEAST_EVIDENCE_S
-from gpumon.detect.contract import Detector
-from gpumon.model.finding import Confidence, Evidence, Severity, Window
+from gpumon.plugin import LEAST_EVIDENCE_S, Confidence, Detector, Evidence, Severity, Window
 from gpumon_detectors.evidence.gpu_use import LEAST_KNOWN
 from gpumon_detectors.evidence.host_use import IDLE_BYTES_PER_S, IDLE_CORES, IDLE_CPU_RATIO
 from gpumon_detectors.evidence.job_commands import look_inside
@@ -21,9 +19,7 @@ from gpumon_detectors.idle.startup import Activity, activity, first_work, signs
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpumon.detect.series import Past
-    from gpumon.detect.view import JobLook, View
-    from gpumon.model.finding import Finding
+    from gpumon.plugin import Finding, JobLook, Past, View
 
 _SPAN_S: Final = 24 * 3600.0
 _SEEN_FROM_S: Final = 120.0

@@ -6,16 +6,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from gpumon.detect.claims import LEAST_EVIDENCE_S
+from gpumon.plugin import LEAST_EVIDENCE_S
 from gpumon_detectors.evidence.host_use import IDLE_BYTES_PER_S, is_spinning, traffic_limit
 from gpumon_detectors.idle.rest import CONTEXT_BYTES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from gpumon.detect.series import Past
-    from gpumon.detect.view import JobLook, View
-    from gpumon.model.finding import Window
+    from gpumon.plugin import JobLook, Past, View, Window
 
 _WORK_S: Final = 30.0
 """Seconds with signs of work out of five minutes that make it work. Our choice: a tenth; a kernel

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from gpumon.model.finding import Evidence
+from gpumon.plugin import Evidence
 from gpumon_detectors.evidence.gpu_use import PAST_S
 from gpumon_detectors.evidence.phrases import span
 from gpumon_detectors.evidence.stretch import began_with_job
 
 if TYPE_CHECKING:
-    from gpumon.detect.view import JobLook
+    from gpumon.plugin import JobLook
     from gpumon_detectors.evidence.gpu_use import GpuUse
     from gpumon_detectors.evidence.host_use import HostUse
 

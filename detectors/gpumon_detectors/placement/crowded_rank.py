@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from gpumon.detect.contract import Detector
-from gpumon.model.finding import Confidence, Evidence, Severity, Window
+from gpumon.plugin import Confidence, Detector, Evidence, Severity, Window
 from gpumon_detectors.evidence.job_commands import srun_in
 from gpumon_detectors.evidence.machine_commands import ask_node
 from gpumon_detectors.evidence.phrases import listed, span
@@ -16,8 +15,7 @@ from gpumon_detectors.placement.seats import LEAST_WAIT, crowded, who_sits
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from gpumon.detect.view import JobLook, View
-    from gpumon.model.finding import Finding
+    from gpumon.plugin import Finding, JobLook, View
     from gpumon_detectors.placement.seats import Crowded
 
 _SPAN_S: Final = 600.0

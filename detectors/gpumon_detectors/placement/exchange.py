@@ -8,12 +8,12 @@ from __future__ import annotations
 from math import nan
 from typing import TYPE_CHECKING, Final
 
-from gpumon.model.hardware import sheet_named
+from gpumon.plugin import sheet_named
 from gpumon_detectors.evidence.gpu_use import LEAST_KNOWN
 from gpumon_detectors.evidence.watched import known_share, mean_of, unbroken
 
 if TYPE_CHECKING:
-    from gpumon.detect.view import JobLook
+    from gpumon.plugin import JobLook
 
 NVLINK: Final = ("nvlink_rx_bytes_per_s", "nvlink_tx_bytes_per_s")
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from gpumon.detect.contract import Detector
-from gpumon.model.finding import Confidence, Evidence, Severity
+from gpumon.plugin import Confidence, Detector, Evidence, Severity
 from gpumon_detectors.evidence.job_commands import srun_in
 from gpumon_detectors.evidence.phrases import counted, listed, span
 from gpumon_detectors.evidence.watched import (
@@ -26,10 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from gpumon.detect.facts.facts import NodeFacts
-    from gpumon.detect.series import Past
-    from gpumon.detect.view import JobLook, View
-    from gpumon.model.finding import Finding
+    from gpumon.plugin import Finding, JobLook, NodeFacts, Past, View
 
 _SPAN_S: Final = 1800.0
 """How far back the window reaches."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from gpumon.model.finding import Evidence
+from gpumon.plugin import Evidence
 from gpumon_detectors.evidence.gpu_use import LEAST_KNOWN
 from gpumon_detectors.evidence.phrases import counted
 from gpumon_detectors.evidence.watched import mean_of, seen_s, unbroken, window_of
@@ -16,10 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from gpumon.detect.facts.facts import NodeFacts, ProcessFacts
-    from gpumon.detect.series import Past
-    from gpumon.detect.view import JobLook, View
-    from gpumon.model.finding import Window
+    from gpumon.plugin import JobLook, NodeFacts, Past, ProcessFacts, View, Window
 
 FAR_DISTANCE: Final = 16
 """From this distance on memory is another socket's. The ACPI's table has 10 for a node's own, 12

@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from gpumon.detect.contract import Detector
-from gpumon.model.finding import Confidence, Evidence, Severity, Window
-from gpumon.model.work_floor import LINK_BUSY_BYTES_PER_S
+from gpumon.plugin import LINK_BUSY_BYTES_PER_S, Confidence, Detector, Evidence, Severity, Window
 from gpumon_detectors.evidence.gpu_use import is_named
 from gpumon_detectors.evidence.job_context import serving_name
 from gpumon_detectors.evidence.stretch import since_words
@@ -21,8 +19,7 @@ from gpumon_detectors.ranks.work_windows import WORK_KEYS, medians, windows_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from gpumon.detect.view import JobLook, View
-    from gpumon.model.finding import Finding
+    from gpumon.plugin import Finding, JobLook, View
     from gpumon_detectors.ranks.work_windows import Floats, WorkWindows
 
 _PAST_S: Final = 3600.0

@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from gpumon.detect.contract import Detector
-from gpumon.model.finding import Evidence, Severity, Window
-from gpumon.model.hostlist import is_host_name
+from gpumon.plugin import Detector, Evidence, Severity, Window, is_host_name
 from gpumon_detectors.evidence.gpu_symptoms import Faults
 from gpumon_detectors.evidence.gpu_use import is_named
 from gpumon_detectors.evidence.host_use import host_use
@@ -26,8 +24,7 @@ from gpumon_detectors.ranks.suspects import suspects_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpumon.detect.view import JobLook, View
-    from gpumon.model.finding import Finding
+    from gpumon.plugin import Finding, JobLook, View
     from gpumon_detectors.evidence.host_use import HostUse
     from gpumon_detectors.ranks.standstill import Standstill
     from gpumon_detectors.ranks.suspects import Suspects

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from gpumon.model.finding import Confidence, Evidence
+from gpumon.plugin import Confidence, Evidence
 from gpumon_detectors.evidence.phrases import span
 from gpumon_detectors.evidence.watched import newest_of
 from gpumon_detectors.ranks.standstill import State
@@ -15,7 +15,7 @@ from gpumon_detectors.ranks.standstill import State
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpumon.detect.view import JobLook
+    from gpumon.plugin import JobLook
     from gpumon_detectors.evidence.host_use import Flow, HostUse
     from gpumon_detectors.evidence.job_context import JobContext
     from gpumon_detectors.ranks.standstill import Standstill

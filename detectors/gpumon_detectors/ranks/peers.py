@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from gpumon.detect.view import JobLook, View
+    from gpumon.plugin import JobLook, View
 
 _LATELY_S: Final = 300.0
 """The mean of so long tells whether a job is worth a look back."""

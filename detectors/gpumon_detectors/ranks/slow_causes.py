@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from gpumon.model.finding import Evidence, Severity
+from gpumon.plugin import Evidence, Severity
 from gpumon_detectors.evidence import link_symptoms, port_symptoms
 from gpumon_detectors.evidence.clock_rows import HELD_BITS, POWER_CAP_BIT, SET_BITS, SET_SHARE
 from gpumon_detectors.evidence.watched import mean_of
@@ -14,9 +14,7 @@ from gpumon_detectors.evidence.watched import mean_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from gpumon.detect.facts.facts import NodeFacts
-    from gpumon.detect.series import Past
-    from gpumon.detect.view import JobLook, View
+    from gpumon.plugin import JobLook, NodeFacts, Past, View
     from gpumon_detectors.ranks.work_windows import Floats
 
 _BEFORE_S: Final = 1800.0

@@ -7,19 +7,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from gpumon.model.work_floor import (
-    LINK_BUSY_BYTES_PER_S,
-    SOME_MEMORY,
-    SOME_TENSOR,
-    SPINNING_SM,
-)
+from gpumon.plugin import LINK_BUSY_BYTES_PER_S, SOME_MEMORY, SOME_TENSOR, SPINNING_SM
 from gpumon_detectors.evidence.gpu_use import FAINT_RATIO
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from gpumon.detect.series import Past
-    from gpumon.detect.view import JobLook
+    from gpumon.plugin import JobLook, Past
 
 PAST_S: Final = 6 * 3600.0
 """How far back a job's own pauses and its own level are looked for (our choice)."""

@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from gpumon.detect.contract import Detector
-from gpumon.model.finding import Confidence, Evidence, Severity, Window
-from gpumon.model.hostlist import is_host_name
+from gpumon.plugin import Confidence, Detector, Evidence, Severity, Window, is_host_name
 from gpumon_detectors.evidence import machine_commands as commands
 from gpumon_detectors.evidence.gpu_use import PAST_S, is_named
 from gpumon_detectors.evidence.job_commands import srun_in
@@ -30,8 +28,7 @@ from gpumon_detectors.ranks.work_windows import mean_over, work_windows
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from gpumon.detect.view import JobLook, View
-    from gpumon.model.finding import Finding
+    from gpumon.plugin import Finding, JobLook, View
     from gpumon_detectors.ranks.late_ranks import LateRanks
     from gpumon_detectors.ranks.slow_causes import Causes
     from gpumon_detectors.ranks.work_windows import WorkWindows

@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from gpumon.model.finding import Confidence, Evidence, Severity
+from gpumon.plugin import Confidence, Evidence, Severity
 from gpumon_detectors.evidence.gpu_symptoms import suspects, symptoms
 from gpumon_detectors.evidence.phrases import counted, listed, span
 from gpumon_detectors.ranks.standstill import PAST_S, State
 
 if TYPE_CHECKING:
-    from gpumon.detect.facts.facts import ProcessFacts
-    from gpumon.detect.view import JobLook, View
+    from gpumon.plugin import JobLook, ProcessFacts, View
     from gpumon_detectors.evidence.symptom import Symptom
     from gpumon_detectors.ranks.standstill import Standstill
 

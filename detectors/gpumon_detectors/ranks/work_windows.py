@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from gpumon.detect.series import Past
-    from gpumon.detect.view import JobLook
+    from gpumon.plugin import JobLook, Past
 
     Floats = NDArray[np.float64]
 

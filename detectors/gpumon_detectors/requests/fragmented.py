@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from gpumon.detect.contract import Detector
-from gpumon.model.finding import Confidence, Evidence, Severity
+from gpumon.plugin import Confidence, Detector, Evidence, Severity
 from gpumon_detectors.evidence.gpu_use import LEAST_KNOWN
 from gpumon_detectors.evidence.job_commands import show_job
 from gpumon_detectors.evidence.phrases import counted, gib, span
@@ -28,9 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from gpumon.detect.series import Past
-    from gpumon.detect.view import JobLook, View
-    from gpumon.model.finding import Finding, Window
+    from gpumon.plugin import Finding, JobLook, Past, View, Window
 
 _SPAN_S: Final = 3 * 3600.0
 """How far back the window reaches: beyond *established*."""

@@ -9,7 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from gpumon.detect.series import Past
+    from gpumon.plugin import Past
 
 SHORTEST_S: Final = 1800.0
 """Memory that grows for less than this may be filling up as it should."""

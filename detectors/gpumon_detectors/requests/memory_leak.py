@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from gpumon.detect.contract import Detector
-from gpumon.model.finding import Confidence, Evidence, Severity
-from gpumon.model.job_states import HOLDING_STATES
+from gpumon.plugin import HOLDING_STATES, Confidence, Detector, Evidence, Severity
 from gpumon_detectors.evidence.job_commands import look_inside
 from gpumon_detectors.evidence.phrases import clock_time, gib, span
 from gpumon_detectors.evidence.watched import (
@@ -24,9 +22,7 @@ from gpumon_detectors.requests.growth import SHORTEST_S, growth_of, may_have_gro
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpumon.detect.series import Past
-    from gpumon.detect.view import JobLook, View
-    from gpumon.model.finding import Finding, Window
+    from gpumon.plugin import Finding, JobLook, Past, View, Window
     from gpumon_detectors.requests.growth import Growth
 
 _SPAN_S: Final = 24 * 3600.0

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from gpumon.detect.contract import Detector
-from gpumon.model.finding import Confidence, Evidence, Severity
+from gpumon.plugin import Confidence, Detector, Evidence, Severity
 from gpumon_detectors.evidence.gpu_use import LEAST_KNOWN
 from gpumon_detectors.evidence.host_use import SLICE_S
 from gpumon_detectors.evidence.job_commands import show_job
@@ -24,11 +23,7 @@ from gpumon_detectors.evidence.watched import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpumon.detect.facts.facts import NodeFacts
-    from gpumon.detect.series import Past
-    from gpumon.detect.view import JobLook, View
-    from gpumon.model.finding import Finding
-    from gpumon.model.records.cluster import Allocation
+    from gpumon.plugin import Allocation, Finding, JobLook, NodeFacts, Past, View
 
 _SPAN_S: Final = 6 * 3600.0
 """How far back the window reaches: beyond *established*."""

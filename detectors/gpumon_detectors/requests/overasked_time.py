@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from gpumon.detect.contract import Detector
-from gpumon.model.finding import Evidence, Severity, Window
+from gpumon.plugin import Detector, Evidence, Severity, Window
 from gpumon_detectors.evidence.phrases import counted, span
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpumon.detect.view import View
-    from gpumon.model.finding import Finding
-    from gpumon.model.records.cluster import Job
+    from gpumon.plugin import Finding, Job, View
 
 _SPARE: Final = 1.5
 """Limit that is advised over the time that was used: runs vary with the node and the data."""

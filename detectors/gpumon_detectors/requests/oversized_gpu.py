@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from gpumon.detect.contract import Detector
-from gpumon.model.finding import Confidence, Evidence, Severity
-from gpumon.model.hardware import sheet_named
+from gpumon.plugin import Confidence, Detector, Evidence, Severity, sheet_named
 from gpumon_detectors.evidence.gpu_use import FAINT_RATIO, LEAST_KNOWN, PAUSE_S, is_named
 from gpumon_detectors.evidence.job_commands import look_inside
 from gpumon_detectors.evidence.job_context import context_of, is_interactive
@@ -29,10 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from gpumon.detect.series import Past
-    from gpumon.detect.view import JobLook, View
-    from gpumon.model.finding import Finding, Window
-    from gpumon.model.hardware import Sheet
+    from gpumon.plugin import Finding, JobLook, Past, Sheet, View, Window
     from gpumon_detectors.evidence.job_context import JobContext
 
 _SPAN_S: Final = 6 * 3600.0

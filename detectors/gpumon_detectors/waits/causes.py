@@ -17,7 +17,7 @@ from gpumon_detectors.waits.steady import full_cpus, slow_storage
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpumon.detect.view import JobLook, View
+    from gpumon.plugin import JobLook, View
     from gpumon_detectors.evidence.user_hold import UserHold
     from gpumon_detectors.waits.gpu_rows import GpuRows
     from gpumon_detectors.waits.host_rows import HostRows

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from gpumon.detect.contract import Detector
-from gpumon.model.finding import Evidence
+from gpumon.plugin import Detector, Evidence
 from gpumon_detectors.evidence.phrases import counted, span
 from gpumon_detectors.waits.causes import Cause
 from gpumon_detectors.waits.claim import Said, busy_evidence, claimed, waiting_jobs
@@ -15,8 +14,7 @@ from gpumon_detectors.waits.claim import Said, busy_evidence, claimed, waiting_j
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpumon.detect.view import JobLook, View
-    from gpumon.model.finding import Finding
+    from gpumon.plugin import Finding, JobLook, View
     from gpumon_detectors.waits.causes import Waits
     from gpumon_detectors.waits.pauses import Pauses, Stir
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from gpumon.model.finding import Evidence, Severity, Window
+from gpumon.plugin import Evidence, Severity, Window
 from gpumon_detectors.evidence.phrases import counted
 from gpumon_detectors.evidence.stretch import since_words
 from gpumon_detectors.evidence.watched import surest
@@ -15,9 +15,7 @@ from gpumon_detectors.waits.gpu_rows import PAST_S, mean
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpumon.detect.claims import Claimant
-    from gpumon.detect.view import JobLook, View
-    from gpumon.model.finding import Finding
+    from gpumon.plugin import Claimant, Finding, JobLook, View
     from gpumon_detectors.waits.causes import Cause, Waits
 
 _LEAST_S: Final = 300.0

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from gpumon.model.finding import Confidence, Evidence
+from gpumon.plugin import Confidence, Evidence
 from gpumon_detectors.evidence.job_context import context_of, serving_name
 from gpumon_detectors.waits.causes import Cause, moved_bytes_per_s
 from gpumon_detectors.waits.gpu_rows import copied, mean
@@ -15,7 +15,7 @@ from gpumon_detectors.waits.steady import waits_quickly
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpumon.detect.view import JobLook
+    from gpumon.plugin import JobLook
     from gpumon_detectors.waits.causes import Waits
 
 _LEAST_SAMPLES: Final = 30

@@ -13,7 +13,7 @@ from gpumon_detectors.evidence.watched import unbroken
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from gpumon.detect.view import JobLook
+    from gpumon.plugin import JobLook
 
 PAST_S: Final = 5400.0
 """How far back is looked: six checkpoints of a quarter of an hour (our choice), and as far as

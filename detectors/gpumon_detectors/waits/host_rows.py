@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from gpumon.detect.series import Past
+from gpumon.plugin import Past
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from gpumon.detect.view import JobLook, View
+    from gpumon.plugin import JobLook, View
     from gpumon_detectors.waits.gpu_rows import GpuRows
 
 _GROUP: Final = (

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumon.detect.contract import Detector
-from gpumon.model.finding import Evidence
+from gpumon.plugin import Detector, Evidence
 from gpumon_detectors.evidence.job_commands import srun_in
 from gpumon_detectors.waits.causes import Cause
 from gpumon_detectors.waits.claim import (
@@ -21,8 +20,7 @@ from gpumon_detectors.waits.gpu_rows import mean
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpumon.detect.view import JobLook, View
-    from gpumon.model.finding import Finding
+    from gpumon.plugin import Finding, JobLook, View
     from gpumon_detectors.waits.causes import Waits
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from gpumon.detect.series import bridged
+from gpumon.plugin import bridged
 from gpumon_detectors.waits.by_chance import SURE_ORDER, order_of
 from gpumon_detectors.waits.gpu_rows import mean
 from gpumon_detectors.waits.host_rows import READS, WRITES

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpumon.detect.contract import Detector
-from gpumon.model.finding import Evidence
+from gpumon.plugin import Detector, Evidence
 from gpumon_detectors.evidence.job_commands import srun_in
 from gpumon_detectors.evidence.job_context import context_of
 from gpumon_detectors.evidence.phrases import counted, span
@@ -17,8 +16,7 @@ from gpumon_detectors.waits.claim import Said, busy_evidence, claimed
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpumon.detect.view import JobLook, View
-    from gpumon.model.finding import Finding
+    from gpumon.plugin import Finding, JobLook, View
     from gpumon_detectors.waits.causes import Waits
     from gpumon_detectors.waits.pauses import Pauses, Stir
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from gpumon.detect.series import GAP_PERIODS
+from gpumon.plugin import GAP_PERIODS
 from gpumon_detectors.waits.by_chance import NO_ORDER, SURE_ORDER, order_of
 from gpumon_detectors.waits.gpu_rows import LEAST_BUSY, MOST_BUSY, mean
 

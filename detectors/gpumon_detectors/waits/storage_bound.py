@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from gpumon.detect.contract import Detector
-from gpumon.model.finding import Evidence
+from gpumon.plugin import Detector, Evidence
 from gpumon_detectors.evidence.phrases import counted, listed
 from gpumon_detectors.evidence.watched import mean_of
 from gpumon_detectors.waits.causes import Cause
@@ -25,8 +24,7 @@ from gpumon_detectors.waits.gpu_rows import mean
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from gpumon.detect.view import JobLook, View
-    from gpumon.model.finding import Finding
+    from gpumon.plugin import Finding, JobLook, View
     from gpumon_detectors.waits.causes import Waits
 
 _READ: Final = ("fs_read_bytes_per_s", "fs_read_exec_s")

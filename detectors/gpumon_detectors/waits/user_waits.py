@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from gpumon.detect.contract import Detector
-from gpumon.model.finding import Confidence, Evidence, Severity, Window
+from gpumon.plugin import Confidence, Detector, Evidence, Severity, Window
 from gpumon_detectors.evidence.stretch import since_words
 from gpumon_detectors.evidence.user_hold import holds_of
 from gpumon_detectors.waits.causes import Cause, waits_of_hold
@@ -14,8 +13,7 @@ from gpumon_detectors.waits.claim import busy_evidence, cpu_evidence, io_evidenc
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpumon.detect.view import View
-    from gpumon.model.finding import Finding
+    from gpumon.plugin import Finding, View
     from gpumon_detectors.evidence.user_hold import UserHold
     from gpumon_detectors.waits.causes import Waits
 

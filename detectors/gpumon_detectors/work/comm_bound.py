@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from gpumon.detect.contract import Detector
-from gpumon.model.finding import Evidence, Severity
-from gpumon.model.work_floor import SPINNING_SM
+from gpumon.plugin import SPINNING_SM, Detector, Evidence, Severity
 from gpumon_detectors.evidence.gpu_use import is_named
 from gpumon_detectors.evidence.job_commands import look_inside
 from gpumon_detectors.evidence.phrases import counted
@@ -24,8 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from gpumon.detect.view import JobLook, View
-    from gpumon.model.finding import Finding
+    from gpumon.plugin import Finding, JobLook, View
     from gpumon_detectors.work.profile import Profile, Stretch
 
 _PIPES: Final = (

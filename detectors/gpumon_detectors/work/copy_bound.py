@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from gpumon.detect.contract import Detector
-from gpumon.model.finding import Evidence, Severity
+from gpumon.plugin import Detector, Evidence, Severity
 from gpumon_detectors.evidence.gpu_use import FAINT_RATIO, SLOWEST_COPY, USUAL_PAUSE, is_named
 from gpumon_detectors.evidence.host_use import host_use
 from gpumon_detectors.evidence.job_commands import look_inside
@@ -28,8 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from gpumon.detect.view import JobLook, View
-    from gpumon.model.finding import Finding
+    from gpumon.plugin import Finding, JobLook, View
     from gpumon_detectors.work.profile import Profile, Stretch
 
 _ENGINES: Final = ("encoder_util_ratio", "decoder_util_ratio")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from gpumon.model.finding import Confidence, Evidence
+from gpumon.plugin import Confidence, Evidence
 from gpumon_detectors.evidence.job_context import context_of
 from gpumon_detectors.evidence.user_hold import UserHold
 from gpumon_detectors.evidence.watched import mean_of
@@ -14,7 +14,7 @@ from gpumon_detectors.evidence.watched import mean_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from gpumon.detect.view import JobLook
+    from gpumon.plugin import JobLook
     from gpumon_detectors.evidence.host_use import HostUse
 
 _PRESSURE: Final = "job_io_pressure_some_ratio"

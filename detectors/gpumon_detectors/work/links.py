@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from gpumon.model.hardware import pcie_bytes_per_s
+from gpumon.plugin import pcie_bytes_per_s
 from gpumon_detectors.evidence.gpu_use import LEAST_KNOWN
 from gpumon_detectors.evidence.watched import known_share, mean_of, newest_of, unbroken
 from gpumon_detectors.placement.exchange import NVLINK, NVLINK_REACH, PORT_REACH
@@ -14,7 +14,7 @@ from gpumon_detectors.placement.exchange import NVLINK, NVLINK_REACH, PORT_REACH
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from gpumon.detect.view import JobLook, View
+    from gpumon.plugin import JobLook, View
     from gpumon_detectors.work.profile import Profile
 
 PCIE: Final = ("pcie_rx_bytes_per_s", "pcie_tx_bytes_per_s")

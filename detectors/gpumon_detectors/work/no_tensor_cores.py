@@ -6,10 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from gpumon.detect.contract import Detector
-from gpumon.model.finding import Evidence, Severity
-from gpumon.model.hardware import sheet_named
-from gpumon.model.work_floor import ENGINE_BUSY
+from gpumon.plugin import ENGINE_BUSY, Detector, Evidence, Severity, sheet_named
 from gpumon_detectors.evidence.gpu_use import is_named
 from gpumon_detectors.evidence.job_commands import look_inside
 from gpumon_detectors.evidence.stretch import since_words
@@ -22,9 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from gpumon.detect.claims import Claimant
-    from gpumon.detect.view import JobLook, View
-    from gpumon.model.finding import Finding
+    from gpumon.plugin import Claimant, Finding, JobLook, View
     from gpumon_detectors.work.profile import Profile, Stretch
 
 _PIPES: Final = (

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from gpumon.detect.claims import LEAST_EVIDENCE_S
-from gpumon.model.finding import Window
+from gpumon.plugin import LEAST_EVIDENCE_S, Window
 from gpumon_detectors.evidence.watched import unbroken
 
 if TYPE_CHECKING:
@@ -15,8 +14,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from gpumon.detect.series import Past
-    from gpumon.detect.view import JobLook
+    from gpumon.plugin import JobLook, Past
 
 LOOK_S: Final = 720.0
 """A first look back, which spares most jobs the long one: the shortest claim and a slice."""

@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from gpumon.detect.contract import Detector
-from gpumon.model.finding import Evidence, Severity
-from gpumon.model.work_floor import SOME_MEMORY, SOME_TENSOR
+from gpumon.plugin import SOME_MEMORY, SOME_TENSOR, Detector, Evidence, Severity
 from gpumon_detectors.evidence.gpu_use import FAINT_RATIO, is_named
 from gpumon_detectors.evidence.host_use import host_use
 from gpumon_detectors.evidence.job_commands import look_inside
@@ -32,9 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from gpumon.detect.claims import Claimant
-    from gpumon.detect.view import JobLook, View
-    from gpumon.model.finding import Finding, Window
+    from gpumon.plugin import Claimant, Finding, JobLook, View, Window
     from gpumon_detectors.evidence.host_use import HostUse
     from gpumon_detectors.work.profile import Profile, Stretch
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumon.detect.contract import Detector
+from gpumon.plugin import Detector
 from gpumon_detectors.evidence.gpu_use import is_named
 from gpumon_detectors.evidence.user_hold import holds_of
 from gpumon_detectors.work.no_tensor_cores import fp32_findings
@@ -13,8 +13,7 @@ from gpumon_detectors.work.small_batch import SmallBatch, small_findings
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpumon.detect.view import View
-    from gpumon.model.finding import Finding
+    from gpumon.plugin import Finding, View
 
 
 class UsedByUser(Detector):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from gpumon.model.catalogue.fields import clock_event_names
 from gpumon.model.hardware import SHEETS, Basis, sheet_for
 from gpumon.model.records.block import EMPTY_BLOCK
-from gpumon.model.xid import FABRIC_HEALTH, FABRIC_STATES, RECOVERY_ACTIONS, name_of, xid
+from gpumon.model.xid import FABRIC_HEALTH, FABRIC_STATES, RECOVERY_ACTIONS, code_name, xid
 from gpumon.report.facts.entities import Entity, moment, number
 
 if TYPE_CHECKING:
@@ -127,7 +127,10 @@ class Machine:
             "stale": gpu.is_stale,
             **values,
             "clock_event_names": None if mask is None else list(clock_event_names(int(mask))),
-            **{f"{key}_name": name_of(values.get(key), names) for key, names in CODE_NAMES.items()},
+            **{
+                f"{key}_name": code_name(values.get(key), names)
+                for key, names in CODE_NAMES.items()
+            },
             "missing": entity.missing(values),
             "data_sheet": None if sheet is None else _DATA_SHEETS[sheet.product],
             "links": self.links(gpu.uuid),

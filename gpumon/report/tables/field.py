@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from gpumon.model.catalogue.field import Field, Kind
 from gpumon.model.catalogue.fields import clock_event_names
 from gpumon.model.records.cluster import Gpu
-from gpumon.model.xid import FABRIC_HEALTH, FABRIC_STATES, RECOVERY_ACTIONS, name_of
+from gpumon.model.xid import FABRIC_HEALTH, FABRIC_STATES, RECOVERY_ACTIONS, code_name
 from gpumon.report.facts.columns import Column
 from gpumon.report.facts.rows import BlockRow
 from gpumon.report.tables.sections import table_section
@@ -145,7 +145,7 @@ def field_text(field: Field, value: float) -> str:
     """A value of the catalogue as people read it."""
     names = CODES.get(field.key)
     if names is not None:
-        return name_of(value, names) or units.MISSING
+        return code_name(value, names) or units.MISSING
     if field.key == "clock_event_reasons":
         return ", ".join(clock_event_names(int(value))) or "none"
     if field.key == "uptime_s":

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.model.catalogue.fields import clock_event_names
 from gpumon.model.missing import Reason
-from gpumon.model.xid import RECOVERY_ACTIONS, name_of
+from gpumon.model.xid import RECOVERY_ACTIONS, code_name
 from gpumon.report.facts.healthy_nodes import (
     HARMLESS_BITS,
     IDLE_BITS,
@@ -162,7 +162,7 @@ def _recovery(gpu: Gpu) -> list[Trouble]:
     action = gpu.value("recovery_action")
     if not action:
         return []
-    words = name_of(action, RECOVERY_ACTIONS) or ""
+    words = code_name(action, RECOVERY_ACTIONS) or ""
     return [Trouble(Tone.BAD, "recovery", f"the driver asks for recovery: {words}", words)]
 
 

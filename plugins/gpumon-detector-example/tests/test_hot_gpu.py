@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 from gpumon_detector_example.hot_gpu import HotGpu
 
-from gpumon.detect.checks import check_detector
-from gpumon.detect.scene import WORKING, Scene
+from gpumon.plugin.testing import WORKING, Scene, check_detector
 
 if TYPE_CHECKING:
-    from gpumon.model.finding import Finding
+    from gpumon.plugin import Finding
 
 HOT = {**WORKING, "temp_c": 90.0}
 

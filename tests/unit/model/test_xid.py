@@ -14,7 +14,7 @@ from gpumon.model.xid import (
     Action,
     Cause,
     Later,
-    name_of,
+    code_name,
     xid,
 )
 
@@ -122,9 +122,9 @@ def test_tables_hold_every_value_that_the_binding_names() -> None:
 
 
 def test_a_value_without_a_name_stays_a_number() -> None:
-    assert name_of(2.0, RECOVERY_ACTIONS) == "reboot the node"
-    assert name_of(9, RECOVERY_ACTIONS) == "9"
-    assert name_of(None, RECOVERY_ACTIONS) is None
+    assert code_name(2.0, RECOVERY_ACTIONS) == "reboot the node"
+    assert code_name(9, RECOVERY_ACTIONS) == "9"
+    assert code_name(None, RECOVERY_ACTIONS) is None
 
 
 @pytest.mark.parametrize(

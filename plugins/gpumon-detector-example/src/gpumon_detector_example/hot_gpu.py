@@ -6,15 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpumon.detect.contract import Detector
-from gpumon.model.finding import Evidence, Severity, Window
+from gpumon.plugin import Detector, Evidence, Severity, Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpumon.detect.series import Table
-    from gpumon.detect.view import View
-    from gpumon.model.finding import Finding
+    from gpumon.plugin import Finding, Table, View
 
 _LOOK_BACK_S = 3600.0
 

@@ -1,0 +1,80 @@
+"""All that a detector imports of gpumon, the built-in ones too; its tests: `gpumon.plugin.testing`.
+
+What stands here changes with a line in the changelog. Everything else of gpumon may move.
+"""
+
+from gpumon.detect.claims import LEAST_EVIDENCE_S, Claimant, Windows, honest_confidence
+from gpumon.detect.contract import Detector
+from gpumon.detect.facts.facts import EventFacts, GpuFacts, LinkFacts, NodeFacts, ProcessFacts
+from gpumon.detect.series import (
+    GAP_PERIODS,
+    LEAST_GAP_S,
+    Past,
+    Table,
+    bridged,
+    rows_since,
+    unbroken_since,
+)
+from gpumon.detect.view import JobLook, View
+from gpumon.model.catalogue.fields import clock_event_names
+from gpumon.model.finding import Confidence, Evidence, Finding, Severity, Window
+from gpumon.model.hardware import Sheet, pcie_bytes_per_s, sheet_named
+from gpumon.model.hostlist import is_host_name
+from gpumon.model.job_name import job_name
+from gpumon.model.job_states import HOLDING_STATES
+from gpumon.model.records.cluster import Allocation, Job, JobView
+from gpumon.model.work_floor import (
+    ENGINE_BUSY,
+    LINK_BUSY_BYTES_PER_S,
+    SOME_MEMORY,
+    SOME_TENSOR,
+    SPINNING_SM,
+)
+from gpumon.model.xid import FABRIC_HEALTH, RECOVERY_ACTIONS, Action, Xid, code_name
+
+__all__ = [
+    "ENGINE_BUSY",
+    "FABRIC_HEALTH",
+    "GAP_PERIODS",
+    "HOLDING_STATES",
+    "LEAST_EVIDENCE_S",
+    "LEAST_GAP_S",
+    "LINK_BUSY_BYTES_PER_S",
+    "RECOVERY_ACTIONS",
+    "SOME_MEMORY",
+    "SOME_TENSOR",
+    "SPINNING_SM",
+    "Action",
+    "Allocation",
+    "Claimant",
+    "Confidence",
+    "Detector",
+    "EventFacts",
+    "Evidence",
+    "Finding",
+    "GpuFacts",
+    "Job",
+    "JobLook",
+    "JobView",
+    "LinkFacts",
+    "NodeFacts",
+    "Past",
+    "ProcessFacts",
+    "Severity",
+    "Sheet",
+    "Table",
+    "View",
+    "Window",
+    "Windows",
+    "Xid",
+    "bridged",
+    "clock_event_names",
+    "code_name",
+    "honest_confidence",
+    "is_host_name",
+    "job_name",
+    "pcie_bytes_per_s",
+    "rows_since",
+    "sheet_named",
+    "unbroken_since",
+]
