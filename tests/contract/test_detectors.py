@@ -7,6 +7,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from gpumon.detect.checks import check_detector
@@ -17,7 +18,10 @@ from gpumon.detect.worker.registry import entries, load_class
 pytestmark = pytest.mark.slow
 
 INSTALLED = entries()
-EXAMPLE = Path(__file__).parents[2] / "plugins" / "gpumon-detector-example"
+ROOT = Path(__file__).parents[2]
+UV = ROOT / ".uv" / "bin" / "uv"
+EXAMPLES = sorted((ROOT / "plugins").glob("*/pyproject.toml"))
+"""None in the source distribution, which leaves them out."""
 
 
 @pytest.mark.parametrize("entry", INSTALLED, ids=[entry.key for entry in INSTALLED])
@@ -34,19 +38,29 @@ def test_the_built_in_is_among_them():
 
 @pytest.fixture
 def site(tmp_path, monkeypatch):
-    """Installs the example's package, with entry points of our choice, where the worker looks."""
-    if not EXAMPLE.is_dir():
-        pytest.skip("the example is in the repository, not in the source distribution")
+    """A folder in which the worker, and every other process of this test, finds distributions."""
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    return tmp_path
 
-    def install(points):
-        info = tmp_path / "gpumon_detector_example-0.1.0.dist-info"
-        info.mkdir()
-        (info / "METADATA").write_text("Name: gpumon-detector-example\nVersion: 0.1.0\n")
-        lines = "".join(f"{name} = {target}\n" for name, target in points.items())
-        (info / "entry_points.txt").write_text(f"[gpumon.detectors]\n{lines}")
-        monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{EXAMPLE / 'src'}")
 
-    return install
+def project_of(pyproject):
+    return tomllib.loads(pyproject.read_text())["project"]
+
+
+def installed(pyproject, site, wheels):
+    """Builds the wheel of an example and unpacks it where installers do; its entry points."""
+    build = ["build", "--quiet", "--offline", "--wheel", "--no-build-isolation"]
+    run(UV, *build, "--python", sys.executable, "--out-dir", wheels, pyproject.parent)
+    (wheel,) = wheels.glob("*.whl")
+    install = ["pip", "install", "--quiet", "--offline", "--no-deps", "--target", site]
+    run(UV, *install, "--python", sys.executable, wheel)
+    return project_of(pyproject)["entry-points"]["gpumon.detectors"]
+
+
+def run(*words):
+    done = subprocess.run([str(word) for word in words], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 def looked_at(scene_tick):
@@ -58,26 +72,46 @@ def looked_at(scene_tick):
         engine.close()
 
 
-def hot_tick():
+def fleet_tick():
+    """A GPU that is hot and draws half of what others with its load do."""
     scene = Scene()
-    (gpu,) = scene.node("n", 1)
-    return scene.run(1000, {gpu: {**WORKING, "temp_c": 90.0}})
+    odd, *others = scene.node("n", 24)
+    loads = {
+        uuid: {
+            **WORKING,
+            "sm_active_ratio": sm,
+            "dram_active_ratio": 0.3,
+            "power_w": 150 + 500 * sm,
+        }
+        for uuid, sm in zip([odd, *others], np.linspace(0.3, 0.9, 24), strict=True)
+    }
+    loads[odd] = {**loads[odd], "temp_c": 90.0, "power_w": 150.0}
+    return scene.run(1000, loads)
 
 
-def test_a_distribution_of_its_own_is_found_through_its_entry_point(site):
-    project = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["project"]
-    site(project["entry-points"]["gpumon.detectors"])
-    report = looked_at(hot_tick())
-    (finding,) = report.findings
-    assert (finding.finding_class, finding.confidence) == ("hot_gpu", "established")
+@pytest.mark.parametrize("pyproject", EXAMPLES, ids=lambda path: path.parent.name)
+def test_the_wheel_of_an_example_is_found_and_judges(pyproject, site, tmp_path_factory):
+    if not UV.exists():
+        pytest.skip("uv is there once `make .venv/.ready` has run")
+    ((name, target),) = installed(pyproject, site, tmp_path_factory.mktemp("wheels")).items()
+    gpumon = Path(sys.executable).with_name("gpumon")
+    assert name in run(gpumon, "detectors", "list")
+    run(gpumon, "detectors", "check", target)
+    report = looked_at(fleet_tick())
+    assert [(f.finding_class, f.confidence) for f in report.findings] == [
+        (name, "established" if name == "hot_gpu" else "supported")
+    ]
     states = {c.detector: c.state for c in report.coverage}
-    assert states["hot_gpu"] == "ok"
+    assert states[name] == "ok"
     assert "muted" not in states.values()
 
 
 def test_a_broken_distribution_is_told_and_harms_nobody(site):
-    site({"gone": "no_such_module_at_all:Thing"})
-    report = looked_at(hot_tick())
+    info = site / "gone-0.1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Name: gone\nVersion: 0.1.0\n")
+    (info / "entry_points.txt").write_text("[gpumon.detectors]\ngone = no_such_module:Thing\n")
+    report = looked_at(fleet_tick())
     muted = [c.detector for c in report.coverage if c.state == "muted"]
     assert muted == ["gone"]
     (error,) = report.errors
@@ -85,12 +119,6 @@ def test_a_broken_distribution_is_told_and_harms_nobody(site):
     assert "ModuleNotFoundError" in error.message
 
 
-def test_the_example_passes_its_own_tests():
-    if not EXAMPLE.is_dir():
-        pytest.skip("the example is in the repository, not in the source distribution")
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(EXAMPLE)],
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+@pytest.mark.parametrize("pyproject", EXAMPLES, ids=lambda path: path.parent.name)
+def test_an_example_passes_its_own_tests(pyproject):
+    run(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", pyproject.parent)

@@ -42,7 +42,7 @@ def test_a_detector_imports_nothing_else_of_gpumon(path: Path) -> None:
 
 def test_only_tests_import_the_kit() -> None:
     users = [p for p in DETECTORS if any(m == "gpumon.plugin.testing" for m, _ in imported(p))]
-    assert users
+    assert users or not (ROOT / "plugins").is_dir()
     assert all(path.name.startswith("test_") for path in users)
 
 
