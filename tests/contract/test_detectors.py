@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tomllib
@@ -10,16 +11,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gpumon.cli.configuration import PATH_VARIABLE, load
 from gpumon.detect.checks import check_detector
 from gpumon.detect.engine.engine import DetectionEngine
 from gpumon.detect.scene import WORKING, Scene
 from gpumon.detect.worker.registry import entries, load_class
+from gpumon.detect.worker.tuning import Tuning
 
 pytestmark = pytest.mark.slow
 
 INSTALLED = entries()
 ROOT = Path(__file__).parents[2]
 UV = ROOT / ".uv" / "bin" / "uv"
+GPUMON = Path(sys.executable).with_name("gpumon")
 EXAMPLES = sorted((ROOT / "plugins").glob("*/pyproject.toml"))
 """None in the source distribution, which leaves them out."""
 
@@ -63,8 +67,8 @@ def run(*words):
     return done.stdout
 
 
-def looked_at(scene_tick):
-    engine = DetectionEngine()
+def looked_at(scene_tick, tuning=None):
+    engine = DetectionEngine(tuning=tuning) if tuning else DetectionEngine()
     try:
         assert engine.submit(scene_tick)
         return engine.finish(60.0)
@@ -94,9 +98,8 @@ def test_the_wheel_of_an_example_is_found_and_judges(pyproject, site, tmp_path_f
     if not UV.exists():
         pytest.skip("uv is there once `make .venv/.ready` has run")
     ((name, target),) = installed(pyproject, site, tmp_path_factory.mktemp("wheels")).items()
-    gpumon = Path(sys.executable).with_name("gpumon")
-    assert name in run(gpumon, "detectors", "list")
-    run(gpumon, "detectors", "check", target)
+    assert name in run(GPUMON, "detectors", "list")
+    run(GPUMON, "detectors", "check", target)
     report = looked_at(fleet_tick())
     assert [(f.finding_class, f.confidence) for f in report.findings] == [
         (name, "established" if name == "hot_gpu" else "supported")
@@ -117,6 +120,38 @@ def test_a_broken_distribution_is_told_and_harms_nobody(site):
     (error,) = report.errors
     assert error.where == "detector gone"
     assert "ModuleNotFoundError" in error.message
+
+
+def test_the_page_for_authors_leads_from_nothing_to_an_installed_detector(
+    site, tmp_path, tmp_path_factory
+):
+    if not UV.exists():
+        pytest.skip("uv is there once `make .venv/.ready` has run")
+    folder = tmp_path_factory.mktemp("nothing")
+    pyproject, detector, test, configuration = blocks_of("In ten minutes", "toml", "python")
+    (folder / "pyproject.toml").write_text(pyproject)
+    (folder / "low_clock.py").write_text(detector)
+    (folder / "test_low_clock.py").write_text(test)
+    installed(folder / "pyproject.toml", site, tmp_path_factory.mktemp("wheels"))
+    run(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", folder)
+    checked = run(GPUMON, "detectors", "check", "low_clock:LowClock")
+    assert len(checked.splitlines()) > 10
+    assert "low_clock" in run(GPUMON, "detectors", "list")
+    scene = Scene()
+    (uuid,) = scene.node("n1", 1)
+    scene.job("42", (uuid,))
+    tick = scene.run(700, {uuid: {**WORKING, "sm_clock_mhz": 1400.0}})
+    assert "low_clock" not in {f.finding_class for f in looked_at(tick).findings}
+    (tmp_path / "config.toml").write_text(configuration)
+    tuning = Tuning.of(load({PATH_VARIABLE: str(tmp_path / "config.toml")}))
+    assert "low_clock" in {f.finding_class for f in looked_at(tick, tuning).findings}
+
+
+def blocks_of(title, *languages):
+    """Code blocks of one section of the page for authors, in their order."""
+    page = (ROOT / "docs" / "plugins.md").read_text()
+    section = page.partition(f"## {title}\n")[2].partition("\n## ")[0]
+    return re.findall(rf"```(?:{'|'.join(languages)})\n(.*?)```", section, flags=re.DOTALL)
 
 
 @pytest.mark.parametrize("pyproject", EXAMPLES, ids=lambda path: path.parent.name)
