@@ -127,7 +127,11 @@ class Hang(Detector):
             return
         doubts = doubts_of(job, host, still, context, is_asleep=is_asleep)
         suspects = suspects_of(view, job, still)
-        if is_asleep and not suspects.is_broken and (context.is_bursty or not _polls(host, still)):
+        if (
+            is_asleep
+            and not suspects.is_broken
+            and (context.is_bursty or not _polls(host, still, suspects))
+        ):
             return
         window = Window(
             still.window_start, float(still.past.times[-1]), len(still.past.times) - still.first
@@ -185,21 +189,26 @@ def _may_sleep(job: JobLook, still: Standstill, faults: Faults) -> bool:
         return True
     cores = job.cgroup_past(("job_cpu_cores_used",), _SUSPECTED_AFTER_S).columns
     total = np.nansum(cores["job_cpu_cores_used"], axis=1)
-    return bool(len(total)) and float(total.max()) >= _LEAST_CORES * len(still.members)
+    # One of them may not go on, and so not poll.
+    return bool(len(total)) and float(total.max()) >= _LEAST_CORES * (len(still.members) - 1)
 
 
 def _all_rest(still: Standstill) -> bool:
-    resting = len(still.places(State.RESTS))
+    """Whether the members rest, but for one that the others wait for, or one in four."""
+    count, resting = len(still.members), len(still.places(State.RESTS))
     odd = sum(len(still.places(state)) for state in (State.SILENT, State.ENDLESS, State.SPINS))
-    return resting + odd == len(still.members) and 4 * odd <= len(still.members)
+    return resting + odd == count and odd <= max(1, count // 4)
 
 
-def _polls(host: HostUse, still: Standstill) -> bool:
-    """Whether each rank keeps about one CPU busy, as one that waits for its peers."""
+def _polls(host: HostUse, still: Standstill, suspects: Suspects) -> bool:
+    """Whether each rank that goes on keeps about one CPU busy, as one that waits for its peers."""
     if not (host.is_seen and host.is_own):
         return False
-    each = host.mean_cores(still.window_start) / len(still.members)
-    return _LEAST_CORES <= each <= MOST_CORES
+    count = len(still.members)
+    # Fewer than half of the ranks keep the others waiting.
+    polling = count - min(suspects.halted_count, (count - 1) // 2)
+    cores = host.mean_cores(still.window_start)
+    return _LEAST_CORES * polling <= cores <= MOST_CORES * count
 
 
 def _summary(still: Standstill, window: Window, suspects: Suspects, *, is_asleep: bool) -> str:

@@ -56,6 +56,8 @@ class Suspects(NamedTuple):
     """The one process that was named, on the first of `nodes`."""
     is_broken: bool = False
     """Whether the driver told of a fault of who was named."""
+    halted_count: int = 0
+    """Processes that do not go on: stopped, or waiting in the kernel since then."""
 
 
 class _Halted(NamedTuple):
@@ -76,6 +78,15 @@ class _Stuck(NamedTuple):
 
 
 def suspects_of(view: View, job: JobLook, still: Standstill) -> Suspects:
+    """Who does not wait, the surest sign first, and how many do not go on."""
+    halted, stuck = _halted(view, job, still), _stuck(job, still)
+    count = max(len(halted), round(sum(one.evidence.value or 0.0 for one in stuck)))
+    return _named(view, job, still, halted, stuck)._replace(halted_count=count)
+
+
+def _named(
+    view: View, job: JobLook, still: Standstill, halted: list[_Halted], stuck: list[_Stuck]
+) -> Suspects:
     """Who does not wait, the surest sign first.
 
     A GPU that the driver calls broken; else ranks whose processes are stopped, or wait in the
@@ -83,9 +94,7 @@ def suspects_of(view: View, job: JobLook, still: Standstill) -> Suspects:
     processes. Where more GPUs differ than wait, or none, nobody is named.
     """
     broken = _broken(view, job, still)
-    halted = _halted(view, job, still)
     odd = _odd(job, still)
-    stuck = _stuck(job, still)
     evidence = [*broken.values(), *(_apart(job, place, still) for place in odd[:_LISTED])]
     evidence += [one.evidence for one in stuck[:_LISTED]]
     evidence += [_halt_line(job, one) for one in halted[:_LISTED]]

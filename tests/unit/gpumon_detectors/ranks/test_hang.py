@@ -248,3 +248,38 @@ def test_a_server_that_polls_between_requests_is_not_claimed(trouble):
 def test_a_single_gpu_waits_for_nobody():
     phases = [(1500.0, all_do(TRAINS), 5.0), (1500.0, all_do(SPINS), 1.1)]
     assert findings(played(10.0, "none", phases, gpu_count=1)[0]) == []
+
+
+@pytest.mark.parametrize(
+    ("ranks", "stuck", "is_found"),
+    [(3, 0, False), (3, 1, True), (5, 2, True), (7, 1, False), (6, 2, True), (4, 3, False)],
+)
+def test_processes_that_wait_in_the_kernel_are_not_expected_to_poll(ranks, stuck, is_found):
+    """The others do, on a CPU each; fewer than half may keep them waiting."""
+    gone = {6: 2, 4: 3}.get(ranks, (ranks - 1) // 2)
+    scene, mine = played(10.0, "none", [(100.0, all_do(TRAINS), 17.0)], gpu_count=ranks)
+    scene.host("n", d_state_process_count=0.0)
+    go_on(scene, mine, all_do(TRAINS), 1400.0)
+    scene.cgroup("42", job_cpu_cores_used=1.01 * (ranks - gone))
+    scene.host("n", d_state_process_count=float(stuck))
+    go_on(scene, mine, all_do(RESTS), 900.0)
+    assert [f.confidence for f in findings(scene)] == ["supported"] * is_found
+
+
+@pytest.mark.parametrize("ranks", [3, 4, 7])
+def test_one_gpu_that_spins_beside_ranks_asleep_is_the_one_they_wait_for(ranks):
+    def how(place):
+        return SPINS if place == 1 else RESTS
+
+    phases = [(1500.0, all_do(TRAINS), 17.0), (900.0, how, 1.02 * ranks)]
+    (finding,) = findings(played(10.0, "none", phases, gpu_count=ranks)[0])
+    assert finding.summary.endswith("perhaps for n GPU 1")
+
+
+def test_two_gpus_that_spin_beside_one_at_rest_are_no_sleepers():
+    def how(place):
+        return RESTS if place == 1 else SPINS
+
+    phases = [(1500.0, all_do(TRAINS), 17.0), (900.0, how, 3.05)]
+    (finding,) = findings(played(10.0, "none", phases, gpu_count=3)[0])
+    assert "2 of 3 GPUs only wait" in finding.summary
