@@ -145,7 +145,7 @@ def both_memories_grow() -> Scene:
 _SMALL: Final[Values] = {
     **WORKING,
     "mem_used_bytes": 6 * GIB,
-    "gpu_util_ratio": 0.6,
+    "gpu_util_ratio": 0.3,
     "sm_active_ratio": 0.1,
 }
 

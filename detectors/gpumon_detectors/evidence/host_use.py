@@ -41,6 +41,14 @@ _FEW_CORES_RATIO: Final = 0.1
 """Share of a job's CPUs that its programs may spin on, as one for each GPU does on common nodes
 with more than ten CPUs a GPU. Our choice; work on CPUs keeps most of them busy."""
 
+LEAST_POLL_CORES: Final = 0.75
+"""CPUs that a rank keeps busy at least while it polls for its peers (our choice: one, and a
+quarter for what is lost to a neighbour); with less the program is gone, or asleep for good
+(`idle_held`)."""
+
+MOST_POLL_CORES: Final = 1.6
+"""And at most: one, and what sleeps beside it (our choice). With more something computes."""
+
 SLICE_S: Final = 120.0
 """Means are taken over so long: a logger that wakes once a minute is no work."""
 
@@ -118,6 +126,19 @@ class HostUse(NamedTuple):
     def mean_cores(self, since: float) -> float:
         """CPU cores in use since a Unix time, on average, all nodes together; NaN unseen."""
         return self.flows[0].mean(since) if self.is_seen else float("nan")
+
+    def polls(self, since: float, ranks: int, halted: int = 0) -> bool:
+        """Whether each rank that goes on keeps about one CPU busy, as one that waits for its peers.
+
+        Args:
+            since: Unix time.
+            ranks: How many there are.
+            halted: How many of them are known not to go on; half or more do not let the rest wait.
+        """
+        if not (self.is_seen and self.is_own):
+            return False
+        polling = ranks - min(halted, (ranks - 1) // 2)
+        return LEAST_POLL_CORES * polling <= self.mean_cores(since) <= MOST_POLL_CORES * ranks
 
     def evidence(self, job: JobLook, since: float, own: str = "the job") -> Evidence:
         """What the CPUs did since a Unix time, or that it was not seen.

@@ -39,6 +39,9 @@ _INTERACTIVE_S: Final = 7200.0
 _LONG_INTERACTIVE_S: Final = 14400.0
 """The sliding window of Princeton's Job Defense Shield."""
 
+_WORKED_S: Final = 600.0
+"""Work seen before, from which ranks that sleep may hang, as `hang` has it."""
+
 _ADVICE: Final = (
     "Look into the job's output: it may wait for input, a peer or a lock, or be done.",
     "If the work is done, let the program exit, so that the job ends. A server can exit when idle.",
@@ -70,8 +73,10 @@ class IdleHeld(Detector):
     neighbour's traffic on a shared node caps the claim alike. A job that computes on CPUs and never
     used its GPUs is `cpu_only`. A program stopped in a debugger is mostly in an interactive job;
     one that is named like a notebook is given a session's time. A hang spins: its utilisation is
-    not 0. Where the driver tells a fault of one of the GPUs from about then on, that is what
-    stopped the job (`gpu_fault`). With MIG, and without utilisation, nothing is claimed; without
+    not 0; where the ranks of a parallel job worked and now poll on about a CPU each they may hang
+    asleep, and that is `hang`'s to claim. Where the driver tells a fault of one of the GPUs from
+    about then on, that is what stopped the job (`gpu_fault`). With MIG, and without utilisation,
+    nothing is claimed; without
     CPU time it is a *hypothesis* for four hours.
 
     Lost are the seconds for which the GPUs were seen to rest.
@@ -127,19 +132,26 @@ class IdleHeld(Detector):
             evidence=_evidence(job, use, host, context, rest),
             advice=(*_ADVICE, *look_inside(job)),
             gpu_seconds=rest.gpu_seconds,
-            at_most=min(_most(context, rest.known_s), rest.at_most, key=lambda step: step.rank),
+            at_most=min(_most(job, context, host, rest), rest.at_most, key=lambda step: step.rank),
         )
 
 
-def _most(context: JobContext, rest_s: float) -> Confidence:
+def _most(job: JobLook, context: JobContext, host: HostUse, rest: Rest) -> Confidence:
     """The surest claim that the context allows."""
-    if context.is_serving:
+    rest_s = rest.known_s
+    if context.is_serving or _may_hang(job, context, host, rest):
         return Confidence.HYPOTHESIS
     if context.sounds_interactive:
         if rest_s < _INTERACTIVE_S:
             return Confidence.HYPOTHESIS
         return Confidence.SUPPORTED if rest_s < _LONG_INTERACTIVE_S else Confidence.ESTABLISHED
     return context.rests_for_sure(rest_s)
+
+
+def _may_hang(job: JobLook, context: JobContext, host: HostUse, rest: Rest) -> bool:
+    """Whether its ranks, which worked, poll on about a CPU each: they may wait for one another."""
+    is_parallel = len(job.gpus) > 1 and context.worked_s >= _WORKED_S
+    return is_parallel and host.polls(rest.window.start, len(job.gpus))
 
 
 def _evidence(
@@ -163,6 +175,9 @@ def _evidence(
         host.evidence(job, rest.window.start),
         *rest.evidence,
     ]
+    if _may_hang(job, context, host, rest):
+        text = "may hang asleep: its ranks worked, and poll on about a CPU each"
+        found.append(Evidence("job_cpu_cores_used", job.subject, text))
     doubt = server_doubt(job, context)
     if doubt is not None:
         found.append(doubt)

@@ -10,14 +10,14 @@ import numpy as np
 from gpumon.plugin import Detector, Evidence, Severity, Window, is_host_name
 from gpumon_detectors.evidence.gpu_symptoms import Faults
 from gpumon_detectors.evidence.gpu_use import is_named
-from gpumon_detectors.evidence.host_use import host_use
+from gpumon_detectors.evidence.host_use import LEAST_POLL_CORES, host_use
 from gpumon_detectors.evidence.job_commands import srun_in
 from gpumon_detectors.evidence.job_context import context_of
 from gpumon_detectors.evidence.machine_commands import ask_node
 from gpumon_detectors.evidence.phrases import counted
 from gpumon_detectors.evidence.stretch import since_words
 from gpumon_detectors.evidence.watched import surest
-from gpumon_detectors.ranks.pauses import MOST_CORES, doubts_of, output_age_s
+from gpumon_detectors.ranks.pauses import doubts_of, output_age_s
 from gpumon_detectors.ranks.standstill import PAST_S, State, may_stand_still, standstill_of
 from gpumon_detectors.ranks.suspects import suspects_of
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpumon.plugin import Finding, JobLook, View
-    from gpumon_detectors.evidence.host_use import HostUse
     from gpumon_detectors.ranks.standstill import Standstill
     from gpumon_detectors.ranks.suspects import Suspects
 
@@ -40,11 +39,6 @@ _PAUSES: Final = 2.0
 
 _SLEEPING_AFTER_WORK_S: Final = 600.0
 """Sleeping ranks are a hang only behind so much steady work: servers and sessions sleep."""
-
-_LEAST_CORES: Final = 0.75
-"""CPUs that each rank keeps busy at least while it polls for its peers (our choice: one, and a
-quarter for what is lost to a neighbour); with less the program is gone, or asleep for good
-(`idle_held`)."""
 
 _FALL: Final = 0.6
 """SM activity and power must have fallen to this share of those of the work before, or lower: a
@@ -127,12 +121,11 @@ class Hang(Detector):
             return
         doubts = doubts_of(job, host, still, context, is_asleep=is_asleep)
         suspects = suspects_of(view, job, still)
-        if (
-            is_asleep
-            and not suspects.is_broken
-            and (context.is_bursty or not _polls(host, still, suspects))
-        ):
-            return
+        if is_asleep and not suspects.is_broken:
+            halted = suspects.halted_count
+            polls = host.polls(still.window_start, len(still.members), halted)
+            if context.is_bursty or not polls:
+                return
         window = Window(
             still.window_start, float(still.past.times[-1]), len(still.past.times) - still.first
         )
@@ -190,7 +183,7 @@ def _may_sleep(job: JobLook, still: Standstill, faults: Faults) -> bool:
     cores = job.cgroup_past(("job_cpu_cores_used",), _SUSPECTED_AFTER_S).columns
     total = np.nansum(cores["job_cpu_cores_used"], axis=1)
     # One of them may not go on, and so not poll.
-    return bool(len(total)) and float(total.max()) >= _LEAST_CORES * (len(still.members) - 1)
+    return bool(len(total)) and float(total.max()) >= LEAST_POLL_CORES * (len(still.members) - 1)
 
 
 def _all_rest(still: Standstill) -> bool:
@@ -198,17 +191,6 @@ def _all_rest(still: Standstill) -> bool:
     count, resting = len(still.members), len(still.places(State.RESTS))
     odd = sum(len(still.places(state)) for state in (State.SILENT, State.ENDLESS, State.SPINS))
     return resting + odd == count and odd <= max(1, count // 4)
-
-
-def _polls(host: HostUse, still: Standstill, suspects: Suspects) -> bool:
-    """Whether each rank that goes on keeps about one CPU busy, as one that waits for its peers."""
-    if not (host.is_seen and host.is_own):
-        return False
-    count = len(still.members)
-    # Fewer than half of the ranks keep the others waiting.
-    polling = count - min(suspects.halted_count, (count - 1) // 2)
-    cores = host.mean_cores(still.window_start)
-    return _LEAST_CORES * polling <= cores <= MOST_CORES * count
 
 
 def _summary(still: Standstill, window: Window, suspects: Suspects, *, is_asleep: bool) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from gpumon.plugin import Confidence, Evidence
+from gpumon_detectors.evidence.host_use import MOST_POLL_CORES
 from gpumon_detectors.evidence.phrases import span
 from gpumon_detectors.evidence.watched import newest_of
 from gpumon_detectors.ranks.standstill import State
@@ -19,10 +20,6 @@ if TYPE_CHECKING:
     from gpumon_detectors.evidence.host_use import Flow, HostUse
     from gpumon_detectors.evidence.job_context import JobContext
     from gpumon_detectors.ranks.standstill import Standstill
-
-MOST_CORES: Final = 1.6
-"""CPUs that each rank keeps busy at most while it polls for its peers: one, and what sleeps beside
-it (our choice). With more something computes."""
 
 _UNSURE_UNTIL_S: Final = 600.0
 """Until then what plain counters, or sleeping ranks, show may be a pause: alarms of production
@@ -113,7 +110,7 @@ def _by_host(
     """What goes on beside the GPUs since then, the job's own and what may be others'."""
     for flow in host.flows:
         mean = flow.mean(still.window_start)
-        limit = MOST_CORES * len(still.members) if flow.is_cpu else flow.limit
+        limit = MOST_POLL_CORES * len(still.members) if flow.is_cpu else flow.limit
         if not mean > limit:
             continue
         if flow.is_own:

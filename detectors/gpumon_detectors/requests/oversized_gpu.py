@@ -64,9 +64,9 @@ _LOW_POWER: Final = 0.4
 """Share of its power limit below which a GPU may run kernels on so few SMs that none is counted: a
 lone small kernel draws hardly more than a GPU at rest (our choice)."""
 
-_FULL_UTIL: Final = 0.8
-"""Mean utilisation from which kernels run nearly all the time: that few SMs are active then says
-that they are small, and a larger batch may fill the GPU (as `small_batch` claims)."""
+_BUSY_UTIL: Final = 0.5
+"""Mean utilisation from which few active SMs say that kernels are small, and a larger batch may
+fill the GPU (the taxonomy's signature of `small_batch`)."""
 
 _PRECISIONS: Final = ("bf16", "fp16", "fp32")
 
@@ -186,7 +186,7 @@ class OversizedGpu(Detector):
     job that works in bursts as servers do, or is named like one, stays a *hypothesis*, and so does
     each that rested in between and was watched for less than the four hours that recognising a
     server takes; one that never rests for two minutes does not work in bursts. Kernels
-    that run four fifths of the time or more on few SMs may only be small (`small_batch`): a
+    that run half of the time or more on few SMs may only be small (`small_batch`): a
     *hypothesis*. A session is
     `interactive_idle`, a GPU that is not used belongs to the idle classes, and several GPUs of one
     job are used together. A job whose video engines work needs them, and of these a slice or a
@@ -268,12 +268,12 @@ class OversizedGpu(Detector):
         if context.is_serving:
             text = f"may be a server, which needs speed for single requests: {context.why}"
             evidence.append(Evidence("job", job.subject, text))
-        is_full = fit.has_sm and fit.busy_ratio >= _FULL_UTIL
-        if is_full:
+        has_small_kernels = fit.has_sm and fit.busy_ratio >= _BUSY_UTIL
+        if has_small_kernels:
             text = f"kernels run {100 * fit.busy_ratio:.0f} % of the time: they may only be small"
             evidence.append(Evidence("gpu_util_ratio", job.subject, text, fit.busy_ratio))
         may_serve = context.is_serving or not (context.is_settled or fit.is_steady)
-        is_open = may_serve or is_full or smaller.is_shared
+        is_open = may_serve or has_small_kernels or smaller.is_shared
         most = Confidence.HYPOTHESIS if is_open else Confidence.ESTABLISHED
         return view.finding(
             self,

@@ -4,7 +4,7 @@ import pytest
 
 from gpumon.detect.scene import HELD, START_AT, UNUSED, WORKING
 from gpumon_detectors.idle.idle_held import IdleHeld
-from tests.unit.gpumon_detectors.idle_scenes import all_of, job_scene, serve, work
+from tests.unit.gpumon_detectors.idle_scenes import all_of, job_scene, played, serve, work
 
 HOUR = 3600.0
 
@@ -262,3 +262,21 @@ def test_what_a_fault_of_a_gpu_stopped_is_the_faults(early_s, is_claimed):
         scene.run(-early_s, all_of(uuids, HELD, **sound))
     scene.run(1.4 * HOUR, all_of(uuids, HELD, **broken))
     assert bool(findings(scene)) is is_claimed
+
+
+@pytest.mark.parametrize(
+    ("gpus", "cores", "confidence"),
+    [
+        (3, 3.1, "hypothesis"),
+        (4, 4.4, "hypothesis"),
+        (4, 0.02, "established"),
+        (1, 1.0, "supported"),
+    ],
+)
+def test_ranks_that_worked_and_poll_on_a_cpu_each_may_hang_asleep(gpus, cores, confidence):
+    phases = [(1800.0, lambda _: WORKING, 6.0), (9000.0, lambda _: HELD, cores)]
+    scene, _ = played(10.0, "none", phases, gpu_count=gpus)
+    (finding,) = IdleHeld().evaluate(scene.view())
+    assert finding.confidence == confidence
+    said = any("may hang asleep" in line.text for line in finding.evidence)
+    assert said is (confidence == "hypothesis")
