@@ -165,6 +165,15 @@ def held_while_a_program_spins() -> Scene:
     return scene
 
 
+def held_while_its_ranks_poll() -> Scene:
+    """Each of its ranks keeps a CPU busy, as one that waits for the others."""
+    scene, uuids = job_on_a_node(period_s=LONG_PERIOD_S)
+    scene.run(900, alike(uuids, WORKING))
+    scene.cgroup("42", job_cpu_cores_used=1.02 * len(uuids))
+    scene.run(9000, alike(uuids, HELD))
+    return scene
+
+
 def held_beside_another_job() -> Scene:
     """Its CPU time is not told, and another job computes on its node."""
     return _beside_another(HELD)
@@ -371,6 +380,7 @@ SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
         held_since_before,
         held_while_data_are_copied,
         held_while_a_program_spins,
+        held_while_its_ranks_poll,
         held_beside_another_job,
         held_out_of_sight,
         held_by_a_server,

@@ -184,7 +184,7 @@ def test_a_job_that_did_not_choose_its_end_is_not_accused(fields, period_s, trou
 LIGHT = {
     **WORKING,
     "mem_used_bytes": wavy(8.8 * GIB, 0.6 * GIB),
-    "gpu_util_ratio": wavy(0.66, 0.2, 31.0),
+    "gpu_util_ratio": wavy(0.36, 0.2, 31.0),
     "sm_active_ratio": wavy(0.11, 0.05, 31.0),
 }
 ONE = Site(held=1, gpus=4)
