@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from gpumon.plugin import LEAST_EVIDENCE_S, Confidence, Detector, Evidence, Severity, Window
+from gpumon.plugin import (
+    LEAST_EVIDENCE_S,
+    SPINNING_SM,
+    Confidence,
+    Detector,
+    Evidence,
+    Severity,
+    Window,
+)
 from gpumon_detectors.evidence.gpu_use import PAST_S, PAUSE_S, use_of
 from gpumon_detectors.evidence.job_commands import show_job, srun_in
 from gpumon_detectors.evidence.phrases import counted
@@ -25,6 +33,9 @@ if TYPE_CHECKING:
 _REST_SHARE: Final = 0.1
 """Share of the time in which a working GPU may rest for longer than a pause. Our choice: what the
 taxonomy calls the duty of a checkpoint that costs too much."""
+
+_SPINNING_UTIL: Final = 0.9
+"""A kernel that waits is one that runs: utilisation reads 1, but for a sample now and then."""
 
 _LISTED: Final = 32
 """Unused GPUs that are listed one by one."""
@@ -59,7 +70,9 @@ class PartialGpusIdle(Detector):
     utilisation of 0, in 99 % of the known time; nine tenths of its samples must be known, and what
     lies in longer holes is not counted. Working is one with a process and a mean utilisation
     above `busy_util_ratio` in nine of ten slices of two minutes and over the last five.
-    All other GPUs are neither, and a job without a working GPU is another class.
+    All other GPUs are neither, and a job without a working GPU is another class. Where the others
+    run kernels all the time that fill no more SMs than a collective that waits (.25), since a GPU
+    which the job used lost its process, they wait for it: that is `hang`.
 
     *Supported* after 10 minutes: launchers that start ranks in stages, and images that are pulled
     node by node, are through by then. *Established* after 30 minutes: also the serial phases that
@@ -113,8 +126,9 @@ class PartialGpusIdle(Detector):
                 continue
             # Each from its own time on, where others worked all the while; else all from the last.
             for begins in (firsts, np.full(len(firsts), firsts[chosen].max())):
-                working = self._working(use, int(begins[chosen].min()))
-                if len(working):
+                first = int(begins[chosen].min())
+                working = self._working(use, first)
+                if len(working) and not _was_left_by(use, chosen, working, first):
                     return _Split(
                         _positions(chosen),
                         _positions(begins[chosen]),
@@ -173,6 +187,22 @@ def _last_launch(use: GpuUse, is_taken: NDArray[np.bool_]) -> int:
     """Row at which the last of the GPUs in use was first taken into use, 0 where none was."""
     begun = use.is_known & ~use.is_empty
     return max((int(np.argmax(begun[:, column])) for column in np.flatnonzero(is_taken)), default=0)
+
+
+def _was_left_by(
+    use: GpuUse, unused: NDArray[np.intp], working: NDArray[np.intp], first: int
+) -> bool:
+    """Whether all the others only wait since GPUs that worked with them lost their processes."""
+    if not (use.is_known & ~use.is_empty)[:first, unused].any(axis=0).all():
+        return False
+    columns = use.past.columns
+    sm, util = (columns[key][first:, working] for key in ("sm_active_ratio", "gpu_util_ratio"))
+    is_told = np.isfinite(sm) & np.isfinite(util)
+    if not is_told.any(axis=0).all():
+        return False
+    seen = is_told.sum(axis=0)
+    mean_sm, mean_util = (np.where(is_told, part, 0.0).sum(axis=0) / seen for part in (sm, util))
+    return bool((mean_sm < SPINNING_SM).all() and (mean_util >= _SPINNING_UTIL).all())
 
 
 def _positions(indices: NDArray[np.intp]) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ from gpumon_detectors.evidence.stretch import since_words
 from gpumon_detectors.evidence.watched import surest
 from gpumon_detectors.ranks.late_ranks import late_ranks
 from gpumon_detectors.ranks.peers import shared_by, worlds_of
-from gpumon_detectors.ranks.slow_causes import has_slow_link, waits_for_storage
+from gpumon_detectors.ranks.slow_causes import has_slow_link, waits_for_host
 from gpumon_detectors.ranks.work_windows import WINDOW_S, mean_over, medians, work_windows
 
 if TYPE_CHECKING:
@@ -80,9 +80,9 @@ class SlowDrift(Detector):
 
     What looks alike: longer sequences by plan keep the GPUs as busy, and so does a cap on clock or
     power, which lowers the clock (`throttled`); an evaluation ends; a new trial begins with a
-    pause; a link that errs or carries less than before has a rule of its own, and so has
-    storage for which tasks wait since then; other work shifts tensor cores, SMs and memory by
-    different parts; one slow rank is `straggler`'s, uneven data are
+    pause; a link that errs or carries less than before has a rule of its own, and so have
+    storage, CPUs and memory for which tasks wait since then; other work shifts tensor cores, SMs
+    and memory by different parts; one slow rank is `straggler`'s, uneven data are
     `data_imbalance`'s; servers, sessions and runs whose load swings are not looked at, nor jobs
     whose work falls to less than a third. Without SM activity nothing is said.
 
@@ -112,7 +112,7 @@ class SlowDrift(Detector):
             if drift is None or _has_late_rank(view, job, windows):
                 continue
             since = float(windows.begins[drift.first])
-            if has_slow_link(view, job, since - _BESIDE_S) or waits_for_storage(view, job, since):
+            if has_slow_link(view, job, since - _BESIDE_S) or waits_for_host(view, job, since):
                 continue
             yield self._finding(view, job, windows, drift)
 

@@ -248,3 +248,17 @@ def test_the_thresholds_are_parameters():
     assert findings(scene) == []
     assert findings(scene, idle_mem_ratio=0.06) == []
     assert len(findings(scene, idle_mem_ratio=0.06, busy_util_ratio=0.03)) == 1
+
+
+@pytest.mark.parametrize(
+    ("work_s", "sm", "is_found"),
+    [(1500.0, 0.08, False), (1500.0, 0.5, True), (1500.0, None, True), (0.0, 0.08, True)],
+)
+def test_gpus_that_wait_for_one_whose_process_is_gone_do_not_work(work_s, sm, is_found):
+    """One that was never used is waited for by nobody."""
+    scene, uuids = scene_with_job(3)
+    if work_s:
+        scene.run(work_s, working(uuids))
+    spins = {**WORKING, "gpu_util_ratio": 1.0, "sm_active_ratio": sm}
+    scene.run(1300.0, {**dict.fromkeys(uuids, spins), uuids[1]: UNUSED})
+    assert bool(findings(scene)) is is_found

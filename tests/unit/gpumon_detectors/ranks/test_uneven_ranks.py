@@ -237,11 +237,17 @@ def test_without_counters_nothing_is_said(rule):
         assert said(rule, stages, keys=PLAIN) == []
 
 
-@pytest.mark.parametrize("key", ["io_pressure_some_ratio", "d_state_process_count"])
+@pytest.mark.parametrize(
+    ("key", "waits"),
+    [
+        ("io_pressure_some_ratio", 0.35),
+        ("d_state_process_count", 3.0),
+        ("cpu_pressure_some_ratio", 0.5),
+    ],
+)
 @pytest.mark.parametrize(("at_s", "is_said"), [(0.0, True), (2400.0, False)])
-def test_steps_that_get_longer_as_tasks_wait_for_storage_are_the_storage_s(key, at_s, is_said):
-    """Storage that was as slow before is no reason."""
-    waits = {"io_pressure_some_ratio": 0.35, "d_state_process_count": 3.0}[key]
+def test_steps_that_get_longer_as_tasks_wait_are_the_host_s(key, waits, at_s, is_said):
+    """What was as scarce before is no reason."""
     told = ((0.0, "m0", {key: 0.0}), (at_s, "m0", {key: waits}))
     stages = [Stage(2400.0), Stage(1900.0, exchange=0.32, step_s=4.2)]
     assert bool(said(SlowDrift(), stages, gpus=4, told=told)) is is_said
