@@ -76,8 +76,7 @@ class IdleHeld(Detector):
     not 0; where the ranks of a parallel job worked and now poll on about a CPU each they may hang
     asleep, and that is `hang`'s to claim. Where the driver tells a fault of one of the GPUs from
     about then on, that is what stopped the job (`gpu_fault`). With MIG, and without utilisation,
-    nothing is claimed; without
-    CPU time it is a *hypothesis* for four hours.
+    nothing is claimed; without CPU time it is a *hypothesis* for four hours.
 
     Lost are the seconds for which the GPUs were seen to rest.
     """

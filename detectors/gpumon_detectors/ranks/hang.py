@@ -54,7 +54,9 @@ class Hang(Detector):
     Without profiling counters it is one at 60 % of the power of the job's own work, or less. *All*
     GPUs that worked before stand still, and at least half of them spin: utilisation 90 % and more,
     as a collective that waits shows. Or all rest, behind ten minutes of steady work, and each rank
-    polls on about one CPU, or one of the GPUs fell off the bus just before: they wait asleep.
+    polls on about one CPU, or one of the GPUs fell off the bus just before: they wait asleep. One
+    GPU, or one in four, may spin or tell nothing beside these, and ranks that are stopped or wait
+    in the kernel need not poll, if they are fewer than half.
 
     Suspected after 3 minutes, *supported* after 5, *established* after 10 (DLRover and ByteRobust
     alarm then). Without profiling counters, and where ranks sleep that never paused for a minute in
