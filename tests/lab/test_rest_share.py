@@ -82,7 +82,7 @@ def test_three_gpumons_cost_one_and_a_fourth_nothing(cluster, gpumon, relay, sub
     modes = cluster.run_as("alice", ["find", folder, "-printf", "%m %u\n"]).stdout.split("\n")
     assert set(modes) - {""} == {"700 alice", "600 alice"}
     for part in secret.split("."):
-        grep = ["grep", "-rlF", part, folder]
+        grep = ["grep", "-rlF", "-e", part, folder]
         assert cluster.run_as("alice", grep, check=False).returncode == 1
 
 
