@@ -52,6 +52,9 @@ PAST_S: Final = 24 * 3600.0
 PAUSE_S: Final = 120.0
 """Working GPUs may rest this long: the longest checkpoint pauses reported are about 96 s."""
 
+SPINNING_UTIL: Final = 0.9
+"""A kernel that waits is one that runs: utilisation reads 1, but for a sample now and then."""
+
 FAINT_RATIO: Final = 0.01
 """Utilisation that tools which ask a GPU for its state leave behind: one step of NVML's."""
 

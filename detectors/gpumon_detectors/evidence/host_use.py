@@ -41,6 +41,10 @@ _FEW_CORES_RATIO: Final = 0.1
 """Share of a job's CPUs that its programs may spin on, as one for each GPU does on common nodes
 with more than ten CPUs a GPU. Our choice; work on CPUs keeps most of them busy."""
 
+SLEEPING_AFTER_WORK_S: Final = 600.0
+"""Sleeping ranks may hang only behind so much steady work: servers and sessions sleep (our
+choice)."""
+
 LEAST_POLL_CORES: Final = 0.75
 """CPUs that a rank keeps busy at least while it polls for its peers (our choice: one, and a
 quarter for what is lost to a neighbour); with less the program is gone, or asleep for good

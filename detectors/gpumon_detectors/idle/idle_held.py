@@ -12,7 +12,7 @@ from gpumon_detectors.evidence.gpu_use import (
     gpu_use,
     is_still_now,
 )
-from gpumon_detectors.evidence.host_use import host_use
+from gpumon_detectors.evidence.host_use import SLEEPING_AFTER_WORK_S, host_use
 from gpumon_detectors.evidence.job_commands import look_inside
 from gpumon_detectors.evidence.job_context import (
     LONGEST_REST_S,
@@ -38,9 +38,6 @@ _INTERACTIVE_S: Final = 7200.0
 
 _LONG_INTERACTIVE_S: Final = 14400.0
 """The sliding window of Princeton's Job Defense Shield."""
-
-_WORKED_S: Final = 600.0
-"""Work seen before, from which ranks that sleep may hang, as `hang` has it."""
 
 _ADVICE: Final = (
     "Look into the job's output: it may wait for input, a peer or a lock, or be done.",
@@ -117,6 +114,7 @@ class IdleHeld(Detector):
         self, view: View, job: JobLook, use: GpuUse, host: HostUse, rest: Rest
     ) -> Iterator[Finding]:
         context = context_of(job, self.portal_names)
+        may_hang = _may_hang(job, context, host, rest)
         if context.is_bursty and rest.known_s < LONGEST_REST_S:
             return
         used = use.newest("mem_used_bytes")
@@ -128,17 +126,20 @@ class IdleHeld(Detector):
             summary=f"{counted(len(job.gpus), 'GPU')} idle with {gib(float(used.sum()))} of memory "
             f"held {since}{rest.but}",
             window=rest.window,
-            evidence=_evidence(job, use, host, context, rest),
+            evidence=_evidence(job, use, host, context, rest, may_hang=may_hang),
             advice=(*_ADVICE, *look_inside(job)),
             gpu_seconds=rest.gpu_seconds,
-            at_most=min(_most(job, context, host, rest), rest.at_most, key=lambda step: step.rank),
+            at_most=min(
+                _most(context, rest.known_s, may_hang=may_hang),
+                rest.at_most,
+                key=lambda step: step.rank,
+            ),
         )
 
 
-def _most(job: JobLook, context: JobContext, host: HostUse, rest: Rest) -> Confidence:
+def _most(context: JobContext, rest_s: float, *, may_hang: bool) -> Confidence:
     """The surest claim that the context allows."""
-    rest_s = rest.known_s
-    if context.is_serving or _may_hang(job, context, host, rest):
+    if context.is_serving or may_hang:
         return Confidence.HYPOTHESIS
     if context.sounds_interactive:
         if rest_s < _INTERACTIVE_S:
@@ -149,12 +150,12 @@ def _most(job: JobLook, context: JobContext, host: HostUse, rest: Rest) -> Confi
 
 def _may_hang(job: JobLook, context: JobContext, host: HostUse, rest: Rest) -> bool:
     """Whether its ranks, which worked, poll on about a CPU each: they may wait for one another."""
-    is_parallel = len(job.gpus) > 1 and context.worked_s >= _WORKED_S
+    is_parallel = len(job.gpus) > 1 and context.worked_s >= SLEEPING_AFTER_WORK_S
     return is_parallel and host.polls(rest.window.start, len(job.gpus))
 
 
 def _evidence(
-    job: JobLook, use: GpuUse, host: HostUse, context: JobContext, rest: Rest
+    job: JobLook, use: GpuUse, host: HostUse, context: JobContext, rest: Rest, *, may_hang: bool
 ) -> list[Evidence]:
     used, total = (use.newest(key) for key in ("mem_used_bytes", "mem_total_bytes"))
     found = [
@@ -174,7 +175,7 @@ def _evidence(
         host.evidence(job, rest.window.start),
         *rest.evidence,
     ]
-    if _may_hang(job, context, host, rest):
+    if may_hang:
         text = "may hang asleep: its ranks worked, and poll on about a CPU each"
         found.append(Evidence("job_cpu_cores_used", job.subject, text))
     doubt = server_doubt(job, context)

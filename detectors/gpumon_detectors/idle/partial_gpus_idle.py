@@ -16,7 +16,7 @@ from gpumon.plugin import (
     Severity,
     Window,
 )
-from gpumon_detectors.evidence.gpu_use import PAST_S, PAUSE_S, use_of
+from gpumon_detectors.evidence.gpu_use import PAST_S, PAUSE_S, SPINNING_UTIL, use_of
 from gpumon_detectors.evidence.job_commands import show_job, srun_in
 from gpumon_detectors.evidence.phrases import counted
 from gpumon_detectors.evidence.stretch import began_with_job, since_words
@@ -33,9 +33,6 @@ if TYPE_CHECKING:
 _REST_SHARE: Final = 0.1
 """Share of the time in which a working GPU may rest for longer than a pause. Our choice: what the
 taxonomy calls the duty of a checkpoint that costs too much."""
-
-_SPINNING_UTIL: Final = 0.9
-"""A kernel that waits is one that runs: utilisation reads 1, but for a sample now and then."""
 
 _LISTED: Final = 32
 """Unused GPUs that are listed one by one."""
@@ -202,7 +199,7 @@ def _was_left_by(
         return False
     seen = is_told.sum(axis=0)
     mean_sm, mean_util = (np.where(is_told, part, 0.0).sum(axis=0) / seen for part in (sm, util))
-    return bool((mean_sm < SPINNING_SM).all() and (mean_util >= _SPINNING_UTIL).all())
+    return bool((mean_sm < SPINNING_SM).all() and (mean_util >= SPINNING_UTIL).all())
 
 
 def _positions(indices: NDArray[np.intp]) -> tuple[int, ...]:

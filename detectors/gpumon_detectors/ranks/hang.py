@@ -10,7 +10,7 @@ import numpy as np
 from gpumon.plugin import Detector, Evidence, Severity, Window, is_host_name
 from gpumon_detectors.evidence.gpu_symptoms import Faults
 from gpumon_detectors.evidence.gpu_use import is_named
-from gpumon_detectors.evidence.host_use import LEAST_POLL_CORES, host_use
+from gpumon_detectors.evidence.host_use import LEAST_POLL_CORES, SLEEPING_AFTER_WORK_S, host_use
 from gpumon_detectors.evidence.job_commands import srun_in
 from gpumon_detectors.evidence.job_context import context_of
 from gpumon_detectors.evidence.machine_commands import ask_node
@@ -36,9 +36,6 @@ _UNSEEN_AFTER_S: Final = 900.0
 
 _PAUSES: Final = 2.0
 """A standstill must last so many times as long as the job's own longest pause before."""
-
-_SLEEPING_AFTER_WORK_S: Final = 600.0
-"""Sleeping ranks are a hang only behind so much steady work: servers and sessions sleep."""
 
 _FALL: Final = 0.6
 """SM activity and power must have fallen to this share of those of the work before, or lower: a
@@ -178,7 +175,7 @@ def _may_sleep(job: JobLook, still: Standstill, faults: Faults) -> bool:
 
     Spares most jobs at rest the host's past.
     """
-    if not _all_rest(still) or still.worked_s < _SLEEPING_AFTER_WORK_S:
+    if not _all_rest(still) or still.worked_s < SLEEPING_AFTER_WORK_S:
         return False
     if any(gpu.is_lost for gpu in job.gpus) or faults.stopped(job, still.window_start):
         return True

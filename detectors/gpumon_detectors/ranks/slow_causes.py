@@ -125,7 +125,7 @@ def has_slow_link(view: View, job: JobLook, since: float) -> bool:
 
 def waits_for_host(view: View, job: JobLook, since: float) -> bool:
     """Whether tasks of its nodes wait since a Unix time, and did not before."""
-    return any(True for _ in _by_host(view, job, range(len(job.gpus)), since))
+    return next(_by_host(view, job, range(len(job.gpus)), since), None) is not None
 
 
 def _by_gpu(

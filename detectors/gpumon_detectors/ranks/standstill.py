@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from gpumon.plugin import LINK_BUSY_BYTES_PER_S, SOME_MEMORY, SOME_TENSOR, SPINNING_SM
-from gpumon_detectors.evidence.gpu_use import FAINT_RATIO
+from gpumon_detectors.evidence.gpu_use import FAINT_RATIO, SPINNING_UTIL
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,9 +27,6 @@ _LINKS: Final = (
 _KEYS: Final = (*_PIPES, "gpu_util_ratio", *_ENGINES, "power_w", *_LINKS)
 _PEAKS: Final = 4
 """Of the first fields the largest value behind an old row counts."""
-
-_SPINNING_UTIL: Final = 0.9
-"""A kernel that waits is one that runs: utilisation reads 1, but for a sample now and then."""
 
 _RESTING_UTIL: Final = 0.02
 _STATE_SHARE: Final = 0.9
@@ -202,7 +199,7 @@ def _endless(past: Past, is_work: NDArray[np.bool_]) -> tuple[int, int] | None:
     is_bare += [_is_mostly(since[key] <= FAINT_RATIO, since[key]) for key in _ENGINES]
     is_bare += [_is_mostly(since[key] < LINK_BUSY_BYTES_PER_S, since[key]) for key in _LINKS]
     util = since["gpu_util_ratio"]
-    is_busy = np.isfinite(util).any() and _is_mostly(util >= _SPINNING_UTIL, util)
+    is_busy = np.isfinite(util).any() and _is_mostly(util >= SPINNING_UTIL, util)
     return (place, row) if is_busy and all(is_bare) else None
 
 
@@ -232,7 +229,7 @@ def _state(past: Past, first: int, place: np.intp, is_known: NDArray[np.bool_]) 
     if is_known.mean() < _LEAST_KNOWN or not is_known[-3:].any():
         return State.SILENT
     known = util[is_known]
-    if (known >= _SPINNING_UTIL).mean() >= _STATE_SHARE:
+    if (known >= SPINNING_UTIL).mean() >= _STATE_SHARE:
         return State.SPINS
     return State.RESTS if (known <= _RESTING_UTIL).mean() >= _STATE_SHARE else State.OTHER
 

@@ -71,7 +71,7 @@ fill the GPU (the taxonomy's signature of `small_batch`)."""
 _PRECISIONS: Final = ("bf16", "fp16", "fp32")
 
 _WHERE: Final = 'sinfo -o "%P %G"'
-_SHARE: Final = "et several runs share one GPU: MPS, or more processes in one job."
+_SHARE: Final = "let several runs share one GPU: MPS, or more processes in one job."
 _ADVICE: Final = ("Or use what is there: a larger batch or model, if the result allows it.",)
 
 _MOST_RUNS: Final = 4
@@ -139,7 +139,7 @@ class _Products:
         found = [
             _Smaller(
                 f"would fit into a {other}",
-                (f"Ask for a {other} of this site: {_WHERE}", f"Or l{_SHARE}"),
+                (f"Ask for a {other} of this site: {_WHERE}", f"Or {_SHARE}"),
                 1.0 - share,
             )
             for other, total in self._totals.items()
@@ -156,7 +156,9 @@ def _shared(fit: _Fit) -> _Smaller | None:
     if runs < 2:
         return None
     words = f"would leave room for {runs - 1} more like it on its GPU"
-    return _Smaller(words, (f"L{_SHARE}",), 1.0 - 1.0 / runs, is_shared=True)
+    return _Smaller(
+        words, (f"No smaller GPU is known here; {_SHARE}",), 1.0 - 1.0 / runs, is_shared=True
+    )
 
 
 def _share_of(large: Sheet | None, small: Sheet | None, fit: _Fit) -> float | None:
@@ -298,7 +300,7 @@ def _smaller(job: JobLook, fit: _Fit, products: _Products) -> _Smaller | None:
     if slices:
         share = fit.unused_by_slice(slices)
         advice = f"Ask for a MIG slice or a smaller GPU, where there are any: {_WHERE}"
-        found = _Smaller("would fit into a slice", (advice, f"Or l{_SHARE}"), share)
+        found = _Smaller("would fit into a slice", (advice, f"Or {_SHARE}"), share)
         return found if share > 0 else None
     return products.smaller_than(gpu.name, fit) or _shared(fit)
 

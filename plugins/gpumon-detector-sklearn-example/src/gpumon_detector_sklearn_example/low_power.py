@@ -92,9 +92,8 @@ class LowPower(Detector):
             is_low = load.power_w[:, place] < (1 - self.least_ratio / 2) * model.predict(rows)
             first = int(rows_since(is_low[:, None])[0])
             if first < len(is_low):
-                yield self._finding(
-                    view, product, load, place, first, float(expected_w[place]), activity[place]
-                )
+                since_w = float(model.predict(rows[first:]).mean())
+                yield self._finding(view, product, load, place, first, since_w)
 
     def _finding(
         self,
@@ -104,10 +103,11 @@ class LowPower(Detector):
         place: int,
         first: int,
         expected_w: float,
-        activity: NDArray[np.float32],
     ) -> Finding:
         uuid, times = load.uuids[place], load.times[first:]
-        mean_w = float(load.power_w[first:, place].mean())
+        mean_w, sm, dram = (
+            float(part[first:, place].mean()) for part in (load.power_w, load.sm, load.dram)
+        )
         peers = len(load.uuids) - 1
         return view.finding(
             self,
@@ -120,7 +120,7 @@ class LowPower(Detector):
                 Evidence(
                     field="power_w",
                     subject=f"gpu:{uuid}",
-                    text=f"{100 * activity[0]:.0f} % of SMs and {100 * activity[1]:.0f} % of "
+                    text=f"{100 * sm:.0f} % of SMs and {100 * dram:.0f} % of "
                     f"memory cycles busy: {peers} other {product} would draw {expected_w:.0f} W",
                     value=mean_w,
                 ),

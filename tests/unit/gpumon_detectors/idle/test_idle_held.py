@@ -276,7 +276,7 @@ def test_what_a_fault_of_a_gpu_stopped_is_the_faults(early_s, is_claimed):
 def test_ranks_that_worked_and_poll_on_a_cpu_each_may_hang_asleep(gpus, cores, confidence):
     phases = [(1800.0, lambda _: WORKING, 6.0), (9000.0, lambda _: HELD, cores)]
     scene, _ = played(10.0, "none", phases, gpu_count=gpus)
-    (finding,) = IdleHeld().evaluate(scene.view())
+    (finding,) = findings(scene)
     assert finding.confidence == confidence
     said = any("may hang asleep" in line.text for line in finding.evidence)
     assert said is (confidence == "hypothesis")
