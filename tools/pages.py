@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gpumon.cli import main as gpumon
 from gpumon.cli.commands.config import shown
 from gpumon.detect.contract import declaration_of, parameters
+from gpumon.detect.features.table import FEATURES
 from gpumon.detect.worker import registry
 from gpumon.model.catalogue.fields import CATALOGUE, CLOCK_EVENT_REASONS, LABELS
 from gpumon.model.finding_classes import CLASSES
@@ -109,6 +110,17 @@ def classes() -> str:
         for key, one in CLASSES.items()
     ]  # fmt: skip
     return table(("class", "what it means", "category", "loss", "claimed by"), rows)
+
+
+def features() -> str:
+    """What is computed of every job for whoever asks."""
+    head = ("feature", "unit", "what it says", "made of", "where it is missing")
+    rows = [
+        (f"`{one.key}`", one.unit, cell(one.doc), ", ".join(f"`{key}`" for key in one.fields),
+         cell(one.absence))
+        for one in FEATURES
+    ]  # fmt: skip
+    return table(head, rows)
 
 
 def map_signs() -> str:
@@ -336,6 +348,7 @@ BLOCKS: Final[dict[str, Callable[[], str]]] = {
     "rooms": rooms,
     "commands": helps,
     "classes": classes,
+    "features": features,
     "detectors": detectors,
     "settings": settings,
     "document": document,

@@ -271,6 +271,8 @@ class View:
         """Positions of `jobs` within `running`."""
         self.blindness: dict[tuple[str, str], NDArray[np.bool_]] = {}
         """What `coverage` found out on this look, by kind of subject and field."""
+        self.shared: dict[type, object] = {}
+        """What is computed once a look for whoever asks, by its type."""
         self.owners = facts.owners
         """Whose values history and facts hold."""
         self._facts = facts

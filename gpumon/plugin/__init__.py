@@ -6,6 +6,8 @@ What stands here changes with a line in the changelog. Everything else of gpumon
 from gpumon.detect.claims import LEAST_EVIDENCE_S, Claimant, Windows, honest_confidence
 from gpumon.detect.contract import Detector
 from gpumon.detect.facts.facts import EventFacts, GpuFacts, LinkFacts, NodeFacts, ProcessFacts
+from gpumon.detect.features.feature import Feature
+from gpumon.detect.features.table import FEATURES, FeatureTable, features_of
 from gpumon.detect.series import (
     GAP_PERIODS,
     LEAST_GAP_S,
@@ -35,6 +37,7 @@ from gpumon.model.xid import FABRIC_HEALTH, RECOVERY_ACTIONS, Action, Xid, code_
 __all__ = [
     "ENGINE_BUSY",
     "FABRIC_HEALTH",
+    "FEATURES",
     "GAP_PERIODS",
     "HOLDING_STATES",
     "LEAST_EVIDENCE_S",
@@ -51,6 +54,8 @@ __all__ = [
     "Detector",
     "EventFacts",
     "Evidence",
+    "Feature",
+    "FeatureTable",
     "Finding",
     "GpuFacts",
     "Job",
@@ -70,6 +75,7 @@ __all__ = [
     "bridged",
     "clock_event_names",
     "code_name",
+    "features_of",
     "honest_confidence",
     "is_host_name",
     "job_name",
