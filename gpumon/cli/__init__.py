@@ -10,7 +10,10 @@ from importlib import import_module
 
 from gpumon.sources.probes import early
 
-COMMANDS = ("config", "doctor", "detectors", "evaluate", "record", "replay", "report", "simulate")
+COMMANDS = (
+    *("config", "doctor", "detectors", "evaluate", "record", "replay", "report", "simulate"),
+    "train",
+)
 """First words that are commands; everything else is a target of the main command.
 
 Each is a function in a module of its name in `commands`, which is imported only then.

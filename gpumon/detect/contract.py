@@ -93,6 +93,9 @@ class Detector(ABC):
     is_off_by_default: ClassVar[bool] = False
     """Whether it runs only where the configuration names it (`detectors.enabled`): it has not shown
     yet that it is right as often as it must be. What it claims is *not looked for* until then."""
+    is_learned: ClassVar[bool] = False
+    """Whether an estimator tells it, not a rule: it may be sure, but no rule proves what is lost,
+    so the books charge it as suspected."""
 
     @abstractmethod
     def evaluate(self, view: View) -> Iterable[Finding]:
@@ -119,6 +122,7 @@ class Declaration(NamedTuple):
     is_instant: bool = False
     is_off_by_default: bool = False
     longest_period_s: float = 0.0
+    is_learned: bool = False
 
 
 def declaration_of(detector: object) -> Declaration:
@@ -188,7 +192,7 @@ def _check_extras(given: Declaration) -> None:
     is_number = isinstance(longest, int | float) and not isinstance(longest, bool)
     if not is_number or not 0 <= longest < math.inf:
         raise DetectorError("longest_period_s must be seconds")
-    for key in ("is_instant", "is_off_by_default"):
+    for key in ("is_instant", "is_off_by_default", "is_learned"):
         if not isinstance(getattr(given, key), bool):
             raise DetectorError(f"{key} must be True or False")
 

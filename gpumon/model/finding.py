@@ -100,6 +100,8 @@ class Finding(NamedTuple):
     """Uids of the users that hold the GPU of its subject, where no job does."""
     machine_advice: tuple[str, ...] = ()
     """Next steps of who runs the machine, likewise."""
+    is_learned: bool = False
+    """Whether an estimator tells it, not a rule."""
 
     @property
     def began_at(self) -> float:

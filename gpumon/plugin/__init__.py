@@ -8,6 +8,9 @@ from gpumon.detect.contract import Detector
 from gpumon.detect.facts.facts import EventFacts, GpuFacts, LinkFacts, NodeFacts, ProcessFacts
 from gpumon.detect.features.feature import Feature
 from gpumon.detect.features.table import FEATURES, FeatureTable, features_of
+from gpumon.detect.learning.model import Learnt, Model, Verdict, read_model
+from gpumon.detect.learning.signatures import SIGNATURES, Signature
+from gpumon.detect.learning.trees import ModelError
 from gpumon.detect.series import (
     GAP_PERIODS,
     LEAST_GAP_S,
@@ -44,6 +47,7 @@ __all__ = [
     "LEAST_GAP_S",
     "LINK_BUSY_BYTES_PER_S",
     "RECOVERY_ACTIONS",
+    "SIGNATURES",
     "SOME_MEMORY",
     "SOME_TENSOR",
     "SPINNING_SM",
@@ -61,13 +65,18 @@ __all__ = [
     "Job",
     "JobLook",
     "JobView",
+    "Learnt",
     "LinkFacts",
+    "Model",
+    "ModelError",
     "NodeFacts",
     "Past",
     "ProcessFacts",
     "Severity",
     "Sheet",
+    "Signature",
     "Table",
+    "Verdict",
     "View",
     "Window",
     "Windows",
@@ -80,6 +89,7 @@ __all__ = [
     "is_host_name",
     "job_name",
     "pcie_bytes_per_s",
+    "read_model",
     "rows_since",
     "sheet_named",
     "unbroken_since",

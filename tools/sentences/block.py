@@ -14,6 +14,7 @@ from tools.sentences import (
     clocks,
     faults,
     idle,
+    learnt,
     links,
     partly_idle,
     places,
@@ -43,6 +44,7 @@ SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
     **work.SCENES,
     **uneven.SCENES,
     **starving.SCENES,
+    **learnt.SCENES,
 }
 """Scenes by the name of the detector that looks at them."""
 

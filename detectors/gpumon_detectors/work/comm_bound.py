@@ -31,6 +31,12 @@ _PIPES: Final = (
 )
 _KEYS: Final = (*_PIPES, *NVLINK)
 
+EXCHANGE_LESS: Final = (
+    "Exchange less often: accumulate gradients over several batches.",
+    "Hide the exchange behind the backward pass: larger buckets, no call that waits.",
+)
+"""What the owner of such a job can do."""
+
 _BUSY_UTIL: Final = 0.8
 """Mean utilisation from which kernels run all the time but for checkpoints: the taxonomy's .9, and
 a tenth less for these."""
@@ -125,7 +131,8 @@ class CommBound(Detector):
     fewer nodes would hold the job, `fragmented` says so.
 
     It is off by default: since experts look the same it proves few of the jobs that lose time so,
-    and suspects experts. Let it run where none are trained.
+    and suspects experts. Let it run where none are trained. What tells the two better is learnt:
+    `learned` claims this class by default.
 
     Needs SM and tensor counters: without them a GPU that waits in a collective and one that
     computes look alike.
@@ -188,11 +195,7 @@ class CommBound(Detector):
                 ),
                 *doubts,
             ),
-            advice=(
-                "Exchange less often: accumulate gradients over several batches.",
-                "Hide the exchange behind the backward pass: larger buckets, no call that waits.",
-                *look_inside(job),
-            ),
+            advice=(*EXCHANGE_LESS, *look_inside(job)),
             gpu_seconds=bound.lost * known_s * len(job.gpus),
             at_most=surest(self, known_s, window.samples, surest_with(doubts)),
         )

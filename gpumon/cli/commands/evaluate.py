@@ -6,20 +6,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpumon.cli.exits import DONE, INTERRUPTED, NOTHING_READ, narrate, narrate_error
+from gpumon.cli.labelled import labelled
 from gpumon.cli.options import Parser
 from gpumon.cli.output import is_tty, write, write_json
 from gpumon.cli.request import judge_of, past_of, settings_with
-from gpumon.sources.recording.decode import RecordingError
-from gpumon.sources.recording.labels import labels_path, read_labels
-from gpumon.sources.recording.source import Recording
 
 if TYPE_CHECKING:
     from gpumon.evaluation.baselines.observer import Stated
     from gpumon.evaluation.comparison import Comparison
     from gpumon.evaluation.witness import Account
-    from gpumon.model.records.label import Label
     from gpumon.model.records.tick import Tick
     from gpumon.model.settings import Settings
+    from gpumon.sources.recording.source import Recording
 
 
 def evaluate(words: list[str]) -> int:
@@ -60,11 +58,11 @@ def evaluate(words: list[str]) -> int:
 
 def _add(comparison: Comparison, path: Path, settings: Settings) -> bool:
     """Play a recording and take it in; False: it cannot be read, and that is said."""
-    labels = _labels(path)
-    played = None if labels is None else _played(path, settings)
-    if labels is None or played is None:
+    found = labelled(path)
+    played = None if found is None else _played(path, found.recording, settings)
+    if found is None or played is None:
         return False
-    account, stated = played
+    labels, (account, stated) = found.labels, played
     within = [one for one in labels if one.start <= account.end and one.end >= account.start]
     if len(within) < len(labels):
         count = len(labels) - len(within)
@@ -73,30 +71,14 @@ def _add(comparison: Comparison, path: Path, settings: Settings) -> bool:
     return True
 
 
-def _labels(path: Path) -> list[Label] | None:
-    try:
-        return read_labels(path)
-    except RecordingError as error:
-        narrate(str(error))
-    except OSError as error:
-        narrate(f"{labels_path(path)}: {error.strerror}")
-    return None
-
-
-def _played(path: Path, settings: Settings) -> tuple[Account, dict[str, Stated]] | None:
+def _played(
+    path: Path, recording: Recording, settings: Settings
+) -> tuple[Account, dict[str, Stated]] | None:
     """What gpumon and the baselines say of a recording; None: it cannot be played, as is said."""
     from gpumon.evaluation.baselines.observer import Observer
     from gpumon.evaluation.witness import Witness
     from gpumon.fleet.replay.feed import play
 
-    try:
-        recording = Recording(path)
-    except RecordingError as error:
-        narrate(str(error))
-        return None
-    except OSError as error:
-        narrate(f"{path}: {error.strerror}")
-        return None
     witness, observer = Witness(), Observer()
     files, unread = {str(file.path) for file in recording.files}, dict[str, None]()
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     import threading
     from argparse import Namespace
 
+    from gpumon.simulate.cluster.mix import Mix
+
 BEGIN: Final = 1_767_225_600.0
 """2026-01-01 00:00 UTC: one seed gives one recording, whenever it is made."""
 
@@ -32,7 +34,7 @@ _PERIOD_S: Final = 1.0
 """Length and beat of the demo's simulation unless they are told."""
 
 
-class _Fleet(NamedTuple):
+class Fleet(NamedTuple):
     """What is simulated."""
 
     nodes: int
@@ -100,8 +102,8 @@ def _usual(options: Namespace, path: Path) -> tuple[float, int]:
     """Length of what was written, seconds, and number of labels, by the demo's simulation."""
     nodes, gpus = options.nodes or DEMO_SIZE
     for_s, period_s = options.for_s or _FOR_S, options.period or _PERIOD_S
-    made_of = _Fleet(nodes, gpus, options.seed, options.start, for_s, period_s)
-    return for_s, _write(made_of, path, is_forced=options.force)
+    made_of = Fleet(nodes, gpus, options.seed, options.start, for_s, period_s)
+    return for_s, write_fleet(made_of, path, is_forced=options.force)
 
 
 def _shifted(options: Namespace, path: Path) -> tuple[float, int]:
@@ -125,12 +127,12 @@ def _shifted(options: Namespace, path: Path) -> tuple[float, int]:
     return plan.for_s, len(labels)
 
 
-def _write(made_of: _Fleet, path: Path, *, is_forced: bool) -> int:
+def write_fleet(made_of: Fleet, path: Path, *, is_forced: bool, mix: Mix = WORLD) -> int:
     """Number of labels written beside the recording."""
     nodes, gpus, seed, start, for_s, period_s = made_of
     clock = _Clock(start)
     url = f"demo:{nodes}x{gpus}?seed={seed}"
-    source = DemoSource(url, nodes, gpus, seed, clock, period_s, _TROUBLED_S, WORLD)
+    source = DemoSource(url, nodes, gpus, seed, clock, period_s, _TROUBLED_S, mix)
     writer = RecordingWriter(path, clock.time, period_s, [url], is_forced=is_forced)
     try:
         beats = int(for_s / period_s)

@@ -33,6 +33,9 @@ _OF_JOBS: Final = (
 FEATURES: Final = (*levels.FEATURES, *peers.FEATURES, *rhythm.FEATURES, *hosts.FEATURES, *_OF_JOBS)
 """In the order of the columns of a table. No name of a job, user or program is among them."""
 
+VERSION: Final = 1
+"""Goes up when a feature is defined otherwise under its old name: models are trained again then."""
+
 COLUMN: Final = {feature.key: place for place, feature in enumerate(FEATURES)}
 
 

@@ -135,6 +135,7 @@ def finding_from(value: object, declared: Declaration, bounds: Bounds) -> Findin
         gpus=gpus,
         owners=tuple(_uid(item) for item in _list(given["owners"], MAX_OWNERS)) if is_gpu else (),
         machine_advice=_sentences(given["machine_advice"], MAX_ADVICE),
+        is_learned=declared.is_learned,
     )
 
 

@@ -8,6 +8,7 @@ from operator import is_
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.fleet.join.membership import HOLDING_STATE
+from gpumon.fleet.ledger.charging import is_suspected
 from gpumon.fleet.ledger.timeline import Charge
 from gpumon.model.finding import Confidence
 from gpumon.model.finding_classes import CLASSES, Category, Loss, class_of
@@ -270,9 +271,8 @@ def charge_of(finding: Finding, gpu_count: int, number: int) -> Charge | None:
     else:
         return None
     rank = (known.category.rank, _ORDER.get(known.key, len(_ORDER)))
-    is_suspected = finding.confidence is Confidence.HYPOTHESIS
     is_hardware = known.category is Category.HARDWARE
-    return Charge(number, known.key, rank, share, is_suspected, is_hardware)
+    return Charge(number, known.key, rank, share, is_suspected(finding), is_hardware)
 
 
 class _Holders:

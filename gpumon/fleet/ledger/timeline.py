@@ -102,29 +102,38 @@ class _Stretch:
     def parts(self) -> Iterator[_Part]:
         """How its GPU-seconds are divided.
 
-        Each claim takes its share of what graver ones left, then each hypothesis likewise. Of
-        claims of one class only the largest counts: they tell of the same loss. What is left is
-        what it was seen to be.
+        Each claim takes its share of what graver ones left, then what is suspected likewise. Of
+        claims of one class only the largest counts: they tell of the same loss. Where one of a
+        class is claimed and more of it suspected, only the difference is. What is left is what it
+        was seen to be.
         """
         unobserved_s = self.seconds * self.shares[STATES.index(UNOBSERVED)]
         observed_s = self.seconds - unobserved_s
         left_s, unseen_s = observed_s, unobserved_s
         before = ""
+        claimed: dict[str, float] = {}
         for charge in self.charges:
             if charge.key == before:
                 continue
             before = charge.key
-            taken_s = left_s * charge.share
+            share = _beyond(charge.share, claimed.get(charge.finding_class, 0.0))
+            claimed[charge.finding_class] = charge.share
+            taken_s = left_s * share
             left_s -= taken_s
             if charge.takes_unobserved:
-                taken_s += unseen_s * charge.share
-                unseen_s -= unseen_s * charge.share
+                taken_s += unseen_s * share
+                unseen_s -= unseen_s * share
             yield _Part(charge.key, taken_s, charge)
         for state, share in zip(STATES, self.shares, strict=True):
             if state == UNOBSERVED:
                 yield _Part(state, unseen_s, None)
             elif observed_s > 0:
                 yield _Part(state, left_s * share * self.seconds / observed_s, None)
+
+
+def _beyond(share: float, claimed: float) -> float:
+    """What a share is of what is left, where so much of the same loss is claimed already."""
+    return max(0.0, (share - claimed) / (1.0 - claimed)) if claimed < 1.0 else 0.0
 
 
 class Timeline:

@@ -211,6 +211,7 @@ def _finding(tick: Tick, finding: Finding) -> dict[str, Any]:
         "last_seen": moment(finding.last_seen),
         "advice": list(finding.advice),
         "machine_advice": list(finding.machine_advice),
+        "is_learned": finding.is_learned,
         "gpu_seconds": number(finding.gpu_seconds),
         "wasted_gpu_seconds": None if loss is None else round(loss.wasted_s, 3),
         "suspected_gpu_seconds": None if loss is None else round(loss.suspected_s, 3),

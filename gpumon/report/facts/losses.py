@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumon.model.finding import Confidence
+from gpumon.fleet.ledger.charging import is_suspected
 from gpumon.model.finding_classes import Loss, class_of
 from gpumon.model.records.ledger import Charged
 
@@ -28,8 +28,9 @@ def loss_of(tick: Tick, finding: Finding) -> Charged | None:
         return charged
     if finding.gpu_seconds is None:
         return None
-    is_suspected = finding.confidence is Confidence.HYPOTHESIS
-    return Charged(0.0, finding.gpu_seconds) if is_suspected else Charged(finding.gpu_seconds)
+    if is_suspected(finding):
+        return Charged(0.0, finding.gpu_seconds)
+    return Charged(finding.gpu_seconds)
 
 
 def loss_s(tick: Tick, finding: Finding) -> float:

@@ -107,10 +107,10 @@ def _draw(seed: int, chance: Random, nodes: dict[str, int], gpus: int) -> Reques
     misplaced = MISPLACED.get(workload.kind)
     if misplaced and shape.nodes >= misplaced.least_nodes and variant % 2:
         workload = misplaced
-    trouble = _trouble(workload, shape, run_s, chance)
+    trouble = trouble_for(workload, shape, run_s, chance)
     return Request(
         workload,
-        _name(workload, chance),
+        name_for(workload, chance),
         chance.choice([user for user in ACCOUNTS if user != YOU]),
         partition,
         shape,
@@ -121,7 +121,7 @@ def _draw(seed: int, chance: Random, nodes: dict[str, int], gpus: int) -> Reques
     )
 
 
-def _trouble(workload: Workload, shape: Shape, run_s: float, chance: Random) -> Trouble | None:
+def trouble_for(workload: Workload, shape: Shape, run_s: float, chance: Random) -> Trouble | None:
     """What befalls one rank of a healthy training, often enough to be met in any fleet."""
     if workload.kind != "dense" or chance.random() >= _TROUBLED:
         return None
@@ -140,7 +140,8 @@ def _trouble(workload: Workload, shape: Shape, run_s: float, chance: Random) -> 
     )
 
 
-def _name(workload: Workload, chance: Random) -> str:
+def name_for(workload: Workload, chance: Random) -> str:
+    """What a job is called: nothing, something else than it is, or what its kind is called."""
     drawn = chance.random()
     if drawn < 0.5:
         return chance.choice(NEUTRAL)

@@ -155,7 +155,7 @@ def by_seconds(story, lives=((0, 0, SPAN_S),)):
 
 
 def divided(state, claims):
-    found, left = {}, 1.0
+    found, left, proven = {}, 1.0, {}
     for sure in (True, False):
         largest = {}
         for kind, share, is_sure in claims.values():
@@ -165,8 +165,12 @@ def divided(state, claims):
             if state == "unobserved" and CLASSES[kind].category != "hardware":
                 continue
             key = kind if sure else "~" + kind
-            found[key] = left * largest[kind]
-            left -= found[key]
+            known = proven.get(kind, 0.0)
+            beyond = max(0.0, largest[kind] - known) / (1.0 - known) if known < 1.0 else 0.0
+            proven[kind] = largest[kind]
+            if beyond:
+                found[key] = left * beyond
+                left -= found[key]
     found[state] = left
     return found
 

@@ -25,6 +25,7 @@ CHARGES = (
     charge(6, "input_bound", 4, 0.5),
     charge(7, "oversized_gpu", 5, 0.7, is_suspected=True),
     charge(8, "idle_held", 2, 0.3, is_suspected=True),
+    charge(9, "input_bound", 4, 0.8, is_suspected=True),
     charge(5, "throttled", 3, 0.6),
 )
 """Two of them are what one claim says one time and another."""
@@ -72,6 +73,7 @@ class Seconds:
         found = {}
         for state, weight, charges in zip(self.states, self.weights, self.charges, strict=True):
             left = weight
+            claimed = {}
             for suspected in (False, True):
                 largest = {}
                 for one in charges.values():
@@ -82,8 +84,11 @@ class Seconds:
                     if state == UNOBSERVED and rank != (0, 0):
                         continue
                     where = "~" + name if suspected else name
-                    found[where] = found.get(where, 0.0) + left * share
-                    left -= left * share
+                    known = claimed.get(name, 0.0)
+                    beyond = max(0.0, (share - known) / (1.0 - known)) if known < 1.0 else 0.0
+                    claimed[name] = share
+                    found[where] = found.get(where, 0.0) + left * beyond
+                    left -= left * beyond
             found[state] = found.get(state, 0.0) + left
         return found
 
@@ -241,3 +246,17 @@ def test_a_timeline_that_moves_takes_everything_with_it():
     timeline.move(second)
     assert seconds_of(first, 20.0) == {}
     assert seconds_of(second, 20.0) == {UNOBSERVED: 5.0, USEFUL: 15.0}
+
+
+@pytest.mark.parametrize(
+    ("claimed", "suspected", "expected"), [(0.4, 0.55, 0.15), (0.4, 0.3, 0.0), (1.0, 0.5, 0.0)]
+)
+def test_of_one_class_only_what_is_beyond_the_claim_is_suspected(claimed, suspected, expected):
+    """A rule proves a part of the loss, an estimator tells all of it: both tell of one loss."""
+    account, timeline = opened()
+    timeline.observe(0.0, USEFUL)
+    timeline.charge(0.0, 10.0, charge(1, "comm_bound", 2, claimed))
+    timeline.charge(0.0, 10.0, charge(2, "comm_bound", 2, suspected, is_suspected=True))
+    found = seconds_of(account, 10.0)
+    assert found["comm_bound"] == pytest.approx(10.0 * claimed)
+    assert found.get("~comm_bound", 0.0) == pytest.approx(10.0 * expected)

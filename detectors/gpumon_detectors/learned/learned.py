@@ -1,0 +1,181 @@
+"""Classes that a model tells better than a rule does."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from gpumon.plugin import (
+    FEATURES,
+    Confidence,
+    Detector,
+    Evidence,
+    ModelError,
+    Severity,
+    Window,
+    features_of,
+    read_model,
+)
+from gpumon_detectors.evidence.gpu_use import is_named
+from gpumon_detectors.evidence.job_commands import look_inside
+from gpumon_detectors.evidence.phrases import counted, span
+from gpumon_detectors.work.comm_bound import EXCHANGE_LESS
+from gpumon_detectors.work.kind import doubts_of_kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpumon.plugin import Feature, Finding, JobLook, Learnt, Model, Verdict, View
+
+_WINDOW_S: Final = 900.0
+"""What most features are made of: a claim begins so long before the look that makes it."""
+
+_WORDS: Final = {"comm_bound": "exchanging data among its ranks"}
+"""By class what a job of it spends its time with."""
+
+_ADVICE: Final = {"comm_bound": EXCHANGE_LESS}
+
+_OF: Final = {feature.key: feature for feature in FEATURES}
+
+
+SHIPPED: Final = ("comm_bound",)
+"""Classes that the model tells that comes with gpumon."""
+
+
+class _Told:
+    """The classes that a detector's own model tells: what no model tells is not looked for."""
+
+    def __get__(self, detector: Learned | None, _owner: type) -> tuple[str, ...]:
+        if detector is None or not detector.model:
+            return SHIPPED
+        try:
+            return tuple(learnt.key for learnt in model_in(detector.model).classes) or SHIPPED
+        except ModelError:
+            # The first look says why.
+            return SHIPPED
+
+
+class Learned(Detector):
+    """Claims what a model has learnt to tell from labelled recordings, where no rule does it well.
+
+    The model that comes with gpumon tells `comm_bound` alone: of the other classes that it was
+    tried on, rules tell more, or as much. It was fitted to recordings of gpumon's own simulator and
+    is tried on those of the second one, which shares no code with it (docs/numbers.md).
+
+    `gpumon train` fits one to labelled recordings of a site, which may tell other classes of
+    `gpumon.plugin.SIGNATURES`; the parameter `model` names its file.
+
+    A job is judged by [features](features.md) of its last 15 and 60 minutes, each class by those of
+    its own signature and no others. Nothing is said where one that the class needs is missing, as
+    where a board has no profiling counters, where a feature lies beyond all that was met in
+    training, or below a calibrated probability of .6. A claim names the features without which it
+    would not be made: were they as in healthy jobs, it would not.
+
+    *Supported* after 15 minutes; it is never *established*, and what it says is lost is charged as
+    suspected. Of servers and sessions it stays a *hypothesis*.
+    """
+
+    name = "learned"
+    version = "1"
+    finding_classes = _Told()
+    needs = ("gpu_util_ratio", "sm_active_ratio", "tensor_active_ratio")
+    supported_after_s = 900.0
+    established_after_s = 3600.0
+    every_s = 60.0
+    is_learned = True
+
+    def __init__(self, model: str = "", portal_names: str = "") -> None:
+        self.model = model
+        self.portal_names = portal_names
+
+    def evaluate(self, view: View) -> Iterator[Finding]:
+        """One finding per job and class that is likely enough."""
+        model = model_in(self.model)
+        jobs = [job for job in view.jobs if is_named(job) and _is_seen(view, job, model)]
+        if not jobs:
+            return
+        values = features_of(view, jobs).values
+        for learnt in model.classes:
+            can_tell = np.flatnonzero(learnt.can_tell(values))
+            rows = learnt.rows(values[can_tell])
+            for place, row in zip(can_tell.tolist(), rows, strict=True):
+                if learnt.probabilities(row[None, :])[0] >= learnt.claims_from:
+                    yield self._finding(view, jobs[place], learnt, learnt.verdict(row))
+
+    def _finding(self, view: View, job: JobLook, learnt: Learnt, verdict: Verdict) -> Finding:
+        doubts = doubts_of_kind(job, self.portal_names)
+        start = max(view.now - _WINDOW_S, job.all_held_since, view.observed_since)
+        length_s = view.now - start
+        samples = len(view.series_since(job.uuids[0], "gpu_util_ratio", start).times)
+        share = f"{100 * verdict.lost:.0f} % of their time"
+        words = _WORDS.get(learnt.key, learnt.key)
+        seen = learnt.seen
+        return view.finding(
+            self,
+            finding_class=learnt.key,
+            subject=job.subject,
+            severity=Severity.WARNING,
+            summary=f"{counted(len(job.gpus), 'GPU')} lose about {share} {words}: learnt, not "
+            f"measured, {100 * verdict.probability:.0f} % sure, over {span(length_s)}",
+            window=Window(start, view.now, samples),
+            evidence=(
+                *(_reason(job, *reason) for reason in verdict.reasons),
+                Evidence(
+                    "job",
+                    job.subject,
+                    f"learnt from {seen['jobs']:.0f} such jobs; on recordings left out, "
+                    f"{100 * seen['precision']:.0f} % of its claims were true and "
+                    f"{100 * seen['recall']:.0f} % of the jobs found",
+                    verdict.probability,
+                ),
+                *doubts,
+            ),
+            advice=(*_ADVICE.get(learnt.key, ()), *look_inside(job)),
+            gpu_seconds=verdict.lost * length_s * len(job.gpus),
+            at_most=Confidence.HYPOTHESIS if doubts else Confidence.SUPPORTED,
+        )
+
+
+@cache
+def model_in(path: str) -> Model:
+    """The model in a file, read once; an empty path is the one that comes with gpumon."""
+    if path:
+        return read_model(Path(path))
+    with as_file(files(__package__).joinpath("model.json")) as shipped:
+        return read_model(shipped)
+
+
+def _is_seen(view: View, job: JobLook, model: Model) -> bool:
+    """Whether any class may be told of it: it spares most jobs of a large fleet the rest."""
+    least = min((learnt.least_gpus for learnt in model.classes), default=0)
+    if (
+        not model.classes
+        or len(job.gpus) < least
+        or view.now - job.all_held_since < 0.5 * _WINDOW_S
+    ):
+        return False
+    return all(bool(np.isfinite(job.latest(key)).any()) for key in Learned.needs)
+
+
+def _reason(job: JobLook, key: str, value: float, healthy: float) -> Evidence:
+    """One feature that carries a verdict, beside what healthy jobs have."""
+    feature = _OF[key]
+    what = feature.doc.rstrip(".")
+    field = feature.fields[0] if feature.fields else "job"
+    text = f"{what}: {_told(value, feature)}, in healthy jobs {_told(healthy, feature)}"
+    return Evidence(field, job.subject, text, value)
+
+
+def _told(value: float, feature: Feature) -> str:
+    """A feature's value in words of its unit."""
+    if feature.unit == "ratio":
+        return f"{100 * value:.0f} %"
+    if feature.unit.startswith("log10 "):
+        return f"{10**value:.3g} {feature.unit[6:]}"
+    if feature.unit == "log2":
+        return f"{2**value:.0f}"
+    return f"{value:.3g} {feature.unit}".rstrip()

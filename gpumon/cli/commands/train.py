@@ -1,0 +1,107 @@
+"""`gpumon train`: a model of labelled recordings, for the detector `learned`."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpumon.base.paths import state_folder
+from gpumon.cli.exits import DONE, INTERRUPTED, NOTHING_READ, narrate, narrate_error
+from gpumon.cli.labelled import labelled
+from gpumon.cli.options import Parser
+from gpumon.cli.output import is_tty, write, write_json
+from gpumon.cli.request import past_of, settings_with
+
+if TYPE_CHECKING:
+    from gpumon.detect.learning.examples import Collector
+    from gpumon.detect.learning.fitting import Score
+    from gpumon.detect.learning.model import Model
+    from gpumon.model.settings import Settings
+
+
+def train(words: list[str]) -> int:
+    """Exit code of the command."""
+    made = Parser(
+        prog="gpumon train",
+        description="Fit a model to labelled recordings, and tell how well each class is told on "
+        "recordings that were left out. The labels are in FILE.labels.json. Classes that are told "
+        "well are kept; the detector `learned` reads the model where its parameter names it.",
+    )
+    made.add_argument("files", nargs="+", metavar="FILE", help="a recording with labels beside it")
+    made.add_argument("--out", type=Path, metavar="MODEL", help="default: below the state folder")
+    made.add_argument("--json", action="store_true", help="the scores as one JSON document")
+    options = made.parse_args(words)
+    settings = settings_with()
+    from gpumon.detect.learning.examples import Collector
+
+    collector = Collector()
+    try:
+        for file in options.files:
+            if not _add(collector, Path(file), settings):
+                return NOTHING_READ
+        narrate(f"{len(options.files)} recordings read; fitting")
+        from gpumon.detect.learning.fitting import fitted
+
+        model, scores = fitted(collector.examples())
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    path = options.out or Path(state_folder()) / "model.json"
+    if options.json:
+        classes = {score.key: score.plain() for score in scores}
+        write_json({"schema": "gpumon-train/1", "classes": classes}, is_pretty=is_tty())
+    else:
+        write(_table(scores))
+    if not model.classes:
+        narrate("no class is told well enough; nothing is written")
+        return NOTHING_READ
+    return _kept(model, path)
+
+
+def _add(collector: Collector, path: Path, settings: Settings) -> bool:
+    """Take in a recording; False: it cannot be read, and that is said."""
+    from gpumon.fleet.replay.feed import play
+
+    found = labelled(path)
+    if found is None:
+        return False
+    collector.begin(found.labels)
+    failure = play(
+        found.recording, collector.take, past_of(settings), None, is_wanted=lambda *_: True
+    )
+    if failure is not None:
+        narrate_error(failure)
+    return failure is None
+
+
+def _kept(model: Model, path: Path) -> int:
+    """Write the model for its owner alone, as a whole or not at all."""
+    text = json.dumps(model.plain(), allow_nan=False)
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text + "\n")
+        beside.replace(path)
+    except OSError as error:
+        narrate(f"{path}: {error.strerror}")
+        beside.unlink(missing_ok=True)
+        return NOTHING_READ
+    narrate(f"written: {path}. To have it used, in the configuration:")
+    narrate(f"[detectors.learned] model = {json.dumps(str(path.resolve()))}")
+    return DONE
+
+
+def _table(scores: tuple[Score, ...]) -> str:
+    """A line a class."""
+    lines = [f"{'class':<20} {'jobs':>5} {'precision':>9} {'recall':>7}  "]
+    for score in scores:
+        kept = "kept" if score.is_kept else "left to rules"
+        lines.append(
+            f"{score.key:<20} {score.jobs:>5} {score.precision:>9.2f} {score.recall:>7.2f}  {kept}"
+        )
+    if not scores:
+        lines = ["no class has enough jobs to learn from"]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,239 @@
+"""A model: per class how likely it is, why, and how much it loses.
+
+It is a JSON file of numbers, so that loading it runs nothing. It names the features that it looks
+at; where they mean something else now, it is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from gpumon.detect.features.table import COLUMN, FEATURES, VERSION
+from gpumon.detect.learning.trees import ModelError, Trees, trees_from
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from gpumon.detect.features.feature import Floats
+
+FORMAT: Final = "gpumon-model/1"
+
+MOST_BYTES: Final = 16 * 2**20
+"""A file beyond this is no model of ours: the shipped one takes a few per cent of it."""
+
+ABSTAINS_BELOW: Final = 0.6
+"""Calibrated probability below which nothing is said (reference: abstain below .6)."""
+
+MOST_REASONS: Final = 4
+"""So many features are named as the reason of a verdict at most."""
+
+
+class Verdict(NamedTuple):
+    """What a model says of one job."""
+
+    probability: float
+    """Calibrated, 0 to 1."""
+    lost: float
+    """Share of the job's GPU time that is lost, 0 to 1."""
+    reasons: tuple[tuple[str, float, float], ...]
+    """Features that carry it, the heaviest first: key, value, median of healthy jobs. Were they as
+    in healthy jobs, the class would not be claimed."""
+
+
+class Learnt(NamedTuple):
+    """One class."""
+
+    key: str
+    looks_at: tuple[str, ...]
+    needs: tuple[str, ...]
+    least_gpus: int
+    claims_from: float
+    """Calibrated probability from which it is claimed."""
+    slope: float
+    offset: float
+    """Of the logistic curve that makes a probability of what the trees say (Platt)."""
+    trees: Trees
+    lost: Trees
+    healthy: Floats
+    """Median of healthy jobs that could be of the class, by feature; NaN: never known of them."""
+    bounds: Floats
+    """Lowest and highest value met in training, by feature: beyond them nothing was learnt."""
+    seen: Mapping[str, float]
+    """How good it was on recordings that it was not fitted on: `jobs`, `precision`, `recall`."""
+
+    @property
+    def columns(self) -> list[int]:
+        """Of a table of features, those that it looks at."""
+        return [COLUMN[key] for key in self.looks_at]
+
+    def rows(self, features: Floats) -> Floats:
+        """What it looks at, from all features."""
+        return features[:, self.columns]
+
+    def probabilities(self, rows: Floats) -> Floats:
+        """Calibrated, per row of what it looks at."""
+        with np.errstate(over="ignore"):
+            found: Floats = 1.0 / (1.0 + np.exp(-(self.slope * self.trees.of(rows) + self.offset)))
+        return found
+
+    def can_tell(self, features: Floats) -> NDArray[np.bool_]:
+        """Per row of all features whether enough is known, and like what it was taught with."""
+        needed = features[:, [COLUMN[key] for key in self.needs]]
+        gpus = features[:, COLUMN["gpus"]]
+        rows = self.rows(features)
+        with np.errstate(invalid="ignore"):
+            is_beyond = (rows < self.bounds[0]) | (rows > self.bounds[1])
+        is_enough = np.isfinite(needed).all(axis=1) & (gpus >= np.log2(self.least_gpus))
+        can_tell: NDArray[np.bool_] = is_enough & ~is_beyond.any(axis=1)
+        return can_tell
+
+    def verdict(self, row: Floats) -> Verdict:
+        """What it says of one row of what it looks at, with the reasons."""
+        probability = float(self.probabilities(row[None, :])[0])
+        lost = float(np.clip(self.lost.of(row[None, :])[0], 0.0, 1.0))
+        return Verdict(probability, lost, self._reasons(row))
+
+    def _reasons(self, row: Floats) -> tuple[tuple[str, float, float], ...]:
+        """Features without which it would not be claimed, found one after the other.
+
+        Each time the one is set to the healthy median that lowers the probability most.
+        """
+        left, named = row.copy(), []
+        for _ in range(MOST_REASONS):
+            open_now = [place for place in range(len(row))
+                        if place not in named and np.isfinite(row[place])
+                        and np.isfinite(self.healthy[place])]  # fmt: skip
+            if not open_now:
+                break
+            tried = np.repeat(left[None, :], len(open_now), axis=0)
+            tried[np.arange(len(open_now)), open_now] = self.healthy[open_now]
+            likely = self.probabilities(tried)
+            best = int(np.argmin(likely))
+            named.append(open_now[best])
+            left[open_now[best]] = self.healthy[open_now[best]]
+            if likely[best] < self.claims_from:
+                break
+        return tuple((self.looks_at[place], float(row[place]), float(self.healthy[place]))
+                     for place in named)  # fmt: skip
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON."""
+        healthy = [None if np.isnan(value) else round(value, 7) for value in self.healthy.tolist()]
+        return {
+            "looks_at": list(self.looks_at),
+            "needs": list(self.needs),
+            "least_gpus": self.least_gpus,
+            "claims_from": round(self.claims_from, 4),
+            "calibration": [round(self.slope, 7), round(self.offset, 7)],
+            "seen": dict(self.seen),
+            "healthy": healthy,
+            "bounds": np.round(self.bounds, 7).tolist(),
+            "trees": self.trees.plain(),
+            "lost": self.lost.plain(),
+        }
+
+
+class Model(NamedTuple):
+    """What was learnt, class by class."""
+
+    classes: tuple[Learnt, ...]
+    made_of: Mapping[str, Any]
+    """What it was learnt from: recordings, jobs, versions."""
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON."""
+        return {
+            "format": FORMAT,
+            "features": features_mark(),
+            "made_of": dict(self.made_of),
+            "classes": {one.key: one.plain() for one in self.classes},
+        }
+
+    @property
+    def mark(self) -> str:
+        """What tells two models apart: the first digits of a hash of what they say."""
+        text = json.dumps(self.plain()["classes"], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def features_mark() -> str:
+    """Changes whenever a feature is called, measured or defined otherwise."""
+    told = [VERSION, *([one.key, one.unit, list(one.fields)] for one in FEATURES)]
+    return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:12]
+
+
+def read_model(path: Path) -> Model:
+    """The model in a file.
+
+    Raises:
+        ModelError: It cannot be read, or is none that this version can use.
+    """
+    try:
+        with path.open("rb") as file:
+            raw = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise ModelError(f"{path}: {error.strerror}") from error
+    if len(raw) > MOST_BYTES:
+        raise ModelError(f"{path}: larger than any model")
+    try:
+        value = json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        raise ModelError(f"{path}: no JSON") from error
+    try:
+        return model_from(value)
+    except ModelError as error:
+        raise ModelError(f"{path}: {error}") from error
+
+
+def model_from(value: object) -> Model:
+    """A model as JSON told it.
+
+    Raises:
+        ModelError: It is none that this version can use.
+    """
+    if not isinstance(value, dict) or value.get("format") != FORMAT:
+        raise ModelError(f"no {FORMAT}")
+    if value.get("features") != features_mark():
+        raise ModelError("made with other features than this version has; train it again")
+    classes, made_of = value.get("classes"), value.get("made_of")
+    if not isinstance(classes, dict) or not isinstance(made_of, dict):
+        raise ModelError("classes or made_of are missing")
+    return Model(tuple(_learnt(key, one) for key, one in classes.items()), made_of)
+
+
+def _learnt(key: str, value: object) -> Learnt:
+    if not isinstance(value, dict):
+        raise ModelError(f"{key!r:.80} is no object")
+    try:
+        return _checked(key, value)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ModelError(f"{key!r:.80} is not complete") from error
+
+
+def _checked(key: str, value: dict[str, Any]) -> Learnt:
+    looks_at, needs = tuple(value["looks_at"]), tuple(value["needs"])
+    if not looks_at or not {*looks_at, *needs} <= COLUMN.keys():
+        raise ModelError(f"{key!r:.80} looks at a feature that there is not")
+    slope, offset = map(float, value["calibration"])
+    healthy = np.array([np.nan if one is None else one for one in value["healthy"]], np.float64)
+    bounds = np.array(value["bounds"], np.float64)
+    claims_from, least_gpus = float(value["claims_from"]), int(value["least_gpus"])
+    if healthy.shape != (len(looks_at),) or bounds.shape != (2, len(looks_at)):
+        raise ModelError(f"{key!r:.80}: healthy and bounds are not one number a feature")
+    if not np.isfinite([slope, offset, *bounds.ravel()]).all() or least_gpus < 1:
+        raise ModelError(f"{key!r:.80}: a number is missing")
+    if not ABSTAINS_BELOW <= claims_from <= 1.0:
+        raise ModelError(f"{key!r:.80}: claims_from lies between {ABSTAINS_BELOW} and 1")
+    seen = {str(name): float(number) for name, number in value["seen"].items()}
+    return Learnt(
+        key, looks_at, needs, least_gpus, claims_from, slope, offset,
+        trees_from(value["trees"], len(looks_at)), trees_from(value["lost"], len(looks_at)),
+        healthy, bounds, seen,
+    )  # fmt: skip

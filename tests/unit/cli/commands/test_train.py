@@ -1,0 +1,82 @@
+"""`gpumon train`: what it reads, what it writes, and what it says when it cannot."""
+
+from __future__ import annotations
+
+import json
+import stat
+
+import pytest
+
+from gpumon.cli import main
+from gpumon.detect.learning import fitting
+from gpumon.detect.learning.examples import Collector
+from gpumon.detect.learning.model import read_model
+from tests.unit.detect.learning.made import KEY, examples
+
+
+@pytest.fixture(scope="module")
+def recordings(tmp_path_factory):
+    """Two short ones with labels."""
+    folder = tmp_path_factory.mktemp("lessons")
+    paths = [folder / f"{seed}.gpumon" for seed in (31, 32)]
+    for path in paths:
+        words = ["--seed", path.stem, "--for", "16m", "--period", "30", "--nodes", "3x4"]
+        assert main(["simulate", str(path), *words]) == 0
+    return [str(path) for path in paths]
+
+
+def test_too_little_teaches_nothing(recordings, tmp_path, capsys):
+    """Nothing is written, and that is said."""
+    out = tmp_path / "m.json"
+    assert main(["train", *recordings, "--out", str(out)]) == 1
+    told = capsys.readouterr()
+    assert "no class has enough jobs to learn from" in told.out
+    assert "nothing is written" in told.err
+    assert not out.exists()
+
+
+def test_a_recording_without_labels_is_refused(tmp_path, capsys):
+    """In one line that names it."""
+    path = tmp_path / "bare.gpumon"
+    path.write_text("", encoding="utf-8")
+    assert main(["train", str(path)]) == 1
+    assert str(path) in capsys.readouterr().err
+
+
+@pytest.fixture
+def taught(monkeypatch):
+    """Recordings that teach a class."""
+    monkeypatch.setattr(Collector, "examples", lambda _self: examples(41))
+
+
+def test_what_is_learnt_is_kept_for_its_owner_alone(taught, recordings, tmp_path, capsys):
+    """And the line for the configuration is shown."""
+    out = tmp_path / "sub" / "m.json"
+    assert main(["train", recordings[0], "--out", str(out)]) == 0
+    assert stat.S_IMODE(out.stat().st_mode) == 0o600
+    assert [one.key for one in read_model(out).classes] == [KEY]
+    told = capsys.readouterr()
+    assert f'[detectors.learned] model = "{out}"' in told.err
+    assert "kept" in told.out
+    assert [path.name for path in out.parent.iterdir()] == ["m.json"]
+
+
+def test_the_default_is_below_the_state_folder(taught, recordings, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert main(["train", recordings[0]]) == 0
+    assert (tmp_path / "gpumon" / "model.json").exists()
+
+
+def test_scores_as_json(taught, recordings, tmp_path, capsys):
+    """Numbers or null, never NaN."""
+    assert main(["train", recordings[0], "--json", "--out", str(tmp_path / "m.json")]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["classes"][KEY]["is_kept"] is True
+    assert found["classes"][KEY]["jobs"] >= fitting.LEAST_JOBS
+
+
+def test_a_folder_that_cannot_be_written_is_named(taught, recordings, tmp_path, capsys):
+    """A file where a folder is meant."""
+    (tmp_path / "f").write_text("", encoding="utf-8")
+    assert main(["train", recordings[0], "--out", str(tmp_path / "f" / "m.json")]) == 1
+    assert str(tmp_path / "f" / "m.json") in capsys.readouterr().err

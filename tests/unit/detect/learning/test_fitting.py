@@ -1,0 +1,78 @@
+"""Fitting: what can be told is learnt, what cannot is left to rules, and twice the same."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from gpumon.detect.learning.fitting import LEAST_JOBS, fitted
+from gpumon.detect.learning.model import model_from
+from tests.unit.detect.learning.made import KEY, examples
+
+
+@pytest.mark.parametrize("seed", [5, 77])
+def test_a_class_that_features_tell_is_learnt(seed: int) -> None:
+    """On recordings that were left out, and on others made afterwards."""
+    model, (score,) = fitted(examples(seed), [KEY])
+    assert score.is_kept
+    assert score.precision >= 0.95
+    assert score.calibration_error < 0.1
+    (learnt,) = model.classes
+    others = examples(seed + 1)
+    is_true, can_tell = others.is_of(KEY), learnt.can_tell(others.features)
+    likely = learnt.probabilities(learnt.rows(others.features)) >= learnt.claims_from
+    assert can_tell.mean() > 0.9
+    assert (likely & can_tell)[is_true].mean() > 0.7
+    assert (likely & can_tell)[~is_true].mean() < 0.02
+
+
+def test_how_much_is_lost_is_learnt_too() -> None:
+    """Within some hundredths of the truth, on other examples."""
+    model, _ = fitted(examples(8), [KEY])
+    others = examples(9)
+    mine = others.is_of(KEY)
+    told = model.classes[0].lost.of(model.classes[0].rows(others.features[mine]))
+    assert abs(float(told.mean() - others.lost[mine].mean())) < 0.05
+
+
+def test_what_nothing_tells_is_left_to_rules() -> None:
+    """Labels that have nothing to do with the features: no class, and the score says so."""
+    model, (score,) = fitted(examples(6, is_told=False), [KEY])
+    assert not score.is_kept
+    assert model.classes == ()
+
+
+def test_too_few_jobs_teach_nothing() -> None:
+    """Nor does a single recording, which cannot be tried on another one."""
+    few = examples(7, jobs=4 * LEAST_JOBS, share=0.1)
+    assert few.jobs_of(KEY) < LEAST_JOBS
+    assert fitted(few, [KEY]) == (fitted(few, [KEY])[0], ())
+    assert fitted(examples(7, recordings=1), [KEY])[1] == ()
+
+
+def test_twice_the_same() -> None:
+    """One set of examples and one seed give one model, digit for digit."""
+    one, other = (fitted(examples(10, jobs=60), [KEY])[0] for _ in range(2))
+    assert json.dumps(one.plain()) == json.dumps(other.plain())
+    assert one.mark == other.mark
+
+
+def test_physics_is_not_unlearnt() -> None:
+    """More traffic never lowers the probability, whatever the examples say."""
+    model, _ = fitted(examples(11), [KEY])
+    learnt = model.classes[0]
+    row = learnt.rows(examples(11).features)[7]
+    rows = np.repeat(row[None, :], 50, axis=0)
+    rows[:, learnt.looks_at.index("nvlink_15m")] = np.linspace(0.0, 0.6, 50)
+    assert (np.diff(learnt.probabilities(rows)) >= -1e-12).all()
+
+
+def test_a_model_survives_its_file() -> None:
+    """Written and read it says the same."""
+    model, _ = fitted(examples(12), [KEY])
+    again = model_from(json.loads(json.dumps(model.plain(), allow_nan=False)))
+    rows = model.classes[0].rows(examples(13).features)
+    one, other = (m.classes[0].probabilities(rows) for m in (model, again))
+    np.testing.assert_allclose(one, other, atol=1e-4)

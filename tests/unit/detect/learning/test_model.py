@@ -1,0 +1,137 @@
+"""What a model says, what it keeps quiet about, and what is refused as a model."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from gpumon.detect.features.table import COLUMN
+from gpumon.detect.learning.fitting import fitted
+from gpumon.detect.learning.model import FORMAT, Learnt, Model, model_from, read_model
+from gpumon.detect.learning.trees import ModelError
+from tests.unit.detect.learning.made import KEY, examples
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    """One class, learnt."""
+    return fitted(examples(21), [KEY])[0]
+
+
+@pytest.fixture
+def learnt(model: Model) -> Learnt:
+    """It."""
+    return model.classes[0]
+
+
+def test_the_named_features_carry_the_verdict(learnt: Learnt) -> None:
+    """As in healthy jobs, the class would not be claimed: in nine of ten verdicts and more."""
+    others = examples(22)
+    rows = learnt.rows(others.features)
+    claimed = rows[learnt.probabilities(rows) >= learnt.claims_from][:150]
+    falls = []
+    for row in claimed:
+        verdict = learnt.verdict(row)
+        changed = row.copy()
+        for key, value, healthy in verdict.reasons:
+            place = learnt.looks_at.index(key)
+            assert row[place] == value
+            changed[place] = healthy
+        falls.append(learnt.probabilities(changed[None, :])[0] < learnt.claims_from)
+    assert len(claimed) > 50
+    assert np.mean(falls) >= 0.9
+
+
+@pytest.mark.parametrize("key", ["util_15m", "sm_15m", "tensor_15m"])
+def test_nothing_is_said_without_what_it_needs(learnt: Learnt, key: str) -> None:
+    """A missing counter is no 0."""
+    features = examples(23, jobs=8).features
+    assert learnt.can_tell(features).any()
+    features[:, COLUMN[key]] = np.nan
+    assert not learnt.can_tell(features).any()
+
+
+def test_nothing_is_said_of_what_was_never_met(learnt: Learnt) -> None:
+    """A feature far beyond all of training, or a job of too few GPUs."""
+    features = examples(24, jobs=8).features
+    for key, value in (("nvlink_15m", 0.95), ("gpus", 0.0), ("fp64_15m", 0.7)):
+        changed = features.copy()
+        changed[:, COLUMN[key]] = value
+        assert not learnt.can_tell(changed).any(), key
+
+
+def test_what_else_is_missing_is_borne(learnt: Learnt) -> None:
+    """A board without NVLink counters gets a verdict, only less sure."""
+    others = examples(25)
+    mine = others.features[others.is_of(KEY)]
+    blind = mine.copy()
+    blind[:, COLUMN["nvlink_15m"]] = np.nan
+    sure, unsure = (learnt.probabilities(learnt.rows(part)).mean() for part in (mine, blind))
+    assert learnt.can_tell(blind).mean() > 0.9
+    assert unsure < sure
+
+
+def _changed(model: Model, **changes: Any) -> dict[str, Any]:
+    plain = json.loads(json.dumps(model.plain()))
+    plain["classes"][KEY].update(changes)
+    return plain
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"looks_at": ["util_15m", "no_such"]}, "feature that there is not"),
+        ({"looks_at": []}, "feature that there is not"),
+        ({"healthy": [0.0]}, "one number a feature"),
+        ({"bounds": [[0.0], [1.0]]}, "one number a feature"),
+        ({"calibration": [1.0]}, "not complete"),
+        ({"calibration": [float("inf"), 0.0]}, "a number is missing"),
+        ({"claims_from": 0.2}, "claims_from"),
+        ({"claims_from": "high"}, "not complete"),
+        ({"trees": {"base": 0.0}}, "trees are missing"),
+        ({"seen": {"jobs": None}}, "not complete"),
+    ],
+)
+def test_a_damaged_model_is_refused(model: Model, changes: dict[str, Any], said: str) -> None:
+    """In one line that says why."""
+    with pytest.raises(ModelError, match=said) as raised:
+        model_from(_changed(model, **changes))
+    assert "\n" not in str(raised.value)
+
+
+def test_a_model_of_other_features_is_refused(model: Model) -> None:
+    """It says what to do."""
+    plain = {**model.plain(), "features": "0123456789ab"}
+    with pytest.raises(ModelError, match="train it again"):
+        model_from(plain)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "no JSON"),
+        ("[" * 100_000, "no JSON"),
+        ("[]", f"no {FORMAT}"),
+        ('{"format": "gpumon-model/9"}', f"no {FORMAT}"),
+        ("\udcff", "no JSON"),
+    ],
+)
+def test_a_file_that_is_none(tmp_path: Path, text: str, said: str) -> None:
+    """The line names the file."""
+    path = tmp_path / "m.json"
+    path.write_bytes(text.encode("utf-8", "surrogateescape"))
+    with pytest.raises(ModelError, match=said) as raised:
+        read_model(path)
+    assert str(path) in str(raised.value)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    """Likewise."""
+    with pytest.raises(ModelError, match="No such file"):
+        read_model(tmp_path / "none.json")

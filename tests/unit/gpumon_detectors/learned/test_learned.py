@@ -1,0 +1,99 @@
+"""What the shipped model tells of scenes, and what it keeps quiet about."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from gpumon.detect.contract import declaration_of
+from gpumon.plugin import ModelError
+from gpumon_detectors.learned.learned import SHIPPED, Learned, model_in
+from tests.unit.gpumon_detectors.work_scenes import EXCHANGES, TRAINS, running
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def findings(scene, **parameters):
+    return list(Learned(**parameters).evaluate(scene.view()))
+
+
+def test_ranks_that_exchange_all_the_time_are_claimed():
+    """With what it costs, the features that carry it, and never more than supported."""
+    (finding,) = findings(running(EXCHANGES, 2400.0))
+    assert (finding.subject, finding.finding_class) == ("job:42", "comm_bound")
+    assert finding.confidence == "supported"
+    assert 0.2 * 4 * 900.0 < finding.gpu_seconds < 0.8 * 4 * 900.0
+    assert "in healthy jobs" in finding.evidence[0].text
+    assert finding.evidence[0].field in {"nvlink_tx_bytes_per_s", "sm_active_ratio"}
+
+
+def test_training_that_hides_its_exchange_is_not():
+    assert findings(running(TRAINS, 2400.0)) == []
+
+
+@pytest.mark.parametrize("seconds", [60.0, 240.0])
+def test_too_short_a_look_says_nothing(seconds):
+    assert findings(running(EXCHANGES, seconds)) == []
+
+
+@pytest.mark.parametrize("key", ["sm_active_ratio", "tensor_active_ratio"])
+def test_without_profiling_counters_nothing_is_said(key):
+    assert findings(running({**EXCHANGES, key: None}, 2400.0)) == []
+
+
+def test_one_gpu_exchanges_with_nobody():
+    assert findings(running(EXCHANGES, 2400.0, gpus=1)) == []
+
+
+def test_a_server_stays_a_hypothesis():
+    (finding,) = findings(running(EXCHANGES, 2400.0, name="serve-70b"))
+    assert finding.confidence == "hypothesis"
+
+
+def test_a_name_changes_nothing_else():
+    """Probability, loss and reasons rest on counters alone."""
+    one, other = (
+        findings(running(EXCHANGES, 2400.0, name=name))[0] for name in ("run", "moe-8x7b")
+    )
+    assert one.summary == other.summary
+    assert one.gpu_seconds == other.gpu_seconds
+
+
+def test_the_shipped_model_is_whole():
+    """Small enough to be read by people, precise enough on what it was not fitted on."""
+    model = model_in("")
+    assert tuple(one.key for one in model.classes) == SHIPPED == Learned.finding_classes
+    assert all(one.seen["precision"] >= 0.95 for one in model.classes)
+    assert len(json.dumps(model.plain())) < 200_000
+    assert np.isfinite(model.classes[0].healthy[model.classes[0].looks_at.index("util_15m")])
+
+
+def test_a_sites_own_model_is_used(tmp_path: Path):
+    """The parameter names its file; one that claims only what is certain claims less."""
+    plain = model_in("").plain()
+    plain["classes"]["comm_bound"]["claims_from"] = 1.0
+    path = tmp_path / "own.json"
+    path.write_text(json.dumps(plain), encoding="utf-8")
+    assert findings(running(EXCHANGES, 2400.0), model=str(path)) == []
+
+
+def test_it_declares_what_its_model_tells(tmp_path: Path):
+    """What no model tells is not looked for."""
+    plain = model_in("").plain()
+    plain["classes"]["small_batch"] = plain["classes"].pop("comm_bound")
+    path = tmp_path / "other.json"
+    path.write_text(json.dumps(plain), encoding="utf-8")
+    assert declaration_of(Learned(str(path))).finding_classes == ("small_batch",)
+    assert declaration_of(Learned(str(tmp_path / "none"))).finding_classes == SHIPPED
+
+
+def test_a_model_that_is_none_names_the_file(tmp_path: Path):
+    """What the worker shows when it mutes the detector."""
+    path = tmp_path / "own.json"
+    path.write_text("{}", encoding="utf-8")
+    with pytest.raises(ModelError, match=str(path)):
+        findings(running(EXCHANGES, 2400.0), model=str(path))
