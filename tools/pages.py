@@ -219,6 +219,7 @@ def helps() -> str:
         ("evaluate",),
         ("report",),
         ("simulate",),
+        ("train",),
     )
     parts = []
     for words in commands:

@@ -98,7 +98,8 @@ class Learned(Detector):
         jobs = [job for job in view.jobs if is_named(job) and _is_seen(view, job, model)]
         if not jobs:
             return
-        values = features_of(view, jobs).values
+        keys = {key for learnt in model.classes for key in (*learnt.looks_at, *learnt.needs)}
+        values = features_of(view, jobs, {*keys, "gpus"}).values
         for learnt in model.classes:
             can_tell = np.flatnonzero(learnt.can_tell(values))
             rows = learnt.rows(values[can_tell])

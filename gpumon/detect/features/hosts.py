@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from gpumon.detect.features.feature import TOO_SHORT, USUAL_S, Feature, deviation, mean, ratio
+from gpumon.detect.features.feature import (
+    LONG_S,
+    TOO_SHORT,
+    USUAL_S,
+    Feature,
+    deviation,
+    mean,
+    ratio,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,7 +37,7 @@ _PRESSURES: Final = {
     for kind in ("cpu", "mem", "io")
 }
 
-FEATURES: Final = (
+USUAL: Final = (
     Feature("cores_per_gpu", "", "CPUs that the job keeps busy for each of its GPUs.", _CPU,
             f"{_CGROUP}; or {TOO_SHORT}"),
     Feature("cpu_share", "ratio", "Of the CPUs that it may use, those that are busy.",
@@ -62,11 +70,14 @@ FEATURES: Final = (
     Feature("host_mem", "ratio", "Memory of the job, of what it may have.",
             ("job_mem_used_bytes", "job_mem_limit_bytes", "host_mem_total_bytes"),
             "the node's cgroups are not readable"),
+    Feature("output_age", "log10 s", "How long ago the job wrote to its output.",
+            ("job_output_age_s",), "its output is not readable, or it has none"),
+)  # fmt: skip
+
+LONG: Final = (
     Feature("host_mem_growth_60m", "GiB/h", "How much it grows, for each GPU.",
             ("job_mem_used_bytes",), "the node's cgroups are not readable; or less than half an "
             "hour was observed"),
-    Feature("output_age", "log10 s", "How long ago the job wrote to its output.",
-            ("job_output_age_s",), "its output is not readable, or it has none"),
 )  # fmt: skip
 
 
@@ -83,8 +94,8 @@ def curves_of(samples: Samples) -> dict[str, Floats]:
     }
 
 
-def hosts_of(samples: Samples, curves: dict[str, Floats]) -> Floats:
-    """Feature by job, in the order of `FEATURES`."""
+def usual_of(samples: Samples, curves: Mapping[str, Floats]) -> Floats:
+    """Feature by job, in the order of `USUAL`."""
     hosts, sizes = samples.hosts, samples.sizes
 
     def told(curve: Floats) -> Floats:
@@ -108,10 +119,16 @@ def hosts_of(samples: Samples, curves: dict[str, Floats]) -> Floats:
     used = hosts["job_mem_used_bytes"]
     limit = np.fmin(hosts["job_mem_limit_bytes"], hosts["host_mem_total_bytes"])
     rows.append(told(ratio(used, limit)))
-    half = len(used) // 2
-    rows.append((mean(used[half:]) - mean(used[:half])) * 2.0 / _GIB / sizes)
     rows.append(_log(told(hosts["job_output_age_s"]), 1.0))
     return np.stack(rows)
+
+
+def long_of(samples: Samples) -> Floats:
+    """Feature by job, in the order of `LONG`."""
+    used = samples.last(samples.hosts["job_mem_used_bytes"], LONG_S)
+    half = len(used) // 2
+    grown = mean(used[half:]) - mean(used[:half])
+    return np.stack([grown * 2.0 / _GIB / samples.sizes])
 
 
 def _first(one: Floats, other: Floats) -> Floats:

@@ -84,22 +84,27 @@ _PARTS: Final = (("sm", "util"), ("tensor", "sm"), ("dram", "sm"), ("fp32", "sm"
 _TITLES: Final = {name: title for name, title, _, _ in _SINGLE}
 
 
-def _declared() -> Iterator[Feature]:
+def _usual() -> Iterator[Feature]:
     for name in _TITLES:
         yield _feature(f"{name}_15m", "ratio", f"{_TITLES[name]}, mean of 15 minutes.", name)
-    for name in _LONG:
-        yield _feature(f"{name}_60m", "ratio", f"{_TITLES[name]}, mean of an hour.", name)
     for name in _MOVING:
         text = f"{_TITLES[name]}, standard deviation of 15 minutes."
         yield _feature(f"{name}_unrest_15m", "ratio", text, name)
-        text = f"{_TITLES[name]}, mean of 5 minutes less that of an hour."
-        yield _feature(f"{name}_change", "ratio", text, name)
     for part, whole in _PARTS:
         text = f"{_TITLES[part]} over {_TITLES[whole].lower()}, means of 15 minutes."
         yield _feature(f"{part}_per_{whole}_15m", "ratio", text, part, whole)
-    for window in ("15m", "60m"):
-        text = f"Share of the time of {window} in which utilisation is below {AT_REST}."
-        yield _feature(f"rest_share_{window}", "ratio", text, "util")
+    text = f"Share of 15 minutes in which utilisation is below {AT_REST}."
+    yield _feature("rest_share_15m", "ratio", text, "util")
+
+
+def _long() -> Iterator[Feature]:
+    for name in _LONG:
+        yield _feature(f"{name}_60m", "ratio", f"{_TITLES[name]}, mean of an hour.", name)
+    for name in _MOVING:
+        text = f"{_TITLES[name]}, mean of 5 minutes less that of an hour."
+        yield _feature(f"{name}_change", "ratio", text, name)
+    text = f"Share of an hour in which utilisation is below {AT_REST}."
+    yield _feature("rest_share_60m", "ratio", text, "util")
     text = f"How often utilisation rises from below {AT_REST} to above {AT_WORK}."
     yield _feature("bursts_60m", "1/h", text, "util")
     yield _feature("mem_peak_60m", "ratio", "Most memory in use as a share of all.", "mem")
@@ -107,28 +112,38 @@ def _declared() -> Iterator[Feature]:
     yield _feature("mem_growth_60m", "ratio", text, "mem")
 
 
-FEATURES: Final = tuple(_declared())
+USUAL: Final = tuple(_usual())
+LONG: Final = tuple(_long())
 
 
-def levels_of(samples: Samples, curves: Mapping[str, Floats]) -> Floats:
-    """Feature by GPU, in the order of `FEATURES`."""
+def usual_of(samples: Samples, curves: Mapping[str, Floats]) -> Floats:
+    """Feature by GPU, in the order of `USUAL`."""
     usual = {name: samples.last(curve, USUAL_S) for name, curve in curves.items()}
     means = {name: mean(curve) for name, curve in usual.items()}
-    long = {name: mean(samples.last(curves[name], LONG_S)) for name in _LONG}
     rows = [means[name] for name in _TITLES]
-    rows += [long[name] for name in _LONG]
-    for name in _MOVING:
-        rows.append(deviation(usual[name]))
-        rows.append(mean(samples.last(curves[name], SHORT_S)) - long[name])
+    rows += [deviation(usual[name]) for name in _MOVING]
     rows += [ratio(means[part], means[whole]) for part, whole in _PARTS]
-    util = curves["util"]
-    rests = np.where(np.isfinite(util), util < AT_REST, np.nan)
-    rows += [mean(samples.last(rests, seconds)) for seconds in (USUAL_S, LONG_S)]
-    rows.append(_bursts(util, samples.step_s))
-    rows.append(np.fmax.reduce(curves["mem"], axis=0))
-    first = curves["mem"][: max(1, round(USUAL_S / samples.step_s))]
-    rows.append(means["mem"] - mean(first))
+    rows.append(mean(_rests(usual["util"])))
     return np.stack(rows)
+
+
+def long_of(samples: Samples, curves: Mapping[str, Floats]) -> Floats:
+    """Feature by GPU, in the order of `LONG`."""
+    means = {name: mean(samples.last(curves[name], LONG_S)) for name in _LONG}
+    rows = [means[name] for name in _LONG]
+    rows += [mean(samples.last(curves[name], SHORT_S)) - means[name] for name in _MOVING]
+    util, mem = curves["util"], curves["mem"]
+    rows.append(mean(_rests(samples.last(util, LONG_S))))
+    rows.append(_bursts(util, samples.step_s))
+    rows.append(np.fmax.reduce(mem, axis=0))
+    first = mem[: max(1, round(USUAL_S / samples.step_s))]
+    rows.append(mean(samples.last(mem, USUAL_S)) - mean(first))
+    return np.stack(rows)
+
+
+def _rests(util: Floats) -> Floats:
+    """1 where no kernel ran, 0 where one did, NaN where nobody knows."""
+    return np.where(np.isfinite(util), util < AT_REST, np.nan)
 
 
 def _bursts(util: Floats, step_s: float) -> Floats:

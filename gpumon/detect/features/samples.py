@@ -93,9 +93,9 @@ class Samples(NamedTuple):
         return np.diff(np.append(self.starts, len(self.of_gpu)))
 
 
-def batches(view: View, jobs: Sequence[JobLook]) -> list[tuple[JobLook, ...]]:
+def batches(view: View, jobs: Sequence[JobLook], window_s: float) -> list[tuple[JobLook, ...]]:
     """Jobs in groups that are read at once; a large one alone. All hold GPUs that are known."""
-    rows = len(view.history.slab((), GPU_KEYS[:1], view.now - LONG_S, view.now).times)
+    rows = len(view.history.slab((), GPU_KEYS[:1], view.now - window_s, view.now).times)
     room = max(1, _MOST_VALUES // (len(GPU_KEYS) * max(1, rows)))
     groups: list[list[JobLook]] = []
     used = room
@@ -109,8 +109,17 @@ def batches(view: View, jobs: Sequence[JobLook]) -> list[tuple[JobLook, ...]]:
     return [tuple(group) for group in groups]
 
 
-def samples_of(view: View, jobs: Sequence[JobLook]) -> Samples:
-    """What the last hour holds of jobs, each of which holds at least one known GPU."""
+def samples_of(
+    view: View, jobs: Sequence[JobLook], window_s: float = LONG_S, *, has_hosts: bool = True
+) -> Samples:
+    """What history holds of jobs, each of which holds at least one known GPU.
+
+    Args:
+        view: The look.
+        jobs: Whose.
+        window_s: How far back.
+        has_hosts: Whether what is known off the GPUs is read too.
+    """
     uuids: list[str] = []
     starts, held, nodes = [], [], []
     numbers: dict[str, int] = {}
@@ -122,9 +131,8 @@ def samples_of(view: View, jobs: Sequence[JobLook]) -> Samples:
         held += [job.all_held_since] * len(mine)
         nodes += [numbers.setdefault(view.gpus[uuid].node, len(numbers)) for uuid in mine]
     sizes = np.diff([*starts, len(uuids)])
-    begin = view.now - LONG_S
-    slab = view.history.slab(uuids, GPU_KEYS, begin, view.now)
-    grid = _Grid.of(view.now, slab)
+    slab = view.history.slab(uuids, GPU_KEYS, view.now - window_s, view.now)
+    grid = _Grid.of(view.now, window_s, slab)
     gpus = grid.means(slab, GPU_KEYS, np.array(held))
     return Samples(
         grid.step_s,
@@ -133,7 +141,7 @@ def samples_of(view: View, jobs: Sequence[JobLook]) -> Samples:
         np.array(nodes, np.intp),
         np.array(starts, np.intp),
         gpus,
-        _hosts(view, jobs, grid),
+        _hosts(view, jobs, grid) if has_hosts else {},
         _link_peaks(view, uuids, gpus),
     )
 
@@ -151,18 +159,19 @@ class _Grid(NamedTuple):
     """Steps back from now."""
 
     now: float
+    window_s: float
     step_s: float
 
     @classmethod
-    def of(cls, now: float, slab: Slab) -> _Grid:
+    def of(cls, now: float, window_s: float, slab: Slab) -> _Grid:
         """Steps no finer than the newest rows."""
         period_s = float(slab.periods[-1]) if len(slab.times) else STEP_S
-        return cls(now, max(STEP_S, period_s))
+        return cls(now, window_s, max(STEP_S, period_s))
 
     @property
     def steps(self) -> int:
-        """How many the longest window has."""
-        return round(LONG_S / self.step_s)
+        """How many the window has."""
+        return max(1, round(self.window_s / self.step_s))
 
     def means(self, slab: Slab, keys: Sequence[str], since: Floats) -> dict[str, Floats]:
         """By field, step by entity: means of the rows of each step that lie behind `since`."""
@@ -278,7 +287,9 @@ _WORST: Final = frozenset(
 
 
 def _slab(view: View, names: Sequence[str], keys: Sequence[str], grid: _Grid) -> Slab:
-    return view.history.slab(names, keys, grid.now - LONG_S, grid.now, CATALOGUE[keys[0]].block)
+    return view.history.slab(
+        names, keys, grid.now - grid.window_s, grid.now, CATALOGUE[keys[0]].block
+    )
 
 
 def _link_peaks(view: View, uuids: Sequence[str], gpus: Mapping[str, Floats]) -> dict[str, Floats]:

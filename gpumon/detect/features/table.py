@@ -7,30 +7,63 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from gpumon.detect.features import hosts, levels, peers, rhythm
-from gpumon.detect.features.feature import LONG_S, Feature
+from gpumon.detect.features.feature import LONG_S, USUAL_S, Feature
 from gpumon.detect.features.samples import batches, samples_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
+    from collections.abc import Callable, Collection, Sequence
 
     from gpumon.detect.features.feature import Floats
     from gpumon.detect.features.samples import Samples
     from gpumon.detect.view import JobLook, View
 
-_OF_JOBS: Final = (
+_KNOWN: Final = (
     Feature("gpus", "log2", "GPUs of the job.", (), "none of them is known"),
     Feature("job_nodes", "log2", "Nodes of the job.", (), "Slurm does not say where it runs"),
+    Feature("alone", "", "1 where no other job with GPUs is on its nodes, else 0.", (),
+            "never missing"),
+)  # fmt: skip
+_SEEN: Final = (
     Feature("observed", "s", "How much of the last hour was observed while it held its GPUs.",
             ("gpu_util_ratio",), "nothing was"),
     Feature("step", "s", "Seconds between two values that the features are made of.", (),
             "never missing"),
-    Feature("alone", "", "1 where no other job with GPUs is on its nodes, else 0.", (),
-            "never missing"),
 )  # fmt: skip
 
-FEATURES: Final = (*levels.FEATURES, *peers.FEATURES, *rhythm.FEATURES, *hosts.FEATURES, *_OF_JOBS)
+
+class _Group(NamedTuple):
+    """Features that are computed together."""
+
+    features: tuple[Feature, ...]
+    window_s: float
+    """How far back history must be read for them."""
+    has_hosts: bool
+    """Whether what is known off the GPUs must be read too."""
+    tell: Callable[[Samples], Floats]
+    """Feature by job."""
+
+
+_GROUPS: Final = (
+    _Group(
+        levels.USUAL, USUAL_S, False,
+        lambda s: s.job_mean(levels.usual_of(s, levels.curves_of(s))),
+    ),
+    _Group(
+        levels.LONG, LONG_S, False,
+        lambda s: s.job_mean(levels.long_of(s, levels.curves_of(s))),
+    ),
+    _Group(peers.FEATURES, USUAL_S, False, lambda s: peers.peers_of(s, levels.curves_of(s))),
+    _Group(
+        rhythm.FEATURES, LONG_S, True,
+        lambda s: rhythm.rhythm_of(s, levels.curves_of(s), hosts.curves_of(s)),
+    ),
+    _Group(hosts.USUAL, USUAL_S, True, lambda s: hosts.usual_of(s, hosts.curves_of(s))),
+    _Group(hosts.LONG, LONG_S, True, hosts.long_of),
+    _Group(_KNOWN, USUAL_S, False, lambda s: _known_of(s)),
+    _Group(_SEEN, LONG_S, False, lambda s: _seen_of(s)),
+)  # fmt: skip
+
+FEATURES: Final = tuple(feature for group in _GROUPS for feature in group.features)
 """In the order of the columns of a table. No name of a job, user or program is among them."""
 
 VERSION: Final = 1
@@ -39,12 +72,18 @@ VERSION: Final = 1
 COLUMN: Final = {feature.key: place for place, feature in enumerate(FEATURES)}
 
 
+_GROUP_OF: Final = {
+    feature.key: number for number, group in enumerate(_GROUPS) for feature in group.features
+}
+_STARTS: Final = np.cumsum([0, *(len(group.features) for group in _GROUPS)])
+
+
 class FeatureTable(NamedTuple):
     """Features of some jobs."""
 
     jobs: tuple[JobLook, ...]
     values: Floats
-    """Job by feature; NaN where it cannot be told."""
+    """Job by feature; NaN where it cannot be told, or was not asked for."""
 
     def column(self, key: str) -> Floats:
         """One feature of every job."""
@@ -52,15 +91,24 @@ class FeatureTable(NamedTuple):
         return found
 
 
-def features_of(view: View, jobs: Sequence[JobLook] | None = None) -> FeatureTable:
-    """Features of jobs, in their order: of all that are to be judged unless told.
+def features_of(
+    view: View, jobs: Sequence[JobLook] | None = None, keys: Collection[str] | None = None
+) -> FeatureTable:
+    """Features of jobs, in their order.
 
     Of each job they are computed when somebody first asks on a look. Of a job without known GPUs
     all are missing.
+
+    Args:
+        view: The look.
+        jobs: Whose; None: of all that are to be judged.
+        keys: Features that are wanted, at least; None: all. Fewer take less time.
     """
     book = view.shared.setdefault(_Book, _Book())
     assert isinstance(book, _Book)
-    return book.table(view, view.jobs if jobs is None else jobs)
+    wanted = _GROUP_OF if keys is None else keys
+    groups = sorted({_GROUP_OF[key] for key in wanted})
+    return book.table(view, view.jobs if jobs is None else jobs, groups)
 
 
 class _Book:
@@ -68,43 +116,51 @@ class _Book:
 
     def __init__(self) -> None:
         self._rows: dict[str, Floats] = {}
+        """By job all of them; NaN where nobody has asked yet."""
+        self._told: dict[int, set[str]] = {number: set() for number in range(len(_GROUPS))}
+        """By group the jobs of which it is computed."""
 
-    def table(self, view: View, jobs: Sequence[JobLook]) -> FeatureTable:
+    def table(self, view: View, jobs: Sequence[JobLook], groups: Sequence[int]) -> FeatureTable:
         """Features of jobs, in their order."""
-        new = [job for job in jobs if job.job.job_id not in self._rows]
-        nothing = np.full(len(FEATURES), np.nan)
-        self._rows.update({job.job.job_id: nothing for job in new if not job.gpus})
-        for batch in batches(view, [job for job in new if job.gpus]):
+        for job in jobs:
+            if job.job.job_id not in self._rows:
+                self._rows[job.job.job_id] = np.full(len(FEATURES), np.nan)
+        new = [
+            job
+            for job in jobs
+            if job.gpus and any(job.job.job_id not in self._told[number] for number in groups)
+        ]
+        window_s = max((_GROUPS[number].window_s for number in groups), default=USUAL_S)
+        has_hosts = any(_GROUPS[number].has_hosts for number in groups)
+        for batch in batches(view, new, window_s):
             # NaN stands for what is not known, and is computed with all the time.
             with np.errstate(all="ignore"):
-                values = _features(samples_of(view, batch))
-            self._rows.update((job.job.job_id, row) for job, row in zip(batch, values, strict=True))
+                self._take(samples_of(view, batch, window_s, has_hosts=has_hosts), groups)
         rows = [self._rows[job.job.job_id] for job in jobs]
         return FeatureTable(tuple(jobs), np.array(rows).reshape(len(rows), len(FEATURES)))
 
-
-def _features(samples: Samples) -> NDArray[np.float64]:
-    """Job by feature."""
-    curves, off = levels.curves_of(samples), hosts.curves_of(samples)
-    parts = [
-        samples.job_mean(levels.levels_of(samples, curves)),
-        peers.peers_of(samples, curves),
-        rhythm.rhythm_of(samples, curves, off),
-        hosts.hosts_of(samples, off),
-        _of_jobs(samples),
-    ]
-    return np.concatenate(parts).T
+    def _take(self, samples: Samples, groups: Sequence[int]) -> None:
+        names = [job.job.job_id for job in samples.jobs]
+        for number in groups:
+            first, end = _STARTS[number : number + 2]
+            for name, told in zip(names, _GROUPS[number].tell(samples).T, strict=True):
+                self._rows[name][first:end] = told
+            self._told[number].update(names)
 
 
-def _of_jobs(samples: Samples) -> Floats:
-    known = samples.job_mean(samples.gpus["gpu_util_ratio"])
-    observed_s = np.isfinite(known).sum(axis=0) * samples.step_s
+def _known_of(samples: Samples) -> Floats:
     nodes = np.array([len(job.job.nodes) or np.nan for job in samples.jobs])
-    count = len(samples.jobs)
     return np.stack([
         np.log2([max(1, job.gpu_count) for job in samples.jobs]),
         np.log2(nodes),
-        np.where(observed_s > 0, np.minimum(observed_s, LONG_S), np.nan),
-        np.full(count, samples.step_s),
         np.array([float(job.is_alone) for job in samples.jobs]),
+    ])  # fmt: skip
+
+
+def _seen_of(samples: Samples) -> Floats:
+    known = samples.job_mean(samples.gpus["gpu_util_ratio"])
+    observed_s = np.isfinite(known).sum(axis=0) * samples.step_s
+    return np.stack([
+        np.where(observed_s > 0, np.minimum(observed_s, LONG_S), np.nan),
+        np.full(len(samples.jobs), samples.step_s),
     ])  # fmt: skip

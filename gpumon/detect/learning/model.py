@@ -165,7 +165,7 @@ class Model(NamedTuple):
 
 def features_mark() -> str:
     """Changes whenever a feature is called, measured or defined otherwise."""
-    told = [VERSION, *([one.key, one.unit, list(one.fields)] for one in FEATURES)]
+    told = [VERSION, *sorted([one.key, one.unit, list(one.fields)] for one in FEATURES)]
     return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:12]
 
 

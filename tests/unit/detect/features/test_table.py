@@ -120,11 +120,27 @@ def test_they_are_computed_once_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
     original = reading.samples_of
     monkeypatch.setattr(
         "gpumon.detect.features.table.samples_of",
-        lambda view, jobs: read.append(len(jobs)) or original(view, jobs),
+        lambda view, jobs, *rest, **more: (
+            read.append(len(jobs)) or original(view, jobs, *rest, **more)
+        ),
     )
     both = features_of(view)
     assert read == [1]
     np.testing.assert_array_equal(one.values[0], both.values[0])
+
+
+def test_what_is_not_asked_for_is_not_computed() -> None:
+    """And says the same when it is, whoever asked for what before."""
+    scene = _scene(seconds=3600.0)
+    whole = features_of(scene.view()).values[0]
+    view = scene.view()
+    part = features_of(view, keys=("power_15m", "gpus")).values[0].copy()
+    assert np.isfinite(part[COLUMN["power_15m"]])
+    for key in ("power_60m", "power_lag", "beat", "host_cpu"):
+        assert np.isnan(part[COLUMN[key]])
+    known = np.isfinite(part)
+    np.testing.assert_array_equal(part[known], whole[known])
+    np.testing.assert_array_equal(features_of(view).values[0], whole)
 
 
 def test_jobs_are_read_in_batches_alike(monkeypatch: pytest.MonkeyPatch) -> None:
