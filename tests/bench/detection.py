@@ -21,7 +21,7 @@ from tests.bench.fleet import BenchFleet
 from tests.bench.more_rules import paths
 
 PAST_TICKS = 31
-"""Samples before the first look: five minutes of evidence, from which claims are made. What a look
+"""Samples before the first look: ten minutes of evidence, from which claims are made. What a look
 costs hardly depends on the past's length beyond."""
 
 LOOKS = 20

@@ -11,6 +11,7 @@ import numpy as np
 
 from gpumon.plugin import (
     FEATURES,
+    LINK_BUSY_BYTES_PER_S,
     Confidence,
     Detector,
     Evidence,
@@ -23,6 +24,7 @@ from gpumon.plugin import (
 from gpumon_detectors.evidence.gpu_use import is_named
 from gpumon_detectors.evidence.job_commands import look_inside
 from gpumon_detectors.evidence.phrases import counted, span
+from gpumon_detectors.placement.exchange import NVLINK
 from gpumon_detectors.work.comm_bound import EXCHANGE_LESS
 from gpumon_detectors.work.kind import doubts_of_kind
 
@@ -71,9 +73,10 @@ class Learned(Detector):
 
     A job is judged by [features](features.md) of its last 15 and 60 minutes, each class by those of
     its own signature and no others. Nothing is said where one that the class needs is missing, as
-    where a board has no profiling counters, where a feature lies beyond all that was met in
-    training, or below a calibrated probability of .6. A claim names the features without which it
-    would not be made: were they as in healthy jobs, it would not.
+    where a board has no profiling counters; where a feature lies beyond all that was met in
+    training; of a job on GPUs of several products; or below a calibrated probability of .6. A claim
+    names the features without which it would not be made: were they as in healthy jobs, it would
+    not.
 
     *Supported* after 15 minutes; it is never *established*, and what it says is lost is charged as
     suspected. Of servers and sessions it stays a *hypothesis*.
@@ -153,13 +156,25 @@ def model_in(path: str) -> Model:
 def _is_seen(view: View, job: JobLook, model: Model) -> bool:
     """Whether any class may be told of it: it spares most jobs of a large fleet the rest."""
     least = min((learnt.least_gpus for learnt in model.classes), default=0)
-    if (
-        not model.classes
-        or len(job.gpus) < least
-        or view.now - job.all_held_since < 0.5 * _WINDOW_S
-    ):
+    is_young = view.now - job.all_held_since < 0.5 * _WINDOW_S
+    # Of a job on boards of several kinds the faster ones wait: no lesson shows that.
+    is_mixed = len({gpu.name for gpu in job.gpus}) > 1
+    if not model.classes or len(job.gpus) < least or is_young or is_mixed:
         return False
-    return all(bool(np.isfinite(job.latest(key)).any()) for key in Learned.needs)
+    if not all(bool(np.isfinite(job.latest(key)).any()) for key in Learned.needs):
+        return False
+    glances = (_GLANCES.get(learnt.key) for learnt in model.classes)
+    return any(glance is None or glance(job) for glance in glances)
+
+
+def _may_exchange(job: JobLook) -> bool:
+    """Whether an exchange between its GPUs is seen now, or could not be seen from here."""
+    moved = np.fmax(*(job.latest(key) for key in NVLINK))
+    return len(job.job.nodes) > 1 or bool((moved >= LINK_BUSY_BYTES_PER_S).any())
+
+
+_GLANCES: Final = {"comm_bound": _may_exchange}
+"""By class what the newest values must leave open: it spares most jobs the look back."""
 
 
 def _reason(job: JobLook, key: str, value: float, healthy: float) -> Evidence:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from gpumon.detect.contract import declaration_of
+from gpumon.detect.scene import Scene
 from gpumon.plugin import ModelError
 from gpumon_detectors.learned.learned import SHIPPED, Learned, model_in
 from tests.unit.gpumon_detectors.work_scenes import EXCHANGES, TRAINS, running
@@ -47,6 +48,22 @@ def test_without_profiling_counters_nothing_is_said(key):
 
 def test_one_gpu_exchanges_with_nobody():
     assert findings(running(EXCHANGES, 2400.0, gpus=1)) == []
+
+
+@pytest.mark.parametrize("rate", [None, 0.0])
+def test_an_exchange_that_nobody_sees_is_none(rate):
+    """On one node, with links that tell nothing or carry nothing."""
+    links = dict.fromkeys(("nvlink_rx_bytes_per_s", "nvlink_tx_bytes_per_s"), rate)
+    assert findings(running({**EXCHANGES, **links}, 2400.0)) == []
+
+
+def test_a_job_on_boards_of_two_kinds_is_not_judged():
+    """The faster ones wait for the slower, by design."""
+    scene = Scene()
+    uuids = (*scene.node("n1", 4), *scene.node("n2", 4, "NVIDIA A100-SXM4-80GB"))
+    scene.job("42", uuids)
+    scene.run(2400.0, dict.fromkeys(uuids, EXCHANGES))
+    assert findings(scene) == []
 
 
 def test_a_server_stays_a_hypothesis():
