@@ -20,7 +20,7 @@ from gpumon.detect.engine.engine import DetectionEngine
 from tests.bench.fleet import BenchFleet
 from tests.bench.more_rules import paths
 
-PAST_TICKS = 31
+PAST_TICKS = 61
 """Samples before the first look: ten minutes of evidence, from which claims are made. What a look
 costs hardly depends on the past's length beyond."""
 

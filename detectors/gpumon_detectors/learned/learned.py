@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _WINDOW_S: Final = 900.0
 """What most features are made of: a claim begins so long before the look that makes it."""
 
-_WORDS: Final = {"comm_bound": "exchanging data among its ranks"}
+_WORDS: Final = {"comm_bound": "waiting for the exchange between them"}
 """By class what a job of it spends its time with."""
 
 _ADVICE: Final = {"comm_bound": EXCHANGE_LESS}

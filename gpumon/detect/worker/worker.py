@@ -157,6 +157,7 @@ class Worker:
 
     def _load(self, muted: Sequence[str]) -> None:
         """Load those that are neither loaded nor muted: at first all, later who gets a chance."""
+        off: list[tuple[Entry, Declaration]] = []
         for entry in self._entries:
             if entry.key in muted or entry.key in self._detectors:
                 continue
@@ -173,7 +174,12 @@ class Worker:
                 self._detectors[entry.key] = detector, declared
                 self._tell(kind="loaded", key=entry.key, declaration=declared._asdict())
             else:
-                self._entries = tuple(one for one in self._entries if one is not entry)
+                off.append((entry, declared))
+        looked_for = {key for _, one in self._detectors.values() for key in one.finding_classes}
+        for entry, declared in off:
+            self._entries = tuple(one for one in self._entries if one is not entry)
+            # Of what another one looks for it is not said that nobody does.
+            if not looked_for.issuperset(declared.finding_classes):
                 self._tell(kind="off", key=entry.key, name=declared.name)
 
     def _look(self, message: dict[str, Any]) -> None:

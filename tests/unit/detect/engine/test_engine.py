@@ -351,11 +351,32 @@ def shy(plugin):
         """
         class Shy(Base):
             name = "shy"
+            finding_classes = ("seen_shyly",)
             is_off_by_default = True
             def evaluate(self, view):
                 return self.claim(view)
         """,
     )
+
+
+def test_what_another_one_looks_for_is_not_said_to_be_off(
+    engine, honest, plugin, scene, look, states
+):
+    """Whichever of them is loaded first."""
+    bodies = (
+        f"""
+        class {name.title()}(Base):
+            name = "{name}"
+            is_off_by_default = True
+            def evaluate(self, view):
+                return self.claim(view)
+        """
+        for name in ("aaa", "zzz")
+    )
+    off = [plugin(name, body) for name, body in zip(("aaa", "zzz"), bodies, strict=True)]
+    report = look(engine(off[0], honest, off[1]), scene.run(30, {}))
+    assert states(report) == {"honest": "waiting"}
+    assert states(look(engine(off[0]), scene.run(10, {}))) == {"aaa": "off"}
 
 
 def test_a_detector_that_is_off_by_default_says_so_and_nothing_else(
