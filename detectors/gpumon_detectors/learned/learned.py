@@ -74,9 +74,9 @@ class Learned(Detector):
     A job is judged by [features](features.md) of its last 15 and 60 minutes, each class by those of
     its own signature and no others. Nothing is said where one that the class needs is missing, as
     where a board has no profiling counters; where a feature lies beyond all that was met in
-    training; of a job on GPUs of several products; or below a calibrated probability of .6. A claim
-    names the features without which it would not be made: were they as in healthy jobs, it would
-    not.
+    training; of a job on GPUs of several products, or that another job shares; or below a calibrated
+    probability of .6. A claim names the features without which it would not be made: were they as
+    in healthy jobs, it would not.
 
     *Supported* after 15 minutes; it is never *established*, and what it says is lost is charged as
     suspected. Of servers and sessions it stays a *hypothesis*.
@@ -157,14 +157,22 @@ def _is_seen(view: View, job: JobLook, model: Model) -> bool:
     """Whether any class may be told of it: it spares most jobs of a large fleet the rest."""
     least = min((learnt.least_gpus for learnt in model.classes), default=0)
     is_young = view.now - job.all_held_since < 0.5 * _WINDOW_S
-    # Of a job on boards of several kinds the faster ones wait: no lesson shows that.
-    is_mixed = len({gpu.name for gpu in job.gpus}) > 1
-    if not model.classes or len(job.gpus) < least or is_young or is_mixed:
+    if not model.classes or len(job.gpus) < least or is_young or _is_unlike_lessons(view, job):
         return False
     if not all(bool(np.isfinite(job.latest(key)).any()) for key in Learned.needs):
         return False
     glances = (_GLANCES.get(learnt.key) for learnt in model.classes)
     return any(glance is None or glance(job) for glance in glances)
+
+
+def _is_unlike_lessons(view: View, job: JobLook) -> bool:
+    """Whether no lesson shows such a job.
+
+    Of one on boards of several kinds the faster ones wait; what a GPU does that several jobs share
+    is not one job's doing.
+    """
+    is_mixed = len({gpu.name for gpu in job.gpus}) > 1
+    return is_mixed or any(len(view.jobs_of(uuid)) > 1 for uuid in job.uuids)
 
 
 def _may_exchange(job: JobLook) -> bool:

@@ -66,6 +66,16 @@ def test_a_job_on_boards_of_two_kinds_is_not_judged():
     assert findings(scene) == []
 
 
+def test_gpus_that_another_job_shares_are_not_judged():
+    """What they do is not one job's doing."""
+    scene = running(EXCHANGES, 2400.0)
+    uuids = scene.view().running[0].uuids
+    assert len(findings(scene)) == 1
+    scene.job("43", uuids[:1])
+    scene.run(30.0, dict.fromkeys(uuids, EXCHANGES))
+    assert findings(scene) == []
+
+
 def test_a_server_stays_a_hypothesis():
     (finding,) = findings(running(EXCHANGES, 2400.0, name="serve-70b"))
     assert finding.confidence == "hypothesis"
