@@ -74,9 +74,9 @@ class Learned(Detector):
     A job is judged by [features](features.md) of its last 15 and 60 minutes, each class by those of
     its own signature and no others. Nothing is said where one that the class needs is missing, as
     where a board has no profiling counters; where a feature lies beyond all that was met in
-    training; of a job on GPUs of several products, or that another job shares; or below a calibrated
-    probability of .6. A claim names the features without which it would not be made: were they as
-    in healthy jobs, it would not.
+    training; of a job on GPUs of several products, or that another job shares; or below a
+    calibrated probability of .6. A claim names the features without which it would not be made:
+    were they as in healthy jobs, it would not.
 
     *Supported* after 15 minutes; it is never *established*, and what it says is lost is charged as
     suspected. Of servers and sessions it stays a *hypothesis*.
