@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -114,6 +115,15 @@ def fitted(
         keys: Classes to learn; None: all that have a signature and enough jobs.
         seed: Of the altered copies and of what trees draw.
     """
+    with warnings.catch_warnings():
+        # Of a machine without lscpu: how many threads are used then makes no other model.
+        warnings.filterwarnings("ignore", "Could not find the number of physical cores")
+        return _fitted(examples, keys, seed)
+
+
+def _fitted(
+    examples: Examples, keys: Sequence[str] | None, seed: int
+) -> tuple[Model, tuple[Score, ...]]:
     parts = min(_PARTS, len(set(examples.recordings)))
     wanted = [key for key in SIGNATURES if keys is None or key in keys]
     found, scores = [], []

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import warnings
 
 import numpy as np
 import pytest
+from joblib.externals.loky.backend import context
 
 from gpumon.detect.learning.fitting import LEAST_JOBS, fitted
 from gpumon.detect.learning.model import model_from
@@ -67,6 +69,24 @@ def test_physics_is_not_unlearnt() -> None:
     rows = np.repeat(row[None, :], 50, axis=0)
     rows[:, learnt.looks_at.index("nvlink_15m")] = np.linspace(0.0, 0.6, 50)
     assert (np.diff(learnt.probabilities(rows)) >= -1e-12).all()
+
+
+def test_a_machine_that_does_not_tell_its_cores_fits_in_silence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Without lscpu joblib warns, which is nothing that a user can do something about."""
+
+    def none() -> int:
+        raise FileNotFoundError("lscpu")
+
+    monkeypatch.setattr(context, "physical_cores_cache", None)
+    monkeypatch.setattr(context, "_count_physical_cores_linux", none)
+    with pytest.warns(UserWarning, match="physical cores"):
+        context.cpu_count(only_physical_cores=True)
+    monkeypatch.setattr(context, "physical_cores_cache", None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert fitted(examples(14, jobs=60), [KEY])[1]
 
 
 def test_a_model_survives_its_file() -> None:
