@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     Start = Callable[..., Standin]
 
 ROOT = Path(__file__).parent.parent.parent
-HEAVY = ("numpy", "textual", "rich", "sklearn", "scipy", "httpx", "psutil", "pynvml", "asyncio")
+HEAVY = (
+    *("numpy", "textual", "rich", "sklearn", "scipy", "httpx", "psutil", "pynvml", "asyncio"),
+    "tomllib",
+)
 RUN = """
 import sys
 from gpumon.cli import main

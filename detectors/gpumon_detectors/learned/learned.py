@@ -43,7 +43,6 @@ _ADVICE: Final = {"comm_bound": EXCHANGE_LESS}
 
 _OF: Final = {feature.key: feature for feature in FEATURES}
 
-
 SHIPPED: Final = ("comm_bound",)
 """Classes that the model tells that comes with gpumon."""
 
@@ -157,12 +156,13 @@ def _is_seen(view: View, job: JobLook, model: Model) -> bool:
     """Whether any class may be told of it: it spares most jobs of a large fleet the rest."""
     least = min((learnt.least_gpus for learnt in model.classes), default=0)
     is_young = view.now - job.all_held_since < 0.5 * _WINDOW_S
-    if not model.classes or len(job.gpus) < least or is_young or _is_unlike_lessons(view, job):
+    if not model.classes or len(job.gpus) < least or is_young:
         return False
     if not all(bool(np.isfinite(job.latest(key)).any()) for key in Learned.needs):
         return False
     glances = (_GLANCES.get(learnt.key) for learnt in model.classes)
-    return any(glance is None or glance(job) for glance in glances)
+    may_be = any(glance is None or glance(job) for glance in glances)
+    return may_be and not _is_unlike_lessons(view, job)
 
 
 def _is_unlike_lessons(view: View, job: JobLook) -> bool:

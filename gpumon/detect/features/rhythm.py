@@ -57,14 +57,15 @@ FEATURES: Final = (
             "Activity of the last 15 minutes over that of the first of the hour, less one.", _WORK,
             "an hour is not observed; or nothing was done then"),
     Feature("pause_copies", "ratio",
-            "Traffic from host to GPU in pauses over that of the rest of the time.",
+            "Traffic from host to GPU in pauses, as a share of pauses and the rest of the time "
+            "together.",
             ("pcie_rx_bytes_per_s",), f"{_NOT_MEANWHILE}; or {NOT_TOLD}"),
     *(Feature(f"pause_{key}", "ratio",
               f"{title} in pauses, as a share of pauses and the rest of the time together.",
               fields, _NOT_MEANWHILE)
       for key, (title, fields) in _COUPLED.items()),
     *(Feature(f"{key}_follows", "", f"{title}: correlation with the job's activity.", fields,
-              f"it is not alone on its nodes, or do not move; or {TOO_SHORT}")
+              f"it is not alone on its nodes; or nothing moves; or {TOO_SHORT}")
       for key, (title, fields) in _COUPLED.items()),
 )  # fmt: skip
 

@@ -35,12 +35,11 @@ NODE_KEYS: Final = (
     *("cpu_count", "cpu_busy_ratio", "cpu_iowait_ratio", "cpu_pressure_some_ratio"),
     *("mem_pressure_some_ratio", "io_pressure_some_ratio", "d_state_process_count"),
     *("net_rx_bytes_per_s", "net_tx_bytes_per_s", "disk_read_bytes_per_s"),
-    *("disk_write_bytes_per_s", "host_mem_total_bytes", "host_mem_available_bytes"),
+    *("disk_write_bytes_per_s", "host_mem_total_bytes"),
 )
 PORT_KEYS: Final = ("nic_tx_bytes_per_s", "nic_rx_bytes_per_s", "nic_speed_gbps")
 MOUNT_KEYS: Final = (
-    *("fs_read_bytes_per_s", "fs_write_bytes_per_s", "fs_read_rtt_s", "fs_write_rtt_s"),
-    *("fs_read_exec_s", "fs_write_exec_s"),
+    *("fs_read_bytes_per_s", "fs_write_bytes_per_s", "fs_read_exec_s", "fs_write_exec_s"),
 )
 
 MOST_GPUS: Final = 128
@@ -240,8 +239,7 @@ def _hosts(view: View, jobs: Sequence[JobLook], grid: _Grid) -> dict[str, Floats
 _ANYBODYS: Final = frozenset(
     {"cpu_count", "cpu_busy_ratio", "cpu_iowait_ratio", "cpu_pressure_some_ratio",
      "mem_pressure_some_ratio", "io_pressure_some_ratio", "host_mem_total_bytes",
-     "host_mem_available_bytes", "nic_speed_gbps", "fs_read_rtt_s", "fs_write_rtt_s",
-     "fs_read_exec_s", "fs_write_exec_s"}
+     "nic_speed_gbps", "fs_read_exec_s", "fs_write_exec_s"}
 )  # fmt: skip
 """What a node is like for everybody on it; the rest is some job's, and of jobs that share a node
 nobody can say whose."""

@@ -1,11 +1,10 @@
 """Which features each learnt class is judged by, and which way each of them speaks.
 
 A model sees no others. A simulator, like a site, has habits that have nothing to do with a fault,
-and whatever is free to learn them does: with all features at hand a model that knew its own
-generator well found hardly anything in another one's recordings. What is listed here is what the
-taxonomy calls the class's signature, and what tells its look-alikes. Where physics says which way a
-feature speaks, a model may not learn the contrary: more traffic between ranks never makes it less
-likely that they wait for it.
+and whatever is free to learn them does (docs/numbers.md, "What is learnt"). What is listed here is
+what the taxonomy calls the class's signature, and what tells its look-alikes. Where physics says
+which way a feature speaks, a model may not learn the contrary: more traffic between ranks never
+makes it less likely that they wait for it.
 """
 
 from __future__ import annotations

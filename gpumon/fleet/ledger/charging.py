@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import tomllib
 from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
 from gpumon.model.finding import Confidence
@@ -26,6 +24,9 @@ def is_suspected(finding: Finding) -> bool:
 @cache
 def proven() -> frozenset[str]:
     """Classes of which learned verdicts are charged as wasted, as `charging.toml` lists them."""
+    # A single look judges nothing, and must not wait for what reads files.
+    from importlib.resources import files
+
     return proven_in(files(__package__).joinpath("charging.toml").read_text(encoding="utf-8"))
 
 
@@ -35,6 +36,8 @@ def proven_in(text: str) -> frozenset[str]:
     Raises:
         ValueError: One of them does not say where it was shown, or was not right often enough.
     """
+    import tomllib
+
     listed = tomllib.loads(text)
     for key, shown in listed.items():
         told = all(isinstance(shown.get(name), str) for name in ("recording", "author"))
