@@ -11,7 +11,7 @@ from gpumon.base.paths import state_folder
 from gpumon.cli.exits import DONE, INTERRUPTED, NOTHING_READ, narrate, narrate_error
 from gpumon.cli.labelled import labelled
 from gpumon.cli.options import Parser
-from gpumon.cli.output import is_tty, write, write_json
+from gpumon.cli.output import is_tty, tell, write, write_json
 from gpumon.cli.request import past_of, settings_with
 
 if TYPE_CHECKING:
@@ -90,7 +90,8 @@ def _kept(model: Model, path: Path) -> int:
         beside.unlink(missing_ok=True)
         return NOTHING_READ
     narrate(f"written: {path}. To have it used, in the configuration:")
-    narrate(f"[detectors.learned] model = {json.dumps(str(path.resolve()))}")
+    # Apart from the narration, so that they can be copied as they stand.
+    tell(f"[detectors.parameters.learned]\nmodel = {json.dumps(str(path.resolve()))}\n")
     return DONE
 
 

@@ -8,9 +8,11 @@ import stat
 import pytest
 
 from gpumon.cli import main
+from gpumon.cli.request import settings_with
 from gpumon.detect.learning import fitting
 from gpumon.detect.learning.examples import Collector
 from gpumon.detect.learning.model import read_model
+from gpumon.detect.worker.tuning import Tuning
 from tests.unit.detect.learning.made import KEY, examples
 
 
@@ -49,14 +51,21 @@ def taught(monkeypatch):
     monkeypatch.setattr(Collector, "examples", lambda _self: examples(41))
 
 
-def test_what_is_learnt_is_kept_for_its_owner_alone(taught, recordings, tmp_path, capsys):
-    """And the line for the configuration is shown."""
+def test_what_is_learnt_is_kept_for_its_owner_alone(
+    taught, recordings, tmp_path, capsys, monkeypatch
+):
+    """And what is shown for the configuration is one that has it used."""
     out = tmp_path / "sub" / "m.json"
     assert main(["train", recordings[0], "--out", str(out)]) == 0
     assert stat.S_IMODE(out.stat().st_mode) == 0o600
     assert [one.key for one in read_model(out).classes] == [KEY]
     told = capsys.readouterr()
-    assert f'[detectors.learned] model = "{out}"' in told.err
+    shown = tmp_path / "config.toml"
+    shown.write_text(told.err[told.err.index("[") :], encoding="utf-8")
+    monkeypatch.setenv("GPUMON_CONFIG", str(shown))
+    assert main(["config", "validate"]) == 0
+    parameters = Tuning.of(settings_with()).parameters
+    assert parameters == {"learned": {"model": str(out)}}
     assert "kept" in told.out
     assert [path.name for path in out.parent.iterdir()] == ["m.json"]
 
