@@ -12,7 +12,7 @@ from collections import Counter
 import pytest
 
 from tests.lab.test_gpumon import WORK, workload
-from tests.lab.watched import job_of, next_document, watching
+from tests.lab.watched import PATIENCE_S, job_of, next_document, watching
 
 pytestmark = [pytest.mark.lane("death"), pytest.mark.every_slurm]
 
@@ -62,7 +62,7 @@ class Story:
             lambda: len(printed(self.cluster, name)) == count, f"{name} at work", 60.0
         )
 
-    def wait(self, process, holds, seconds):
+    def wait(self, process, holds, seconds=PATIENCE_S):
         """Documents until something holds of one; all of them are kept."""
 
         def kept(document):
@@ -123,7 +123,6 @@ def test_what_is_told_of_jobs_whose_node_dies_is_true_at_every_moment(cluster, g
         story.wait(
             process,
             lambda document: all(story.ranks(document, n) == at_first[n] for n in story.jobs),
-            60.0,
         )
         cluster.power_off(DEAD)
         try:
@@ -165,7 +164,7 @@ def test_a_job_that_completes_for_minutes_holds_what_it_has_not_left(
     story = Story(cluster, submit)
     story.start("wide", "--gres=gpu:5", "-N2", "-n2", "-w", "gpu[01-02]", "--ntasks-per-node=1")
     with watching(cluster, gpumon, "slurm") as process:
-        story.wait(process, lambda document: len(story.ranks(document, "wide")) == 2, 60.0)
+        story.wait(process, lambda document: len(story.ranks(document, "wide")) == 2)
         cluster.run_on(DEAD, ["pkill", "-STOP", "-x", "slurmd|slurmd-wlm"])
         try:
             cluster.run_as("alice", ["scancel", str(story.jobs["wide"])])
@@ -174,7 +173,7 @@ def test_a_job_that_completes_for_minutes_holds_what_it_has_not_left(
                 for one in document["findings"]
                 if one["class"] == "stuck_completing" and one["cleared_at"] is None
             ]
-            last = story.wait(process, is_told, COMPLETING_S + 60.0)
+            last = story.wait(process, is_told, COMPLETING_S + PATIENCE_S)
             job = job_of(last, story.jobs["wide"])
             assert (job["state"], job["nodes"]) == ("COMPLETING", [DEAD])
             assert job["gpu_count"] == 5
@@ -187,7 +186,7 @@ def test_a_job_that_completes_for_minutes_holds_what_it_has_not_left(
             job_of(document, story.jobs["wide"])["state"] == "CANCELLED"
         )
         story.wait(process, is_left, RETRIED_S)
-        story.wait(process, lambda document: not is_told(document), 30.0)
+        story.wait(process, lambda document: not is_told(document))
     for document in story.documents:
         assert_now_is_now(document)
 

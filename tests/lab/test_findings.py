@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from tests.lab.watched import job_of, live, next_document, watching
+from tests.lab.watched import PATIENCE_S, job_of, live, next_document, watching
 
 pytestmark = pytest.mark.lane("findings")
 
@@ -198,7 +198,7 @@ def story(cluster):
     try:
         with watching(cluster, gpumon, "slurm") as process:
 
-            def until(holds, seconds=60.0):
+            def until(holds, seconds=PATIENCE_S):
                 def keeps(document):
                     told.documents.append(document)
                     return holds(document)
@@ -218,8 +218,8 @@ def story(cluster):
             told.began["never_started"] = ("never_started", f"job:{idle}", watched_at)
             until(lambda d: unix(d["generated_at"]) > watched_at + 5 * PERIOD_S)
             heal = break_things(cluster, told)
-            until(lambda _: all(told.of(trouble) for trouble in ALL_CLASSES - {*PATIENT}), 30.0)
-            until(lambda _: all(told.of(trouble) for trouble in PATIENT), EVIDENCE_S + 60.0)
+            until(lambda _: all(told.of(trouble) for trouble in ALL_CLASSES - {*PATIENT}))
+            until(lambda _: all(told.of(trouble) for trouble in PATIENT), EVIDENCE_S + PATIENCE_S)
             # What only one look took for a hypothesis would vanish without a trace.
             until(lambda _: all(told.looks(trouble) > 1 for trouble in PATIENT))
             told.healed_at = time.time()

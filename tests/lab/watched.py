@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 
     from tests.lab.cluster import Cluster
 
+PATIENCE_S = 240.0
+"""Longest wait for what is sure to come. It is long because Slurm may rest for 20 times as long as
+a call took, and on a machine at its limit a call of slurmrestd takes seconds; where all is well
+nobody waits for it."""
+
 LEASE_S = 30
 """Without a word from the monitor a probe ends itself after this long."""
 
@@ -81,7 +86,7 @@ def _read(stream: IO[str], lines: queue.SimpleQueue[str]) -> None:
 def next_document(
     process: subprocess.Popen[str],
     holds: Callable[[Any], bool],
-    seconds: float = 60,
+    seconds: float = PATIENCE_S,
     *,
     after: float = 0.0,
 ) -> Any:
