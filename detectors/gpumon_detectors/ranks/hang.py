@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 _SUSPECTED_AFTER_S: Final = 180.0
 """A hang of a job that was seen at work may be suspected after so long (docs/detectors.md)."""
 
+_SUPPORTED_AFTER_S: Final = 280.0
+"""Five minutes since it began, less what passes until that is seen: at a sample in ten seconds one
+in which it begins, and one until the next look (measured: 6 to 18 s)."""
+
 _UNSEEN_AFTER_S: Final = 900.0
 """As long for one that was never seen at work: compilers and first steps take minutes."""
 
@@ -55,12 +59,14 @@ class Hang(Detector):
     GPU, or one in four, may spin or tell nothing beside these, and ranks that are stopped or wait
     in the kernel need not poll, if they are fewer than half.
 
-    Suspected after 3 minutes, *supported* after 5, *established* after 10 (DLRover and ByteRobust
-    alarm then). Without profiling counters, and where ranks sleep that never paused for a minute in
-    20 minutes of work, *supported* after 10; where others sleep, after 30. Where a GPU rests beside
-    others that spin, and the job's output is silent since, 5 minutes do without counters as well. A
-    job that was never seen at work stays a *hypothesis*, after 15 minutes, and only if its output
-    is silent too.
+    Suspected after 3 minutes, *supported* after nearly 5, *established* after 10 (DLRover and
+    ByteRobust alarm then). Without profiling counters, and where ranks sleep that never paused for
+    a minute in 20 minutes of work, *supported* after 10; where others sleep, after 30. Nearly 5 do
+    there as well where it is known why the others wait: the driver told a fault of one of the GPUs
+    just before, one rank's process is stopped, or is gone while others of the job still run. So
+    they do where a GPU rests beside others that spin, and the job's output is silent since. A job
+    that was never seen at work stays a *hypothesis*, after 15 minutes, and only if its output is
+    silent too.
 
     What looks alike: a checkpoint, an evaluation, a compilation. A standstill must last twice as
     long as any pause of this job before. Where CPUs compute, or something is read, written or
@@ -87,7 +93,7 @@ class Hang(Detector):
     version = "1"
     finding_classes = ("hang",)
     needs = ("gpu_util_ratio", "power_w", "process_count")
-    supported_after_s = 300.0
+    supported_after_s = _SUPPORTED_AFTER_S
     established_after_s = 600.0
     every_s = 10.0
 
@@ -118,13 +124,15 @@ class Hang(Detector):
         is_told = still.worked_s or (still.has_counters and not is_asleep)
         if not is_told or not (still.worked_s or output_age_s(job) >= still.known_s):
             return
-        doubts = doubts_of(job, host, still, context, is_asleep=is_asleep)
         suspects = suspects_of(view, job, still)
         if is_asleep and not suspects.is_broken:
             halted = suspects.halted_count
             polls = host.polls(still.window_start, len(still.members), halted)
             if context.is_bursty or not polls:
                 return
+        doubts = doubts_of(
+            job, host, still, context, is_asleep=is_asleep, is_explained=suspects.is_explained
+        )
         window = Window(
             still.window_start, float(still.past.times[-1]), len(still.past.times) - still.first
         )

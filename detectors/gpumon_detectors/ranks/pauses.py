@@ -46,7 +46,13 @@ class Doubt(NamedTuple):
 
 
 def doubts_of(
-    job: JobLook, host: HostUse, still: Standstill, context: JobContext, *, is_asleep: bool
+    job: JobLook,
+    host: HostUse,
+    still: Standstill,
+    context: JobContext,
+    *,
+    is_asleep: bool,
+    is_explained: bool,
 ) -> tuple[Doubt, ...]:
     """All that speaks for a pause of a job, or against one.
 
@@ -56,11 +62,13 @@ def doubts_of(
         still: Since when its GPUs stand still.
         context: What kind of job it is.
         is_asleep: Whether its ranks sleep, so that no kernel of theirs runs.
+        is_explained: Whether it is known why they wait for one of them (`Suspects`).
     """
     age_s = output_age_s(job)
     # Ranks that do not wait with the others, and an output that is silent since: no pause is so.
     is_backed = bool(still.places(State.SPINS) and still.places(State.RESTS))
     is_backed &= age_s >= still.known_s
+    is_backed |= is_explained and not context.is_bursty
     unsure_until_s = 0.0 if is_backed else _UNSURE_UNTIL_S
     return (
         *_by_kind(still, context, unsure_until_s, is_asleep=is_asleep),
@@ -88,7 +96,7 @@ def _by_kind(
         yield Doubt(Confidence.HYPOTHESIS)
     is_odd_sleep = is_asleep and not _was_steady(still)
     if is_asleep or not still.has_counters:
-        until_s = _STIRRING_UNTIL_S if is_odd_sleep else unsure_until_s
+        until_s = _STIRRING_UNTIL_S if is_odd_sleep and unsure_until_s else unsure_until_s
         yield Doubt(_until(still, until_s, Confidence.SUPPORTED))
 
 

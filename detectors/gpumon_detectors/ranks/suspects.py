@@ -57,7 +57,10 @@ class Suspects(NamedTuple):
     is_broken: bool = False
     """Whether the driver told of a fault of who was named."""
     halted_count: int = 0
-    """Processes that do not go on: stopped, or waiting in the kernel since then."""
+    """Processes that do not go on: stopped, gone, or waiting in the kernel since then."""
+    is_explained: bool = False
+    """Whether no pause of the job's own can be why the others wait for who was named: it is broken,
+    stopped, or gone."""
 
 
 class _Halted(NamedTuple):
@@ -80,7 +83,8 @@ class _Stuck(NamedTuple):
 def suspects_of(view: View, job: JobLook, still: Standstill) -> Suspects:
     """Who does not wait, the surest sign first, and how many do not go on."""
     halted, stuck = _halted(view, job, still), _stuck(job, still)
-    count = max(len(halted), round(sum(one.evidence.value or 0.0 for one in stuck)))
+    stopped = len(halted) + len(_bare(job, still))
+    count = max(stopped, round(sum(one.evidence.value or 0.0 for one in stuck)))
     return _named(view, job, still, halted, stuck)._replace(halted_count=count)
 
 
@@ -104,16 +108,22 @@ def _named(
         nodes = tuple(dict.fromkeys(job.gpus[place].node for place in broken))
         named = listed([f"{_who(job, place)}, which is broken" for place in broken][:_LISTED])
         pid = _pid(job, list(broken))
-        return Suspects(named, nodes, stuck_nodes, tuple(evidence), pid, is_broken=True)
+        return Suspects(
+            named, nodes, stuck_nodes, tuple(evidence), pid, is_broken=True, is_explained=True
+        )
     if halted and 2 * len(halted) <= len(still.members):
         nodes = tuple(dict.fromkeys(one.process.node for one in halted))
         named = listed([_halted_words(job, one) for one in halted][:_LISTED])
         pid = halted[0].process.pid if len(halted) == 1 else None
-        return Suspects(named, nodes, stuck_nodes, tuple(evidence), pid)
+        is_stopped = any(one.key == "process_stopped_s" for one in halted)
+        told = Suspects(named, nodes, stuck_nodes, tuple(evidence), pid)
+        return told._replace(is_explained=is_stopped)
     if odd:
         nodes = tuple(dict.fromkeys(job.gpus[place].node for place in odd))
-        who = _names(job, odd, still)
-        return Suspects(who, nodes, stuck_nodes, tuple(evidence), _pid(job, odd))
+        told = Suspects(
+            _names(job, odd, still), nodes, stuck_nodes, tuple(evidence), _pid(job, odd)
+        )
+        return told._replace(is_explained=bool(_bare(job, still)))
     if len(stuck) == 1 and len(job.job.nodes) > 1:
         return Suspects(f"a process on {stuck_nodes[0]}", stuck_nodes, stuck_nodes, tuple(evidence))
     text = "which rank keeps the others waiting: counters cannot tell"
@@ -179,14 +189,18 @@ def _odd(job: JobLook, still: Standstill) -> list[int]:
     One kernel runs on without an end, or no process is left; beside others that spin they rest, or
     are silent.
     """
-    count = job.latest("process_count")
-    bare = [place for place in still.members if count[place] == 0]
-    odd = {*still.places(State.ENDLESS), *bare}
+    odd = {*still.places(State.ENDLESS), *_bare(job, still)}
     spinning, resting = still.places(State.SPINS), still.places(State.RESTS)
     if spinning:
         few = spinning if len(spinning) < len(resting) else resting
         odd.update(few, still.places(State.SILENT))
     return sorted(odd) if 2 * len(odd) <= len(still.members) else []
+
+
+def _bare(job: JobLook, still: Standstill) -> list[int]:
+    """Positions of the GPUs that no process is left on."""
+    count = job.latest("process_count")
+    return [place for place in still.members if count[place] == 0]
 
 
 def _apart(job: JobLook, place: int, still: Standstill) -> Evidence:

@@ -68,7 +68,13 @@ def test_a_hang_is_found_and_charged_whole(period_s, trouble):
 
 
 def test_it_is_suspected_after_three_minutes_and_grows_surer():
-    steps = {150.0: [], 200.0: ["hypothesis"], 320.0: ["supported"], 640.0: ["established"]}
+    steps = {
+        150.0: [],
+        200.0: ["hypothesis"],
+        260.0: ["hypothesis"],
+        300.0: ["supported"],
+        640.0: ["established"],
+    }
     for still_s, confidence in steps.items():
         found, _, _ = hung(still_s=still_s)
         assert [f.confidence for f in found] == confidence

@@ -272,3 +272,89 @@ def test_a_rank_of_which_no_process_is_left_is_named_beside_sleepers():
     finding = hang(scene)
     assert finding.summary.endswith("perhaps for b GPU 1")
     assert "no process is left on it" in finding.evidence[-1].text
+
+
+# How soon it is sure, where it is known why the others wait
+
+
+def asleep(cores=4.05, **of_third):
+    """Eight ranks that worked for half an hour, and the third of which fares otherwise now.
+
+    `cores`: CPUs busy on each node.
+    """
+    scene, mine = two_nodes(has_ranks=True)
+    processes(scene, mine, **of_third)
+    scene.cgroup("7", job_cpu_cores_used=cores)
+    return scene, mine
+
+
+def claims(scene):
+    return [finding.confidence for finding in Hang().evaluate(scene.view())]
+
+
+def test_sleepers_beside_a_gpu_that_broke_just_before_need_five_minutes_only():
+    scene, mine = asleep()
+    broken = {**RESTS, "remap_failure": 1.0}
+    scene.run(300.0, {**all_of(mine, RESTS), mine[4]: broken})
+    assert claims(scene) == ["supported"]
+
+
+def test_sleepers_of_whom_one_is_stopped_need_five_minutes_only():
+    scene, mine = asleep(process_stopped_s=lambda s: s, cores=3.55)
+    scene.run(300.0, all_of(mine, RESTS))
+    assert claims(scene) == ["supported"]
+
+
+def test_sleepers_of_whom_one_has_no_process_any_more_need_five_minutes_only():
+    scene, mine = asleep(cores=3.55)
+    gone = {**RESTS, "process_count": 0.0, "mem_used_bytes": 5e8}
+    scene.run(300.0, {**all_of(mine, RESTS), mine[6]: gone})
+    assert claims(scene) == ["supported"]
+
+
+def test_sleepers_of_whom_one_waits_in_the_kernel_may_write_a_checkpoint():
+    scene, mine = asleep(process_stuck_s=lambda s: s, cores=3.55)
+    scene.run(300.0, all_of(mine, RESTS))
+    assert claims(scene) == ["hypothesis"]
+
+
+def test_sleepers_that_are_all_alike_may_pause_for_ten_minutes():
+    scene, mine = asleep()
+    scene.run(300.0, all_of(mine, RESTS))
+    assert claims(scene) == ["hypothesis"]
+    scene.run(320.0, all_of(mine, RESTS))
+    assert claims(scene) == ["supported"]
+
+
+def test_a_broken_gpu_does_not_make_what_goes_on_beside_the_gpus_a_hang():
+    scene, mine = asleep(cores=15.5)
+    scene.run(300.0, {**all_of(mine, RESTS), mine[4]: {**RESTS, "remap_failure": 1.0}})
+    assert claims(scene) == ["hypothesis"]
+
+
+@pytest.mark.parametrize("is_broken", [True, False])
+def test_without_counters_a_gpu_that_broke_makes_ranks_that_spin_as_sure(is_broken):
+    def plain(values):
+        return {key: value for key, value in values.items() if not key.endswith("_active_ratio")}
+
+    scene = Scene(period_s=10.0, span_s=24 * 3600.0)
+    mine = list(scene.node("a", 3))
+    scene.job("7", mine, cpu_count=24)
+    scene.host("a", **QUIET_HOST)
+    scene.cgroup("7", **{**QUIET_GROUP, "job_cpu_cores_used": 3.0})
+    scene.run(1800.0, all_of(mine, plain(TRAINS)))
+    odd = {"remap_failure": 1.0} if is_broken else {}
+    scene.run(310.0, {**all_of(mine, plain(SPINS)), mine[1]: {**plain(SPINS), **odd}})
+    assert claims(scene) == ["supported" if is_broken else "hypothesis"]
+
+
+def test_three_sleepers_of_whom_one_is_gone_poll_on_two_cpus():
+    scene = Scene(period_s=10.0, span_s=24 * 3600.0)
+    mine = list(scene.node("a", 3))
+    scene.job("7", mine, cpu_count=24)
+    scene.host("a", **QUIET_HOST)
+    scene.cgroup("7", **{**QUIET_GROUP, "job_cpu_cores_used": 3.0})
+    scene.run(1800.0, all_of(mine, TRAINS))
+    scene.cgroup("7", job_cpu_cores_used=2.04)
+    scene.run(310.0, {**all_of(mine, RESTS), mine[2]: {**RESTS, "process_count": 0.0}})
+    assert claims(scene) == ["supported"]
