@@ -57,8 +57,23 @@ def rank_of(job: JobLook, place: int) -> int | None:
     return number if sum(rank.rank == number for rank in job.ranks) == 1 else None
 
 
+class _Apart:
+    """What was found out on one look: several rules ask."""
+
+    def __init__(self) -> None:
+        self.found: NDArray[np.bool_] | None = None
+
+
 def jobs_apart(view: View) -> NDArray[np.bool_]:
     """Running jobs whose GPUs differ by more than a little of late."""
+    known = view.shared.setdefault(_Apart, _Apart())
+    assert isinstance(known, _Apart)
+    if known.found is None:
+        known.found = _apart(view)
+    return known.found
+
+
+def _apart(view: View) -> NDArray[np.bool_]:
     groups = view.job_layout.groups
     found = np.zeros(len(view.running), np.bool_)
     if not view.uuids:

@@ -107,7 +107,7 @@ class SlowDrift(Detector):
                 continue
             if is_interactive(job, self.portal_names) or serving_name(job) is not None:
                 continue
-            windows = work_windows(job, PAST_S)
+            windows = work_windows(view, job, PAST_S)
             drift = _drift(job, windows)
             if drift is None or _has_late_rank(view, job, windows):
                 continue

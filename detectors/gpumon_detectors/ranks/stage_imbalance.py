@@ -103,7 +103,7 @@ class StageImbalance(Detector):
         for number, job in zip(view.numbers, view.jobs, strict=True):
             if not apart[number] or len(job.gpus) < _LEAST_GPUS or not is_named(job):
                 continue
-            windows = work_windows(job, PAST_S)
+            windows = work_windows(view, job, PAST_S)
             if not len(windows.ends) or windows.measure != "sm_active_ratio":
                 continue
             shared = shared_by(view, job)

@@ -96,7 +96,7 @@ class Straggler(Detector):
         for number, job in zip(view.numbers, view.jobs, strict=True):
             if not apart[number] or not is_named(job):
                 continue
-            windows = work_windows(job, PAST_S)
+            windows = work_windows(view, job, PAST_S)
             shared = shared_by(view, job)
             for world in worlds_of(job):
                 late = late_ranks(windows, world, shared) if len(windows.ends) else None

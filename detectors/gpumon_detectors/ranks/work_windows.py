@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from gpumon.plugin import JobLook, Past
+    from gpumon.plugin import JobLook, Past, View
 
     Floats = NDArray[np.float64]
 
@@ -116,9 +116,21 @@ class WorkWindows(NamedTuple):
         return np.full(self.gpu_count, np.nan)
 
 
-def work_windows(job: JobLook, seconds: float) -> WorkWindows:
+class _Found:
+    """The windows of one look: each rule about ranks asks for the same."""
+
+    def __init__(self) -> None:
+        self.of: dict[tuple[str, float], WorkWindows] = {}
+
+
+def work_windows(view: View, job: JobLook, seconds: float) -> WorkWindows:
     """The windows of all GPUs of a job, no further back than it held them all."""
-    return windows_of(job.past(WORK_KEYS, seconds))
+    found = view.shared.setdefault(_Found, _Found())
+    assert isinstance(found, _Found)
+    key = (job.subject, seconds)
+    if key not in found.of:
+        found.of[key] = windows_of(job.past(WORK_KEYS, seconds))
+    return found.of[key]
 
 
 def windows_of(past: Past, width_s: float = WINDOW_S) -> WorkWindows:
@@ -145,14 +157,20 @@ def windows_of(past: Past, width_s: float = WINDOW_S) -> WorkWindows:
 
 def medians(values: Floats) -> Floats:
     """Per row the median of what is known, NaN without any."""
-    found = np.full(len(values), np.nan)
-    rows = np.isfinite(values).any(axis=1) if values.size else np.zeros(len(values), np.bool_)
-    found[rows] = np.nanmedian(values[rows], axis=1)
-    return found
+    if not values.size:
+        return np.full(len(values), np.nan)
+    # NumPy's own goes by way of masked arrays, which took a seventh of all rules' time.
+    ordered, known = np.sort(values, axis=1), np.isfinite(values).sum(axis=1)
+    rows = np.arange(len(values))
+    # What is missing is sorted behind what is known; in a row without anything all is missing.
+    low, high = ordered[rows, np.maximum(known - 1, 0) // 2], ordered[rows, known // 2]
+    middle: Floats = (low + high) / 2
+    return middle
 
 
 def mean_over(values: NDArray[np.floating[Any]]) -> Floats:
     """Per column the mean of what is known, NaN without any."""
-    known = np.isfinite(values).sum(axis=0)
-    total = np.nansum(values, axis=0, dtype=np.float64)
+    is_known = np.isfinite(values)
+    known = is_known.sum(axis=0)
+    total = np.where(is_known, values, 0.0).sum(axis=0, dtype=np.float64)
     return np.where(known > 0, total / np.maximum(known, 1), np.nan)
