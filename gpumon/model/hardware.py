@@ -24,7 +24,6 @@ LARGEST_SHARE: Final = 1.02
 HIGHEST_LIMIT: Final = 1.25
 """A 500 W version of a 400 W board is the widest margin that is sold under one name."""
 
-
 _LANE_BYTES_PER_S: Final = {
     1: 2.5e9 * 8 / 10 / 8,
     2: 5e9 * 8 / 10 / 8,
@@ -71,6 +70,8 @@ class Sheet(NamedTuple):
     fp32."""
     achievable_tflops: Mapping[str, Figure]
     """Largest matrix product that was measured, by precision; empty where nobody has said."""
+    peak_clock_mhz: Figure | None
+    """SM clock at which the peaks are reached; None where the vendor has not said."""
     nvlink_links: Figure | None
     nvlink_bytes_per_s: Figure | None
     """All links together, one direction."""
@@ -117,6 +118,7 @@ def _sheet(
     document: str = _PUBLIC,
     also: Mapping[str, float] | None = None,
     achievable: Mapping[str, float] | None = None,
+    clock: float | None = None,
     nvlink: tuple[float, int | None] | None = None,
     bridge: bool = False,
     pcie: tuple[int | None, int | None] = (None, None),
@@ -136,6 +138,7 @@ def _sheet(
         document: Where the other figures stand, those of `also` and of links among them.
         also: Further peaks by precision.
         achievable: Measured TFLOPS by precision.
+        clock: MHz at which the peaks hold, as read in `_ENGINEERING`.
         nvlink: GB/s of both directions of all links, as advertised, and the number of links.
         bridge: NVLink by a bridge between two boards only.
         pcie: Generation and lanes.
@@ -145,8 +148,7 @@ def _sheet(
     """
     general = partial(_general, document, notes or {})
     read = _seen if is_seen else general
-    total, links = nvlink or (None, None)
-    gen, lanes = pcie
+    (total, links), (gen, lanes) = nvlink or (None, None), pcie
     peaks = {precision: read(value, precision) for precision, value in tflops.items()}
     return Sheet(
         product,
@@ -156,6 +158,7 @@ def _sheet(
         general(tdp_w, "tdp"),
         peaks | {precision: general(value, precision) for precision, value in (also or {}).items()},
         {key: Figure(value, _MAMF, Basis.SEEN) for key, value in (achievable or {}).items()},
+        None if clock is None else _seen(clock),
         None if links is None else general(links),
         None if total is None else general(total / 2 * GB),
         bridge,
@@ -251,22 +254,22 @@ SHEETS: Final = (
     ),
     _sheet(
         "A100 PCIe 40 GB", ("NVIDIA A100-PCIE-40GB", "A100-PCIE-40GB"), (40, 1.555), 250, _A100,
-        is_seen=True, document=_A100_SHEET, also=_A100_MORE, achievable={"bf16": 253},
+        is_seen=True, document=_A100_SHEET, also=_A100_MORE, achievable={"bf16": 253}, clock=1410,
         nvlink=(600, None), bridge=True, pcie=(4, 16), mig=7,
     ),
     _sheet(
         "A100 PCIe 80 GB", ("NVIDIA A100 80GB PCIe",), (80, 1.94), 300, _A100,
-        is_seen=True, document=_A100_SHEET, also=_A100_MORE, achievable={"bf16": 253},
+        is_seen=True, document=_A100_SHEET, also=_A100_MORE, achievable={"bf16": 253}, clock=1410,
         nvlink=(600, None), bridge=True, pcie=(4, 16), mig=7,
     ),
     _sheet(
         "A100 SXM 40 GB", ("NVIDIA A100-SXM4-40GB", "A100-SXM4-40GB"), (40, 1.555), 400, _A100,
-        is_seen=True, document=_A100_SHEET, also=_A100_MORE, achievable={"bf16": 271},
+        is_seen=True, document=_A100_SHEET, also=_A100_MORE, achievable={"bf16": 271}, clock=1410,
         nvlink=(600, 12), pcie=(4, 16), mig=7,
     ),
     _sheet(
         "A100 SXM 80 GB", ("NVIDIA A100-SXM4-80GB", "A100-SXM4-80GB"), (80, 2.04), 400, _A100,
-        is_seen=True, document=_A100_SHEET, also=_A100_MORE, achievable={"bf16": 271},
+        is_seen=True, document=_A100_SHEET, also=_A100_MORE, achievable={"bf16": 271}, clock=1410,
         nvlink=(600, 12), pcie=(4, 16), mig=7,
     ),
     _sheet(
@@ -394,7 +397,7 @@ SHEETS: Final = (
     _sheet(
         "H100 SXM", ("NVIDIA H100 80GB HBM3",), (80, 3.35), 700, _HOPPER, is_seen=True,
         document=_H100_SHEET, also=_HOPPER_MORE, achievable={"bf16": 794.5, "fp8": 1403},
-        nvlink=(900, 18), pcie=(5, 16), mig=7,
+        clock=1830, nvlink=(900, 18), pcie=(5, 16), mig=7,
     ),
     _sheet(
         "H800 SXM", ("NVIDIA H800",), (80, 3.35), 700, {**_HOPPER, "fp64": 1, "int8": 1979},
@@ -402,8 +405,8 @@ SHEETS: Final = (
     ),
     _sheet(
         "H200 SXM", ("NVIDIA H200",), (141, 4.8), 700, _HOPPER, is_seen=True,
-        document=_H200_SHEET, also=_HOPPER_MORE, achievable={"fp8": 1453}, nvlink=(900, 18),
-        pcie=(5, 16), mig=7,
+        document=_H200_SHEET, also=_HOPPER_MORE, achievable={"fp8": 1453}, clock=1830,
+        nvlink=(900, 18), pcie=(5, 16), mig=7,
     ),
     _sheet(
         "H200 NVL", ("NVIDIA H200 NVL",), (141, 4.8), 600,

@@ -17,6 +17,7 @@ VIEWS = {
     "gpu": ("enter", "enter"),
     "node": ("2", "N"),
     "curves": ("enter", "v"),
+    "roofline": ("enter", "v", "tab"),
     "help": ("question_mark",),
     "findings": ("f",),
     "errors": ("e",),

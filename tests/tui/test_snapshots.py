@@ -46,6 +46,7 @@ WAYS: dict[str, tuple[str, ...]] = {
     "findings": ("f",),
     "finding": ("f", "enter"),
     "curves": (*_PRETRAIN, "v"),
+    "curves-roofline": (*_PRETRAIN, "v", "tab"),
     "curves-node": (*_command("node gpu01"), "v"),
     "curves-gpu": (*_FINETUNE, "enter", "v"),
     "ranks": (*_PRETRAIN, "tab"),

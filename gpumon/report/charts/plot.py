@@ -31,7 +31,9 @@ GAP_PERIODS: Final = 3.5
 _BITS: Final = np.array(((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80)), np.int32)
 """Unicode's numbering of the dots, by row from the top and column."""
 
-_BRAILLE: Final = 0x2800
+BRAILLE: Final = 0x2800
+"""Unicode's braille character without a dot."""
+
 _TONES: Final = tuple(Tone)
 _DIM: Final = _TONES.index(Tone.DIM)
 
@@ -79,15 +81,14 @@ class Plot:
         Args:
             marked: Tones of vertical lines by their character's column.
         """
-        dots = self._dots.reshape(self.height, DOTS_DOWN, self._across, DOTS_ACROSS)[:, ::-1]
-        codes = (dots * _BITS[None, :, None, :]).sum(axis=(1, 3))
-        chars = np.where(codes > 0, codes + _BRAILLE, ord(" "))
+        codes = dots_of(self._dots)
+        chars = np.where(codes > 0, codes + BRAILLE, ord(" "))
         tones = np.where(codes > 0, self._tones, _DIM)
         for column, tone in marked.items():
             is_free = codes[:, column] == 0
             chars[is_free, column] = ord("┊")
             tones[is_free, column] = _TONES.index(tone)
-        return [_cells(chars[row], tones[row]) for row in reversed(range(self.height))]
+        return [toned_cells(chars[row], tones[row]) for row in reversed(range(self.height))]
 
     def _set(self, dots: NDArray[np.bool_], tone: Tone) -> None:
         self._dots |= dots
@@ -165,7 +166,20 @@ def _by_character(levels: Levels) -> NDArray[np.float64]:
     return levels.reshape(-1, DOTS_ACROSS)
 
 
-def _cells(chars: NDArray[np.int64], tones: NDArray[np.int8]) -> list[Cell]:
+def dots_of(dots: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """The dots of each character as Unicode numbers them, by row from the bottom and column.
+
+    Args:
+        dots: By row from the bottom and column, whole characters of them.
+    """
+    rows, columns = dots.shape
+    cut = dots.reshape(rows // DOTS_DOWN, DOTS_DOWN, columns // DOTS_ACROSS, DOTS_ACROSS)[:, ::-1]
+    codes: NDArray[np.int64] = (cut * _BITS[None, :, None, :]).sum(axis=(1, 3), dtype=np.int64)
+    return codes
+
+
+def toned_cells(chars: NDArray[np.int64], tones: NDArray[np.int8]) -> list[Cell]:
+    """One line of characters, neighbours of one tone together; tones by their place in `Tone`."""
     text = "".join(map(chr, chars.tolist()))
     ends = [*(np.flatnonzero(tones[1:] != tones[:-1]) + 1).tolist(), len(text)]
     starts = [0, *ends[:-1]]

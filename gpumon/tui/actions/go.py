@@ -117,6 +117,14 @@ GO_ACTIONS: Final = (
         frozenset({"job", "gpu", "node"}),
     ),
     Action(
+        "roofline",
+        ("tab",),
+        "Tab",
+        "roofline",
+        "What bounds the job or the GPU, how far below it is, and its roofline; again: the curves.",
+        frozenset({"curves"}),
+    ),
+    Action(
         "ranks",
         ("tab",),
         "Tab",

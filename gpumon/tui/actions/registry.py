@@ -147,6 +147,7 @@ _FOOTER: Final = (
     "acknowledge",
     "mute",
     "span",
+    "roofline",
     "switch",
     "filter",
     "command",

@@ -148,6 +148,7 @@ EXPECTED: dict[str, Expected | dict[str, Expected]] = {
     "rank": Expected(to("curves")),
     "curves": Expected(to("curves")),
     "span": MOVED,
+    "roofline": MOVED,
     "acknowledge": Expected(handed),
     "mute": Expected(asks("AnswerPrompt")),
     "commands": Expected(to("commands")),

@@ -1,4 +1,7 @@
-"""Curves over a whole screen: the main fields of a GPU, a node or a job on one time axis."""
+"""Curves over a whole screen: the main fields of a GPU, a node or a job on one time axis.
+
+Also the other way to see them: beside what bounds them, as a roofline.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from gpumon.report.charts.chart import chart_lines, time_axis
 from gpumon.report.charts.curves import SPANS_S, gpu_panels, job_panels, node_panels, span_of
 from gpumon.report.charts.rank_curves import rank_panels
+from gpumon.report.pages.speed_of_light import speed_of_light
 from gpumon.report.text import units
 from gpumon.report.text.cells import Cell, Tone, paragraph
 from gpumon.report.wording.empty_states import nothing_lines, stale_subject_lines
@@ -17,6 +21,7 @@ from gpumon.tui.widgets.text.blocks import Block, Blocks
 
 if TYPE_CHECKING:
     from gpumon.report.charts.curves import Panel
+    from gpumon.report.charts.roofline import Roof
     from gpumon.report.facts.tick_index import Digest
     from gpumon.report.next_steps.commands import Subject
     from gpumon.report.text.cells import Line
@@ -24,6 +29,13 @@ if TYPE_CHECKING:
 MIN_HEIGHT: Final = 5
 MAX_HEIGHT: Final = 10
 """Rows of one chart: on less than the least a curve is flat, so that the page scrolls instead."""
+
+MIN_ROOF: Final = 8
+MAX_ROOF: Final = 26
+"""Rows of a roofline with its scale: on less its slope cannot be read, more tells no more."""
+
+_SMALL: Final = 30
+"""Rows of a terminal that has none to spare for a blank line."""
 
 _FRAME: Final = 4
 """Rows that no chart has: the lines above and below the page, and a blank one on top of it."""
@@ -40,6 +52,7 @@ class CurvesScreen(Page):
         super().__init__("curves", trail, self._charts)
         self.subject = subject
         self._span_s: float | None = None
+        self._is_roofline = False
 
     def amount(self) -> str:
         """How much time is shown."""
@@ -67,6 +80,14 @@ class CurvesScreen(Page):
                 self.say(f"the past reaches back {units.short_duration(longest)} only")
             self.show(self.digest)
 
+    def action_roofline(self) -> None:
+        """What bounds it, in place of the curves; then the curves again."""
+        if self.subject.partition(":")[0] == "node":
+            self.say("a roofline is one of a job or of a GPU: open one of them")
+            return
+        self._is_roofline = not self._is_roofline
+        self.show(self.digest)
+
     def _chosen(self, digest: Digest) -> float:
         return min(span_of(digest), SPANS_S[1]) if self._span_s is None else self._span_s
 
@@ -90,6 +111,8 @@ class CurvesScreen(Page):
         """The page in blocks: their heights are known before a chart is drawn."""
         if digest is None:
             return [_written(paragraph("Waiting for the first sample …", width, Tone.DIM))]
+        if self._is_roofline:
+            return self._roofline(digest, width)
         panels = self._panels(digest)
         if not panels:
             text = "Nothing is known of it at this instant: it has ended, or no node answers."
@@ -103,6 +126,21 @@ class CurvesScreen(Page):
             found += [Block(1 + height, partial(_drawn, panel, width, height)) for panel in group]
             found.append(_written(time_axis(group[-1].chart, width)))
         return found
+
+    def _roofline(self, digest: Digest, width: int) -> list[Block]:
+        """What bounds it, and the roofline below, as high as the terminal allows."""
+        kind, _, name = self.subject.partition(":")
+        view = digest.tick.job(name) if kind == "job" else None
+        one = digest.tick.gpus.get(name.partition("/")[0])
+        gpus = digest.gpus(view) if view is not None else [one] if one is not None else []
+        found = speed_of_light(digest, gpus, view, self._chosen(digest), width)
+        stale = stale_subject_lines(digest, self.finding_scope() or "", width)
+        lines = [*stale, *found.lines]
+        if found.roof is None:
+            return [_written(lines)]
+        lines += [*([()] if self.size.height > _SMALL else []), _key_of_points(len(gpus))]
+        height = max(MIN_ROOF, min(MAX_ROOF, self.size.height - _FRAME - len(lines)))
+        return [_written(lines), Block(height, partial(_roofed, found.roof, width, height))]
 
     def _charts(self, digest: Digest | None, width: int) -> list[list[Line]]:
         return [block.make() for block in self._blocks(digest, width)]
@@ -121,6 +159,20 @@ def _key_of_dots(subject: str) -> list[Line]:
     """What lines and dots of a job's charts are, above them: below, a small screen cuts it off."""
     text = "line: mean of the job's GPUs; dots: the least and the most of them"
     return [(Cell(text, Tone.DIM),)] if subject.startswith("job:") else []
+
+
+def _key_of_points(gpu_count: int) -> Line:
+    """What the points of a roofline are."""
+    dots = "its GPUs" if gpu_count > 1 else "parts of that time"
+    text = f"● mean, dots {dots}; up: operations a second, across: to each byte"
+    return (Cell(text, Tone.DIM),)
+
+
+def _roofed(roof: Roof, width: int, height: int) -> list[Line]:
+    # Imported here, because numpy comes with it.
+    from gpumon.report.charts.roofline import roofline_lines
+
+    return roofline_lines(roof, width, height)
 
 
 def _written(lines: list[Line]) -> Block:
