@@ -217,6 +217,7 @@ def helps() -> str:
         ("record",),
         ("replay",),
         ("evaluate",),
+        ("patterns",),
         ("report",),
         ("simulate",),
         ("train",),

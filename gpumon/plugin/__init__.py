@@ -6,7 +6,7 @@ What stands here changes with a line in the changelog. Everything else of gpumon
 from gpumon.detect.claims import LEAST_EVIDENCE_S, Claimant, Windows, honest_confidence
 from gpumon.detect.contract import Detector
 from gpumon.detect.facts.facts import EventFacts, GpuFacts, LinkFacts, NodeFacts, ProcessFacts
-from gpumon.detect.features.feature import Feature
+from gpumon.detect.features.feature import Feature, feature_text
 from gpumon.detect.features.table import FEATURES, FeatureTable, features_of
 from gpumon.detect.learning.model import Learnt, Model, Verdict, read_model
 from gpumon.detect.learning.signatures import SIGNATURES, Signature
@@ -84,6 +84,7 @@ __all__ = [
     "bridged",
     "clock_event_names",
     "code_name",
+    "feature_text",
     "features_of",
     "honest_confidence",
     "is_host_name",

@@ -18,6 +18,7 @@ from gpumon.plugin import (
     ModelError,
     Severity,
     Window,
+    feature_text,
     features_of,
     read_model,
 )
@@ -31,7 +32,7 @@ from gpumon_detectors.work.kind import doubts_of_kind
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpumon.plugin import Feature, Finding, JobLook, Learnt, Model, Verdict, View
+    from gpumon.plugin import Finding, JobLook, Learnt, Model, Verdict, View
 
 _WINDOW_S: Final = 900.0
 """What most features are made of: a claim begins so long before the look that makes it."""
@@ -190,16 +191,7 @@ def _reason(job: JobLook, key: str, value: float, healthy: float) -> Evidence:
     feature = _OF[key]
     what = feature.doc.rstrip(".")
     field = feature.fields[0] if feature.fields else "job"
-    text = f"{what}: {_told(value, feature)}, in healthy jobs {_told(healthy, feature)}"
+    text = (
+        f"{what}: {feature_text(value, feature)}, in healthy jobs {feature_text(healthy, feature)}"
+    )
     return Evidence(field, job.subject, text, value)
-
-
-def _told(value: float, feature: Feature) -> str:
-    """A feature's value in words of its unit."""
-    if feature.unit == "ratio":
-        return f"{100 * value:.0f} %"
-    if feature.unit.startswith("log10 "):
-        return f"{10**value:.3g} {feature.unit[6:]}"
-    if feature.unit == "log2":
-        return f"{2**value:.0f}"
-    return f"{value:.3g} {feature.unit}".rstrip()

@@ -38,6 +38,17 @@ class Feature(NamedTuple):
     """What it means that it is missing."""
 
 
+def feature_text(value: float, feature: Feature) -> str:
+    """A feature's value in words of its unit."""
+    if feature.unit == "ratio":
+        return f"{100 * value:.0f} %"
+    if feature.unit.startswith("log10 "):
+        return f"{10**value:.3g} {feature.unit[6:]}"
+    if feature.unit == "log2":
+        return f"{2**value:.0f}"
+    return f"{value:.3g} {feature.unit}".rstrip()
+
+
 NO_PROFILING: Final = "no profiling counters, or they are in use"
 NOT_TOLD: Final = "the driver does not tell it"
 TOO_SHORT: Final = "too little of the window was observed"

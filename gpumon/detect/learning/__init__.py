@@ -1,5 +1,5 @@
-"""What is learnt from labelled recordings: examples, models, and what a model says of a job.
+"""What is learnt from recordings: models of labelled ones, patterns in what nobody explains.
 
-Sees features. `model` is what the worker needs: numbers alone, which no code is made of; only
-`fitting`, which `gpumon train` uses, imports scikit-learn.
+Sees features. `model` is what the worker needs: numbers alone, which no code is made of. Only
+`fitting`, which `gpumon train` uses, and `patterns`, as its command does, import scikit-learn.
 """

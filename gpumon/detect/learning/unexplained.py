@@ -1,0 +1,173 @@
+"""GPU time that nobody can explain: whose it is, and how those jobs behaved meanwhile."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from gpumon.detect.features.table import FEATURES, features_of
+from gpumon.detect.scene import view_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpumon.detect.features.feature import Floats
+    from gpumon.detect.view import JobLook
+    from gpumon.model.records.tick import Tick
+
+EVERY_S: Final = 300.0
+"""Recorded time between two looks at the books: features change little in less."""
+
+LEAST_SHARE: Final = 0.25
+"""Share of a job's GPU time between two looks that must be unexplained for the stretch to count
+(our choice: what the taxonomy calls much of a job's time)."""
+
+LEAST_STRETCHES: Final = 3
+"""So many such stretches make a job one of which something is unexplained: a quarter of an hour,
+as the features' windows."""
+
+_LEAST_AGE_S: Final = 600.0
+_MOST_OTHERS: Final = 64
+"""Jobs without unexplained time that are looked at each time: they say what is usual."""
+
+
+class Behaviour(NamedTuple):
+    """How one job behaved, over some stretches of five minutes."""
+
+    job_id: str
+    user: str
+    since: float
+    """Unix time at which the first stretch began."""
+    until: float
+    gpu_seconds: float
+    """Of these stretches, what nobody explains."""
+    stretches: int
+    features: Floats
+    """Means over the stretches, NaN where a feature was never known."""
+
+
+class Gathered(NamedTuple):
+    """All jobs of some recordings, or of some hours."""
+
+    unexplained: tuple[Behaviour, ...]
+    """The ones with the most unexplained time first."""
+    others: tuple[Behaviour, ...]
+    """Jobs, or stretches of them, of which all is explained or useful."""
+    unexplained_s: float
+    """GPU-seconds that nobody explains, also of jobs that are not listed."""
+    allocated_s: float
+    """All GPU-seconds of the same time."""
+
+
+class _Sum:
+    """Stretches of one job, added up."""
+
+    def __init__(self, job_id: str, user: str) -> None:
+        self._job_id, self._user = job_id, user
+        self._total = np.zeros(len(FEATURES))
+        self._known = np.zeros(len(FEATURES))
+        self._since = self._until = float("nan")
+        self._gpu_seconds, self._stretches = 0.0, 0
+
+    def add(self, at: float, gpu_seconds: float, features: Floats) -> None:
+        known = np.isfinite(features)
+        self._total += np.where(known, features, 0.0)
+        self._known += known
+        self._since = np.fmin(self._since, at - EVERY_S)
+        self._until = at
+        self._gpu_seconds += gpu_seconds
+        self._stretches += 1
+
+    def behaviour(self) -> Behaviour:
+        features = np.where(self._known > 0, self._total / np.maximum(self._known, 1.0), np.nan)
+        return Behaviour(
+            self._job_id, self._user, float(self._since), self._until, self._gpu_seconds,
+            self._stretches, features,
+        )  # fmt: skip
+
+
+class Gatherer:
+    """Takes pictures with their books, of one recording after the other."""
+
+    def __init__(self) -> None:
+        self._recording = 0
+        self._next_at = 0.0
+        self._booked: dict[str, tuple[float, float]] = {}
+        """By job what was unexplained, and all of its time, at the last look."""
+        self._unexplained: dict[tuple[int, str], _Sum] = {}
+        self._others: dict[tuple[int, str], _Sum] = {}
+        self._unexplained_s = self._allocated_s = 0.0
+
+    def begin(self) -> None:
+        """Another recording: its jobs are others, whatever their numbers are."""
+        self._recording += 1
+        self._next_at = 0.0
+        self._booked = {}
+
+    def take(self, tick: Tick) -> None:
+        """A picture; most are passed over."""
+        if tick.at < self._next_at or tick.history is None or tick.ledger is None:
+            return
+        self._next_at = tick.at + EVERY_S
+        view = view_of(tick)
+        jobs = {job.job.job_id: job for job in view.running if job.gpus}
+        shares = self._since_last(tick)
+        unclear: list[tuple[JobLook, float]] = []
+        plain: list[tuple[JobLook, float]] = []
+        for job_id, (seconds, share) in shares.items():
+            job = jobs.get(job_id)
+            if job is None or tick.at - job.all_held_since < _LEAST_AGE_S:
+                continue
+            (unclear if share >= LEAST_SHARE else plain).append((job, seconds))
+        every = max(1, len(plain) // _MOST_OTHERS)
+        chosen = [job for job, _ in unclear], [job for job, _ in plain[::every]]
+        table = features_of(view, [*chosen[0], *chosen[1]]).values
+        self._add(self._unexplained, tick.at, unclear, table)
+        self._add(self._others, tick.at, plain[::every], table[len(unclear) :])
+
+    def _since_last(self, tick: Tick) -> dict[str, tuple[float, float]]:
+        """By job the unexplained GPU-seconds since the last look, and their share."""
+        assert tick.ledger is not None
+        found, booked = {}, {}
+        for view in tick.jobs:
+            job_id = view.job.job_id
+            total = tick.ledger.job(job_id)
+            if total is None:
+                continue
+            now = (total.unexplained_s, total.allocated_s)
+            booked[job_id] = now
+            before = self._booked.get(job_id)
+            if before is not None and now[1] > before[1]:
+                # What is claimed later was unexplained until then.
+                seconds = max(0.0, now[0] - before[0])
+                found[job_id] = (seconds, seconds / (now[1] - before[1]))
+                self._unexplained_s += seconds
+                self._allocated_s += now[1] - before[1]
+        self._booked = booked
+        return found
+
+    def _add(
+        self,
+        sums: dict[tuple[int, str], _Sum],
+        at: float,
+        jobs: Sequence[tuple[JobLook, float]],
+        table: Floats,
+    ) -> None:
+        for (job, seconds), row in zip(jobs, table, strict=False):
+            key = (self._recording, job.job.job_id)
+            one = sums.setdefault(key, _Sum(job.job.job_id, job.job.user))
+            one.add(at, seconds, row)
+
+    def gathered(self) -> Gathered:
+        """All of them, for what is told long enough."""
+        unclear, others = (
+            [
+                found
+                for one in sums.values()
+                if (found := one.behaviour()).stretches >= LEAST_STRETCHES
+            ]
+            for sums in (self._unexplained, self._others)
+        )
+        unclear.sort(key=lambda one: -one.gpu_seconds)
+        return Gathered(tuple(unclear), tuple(others), self._unexplained_s, self._allocated_s)
