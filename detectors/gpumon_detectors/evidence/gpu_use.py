@@ -55,6 +55,11 @@ PAUSE_S: Final = 120.0
 SPINNING_UTIL: Final = 0.9
 """A kernel that waits is one that runs: utilisation reads 1, but for a sample now and then."""
 
+SPINNING_POWER: Final = 0.6
+"""Share of the power of a job's work up to which a GPU without profiling counters only spins.
+Reports of hangs tell of a third and less (marin-community/marin#7344: GPUs at 100 % after 984 W;
+NVIDIA/nccl#968: 70 W at 100 %); lighter kernels of real work draw more (our choice)."""
+
 FAINT_RATIO: Final = 0.01
 """Utilisation that tools which ask a GPU for its state leave behind: one step of NVML's."""
 

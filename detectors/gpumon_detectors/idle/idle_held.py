@@ -150,8 +150,10 @@ def _most(context: JobContext, rest_s: float, *, may_hang: bool) -> Confidence:
 
 def _may_hang(job: JobLook, context: JobContext, host: HostUse, rest: Rest) -> bool:
     """Whether its ranks, which worked, poll on about a CPU each: they may wait for one another."""
-    is_parallel = len(job.gpus) > 1 and context.worked_s >= SLEEPING_AFTER_WORK_S
-    return is_parallel and host.polls(rest.window.start, len(job.gpus))
+    count = len(job.gpus)
+    is_parallel = count > 1 and context.worked_s >= SLEEPING_AFTER_WORK_S
+    gone = int((job.latest("process_count") == 0).sum())
+    return is_parallel and host.polls(rest.window.start, count, gone)
 
 
 def _evidence(

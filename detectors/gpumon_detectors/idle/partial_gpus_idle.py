@@ -16,7 +16,13 @@ from gpumon.plugin import (
     Severity,
     Window,
 )
-from gpumon_detectors.evidence.gpu_use import PAST_S, PAUSE_S, SPINNING_UTIL, use_of
+from gpumon_detectors.evidence.gpu_use import (
+    PAST_S,
+    PAUSE_S,
+    SPINNING_POWER,
+    SPINNING_UTIL,
+    use_of,
+)
 from gpumon_detectors.evidence.job_commands import show_job, srun_in
 from gpumon_detectors.evidence.phrases import counted
 from gpumon_detectors.evidence.stretch import began_with_job, since_words
@@ -68,8 +74,9 @@ class PartialGpusIdle(Detector):
     lies in longer holes is not counted. Working is one with a process and a mean utilisation
     above `busy_util_ratio` in nine of ten slices of two minutes and over the last five.
     All other GPUs are neither, and a job without a working GPU is another class. Where the others
-    run kernels all the time that fill no more SMs than a collective that waits (.25), since a GPU
-    which the job used lost its process, they wait for it: that is `hang`.
+    run kernels all the time that fill no more SMs than a collective that waits (.25), or without
+    profiling counters draw at most 60 % of the power of before, since a GPU which the job used lost
+    its process, they wait for it: that is `hang`.
 
     *Supported* after 10 minutes: launchers that start ranks in stages, and images that are pulled
     node by node, are through by then. *Established* after 30 minutes: also the serial phases that
@@ -100,7 +107,7 @@ class PartialGpusIdle(Detector):
             if len(job.gpus) < 2 or not self._may_apply(job):
                 continue
             use = use_of(job, PAST_S, self.idle_mem_ratio)
-            split = None if use is None else self._split(use)
+            split = None if use is None else self._split(job, use)
             if split is not None:
                 yield self._finding(view, job, split)
 
@@ -110,7 +117,7 @@ class PartialGpusIdle(Detector):
         is_alike = (processes > 0).all() or (processes == 0).all() or np.isnan(processes).all()
         return not bool(is_alike)
 
-    def _split(self, use: GpuUse) -> _Split | None:
+    def _split(self, job: JobLook, use: GpuUse) -> _Split | None:
         """The surest split into unused and working GPUs, None where there is none."""
         rows = len(use.past.times)
         own_firsts = np.array(use.empty_rows())
@@ -125,7 +132,7 @@ class PartialGpusIdle(Detector):
             for begins in (firsts, np.full(len(firsts), firsts[chosen].max())):
                 first = int(begins[chosen].min())
                 working = self._working(use, first)
-                if len(working) and not _was_left_by(use, chosen, working, first):
+                if len(working) and not _was_left_by(job, use, chosen, working, first):
                     return _Split(
                         _positions(chosen),
                         _positions(begins[chosen]),
@@ -187,19 +194,37 @@ def _last_launch(use: GpuUse, is_taken: NDArray[np.bool_]) -> int:
 
 
 def _was_left_by(
-    use: GpuUse, unused: NDArray[np.intp], working: NDArray[np.intp], first: int
+    job: JobLook, use: GpuUse, unused: NDArray[np.intp], working: NDArray[np.intp], first: int
 ) -> bool:
     """Whether all the others only wait since GPUs that worked with them lost their processes."""
     if not (use.is_known & ~use.is_empty)[:first, unused].any(axis=0).all():
         return False
     columns = use.past.columns
     sm, util = (columns[key][first:, working] for key in ("sm_active_ratio", "gpu_util_ratio"))
-    is_told = np.isfinite(sm) & np.isfinite(util)
-    if not is_told.any(axis=0).all():
+    mean_util = _mean(util)
+    if not (mean_util >= SPINNING_UTIL).all():
         return False
-    seen = is_told.sum(axis=0)
-    mean_sm, mean_util = (np.where(is_told, part, 0.0).sum(axis=0) / seen for part in (sm, util))
-    return bool((mean_sm < SPINNING_SM).all() and (mean_util >= SPINNING_UTIL).all())
+    mean_sm = _mean(np.where(np.isfinite(util), sm, np.nan))
+    if np.isfinite(mean_sm).all():
+        return bool((mean_sm < SPINNING_SM).all())
+    return _has_fallen(job, working, float(use.past.begins[first]))
+
+
+def _has_fallen(job: JobLook, places: NDArray[np.intp], since: float) -> bool:
+    """Whether GPUs draw so much less power since a Unix time that they only wait."""
+    past = job.past(("power_w",), PAST_S)
+    power = past.columns["power_w"][:, places]
+    is_since = past.begins >= since
+    before, now = _mean(power[~is_since]), _mean(power[is_since])
+    return bool((now <= SPINNING_POWER * before).all())
+
+
+def _mean(values: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Per GPU the mean of what is known, NaN without any."""
+    known = np.isfinite(values)
+    count = known.sum(axis=0)
+    total = np.where(known, values, 0.0).sum(axis=0, dtype=np.float64)
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
 
 def _positions(indices: NDArray[np.intp]) -> tuple[int, ...]:

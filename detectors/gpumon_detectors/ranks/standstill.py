@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from gpumon.plugin import LINK_BUSY_BYTES_PER_S, SOME_MEMORY, SOME_TENSOR, SPINNING_SM
-from gpumon_detectors.evidence.gpu_use import FAINT_RATIO, SPINNING_UTIL
+from gpumon_detectors.evidence.gpu_use import FAINT_RATIO, SPINNING_POWER, SPINNING_UTIL
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,11 +33,6 @@ _STATE_SHARE: Final = 0.9
 """Share of the known samples that makes a GPU one that spins, or rests (our choice)."""
 
 _LEAST_KNOWN: Final = 0.5
-
-_POWER_SHARE: Final = 0.6
-"""Share of the power of a job's work up to which a GPU without profiling counters only spins.
-Reports of hangs tell of a third and less (marin-community/marin#7344: GPUs at 100 % after 984 W;
-NVIDIA/nccl#968: 70 W at 100 %); lighter kernels of real work draw more (our choice)."""
 
 _LEVEL_ROWS: Final = 5
 """So many samples must have drawn as much for it to be the level of a job's work (our choice)."""
@@ -171,7 +166,7 @@ def computes(past: Past) -> NDArray[np.bool_]:
         found |= past.columns[key] >= LINK_BUSY_BYTES_PER_S
     util, power = past.peaks["gpu_util_ratio"], past.columns["power_w"]
     is_loaded = util > FAINT_RATIO
-    is_high = power > _POWER_SHARE * _level(np.where(is_loaded, power, np.nan))
+    is_high = power > SPINNING_POWER * _level(np.where(is_loaded, power, np.nan))
     is_plain = ~np.isfinite(past.columns["sm_active_ratio"]).any(axis=0)
     found |= is_plain & is_loaded & is_high
     return found

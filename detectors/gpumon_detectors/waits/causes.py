@@ -240,7 +240,7 @@ def _saving(rows: GpuRows, host: HostRows, pauses: Pauses) -> Waits | None:
         return None
     saves = pauses.only(kept)
     share = saves.share(rows)
-    if share <= LEAST_SHARE or saves.is_over(rows):
+    if saves.usual_share(rows) <= LEAST_SHARE or saves.is_over(rows):
         return None
     return Waits(Cause.CHECKPOINTS, rows, host, saves.found[0].first, share, saves, stir)
 

@@ -57,6 +57,10 @@ _FEWER: Final = 0.5
 """Part of what is copied between the pauses down to which it must fall in them (our choice: rates
 are means since the sample before, and the first sample of a pause tells of work, too)."""
 
+_USUAL_TIMES: Final = 3.0
+"""So many times the middle one a pause may last and still be one of them: saves vary with what else
+the file system does (our choice)."""
+
 _FLOORS: Final = {"bytes": 20e6, "pressure": 0.1, "stuck": 1.0}
 """From here on something of the host is seen at all. Our choice: 20 MB/s is more than logs and
 health checks of nodes, a tenth of the time more than page faults."""
@@ -106,6 +110,12 @@ class Pauses(NamedTuple):
         """Share of the time that they take, over whole rounds of work and pause."""
         begin, end = (float(rows.begins[one.first]) for one in (self.found[0], self.found[-1]))
         return sum(one.lost_s for one in self.found[:-1]) / (end - begin) if end > begin else 0.0
+
+    def usual_share(self, rows: GpuRows) -> float:
+        """The same if none were longer than a few times the middle one: one is not all."""
+        most = _USUAL_TIMES * float(np.median(self.lengths()))
+        usual = (one._replace(lost_s=min(one.lost_s, most)) for one in self.found)
+        return self.only(tuple(usual)).share(rows)
 
     def lengths(self) -> NDArray[np.float64]:
         """Seconds of each."""

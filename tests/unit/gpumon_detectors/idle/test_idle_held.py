@@ -280,3 +280,15 @@ def test_ranks_that_worked_and_poll_on_a_cpu_each_may_hang_asleep(gpus, cores, c
     assert finding.confidence == confidence
     said = any("may hang asleep" in line.text for line in finding.evidence)
     assert said is (confidence == "hypothesis")
+
+
+@pytest.mark.parametrize(("gone", "is_sure"), [(0, True), (1, False), (2, True)])
+def test_ranks_that_poll_for_one_whose_process_is_gone_may_hang_asleep(gone, is_sure):
+    """Three worked; one that polls alone waits for nobody."""
+    phases = [(1800.0, lambda _: WORKING, 6.0)]
+    scene, mine = played(10.0, "none", phases, gpu_count=3)
+    scene.cgroup("42", job_cpu_cores_used=1.95 if gone < 2 else 0.9)
+    left = {**HELD, "process_count": 0.0}
+    scene.run(9000.0, {uuid: left if n < gone else HELD for n, uuid in enumerate(mine)})
+    found = findings(scene)
+    assert [one.confidence != "hypothesis" for one in found] == [is_sure]

@@ -262,3 +262,14 @@ def test_gpus_that_wait_for_one_whose_process_is_gone_do_not_work(work_s, sm, is
     spins = {**WORKING, "gpu_util_ratio": 1.0, "sm_active_ratio": sm}
     scene.run(1300.0, {**dict.fromkeys(uuids, spins), uuids[1]: UNUSED})
     assert bool(findings(scene)) is is_found
+
+
+@pytest.mark.parametrize(("power_w", "is_found"), [(95.0, False), (300.0, True), (None, True)])
+def test_without_counters_their_power_tells_that_they_wait(power_w, is_found):
+    scene, uuids = scene_with_job(4)
+    plain = {key: value for key, value in WORKING.items() if not key.endswith("_active_ratio")}
+    works = {**plain, "power_w": 310.0}
+    scene.run(1500.0, dict.fromkeys(uuids, works))
+    spins = {**plain, "gpu_util_ratio": 1.0, "power_w": power_w}
+    scene.run(1300.0, {**dict.fromkeys(uuids, spins), uuids[2]: UNUSED})
+    assert bool(findings(scene)) is is_found

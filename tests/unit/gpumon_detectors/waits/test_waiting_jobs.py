@@ -156,6 +156,15 @@ def test_checkpoints_that_have_stopped_are_not_claimed():
     assert findings(scene) == []
 
 
+@pytest.mark.parametrize(("seconds", "is_found"), [((9, 150, 11), False), ((70, 150, 65), True)])
+def test_one_long_save_among_short_ones_is_not_how_a_job_saves(seconds, is_found):
+    """The file system is slow for once: most saves tell how the job saves."""
+    saves = [SAVING[1]._replace(seconds=float(length_s)) for length_s in seconds]
+    parts = [part for save in saves for part in (work(480.0), save)]
+    scene, _ = played(10.0, "none", [(sum(part.seconds for part in parts) + 120.0, parts)])
+    assert ("checkpoint_stall" in classes(scene)) is is_found
+
+
 def test_three_checkpoints_are_needed():
     scene, _ = played(10.0, "none", [(600.0, SAVING)])
     assert findings(scene) == []
