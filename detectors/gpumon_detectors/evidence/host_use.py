@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -88,9 +89,9 @@ class Flow(NamedTuple):
     """Unix time since when it is background; infinity where it is not now."""
     is_cpu: bool
 
-    def mean(self, since: float) -> float:
-        """Mean since a Unix time; NaN where nothing is known."""
-        values = self.values[self.times >= since]
+    def mean(self, since: float, until: float = inf) -> float:
+        """Mean from a Unix time to another one; NaN where nothing is known."""
+        values = self.values[(self.times >= since) & (self.times < until)]
         values = values[np.isfinite(values)]
         return float(values.mean()) if len(values) else float("nan")
 

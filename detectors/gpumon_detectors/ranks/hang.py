@@ -71,7 +71,8 @@ class Hang(Detector):
     What looks alike: a checkpoint, an evaluation, a compilation. A standstill must last twice as
     long as any pause of this job before. Where CPUs compute, or something is read, written or
     printed meanwhile, it is named, and the claim stays a *hypothesis* for half an hour. A session
-    is never more. What a neighbour moves on a shared node counts for ten minutes at most. A server
+    is never more. What a neighbour moves on a shared node counts for ten minutes at most, and only
+    if it is more than in the hour before. A server
     between requests rests, and is not claimed. Jobs of one GPU are not looked at, nor GPUs cut by
     MIG.
 

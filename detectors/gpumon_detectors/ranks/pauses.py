@@ -38,6 +38,12 @@ _SILENT_AFTER_S: Final = 180.0
 """An output that has been written since does not yet speak for a hang."""
 
 
+_BEFORE_S: Final = 3600.0
+_MORE: Final = 1.25
+"""What may be a neighbour's speaks for a pause only if it is so many times what went on in the hour
+before, while the job worked (our choice: traffic of loaders varies by less)."""
+
+
 class Doubt(NamedTuple):
     """How sure a claim may be, and the evidence for that, if it is one of its own."""
 
@@ -119,13 +125,20 @@ def _by_host(
     for flow in host.flows:
         mean = flow.mean(still.window_start)
         limit = MOST_POLL_CORES * len(still.members) if flow.is_cpu else flow.limit
-        if not mean > limit:
+        if not mean > limit or (not flow.is_own and _is_as_before(flow, mean, still)):
             continue
         if flow.is_own:
             most = _until(still, _STIRRING_UNTIL_S, Confidence.SUPPORTED)
         else:
             most = _until(still, unsure_until_s, Confidence.ESTABLISHED)
         yield Doubt(most, _stir(job, flow, mean))
+
+
+def _is_as_before(flow: Flow, mean: float, still: Standstill) -> bool:
+    """Whether as much went on while the job was at work: then it is no pause of the job's."""
+    start = still.window_start
+    before = flow.mean(start - _BEFORE_S, start)
+    return bool(still.worked_s) and mean <= _MORE * before
 
 
 def _stir(job: JobLook, flow: Flow, mean: float) -> Evidence:

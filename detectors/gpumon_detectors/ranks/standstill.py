@@ -11,6 +11,8 @@ from gpumon.plugin import LINK_BUSY_BYTES_PER_S, SOME_MEMORY, SOME_TENSOR, SPINN
 from gpumon_detectors.evidence.gpu_use import FAINT_RATIO, SPINNING_POWER, SPINNING_UTIL
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from gpumon.plugin import JobLook, Past
@@ -134,7 +136,7 @@ def standstill_of(job: JobLook) -> Standstill | None:
         first,
         tuple(int(place) for place in members),
         tuple(states),
-        float((past.seconds_from(first) @ is_known).mean()),
+        _known_s(past, first, is_known, states),
         float(worked_s.max()),
         _longest_pause(past, at_work[at_work < first]),
         bool(has_counters.all()),
@@ -227,6 +229,13 @@ def _state(past: Past, first: int, place: np.intp, is_known: NDArray[np.bool_]) 
     if (known >= SPINNING_UTIL).mean() >= _STATE_SHARE:
         return State.SPINS
     return State.RESTS if (known <= _RESTING_UTIL).mean() >= _STATE_SHARE else State.OTHER
+
+
+def _known_s(past: Past, first: int, is_known: NDArray[np.bool_], states: Sequence[State]) -> float:
+    """Mean of the known seconds of those that still tell; one that does not takes none away."""
+    seconds: NDArray[np.float64] = past.seconds_from(first) @ is_known
+    tells = np.array([state is not State.SILENT for state in states], np.bool_)
+    return float(seconds[tells].mean()) if tells.any() else float(seconds.mean())
 
 
 def _longest_pause(past: Past, at_work: NDArray[np.intp]) -> float:

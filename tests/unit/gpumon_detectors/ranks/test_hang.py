@@ -289,3 +289,21 @@ def test_two_gpus_that_spin_beside_one_at_rest_are_no_sleepers():
     phases = [(1500.0, all_do(TRAINS), 17.0), (900.0, how, 3.05)]
     (finding,) = findings(played(10.0, "none", phases, gpu_count=3)[0])
     assert "2 of 3 GPUs only wait" in finding.summary
+
+
+@pytest.mark.parametrize(
+    ("before", "since", "confidence"),
+    [(2e8, 2.1e8, "supported"), (2e8, 3e8, "hypothesis"), (0.0, 9e7, "hypothesis")],
+)
+def test_traffic_of_a_shared_node_speaks_for_a_pause_only_if_it_rose(before, since, confidence):
+    """Else a neighbour reads its data, as it did while the job worked."""
+    phases = [(100.0, all_do(TRAINS), 17.0)]
+    scene, mine = played(10.0, "shared", phases, gpu_count=4)
+    scene.host("n", net_rx_bytes_per_s=before)
+    go_on(scene, mine, all_do(TRAINS), 2400.0)
+    scene.host("n", net_rx_bytes_per_s=since)
+    scene.cgroup("42", job_cpu_cores_used=4.1)
+    go_on(scene, mine, one_rests, 400.0)
+    assert [f.confidence for f in findings(scene)] == [confidence]
+    go_on(scene, mine, one_rests, 300.0)
+    assert findings(scene)[0].confidence != "hypothesis"

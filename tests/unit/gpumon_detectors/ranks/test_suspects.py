@@ -358,3 +358,15 @@ def test_three_sleepers_of_whom_one_is_gone_poll_on_two_cpus():
     scene.cgroup("7", job_cpu_cores_used=2.04)
     scene.run(310.0, {**all_of(mine, RESTS), mine[2]: {**RESTS, "process_count": 0.0}})
     assert claims(scene) == ["supported"]
+
+
+@pytest.mark.parametrize("others", [RESTS, SPINS])
+def test_a_gpu_that_tells_nothing_any_more_makes_nobody_wait_for_longer_evidence(others):
+    """Of two GPUs one fell off the bus: half of the telemetry is no half of the evidence."""
+    scene, mine = two_nodes(1)
+    scene.cgroup("7", job_cpu_cores_used=1.0)
+    scene.fall(mine[1])
+    scene.run(310.0, {mine[0]: others})
+    finding = hang(scene)
+    assert finding.confidence == "supported"
+    assert finding.gpu_seconds == pytest.approx(2 * 305.0, abs=12.0)
