@@ -41,6 +41,9 @@ _RUNNING: Final = 0.9
 """Share of the time with a kernel below which it is the pauses that are worth a word (our
 choice)."""
 
+_AT_WORK: Final = 0.5
+"""Share of the time with a kernel from which the clock is that of work (our choice)."""
+
 _SLOW_CLOCK: Final = 0.95
 """Share of the peaks' clock below which the clock is worth a word (our choice)."""
 
@@ -201,7 +204,8 @@ def _verdict(
         text = f"Bound by none of these: {share} of {name} is the nearest{_latency(values)}."
     lines = paragraph(text, width, Tone.INFO)
     clock = clock_ratio(sheet, values)
-    if clock < _SLOW_CLOCK:
+    # At rest a low clock is no fault.
+    if clock < _SLOW_CLOCK and values.get("gpu_util_ratio", 0.0) >= _AT_WORK:
         usual = values["sm_clock_mhz"] / clock
         text = (
             f"The SM clock is at {values['sm_clock_mhz']:.0f} of {usual:.0f} MHz, so the pipes' "

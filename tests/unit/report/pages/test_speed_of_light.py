@@ -81,6 +81,8 @@ def test_a_clock_that_is_held_down_lowers_the_ceilings_and_is_named():
     )
     assert "of 692 TFLOPS (data sheet 989 TFLOPS)" in text(found)
     assert "SM clock" not in said(page({**TRAINS, "sm_clock_mhz": 1980.0}))
+    rests = {**TRAINS, "sm_clock_mhz": 345.0, "gpu_util_ratio": 0.02, "sm_active_ratio": 0.0}
+    assert "SM clock" not in said(page(rests))
 
 
 def test_dots_are_the_gpus_and_of_one_gpu_parts_of_the_time():
