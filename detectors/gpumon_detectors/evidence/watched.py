@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -57,6 +57,14 @@ def mean_of(past: Past, key: str) -> NDArray[np.float64]:
             seconds @ np.isfinite(values)
         )
     return means
+
+
+def mean_over(values: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+    """Per column the mean of what is known, NaN without any."""
+    is_known = np.isfinite(values)
+    known = is_known.sum(axis=0)
+    total = np.where(is_known, values, 0.0).sum(axis=0, dtype=np.float64)
+    return np.where(known > 0, total / np.maximum(known, 1), np.nan)
 
 
 def newest_of(past: Past, key: str) -> NDArray[np.float64]:

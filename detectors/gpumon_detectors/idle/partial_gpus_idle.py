@@ -26,7 +26,7 @@ from gpumon_detectors.evidence.gpu_use import (
 from gpumon_detectors.evidence.job_commands import show_job, srun_in
 from gpumon_detectors.evidence.phrases import counted
 from gpumon_detectors.evidence.stretch import began_with_job, since_words
-from gpumon_detectors.evidence.watched import surest
+from gpumon_detectors.evidence.watched import mean_over, surest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -201,10 +201,10 @@ def _was_left_by(
         return False
     columns = use.past.columns
     sm, util = (columns[key][first:, working] for key in ("sm_active_ratio", "gpu_util_ratio"))
-    mean_util = _mean(util)
+    mean_util = mean_over(util)
     if not (mean_util >= SPINNING_UTIL).all():
         return False
-    mean_sm = _mean(np.where(np.isfinite(util), sm, np.nan))
+    mean_sm = mean_over(np.where(np.isfinite(util), sm, np.nan))
     if np.isfinite(mean_sm).all():
         return bool((mean_sm < SPINNING_SM).all())
     return _has_fallen(job, working, float(use.past.begins[first]))
@@ -215,16 +215,8 @@ def _has_fallen(job: JobLook, places: NDArray[np.intp], since: float) -> bool:
     past = job.past(("power_w",), PAST_S)
     power = past.columns["power_w"][:, places]
     is_since = past.begins >= since
-    before, now = _mean(power[~is_since]), _mean(power[is_since])
+    before, now = mean_over(power[~is_since]), mean_over(power[is_since])
     return bool((now <= SPINNING_POWER * before).all())
-
-
-def _mean(values: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Per GPU the mean of what is known, NaN without any."""
-    known = np.isfinite(values)
-    count = known.sum(axis=0)
-    total = np.where(known, values, 0.0).sum(axis=0, dtype=np.float64)
-    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
 
 def _positions(indices: NDArray[np.intp]) -> tuple[int, ...]:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from gpumon_detectors.evidence.watched import mean_over
 from gpumon_detectors.ranks.peers import LEAST_GPUS, common_name
-from gpumon_detectors.ranks.work_windows import mean_over, medians
+from gpumon_detectors.ranks.work_windows import medians
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

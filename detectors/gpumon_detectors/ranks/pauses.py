@@ -74,10 +74,11 @@ def doubts_of(
     # Ranks that do not wait with the others, and an output that is silent since: no pause is so.
     is_backed = bool(still.places(State.SPINS) and still.places(State.RESTS))
     is_backed &= age_s >= still.known_s
-    is_backed |= is_explained and not context.is_bursty
+    is_explained &= not context.is_bursty
+    is_backed |= is_explained
     unsure_until_s = 0.0 if is_backed else _UNSURE_UNTIL_S
     return (
-        *_by_kind(still, context, unsure_until_s, is_asleep=is_asleep),
+        *_by_kind(still, context, unsure_until_s, is_asleep, is_explained),
         *_by_kernel(still, age_s),
         *_by_host(job, host, still, unsure_until_s),
         *_by_output(job, still, age_s),
@@ -95,14 +96,18 @@ def output_age_s(job: JobLook) -> float:
 
 
 def _by_kind(
-    still: Standstill, context: JobContext, unsure_until_s: float, *, is_asleep: bool
+    still: Standstill,
+    context: JobContext,
+    unsure_until_s: float,
+    is_asleep: bool,
+    is_explained: bool,
 ) -> Iterator[Doubt]:
     yield Doubt(Confidence.ESTABLISHED)
     if not still.worked_s or context.is_interactive or context.sounds_interactive:
         yield Doubt(Confidence.HYPOTHESIS)
-    is_odd_sleep = is_asleep and not _was_steady(still)
+    is_odd_sleep = is_asleep and not (is_explained or _was_steady(still))
     if is_asleep or not still.has_counters:
-        until_s = _STIRRING_UNTIL_S if is_odd_sleep and unsure_until_s else unsure_until_s
+        until_s = _STIRRING_UNTIL_S if is_odd_sleep else unsure_until_s
         yield Doubt(_until(still, until_s, Confidence.SUPPORTED))
 
 

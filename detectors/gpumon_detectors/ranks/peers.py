@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from gpumon_detectors.ranks.work_windows import mean_over
+from gpumon_detectors.evidence.watched import mean_over
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

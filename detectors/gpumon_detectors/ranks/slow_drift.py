@@ -10,11 +10,11 @@ from gpumon.plugin import Confidence, Detector, Evidence, Severity, Window
 from gpumon_detectors.evidence.gpu_use import PAST_S, is_named
 from gpumon_detectors.evidence.job_context import is_interactive, serving_name
 from gpumon_detectors.evidence.stretch import since_words
-from gpumon_detectors.evidence.watched import surest
+from gpumon_detectors.evidence.watched import mean_over, surest
 from gpumon_detectors.ranks.late_ranks import late_ranks
 from gpumon_detectors.ranks.peers import shared_by, worlds_of
 from gpumon_detectors.ranks.slow_causes import has_slow_link, waits_for_host
-from gpumon_detectors.ranks.work_windows import WINDOW_S, mean_over, medians, work_windows
+from gpumon_detectors.ranks.work_windows import WINDOW_S, medians, work_windows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

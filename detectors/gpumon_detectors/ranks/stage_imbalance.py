@@ -10,10 +10,11 @@ from gpumon.plugin import Confidence, Detector, Evidence, Severity, Window
 from gpumon_detectors.evidence.gpu_use import PAST_S, is_named
 from gpumon_detectors.evidence.phrases import counted
 from gpumon_detectors.evidence.stretch import since_words
+from gpumon_detectors.evidence.watched import mean_over
 from gpumon_detectors.ranks.late_ranks import late_ranks
 from gpumon_detectors.ranks.peers import jobs_apart, name_of, shared_by, worlds_of
 from gpumon_detectors.ranks.slow_causes import causes_of
-from gpumon_detectors.ranks.work_windows import mean_over, work_windows
+from gpumon_detectors.ranks.work_windows import work_windows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -12,7 +12,7 @@ from gpumon_detectors.evidence.gpu_use import PAST_S, is_named
 from gpumon_detectors.evidence.job_commands import srun_in
 from gpumon_detectors.evidence.phrases import counted, listed
 from gpumon_detectors.evidence.stretch import since_words
-from gpumon_detectors.evidence.watched import surest
+from gpumon_detectors.evidence.watched import mean_over, surest
 from gpumon_detectors.ranks.late_ranks import Way, late_ranks
 from gpumon_detectors.ranks.peers import (
     common_name,
@@ -23,7 +23,7 @@ from gpumon_detectors.ranks.peers import (
     worlds_of,
 )
 from gpumon_detectors.ranks.slow_causes import causes_of
-from gpumon_detectors.ranks.work_windows import mean_over, work_windows
+from gpumon_detectors.ranks.work_windows import work_windows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

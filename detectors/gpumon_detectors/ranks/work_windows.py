@@ -6,9 +6,11 @@ mean over some part of that: below half a minute peers differ by chance.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
+
+from gpumon_detectors.evidence.watched import mean_over
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -166,11 +168,3 @@ def medians(values: Floats) -> Floats:
     low, high = ordered[rows, np.maximum(known - 1, 0) // 2], ordered[rows, known // 2]
     middle: Floats = (low + high) / 2
     return middle
-
-
-def mean_over(values: NDArray[np.floating[Any]]) -> Floats:
-    """Per column the mean of what is known, NaN without any."""
-    is_known = np.isfinite(values)
-    known = is_known.sum(axis=0)
-    total = np.where(is_known, values, 0.0).sum(axis=0, dtype=np.float64)
-    return np.where(known > 0, total / np.maximum(known, 1), np.nan)

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from gpumon.detect.scene import WORKING, Scene
+from gpumon_detectors.evidence.watched import mean_over
 from gpumon_detectors.ranks.peers import jobs_apart
-from gpumon_detectors.ranks.work_windows import mean_over, medians, work_windows
+from gpumon_detectors.ranks.work_windows import medians, work_windows
 
 
 def with_holes(dice, shape):
