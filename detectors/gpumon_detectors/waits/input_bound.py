@@ -30,7 +30,8 @@ class InputBound(Detector):
     Signature: kernels run for less than 80 % of the time, whatever such short samples leave open,
     in nearly every two minutes some, or, where samples of a moment miss most of them, in as random
     an order as these meet quick waits; the job keeps at least 85 % of the CPUs that it may use busy
-    all the while (lulls of up to five minutes, as for an evaluation, apart); and its tasks do not
+    all the while (lulls of up to five minutes, as for an evaluation, apart), and where it is told
+    for how long some task waits for a CPU, that is 2 % of the time or more; and its tasks do not
     wait for I/O for as much as 30 % of the time in which the GPUs wait. CPUs and I/O are those of
     its control group.
 

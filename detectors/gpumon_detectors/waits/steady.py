@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 FULL: Final = 0.85
 """Share of a job's CPUs from which they are what it waits for (the taxonomy's signature)."""
 
+_SOME_WAIT: Final = 0.02
+"""Share of the time that some task waits for a CPU below which CPUs are not scarce, however busy
+they are (our choice: in a full cpuset some task waits for more than that)."""
+
 _STILL_FULL: Final = 0.75
 """Share, over a minute, down to which they stay so: a checkpoint, or what ends a pass, takes less
 (our choice)."""
@@ -89,6 +93,8 @@ def full_cpus(rows: GpuRows, host: HostRows) -> Scarce | None:
     first = _since(rows, smoothed(rows, share, _FULL_OVER_S) >= _STILL_FULL)
     found = _waiting(rows, first)
     if found is None or mean(share[found.first :], rows.seconds[found.first :]) < FULL:
+        return None
+    if mean(host.cpu_pressure[found.first :], rows.seconds[found.first :]) < _SOME_WAIT:
         return None
     return None if _io_explains(rows, host, found) else found
 

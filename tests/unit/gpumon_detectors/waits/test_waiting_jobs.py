@@ -121,6 +121,20 @@ def test_as_many_loaders_as_usual_on_too_few_cpus_wait_for_data(load):
     assert classes(played(10.0, "none", [(1500.0, starved)], queued)[0]) == ["cpu_oversubscribed"]
 
 
+@pytest.mark.parametrize(
+    ("changes", "is_found"),
+    [
+        ({"cpu_pressure": 0.0}, False),
+        ({"cpu_pressure": 0.07}, True),
+        ({"has_pressure": False}, True),
+    ],
+)
+def test_cpus_that_no_task_waits_for_are_not_scarce_however_busy(changes, is_found):
+    job = Job()._replace(**changes)
+    scene, _ = played(10.0, "none", [(1700.0, STARVED)], job)
+    assert ("input_bound" in classes(scene)) is is_found
+
+
 def test_a_wait_for_data_is_suspected_after_five_minutes_and_grows_surer():
     steps = {
         240.0: [],
