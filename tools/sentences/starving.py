@@ -125,8 +125,8 @@ def data_without_pressure() -> Scene:
 
 
 def data_with_few_cpus() -> Scene:
-    """The job has one CPU for each GPU, and nothing competes for them."""
-    used = {"job_cpu_cores_used": 1.95, "job_cpu_count": 2.0, "job_cpu_pressure_some_ratio": 0.02}
+    """The job has one CPU for each GPU, and hardly anything competes for them."""
+    used = {"job_cpu_cores_used": 1.95, "job_cpu_count": 2.0, "job_cpu_pressure_some_ratio": 0.05}
     group = {**_FULL, **used}
     return _starved(group=group)
 

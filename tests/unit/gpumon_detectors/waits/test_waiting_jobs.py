@@ -121,20 +121,6 @@ def test_as_many_loaders_as_usual_on_too_few_cpus_wait_for_data(load):
     assert classes(played(10.0, "none", [(1500.0, starved)], queued)[0]) == ["cpu_oversubscribed"]
 
 
-@pytest.mark.parametrize(
-    ("changes", "is_found"),
-    [
-        ({"cpu_pressure": 0.0}, False),
-        ({"cpu_pressure": 0.07}, True),
-        ({"has_pressure": False}, True),
-    ],
-)
-def test_cpus_that_no_task_waits_for_are_not_scarce_however_busy(changes, is_found):
-    job = Job()._replace(**changes)
-    scene, _ = played(10.0, "none", [(1700.0, STARVED)], job)
-    assert ("input_bound" in classes(scene)) is is_found
-
-
 def test_a_wait_for_data_is_suspected_after_five_minutes_and_grows_surer():
     steps = {
         240.0: [],
@@ -168,15 +154,6 @@ def test_a_job_that_waits_no_more_is_not_claimed():
 def test_checkpoints_that_have_stopped_are_not_claimed():
     scene, _ = played(10.0, "none", [(1900.0, SAVING), (1500.0, [work(60.0)])])
     assert findings(scene) == []
-
-
-@pytest.mark.parametrize(("seconds", "is_found"), [((9, 150, 11), False), ((70, 150, 65), True)])
-def test_one_long_save_among_short_ones_is_not_how_a_job_saves(seconds, is_found):
-    """The file system is slow for once: most saves tell how the job saves."""
-    saves = [SAVING[1]._replace(seconds=float(length_s)) for length_s in seconds]
-    parts = [part for save in saves for part in (work(480.0), save)]
-    scene, _ = played(10.0, "none", [(sum(part.seconds for part in parts) + 120.0, parts)])
-    assert ("checkpoint_stall" in classes(scene)) is is_found
 
 
 def test_three_checkpoints_are_needed():
