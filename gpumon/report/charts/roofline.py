@@ -196,7 +196,8 @@ def _labels(roof: Roof, frame: _Frame) -> Iterator[tuple[str, int, int]]:
     ridge = roof.peaks[0][1] / roof.memory_per_s
     middle = (frame.column(ridge) // DOTS_ACROSS) // 2
     row = int(frame.row(roof.memory_per_s * frame.intensity(int(middle) * DOTS_ACROSS)))
-    yield roof.memory_label, row // DOTS_DOWN, int(middle) + 3
+    # To the right the slope rises, so that below it there is room.
+    yield roof.memory_label, row // DOTS_DOWN - 1, int(middle) + 2
 
 
 def _scale_below(frame: _Frame) -> Line:
