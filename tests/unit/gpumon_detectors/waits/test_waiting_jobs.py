@@ -373,7 +373,7 @@ def test_a_session_is_never_more_than_a_guess():
 
 def test_one_cpu_a_gpu_makes_it_a_guess():
     starved = [Part(0.83, cores=0.98), work(0.71, cores=0.97)]
-    job = Job(cpus=1, cpu_pressure=0.02)
+    job = Job(cpus=1, cpu_pressure=0.05)
     confidence, said = doubts(played(10.0, "none", [(1500.0, starved)], job)[0])
     assert confidence is Confidence.HYPOTHESIS
     assert "1.0 CPUs a GPU" in said
