@@ -45,9 +45,9 @@ class InputBound(Detector):
     CPUs meanwhile: where they may, it stays a *hypothesis*; so it does with fewer than two CPUs a
     GPU for which hardly anything competes, as the program that drives the GPU may fill them, with
     one GPU that sends back as much as it gets, of a session, and of what is called a server or
-    works in bursts as one does; bursts that samples make of quick waits are none. Where nobody tells whether
-    tasks wait for I/O it stays one, too, unless at least 95 % of the CPUs are busy and the GPUs
-    work for a quarter of the time at most.
+    works in bursts as one does; bursts that samples make of quick waits are none. Where nobody
+    tells whether tasks wait for I/O it stays one, too, unless at least 95 % of the CPUs are busy
+    and the GPUs work for a quarter of the time at most.
     Without a control group the CPU time of whole nodes counts, which is a *hypothesis* at most, and
     nothing where other jobs are on them.
 
