@@ -21,7 +21,7 @@ EVERY_S: Final = 300.0
 
 LEAST_SHARE: Final = 0.25
 """Share of a job's GPU time between two looks that must be unexplained for the stretch to count
-(our choice: what the taxonomy calls much of a job's time)."""
+(our choice)."""
 
 LEAST_STRETCHES: Final = 3
 """So many such stretches make a job one of which something is unexplained: a quarter of an hour,
@@ -123,7 +123,7 @@ class Gatherer:
         every = max(1, len(plain) // _MOST_OTHERS)
         chosen = [job for job, _ in unclear], [job for job, _ in plain[::every]]
         table = features_of(view, [*chosen[0], *chosen[1]]).values
-        self._add(self._unexplained, tick.at, unclear, table)
+        self._add(self._unexplained, tick.at, unclear, table[: len(unclear)])
         self._add(self._others, tick.at, plain[::every], table[len(unclear) :])
 
     def _since_last(self, tick: Tick) -> dict[str, tuple[float, float]]:
@@ -154,7 +154,7 @@ class Gatherer:
         jobs: Sequence[tuple[JobLook, float]],
         table: Floats,
     ) -> None:
-        for (job, seconds), row in zip(jobs, table, strict=False):
+        for (job, seconds), row in zip(jobs, table, strict=True):
             key = (self._recording, job.job.job_id)
             one = sums.setdefault(key, _Sum(job.job.job_id, job.job.user))
             one.add(at, seconds, row)

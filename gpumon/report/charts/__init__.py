@@ -1,4 +1,4 @@
 """Curves in braille, and which curves a GPU, a node, a job or a rank has.
 
-Only `plot` imports numpy, when the first curve is drawn.
+Only `plot` and `roofline` import numpy, when the first curve is drawn.
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from gpumon.model.ceilings import half_of
 from gpumon.model.hardware import pcie_bytes_per_s, sheet_for
 from gpumon.report.text import units
 
@@ -12,9 +13,6 @@ if TYPE_CHECKING:
 
     from gpumon.model.hardware import Sheet
     from gpumon.model.records.cluster import Gpu
-
-PRECISIONS: Final = ("bf16", "fp16")
-"""Precision by which a sheet's tensor peak is quoted: the first that it has."""
 
 LOW_RATIO: Final = 0.10
 """Below this share of its capacity a running GPU counts as hardly used, as nvitop's colours do."""
@@ -97,13 +95,12 @@ def _tensor(gpu: Gpu, sheet: Sheet | None) -> str:
 
 def tensor_peak(sheet: Sheet | None) -> tuple[str, float, float | None] | None:
     """Precision, dense peak and achievable TFLOPS of the tensor pipes."""
-    for precision in PRECISIONS if sheet is not None else ():
-        assert sheet is not None
-        peak = sheet.dense_tflops.get(precision)
-        if peak is not None:
-            reached = sheet.achievable_tflops.get(precision)
-            return precision, peak.value, None if reached is None else reached.value
-    return None
+    precision = "" if sheet is None else half_of(sheet)
+    if sheet is None or not precision:
+        return None
+    reached = sheet.achievable_tflops.get(precision)
+    peak = sheet.dense_tflops[precision].value
+    return precision, peak, None if reached is None else reached.value
 
 
 def sheet_words(gpu: Gpu, sheet: Sheet | None) -> str:
