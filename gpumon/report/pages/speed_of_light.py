@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from gpumon.report.text.cells import Line
 
 BOUND: Final = 0.8
-"""Share of a ceiling from which it is what bounds, and below `_FREE` latency does (our choice; Nsight
-Compute's advice is generally quoted with the same limits, not checked)."""
+"""Share of a ceiling from which it is what bounds, and below `_FREE` latency does (our choice;
+Nsight Compute's advice is generally quoted with the same limits, not checked)."""
 
 _FREE: Final = 0.6
 
