@@ -174,7 +174,7 @@ def compiling(view: View, job: JobLook) -> Waits | None:
     Nothing of its hosts shows beforehand that a job may compile, so this is dear.
     """
     start_at = job.job.start_at
-    if start_at is None or not _may_pause(job) or waits_of(view, job) is not None:
+    if start_at is None or view.now - start_at < _STARTING_S or not _may_pause(job):
         return None
     rows = gpu_rows(job)
     pauses = None if rows is None else pauses_of(rows)
@@ -182,6 +182,9 @@ def compiling(view: View, job: JobLook) -> Waits | None:
         return None
     ages_s = [float(rows.begins[one.first]) - start_at for one in pauses.found]
     if sum(age_s >= _STARTING_S for age_s in ages_s) < _COMPILATIONS:
+        return None
+    # Few jobs come so far, and to ask what else a job waits for takes most of the time.
+    if waits_of(view, job) is not None:
         return None
     pairs = zip(pauses.found, ages_s, strict=True)
     late = [one for one, age_s in pairs if age_s >= _FIRST_S]

@@ -90,8 +90,8 @@ class Claims:
 
     The newest look is believed about its window; what was said of the time before it stays. A GPU
     that a finding names later than others is claimed from the window in which it is named. A
-    hypothesis that became more is so from the window on that made it so. What vanishes as a
-    hypothesis, while its subject is in view, was wrong; so was what gave way to another judgement
+    hypothesis that became more is so from the window on that made it so. A hypothesis that stands
+    and vanishes while its subject is in view was wrong; so was what gave way to another judgement
     about the same subject since the same onset, which names another reason for all of the loss.
 
     A fault of a GPU outlasts jobs. When the GPU changes hands the finding speaks of what the next
@@ -124,7 +124,9 @@ class Claims:
                 yield from self._of(finding, holders)
         for identity in self._told.keys() - named:
             gone = self._told.pop(identity)
-            if gone.finding.confidence is Confidence.HYPOTHESIS and holders.has(gone.finding):
+            # What was cleared was told to the end; it is only not shown any more.
+            was_guess = gone.finding.is_open and gone.finding.confidence is Confidence.HYPOTHESIS
+            if was_guess and holders.has(gone.finding):
                 yield from gone.withdrawn()
             self._over.append(gone.number)
         yield from self._replaced(chain(tick.findings, tick.muted))

@@ -115,6 +115,20 @@ def test_a_guess_whose_job_ended_or_that_was_cleared_stays_suspected():
         assert ledger.summary().total().suspected_s == {"idle_held": pytest.approx(80)}
 
 
+def test_a_guess_that_was_cleared_stays_suspected_when_it_is_shown_no_more():
+    """A start that was slow, perhaps: the job runs on long after that is history."""
+    ledger, job = Ledger(), view("1", ["a"])
+    guess = claim("slow_startup", "job:1", START + 20, START + 700, share=1, sure=False)
+    run(ledger, START, START + 700, [job], sm=0.0, util=0.0)
+    run(ledger, START + 701, START + 1300, [job], findings=(guess,))
+    cleared = guess._replace(cleared_at=START + 1300.0)
+    for at in range(1301, 4901, 30):
+        here = [gpu("a", START + at)]
+        ledger.take(tick(START + at, [job], here, cleared=(cleared,)))
+    total = run(ledger, START + 4910, START + 4990, [job], step=10.0).total()
+    assert total.suspected_s == {"slow_startup": pytest.approx(680)}
+
+
 @pytest.mark.parametrize("subject", ["job:1", "node:gpu01", "gpu:a"])
 def test_what_was_charged_stays_when_the_subject_is_gone_and_the_finding_is_still_told(subject):
     """Of a job that ended Slurm lists no GPUs any more, while its finding clears."""
