@@ -8,7 +8,7 @@ from gpumon.detect.contract import Detector
 from gpumon.detect.facts.facts import EventFacts, GpuFacts, LinkFacts, NodeFacts, ProcessFacts
 from gpumon.detect.features.feature import Feature, feature_text
 from gpumon.detect.features.table import FEATURES, FeatureTable, features_of
-from gpumon.detect.learning.model import Learnt, Model, Verdict, read_model
+from gpumon.detect.learning.model import ABSTAINS_BELOW, Learnt, Model, Verdict, read_model
 from gpumon.detect.learning.signatures import SIGNATURES, Signature
 from gpumon.detect.learning.trees import ModelError
 from gpumon.detect.series import (
@@ -38,6 +38,7 @@ from gpumon.model.work_floor import (
 from gpumon.model.xid import FABRIC_HEALTH, RECOVERY_ACTIONS, Action, Xid, code_name
 
 __all__ = [
+    "ABSTAINS_BELOW",
     "ENGINE_BUSY",
     "FABRIC_HEALTH",
     "FEATURES",

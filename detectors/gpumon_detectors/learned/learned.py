@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from gpumon.plugin import (
+    ABSTAINS_BELOW,
     FEATURES,
     LINK_BUSY_BYTES_PER_S,
     Confidence,
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 
 _WINDOW_S: Final = 900.0
 """What most features are made of: a claim begins so long before the look that makes it."""
+
+_CLAIM: Final = Confidence.SUPPORTED
+_GUESS: Final = Confidence.HYPOTHESIS
 
 _WORDS: Final = {"comm_bound": "waiting for the exchange between them"}
 """By class what a job of it spends its time with."""
@@ -74,12 +78,13 @@ class Learned(Detector):
     A job is judged by [features](features.md) of its last 15 and 60 minutes, each class by those of
     its own signature and no others. Nothing is said where one that the class needs is missing, as
     where a board has no profiling counters; where a feature lies beyond all that was met in
-    training; of a job on GPUs of several products, or that another job shares; or below a
-    calibrated probability of .6. A claim names the features without which it would not be made:
-    were they as in healthy jobs, it would not.
+    training, and more of it may speak against the class; of a job on GPUs of several products, or
+    that another job shares; or below a calibrated probability of .6. A claim names the features
+    without which it would not be made: were they as in healthy jobs, it would not.
 
-    *Supported* after 15 minutes; it is never *established*, and what it says is lost is charged as
-    suspected. Of servers and sessions it stays a *hypothesis*.
+    *Supported* after 15 minutes from the probability on at which .95 of the claims were true on
+    recordings left out of training, below it a *hypothesis*; it is never *established*, and what it
+    says is lost is charged as suspected. Of servers and sessions it stays a *hypothesis*.
     """
 
     name = "learned"
@@ -107,7 +112,7 @@ class Learned(Detector):
             can_tell = np.flatnonzero(learnt.can_tell(values))
             rows = learnt.rows(values[can_tell])
             for place, row in zip(can_tell.tolist(), rows, strict=True):
-                if learnt.probabilities(row[None, :])[0] >= learnt.claims_from:
+                if learnt.probabilities(row[None, :])[0] >= ABSTAINS_BELOW:
                     yield self._finding(view, jobs[place], learnt, learnt.verdict(row))
 
     def _finding(self, view: View, job: JobLook, learnt: Learnt, verdict: Verdict) -> Finding:
@@ -140,7 +145,7 @@ class Learned(Detector):
             ),
             advice=(*_ADVICE.get(learnt.key, ()), *look_inside(job)),
             gpu_seconds=verdict.lost * length_s * len(job.gpus),
-            at_most=Confidence.HYPOTHESIS if doubts else Confidence.SUPPORTED,
+            at_most=_CLAIM if verdict.is_sure and not doubts else _GUESS,
         )
 
 

@@ -178,7 +178,8 @@ class _Class:
         learnt = Learnt(
             self._key, self._signature.looks_at, self._signature.needs, self._signature.least_gpus,
             score.claims_from, slope, offset, self._fit(every), self._lost(), median,
-            _bounds(self._rows[every]), {"jobs": float(score.jobs), **shares},
+            _bounds(self._rows[every]), np.array(self._signature.directions, np.int_),
+            {"jobs": float(score.jobs), **shares},
         )  # fmt: skip
         return learnt, score
 

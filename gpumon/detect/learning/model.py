@@ -44,7 +44,9 @@ class Verdict(NamedTuple):
     """Share of the job's GPU time that is lost, 0 to 1."""
     reasons: tuple[tuple[str, float, float], ...]
     """Features that carry it, the heaviest first: key, value, median of healthy jobs. Were they as
-    in healthy jobs, the class would not be claimed."""
+    in healthy jobs, the class would not be claimed, or of a guess not be guessed."""
+    is_sure: bool
+    """Whether it is a claim, and not a guess only."""
 
 
 class Learnt(NamedTuple):
@@ -55,7 +57,7 @@ class Learnt(NamedTuple):
     needs: tuple[str, ...]
     least_gpus: int
     claims_from: float
-    """Calibrated probability from which it is claimed."""
+    """Calibrated probability from which it is claimed; from `ABSTAINS_BELOW` on it is guessed."""
     slope: float
     offset: float
     """Of the logistic curve that makes a probability of what the trees say (Platt)."""
@@ -65,6 +67,9 @@ class Learnt(NamedTuple):
     """Median of healthy jobs that could be of the class, by feature; NaN: never known of them."""
     bounds: Floats
     """Lowest and highest value met in training, by feature: beyond them nothing was learnt."""
+    directions: NDArray[np.int_]
+    """By feature 1 where more of it can only speak for the class, -1 where less of it can, else 0.
+    A value beyond all that was met speaks as much as the last one did where it goes on that way."""
     seen: Mapping[str, float]
     """How good it was on recordings that it was not fitted on: `jobs`, `precision`, `recall`."""
 
@@ -89,7 +94,8 @@ class Learnt(NamedTuple):
         gpus = features[:, COLUMN["gpus"]]
         rows = self.rows(features)
         with np.errstate(invalid="ignore"):
-            is_beyond = (rows < self.bounds[0]) | (rows > self.bounds[1])
+            is_beyond = (rows < self.bounds[0]) & (self.directions >= 0)
+            is_beyond |= (rows > self.bounds[1]) & (self.directions <= 0)
         is_enough = np.isfinite(needed).all(axis=1) & (gpus >= np.log2(self.least_gpus))
         can_tell: NDArray[np.bool_] = is_enough & ~is_beyond.any(axis=1)
         return can_tell
@@ -98,10 +104,12 @@ class Learnt(NamedTuple):
         """What it says of one row of what it looks at, with the reasons."""
         probability = float(self.probabilities(row[None, :])[0])
         lost = float(np.clip(self.lost.of(row[None, :])[0], 0.0, 1.0))
-        return Verdict(probability, lost, self._reasons(row))
+        is_sure = probability >= self.claims_from
+        least = self.claims_from if is_sure else ABSTAINS_BELOW
+        return Verdict(probability, lost, self._reasons(row, least), is_sure)
 
-    def _reasons(self, row: Floats) -> tuple[tuple[str, float, float], ...]:
-        """Features without which it would not be claimed, found one after the other.
+    def _reasons(self, row: Floats, least: float) -> tuple[tuple[str, float, float], ...]:
+        """Features without which it would be less likely than that, found one after the other.
 
         Each time the one is set to the healthy median that lowers the probability most.
         """
@@ -118,7 +126,7 @@ class Learnt(NamedTuple):
             best = int(np.argmin(likely))
             named.append(open_now[best])
             left[open_now[best]] = self.healthy[open_now[best]]
-            if likely[best] < self.claims_from:
+            if likely[best] < least:
                 break
         return tuple((self.looks_at[place], float(row[place]), float(self.healthy[place]))
                      for place in named)  # fmt: skip
@@ -135,6 +143,7 @@ class Learnt(NamedTuple):
             "seen": dict(self.seen),
             "healthy": healthy,
             "bounds": np.round(self.bounds, 7).tolist(),
+            "directions": self.directions.tolist(),
             "trees": self.trees.plain(),
             "lost": self.lost.plain(),
         }
@@ -224,9 +233,13 @@ def _checked(key: str, value: dict[str, Any]) -> Learnt:
     slope, offset = map(float, value["calibration"])
     healthy = np.array([np.nan if one is None else one for one in value["healthy"]], np.float64)
     bounds = np.array(value["bounds"], np.float64)
+    # A model of an earlier version does not say: then no way is open.
+    directions = np.array(value.get("directions", [0] * len(looks_at)), np.int_)
     claims_from, least_gpus = float(value["claims_from"]), int(value["least_gpus"])
     if healthy.shape != (len(looks_at),) or bounds.shape != (2, len(looks_at)):
         raise ModelError(f"{key!r:.80}: healthy and bounds are not one number a feature")
+    if directions.shape != (len(looks_at),) or not np.isin(directions, (-1, 0, 1)).all():
+        raise ModelError(f"{key!r:.80}: directions are not -1, 0 or 1 a feature")
     if not np.isfinite([slope, offset, *bounds.ravel()]).all() or least_gpus < 1:
         raise ModelError(f"{key!r:.80}: a number is missing")
     if not ABSTAINS_BELOW <= claims_from <= 1.0:
@@ -235,5 +248,5 @@ def _checked(key: str, value: dict[str, Any]) -> Learnt:
     return Learnt(
         key, looks_at, needs, least_gpus, claims_from, slope, offset,
         trees_from(value["trees"], len(looks_at)), trees_from(value["lost"], len(looks_at)),
-        healthy, bounds, seen,
+        healthy, bounds, directions, seen,
     )  # fmt: skip

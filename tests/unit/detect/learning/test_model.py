@@ -60,10 +60,35 @@ def test_nothing_is_said_without_what_it_needs(learnt: Learnt, key: str) -> None
 def test_nothing_is_said_of_what_was_never_met(learnt: Learnt) -> None:
     """A feature far beyond all of training, or a job of too few GPUs."""
     features = examples(24, jobs=8).features
-    for key, value in (("nvlink_15m", 0.95), ("gpus", 0.0), ("fp64_15m", 0.7)):
+    for key, value in (("gpus", 9.0), ("gpus", 0.0), ("fp64_15m", 0.7), ("nvlink_15m", -0.5)):
         changed = features.copy()
         changed[:, COLUMN[key]] = value
         assert not learnt.can_tell(changed).any(), key
+
+
+@pytest.mark.parametrize(("key", "value"), [("nvlink_15m", 0.95), ("tensor_15m", -0.3)])
+def test_what_speaks_one_way_alone_still_does_beyond_all_that_was_met(
+    learnt: Learnt, key: str, value: float
+) -> None:
+    """Ranks that exchange more than any that it was taught with wait for it no less."""
+    others = examples(26, jobs=8)
+    mine = others.features[others.is_of(KEY)]
+    most = mine.copy()
+    most[:, COLUMN[key]] = value
+    assert learnt.can_tell(most).mean() == learnt.can_tell(mine).mean() > 0.9
+    likely, before = (learnt.probabilities(learnt.rows(rows)) for rows in (most, mine))
+    assert (likely >= before).all()
+
+
+def test_a_model_that_names_no_ways_is_read_with_none_open(model: Model) -> None:
+    """As models of the version before."""
+    value = model.plain()
+    del value["classes"][KEY]["directions"]
+    (learnt,) = model_from(value).classes
+    features = examples(24, jobs=8).features
+    features[:, COLUMN["nvlink_15m"]] = 0.95
+    assert learnt.looks_at[0] == "nvlink_15m"
+    assert not learnt.can_tell(features).any()
 
 
 def test_what_else_is_missing_is_borne(learnt: Learnt) -> None:
@@ -90,6 +115,7 @@ def _changed(model: Model, **changes: Any) -> dict[str, Any]:
         ({"looks_at": []}, "feature that there is not"),
         ({"healthy": [0.0]}, "one number a feature"),
         ({"bounds": [[0.0], [1.0]]}, "one number a feature"),
+        ({"directions": [2] * 8}, "directions are not"),
         ({"calibration": [1.0]}, "not complete"),
         ({"calibration": [float("inf"), 0.0]}, "a number is missing"),
         ({"claims_from": 0.2}, "claims_from"),

@@ -100,12 +100,25 @@ def test_the_shipped_model_is_whole():
 
 
 def test_a_sites_own_model_is_used(tmp_path: Path):
-    """The parameter names its file; one that claims only what is certain claims less."""
+    """The parameter names its file; one that claims only what is certain guesses the rest."""
     plain = model_in("").plain()
     plain["classes"]["comm_bound"]["claims_from"] = 1.0
     path = tmp_path / "own.json"
     path.write_text(json.dumps(plain), encoding="utf-8")
-    assert findings(running(EXCHANGES, 2400.0), model=str(path)) == []
+    (finding,) = findings(running(EXCHANGES, 2400.0), model=str(path))
+    assert (finding.confidence, finding.severity) == ("hypothesis", "warning")
+
+
+def test_what_is_less_likely_than_abstained_from_is_not_even_guessed(tmp_path: Path):
+    """The same trees, calibrated otherwise: at .5 nothing is said, at .7 it is a guess."""
+    for offset_to, expected in ((0.5, []), (0.7, ["hypothesis"])):
+        plain = model_in("").plain()
+        own = plain["classes"]["comm_bound"]
+        own["calibration"] = [0.0, float(np.log(offset_to / (1.0 - offset_to)))]
+        path = tmp_path / f"{offset_to}.json"
+        path.write_text(json.dumps(plain), encoding="utf-8")
+        found = findings(running(EXCHANGES, 2400.0), model=str(path))
+        assert [one.confidence for one in found] == expected
 
 
 def test_it_declares_what_its_model_tells(tmp_path: Path):
