@@ -90,7 +90,8 @@ class CopyBound(Detector):
     average; and copies are enough to fill the pauses, at a rate that copies have (.15 of the link
     and more). The link is as wide as the slot allows.
 
-    *Supported* after 10 minutes, *established* after 30.
+    *Supported* after 10 minutes, *established* after 30. Without SM counters utilisation alone says
+    that kernels pause, and it is a *hypothesis*.
 
     What looks alike: an optimizer's state that is kept on the host by design comes and goes alike
     (the other way carries more than .6 as much), and is not claimed; nor are copies beside kernels
@@ -100,7 +101,7 @@ class CopyBound(Detector):
     memory in use weights may be streamed from the host by design: a *hypothesis*, and so are
     servers, sessions, and processes that wait for files.
 
-    Needs SM counters, and the PCIe counters that data-centre boards have.
+    Needs the PCIe counters that data-centre boards have.
 
     Lost is the time without a kernel, less a twentieth.
     """
@@ -108,7 +109,7 @@ class CopyBound(Detector):
     name = "copy_bound"
     version = "1"
     finding_classes = ("copy_bound",)
-    needs = ("gpu_util_ratio", "sm_active_ratio", *PCIE)
+    needs = ("gpu_util_ratio", *PCIE)
     supported_after_s = 600.0
     established_after_s = 1800.0
     every_s = 30.0
@@ -162,8 +163,7 @@ class CopyBound(Detector):
 def _may_copy(job: JobLook) -> bool:
     """Whether the newest values leave it open; spares most jobs the look back."""
     moved = np.fmax(*(job.latest(key) for key in PCIE))
-    has_counters = bool(np.isfinite(job.latest("sm_active_ratio")).any())
-    return has_counters and bool((moved >= _LEAST_BYTES_PER_S).any())
+    return bool((moved >= _LEAST_BYTES_PER_S).any())
 
 
 def _copies(job: JobLook, seconds: float) -> _Copies | None:
@@ -189,8 +189,9 @@ def _fits(
     """
     means = profile.means
     sm = means["sm_active_ratio"]
+    has_sm = np.isfinite(sm).any()
     with np.errstate(invalid="ignore", divide="ignore"):
-        fits = (sm >= SOME_SM) & (sm < _MOST_SM)
+        fits = (sm >= SOME_SM) & (sm < _MOST_SM) | ~has_sm
         fits &= (share >= _BUSY_LINK) & ~(means[other] > _OTHER_WAY * means[key])
         # A link that tells no limit, or an engine that tells nothing, forbids nothing.
         for now, most in zip(PCIE_LINK, _LINK_MOST, strict=True):
@@ -198,7 +199,8 @@ def _fits(
         for engine in _ENGINES:
             fits &= ~(means[engine] > FAINT_RATIO)
         all_fit: NDArray[np.bool_] = np.logical_and.reduce(fits, axis=1)
-    return all_fit, np.isfinite((sm + share).min(axis=1))
+    told = sm + share if has_sm else share
+    return all_fit, np.isfinite(told.min(axis=1))
 
 
 def _pauses(stretch: Stretch, share: NDArray[np.float64]) -> bool:
@@ -212,7 +214,10 @@ def _pauses(stretch: Stretch, share: NDArray[np.float64]) -> bool:
 
 def _evidence(job: JobLook, copies: _Copies) -> Iterator[Evidence]:
     stretch, way = copies.stretch, _WAYS[copies.key]
-    rate, util = stretch.mean(copies.key), stretch.mean("gpu_util_ratio")
+    rate, util, sm = (
+        stretch.mean(key) for key in (copies.key, "gpu_util_ratio", "sm_active_ratio")
+    )
+    filled = f", {100 * sm:.0f} % of the SMs are active" if sm == sm else ""
     yield Evidence(
         copies.key,
         job.subject,
@@ -222,13 +227,16 @@ def _evidence(job: JobLook, copies: _Copies) -> Iterator[Evidence]:
     yield Evidence(
         "gpu_util_ratio",
         job.subject,
-        f"kernels run {100 * util:.0f} % of the time, "
-        f"{100 * stretch.mean('sm_active_ratio'):.0f} % of the SMs are active",
+        f"kernels run {100 * util:.0f} % of the time{filled}",
         util,
     )
 
 
 def _doubts(job: JobLook, stretch: Stretch) -> Iterator[Evidence]:
+    sm = stretch.mean("sm_active_ratio")
+    if sm != sm:
+        text = "how many SMs are active is not told: only utilisation says that kernels pause"
+        yield Evidence("sm_active_ratio", job.subject, text)
     used = stretch.share("mem_used_bytes", "mem_total_bytes")
     if used >= _FULL:
         text = f"{100 * used:.0f} % of the memory in use: what does not fit may come by design"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from gpumon.detect.scene import Scene
 from gpumon_detectors.work.copy_bound import CopyBound
-from tests.unit.gpumon_detectors.work_scenes import GIB, PIPES, TRAINS, all_do, glances, running
+from tests.unit.gpumon_detectors.idle_scenes import all_of
+from tests.unit.gpumon_detectors.work_scenes import GIB, PIPES, TRAINS, glances, running
 
 COPIES = {
     **TRAINS,
@@ -101,6 +103,37 @@ def test_a_checkpoint_that_is_copied_is_over_soon():
     assert claims(how, 3000.0) == []
 
 
-def test_without_sm_counters_nothing_is_said():
-    plain = {key: value for key, value in COPIES.items() if key not in PIPES}
-    assert claims(all_do(plain)) == []
+PLAIN = {key: value for key, value in COPIES.items() if key not in PIPES}
+
+
+def plain_claims(**values):
+    """Of a job on boards that never told SM activity."""
+    scene = Scene(10.0, span_s=24 * 3600.0)
+    uuids = scene.node("n", 2)
+    scene.job("42", uuids)
+    scene.run(2400.0, all_of(uuids, {**PLAIN, **values}))
+    return findings(scene)
+
+
+def test_without_sm_counters_it_is_a_guess_that_says_so():
+    """Glances at utilisation tell on average that kernels pause, not how many SMs they fill."""
+    (finding,) = plain_claims()
+    assert finding.confidence == "hypothesis"
+    assert "how many SMs are active is not told" in finding.evidence[-1].text
+    (finding,) = plain_claims(gpu_util_ratio=glances(0.46, 3))
+    assert finding.confidence == "hypothesis"
+    assert finding.gpu_seconds == pytest.approx(2 * 2400.0 * 0.49, rel=0.15)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pytest.param({"pcie_tx_bytes_per_s": 12.6e9}, id="optimizer on the host"),
+        pytest.param({"gpu_util_ratio": 0.97}, id="copies beside kernels"),
+        pytest.param({"gpu_util_ratio": 0.01}, id="loads its weights"),
+        pytest.param({"pcie_rx_bytes_per_s": 2e9}, id="copies too few for its pauses"),
+        pytest.param({"pcie_rx_bytes_per_s": None, "pcie_tx_bytes_per_s": None}, id="no counters"),
+    ],
+)
+def test_what_looks_alike_is_not_guessed_without_them(values):
+    assert plain_claims(**values) == []
