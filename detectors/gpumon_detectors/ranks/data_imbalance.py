@@ -19,7 +19,7 @@ from gpumon_detectors.ranks.work_windows import WORK_KEYS, medians, windows_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from gpumon.plugin import Finding, JobLook, View
+    from gpumon.plugin import Finding, JobLook, Past, View
     from gpumon_detectors.ranks.work_windows import Floats, WorkWindows
 
 _PAST_S: Final = 3600.0
@@ -28,6 +28,10 @@ _PAST_S: Final = 3600.0
 _WIDTH_S: Final = 30.0
 """Shortest window in which peers of one job can be compared (see `work_windows`); in longer ones
 steps that differ even out."""
+
+_LOSS_WIDTH_S: Final = 10.0
+"""Windows over which the loss is counted: the shorter, the less of it evens out. Below it samples
+of several nodes are not of the same moment (our choice; history's own beat)."""
 
 _LEAST_WINDOWS: Final = 20
 _LEAST_SPREAD: Final = 0.03
@@ -85,9 +89,9 @@ class DataImbalance(Detector):
     are not seen. Without SM activity nothing is said, nor where values come more rarely than every
     half a minute.
 
-    Lost is, on average over the windows, what the ranks do less than the one that does most, as
-    all wait for it. It is the least that can be: within a window of many steps a part of what they
-    differ by evens out, and how many there are is not known.
+    Lost is, on average over windows of ten seconds, what the ranks do less than the one that does
+    most, as all wait for it. It is the least that can be: within a window of several steps a part
+    of what they differ by evens out, and how many there are is not known.
     """
 
     name = "data_imbalance"
@@ -106,9 +110,10 @@ class DataImbalance(Detector):
                 continue
             if not (job.latest("sm_active_ratio") > 0).any():
                 continue
-            windows = windows_of(job.past(WORK_KEYS, _PAST_S), _WIDTH_S)
+            past = job.past(WORK_KEYS, _PAST_S)
+            windows = windows_of(past, _WIDTH_S)
             for world in worlds_of(job):
-                moving = moving_of(windows, world)
+                moving = moving_of(windows, world, past)
                 if moving is not None:
                     yield self._finding(view, job, windows, world, moving)
 
@@ -172,8 +177,14 @@ class DataImbalance(Detector):
         )
 
 
-def moving_of(windows: WorkWindows, world: Sequence[int]) -> Moving | None:
-    """How the slowest rank of a world changes, None where none does."""
+def moving_of(windows: WorkWindows, world: Sequence[int], past: Past) -> Moving | None:
+    """How the slowest rank of a world changes, None where none does.
+
+    Args:
+        windows: Of all GPUs of the job, `_WIDTH_S` long.
+        world: Positions of its GPUs.
+        past: What the windows are made of.
+    """
     if len(world) < LEAST_GPUS or not len(windows.ends):
         return None
     own = windows.of(np.asarray(world, np.intp))
@@ -201,10 +212,25 @@ def moving_of(windows: WorkWindows, world: Sequence[int]) -> Moving | None:
     if first is None or len(rows) - first < _LEAST_WINDOWS:
         return None
     leaders = len(np.unique(swing[first:].argmax(axis=1)))
-    work = np.exp(swing[first:])
-    lost = float(1.0 - (work.mean(axis=1) / work.max(axis=1)).mean())
+    lost = _lost(past, world, field, usual, float(own.begins[rows[first]]))
     known_s = float(own.seconds[rows[first:]].sum())
     return Moving(int(rows[first]), known_s, spread, leaders, lost, field)
+
+
+def _lost(past: Past, world: Sequence[int], field: str, usual: Floats, since: float) -> float:
+    """Share of the time since then for which ranks wait for the slowest of a short window.
+
+    Args:
+        past: What is known of all GPUs of the job.
+        world: Positions of the ranks' GPUs.
+        field: What tells how much each does.
+        usual: By how much each of them, as a logarithm, does more all the time.
+        since: Unix time.
+    """
+    own = windows_of(past, _LOSS_WIDTH_S).of(np.asarray(world, np.intp))
+    work = own.means[field][own.is_work & (own.begins >= since)] / np.exp(usual)
+    work = work[np.isfinite(work).all(axis=1)]
+    return float(1.0 - work.mean(axis=1).sum() / work.max(axis=1).sum())
 
 
 def _exchanged_apart(job: JobLook, world: Sequence[int], since: float) -> float:

@@ -109,6 +109,14 @@ def test_data_of_unlike_size_are_found(period_s, trouble):
     assert (0.08 if period_s == 60.0 else 0.11) <= lost <= 0.33
 
 
+@pytest.mark.parametrize(("step_s", "least"), [(2.5, 0.16), (5.0, 0.21), (9.0, 0.24)])
+def test_what_short_steps_lose_is_counted_over_short_windows(step_s, least):
+    """Of a third at most; half a minute of such steps would even out most of it."""
+    (finding,) = said(DataImbalance(), [Stage(3600.0, step_s=step_s, spread=0.3)])
+    lost = finding.gpu_seconds / 6 / (finding.window.end - finding.window.start)
+    assert least <= lost <= 0.33
+
+
 def test_where_ranks_are_not_known_it_is_a_guess():
     (finding,) = said(DataImbalance(), UNLIKE, has_ranks=False)
     assert finding.confidence == "hypothesis"
