@@ -113,20 +113,14 @@ def usual_of(samples: Samples, curves: Mapping[str, Floats]) -> Floats:
     rows.append(told(curves["blocked"]) / sizes)
     network = hosts["net_rx_bytes_per_s"] + hosts["net_tx_bytes_per_s"]
     rows += [_log(told(curve) / sizes, 1.0) for curve in (curves["read"], curves["write"], network)]
-    rows.append(told(ports_of(samples)))
+    moved = np.fmax(hosts["nic_tx_bytes_per_s"], hosts["nic_rx_bytes_per_s"])
+    rows.append(told(ratio(moved, hosts["nic_speed_gbps"] * 1e9 / 8.0)))
     rows += [_log(told(hosts[key]), 1e-6) for key in ("fs_read_exec_s", "fs_write_exec_s")]
     used = hosts["job_mem_used_bytes"]
     limit = np.fmin(hosts["job_mem_limit_bytes"], hosts["host_mem_total_bytes"])
     rows.append(told(ratio(used, limit)))
     rows.append(_log(told(hosts["job_output_age_s"]), 1.0))
     return np.stack(rows)
-
-
-def ports_of(samples: Samples) -> Floats:
-    """Step by job what its nodes' ports carry in the busier direction, of their speed."""
-    hosts = samples.hosts
-    moved = np.fmax(hosts["nic_tx_bytes_per_s"], hosts["nic_rx_bytes_per_s"])
-    return ratio(moved, hosts["nic_speed_gbps"] * 1e9 / 8.0)
 
 
 def long_of(samples: Samples) -> Floats:

@@ -65,16 +65,10 @@ def curves_of(samples: Samples) -> dict[str, Floats]:
         found[name] = ratio(*(gpus[field] for field in _FIELDS[name]))
     found["rx"] = ratio(gpus["pcie_rx_bytes_per_s"], peaks["pcie"])
     found["tx"] = ratio(gpus["pcie_tx_bytes_per_s"], peaks["pcie"])
-    found["nvlink"] = nvlink_of(samples)
+    moved = np.fmax(gpus["nvlink_tx_bytes_per_s"], gpus["nvlink_rx_bytes_per_s"])
+    found["nvlink"] = ratio(moved, peaks["nvlink"])
     found["engines"] = np.fmax(gpus["encoder_util_ratio"], gpus["decoder_util_ratio"])
     return found
-
-
-def nvlink_of(samples: Samples) -> Floats:
-    """Step by GPU what its NVLinks carry in the busier direction, of the data sheet's peak."""
-    gpus = samples.gpus
-    moved = np.fmax(gpus["nvlink_tx_bytes_per_s"], gpus["nvlink_rx_bytes_per_s"])
-    return ratio(moved, samples.peaks["nvlink"])
 
 
 def _feature(key: str, unit: str, doc: str, *curves: str) -> Feature:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from gpumon.detect.features import hosts, levels, peers, rhythm
-from gpumon.detect.features.feature import LONG_S, NO_SHEET, USUAL_S, Feature, mean
+from gpumon.detect.features.feature import LONG_S, USUAL_S, Feature
 from gpumon.detect.features.samples import batches, samples_of
 
 if TYPE_CHECKING:
@@ -28,17 +28,6 @@ _SEEN: Final = (
             ("gpu_util_ratio",), "nothing was"),
     Feature("step", "s", "Seconds between two values that the features are made of.", (),
             "never missing"),
-)  # fmt: skip
-_EXCHANGED: Final = (
-    Feature("exchange_15m", "ratio",
-            "What the busier way between its ranks carries, of what it could: NVLink or the "
-            "nodes' RDMA ports, mean of 15 minutes.",
-            (
-                *("nvlink_tx_bytes_per_s", "nvlink_rx_bytes_per_s"),
-                *("nic_tx_bytes_per_s", "nic_rx_bytes_per_s", "nic_speed_gbps"),
-            ),
-            f"neither is told: {NO_SHEET}; and another job is on the nodes, or they have no such "
-            "port"),
 )  # fmt: skip
 
 
@@ -70,7 +59,6 @@ _GROUPS: Final = (
     ),
     _Group(hosts.USUAL, USUAL_S, True, lambda s: hosts.usual_of(s, hosts.curves_of(s))),
     _Group(hosts.LONG, LONG_S, True, hosts.long_of),
-    _Group(_EXCHANGED, USUAL_S, True, lambda s: _exchanged_of(s)),
     _Group(_KNOWN, USUAL_S, False, lambda s: _known_of(s)),
     _Group(_SEEN, LONG_S, False, lambda s: _seen_of(s)),
 )  # fmt: skip
@@ -158,12 +146,6 @@ class _Book:
             for name, told in zip(names, _GROUPS[number].tell(samples).T, strict=True):
                 self._rows[name][first:end] = told
             self._told[number].update(names)
-
-
-def _exchanged_of(samples: Samples) -> Floats:
-    """The busier way: ranks on one node need no port, and those alone on theirs no NVLink."""
-    links = samples.job_mean(mean(samples.last(levels.nvlink_of(samples), USUAL_S)))
-    return np.fmax(links, mean(samples.last(hosts.ports_of(samples), USUAL_S)))[None]
 
 
 def _known_of(samples: Samples) -> Floats:

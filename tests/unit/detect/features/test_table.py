@@ -51,36 +51,6 @@ def test_levels_are_means_over_all_gpus() -> None:
     assert _told(scene, "alone") == 1.0
 
 
-@pytest.mark.parametrize(
-    ("gpus_a_node", "link", "port_gbps", "expected"),
-    [
-        # A share of the 450 GB/s of an H100's NVLinks, and of a port of 400 Gbit/s.
-        (4, 180e9, 0.0, 0.4),
-        (4, 180e9, 100.0, 0.4),
-        (2, 45e9, 280.0, 0.7),
-        (1, 0.0, 120.0, 0.3),
-        (1, None, 120.0, 0.3),
-        (4, 135e9, None, 0.3),
-        (1, None, None, np.nan),
-    ],
-)
-def test_an_exchange_is_what_the_busier_way_carries(
-    gpus_a_node: int, link: float | None, port_gbps: float | None, expected: float
-) -> None:
-    """A way that is not needed says nothing against the other one."""
-    scene = Scene()
-    uuids = (*scene.node("n1", gpus_a_node), *scene.node("n2", gpus_a_node))
-    scene.job("7", uuids, cpu_count=16)
-    if port_gbps is not None:
-        for node in ("n1", "n2"):
-            rate = port_gbps * 1e9 / 8.0
-            scene.nic(node, "mlx5_0", nic_tx_bytes_per_s=rate, nic_rx_bytes_per_s=0.5 * rate,
-                      nic_speed_gbps=400.0)  # fmt: skip
-    links = dict.fromkeys(("nvlink_tx_bytes_per_s", "nvlink_rx_bytes_per_s"), link)
-    scene.run(1800.0, {uuid: {**BUSY, **links} for uuid in uuids})
-    assert _told(scene, "exchange_15m") == pytest.approx(expected, abs=0.01, nan_ok=True)
-
-
 @pytest.mark.parametrize("period_s", [1.0, 5.0, 10.0, 30.0, 60.0])
 def test_the_period_hardly_changes_them(period_s: float) -> None:
     """Work for five minutes, rest for as long, whatever the beat is."""

@@ -114,6 +114,7 @@ def test_what_is_less_likely_than_abstained_from_is_not_even_guessed(tmp_path: P
     for offset_to, expected in ((0.5, []), (0.7, ["hypothesis"])):
         plain = model_in("").plain()
         own = plain["classes"]["comm_bound"]
+        own["claims_from"] = 0.75
         own["calibration"] = [0.0, float(np.log(offset_to / (1.0 - offset_to)))]
         path = tmp_path / f"{offset_to}.json"
         path.write_text(json.dumps(plain), encoding="utf-8")
