@@ -9,6 +9,7 @@ from gpumon.detect.facts.facts import EventFacts, GpuFacts, LinkFacts, NodeFacts
 from gpumon.detect.features.feature import Feature, feature_text
 from gpumon.detect.features.table import FEATURES, FeatureTable, features_of
 from gpumon.detect.learning.model import ABSTAINS_BELOW, Learnt, Model, Verdict, read_model
+from gpumon.detect.learning.named import Named, NamedError, named_patterns
 from gpumon.detect.learning.signatures import SIGNATURES, Signature
 from gpumon.detect.learning.trees import ModelError
 from gpumon.detect.series import (
@@ -70,6 +71,8 @@ __all__ = [
     "LinkFacts",
     "Model",
     "ModelError",
+    "Named",
+    "NamedError",
     "NodeFacts",
     "Past",
     "ProcessFacts",
@@ -90,6 +93,7 @@ __all__ = [
     "honest_confidence",
     "is_host_name",
     "job_name",
+    "named_patterns",
     "pcie_bytes_per_s",
     "read_model",
     "rows_since",

@@ -48,7 +48,10 @@ SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
 }
 """Scenes by the name of the detector that looks at them."""
 
-_PARAMETERS: Final[dict[Callable[[], Scene], dict[str, Any]]] = partly_idle.PARAMETERS
+_PARAMETERS: Final[dict[Callable[[], Scene], dict[str, Any]]] = {
+    **partly_idle.PARAMETERS,
+    **learnt.PARAMETERS,
+}
 """What a site must have set for some of them."""
 
 HEAD: Final = "**What it says**"

@@ -77,6 +77,12 @@ _FULL: Final[Values] = {
 }
 
 
+_PROFILED: Final = (
+    *("sm_active_ratio", "sm_occupancy_ratio", "tensor_active_ratio", "dram_active_ratio"),
+    *("fp16_active_ratio", "fp32_active_ratio", "fp64_active_ratio"),
+)
+
+
 def _turns(
     values: Values,
     seconds: float,
@@ -233,6 +239,16 @@ def copies_by_design() -> Scene:
     return _turns({**_COPYING, "mem_used_bytes": 74 * GIB}, 3600.0)
 
 
+def copies_unprofiled() -> Scene:
+    """Their boards have no profiling counters."""
+    scene = empty(_PERIOD_S)
+    uuids = scene.node("n1", 2)
+    scene.job("42", uuids)
+    told = {key: value for key, value in _COPYING.items() if key not in _PROFILED}
+    scene.run(3600.0, alike(uuids, told))
+    return scene
+
+
 def full_for_minutes() -> Scene:
     """Memory is full to the brim on two GPUs that run small pieces of work, for an hour."""
     return _turns(_FULL, 3600.0)
@@ -303,7 +319,7 @@ SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
         fp64_untold,
         fp32_on_something_new,
     ),
-    "copy_bound": (copies_for_minutes, copies_back, copies_by_design),
+    "copy_bound": (copies_for_minutes, copies_back, copies_by_design, copies_unprofiled),
     "memory_limited": (full_for_minutes, full_for_hours, full_and_unseen),
     "used_by_user": (desk_small, desk_small_for_hours, desk_fp32),
 }

@@ -1,18 +1,36 @@
-"""`gpumon patterns`: what the GPU time has in common that nobody can explain."""
+"""`gpumon patterns`: what GPU time has in common that nobody can explain, and what to call it."""
 
 from __future__ import annotations
 
+import json
+import time
+from argparse import ArgumentTypeError
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpumon.cli.exits import DONE, INTERRUPTED, NOTHING_READ, narrate, narrate_error
 from gpumon.cli.options import Parser
 from gpumon.cli.output import is_tty, write, write_json
+from gpumon.cli.own_file import write_own
 from gpumon.cli.request import judge_of, past_of, settings_with
+from gpumon.detect.learning.named import (
+    Named,
+    NamedError,
+    newest,
+    own_patterns,
+    plain,
+    read_named,
+    with_name,
+    without_newest,
+)
+from gpumon.sources.own_login import own_login
 from gpumon.sources.recording.decode import RecordingError
 from gpumon.sources.recording.source import Recording
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from gpumon.detect.learning.patterns import Found
     from gpumon.detect.learning.unexplained import Gatherer
     from gpumon.model.settings import Settings
 
@@ -23,13 +41,30 @@ def patterns(words: list[str]) -> int:
         prog="gpumon patterns",
         description="Play recordings, and group the jobs of whose GPU time the most is unexplained "
         "(neither useful nor claimed by a detector) by how they behave: a card for each pattern, "
-        "with what its jobs share, whose they are, and the one in their middle.",
+        "with what its jobs share, whose they are, and the one in their middle. A pattern that "
+        "has a name is a class of its own from the next start of gpumon on.",
     )
     made.add_argument(
-        "files", nargs="+", metavar="FILE", help="a recording, or the folder of a rolling one"
+        "files", nargs="*", metavar="FILE", help="a recording, or the folder of a rolling one"
     )
     made.add_argument("--json", action="store_true", help="one JSON document")
+    made.add_argument(
+        "--name", action="append", default=[], metavar="NUMBER=NAME", type=_numbered,
+        help="call a pattern of these files so; a name that is there already gets a new version",
+    )  # fmt: skip
+    made.add_argument("--named", action="store_true", help="list what has a name, and who named it")
+    made.add_argument(
+        "--undo", metavar="NAME", help="take back the newest version of a name: the one before "
+        "counts again, or nothing is called so any more",
+    )  # fmt: skip
     options = made.parse_args(words)
+    alone = [bool(options.files), options.named, options.undo is not None]
+    if sum(alone) != 1 or (options.name and not options.files):
+        made.error("give recordings, or --named, or --undo NAME")
+    if options.named:
+        return _listed(is_json=options.json)
+    if options.undo is not None:
+        return _changed(lambda versions: without_newest(versions, options.undo))
     settings = settings_with()
     from gpumon.detect.learning.unexplained import Gatherer
 
@@ -52,6 +87,77 @@ def patterns(words: list[str]) -> int:
         from gpumon.report.pages.patterns import patterns_text
 
         write(patterns_text(gathered, found))
+    return _named(found, options.name)
+
+
+def _numbered(text: str) -> tuple[int, str]:
+    """A pattern's number and the name that it gets."""
+    number, is_set, name = text.partition("=")
+    if not is_set or not number.isdecimal():
+        raise ArgumentTypeError("give it as NUMBER=NAME, such as 3=slow_tokeniser")
+    return int(number), name
+
+
+def _named(found: Found, names: Sequence[tuple[int, str]]) -> int:
+    """Keep patterns under their names; nothing is kept where one of them cannot be."""
+    if not names:
+        return DONE
+    count = len(found.patterns)
+    wrong = [number for number, _ in names if not 1 <= number <= count]
+    if wrong:
+        narrate(f"--name: there is no pattern {wrong[0]}, of {count}")
+        return NOTHING_READ
+
+    def added(versions: tuple[Named, ...]) -> tuple[Named, ...]:
+        for number, name in names:
+            pattern = found.patterns[number - 1]
+            one = Named(
+                name, 0, own_login(), time.time(), pattern.traits, len(pattern.jobs),
+                pattern.gpu_seconds, pattern.exemplar.job_id,
+            )  # fmt: skip
+            versions = with_name(versions, one)
+        return versions
+
+    return _changed(added)
+
+
+def _changed(change: Callable[[tuple[Named, ...]], tuple[Named, ...]]) -> int:
+    """Have the user's file of named patterns say something else."""
+    path = own_patterns()
+    try:
+        before = read_named(path)
+        after = change(before)
+    except NamedError as error:
+        narrate(str(error))
+        return NOTHING_READ
+    try:
+        write_own(path, json.dumps(plain(after), allow_nan=False) + "\n")
+    except OSError as error:
+        narrate(f"{path}: {error.strerror}")
+        return NOTHING_READ
+    for one in (one for one in after if one not in before):
+        narrate(f"named: {one.name}, version {one.version}, in {path}")
+    for one in (one for one in before if one not in after):
+        left = any(other.name == one.name for other in after)
+        rest = f"version {one.version - 1} counts again" if left else "nothing is called so"
+        narrate(f"taken back: {one.name}, version {one.version}; {rest}")
+    return DONE
+
+
+def _listed(*, is_json: bool) -> int:
+    """Tell what has a name."""
+    path = own_patterns()
+    try:
+        versions = read_named(path)
+    except NamedError as error:
+        narrate(str(error))
+        return NOTHING_READ
+    if is_json:
+        write_json(plain(newest(versions)), is_pretty=is_tty())
+    else:
+        from gpumon.report.pages.patterns import named_text
+
+        write(named_text(newest(versions)))
     return DONE
 
 

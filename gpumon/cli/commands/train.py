@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ from gpumon.cli.exits import DONE, INTERRUPTED, NOTHING_READ, narrate, narrate_e
 from gpumon.cli.labelled import labelled
 from gpumon.cli.options import Parser
 from gpumon.cli.output import is_tty, tell, write, write_json
+from gpumon.cli.own_file import write_own
 from gpumon.cli.request import past_of, settings_with
 
 if TYPE_CHECKING:
@@ -77,17 +77,10 @@ def _add(collector: Collector, path: Path, settings: Settings) -> bool:
 
 def _kept(model: Model, path: Path) -> int:
     """Write the model for its owner alone, as a whole or not at all."""
-    text = json.dumps(model.plain(), allow_nan=False)
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text + "\n")
-        beside.replace(path)
+        write_own(path, json.dumps(model.plain(), allow_nan=False) + "\n")
     except OSError as error:
         narrate(f"{path}: {error.strerror}")
-        beside.unlink(missing_ok=True)
         return NOTHING_READ
     narrate(f"written: {path}. To have it used, in the configuration:")
     # Apart from the narration, so that they can be copied as they stand.

@@ -14,6 +14,7 @@ from sklearn.cluster import HDBSCAN
 from sklearn.decomposition import PCA
 
 from gpumon.detect.features.table import FEATURES
+from gpumon.detect.learning.named import Trait
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,16 +49,6 @@ _MOST_TRAITS: Final = 5
 
 _CIRCUMSTANCES: Final = frozenset({"gpus", "job_nodes", "alone", "observed", "step"})
 """Features that tell how large or how well seen a job is, not how it behaves."""
-
-
-class Trait(NamedTuple):
-    """One feature by which a pattern's jobs differ from others."""
-
-    key: str
-    value: float
-    """Median of its jobs."""
-    usual: float
-    """Median of all others."""
 
 
 class Pattern(NamedTuple):

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 from gpumon.detect.features.table import COLUMN, FEATURES
 
 if TYPE_CHECKING:
-    from gpumon.detect.learning.patterns import Found, Pattern, Trait
+    from gpumon.detect.learning.named import Trait
+    from gpumon.detect.learning.patterns import Found, Pattern
     from gpumon.detect.learning.unexplained import Behaviour, Gathered
 
 SCHEMA: Final = "gpumon-patterns/1"

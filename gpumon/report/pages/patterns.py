@@ -11,9 +11,10 @@ from gpumon.report.text import units
 from gpumon.report.text.cells import safe
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
-    from gpumon.detect.learning.patterns import Found, Pattern, Trait
+    from gpumon.detect.learning.named import Named, Trait
+    from gpumon.detect.learning.patterns import Found, Pattern
     from gpumon.detect.learning.unexplained import Behaviour, Gathered
 
 _NAMED: Final = 3
@@ -30,6 +31,22 @@ def patterns_text(gathered: Gathered, found: Found) -> str:
         count = len(found.single)
         whose = "job resembles" if count == 1 else "jobs resemble"
         lines += ["", f"{count} {whose} no other: {hours} ({_some(_ids(found.single))})"]
+    return "\n".join(lines) + "\n"
+
+
+def named_text(named: Sequence[Named]) -> str:
+    """A card for each pattern that has a name. Ends in a line break."""
+    if not named:
+        return "no pattern has a name yet: gpumon patterns FILE --name NUMBER=NAME\n"
+    lines = []
+    for one in named:
+        since = datetime.fromtimestamp(one.at, UTC).astimezone().strftime("%Y-%m-%d %H:%M")
+        who = f"named by {safe(one.owner)} on {since}, version {one.version}"
+        lines += [
+            f"{one.name}  {who}",
+            f"    found in {one.jobs} jobs ({_hours(one.gpu_seconds)}), as in {safe(one.exemplar)}",
+            *(f"    {_trait(trait)}" for trait in one.traits),
+        ]
     return "\n".join(lines) + "\n"
 
 

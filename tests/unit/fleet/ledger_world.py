@@ -59,3 +59,13 @@ def claim(finding_class, subject, start, end, *, gpus=(), share=None, onset=None
         gpu_seconds=lost,
         gpus=tuple(gpus),
     )
+
+
+def run(ledger, first, last, jobs, uuids=("a",), step=1.0, findings=(), **values):
+    """Ticks from one second to another, every GPU fresh."""
+    at = first
+    while at <= last:
+        here = [gpu(uuid, at, **values) for uuid in uuids]
+        ledger.take(tick(at, jobs, here, findings))
+        at += step
+    return ledger.summary()

@@ -7,6 +7,9 @@ import json
 import pytest
 
 from gpumon.cli import main
+from gpumon.detect.learning import patterns
+from gpumon.detect.learning.named import named_patterns
+from tests.unit.detect.learning.test_patterns import gathered
 
 
 @pytest.fixture(scope="module")
@@ -40,3 +43,101 @@ def test_what_cannot_be_read_is_named_in_one_line(tmp_path, capsys, name):
     assert told.out == ""
     assert str(path) in told.err
     assert len(told.err.splitlines()) <= 2
+
+
+@pytest.fixture
+def state(tmp_path, monkeypatch):
+    """A state folder of one's own, and recordings that hold three patterns."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    found = patterns.patterns_in(gathered(3))
+    monkeypatch.setattr(patterns, "patterns_in", lambda _: found)
+    return tmp_path / "gpumon" / "patterns.json", found
+
+
+def test_a_pattern_gets_a_name_that_can_be_taken_back(recording, state, capsys):
+    path, found = state
+    assert main(["patterns", recording, "--name", "2=slow_copies", "--name", "1=sleepers"]) == 0
+    assert "named: sleepers, version 1, in " in capsys.readouterr().err
+    assert path.stat().st_mode & 0o777 == 0o600
+    told = {one.name: one for one in named_patterns()}
+    assert told.keys() == {"slow_copies", "sleepers"}
+    assert told["slow_copies"].traits == found.patterns[1].traits
+    assert told["slow_copies"].exemplar == found.patterns[1].exemplar.job_id
+    assert main(["patterns", recording, "--name", "3=sleepers"]) == 0
+    assert main(["patterns", "--named"]) == 0
+    shown = capsys.readouterr().out
+    assert "sleepers  named by " in shown
+    assert ", version 2" in shown
+    assert main(["patterns", "--named", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert [(one["name"], one["version"]) for one in listed["patterns"]] == [
+        ("sleepers", 2),
+        ("slow_copies", 1),
+    ]
+    assert main(["patterns", "--undo", "sleepers"]) == 0
+    assert capsys.readouterr().err.endswith(
+        "taken back: sleepers, version 2; version 1 counts again\n"
+    )
+    assert main(["patterns", "--undo", "slow_copies"]) == 0
+    assert capsys.readouterr().err.endswith("version 1; nothing is called so\n")
+    assert {one.name: one.traits for one in named_patterns()} == {
+        "sleepers": found.patterns[0].traits
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--name", "9=late"], "there is no pattern 9, of 3"),
+        (["--name", "1=Hang"], "'Hang' is no name"),
+        (["--name", "1=hang"], "hang means something already"),
+        (["--name", "1=fine", "--name", "2=idle_held"], "idle_held means something already"),
+    ],
+)
+def test_a_name_that_cannot_be_given_is_told_and_nothing_is_kept(
+    recording, state, capsys, words, told
+):
+    path, _ = state
+    assert main(["patterns", recording, *words]) == 1
+    assert told in capsys.readouterr().err
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["--undo", "x", "--named"],
+        ["--name", "1=x"],
+        ["--named", "a.gpumon"],
+        ["a.gpumon", "--name", "x"],
+        ["a.gpumon", "--name", "one=x"],
+    ],
+)
+def test_words_that_do_not_go_together_are_wrong_usage(state, capsys, words):
+    assert main(["patterns", *words]) == 2
+    assert capsys.readouterr().err.endswith("; see gpumon patterns --help\n")
+
+
+def test_nothing_to_undo_and_nothing_named(state, capsys):
+    assert main(["patterns", "--undo", "nobody"]) == 1
+    assert "no pattern is called 'nobody'" in capsys.readouterr().err
+    assert main(["patterns", "--named"]) == 0
+    assert capsys.readouterr().out.startswith("no pattern has a name yet")
+
+
+def test_a_file_of_names_that_is_none_is_left_as_it_is(recording, state, capsys):
+    path, _ = state
+    path.parent.mkdir(parents=True)
+    path.write_text("not mine", encoding="utf-8")
+    for words in (["--named"], ["--undo", "x"], [recording, "--name", "1=x"]):
+        assert main(["patterns", *words]) == 1
+        assert f"{path}: no JSON" in capsys.readouterr().err
+    assert path.read_text(encoding="utf-8") == "not mine"
+
+
+def test_a_folder_that_cannot_be_written_is_named(recording, state, capsys):
+    path, _ = state
+    path.parent.parent.joinpath("gpumon").write_text("", encoding="utf-8")
+    assert main(["patterns", recording, "--name", "1=x"]) == 1
+    assert str(path) in capsys.readouterr().err

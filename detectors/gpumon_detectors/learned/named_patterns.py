@@ -1,0 +1,146 @@
+"""Jobs that behave as a pattern does which an operator has named."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from gpumon.plugin import (
+    FEATURES,
+    Confidence,
+    Detector,
+    Evidence,
+    NamedError,
+    Severity,
+    Window,
+    feature_text,
+    features_of,
+    named_patterns,
+)
+from gpumon_detectors.evidence.gpu_use import is_named
+from gpumon_detectors.evidence.job_commands import look_inside
+from gpumon_detectors.evidence.phrases import counted, span
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from gpumon.plugin import Finding, JobLook, Named, View
+
+_WINDOW_S: Final = 900.0
+"""What features are made of: a claim begins so long before the look that makes it."""
+
+_OF: Final = {feature.key: feature for feature in FEATURES}
+
+_NONE: Final = ("named_pattern",)
+"""What is looked for while nothing has a name."""
+
+
+class _Names:
+    """The names that a detector's own file holds."""
+
+    def __get__(self, detector: NamedPatterns | None, _owner: type) -> tuple[str, ...]:
+        return _NONE if detector is None else _names_in(detector.file)
+
+
+class _Categories:
+    """All of them are ways of computing that no class explains."""
+
+    def __get__(self, detector: NamedPatterns | None, _owner: type) -> Mapping[str, str]:
+        names = _NONE if detector is None else _names_in(detector.file)
+        return dict.fromkeys(names, "compute")
+
+
+class NamedPatterns(Detector):
+    """Claims that a job behaves as a pattern that an operator has named.
+
+    `gpumon patterns` groups jobs whose GPU time nobody can explain, and `--name` gives a group a
+    name. From the next start of gpumon on that name is a class of its own: of each job that has
+    been at it for a quarter of an hour it is asked whether each [feature](features.md) of the
+    pattern's card lies nearer to the pattern's value than to the usual one.
+
+    It is a *hypothesis* and a remark, whatever the window: a resemblance proves no cause, and
+    nothing is charged. The evidence names the features, who named the pattern, and how many jobs it
+    was found in. Nothing is said where one of the features is missing, or of a job whose GPUs
+    another job shares.
+
+    The names lie in `patterns.json` of the user's state folder; the parameter `file` names another
+    one, as a site may share it.
+    """
+
+    name = "named_patterns"
+    version = "1"
+    finding_classes = _Names()
+    categories = _Categories()
+    needs = ("gpu_util_ratio",)
+    supported_after_s = 900.0
+    established_after_s = 3600.0
+    every_s = 60.0
+    is_learned = True
+
+    def __init__(self, file: str = "") -> None:
+        self.file = file
+
+    def evaluate(self, view: View) -> Iterator[Finding]:
+        """One finding per job and pattern that it resembles."""
+        known = _patterns_in(self.file)
+        if not known:
+            return
+        jobs = [job for job in view.jobs if _is_seen(view, job)]
+        keys = {trait.key for one in known for trait in one.traits}
+        for job, row in zip(jobs, features_of(view, jobs, keys).values, strict=True):
+            for one in known:
+                if one.matches(row):
+                    values = {feature.key: float(row[at]) for at, feature in enumerate(FEATURES)}
+                    yield self._finding(view, job, one, values)
+
+    def _finding(
+        self, view: View, job: JobLook, pattern: Named, values: Mapping[str, float]
+    ) -> Finding:
+        start = max(view.now - _WINDOW_S, job.all_held_since, view.observed_since)
+        samples = len(view.series_since(job.uuids[0], "gpu_util_ratio", start).times)
+        found = f"found in {counted(pattern.jobs, 'job')}, as in {pattern.exemplar}"
+        return view.finding(
+            self,
+            finding_class=pattern.name,
+            subject=job.subject,
+            severity=Severity.INFO,
+            summary=f"behaves like the pattern {pattern.name.replace('_', ' ')} "
+            f"over {span(view.now - start)}",
+            window=Window(start, view.now, samples),
+            evidence=(
+                *(_trait(job, *trait, values[trait.key]) for trait in pattern.traits),
+                Evidence("job", job.subject, f"named by {pattern.owner}, {found}"),
+            ),
+            advice=look_inside(job),
+            at_most=Confidence.HYPOTHESIS,
+        )
+
+
+@cache
+def _patterns_in(file: str) -> tuple[Named, ...]:
+    """The patterns in a file, read once; an empty name is the user's own one."""
+    return named_patterns(Path(file) if file else None)
+
+
+def _names_in(file: str) -> tuple[str, ...]:
+    try:
+        return tuple(one.name for one in _patterns_in(file)) or _NONE
+    except NamedError:
+        # The first look says why.
+        return _NONE
+
+
+def _is_seen(view: View, job: JobLook) -> bool:
+    """Whether a quarter of an hour of the job alone was seen."""
+    is_old = view.now - job.all_held_since >= _WINDOW_S
+    return is_old and is_named(job) and all(len(view.jobs_of(uuid)) == 1 for uuid in job.uuids)
+
+
+def _trait(job: JobLook, key: str, value: float, usual: float, own: float) -> Evidence:
+    """One feature of the pattern, beside the job's own and what is usual."""
+    feature = _OF[key]
+    field = feature.fields[0] if feature.fields else "job"
+    own_text, text, usual_text = (feature_text(one, feature) for one in (own, value, usual))
+    told = f"{own_text}, in the pattern {text}, usually {usual_text}"
+    return Evidence(field, job.subject, f"{feature.doc.rstrip('.')}: {told}", own)
