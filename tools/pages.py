@@ -52,7 +52,7 @@ from gpumon.simulate.world.wasteful import MISPLACED, WASTEFUL
 from gpumon.tui.actions.registry import keys_markdown
 from tools.hardware_tables import SHEET_HEAD, XID_HEAD, sheet_rows, xid_rows
 from tools.rooms import rooms
-from tools.sentences.block import what_it_says
+from tools.sentences.block import what_it_looks_like, what_it_says
 from tools.simulated_kinds import KIND_HEAD, kind_rows
 
 if TYPE_CHECKING:
@@ -246,6 +246,16 @@ def _help(*words: str) -> str:
     return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
 
 
+def measured(key: str) -> str:
+    """How well a class was told in the recordings of `tools/measured.json`; empty: not tried."""
+    found = json.loads((ROOT / "tools" / "measured.json").read_text(encoding="utf-8"))
+    one = found["classes"].get(key)
+    if one is None:
+        return ""
+    right = f"{one['right']} of {one['claims']} claims right" if one["claims"] else "no claim made"
+    return f"{one['found']} of {one['labels']} found, {right}"
+
+
 def detectors() -> str:
     """What each built-in detector says of itself, and what it says in its scenes."""
     parts = []
@@ -264,11 +274,18 @@ def detectors() -> str:
         ]
         if declared.longest_period_s:
             rows.insert(3, ("samples", f"one every {declared.longest_period_s:g} s at least"))
+        rows += [
+            (f"`{key}` [as measured](numbers.md#recordings-that-nobody-had-seen)", how)
+            for key in declared.finding_classes
+            if (how := measured(key))
+        ]
         if declared.is_off_by_default:
             rows.insert(0, ("runs", "only where `detectors.enabled` names it"))
         doc = inspect.getdoc(type(found)) or ""
-        says = what_it_says(found)
-        parts.append(f"## {declared.name}\n\n{doc}\n\n{table(('', ''), rows)}\n{says}")
+        head = f"## {declared.name}\n\n{doc}\n\n{table(('', ''), rows)}\n"
+        drawn = what_it_looks_like(found)
+        looks = f"**What it looks like**\n\n{drawn}\n" if drawn else ""
+        parts.append(head + looks + what_it_says(found))
     return "\n".join(parts)
 
 

@@ -24,12 +24,14 @@ from tools.sentences import (
     waiting,
     work,
 )
+from tools.sentences.trace import trace_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from gpumon.detect.contract import Detector
     from gpumon.detect.scene import Scene
+    from gpumon.detect.view import View
     from gpumon.model.finding import Finding
 
 SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
@@ -130,10 +132,27 @@ def what_it_says(detector: Detector) -> str:
     return "".join(parts)
 
 
+def what_it_looks_like(detector: Detector) -> str:
+    """The curves of its first scene, with what happens there; empty for what shows on none."""
+    for scene in SCENES.get(detector.name, ()):
+        view, findings = _looked(detector, scene)
+        drawn = trace_of(view, findings[0]) if findings else ""
+        if drawn:
+            title = " ".join((inspect.getdoc(scene) or "").split())
+            return f"{title}\n\n```text\n{drawn}```\n"
+    return ""
+
+
 def _findings(detector: Detector, scene: Callable[[], Scene]) -> list[Finding]:
+    return _looked(detector, scene)[1]
+
+
+def _looked(detector: Detector, scene: Callable[[], Scene]) -> tuple[View, list[Finding]]:
+    """What there is to see in a scene, and what a detector says of it."""
     with _in_utc():
         one = type(detector)(**_PARAMETERS.get(scene, {}))
-        return list(one.evaluate(scene().view()))
+        view = scene().view()
+        return view, list(one.evaluate(view))
 
 
 def _below(finding: Finding) -> Iterator[str]:
