@@ -29,7 +29,7 @@ _WIDTH_S: Final = 30.0
 """Shortest window in which peers of one job can be compared (see `work_windows`); in longer ones
 steps that differ even out."""
 
-_LOSS_WIDTH_S: Final = 10.0
+LOSS_WIDTH_S: Final = 10.0
 """Windows over which the loss is counted: the shorter, the less of it evens out. Below it samples
 of several nodes are not of the same moment (our choice; history's own beat)."""
 
@@ -227,10 +227,19 @@ def _lost(past: Past, world: Sequence[int], field: str, usual: Floats, since: fl
         usual: By how much each of them, as a logarithm, does more all the time.
         since: Unix time.
     """
-    own = windows_of(past, _LOSS_WIDTH_S).of(np.asarray(world, np.intp))
-    work = own.means[field][own.is_work & (own.begins >= since)] / np.exp(usual)
+    own = windows_of(past, LOSS_WIDTH_S).of(np.asarray(world, np.intp))
+    return waited_share(own.means[field][own.is_work & (own.begins >= since)] / np.exp(usual))
+
+
+def waited_share(work: Floats) -> float:
+    """Share of the time for which ranks wait for the busiest of each window; 0 of nothing known.
+
+    Args:
+        work: What each rank does, window by rank.
+    """
     work = work[np.isfinite(work).all(axis=1)]
-    return float(1.0 - work.mean(axis=1).sum() / work.max(axis=1).sum())
+    most = float(work.max(axis=1).sum()) if work.size else 0.0
+    return 1.0 - float(work.mean(axis=1).sum()) / most if most > 0.0 else 0.0
 
 
 def _exchanged_apart(job: JobLook, world: Sequence[int], since: float) -> float:

@@ -68,6 +68,10 @@ _ALIKE: Final = 0.05
 """How far apart the falls of those that wait may lie: they wait for the same steps. Ranks of one
 job differ by some per cent from window to window (our choice)."""
 
+_MOST_SWING: Final = 0.4
+"""By how much those that wait may differ in single windows, as a share of the shift: they wait for
+one rank in all of them. Where data are of unlike size each is ahead in its turn (our choice)."""
+
 _LEAST_SPIN: Final = 0.8
 """Utilisation of those that wait: a kernel that waits is one that runs."""
 
@@ -295,7 +299,21 @@ class _Judge:
             return None
         if not (own.min() >= _LEAST_KEPT and own.max() <= _MOST_RISE):
             return None
+        if self._swing() > _MOST_SWING * float(np.log1p(shift)):
+            return None
         return (shift, loss) if _are_alike(theirs) else None
+
+    def _swing(self) -> float:
+        """Deviation of the logarithms by which those that wait differ in single windows since."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            lead = np.log(self._work[self._since][:, self._others])
+        lead = lead[np.isfinite(lead).all(axis=1)]
+        windows, count = lead.shape
+        if windows < 2 or count < 2:
+            return 0.0
+        lead = lead - lead.mean(axis=1, keepdims=True)
+        lead = lead - lead.mean(axis=0)
+        return float(np.sqrt((lead**2).sum() / ((windows - 1) * (count - 1))))
 
     def idler(self) -> tuple[float, float] | None:
         """How much longer the late ones rest while the others spin; that is the loss."""

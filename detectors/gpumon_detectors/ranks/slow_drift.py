@@ -11,10 +11,17 @@ from gpumon_detectors.evidence.gpu_use import PAST_S, is_named
 from gpumon_detectors.evidence.job_context import is_interactive, serving_name
 from gpumon_detectors.evidence.stretch import since_words
 from gpumon_detectors.evidence.watched import mean_over, surest
+from gpumon_detectors.ranks.data_imbalance import LOSS_WIDTH_S, waited_share
 from gpumon_detectors.ranks.late_ranks import late_ranks
 from gpumon_detectors.ranks.peers import shared_by, worlds_of
 from gpumon_detectors.ranks.slow_causes import has_slow_link, waits_for_host
-from gpumon_detectors.ranks.work_windows import WINDOW_S, medians, work_windows
+from gpumon_detectors.ranks.work_windows import (
+    WINDOW_S,
+    WORK_KEYS,
+    medians,
+    windows_of,
+    work_windows,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,6 +58,10 @@ _LEAST_UNEVEN: Final = 0.015
 _UNEVEN_TIMES: Final = 1.5
 """Spread between the ranks of one window from which their data are uneven, and how many times what
 it was: of what all wait for alike all have the same part (our choice)."""
+
+_MOST_WAITED: Final = 0.25
+"""Part of the fall that may be waits of ranks for one another: from there on their data are uneven,
+or a rank is late (our choice: what all wait for alike adds none)."""
 
 _KINDS: Final = ("tensor_active_ratio", "sm_active_ratio", "dram_active_ratio")
 _LEAST_SHARES: Final = {"tensor_active_ratio": 0.05, "sm_active_ratio": 0.2}
@@ -202,6 +213,8 @@ def _drift(job: JobLook, windows: WorkWindows) -> _Drift | None:
         return None
     if _is_clocked_down(job, windows, was):
         return None
+    if _waited_more(job, windows, field, was, lately) > _MOST_WAITED * fall:
+        return None
     lost = 1.0 - level[first:] / before
     loss = float(np.nanmean(np.clip(lost, 0.0, 1.0)))
     util = windows.means["gpu_util_ratio"]
@@ -258,6 +271,24 @@ def _is_uneven(
     """Whether ranks differ more from window to window than before: their data are uneven."""
     before, since = (_spread(windows.means[field][rows]) for rows in (was, now))
     return since > max(_LEAST_UNEVEN, _UNEVEN_TIMES * before)
+
+
+def _waited_more(
+    job: JobLook, windows: WorkWindows, field: str, was: NDArray[np.intp], now: NDArray[np.intp]
+) -> float:
+    """Share of the time for which ranks wait for one another now, over that before.
+
+    Counted over short windows: in those of a minute it evens out where steps are quick.
+    """
+    short = windows_of(job.past(WORK_KEYS, PAST_S), LOSS_WIDTH_S)
+    is_work = short.is_work
+    shares = []
+    for rows in (was, now):
+        within = (short.begins >= windows.begins[rows[0]]) & (short.ends <= windows.ends[rows[-1]])
+        work = short.means[field][within & is_work]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            shares.append(waited_share(work / mean_over(work)))
+    return shares[1] - shares[0]
 
 
 def _spread(work: Floats) -> float:

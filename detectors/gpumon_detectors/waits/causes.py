@@ -11,7 +11,7 @@ import numpy as np
 
 from gpumon_detectors.waits.gpu_rows import LEAST_BUSY, copied, gpu_rows, mean
 from gpumon_detectors.waits.host_rows import READS, WRITES, host_rows, may_wait
-from gpumon_detectors.waits.pauses import LEAST_PAUSES, goes_on, pauses_of, stir_of
+from gpumon_detectors.waits.pauses import LEAST_PAUSES, goes_on, joined, pauses_of, stir_of
 from gpumon_detectors.waits.steady import full_cpus, slow_storage
 
 if TYPE_CHECKING:
@@ -238,7 +238,7 @@ def _saving(rows: GpuRows, host: HostRows, pauses: Pauses) -> Waits | None:
     is_written = len(stir.written) >= LEAST_PAUSES
     if not (is_written or pauses.may_be):
         return None
-    kept = stir.written if is_written else stir.waited
+    kept = joined(rows, stir.written if is_written else stir.waited)
     if len(kept) < LEAST_PAUSES or stir.cores > _SAVING_CORES * len(rows.members):
         return None
     saves = pauses.only(kept)

@@ -182,6 +182,21 @@ def _is_held(rows: GpuRows, one: Pause, is_in: NDArray[np.bool_]) -> bool:
     return not len(inside) or not len(work) or float(inside.min()) >= _HELD * float(np.median(work))
 
 
+def joined(rows: GpuRows, found: Sequence[Pause]) -> tuple[Pause, ...]:
+    """The same with those put together that hardly any work lies between: they are one, seen twice.
+
+    A glance at a GPU may meet a kernel in the middle of a pause, or a wait right behind it.
+    """
+    whole: list[Pause] = []
+    for one in found:
+        before = whole[-1] if whole else None
+        if before and float(rows.begins[one.first] - rows.times[before.last]) < _BETWEEN_S:
+            whole[-1] = Pause(before.first, one.last, before.lost_s + one.lost_s)
+        else:
+            whole.append(one)
+    return tuple(whole)
+
+
 def goes_on(pauses: Pauses, copied: NDArray[np.float64]) -> bool:
     """Whether as much is copied in most pauses as between them: then no program stands still.
 

@@ -197,6 +197,13 @@ def test_where_another_rank_is_the_slowest_in_each_step_nobody_is(period_s, seed
     assert said(stages, period_s=period_s, seed=seed, gpus=4) == []
 
 
+@pytest.mark.parametrize(("seed", "gpus"), [(23, 3), (24, 3), (30, 3), (20, 4), (44, 4)])
+def test_nobody_is_where_data_became_uneven_a_moment_ago(seed, gpus):
+    """One rank is ahead for some minutes by chance; those that wait differ as much."""
+    stages = [Stage(1400.0, step_s=9.0), Stage(380.0, step_s=9.0, spread=0.25)]
+    assert said(stages, seed=seed, gpus=gpus) == []
+
+
 @pytest.mark.parametrize("work", [(1, 1, 1, 1, 1, 1.6), (1.5, 1.5, 1, 1, 1, 1)])
 @pytest.mark.parametrize("trouble", TROUBLES)
 def test_stages_that_have_more_to_do_from_the_start_are_none(work, trouble):

@@ -117,6 +117,13 @@ def test_what_short_steps_lose_is_counted_over_short_windows(step_s, least):
     assert least <= lost <= 0.33
 
 
+@pytest.mark.parametrize("seed", [0, 4])
+def test_quick_steps_over_uneven_data_are_no_drift(seed):
+    """Each minute evens out who waits; in ten seconds it still shows."""
+    stages = [Stage(2400.0, step_s=0.6), Stage(2700.0, step_s=0.6, spread=0.15)]
+    assert said(SlowDrift(), stages, seed=seed, gpus=3) == []
+
+
 def test_where_ranks_are_not_known_it_is_a_guess():
     (finding,) = said(DataImbalance(), UNLIKE, has_ranks=False)
     assert finding.confidence == "hypothesis"

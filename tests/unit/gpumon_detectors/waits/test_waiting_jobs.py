@@ -337,6 +337,16 @@ def test_what_copies_in_its_pauses_does_not_compile():
     assert told(4e9) == []
 
 
+@pytest.mark.parametrize("after_s", [9.0, 21.0, 33.0])
+def test_a_wait_right_behind_a_save_is_part_of_it(after_s):
+    """Two saves of a healthy length, and a glance that met a wait a moment after the second."""
+    saves = Part(53.0, cores=1.1, io=0.7, written=6e8)
+    stutter = Part(11.0, cores=1.1, io=0.7, written=6e8)
+    parts = [work(853.0), saves, work(853.0), saves, work(after_s), stutter, work(900.0)]
+    scene, _ = played(10.0, "none", [(1835.0 + after_s, parts)], Job())
+    assert classes(scene) == []
+
+
 def test_where_nobody_counts_bytes_checkpoints_are_a_guess():
     scene, _ = played(10.0, "none", [(2700.0, SAVING)], Job(has_mounts=False))
     confidence, said = doubts(scene)
