@@ -65,11 +65,12 @@ class Straggler(Detector):
     power limit, and so at a lower clock. Without SM activity nobody can say who is busy: it takes
     these counters; that a GPU rests utilisation tells as surely.
 
-    What looks alike: stages of a pipeline, other roles, products or limits differ from the start on
-    and are no stragglers (`stage_imbalance` speaks of stages). While one rank evaluates or writes a
-    checkpoint the others do nothing at all: such windows do not count. Where another rank is the
-    slowest in each window, or those that wait differ as much among themselves, nobody is claimed. Replicas of a server have loads of their own, and rest
-    where they have none. GPUs that are not used are no peers; jobs of fewer than three GPUs, and
+    What looks alike: stages of a pipeline, other roles, products or limits differ from the
+    start on and are no stragglers (`stage_imbalance` speaks of stages). While one rank
+    evaluates or writes a checkpoint the others do nothing at all: such windows do not count.
+    Where another rank is the slowest in each window, or those that wait differ as much among
+    themselves, nobody is claimed. Replicas of a server have loads of their own, and rest where
+    they have none. GPUs that are not used are no peers; jobs of fewer than three GPUs, and
     those cut by MIG, are not looked at. Who slows a job to less than a third has stopped it
     (`hang`).
 
