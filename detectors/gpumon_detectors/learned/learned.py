@@ -78,9 +78,10 @@ class Learned(Detector):
     A job is judged by [features](features.md) of its last 15 and 60 minutes, each class by those of
     its own signature and no others. Nothing is said where one that the class needs is missing, as
     where a board has no profiling counters; where a feature lies beyond all that was met in
-    training, and more of it may speak against the class; of a job on GPUs of several products, or
-    that another job shares; or below a calibrated probability of .6. A claim names the features
-    without which it would not be made: were they as in healthy jobs, it would not.
+    training, unless the model says that more of it speaks for the class alone; of a job on GPUs of
+    several products, or that another job shares; or below a calibrated probability of .6. A claim
+    names the features without which it would not be made: were they as in healthy jobs, it would
+    not.
 
     *Supported* after 15 minutes from the probability on at which .95 of the claims were true on
     recordings left out of training, below it a *hypothesis*; it is never *established*, and what it

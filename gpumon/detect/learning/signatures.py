@@ -92,7 +92,9 @@ SIGNATURES: Final[Mapping[str, Signature]] = {
         _UTIL,
         2,
     ),
-    "comm_bound": Signature(("nvlink_15m", "util_15m"), (*_FILLED, "fp64_15m"), ("gpus",), _SM, 2),
+    "comm_bound": Signature(
+        ("nvlink_15m", "ports", "util_15m"), (*_FILLED, "fp64_15m"), ("gpus",), _SM, 2
+    ),
     "slow_drift": Signature(
         (), ("drift_60m", "sm_change"), ("util_15m", "util_change", "power_change"), _SM
     ),
