@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from gpumon.plugin import Finding, JobLook, Learnt, Model, Verdict, View
 
-_WINDOW_S: Final = 900.0
+WINDOW_S: Final = 900.0
 """What most features are made of: a claim begins so long before the look that makes it."""
 
 _CLAIM: Final = Confidence.SUPPORTED
@@ -118,9 +118,8 @@ class Learned(Detector):
 
     def _finding(self, view: View, job: JobLook, learnt: Learnt, verdict: Verdict) -> Finding:
         doubts = doubts_of_kind(job, self.portal_names)
-        start = max(view.now - _WINDOW_S, job.all_held_since, view.observed_since)
-        length_s = view.now - start
-        samples = len(view.series_since(job.uuids[0], "gpu_util_ratio", start).times)
+        window = window_of(view, job)
+        length_s = window.end - window.start
         share = f"{100 * verdict.lost:.0f} % of their time"
         words = _WORDS.get(learnt.key, learnt.key)
         seen = learnt.seen
@@ -131,7 +130,7 @@ class Learned(Detector):
             severity=Severity.WARNING,
             summary=f"{counted(len(job.gpus), 'GPU')} lose about {share} {words}: learnt, not "
             f"measured, {100 * verdict.probability:.0f} % sure, over {span(length_s)}",
-            window=Window(start, view.now, samples),
+            window=window,
             evidence=(
                 *(_reason(job, *reason) for reason in verdict.reasons),
                 Evidence(
@@ -150,6 +149,18 @@ class Learned(Detector):
         )
 
 
+def window_of(view: View, job: JobLook) -> Window:
+    """What most features of a job are made of, as far as it was seen."""
+    start = max(view.now - WINDOW_S, job.all_held_since, view.observed_since)
+    samples = len(view.series_since(job.uuids[0], "gpu_util_ratio", start).times)
+    return Window(start, view.now, samples)
+
+
+def is_shared(view: View, job: JobLook) -> bool:
+    """Whether another job holds one of its GPUs: what that does is not one job's doing."""
+    return any(len(view.jobs_of(uuid)) > 1 for uuid in job.uuids)
+
+
 @cache
 def model_in(path: str) -> Model:
     """The model in a file, read once; an empty path is the one that comes with gpumon."""
@@ -162,7 +173,7 @@ def model_in(path: str) -> Model:
 def _is_seen(view: View, job: JobLook, model: Model) -> bool:
     """Whether any class may be told of it: it spares most jobs of a large fleet the rest."""
     least = min((learnt.least_gpus for learnt in model.classes), default=0)
-    is_young = view.now - job.all_held_since < 0.5 * _WINDOW_S
+    is_young = view.now - job.all_held_since < 0.5 * WINDOW_S
     if not model.classes or len(job.gpus) < least or is_young:
         return False
     if not all(bool(np.isfinite(job.latest(key)).any()) for key in Learned.needs):
@@ -179,7 +190,7 @@ def _is_unlike_lessons(view: View, job: JobLook) -> bool:
     is not one job's doing.
     """
     is_mixed = len({gpu.name for gpu in job.gpus}) > 1
-    return is_mixed or any(len(view.jobs_of(uuid)) > 1 for uuid in job.uuids)
+    return is_mixed or is_shared(view, job)
 
 
 def _may_exchange(job: JobLook) -> bool:

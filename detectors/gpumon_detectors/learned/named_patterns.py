@@ -13,7 +13,6 @@ from gpumon.plugin import (
     Evidence,
     NamedError,
     Severity,
-    Window,
     feature_text,
     features_of,
     named_patterns,
@@ -21,16 +20,17 @@ from gpumon.plugin import (
 from gpumon_detectors.evidence.gpu_use import is_named
 from gpumon_detectors.evidence.job_commands import look_inside
 from gpumon_detectors.evidence.phrases import counted, span
+from gpumon_detectors.learned.learned import WINDOW_S, is_shared, window_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from gpumon.plugin import Finding, JobLook, Named, View
 
-_WINDOW_S: Final = 900.0
-"""What features are made of: a claim begins so long before the look that makes it."""
-
-_OF: Final = {feature.key: feature for feature in FEATURES}
+_AT: Final = {feature.key: place for place, feature in enumerate(FEATURES)}
 
 _NONE: Final = ("named_pattern",)
 """What is looked for while nothing has a name."""
@@ -91,14 +91,12 @@ class NamedPatterns(Detector):
         for job, row in zip(jobs, features_of(view, jobs, keys).values, strict=True):
             for one in known:
                 if one.matches(row):
-                    values = {feature.key: float(row[at]) for at, feature in enumerate(FEATURES)}
-                    yield self._finding(view, job, one, values)
+                    yield self._finding(view, job, one, row)
 
     def _finding(
-        self, view: View, job: JobLook, pattern: Named, values: Mapping[str, float]
+        self, view: View, job: JobLook, pattern: Named, row: NDArray[np.float64]
     ) -> Finding:
-        start = max(view.now - _WINDOW_S, job.all_held_since, view.observed_since)
-        samples = len(view.series_since(job.uuids[0], "gpu_util_ratio", start).times)
+        window = window_of(view, job)
         found = f"found in {counted(pattern.jobs, 'job')}, as in {pattern.exemplar}"
         return view.finding(
             self,
@@ -106,10 +104,10 @@ class NamedPatterns(Detector):
             subject=job.subject,
             severity=Severity.INFO,
             summary=f"behaves like the pattern {pattern.name.replace('_', ' ')} "
-            f"over {span(view.now - start)}",
-            window=Window(start, view.now, samples),
+            f"over {span(window.end - window.start)}",
+            window=window,
             evidence=(
-                *(_trait(job, *trait, values[trait.key]) for trait in pattern.traits),
+                *(_trait(job, *trait, float(row[_AT[trait.key]])) for trait in pattern.traits),
                 Evidence("job", job.subject, f"named by {pattern.owner}, {found}"),
             ),
             advice=look_inside(job),
@@ -133,13 +131,13 @@ def _names_in(file: str) -> tuple[str, ...]:
 
 def _is_seen(view: View, job: JobLook) -> bool:
     """Whether a quarter of an hour of the job alone was seen."""
-    is_old = view.now - job.all_held_since >= _WINDOW_S
-    return is_old and is_named(job) and all(len(view.jobs_of(uuid)) == 1 for uuid in job.uuids)
+    is_old = view.now - job.all_held_since >= WINDOW_S
+    return is_old and is_named(job) and not is_shared(view, job)
 
 
 def _trait(job: JobLook, key: str, value: float, usual: float, own: float) -> Evidence:
     """One feature of the pattern, beside the job's own and what is usual."""
-    feature = _OF[key]
+    feature = FEATURES[_AT[key]]
     field = feature.fields[0] if feature.fields else "job"
     own_text, text, usual_text = (feature_text(one, feature) for one in (own, value, usual))
     told = f"{own_text}, in the pattern {text}, usually {usual_text}"
