@@ -18,7 +18,7 @@ import json
 import os
 import re
 import sys
-from functools import partial
+from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -246,10 +246,16 @@ def _help(*words: str) -> str:
     return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
 
 
+@cache
+def _measurements() -> dict[str, dict[str, int]]:
+    path = ROOT / "tools" / "measured.json"
+    found: dict[str, dict[str, int]] = json.loads(path.read_text(encoding="utf-8"))["classes"]
+    return found
+
+
 def measured(key: str) -> str:
     """How well a class was told in the recordings of `tools/measured.json`; empty: not tried."""
-    found = json.loads((ROOT / "tools" / "measured.json").read_text(encoding="utf-8"))
-    one = found["classes"].get(key)
+    one = _measurements().get(key)
     if one is None:
         return ""
     right = f"{one['right']} of {one['claims']} claims right" if one["claims"] else "no claim made"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from gpumon.detect.features.table import COLUMN, FEATURES, VERSION
+from gpumon.detect.learning.json_file import FileError, json_in
 from gpumon.detect.learning.trees import ModelError, Trees, trees_from
 
 if TYPE_CHECKING:
@@ -185,16 +186,11 @@ def read_model(path: Path) -> Model:
         ModelError: It cannot be read, or is none that this version can use.
     """
     try:
-        with path.open("rb") as file:
-            raw = file.read(MOST_BYTES + 1)
-    except OSError as error:
+        value = json_in(path, MOST_BYTES, "model")
+    except FileNotFoundError as error:
         raise ModelError(f"{path}: {error.strerror}") from error
-    if len(raw) > MOST_BYTES:
-        raise ModelError(f"{path}: larger than any model")
-    try:
-        value = json.loads(raw)
-    except (ValueError, RecursionError) as error:
-        raise ModelError(f"{path}: no JSON") from error
+    except FileError as error:
+        raise ModelError(f"{path}: {error}") from error
     try:
         return model_from(value)
     except ModelError as error:

@@ -6,7 +6,6 @@ counts; taking one back leaves the version before.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from pathlib import Path
@@ -16,6 +15,7 @@ import numpy as np
 
 from gpumon.base.paths import state_folder
 from gpumon.detect.features.table import COLUMN
+from gpumon.detect.learning.json_file import FileError, json_in
 from gpumon.model.finding_classes import CLASSES
 from gpumon.model.records.ledger import STATES
 
@@ -162,18 +162,11 @@ def read_named(path: Path) -> tuple[Named, ...]:
         NamedError: It cannot be read, or holds something else.
     """
     try:
-        with path.open("rb") as file:
-            raw = file.read(MOST_BYTES + 1)
+        value = json_in(path, MOST_BYTES, "list of patterns")
     except FileNotFoundError:
         return ()
-    except OSError as error:
-        raise NamedError(f"{path}: {error.strerror}") from error
-    if len(raw) > MOST_BYTES:
-        raise NamedError(f"{path}: larger than any list of patterns")
-    try:
-        value = json.loads(raw)
-    except (ValueError, RecursionError) as error:
-        raise NamedError(f"{path}: no JSON") from error
+    except FileError as error:
+        raise NamedError(f"{path}: {error}") from error
     if not isinstance(value, dict) or value.get("format") != FORMAT:
         raise NamedError(f"{path}: no {FORMAT}")
     listed = value.get("patterns")
