@@ -64,9 +64,10 @@ class Hang(Detector):
     a minute in 20 minutes of work, *supported* after 10; where others sleep, after 30. Nearly 5 do
     there as well where it is known why the others wait: the driver told a fault of one of the GPUs
     just before, one rank's process is stopped, or is gone while others of the job still run. So
-    they do where a GPU rests beside others that spin, and the job's output is silent since. A job
-    that was never seen at work stays a *hypothesis*, after 15 minutes, and only if its output is
-    silent too.
+    they do where a GPU rests beside others that spin, and the job's output is silent since; and
+    where ranks sleep whose output was written every minute of 20 minutes of work, and not since. A
+    job that was never seen at work stays a *hypothesis*, after 15 minutes, and only if its output
+    is silent too.
 
     What looks alike: a checkpoint, an evaluation, a compilation. A standstill must last twice as
     long as any pause of this job before. Where CPUs compute, or something is read, written or

@@ -37,6 +37,13 @@ trace); work for so long without a minute's pause is none (our choice)."""
 _SILENT_AFTER_S: Final = 180.0
 """An output that has been written since does not yet speak for a hang."""
 
+_HABIT_S: Final = 60.0
+"""Training prints its loss more often than this (our choice: every 10 to 100 steps)."""
+_HABIT_SHARE: Final = 0.9
+"""Of its samples: a checkpoint may interrupt it (our choice)."""
+
+_LEAST_KNOWN: Final = 0.5
+"""Share of that work over which the output must have been seen (our choice)."""
 
 _BEFORE_S: Final = 3600.0
 _MORE: Final = 1.25
@@ -76,6 +83,7 @@ def doubts_of(
     is_backed &= age_s >= still.known_s
     is_explained &= not context.is_bursty
     is_backed |= is_explained
+    is_backed |= is_asleep and age_s >= still.known_s and _used_to_print(job, still)
     unsure_until_s = 0.0 if is_backed else _UNSURE_UNTIL_S
     return (
         *_by_kind(still, context, unsure_until_s, is_asleep, is_explained),
@@ -93,6 +101,22 @@ def output_age_s(job: JobLook) -> float:
     ages = newest_of(past, "job_output_age_s")
     known = ages[np.isfinite(ages)]
     return float(known.min()) if len(known) else nan
+
+
+def _used_to_print(job: JobLook, still: Standstill) -> bool:
+    """Whether the job worked without a pause before, and wrote to its output every minute."""
+    if not _was_steady(still):
+        return False
+    since = still.window_start - _STEADY_S
+    past = job.cgroup_past(("job_output_age_s",), float(still.past.times[-1]) - since)
+    is_before = (past.times > since) & (past.times <= still.window_start)
+    ages = past.columns["job_output_age_s"][is_before]
+    # Each node that may read it tells of the same output.
+    newest = np.where(np.isnan(ages), np.inf, ages).min(axis=1, initial=np.inf)
+    is_known = np.isfinite(newest)
+    known_s = float(past.seconds[is_before][is_known].sum())
+    is_kept = (newest[is_known] <= _HABIT_S).mean() >= _HABIT_SHARE if is_known.any() else False
+    return bool(is_kept) and known_s >= _LEAST_KNOWN * _STEADY_S
 
 
 def _by_kind(

@@ -307,3 +307,27 @@ def test_traffic_of_a_shared_node_speaks_for_a_pause_only_if_it_rose(before, sin
     assert [f.confidence for f in findings(scene)] == [confidence]
     go_on(scene, mine, one_rests, 300.0)
     assert findings(scene)[0].confidence != "hypothesis"
+
+
+@pytest.mark.parametrize(
+    ("work_s", "before_s", "since_s", "confidence"),
+    [
+        (1500.0, 7.0, 330.0, "supported"),
+        (1500.0, 41.0, 330.0, "supported"),
+        # It prints seldom, has printed since, is not seen, or did not work for long enough.
+        (1500.0, 140.0, 470.0, "hypothesis"),
+        (1500.0, 7.0, 200.0, "hypothesis"),
+        (1500.0, None, 330.0, "hypothesis"),
+        (1100.0, 7.0, 330.0, "hypothesis"),
+    ],
+)
+def test_sleepers_whose_output_fell_silent_against_its_habit_are_told_at_five_minutes(
+    work_s, before_s, since_s, confidence
+):
+    scene, mine = played(10.0, "none", [(20.0, all_do(TRAINS), 17.0)], gpu_count=4)
+    if before_s is not None:
+        scene.cgroup("42", job_output_age_s=before_s)
+    go_on(scene, mine, all_do(TRAINS), work_s)
+    scene.cgroup("42", job_output_age_s=since_s, job_cpu_cores_used=4.1)
+    go_on(scene, mine, all_do(RESTS), 320.0)
+    assert [f.confidence for f in findings(scene)] == [confidence]
