@@ -13,7 +13,13 @@ from gpumon.detect.check_scenes import blind_scenes, seeing_scenes
 from gpumon.detect.contract import DetectorError, clone, declaration_of, parameters
 from gpumon.detect.wire.protocol import encode
 from gpumon.detect.worker.evaluate import answer_of
-from gpumon.detect.worker.validation import Bounds, RubbishError, coverage_from, finding_from
+from gpumon.detect.worker.validation import (
+    Bounds,
+    RubbishError,
+    coverage_from,
+    finding_from,
+    reasons_from,
+)
 from gpumon.model.finding import Confidence
 
 if TYPE_CHECKING:
@@ -118,6 +124,7 @@ def _findings(detector: Detector, view: View, declared: Declaration) -> list[Fin
     gpus_of.update({f"job:{job.job_id}": 0 for job in view.ended})
     bounds = Bounds(view.now, view.observed_since, gpus_of, view.gpus, view.nodes)
     coverage_from(answer["coverage"], declared)
+    reasons_from(answer["declined"])
     return [finding_from(claim, declared, bounds) for claim in answer["findings"]]
 
 

@@ -20,6 +20,9 @@ needs to see, and for how long. Its one method turns a read-only view into findi
 
 No I/O and no state between calls: everything that it may know is in the view. Inheriting from
 `Detector` is not required, having its attributes is.
+
+A second method, which may be left out, says of whom it cannot speak although what it `needs` is
+known, and why: no finding is no praise then.
 """
 
 from __future__ import annotations
@@ -100,6 +103,13 @@ class Detector(ABC):
     @abstractmethod
     def evaluate(self, view: View) -> Iterable[Finding]:
         """Findings of this one look; the same view always gives the same findings."""
+
+    def cannot_judge(self, view: View) -> Mapping[str, str]:  # noqa: ARG002
+        """Subjects of this look that it is silent about, and why, in a few words without an end.
+
+        Only those of which all that it `needs` is known: the others are blind anyhow.
+        """
+        return {}
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002
         """Parameters by name; `deep` is there for scikit-learn's sake."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from enum import StrEnum
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from gpumon.model.fault import SourceError
 
@@ -126,7 +128,7 @@ class Coverage(NamedTuple):
     subjects_seen: int
     """Subjects it could judge."""
     subjects_blind: int
-    """Subjects for which fields that it needs were missing."""
+    """Subjects for which fields that it needs were missing, or that it declines to judge."""
     missing_fields: tuple[str, ...]
     state: str
     """`ok`, `waiting` (window too short), `muted` (raised, overran or returned rubbish), `off` (by
@@ -136,6 +138,13 @@ class Coverage(NamedTuple):
     """Seconds that a subject must have been observed before its word is more than a guess."""
     blind_subjects: Collection[str] = ()
     """Those of `subjects_blind`, as findings name them; not told where the worker is not asked."""
+    blind_reasons: Mapping[str, str] = MappingProxyType({})
+    """Why, by subject, of those that the detector itself declines to judge, no field missing."""
+
+    @property
+    def reasons(self) -> list[tuple[str, int]]:
+        """Why it declines to judge, and how many subjects: the most frequent reason first."""
+        return Counter(self.blind_reasons.values()).most_common()
 
 
 COVERAGE_STATES: Final = ("ok", "waiting", "muted", "off")

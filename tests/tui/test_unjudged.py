@@ -91,3 +91,15 @@ async def test_who_needs_values_oftener_is_named_with_that(stage):
         await s.press("enter")
         text = " ".join(" ".join(s.lines).split())
         assert f"not looked for: recompiling ({note})" in text
+
+
+async def test_who_declines_to_judge_is_named_with_why(stage):
+    why = {"job:4690": "another job shares its GPUs", "job:1": "unlike all it was taught with: x"}
+    declines = Coverage("learned", 3, 2, (), "ok", "", 0.0, set(why), why)
+    async with stage(quiet(OK, declines), (80, 24)) as s:
+        await s.press("enter")
+        text = " ".join(" ".join(s.lines).split())
+        assert "not looked for: learned (another job shares its GPUs)" in text
+    async with stage(quiet(OK, declines), (160, 24)) as s:
+        await s.press("f", "f")
+        assert "blind for 2; not 1: another job shares its GPUs; not 1: unlike all" in s.text

@@ -31,7 +31,9 @@ from gpumon_detectors.work.comm_bound import EXCHANGE_LESS
 from gpumon_detectors.work.kind import doubts_of_kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
 
     from gpumon.plugin import Finding, JobLook, Learnt, Model, Verdict, View
 
@@ -75,6 +77,9 @@ class Learned(Detector):
     `gpumon train` fits one to labelled recordings of a site, which may tell other classes of
     `gpumon.plugin.SIGNATURES`; the parameter `model` names its file.
 
+    Of whom it cannot speak it says why, on the page of the job and in the coverage: where that is
+    said of many jobs, a site's work has drifted away from the lessons, and `gpumon train` is due.
+
     A job is judged by [features](features.md) of its last 15 and 60 minutes, each class by those of
     its own signature and no others. Nothing is said where one that the class needs is missing, as
     where a board has no profiling counters; where a feature lies beyond all that was met in
@@ -104,17 +109,33 @@ class Learned(Detector):
     def evaluate(self, view: View) -> Iterator[Finding]:
         """One finding per job and class that is likely enough."""
         model = model_in(self.model)
-        jobs = [job for job in view.jobs if is_named(job) and _is_seen(view, job, model)]
-        if not jobs:
-            return
-        keys = {key for learnt in model.classes for key in (*learnt.looks_at, *learnt.needs)}
-        values = features_of(view, jobs, {*keys, "gpus"}).values
+        jobs = [
+            job
+            for job in view.jobs
+            if _is_asked(view, job, model) and not _unlike_lessons(view, job)
+        ]
+        values = _features(view, jobs, model)
         for learnt in model.classes:
             can_tell = np.flatnonzero(learnt.can_tell(values))
             rows = learnt.rows(values[can_tell])
             for place, row in zip(can_tell.tolist(), rows, strict=True):
                 if learnt.probabilities(row[None, :])[0] >= ABSTAINS_BELOW:
                     yield self._finding(view, jobs[place], learnt, learnt.verdict(row))
+
+    def cannot_judge(self, view: View) -> dict[str, str]:
+        """Jobs of which its model has seen nothing alike."""
+        model = model_in(self.model)
+        asked = [job for job in view.jobs if _is_asked(view, job, model)]
+        reasons = {job.subject: _unlike_lessons(view, job) for job in asked}
+        jobs = [job for job in asked if not reasons[job.subject]]
+        values = _features(view, jobs, model)
+        # One that any of its classes can be told of is judged.
+        can_tell = np.any([learnt.can_tell(values) for learnt in model.classes], axis=0)
+        for learnt in model.classes:
+            for place, key in enumerate(learnt.unlike(values)):
+                if key and not can_tell[place]:
+                    reasons[jobs[place].subject] = f"unlike all it was taught with: {key}"
+        return {subject: why for subject, why in reasons.items() if why}
 
     def _finding(self, view: View, job: JobLook, learnt: Learnt, verdict: Verdict) -> Finding:
         doubts = doubts_of_kind(job, self.portal_names)
@@ -170,8 +191,16 @@ def model_in(path: str) -> Model:
         return read_model(shipped)
 
 
-def _is_seen(view: View, job: JobLook, model: Model) -> bool:
+def _features(view: View, jobs: Sequence[JobLook], model: Model) -> NDArray[np.float64]:
+    """Features of jobs, those at least that the model looks at."""
+    keys = {key for learnt in model.classes for key in (*learnt.looks_at, *learnt.needs)}
+    return features_of(view, jobs, {*keys, "gpus"}).values
+
+
+def _is_asked(view: View, job: JobLook, model: Model) -> bool:
     """Whether any class may be told of it: it spares most jobs of a large fleet the rest."""
+    if not is_named(job):
+        return False
     least = min((learnt.least_gpus for learnt in model.classes), default=0)
     is_young = view.now - job.all_held_since < 0.5 * WINDOW_S
     if not model.classes or len(job.gpus) < least or is_young:
@@ -179,18 +208,18 @@ def _is_seen(view: View, job: JobLook, model: Model) -> bool:
     if not all(bool(np.isfinite(job.latest(key)).any()) for key in Learned.needs):
         return False
     glances = (_GLANCES.get(learnt.key) for learnt in model.classes)
-    may_be = any(glance is None or glance(job) for glance in glances)
-    return may_be and not _is_unlike_lessons(view, job)
+    return any(glance is None or glance(job) for glance in glances)
 
 
-def _is_unlike_lessons(view: View, job: JobLook) -> bool:
-    """Whether no lesson shows such a job.
+def _unlike_lessons(view: View, job: JobLook) -> str:
+    """Why no lesson shows such a job; empty where some do.
 
     Of one on boards of several kinds the faster ones wait; what a GPU does that several jobs share
     is not one job's doing.
     """
-    is_mixed = len({gpu.name for gpu in job.gpus}) > 1
-    return is_mixed or is_shared(view, job)
+    if is_shared(view, job):
+        return "another job shares its GPUs"
+    return "its GPUs are of several products" if len({gpu.name for gpu in job.gpus}) > 1 else ""
 
 
 def _may_exchange(job: JobLook) -> bool:

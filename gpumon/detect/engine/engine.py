@@ -20,6 +20,7 @@ from gpumon.detect.worker.validation import (
     declaration_from,
     finding_from,
     part_from,
+    reasons_from,
 )
 from gpumon.model.fault import DETECTION, SourceError
 from gpumon.model.finding import DetectionReport
@@ -331,8 +332,11 @@ class DetectionEngine:
         findings = [finding_from(claim, declared, bounds) for claim in claims]
         coverage = coverage_from(answer.get("coverage"), declared)
         part = part_from(answer.get("part"))
+        reasons = reasons_from(answer.get("declined", {}))
+        if reasons:
+            dark = dark.union(reasons)
         look = Look(declared.name, tuple(findings), part, dark, declared.is_instant)
-        return look, coverage._replace(blind_subjects=dark)
+        return look, coverage._replace(blind_subjects=dark, blind_reasons=reasons)
 
     def _drop(self, link: WorkerLink | None) -> None:
         with self._state:
@@ -377,6 +381,7 @@ def whole_of(answers: Sequence[tuple[Look, Coverage]]) -> tuple[Look, Coverage]:
         subjects_blind=sum(seen.subjects_blind for seen in coverages),
         missing_fields=tuple(dict.fromkeys(k for seen in coverages for k in seen.missing_fields)),
         blind_subjects=blind,
+        blind_reasons={name: why for seen in coverages for name, why in seen.blind_reasons.items()},
     )
 
 

@@ -91,15 +91,33 @@ class Learnt(NamedTuple):
 
     def can_tell(self, features: Floats) -> NDArray[np.bool_]:
         """Per row of all features whether enough is known, and like what it was taught with."""
+        can_tell: NDArray[np.bool_] = self._is_enough(features) & ~self._beyond(features).any(
+            axis=1
+        )
+        return can_tell
+
+    def unlike(self, features: Floats) -> tuple[str, ...]:
+        """Per row of all features the one by which it is unlike all that was met in training.
+
+        Empty where none is, or where too little is known for the class to be told anyhow.
+        """
+        beyond = self._beyond(features) & self._is_enough(features)[:, None]
+        return tuple(self.looks_at[row.argmax()] if row.any() else "" for row in beyond)
+
+    def _is_enough(self, features: Floats) -> NDArray[np.bool_]:
         needed = features[:, [COLUMN[key] for key in self.needs]]
         gpus = features[:, COLUMN["gpus"]]
+        is_large: NDArray[np.bool_] = gpus >= np.log2(self.least_gpus)
+        is_large &= np.isfinite(needed).all(axis=1)
+        return is_large
+
+    def _beyond(self, features: Floats) -> NDArray[np.bool_]:
+        """Per row and feature that it looks at whether it lies beyond, and nobody knows more."""
         rows = self.rows(features)
         with np.errstate(invalid="ignore"):
-            is_beyond = (rows < self.bounds[0]) & (self.directions >= 0)
+            is_beyond: NDArray[np.bool_] = (rows < self.bounds[0]) & (self.directions >= 0)
             is_beyond |= (rows > self.bounds[1]) & (self.directions <= 0)
-        is_enough = np.isfinite(needed).all(axis=1) & (gpus >= np.log2(self.least_gpus))
-        can_tell: NDArray[np.bool_] = is_enough & ~is_beyond.any(axis=1)
-        return can_tell
+        return is_beyond
 
     def verdict(self, row: Floats) -> Verdict:
         """What it says of one row of what it looks at, with the reasons."""

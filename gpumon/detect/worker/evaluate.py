@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpumon.detect.contract import declaration_of
+from gpumon.detect.contract import DetectorError, declaration_of
 from gpumon.detect.worker.coverage import names_of, places_of
 from gpumon.detect.worker.validation import MAX_FINDINGS, TOLD_OF_COVERAGE
 
@@ -37,12 +38,33 @@ def answer_of(
     # A detector computes with missing values all the time; numpy need not warn of each.
     with np.errstate(all="ignore"):
         findings = list(islice(detector.evaluate(view), MAX_FINDINGS + 1))
+        declined = _declined(detector, view)
+    if declined:
+        # Those that lack a field are blind anyhow.
+        for name in names_of(view, known, dark):
+            declined.pop(name, None)
+    coverage = coverage._replace(
+        subjects_seen=max(0, coverage.subjects_seen - len(declined)),
+        subjects_blind=coverage.subjects_blind + len(declined),
+    )
     is_told = told is not None and told.knows(view, known, dark)
     return {
         "findings": _plain(findings),
         "coverage": _plain([getattr(coverage, key) for key in TOLD_OF_COVERAGE]),
         "blind": None if is_told else names_of(view, known, dark),
+        "declined": declined,
     }
+
+
+def _declined(detector: Detector, view: View) -> dict[str, str]:
+    """Subjects that a detector says it cannot judge, and why."""
+    say = getattr(detector, "cannot_judge", None)
+    if say is None:
+        return {}
+    found = say(view)
+    if not isinstance(found, Mapping):
+        raise DetectorError("cannot_judge must return a mapping of subjects to reasons")
+    return dict(islice(found.items(), MAX_FINDINGS + 1))
 
 
 def _plain(value: object) -> object:

@@ -34,6 +34,8 @@ MAX_GPUS: Final = 20_000
 """GPUs of one finding: the largest jobs known."""
 MAX_OWNERS: Final = 64
 MAX_SENTENCE: Final = 512
+MAX_REASON: Final = 80
+"""Characters of why a subject is not judged: the page of a job names several on one line."""
 
 TOLD_OF_COVERAGE: Final = Coverage._fields[:6]
 """What the worker says of it; the rest the monitor knows itself."""
@@ -154,6 +156,17 @@ def coverage_from(value: object, declared: Declaration) -> Coverage:
         raise RubbishError("coverage names an unknown state or field")
     note, needs_s = _text(given["note"]), declared.supported_after_s
     return Coverage(declared.name, seen, blind, missing, state, note, needs_s)
+
+
+def reasons_from(value: object) -> dict[str, str]:
+    """Subjects that a detector declines to judge, and why, as the worker told it.
+
+    Raises:
+        RubbishError: It is none.
+    """
+    if not isinstance(value, dict) or len(value) > MAX_FINDINGS:
+        raise RubbishError(f"not a table of at most {MAX_FINDINGS} reasons")
+    return {_subject(subject): plain(_sentence(why), MAX_REASON) for subject, why in value.items()}
 
 
 def part_from(value: object) -> Part:

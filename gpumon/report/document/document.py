@@ -236,5 +236,6 @@ def _coverage(coverage: Coverage) -> dict[str, Any]:
         "subjects_seen": coverage.subjects_seen,
         "subjects_blind": coverage.subjects_blind,
         "missing_fields": list(coverage.missing_fields),
+        "declined": [{"why": why, "subjects": count} for why, count in coverage.reasons],
         "note": coverage.note or None,
     }

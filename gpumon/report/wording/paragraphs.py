@@ -40,6 +40,9 @@ TARGET_OLD_S: Final = 90.0
 """A target whose newest answer is older is called stale: three periods of the job listing, which
 is the rarest answer that a target may consist of."""
 
+_MOST_REASONS: Final = 3
+"""Reasons named of why a detector declines to judge: the most frequent ones."""
+
 _CAUSES: Final = {
     "NodeDown": "a node failed",
     "SystemFailure": "a system failed",
@@ -352,15 +355,17 @@ def _with_need(coverage: Coverage) -> str:
 
 def blind_lines(digest: Digest, view: JobView, width: int) -> list[Line]:
     """What is not looked for in a job: a value it takes is missing, or it is off by default."""
-    names = [_with_reason(one) for one in digest.blind(view)]
+    names = [_with_reason(one, f"job:{view.job.job_id}") for one in digest.blind(view)]
     names += [f"{one.detector} (off)" for one in digest.tick.coverage if one.state == "off"]
     if not names:
         return []
     return paragraph(f"not looked for: {_some_of(names)}", width, Tone.DIM, "· ", "  ")
 
 
-def _with_reason(coverage: Coverage) -> str:
+def _with_reason(coverage: Coverage, subject: str) -> str:
     """A detector that could not judge, with what it lacks: `throttled (no SM clock)`."""
+    if subject in coverage.blind_reasons:
+        return f"{coverage.detector} ({coverage.blind_reasons[subject]})"
     if coverage.missing_fields:
         lacking = ", ".join(spoken(key) for key in coverage.missing_fields)
         return f"{coverage.detector} (no {lacking})"
@@ -385,6 +390,8 @@ def coverage_lines(tick: Tick, width: int) -> list[Line]:
             text += f", blind for {coverage.subjects_blind}"
         if coverage.missing_fields:
             text += f" (missing {', '.join(spoken(key) for key in coverage.missing_fields)})"
+        for why, count in coverage.reasons[:_MOST_REASONS]:
+            text += f"; not {count}: {why}"
         if coverage.note:
             text += f"; {coverage.note}"
         is_muted = coverage.state == "muted"

@@ -13,17 +13,17 @@ from tests.bench.fleet import BenchFleet
 from tests.worlds.tick import finding
 
 
-def answer(begin, end, subjects=(), blind=(), seen=3, missing=()):
+def answer(begin, end, subjects=(), blind=(), seen=3, missing=(), why=()):
     claims = tuple(finding(subject) for subject in subjects)
     look = Look("d", claims, (begin, end), frozenset(blind))
-    told = Coverage("d", seen, len(blind), missing, "ok", blind_subjects=frozenset(blind))
+    told = Coverage("d", seen, len(blind), missing, "ok", "", 0.0, frozenset(blind), dict(why))
     return look, told
 
 
 def test_parts_that_make_a_whole_are_one_look():
     parts = [
         answer(0.0, 0.25, ["job:1"], seen=4),
-        answer(0.25, 0.75, [], blind=["job:7"], missing=("power_w",)),
+        answer(0.25, 0.75, [], blind=["job:7"], why=[("job:7", "shared")], missing=("power_w",)),
         answer(0.75, 1.0, ["job:5", "job:6"], blind=["job:9"], missing=("power_w", "temp_c")),
     ]
     look, coverage = whole_of(parts)
@@ -31,6 +31,7 @@ def test_parts_that_make_a_whole_are_one_look():
     assert all(look.had(f"job:{number}") for number in range(99))
     assert look.blind == coverage.blind_subjects == {"job:7", "job:9"}
     assert (coverage.subjects_seen, coverage.subjects_blind) == (10, 2)
+    assert coverage.blind_reasons == {"job:7": "shared"}
     assert coverage.missing_fields == ("power_w", "temp_c")
 
 
@@ -111,3 +112,42 @@ def test_what_a_fleet_lacks_is_told_once_and_again_when_it_changes(engine, plugi
     for _ in range(2):
         (coverage,) = look(watched, scene.run(10, working(uuids))).coverage
         assert coverage.blind_subjects == {f"gpu:{uuids[1]}"}
+
+
+DECLINES = """
+class Modest(Base):
+    name = "modest"
+    needs = ("gpu_util_ratio",)
+    answers = %s
+    def evaluate(self, view):
+        return ()
+    def cannot_judge(self, view):
+        return self.answers
+"""
+
+
+def test_who_declines_to_judge_says_why_beside_what_lacks_a_field(engine, plugin, look):
+    answers = {"job:7": "another job shares its GPUs", "job:9": "it lacks its GPUs"}
+    watched, scene = engine(plugin("modest", DECLINES % answers)), Scene()
+    uuids = scene.node("n", 3)
+    scene.job("7", uuids[:1])
+    scene.job("8", uuids[1:2])
+    # Of job 9 a field is missing: it is blind without a word.
+    scene.job("9", uuids[2:])
+    values = working(uuids)
+    values[uuids[2]] = {"power_w": 100.0}
+    (coverage,) = look(watched, scene.run(10, values)).coverage
+    assert coverage.blind_reasons == {"job:7": "another job shares its GPUs"}
+    assert coverage.blind_subjects == {"job:7", "job:9"}
+    assert (coverage.subjects_seen, coverage.subjects_blind) == (1, 2)
+    assert coverage.reasons == [("another job shares its GPUs", 1)]
+
+
+@pytest.mark.parametrize("answers", [["job:7"], {"job:7": 3}, {"job:7": ""}, {"no subject": "why"}])
+def test_a_reason_that_is_none_mutes(engine, plugin, look, answers):
+    watched, scene = engine(plugin("modest", DECLINES % answers)), Scene()
+    uuids = scene.node("n", 1)
+    scene.job("7", uuids)
+    report = look(watched, scene.run(10, working(uuids)))
+    assert report.errors
+    assert not any(one.blind_reasons for one in report.coverage)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from gpumon.detect.contract import declaration_of
+from gpumon.detect.features.table import COLUMN, FEATURES
 from gpumon.detect.scene import Scene
 from gpumon.plugin import ModelError
 from gpumon_detectors.learned.learned import SHIPPED, Learned, model_in
@@ -74,6 +75,42 @@ def test_gpus_that_another_job_shares_are_not_judged():
     scene.job("43", uuids[:1])
     scene.run(30.0, dict.fromkeys(uuids, EXCHANGES))
     assert findings(scene) == []
+
+
+def declined(scene):
+    return Learned().cannot_judge(scene.view())
+
+
+def test_of_whom_it_cannot_speak_it_says_why():
+    """Shared GPUs, mixed boards, and what lies beyond all that it was taught with."""
+    assert declined(running(EXCHANGES, 2400.0)) == {}
+    mixed = Scene()
+    uuids = (*mixed.node("n1", 4), *mixed.node("n2", 4, "NVIDIA A100-SXM4-80GB"))
+    mixed.job("42", uuids)
+    mixed.run(2400.0, dict.fromkeys(uuids, EXCHANGES))
+    assert declined(mixed) == {"job:42": "its GPUs are of several products"}
+    shared = running(EXCHANGES, 2400.0)
+    shared.job("43", shared.view().running[0].uuids[:1])
+    shared.run(30.0, dict.fromkeys(shared.view().running[0].uuids, EXCHANGES))
+    assert declined(shared)["job:42"] == "another job shares its GPUs"
+
+
+def test_work_unlike_all_lessons_is_named_by_the_feature_that_is_unlike():
+    learnt = model_in("").classes[0]
+    features = np.full((3, len(FEATURES)), np.nan)
+    middle = learnt.bounds.mean(axis=0)
+    features[:, learnt.columns] = middle
+    features[:, [COLUMN[key] for key in learnt.needs]] = np.nan_to_num(
+        features[:, [COLUMN[key] for key in learnt.needs]], nan=0.5
+    )
+    features[:, COLUMN["gpus"]] = 4.0
+    strange = learnt.looks_at[2]
+    features[1, COLUMN[strange]] = learnt.bounds[1, 2] + 1.0
+    # Of one of which too little is known nothing is said at all.
+    features[2] = features[1]
+    features[2, COLUMN[learnt.needs[0]]] = np.nan
+    assert learnt.unlike(features) == ("", strange, "")
+    assert learnt.can_tell(features).tolist() == [True, False, False]
 
 
 def test_a_server_stays_a_hypothesis():
