@@ -52,6 +52,9 @@ _PRESSURES: Final = {
     "io_pressure_some_ratio": "for disks and file systems",
     "mem_pressure_some_ratio": "for memory",
 }
+_OWN_PRESSURES: Final = {key: f"job_{key}" for key in _PRESSURES}
+"""The same of the job's own tasks, where its control group tells."""
+
 _STUCK: Final = "d_state_process_count"
 _OWN_CPUS: Final = "job_cpu_count"
 
@@ -199,13 +202,16 @@ def _by_host(view: View, job: JobLook, late: Sequence[int], since: float) -> Ite
     """What waits on the slow ranks' nodes since then, and did not before."""
     span_s = view.now - since + _BEFORE_S
     hosts = job.hosts_past((*_PRESSURES, _STUCK), span_s)
-    groups = job.cgroup_past((_OWN_CPUS,), span_s)
+    groups = job.cgroup_past((_OWN_CPUS, *_OWN_PRESSURES.values()), span_s)
     for name in dict.fromkeys(job.gpus[place].node for place in late):
         if name not in job.job.nodes:
             continue
         column, subject = job.job.nodes.index(name), f"node:{name}"
         for key, what in _PRESSURES.items():
-            before, now = _around(hosts, key, column, since)
+            before, now = _around(groups, _OWN_PRESSURES[key], column, since)
+            if now != now:
+                # A neighbour's tasks may have waited before, or wait now: the second best.
+                before, now = _around(hosts, key, column, since)
             if now - (before if before == before else 0.0) >= _MORE_PRESSURE:
                 was = f", before {100 * before:.0f} %" if before == before else ""
                 text = f"{name}: tasks wait {what} {100 * now:.0f} % of the time{was}"

@@ -266,3 +266,19 @@ def test_steps_that_get_longer_as_tasks_wait_are_the_host_s(key, waits, at_s, is
     told = ((0.0, "m0", {key: 0.0}), (at_s, "m0", {key: waits}))
     stages = [Stage(2400.0), Stage(1900.0, exchange=0.32, step_s=4.2)]
     assert bool(said(SlowDrift(), stages, gpus=4, told=told)) is is_said
+
+
+@pytest.mark.parametrize("what", ["cpu", "io", "mem"])
+@pytest.mark.parametrize(("before", "since", "is_said"), [(0.01, 0.17, False), (0.03, 0.05, True)])
+def test_whether_its_own_tasks_wait_is_asked_before_all_the_node_s(what, before, since, is_said):
+    """A neighbour waited before, or waits now: that says nothing of this job."""
+    own, node = f"job_{what}_pressure_some_ratio", f"{what}_pressure_some_ratio"
+    theirs = (0.6, 0.4) if not is_said else (0.1, 0.6)
+    told = (
+        (0.0, "job", {own: before}),
+        (0.0, "m0", {node: theirs[0]}),
+        (2400.0, "job", {own: since}),
+        (2400.0, "m0", {node: theirs[1]}),
+    )
+    stages = [Stage(2400.0), Stage(1900.0, exchange=0.32, step_s=4.2)]
+    assert bool(said(SlowDrift(), stages, gpus=4, told=told)) is is_said
