@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from gpumon.model.hardware import GB, SHEETS, Basis
-from gpumon.model.xid import XIDS, Cause
+from gpumon.model.gpu.hardware import GB, SHEETS, Basis
+from gpumon.model.gpu.xid import XIDS, Cause
 
 if TYPE_CHECKING:
-    from gpumon.model.hardware import Figure, Sheet
+    from gpumon.model.gpu.hardware import Figure, Sheet
 
 PRECISIONS: Final = (
     *("fp64", "fp64_tensor", "fp32", "tf32", "bf16", "fp16", "fp8", "fp4", "int8"),

@@ -47,16 +47,21 @@ def plain_status(tick: Tick) -> int:
 def check_status(tick: Tick) -> int:
     """0, 1, 2 or 3 as monitoring checks expect: ok, warning, critical, unknown.
 
-    A hypothesis never raises an alarm: only findings that are supported or better count.
+    What the column HEALTH says of GPUs counts as findings do. A hypothesis never raises an alarm,
+    a detector that waits and a field that a board lacks change nothing. Critical goes before
+    unknown, for it is known, and unknown before a warning.
     """
     from gpumon.model.finding import Confidence, Severity
+    from gpumon.report.facts.tick_index import Digest
+    from gpumon.report.wording.health import unread, worst_of
 
     if not is_anything_read(tick):
         return UNKNOWN_STATUS
-    grave = [f.severity for f in tick.findings if f.confidence is not Confidence.HYPOTHESIS]
-    if Severity.CRITICAL in grave:
+    digest = Digest(tick)
+    grave = {f.severity for f in tick.findings if f.confidence is not Confidence.HYPOTHESIS}
+    worst = worst_of(digest)
+    if Severity.CRITICAL in (*grave, worst):
         return 2
-    if Severity.WARNING in grave:
-        return 1
-    is_judged = all(error.where != DETECTION for error in tick.errors)
-    return 0 if is_judged else UNKNOWN_STATUS
+    if any(error.where == DETECTION for error in tick.errors) or unread(digest):
+        return UNKNOWN_STATUS
+    return 1 if Severity.WARNING in (*grave, worst) else 0

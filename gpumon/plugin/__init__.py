@@ -24,7 +24,9 @@ from gpumon.detect.series import (
 from gpumon.detect.view import JobLook, View
 from gpumon.model.catalogue.fields import clock_event_names
 from gpumon.model.finding import Confidence, Evidence, Finding, Severity, Window
-from gpumon.model.hardware import Sheet, pcie_bytes_per_s, sheet_named
+from gpumon.model.gpu.conditions import CONDITIONS, Condition, Wrong
+from gpumon.model.gpu.hardware import Sheet, pcie_bytes_per_s, sheet_named
+from gpumon.model.gpu.xid import FABRIC_HEALTH, RECOVERY_ACTIONS, Action, Xid, code_name
 from gpumon.model.hostlist import is_host_name
 from gpumon.model.job_name import job_name
 from gpumon.model.job_states import HOLDING_STATES
@@ -36,10 +38,10 @@ from gpumon.model.work_floor import (
     SOME_TENSOR,
     SPINNING_SM,
 )
-from gpumon.model.xid import FABRIC_HEALTH, RECOVERY_ACTIONS, Action, Xid, code_name
 
 __all__ = [
     "ABSTAINS_BELOW",
+    "CONDITIONS",
     "ENGINE_BUSY",
     "FABRIC_HEALTH",
     "FEATURES",
@@ -56,6 +58,7 @@ __all__ = [
     "Action",
     "Allocation",
     "Claimant",
+    "Condition",
     "Confidence",
     "Detector",
     "EventFacts",
@@ -84,6 +87,7 @@ __all__ = [
     "View",
     "Window",
     "Windows",
+    "Wrong",
     "Xid",
     "bridged",
     "clock_event_names",

@@ -129,7 +129,19 @@ def what_it_says(detector: Detector) -> str:
     parts = [f"{HEAD}\n"]
     for title, claims in groupby(told.claims, lambda claim: claim.scene):
         parts.append(f"\n{title}\n\n{''.join(map(str, claims))}")
+    declined = [_declined(detector, scene) for scene in learnt.DECLINED.get(detector.name, ())]
+    if declined:
+        parts.append(f"\n**Of whom it cannot speak**\n\n{''.join(declined)}")
     return "".join(parts)
+
+
+def _declined(detector: Detector, scene: Callable[[], Scene]) -> str:
+    """Why it cannot judge who is in a scene."""
+    title = " ".join((inspect.getdoc(scene) or "").split())
+    reasons = dict.fromkeys(detector.cannot_judge(scene().view()).values())
+    if not reasons:
+        raise SentenceError(f"{detector.name} judges {scene.__name__}")
+    return "".join(f"- {title} “{why}”\n" for why in reasons)
 
 
 def what_it_looks_like(detector: Detector) -> str:

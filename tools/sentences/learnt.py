@@ -5,7 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tools.sentences.work import exchanges_for_longer, exchanges_in_a_server, small_for_hours
+from tools.sentences.work import (
+    exchanges_at_the_memory_s_limit,
+    exchanges_beside_another_job,
+    exchanges_for_longer,
+    exchanges_in_a_server,
+    exchanges_on_boards_of_two_kinds,
+    small_for_hours,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,6 +29,15 @@ SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
     "learned": (exchanges_for_longer, exchanges_in_a_server),
     "named_patterns": (a_named_pattern,),
 }
+
+DECLINED: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
+    "learned": (
+        exchanges_beside_another_job,
+        exchanges_on_boards_of_two_kinds,
+        exchanges_at_the_memory_s_limit,
+    ),
+}
+"""Scenes of which a detector says that it cannot judge them."""
 
 PARAMETERS: Final[dict[Callable[[], Scene], dict[str, Any]]] = {
     a_named_pattern: {"file": str(Path(__file__).with_name("patterns.json"))},

@@ -114,6 +114,29 @@ def exchanges_for_longer() -> Scene:
     return _turns(_EXCHANGING, 3600.0, 4)
 
 
+def exchanges_beside_another_job() -> Scene:
+    """Another job is on one of their GPUs."""
+    scene = exchanges_for_longer()
+    uuids = scene.view().running[0].uuids
+    scene.job("43", uuids[:1])
+    scene.run(_PERIOD_S, alike(uuids, _EXCHANGING))
+    return scene
+
+
+def exchanges_on_boards_of_two_kinds() -> Scene:
+    """One of them is on another product."""
+    scene = empty()
+    uuids = (*scene.node("n1", 2), *scene.node("n2", 2, "NVIDIA A100-SXM4-80GB"))
+    scene.job("42", uuids)
+    scene.run(3600.0, alike(uuids, _EXCHANGING))
+    return scene
+
+
+def exchanges_at_the_memory_s_limit() -> Scene:
+    """They move more bytes than any job of the lessons did."""
+    return _turns({**_EXCHANGING, "dram_active_ratio": 0.88}, 3600.0, 4)
+
+
 def exchanges_less() -> Scene:
     """It is less than half of their time."""
     rate = 0.47 * 0.6 * 450e9

@@ -1,17 +1,17 @@
 """Signs that a GPU itself is broken, as the driver tells them, each with since when and what to do.
 
-What the driver's error numbers mean is `gpumon.model.xid`'s; the order of gravity follows the
-immediate actions that are listed there.
+What the driver's error numbers mean is `gpumon.model.gpu.xid`'s, what is wrong by a value that of
+the table of conditions; the order of gravity follows the immediate actions that are listed there.
 """
 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from gpumon.plugin import RECOVERY_ACTIONS, Action, Confidence, Severity, code_name
+from gpumon.plugin import CONDITIONS, Action, Confidence, Severity, Wrong
 from gpumon_detectors.evidence.clock_rows import newest_known
 from gpumon_detectors.evidence.episodes import REST_S, over_words
 from gpumon_detectors.evidence.gpu_use import PAST_S
@@ -19,12 +19,13 @@ from gpumon_detectors.evidence.phrases import clock_time, counted
 from gpumon_detectors.evidence.symptom import RECENT_ROWS, Symptom, since_when
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from gpumon.plugin import EventFacts, GpuFacts, JobLook, View, Xid
 
 _SPAN_S: Final = 3600.0
-"""Errors older than this are no news: what is to be done because of them is told by a code."""
+"""Errors that were counted within so long are told by their number and time; older ones by what the
+counter holds."""
 
 VITAL: Final = ("temp_c", "power_w", "mem_used_bytes")
 """What every GPU tells while it is alive; not one of them is a matter of permission."""
@@ -45,43 +46,21 @@ _BLAMED_AFTER_S: Final = 300.0
 clusters attribute failures to checks (RSC: ten minutes before, five after)."""
 
 
-class _Code(NamedTuple):
-    """A field that is 0 on a sound GPU."""
+_TOLD: Final = (
+    *(_ECC, "remap_failure", "recovery_action"),
+    *("remap_pending", "retired_pages_pending"),
+)
+"""Conditions of the GPU itself that no other rule tells: heat is `throttled`'s, a link has rules of
+its own."""
 
-    text: Callable[[float], str]
-    severity: Severity
-    advice: str
-
-
-_CODES: Final = {
-    "remap_failure": _Code(
-        lambda _: "a broken memory row could not be replaced",
-        Severity.CRITICAL,
-        "Have the board exchanged.",
-    ),
-    "recovery_action": _Code(
-        lambda code: f"the driver asks for recovery: {code_name(code, RECOVERY_ACTIONS)}",
-        Severity.CRITICAL,
-        "Drain the node and do what the driver asks for.",
-    ),
-    "remap_pending": _Code(
-        lambda _: "broken memory rows wait for a reset of the GPU to be replaced",
-        Severity.WARNING,
-        "Reset the GPU when its job has ended.",
-    ),
-    "retired_pages_pending": _Code(
-        lambda _: "broken memory pages wait for a restart of the driver to be retired",
-        Severity.WARNING,
-        "Reload the driver or reboot the node when its jobs have ended.",
-    ),
-}
+_CODES: Final = tuple(one for one in CONDITIONS if one.key in _TOLD)
 
 
 def suspects(view: View) -> Iterator[GpuFacts]:
     """GPUs of which anything at all is told now; spares the sound ones every further look."""
     uuids = view.uuids
-    is_odd = view.is_lost.copy()
-    for key in (*_CODES, _ECC) if uuids else ():
+    is_odd = view.is_lost | (view.per_gpu(_counted) > 0)
+    for key in _TOLD if uuids else ():
         # Single samples are missing now and then: one of the last ones tells.
         recent = view.table(uuids, (key,), REST_S).columns[key][-RECENT_ROWS:]
         is_odd |= np.any(recent > 0, axis=0)
@@ -91,12 +70,19 @@ def suspects(view: View) -> Iterator[GpuFacts]:
         yield view.gpus[uuids[place]]
 
 
+def _counted(gpu: GpuFacts) -> float | None:
+    """Uncorrected memory errors since the driver was loaded; history knows what came after alone."""
+    return gpu.value(_ECC)
+
+
 def symptoms(view: View, gpu: GpuFacts) -> list[Symptom]:
     """What is wrong with a GPU, the gravest first.
 
     A program's own errors are not among them, nor events of which nothing is to be made.
     """
-    found = [*_lost(view, gpu), *_codes(view, gpu), *_memory_errors(view, gpu)]
+    errors = list(_memory_errors(view, gpu))
+    codes = [code for code in _codes(view, gpu) if code.field != _ECC or not errors]
+    found = [*_lost(view, gpu), *codes, *errors]
     seen: set[int | None] = set()
     for event in view.events(gpu.uuid):
         number = event.xid.number if event.xid else None
@@ -161,19 +147,22 @@ def _lost(view: View, gpu: GpuFacts) -> Iterator[Symptom]:
 
 
 def _codes(view: View, gpu: GpuFacts) -> Iterator[Symptom]:
-    for key, code in _CODES.items():
-        value = gpu.value(key)
+    """What the table of conditions says, with since when: also what was so before gpumon came."""
+    for one in _CODES:
+        value = gpu.value(one.key)
         if value == 0:
             continue
-        times, values = view.series(gpu.uuid, key, PAST_S)
+        times, values = view.series(gpu.uuid, one.key, PAST_S)
         if value is None:
             value = np.nan_to_num(newest_known(values[-RECENT_ROWS:, None])[0])
         if value:
             is_known = np.isfinite(values)
-            since, samples = since_when(view, times, values == value, is_known, is_lasting=True)
-            yield Symptom(
-                key, code.text(value), float(value), code.severity, code.advice, since, samples
-            )
+            newest = newest_known(values[:, None])[0]
+            since, samples = since_when(view, times, values == newest, is_known, is_lasting=True)
+            wrong = Wrong(one, float(value), 0.0)
+            severity = Severity.CRITICAL if one.is_grave else Severity.WARNING
+            advice = f"{one.advice[:1].upper()}{one.advice[1:]}."
+            yield Symptom(one.key, wrong.sentence, float(value), severity, advice, since, samples)
 
 
 def _memory_errors(view: View, gpu: GpuFacts) -> Iterator[Symptom]:

@@ -26,8 +26,8 @@ class GpuFault(Detector):
 
     `gpu_fault`: the GPU fell off the bus; a broken memory row could not be replaced, or waits for
     a reset to be; the driver asks for a recovery action; uncorrected memory errors were counted
-    while gpumon watched, within the last hour; or the driver told of an Xid of the machine within
-    the last half minute. Where NVIDIA's catalogue has people ignore an Xid now and look into it if
+    since the driver was loaded; or the driver told of an Xid of the machine within the last half
+    minute. Where NVIDIA's catalogue has people ignore an Xid now and look into it if
     it repeats (92, 121, 157), it is a remark (*info*); where there is nothing to look into either
     (63), nothing is said. `program_error`: it told of an Xid that programs cause (11, 13, 25, 31,
     32, 37, 43, 45, 60, 68, 69, 80, 109): a hint for the job's owner, and no ground to drain a node.
@@ -36,8 +36,8 @@ class GpuFault(Detector):
     for. The finding lasts as long as what it rests on: an Xid that leaves neither a code nor an
     error counted is cleared when the driver tells of it no more.
 
-    What looks alike: errors that programs cause have a class of their own; errors counted before
-    gpumon came, and rows that were replaced, are history; a silent GPU or node is
+    What looks alike: errors that programs cause have a class of their own; rows that were
+    replaced, and errors before the driver was loaded, are history; a silent GPU or node is
     `telemetry_lost`. An Xid of an engine that stopped a program (39 to 41, 96 to 105, …), where
     either may be at fault, stays a *hypothesis*, and so does one that the catalogue does not list,
     calls unused or leaves empty.

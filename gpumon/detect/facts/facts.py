@@ -7,14 +7,14 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.detect.facts.entity_facts import NO_ROWS, Rows, Value
-from gpumon.model.xid import xid
+from gpumon.model.gpu.xid import xid
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gpumon.model.fault import SourceError
+    from gpumon.model.gpu.xid import Xid
     from gpumon.model.records.cluster import JobView, SlurmNode
-    from gpumon.model.xid import Xid
 
 JUDGED_STATE: Final = "RUNNING"
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from gpumon.detect.features.feature import LONG_S, STEP_S
 from gpumon.model.catalogue.fields import CATALOGUE
-from gpumon.model.hardware import pcie_bytes_per_s, sheet_named
+from gpumon.model.gpu.hardware import pcie_bytes_per_s, sheet_named
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gpumon.model.catalogue.fields import clock_event_names
-from gpumon.model.hardware import SHEETS, Basis, sheet_for
+from gpumon.model.gpu.hardware import SHEETS, Basis, sheet_for
+from gpumon.model.gpu.xid import FABRIC_HEALTH, FABRIC_STATES, RECOVERY_ACTIONS, code_name, xid
 from gpumon.model.records.block import EMPTY_BLOCK
-from gpumon.model.xid import FABRIC_HEALTH, FABRIC_STATES, RECOVERY_ACTIONS, code_name, xid
 from gpumon.report.facts.entities import Entity, moment, number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from gpumon.model.hardware import Figure, Sheet
+    from gpumon.model.gpu.hardware import Figure, Sheet
     from gpumon.model.records.block import Block
     from gpumon.model.records.cluster import Gpu, Node, Process, Rank
 

@@ -6,9 +6,11 @@ Whole columns tell in a hundredth of that; where they leave a doubt, each GPU is
 
 from __future__ import annotations
 
+from functools import cache
 from math import isnan
 from typing import TYPE_CHECKING, Final
 
+from gpumon.model.gpu.conditions import HARMLESS_BITS, IDLE_BITS, may_be_wrong
 from gpumon.model.records.block import EMPTY_BLOCK, MISSING_INTEGER
 from gpumon.report.facts.rows import INACTIVE
 
@@ -19,24 +21,6 @@ if TYPE_CHECKING:
 
 VITAL: Final = ("mem_used_bytes", "temp_c", "power_w", "gpu_util_ratio")
 """Fields that every GPU has: where all of them are missing, the reason is news."""
-
-ALARMS: Final = (
-    "ecc_uncorrected_volatile_count",
-    "remap_failure",
-    "remap_pending",
-    "retired_pages_pending",
-    "recovery_action",
-)
-"""Fields of which any value but 0 is a trouble."""
-
-UNHEALTHY: Final = 2
-"""Value of `fabric_health` of a GPU that the fabric calls unhealthy."""
-
-IDLE_BITS: Final = 0x001 | 0x002
-"""Clock event reasons that tell of no trouble: idle, clocks set by an application."""
-
-HARMLESS_BITS: Final = 0x004 | 0x010 | 0x100
-"""Software power cap, sync boost, display clocks: set on purpose or by the board's own budget."""
 
 _QUIET_BITS: Final = IDLE_BITS | HARMLESS_BITS
 
@@ -54,15 +38,13 @@ def has_calm_node(digest: Digest, gpu: Gpu) -> bool:
 
 
 def _is_calm(block: Block, node: Node) -> bool:
-    columns, links = block.columns, node.blocks.get("link", EMPTY_BLOCK)
-    width, widest = columns.get("pcie_width"), columns.get("pcie_width_max")
+    links = node.blocks.get("link", EMPTY_BLOCK)
+    known = cache(lambda key: _values(block, key))
     return (
         not node.blocks.get("event", EMPTY_BLOCK).keys
         and all(_is_whole(block, key) for key in VITAL)
-        and not any(value for key in ALARMS for value in _values(block, key))
-        and not any(int(v) & ~_QUIET_BITS for v in _values(block, "clock_event_reasons"))
-        and (width is None or widest is None or width == widest)
-        and UNHEALTHY not in _values(block, "fabric_health")
+        and not may_be_wrong(known)
+        and not any(int(v) & ~_QUIET_BITS for v in known("clock_event_reasons"))
         and INACTIVE not in _values(links, "link_state")
     )
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from gpumon.model.ceilings import half_of
-from gpumon.model.hardware import pcie_bytes_per_s, sheet_for
+from gpumon.model.gpu.ceilings import half_of
+from gpumon.model.gpu.hardware import pcie_bytes_per_s, sheet_for
 from gpumon.report.text import units
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from gpumon.model.hardware import Sheet
+    from gpumon.model.gpu.hardware import Sheet
     from gpumon.model.records.cluster import Gpu
 
 LOW_RATIO: Final = 0.10

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpumon.model.catalogue.fields import LABELS, clock_event_names
 from gpumon.model.catalogue.gpu import GPU_FIELDS
-from gpumon.report.facts.healthy_nodes import HARMLESS_BITS, IDLE_BITS
+from gpumon.model.gpu.conditions import HARMLESS_BITS, IDLE_BITS
 from gpumon.report.facts.reference_values import of_text, sheet_of, sheet_words
 from gpumon.report.pages.gpu_layout import COUNTERS, PLACED, SECTIONS
 from gpumon.report.tables.field import FieldRow, field_table

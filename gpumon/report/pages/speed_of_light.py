@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from gpumon.model.ceilings import (
+from gpumon.model.gpu.ceilings import (
     KEYS,
     STEPS,
     Ceiling,
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from gpumon.model.hardware import Sheet
+    from gpumon.model.gpu.hardware import Sheet
     from gpumon.model.records.cluster import Gpu, JobView
     from gpumon.report.charts.roofline import Roof
     from gpumon.report.facts.tick_index import Digest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from gpumon.model.xid import Cause, Xid, xid
+from gpumon.model.gpu.xid import Cause, Xid, xid
 from gpumon.report.facts.rows import block_rows
 from gpumon.report.text import units
 from gpumon.report.text.cells import Line, Tone, paragraph

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
 from gpumon.model.catalogue.fields import CATALOGUE, CLOCK_EVENT_REASONS, clock_event_names
+from gpumon.model.gpu.conditions import HARMLESS_BITS, IDLE_BITS
 from gpumon.report.facts.columns import Column, SortKey
-from gpumon.report.facts.healthy_nodes import HARMLESS_BITS, IDLE_BITS
 from gpumon.report.text import units
 from gpumon.report.text.cells import EMPTY_CELL, NO_VALUE, Cell, Tone
 

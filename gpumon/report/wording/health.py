@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
+import re
+from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from gpumon.model.catalogue.fields import clock_event_names
+from gpumon.model.finding import Severity
+from gpumon.model.gpu.conditions import held_down_by, wrong_with
 from gpumon.model.missing import Reason
-from gpumon.model.xid import RECOVERY_ACTIONS, code_name
-from gpumon.report.facts.healthy_nodes import (
-    HARMLESS_BITS,
-    IDLE_BITS,
-    UNHEALTHY,
-    VITAL,
-    has_calm_node,
-)
+from gpumon.report.facts.healthy_nodes import VITAL, has_calm_node
+from gpumon.report.facts.reference_values import sheet_of
 from gpumon.report.text.cells import EMPTY_CELL, NO_VALUE, Cell, Line, Tone, paragraph
 from gpumon.report.wording.events import event_lines, events_of
 from gpumon.report.wording.gpu_cells import SHORT_REASONS
 from gpumon.report.wording.verdict_words import reading_words
 
 if TYPE_CHECKING:
-    from gpumon.model.records.cluster import Gpu
+    from gpumon.model.records.cluster import Gpu, Node
     from gpumon.report.facts.columns import SortKey
     from gpumon.report.facts.tick_index import Digest
 
@@ -43,6 +40,12 @@ class Trouble(NamedTuple):
 MOST_EVENTS: Final = 5
 """Most events of one GPU that are spelled out: of a storm the newest say enough."""
 
+_DRIVER: Final = re.compile(r"(^|\s)(NVML|GPU (index )?[0-9])")
+"""Where a probe says that a driver, or a GPU of it, failed."""
+
+_UNREAD: Final = frozenset({Reason.NO_PERMISSION, Reason.FAILED, Reason.GARBAGE})
+"""Reasons for which a field is missing that is there; others are no fault, or told as one."""
+
 _CHECKED: Final = (
     "clock_event_reasons",
     "pcie_width",
@@ -64,8 +67,7 @@ def _troubles(digest: Digest, gpu: Gpu) -> tuple[Trouble, ...]:
     found = [
         *_unreadable(digest, gpu),
         *_events(digest, gpu),
-        *_memory(gpu),
-        *_recovery(gpu),
+        *_conditions(gpu),
         *_clocks(gpu),
         *_links(digest, gpu),
     ]
@@ -91,6 +93,39 @@ def health_cell(digest: Digest, gpu: Gpu | None) -> Cell:
         more = f" +{len(found) - 1}" if len(found) > 1 else ""
         return Cell(f"{found[0].sign} {found[0].word}{more}", found[0].tone)
     return Cell("ok", Tone.DIM) if is_checked(gpu) else NO_VALUE
+
+
+def worst_of(digest: Digest) -> Severity | None:
+    """How grave the worst is that is wrong with any GPU of a picture; None where nothing is."""
+    tones = {one.tone for gpu in digest.tick.gpus.values() for one in troubles(digest, gpu)}
+    if Tone.BAD in tones:
+        return Severity.CRITICAL
+    return Severity.WARNING if tones else None
+
+
+def unread(digest: Digest) -> str:
+    """The first target, node or GPU of which nobody knows how it is; empty where there is none.
+
+    A target that does not answer, a node that was reached before or ought to be, a driver that
+    answers nothing, a GPU of which no field that would tell can be read.
+    """
+    tick = digest.tick
+    dumb = (target.url for target in tick.targets if not target.is_ok)
+    silent = (node.name for node in tick.nodes.values() if _is_unread(node))
+    dark = (gpu.uuid for gpu in tick.gpus.values() if not gpu.is_stale and _is_dark(gpu))
+    return next(chain(dumb, silent, dark), "")
+
+
+def _is_unread(node: Node) -> bool:
+    """Whether a node that is looked at tells nothing of its GPUs, now or yet."""
+    if node.is_silent or (node.taken_at is None and node.errors):
+        return True
+    return any(_DRIVER.search(error.where) for error in node.errors)
+
+
+def _is_dark(gpu: Gpu) -> bool:
+    """Whether what would tell of a trouble could not be read; what a board lacks is no loss."""
+    return not is_checked(gpu) and any(gpu.reason(key) in _UNREAD for key in _CHECKED)
 
 
 def is_checked(gpu: Gpu) -> bool:
@@ -137,60 +172,39 @@ def _events(digest: Digest, gpu: Gpu) -> list[Trouble]:
     return [Trouble(e.tone, e.name, e.sentence, e.advice) for e in told.values()]
 
 
-def _memory(gpu: Gpu) -> list[Trouble]:
-    found = []
-    uncorrected = gpu.value("ecc_uncorrected_volatile_count")
-    if uncorrected:
-        plural = "s" if uncorrected > 1 else ""
-        text = f"{int(uncorrected)} uncorrected ECC error{plural} since the driver was loaded"
-        advice = "drain the node, reset the GPU, check row remapping; replace it if it repeats"
-        found.append(Trouble(Tone.BAD, f"ECC {int(uncorrected)}", text, advice))
-    if gpu.value("remap_failure"):
-        text = "a broken memory row could not be replaced"
-        found.append(Trouble(Tone.BAD, "remap failed", text, "have the board exchanged"))
-    if gpu.value("remap_pending"):
-        text = "broken memory rows wait for a reset to be replaced"
-        advice = "reset the GPU when its job has ended"
-        found.append(Trouble(Tone.WARN, "remap waits", text, advice))
-    if gpu.value("retired_pages_pending"):
-        text = "broken memory pages wait for a restart of the driver to be retired"
-        found.append(Trouble(Tone.WARN, "page waits", text, "reload the driver or reboot the node"))
-    return found
-
-
-def _recovery(gpu: Gpu) -> list[Trouble]:
-    action = gpu.value("recovery_action")
-    if not action:
-        return []
-    words = code_name(action, RECOVERY_ACTIONS) or ""
-    return [Trouble(Tone.BAD, "recovery", f"the driver asks for recovery: {words}", words)]
+def _conditions(gpu: Gpu) -> list[Trouble]:
+    """What the table of conditions says of its newest values."""
+    return [
+        Trouble(
+            Tone.BAD if one.condition.is_grave else Tone.WARN,
+            one.word,
+            one.sentence,
+            one.condition.advice,
+        )
+        for one in wrong_with(gpu.value)
+    ]
 
 
 def _clocks(gpu: Gpu) -> list[Trouble]:
-    mask = int(gpu.value("clock_event_reasons") or 0) & ~(IDLE_BITS | HARMLESS_BITS)
-    if not mask:
+    names = held_down_by(gpu.value("clock_event_reasons"))
+    if not names:
         return []
-    names = clock_event_names(mask)
     word = SHORT_REASONS.get(names[0], names[0])
     return [Trouble(Tone.WARN, word, f"the clock is held down by {', '.join(names)}")]
 
 
 def _links(digest: Digest, gpu: Gpu) -> list[Trouble]:
-    found = []
-    width, widest = gpu.value("pcie_width"), gpu.value("pcie_width_max")
-    if width is not None and widest is not None and width < widest:
-        text = f"PCIe runs on {width:.0f} lanes, GPU and slot have {widest:.0f}"
-        found.append(
-            Trouble(Tone.WARN, f"PCIe x{width:.0f}", text, "reseat the board or its riser")
-        )
     down, known = digest.link_states(gpu)
-    # Without a bridge a PCIe board's links are all inactive, which is as it should be.
-    if 0 < down < known:
+    if not down:
+        return []
+    if down < known:
         text = f"{down} of {known} NVLinks are inactive while the others work"
-        found.append(
-            Trouble(Tone.WARN, f"{down} NVL down", text, "check the other end of the links")
-        )
-    if gpu.value("fabric_health") == UNHEALTHY:
-        text = "the NVLink fabric calls this GPU unhealthy"
-        found.append(Trouble(Tone.BAD, "fabric", text, "look at the fabric manager's log"))
-    return found
+        advice = "check the other end of the links"
+        return [Trouble(Tone.WARN, f"{down} NVL down", text, advice)]
+    # Without a bridge a PCIe board's links are all inactive, which is as it should be, and so are
+    # those of a board alone on its node.
+    sheet, node = sheet_of(gpu), digest.tick.nodes.get(gpu.node)
+    if sheet is None or sheet.has_bridge_only or node is None or len(node.gpu_uuids) < 2:
+        return []
+    text = f"none of its {known} NVLinks is active"
+    return [Trouble(Tone.WARN, "no NVLink", text, "look at the fabric manager's log")]

@@ -45,7 +45,7 @@ FIT = {
     "pcie_gen_max": 5.0,
     "pcie_width_max": 16.0,
     "pcie_replay_count": 3.0,
-    "ecc_uncorrected_volatile_count": 2.0,
+    "ecc_uncorrected_volatile_count": 0.0,
     "remap_failure": 0.0,
     "remap_pending": 0.0,
     "recovery_action": 0.0,

@@ -12,8 +12,11 @@ from gpumon.cli import main
 from gpumon.cli.exits import check_status
 from gpumon.model.fault import DETECTION, SourceError
 from gpumon.model.finding import Confidence, Finding, Severity, Window
+from gpumon.model.missing import Reason
 from gpumon.model.records.tick import TargetState, Tick
+from tests.worlds.node import WHOLE, machine
 from tests.worlds.probe import bounded
+from tests.worlds.tick import uuid_of
 
 
 def test_one_sample_of_the_demo_is_one_document_without_detection(caller):
@@ -175,11 +178,63 @@ def unjudged(*findings):
         (tick(finding(Severity.CRITICAL, Confidence.ESTABLISHED)), 2),
         (tick(is_ok=False), 3),
         (unjudged(), 3),
-        (unjudged(finding(Severity.WARNING, Confidence.SUPPORTED)), 1),
+        # What is known to be critical is, whatever is not known beside; a warning may hide worse.
+        (unjudged(finding(Severity.WARNING, Confidence.SUPPORTED)), 3),
+        (unjudged(finding(Severity.CRITICAL, Confidence.SUPPORTED)), 2),
     ],
 )
 def test_only_supported_findings_raise_an_alarm(picture, status):
     assert check_status(picture) == status
+
+
+def board(missing=None, **values):
+    """A machine with some of one GPU's values changed, or all of them missing for a reason."""
+    picture = machine({"index": 0} if missing else {**WHOLE, **values})
+    uuid = uuid_of("n1", 0)
+    if missing:
+        gpu = picture.gpus[uuid]
+        block = gpu.block._replace(missing={(key, 0): missing for key in WHOLE})
+        picture = picture._replace(gpus={**picture.gpus, uuid: gpu._replace(block=block)})
+    return picture
+
+
+def node_with(**changes):
+    picture = board()
+    node = picture.nodes["n1"]._replace(**changes)
+    return picture._replace(nodes={"n1": node})
+
+
+DRIVER_FAILED = (SourceError("n1 NVML", "Unknown Error", ""),)
+ELSEWHERE = (SourceError("n1 /proc/mounts", "cannot be read", ""),)
+
+
+@pytest.mark.parametrize(
+    ("picture", "status"),
+    [
+        (board(), 0),
+        (board(ecc_uncorrected_volatile_count=2), 2),
+        (board(recovery_action=2), 2),
+        (board(remap_pending=1), 1),
+        (board(pcie_width=4.0), 1),
+        (board(Reason.LOST), 2),
+        (board(Reason.FAILED), 2),
+        (board(Reason.NO_PERMISSION), 3),
+        (board(Reason.NOT_SUPPORTED), 0),
+        (node_with(errors=DRIVER_FAILED), 3),
+        (node_with(errors=ELSEWHERE), 0),
+        (node_with(taken_at=None, errors=ELSEWHERE), 3),
+        (node_with(is_stale=True), 3),
+        (node_with(is_stale=True, left_at=5.0), 0),
+    ],
+)
+def test_what_health_says_and_what_cannot_be_read_counts(picture, status):
+    assert check_status(picture) == status
+
+
+def test_one_of_several_targets_that_does_not_answer_is_unknown():
+    picture = board()
+    dead = TargetState("ssh://gpu07", False, SourceError("ssh://gpu07", "timed out", ""), None)
+    assert check_status(picture._replace(targets=(*picture.targets, dead))) == 3
 
 
 def test_help_and_version_leave_with_0(capsys):

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from gpumon.detect.scene import START_AT, WORKING, Scene, working
-from gpumon.model.xid import APPLICATION_XIDS, XIDS
+from gpumon.model.gpu.xid import APPLICATION_XIDS, XIDS
 from gpumon_detectors.hardware.gpu_fault import GpuFault
 from tests.worlds.advice import sends_away
 
@@ -147,7 +147,6 @@ def test_uncorrected_errors_that_were_counted_while_watching():
     scene, uuids = scene_with_job()
     scene.gpu(uuids[0], ecc_uncorrected_volatile_count=3)
     scene.run(300, working(uuids))
-    assert findings(scene) == []
     at = scene.next_at
     scene.gpu(uuids[0], ecc_uncorrected_volatile_count=5)
     scene.run(100, working(uuids))
@@ -157,15 +156,33 @@ def test_uncorrected_errors_that_were_counted_while_watching():
     assert "2 uncorrected memory errors since" in finding.summary
 
 
-def test_errors_are_news_for_an_hour():
+@pytest.mark.parametrize("count", [1, 4])
+def test_uncorrected_errors_from_before_are_told_as_long_as_the_driver_holds_them(count):
+    """As the column HEALTH tells them: ‼, and no less grave for having come before gpumon."""
+    scene, uuids = scene_with_job()
+    scene.gpu(uuids[1], ecc_uncorrected_volatile_count=count)
+    scene.run(10, working(uuids))
+    (finding,) = findings(scene)
+    assert (finding.severity, finding.subject) == ("critical", f"gpu:{uuids[1]}")
+    words = f"{count} uncorrected ECC error{'s' if count > 1 else ''} since the driver was loaded"
+    assert words in finding.summary
+    assert finding.gpu_seconds is None
+    scene.run(3 * 3600, working(uuids))
+    assert words in findings(scene)[0].summary
+    scene.gpu(uuids[1], ecc_uncorrected_volatile_count=0)
+    scene.run(10, working(uuids))
+    assert findings(scene) == []
+
+
+def test_errors_are_news_for_an_hour_and_stand_until_the_driver_is_loaded_anew():
     scene, uuids = scene_with_job()
     scene.gpu(uuids[0], ecc_uncorrected_volatile_count=0)
     scene.run(100, working(uuids))
     scene.gpu(uuids[0], ecc_uncorrected_volatile_count=1)
     scene.run(3500, working(uuids))
-    assert len(findings(scene)) == 1
+    assert "1 uncorrected memory error " in findings(scene)[0].summary
     scene.run(200, working(uuids))
-    assert findings(scene) == []
+    assert "1 uncorrected ECC error since the driver was loaded" in findings(scene)[0].summary
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,6 @@ FAULTS = {
         f"gpu:{GPU}",
         (("gpu", (GPU,), {"ecc_uncorrected_volatile_count": 5.0}),),
         400.0,
-        is_known_after_restart=False,
     ),
     "rows to be replaced": Fault(
         "gpu_fault", f"gpu:{GPU}", (("gpu", (GPU,), {"remap_pending": 1.0}),), 400.0
@@ -157,7 +156,6 @@ FAULTS = {
 
 FORGOTTEN = (
     "generation of the only GPU lost",
-    "memory errors",
     "gone from the list",
     "a silent GPU",
 )

@@ -37,6 +37,10 @@ def test_a_whole_machine_is_calm():
         {"pcie_width": 8.0},
         {"fabric_health": 2},
         {"temp_c": None},
+        {"temp_c": 88.0},
+        {"temp_margin_c": -1.0},
+        {"mem_temp_c": 101.0, "mem_temp_max_c": 95.0},
+        {"sm_clock_mhz": 345.0},
     ],
 )
 def test_a_doubt_about_one_value_has_each_gpu_looked_at(values):

@@ -36,6 +36,20 @@ def text(lines):
         ({"recovery_action": 1}, "‼ recovery", Tone.BAD),
         ({"clock_event_reasons": 0x40}, "! hw thermal", Tone.WARN),
         ({"clock_event_reasons": 0x4}, "ok", Tone.DIM),
+        # Of several reasons the gravest, whatever its bit.
+        ({"clock_event_reasons": 0x60}, "! hw thermal", Tone.WARN),
+        ({"clock_event_reasons": 0x28}, "! hw slowdown", Tone.WARN),
+        ({"clock_event_reasons": 0xA0}, "! power brake", Tone.WARN),
+        ({"temp_c": 97.0, "temp_slowdown_c": 92.0, "temp_shutdown_c": 98.0}, "! 97 °C", Tone.WARN),
+        ({"temp_c": 93.0, "temp_slowdown_c": 87.0}, "‼ 93 °C", Tone.BAD),
+        ({"temp_c": 91.0, "temp_slowdown_c": None, "temp_shutdown_c": None}, "ok", Tone.DIM),
+        ({"temp_margin_c": -4.0}, "! -4 °C", Tone.WARN),
+        ({"mem_temp_c": 96.0, "mem_temp_max_c": 95.0}, "! mem 96 °C", Tone.WARN),
+        ({"mem_temp_c": 95.0, "mem_temp_max_c": 95.0}, "ok", Tone.DIM),
+        ({"sm_clock_mhz": 345.0, "gpu_util_ratio": 0.9}, "! 345 MHz", Tone.WARN),
+        ({"sm_clock_mhz": 345.0, "gpu_util_ratio": 0.02}, "ok", Tone.DIM),
+        ({"sm_clock_mhz": 345.0, "clock_event_reasons": 0x2}, "ok", Tone.DIM),
+        ({"sm_clock_mhz": 990.0, "gpu_util_ratio": 0.9}, "ok", Tone.DIM),
         ({"pcie_width": 8.0}, "! PCIe x8", Tone.WARN),
         ({"pcie_gen": 1.0}, "ok", Tone.DIM),
         ({"fabric_health": 2}, "‼ fabric", Tone.BAD),
@@ -123,4 +137,19 @@ def test_links_count_as_down_only_beside_links_that_work():
     digest, board = of(machine(more={"link": links(UUID, 4, down=1)}))
     assert health_cell(digest, board).text == "! 1 NVL down"
     digest, board = of(machine(more={"link": links(UUID, 4, down=4)}))
-    assert health_cell(digest, board).text == "ok"
+    assert health_cell(digest, board).text == "! no NVLink"
+
+
+@pytest.mark.parametrize(
+    ("name", "beside"), [("NVIDIA H100 PCIe", True), ("NVIDIA H100 80GB HBM3", False)]
+)
+def test_links_that_nothing_is_joined_to_are_no_trouble(name, beside):
+    """Of a board that only a bridge would join, and of one that is alone on its node."""
+    picture = machine(more={"link": links(UUID, 4, down=4)})
+    board = picture.gpus[UUID]
+    block = board.block._replace(labels={**board.block.labels, "name": (name,) * 9})
+    board = board._replace(block=block)
+    node = picture.nodes["n1"]
+    node = node._replace(gpu_uuids=node.gpu_uuids if beside else (UUID,))
+    picture = picture._replace(gpus={**picture.gpus, UUID: board}, nodes={"n1": node})
+    assert health_cell(Digest(picture), board).text == "ok"

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from gpumon.model.finding_classes import CLASSES, Loss
-from gpumon.model.hardware import sheet_for
+from gpumon.model.gpu.hardware import sheet_for
 from gpumon.model.records.label import HEALTHY
 from gpumon.simulate.blocks.frames import FrameMaker
 from gpumon.simulate.cluster.sim_cluster import SILENT, Fleet

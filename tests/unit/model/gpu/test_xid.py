@@ -5,7 +5,7 @@ from __future__ import annotations
 import pynvml
 import pytest
 
-from gpumon.model.xid import (
+from gpumon.model.gpu.xid import (
     APPLICATION_XIDS,
     FABRIC_HEALTH,
     FABRIC_STATES,

@@ -6,7 +6,7 @@ from math import isnan
 
 import pytest
 
-from gpumon.model.ceilings import (
+from gpumon.model.gpu.ceilings import (
     ceilings_of,
     clock_ratio,
     half_of,
@@ -14,7 +14,7 @@ from gpumon.model.ceilings import (
     operations_per_s,
     pipe_ratios,
 )
-from gpumon.model.hardware import sheet_named
+from gpumon.model.gpu.hardware import sheet_named
 
 H100, A100, V100 = (
     sheet_named(name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpumon.model.hardware import SHEETS, Basis, Sheet, sheet_for, sheet_named
+from gpumon.model.gpu.hardware import SHEETS, Basis, Sheet, sheet_for, sheet_named
 
 MIB = 2**20
 

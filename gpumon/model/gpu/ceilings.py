@@ -16,12 +16,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from gpumon.model.hardware import pcie_bytes_per_s
+from gpumon.model.gpu.hardware import pcie_bytes_per_s
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gpumon.model.hardware import Sheet
+    from gpumon.model.gpu.hardware import Sheet
 
 HALVES: Final = ("bf16", "fp16")
 """Precision that tensor cores are taken to work in, the first that a sheet has: no counter tells
