@@ -403,10 +403,6 @@ class View:
         """What a function tells of each of `nodes`, NaN for None; asked again of what changed."""
         return self._facts.node_columns.told(tell)[:-1]
 
-    def per_gpu(self, tell: Callable[[GpuFacts], float | None]) -> NDArray[np.float64]:
-        """What a function tells of each of `uuids`, NaN for None; asked again of what changed."""
-        return self._facts.columns.told(tell)[:-1]
-
     @property
     def is_stale(self) -> NDArray[np.bool_]:
         """Per GPU by position whether its values are not the present."""

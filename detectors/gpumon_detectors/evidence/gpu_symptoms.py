@@ -59,7 +59,8 @@ _CODES: Final = tuple(one for one in CONDITIONS if one.key in _TOLD)
 def suspects(view: View) -> Iterator[GpuFacts]:
     """GPUs of which anything at all is told now; spares the sound ones every further look."""
     uuids = view.uuids
-    is_odd = view.is_lost | (view.per_gpu(_counted) > 0)
+    # History knows of a counter what came after the first look alone, the driver's facts all of it.
+    is_odd = view.is_lost | (view.fleet(_ECC)[:-1] > 0)
     for key in _TOLD if uuids else ():
         # Single samples are missing now and then: one of the last ones tells.
         recent = view.table(uuids, (key,), REST_S).columns[key][-RECENT_ROWS:]
@@ -68,11 +69,6 @@ def suspects(view: View) -> Iterator[GpuFacts]:
     is_odd[view.layout.places(told)] = True
     for place in np.flatnonzero(is_odd & ~view.is_stale):
         yield view.gpus[uuids[place]]
-
-
-def _counted(gpu: GpuFacts) -> float | None:
-    """Uncorrected memory errors since the driver was loaded; history knows what came after alone."""
-    return gpu.value(_ECC)
 
 
 def symptoms(view: View, gpu: GpuFacts) -> list[Symptom]:
