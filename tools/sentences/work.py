@@ -77,6 +77,10 @@ _FULL: Final[Values] = {
 }
 
 
+_RESTING: Final = dict.fromkeys(
+    ("gpu_util_ratio", "sm_active_ratio", "tensor_active_ratio", "dram_active_ratio"), 0.0
+)
+
 _PROFILED: Final = (
     *("sm_active_ratio", "sm_occupancy_ratio", "tensor_active_ratio", "dram_active_ratio"),
     *("fp16_active_ratio", "fp32_active_ratio", "fp64_active_ratio"),
@@ -315,6 +319,16 @@ def desk_fp32() -> Scene:
     return _desk(_FP32, 10800.0)
 
 
+def full_memory_between_rests() -> Scene:
+    """Twice it rests for ten minutes in between."""
+    scene = _turns(_FULL, 2000.0)
+    uuids = scene.view().running[0].uuids
+    for _ in range(2):
+        scene.run(600.0, alike(uuids, {**_FULL, **_RESTING}))
+        scene.run(2000.0, alike(uuids, _FULL))
+    return scene
+
+
 SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
     "comm_bound": (
         exchanges_for_minutes,
@@ -343,6 +357,11 @@ SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
         fp32_on_something_new,
     ),
     "copy_bound": (copies_for_minutes, copies_back, copies_by_design, copies_unprofiled),
-    "memory_limited": (full_for_minutes, full_for_hours, full_and_unseen),
+    "memory_limited": (
+        full_for_minutes,
+        full_for_hours,
+        full_and_unseen,
+        full_memory_between_rests,
+    ),
     "used_by_user": (desk_small, desk_small_for_hours, desk_fp32),
 }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from gpumon.plugin import Confidence, Detector, Evidence, Severity
 from gpumon_detectors.evidence.gpu_symptoms import Faults
 from gpumon_detectors.evidence.gpu_use import (
@@ -22,6 +24,7 @@ from gpumon_detectors.evidence.job_context import (
 )
 from gpumon_detectors.evidence.phrases import counted, gib
 from gpumon_detectors.evidence.stretch import is_open, since_words
+from gpumon_detectors.evidence.watched import mean_of
 from gpumon_detectors.idle.rest import computes_on_cpus, rest_of, was_used_before
 
 if TYPE_CHECKING:
@@ -38,6 +41,9 @@ _INTERACTIVE_S: Final = 7200.0
 
 _LONG_INTERACTIVE_S: Final = 14400.0
 """The sliding window of Princeton's Job Defense Shield."""
+
+_STUCK: Final = "d_state_process_count"
+_LATELY_S: Final = 600.0
 
 _ADVICE: Final = (
     "Look into the job's output: it may wait for input, a peer or a lock, or be done.",
@@ -153,7 +159,20 @@ def _may_hang(job: JobLook, context: JobContext, host: HostUse, rest: Rest) -> b
     count = len(job.gpus)
     is_parallel = count > 1 and context.worked_s >= SLEEPING_AFTER_WORK_S
     gone = int((job.latest("process_count") == 0).sum())
-    return is_parallel and host.polls(rest.window.start, count, gone)
+    if not is_parallel:
+        return False
+    # One that waits in the kernel does not poll either, and nobody says whose process that is.
+    halted = gone + _stuck(job)
+    return host.polls(rest.window.start, count, halted)
+
+
+def _stuck(job: JobLook) -> int:
+    """Processes of its nodes in uninterruptible sleep of late; whose they are nobody says."""
+    past = job.hosts_past((_STUCK,), _LATELY_S)
+    if not len(past.times):
+        return 0
+    count = np.nansum(mean_of(past, _STUCK))
+    return int(count + 0.5)
 
 
 def _evidence(

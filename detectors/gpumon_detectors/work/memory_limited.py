@@ -69,6 +69,12 @@ _LEAST_WELL: Final = 3
 _QUIET_LINK: Final = 0.05
 """Share of what PCIe carries up to which nothing is swapped out to the host by design."""
 
+_RESTING: Final = 0.25
+_LEAST_RESTS: Final = 3
+_REST_SHARE: Final = 0.05
+"""Slices with less than a quarter of the usual SM activity: three, and more than one in twenty, are
+rests between requests; a checkpoint an hour of six minutes is less (our choice)."""
+
 _STEADY: Final = 0.35
 """Spread of the SM activity of samples over its mean up to which steps follow one another: requests
 that come by chance spread more (our choice)."""
@@ -90,7 +96,7 @@ class MemoryLimited(Detector):
     of an allocator that filled up beside any other reason to pause. Who waits for data, storage or
     checkpoints fills the SMs in between, and is not claimed, nor what offloads its state. That
     nothing else is the reason counters cannot prove: servers and sessions stay a *hypothesis*, and
-    so do jobs whose CPUs are not seen.
+    so do jobs whose CPUs are not seen, or that rest for two minutes again and again.
 
     Needs SM and tensor counters.
 
@@ -127,6 +133,9 @@ class MemoryLimited(Detector):
         if not host.is_seen:
             text = "it may wait for its CPUs, which are not seen"
             doubts = (*doubts, Evidence("job_cpu_cores_used", job.subject, text))
+        if _rests_often(stretch):
+            text = "its GPUs rest for minutes again and again, as those of a server do"
+            doubts = (*doubts, Evidence("sm_active_ratio", job.subject, text))
         util, used = stretch.mean("gpu_util_ratio"), _used(stretch)
         yield view.finding(
             self,
@@ -219,6 +228,19 @@ def _worked_well_before(stretch: Stretch) -> bool:
     with np.errstate(invalid="ignore"):
         is_well = (used >= _NEARLY_FULL) & (sm > _SMALL * _PAUSING)
     return bool((is_well.sum(axis=0) >= _LEAST_WELL).any())
+
+
+def _rests_often(stretch: Stretch) -> bool:
+    """Whether the SMs were nearly still for whole slices more often than checkpoints explain."""
+    sm = stretch.profile.means["sm_active_ratio"]
+    known = np.isfinite(sm).all(axis=1)
+    sm = sm[known]
+    at_work = np.flatnonzero((sm >= _AT_WORK * _PAUSING).any(axis=1))
+    if not len(at_work):
+        return False
+    sm = sm[at_work[0] :]
+    rests = int((sm < _RESTING * np.median(sm, axis=0)).all(axis=1).sum())
+    return rests >= _LEAST_RESTS and rests > _REST_SHARE * len(sm)
 
 
 def _is_steady(stretch: Stretch) -> bool:

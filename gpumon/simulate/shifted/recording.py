@@ -100,7 +100,8 @@ def _of_job(job: Placed, job_id: str, start: float, for_s: float) -> Iterator[La
         until = min(for_s, job.start_s + fault.to_s)
         if fault.finding_class != "stuck_completing":
             until = min(until, end)
-        if fault.subject == "gpu" and story.out_s == inf:
+        # A board that is out and a link that dropped out stay so when their job has ended.
+        if fault.subject == "gpu" and (story.out_s == inf or story.down_links):
             until = for_s
         if until - since < LEAST_S:
             continue

@@ -292,3 +292,14 @@ def test_ranks_that_poll_for_one_whose_process_is_gone_may_hang_asleep(gone, is_
     scene.run(9000.0, {uuid: left if n < gone else HELD for n, uuid in enumerate(mine)})
     found = findings(scene)
     assert [one.confidence != "hypothesis" for one in found] == [is_sure]
+
+
+@pytest.mark.parametrize(("stuck", "is_sure"), [(0.0, True), (1.0, False)])
+def test_ranks_that_poll_for_one_that_waits_in_the_kernel_may_hang_asleep(stuck, is_sure):
+    """Of four one is stuck and three are seen to poll, at less than a CPU each."""
+    phases = [(1800.0, lambda _: WORKING, 6.0)]
+    scene, mine = played(10.0, "none", phases, gpu_count=4)
+    scene.cgroup("42", job_cpu_cores_used=2.6)
+    scene.host("n", d_state_process_count=stuck)
+    scene.run(9000.0, all_of(mine, HELD))
+    assert [one.confidence != "hypothesis" for one in findings(scene)] == [is_sure]

@@ -113,3 +113,26 @@ def test_a_server_by_name_and_a_session_are_hypotheses():
 def test_without_profiling_counters_nothing_is_said():
     plain = {key: value for key, value in FULL.items() if key not in PIPES}
     assert claims(all_do(plain)) == []
+
+
+RESTS = dict.fromkeys(("gpu_util_ratio", *PIPES), 0.0)
+
+
+@pytest.mark.parametrize(
+    ("work_s", "rest_s", "confidence"),
+    [
+        (700.0, 240.0, "hypothesis"),
+        (2000.0, 700.0, "hypothesis"),
+        # A checkpoint of three minutes an hour.
+        (3420.0, 180.0, "established"),
+        (3600.0, 0.0, "established"),
+    ],
+)
+def test_one_that_rests_for_minutes_again_and_again_may_be_a_server(work_s, rest_s, confidence):
+    """Its bursts are as steady as steps are, and too few yet to know a server by."""
+    phases = [(700.0, all_do(TRAINS), 4.0)]
+    while sum(seconds for seconds, *_ in phases) < 7200.0:
+        phases += [(work_s, all_do(FULL), 4.0), (rest_s, all_do({**FULL, **RESTS}), 1.0)]
+    phases += [(2000.0, all_do(FULL), 4.0)]
+    scene, _ = played(10.0, "none", [one for one in phases if one[0]], gpu_count=1)
+    assert [one.confidence for one in findings(scene)] == [confidence]

@@ -239,3 +239,21 @@ def test_neither_generator_knows_the_other():
     assert not [file for file in first if "simulate.shifted" in file.read_text()]
     others = [f"simulate.{room}" for room in ("physics", "cluster", "blocks", "records")]
     assert not [file for file in second for room in others if room in file.read_text()]
+
+
+def test_what_stays_broken_behind_its_job_stays_labelled():
+    """A link that dropped out does not come back when its job ends."""
+    ends = []
+    for seed in range(40, 46):
+        made = fleet_of(planned(seed, START))
+        end = START + made.plan.for_s
+        for job in (job for job in made.jobs if job.story.down_links):
+            machine, gpu = job.place_of(job.story.down_links[0][0])
+            ends += [
+                (one.end, end)
+                for one in labels_of(made, [str(job.number) for job in made.jobs])
+                if (one.subject, one.finding_class)
+                == (f"gpu:{machine.uuid(gpu)}", "fabric_degraded")
+            ]
+    assert ends
+    assert all(own == end for own, end in ends)
