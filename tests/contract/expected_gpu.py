@@ -221,6 +221,7 @@ def _whole(key: str, divisor: int) -> Reckon:
 
 GPU: Final[Mapping[str, Reckon]] = {
     "index": _same("index"),
+    "open_error": lambda _raw: 0,
     "minor_number": _same("minor"),
     "gpu_util_ratio": _over("util_gpu", 100),
     "mem_activity_ratio": _over("util_mem", 100),

@@ -140,7 +140,14 @@ def test_nothing_that_a_stuck_or_lost_gpu_has_is_left_without_a_reason(
         node.state.write()
         frame = probe.next_frame(lambda frame: bool(frame.errors))
     gpus = frame.block("gpu")
-    identity = {"index", "minor_number", "sm_clock_max_mhz", "pcie_gen_max", "pcie_width_max"}
+    identity = {
+        "index",
+        "open_error",
+        "minor_number",
+        "sm_clock_max_mhz",
+        "pcie_gen_max",
+        "pcie_width_max",
+    }
     for row, why in ((0, Reason.LOST), (1, Reason.FAILED)):
         for key in fields("gpu") - identity - FIXED - NOT_THE_DRIVER_S:
             assert gpus.value(key, row) is None

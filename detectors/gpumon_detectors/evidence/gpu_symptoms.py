@@ -31,6 +31,7 @@ VITAL: Final = ("temp_c", "power_w", "mem_used_bytes")
 """What every GPU tells while it is alive; not one of them is a matter of permission."""
 
 _ECC: Final = "ecc_uncorrected_volatile_count"
+_CLOSED: Final = "open_error"
 _ECC_EVENT: Final = 0x2
 _XID_EVENT: Final = 0x8
 
@@ -47,7 +48,7 @@ clusters attribute failures to checks (RSC: ten minutes before, five after)."""
 
 
 _TOLD: Final = (
-    *(_ECC, "remap_failure", "recovery_action"),
+    *(_ECC, _CLOSED, "remap_failure", "recovery_action"),
     *("remap_pending", "retired_pages_pending"),
 )
 """Conditions of the GPU itself that no other rule tells: heat is `throttled`'s, a link has rules of
@@ -60,7 +61,7 @@ def suspects(view: View) -> Iterator[GpuFacts]:
     """GPUs of which anything at all is told now; spares the sound ones every further look."""
     uuids = view.uuids
     # History knows of a counter what came after the first look alone, the driver's facts all of it.
-    is_odd = view.is_lost | (view.fleet(_ECC)[:-1] > 0)
+    is_odd = view.is_lost | (view.fleet(_ECC)[:-1] > 0) | (view.fleet(_CLOSED)[:-1] > 0)
     for key in _TOLD if uuids else ():
         # Single samples are missing now and then: one of the last ones tells.
         recent = view.table(uuids, (key,), REST_S).columns[key][-RECENT_ROWS:]
@@ -151,10 +152,13 @@ def _codes(view: View, gpu: GpuFacts) -> Iterator[Symptom]:
         times, values = view.series(gpu.uuid, one.key, PAST_S)
         if value is None:
             value = np.nan_to_num(newest_known(values[-RECENT_ROWS:, None])[0])
-        if value:
+        if value and one.is_so(value, 0.0):
             is_known = np.isfinite(values)
             newest = newest_known(values[:, None])[0]
             since, samples = since_when(view, times, values == newest, is_known, is_lasting=True)
+            if not is_known.any():
+                # History does not keep it, and it has been so as long as anybody looked.
+                since, samples = view.observed_since, max(1, len(times))
             wrong = Wrong(one, float(value), 0.0)
             severity = Severity.CRITICAL if one.is_grave else Severity.WARNING
             advice = f"{one.advice[:1].upper()}{one.advice[1:]}."

@@ -162,7 +162,7 @@ EVENT_FIELDS: Final = (
 _NOT_KEPT: Final = frozenset(
     {
         # What hardly ever changes, or names something.
-        *("index", "minor_number", "fabric_clique", "watched_events", "uptime_s"),
+        *("index", "open_error", "minor_number", "fabric_clique", "watched_events", "uptime_s"),
         *("persistence_mode", "compute_mode", "mig_mode", "ecc_mode", "nic_numa_node"),
         "gpu_numa_node",
         *("link_version", "link_effective_ber", "link_symbol_ber", "load_5m", "load_15m"),

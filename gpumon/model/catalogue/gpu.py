@@ -508,6 +508,16 @@ GPU_FIELDS: Final = (
         "nvmlDeviceGetHandleByIndex",
     ),
     _gpu(
+        "open_error",
+        Kind.ID,
+        "",
+        10_000,
+        "OPENERR",
+        "NVML's return code where the driver refuses to open the GPU, so that nothing can be read "
+        "of it; 0 where it is open.",
+        "nvmlDeviceGetHandleByIndex, nvmlDeviceGetUUID",
+    ),
+    _gpu(
         "gpu_numa_node",
         Kind.ID,
         "",

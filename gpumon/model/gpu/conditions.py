@@ -59,7 +59,41 @@ class Condition(NamedTuple):
     """Whether it counts only while kernels run and nobody has set the clocks."""
 
 
+_LOST_CODE: Final = 15.0
+"""NVML_ERROR_GPU_IS_LOST: told by the reason for which every value of the GPU is missing."""
+
+RETURN_CODES: Final = {
+    1: "not initialised",
+    2: "invalid argument",
+    3: "not supported",
+    4: "no permission",
+    6: "not found",
+    8: "power cables not connected",
+    9: "driver not loaded",
+    10: "timeout",
+    11: "interrupt request issue",
+    14: "infoROM is corrupted",
+    15: "GPU is lost",
+    16: "reset required",
+    17: "blocked by the operating system",
+    18: "driver and library of different versions",
+    19: "in use",
+    20: "out of memory",
+    999: "unknown error",
+}
+"""Of NVML (nvml.h, nvmlReturn_t), those that opening a GPU may answer."""
+
+
+def _is_refused(code: float, _none: float) -> bool:
+    return code not in (0.0, _LOST_CODE)
+
+
 CONDITIONS: Final = (
+    Condition(
+        "open_error", _is_refused, 0.0, True, "not open",
+        "the driver does not open it: {value}",
+        "look at dmesg and nvidia-smi on the node; the GPU may need a reset",
+    ),
     Condition(
         "ecc_uncorrected_volatile_count", gt, 0.0, True, "ECC {value}",
         "{value} uncorrected ECC error{plural} since the driver was loaded",
@@ -122,6 +156,9 @@ catalogue's; that any uncorrected error, failed remapping or recovery action tak
 service follows NVIDIA's GPU Debug Guidelines (2025-10) and its memory error management guide."""
 
 
+_CODES: Final = {"recovery_action": RECOVERY_ACTIONS, "open_error": RETURN_CODES}
+
+
 class Wrong(NamedTuple):
     """A condition that holds, with what tells it."""
 
@@ -138,8 +175,9 @@ class Wrong(NamedTuple):
     def sentence(self) -> str:
         """The condition in a sentence without an end."""
         value = f"{self.value:.0f}"
-        if self.condition.key == "recovery_action":
-            value = code_name(self.value, RECOVERY_ACTIONS) or value
+        codes = _CODES.get(self.condition.key)
+        if codes is not None:
+            value = code_name(self.value, codes) or value
         plural = "s" if self.value > 1 else ""
         return self.condition.sentence.format(value=value, limit=f"{self.limit:.0f}", plural=plural)
 

@@ -130,6 +130,10 @@ class Driver:
             raise NoValueError(reason, message, error.value) from None
         except pynvml.NVMLLibraryMismatchError:
             raise NoValueError(NOT_SUPPORTED, name) from None
+        except UnicodeError:
+            message = "%s: its answer is no UTF-8" % name
+            self.failures[gpu] = message
+            raise NoValueError(FAILED, message, pynvml.NVML_ERROR_UNKNOWN) from None
         finally:
             del self.calling[thread]
             took = self.monotonic() - since

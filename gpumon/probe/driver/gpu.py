@@ -1,6 +1,7 @@
 """One GPU: who it is, and what its counters say now."""
 
 import ctypes
+import os
 from typing import Any, Dict, List, NamedTuple
 
 import pynvml
@@ -11,7 +12,15 @@ from gpumon.probe.driver.driver import Batch, Driver, NoValueError
 from gpumon.probe.driver.gpm import ACTIVITY, Gpm
 from gpumon.probe.driver.links import Links
 from gpumon.probe.driver.mig import Instances
-from gpumon.probe.rows import LOST, NOT_SAMPLED, NOT_SHARED, NOT_SUPPORTED, Row
+from gpumon.probe.rows import (
+    FAILED,
+    LOST,
+    NO_PERMISSION,
+    NOT_SAMPLED,
+    NOT_SHARED,
+    NOT_SUPPORTED,
+    Row,
+)
 
 USE = ["gpu_util_ratio", "mem_activity_ratio"]
 MEMORY = ["mem_used_bytes", "mem_total_bytes", "mem_reserved_bytes"]
@@ -53,6 +62,8 @@ LABELS = (
     ("vbios", "nvmlDeviceGetVbiosVersion", lambda version: version),
 )
 """Label, function of the binding, what to take of its answer."""
+
+OPEN_ERROR = "open_error"
 
 FABRIC_KEYS = ("fabric_state", "fabric_status", "fabric_clique", "fabric_health", "fabric_cluster")
 
@@ -114,6 +125,7 @@ class Gpu:
         self.uuid = _text(driver.ask("nvmlDeviceGetUUID", str(index), self.handle))
         self.fixed = Row(self.uuid, 0.0)
         self.fixed.values["index"] = index
+        self.fixed.values[OPEN_ERROR] = 0
         self.fixed.missing[ANCESTORS] = NOT_SAMPLED
         for label, function, pick in LABELS:
             self._label(label, function, pick)
@@ -313,6 +325,19 @@ def keys_of(tier: str) -> List[str]:
     if tier == tiers.HOT:
         return keys + USE + MEMORY + ACTIVITY + ["clock_event_reasons"]
     return keys + (["process_count"] if tier == tiers.MEDIUM else list(FABRIC_KEYS))
+
+
+def unopened(index: int, missing: NoValueError) -> Row:
+    """What is known of a GPU that the driver counts and does not open: that it is there, and why.
+
+    Its key stands in for a UUID that nobody could read; it is another one on each node.
+    """
+    row = Row("unopened-%s-%d" % (os.uname().nodename, index), 0.0)
+    row.values["index"] = index
+    row.values[OPEN_ERROR] = missing.code if missing.code > 0 else pynvml.NVML_ERROR_UNKNOWN
+    known = missing.reason in (LOST, NO_PERMISSION)
+    row.lose(every_key(), missing.reason if known else FAILED)
+    return row
 
 
 def every_key() -> List[str]:

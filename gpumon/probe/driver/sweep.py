@@ -13,7 +13,7 @@ import pynvml
 from gpumon.probe.driver.contexts import Held
 from gpumon.probe.driver.driver import OPENING, AbandonedError, Calling, Driver, NoValueError
 from gpumon.probe.driver.events import Events
-from gpumon.probe.driver.gpu import ANCESTORS, Gpu, Look, Wanted, every_key
+from gpumon.probe.driver.gpu import ANCESTORS, Gpu, Look, Wanted, every_key, unopened
 from gpumon.probe.rows import FAILED, NOT_SUPPORTED, Row
 
 STUCK_AFTER_S = 1.0
@@ -117,6 +117,8 @@ class Sweeper:
         self._events_shown: List[Row] = []
         self._gpus: List[Gpu] = []
         self._unopened: List[int] = []
+        self._refused: Dict[int, Row] = {}
+        """By index the GPUs that the driver counts and does not open."""
         self._fresh: Dict[str, Look] = {}
         self._told: Optional[Dict[str, Look]] = None
         self._standing: Dict[str, Dict[str, str]] = {}
@@ -188,8 +190,9 @@ class Sweeper:
             fresh, self._fresh = self._fresh, {}
             errors = list(self._standing.values()) + errors
             gpus = list(self._gpus)
+            refused = [self._refused[index] for index in sorted(self._refused)]
             events = self._events_shown
-        rows: List[Row] = []
+        rows = [_now(row, self.driver.monotonic()) for row in refused]
         contexts: List[Held] = []
         links: List[Row] = []
         instances: List[Row] = []
@@ -210,6 +213,7 @@ class Sweeper:
             contexts.extend(look.contexts)
             links.extend(look.links)
             instances.extend(look.instances)
+        rows.sort(key=_index)
         before, self._told = self._told, looks
         return Taken(
             rows,
@@ -375,10 +379,13 @@ class Sweeper:
         """Learn who a GPU is; one that refuses is not asked again, a stuck one when it answers."""
         try:
             gpu = Gpu(self.driver, index, self._wanted)
+            self._check_is_new(gpu)
             self._events.register(gpu.handle, gpu.uuid, gpu.fixed)
         except NoValueError as missing:
             self._unopened.remove(index)
-            self._fail("GPU index %d" % index, str(missing), "")
+            with self._lock:
+                self._refused[index] = unopened(index, missing)
+            self._fail("GPU index %d" % index, str(missing), REFUSED)
             return
         self._unopened.remove(index)
         with self._lock:
@@ -386,6 +393,13 @@ class Sweeper:
         self._todo.append(self._reading(gpu, may_wait=False))
         if not self._unopened:
             self._todo.appendleft(("topology", lambda: relate(self.driver, self._gpus)))
+
+    def _check_is_new(self, gpu: Gpu) -> None:
+        """Refuse a GPU that says that it is another one: counts of both would mix."""
+        for known in self._gpus:
+            if known.uuid == gpu.uuid:
+                told = "it has the UUID of index %d, %s" % (known.index, gpu.uuid)
+                raise NoValueError(FAILED, told, pynvml.NVML_ERROR_UNKNOWN)
 
     def _fail(self, where: str, message: str, hint: str) -> None:
         with self._lock:
@@ -397,6 +411,17 @@ def is_new(told: Optional[Dict[str, Look]], looks: Dict[str, Look], part: str) -
     if told is None or told.keys() != looks.keys():
         return True
     return any(getattr(told[key], part) is not getattr(look, part) for key, look in looks.items())
+
+
+def _now(row: Row, now: float) -> Row:
+    """The same row as of now, which who reads it may add to."""
+    told = Row(row.key, now)
+    told.add(row)
+    return told
+
+
+def _index(row: Row) -> float:
+    return row.values["index"]
 
 
 def unread(gpu: Gpu, now: float) -> Look:

@@ -12,6 +12,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tu
 
 from gpumon.probe import tiers
 from gpumon.probe.kernel.cgroups import MAX_JOBS, Cgroups
+from gpumon.probe.kernel.driver_files import Board, boards, name_unopened
 from gpumon.probe.kernel.filesystems import Filesystems
 from gpumon.probe.kernel.host import Host
 from gpumon.probe.kernel.log import KernelLog
@@ -131,6 +132,7 @@ class Surroundings:
         self._rows: Dict[str, List[Row]] = {name: [] for name in NAMES}
         self._rows["node"] = [Row(os.uname().nodename, monotonic())]
         self._numa_nodes: Dict[str, Optional[int]] = {}
+        self._boards: List[Board] = []
         self._events: List[Row] = []
         self._reading: Tuple[str, float] = ("", 0.0)
         self._asked_at = 0.0
@@ -158,9 +160,13 @@ class Surroundings:
         self._done.wait(max(0.0, self._asked_at + PATIENCE_S - self._monotonic()))
 
     def add_to(self, gpus: List[Row]) -> None:
-        """Give GPUs the NUMA node that each is attached to, as far as it has been read."""
+        """Give GPUs the NUMA node that each is attached to, as far as it has been read.
+
+        Those that the driver does not open are given what the kernel knows of them.
+        """
         with self._lock:
-            known = self._numa_nodes
+            known, told = self._numa_nodes, self._boards
+        name_unopened(gpus, told)
         for gpu in gpus:
             numa_node = known.get(gpu.key)
             if numa_node is not None:
@@ -209,6 +215,7 @@ class Surroundings:
                 with self._lock:
                     self._rows, self._events = rows, events
                     self._numa_nodes = reader.numa_nodes
+                    self._boards = reader.boards
             except Exception as error:  # noqa: BLE001 - a strange file must not end the thread
                 self._failure = "reading %s failed: %r" % (self._reading[0], error)
             self._done.set()
@@ -230,6 +237,8 @@ class Reader:
         self.numa_nodes: Dict[str, Optional[int]] = {}
         """NUMA node of every GPU by its UUID, None where the kernel knows none: never changed in
         place."""
+        self.boards: List[Board] = []
+        """What the kernel knows of the GPUs, read where one of them has no bus id."""
         numa = Numa(root)
         self._distances = numa.distances
         self._host = Host(root, tiers.SLOW in wanted_tiers)
@@ -277,6 +286,7 @@ class Reader:
         """Where the GPUs sit, once for those that are there."""
         if bus_ids != self._bus_ids:
             self._bus_ids = bus_ids
+            self.boards = boards(self._root) if "" in bus_ids.values() else []
             self.numa_nodes = {
                 uuid: Place.of(self._root, bus_id).numa_node for uuid, bus_id in bus_ids.items()
             }

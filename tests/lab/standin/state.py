@@ -133,7 +133,9 @@ class State:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._make_contexts_dir()
         scratch = self.path.with_name(f"state.{os.getpid()}.new")
-        scratch.write_text("".join(f"{key} {value}\n" for key, value in self.values.items()))
+        text = "".join(f"{key} {value}\n" for key, value in self.values.items())
+        # A name may be bytes that are no text.
+        scratch.write_text(text, encoding="utf-8", errors="surrogateescape")
         scratch.chmod(0o644)
         scratch.replace(self.path)
         self._published = dict(self.values)

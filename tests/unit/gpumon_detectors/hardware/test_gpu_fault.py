@@ -367,6 +367,18 @@ def test_a_name_that_is_no_name_is_never_put_into_a_command():
     assert not any("n;1" in line or "42;" in line for line in lines)
 
 
+@pytest.mark.parametrize(("code", "words"), [(999, "unknown error"), (16, "reset required")])
+def test_a_gpu_that_the_driver_does_not_open_is_broken(code, words):
+    scene, uuids = scene_with_job(3)
+    scene.gpu(uuids[0], open_error=0)
+    scene.gpu(uuids[2], open_error=code)
+    scene.run(200, working(uuids[:2]))
+    (finding,) = findings(scene)
+    assert (finding.subject, finding.severity) == (f"gpu:{uuids[2]}", "critical")
+    assert finding.summary.endswith(f"the driver does not open it: {words}")
+    assert finding.onset == START_AT
+
+
 # Look-alikes
 
 

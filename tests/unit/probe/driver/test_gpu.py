@@ -191,7 +191,7 @@ def test_a_lost_gpu_has_no_values_and_the_others_are_right(standin: Start) -> No
         frame = probe.next_frame(lambda frame: value(frame, "temp_c", row=2) == 55)
     gpus = frame.block("gpu")
     fixed = {reading[0] for reading in tiers.START} | set(POWER_RANGE)
-    measured = set(gpus.columns) - fixed - {"index", "watched_events"}
+    measured = set(gpus.columns) - fixed - {"index", "open_error", "watched_events"}
     assert {key: gpus.value(key, 1) for key in measured} == dict.fromkeys(measured)
     assert {gpus.reason(key, 1) for key in measured} == {Reason.LOST}
     assert gpus.value("minor_number", 1) == 1
@@ -206,8 +206,9 @@ def test_a_gpu_that_was_lost_before_the_start_is_named_and_the_others_are_right(
     node.state.write()
     with Probe() as probe:
         frame = probe.frame()
-    assert list(frame.block("gpu").columns["index"]) == [0, 2]
-    assert [value(frame, "power_w", row) for row in (0, 1)] == [70.0, 70.0]
+    assert list(frame.block("gpu").columns["index"]) == [0, 1, 2]
+    assert [value(frame, "power_w", row) for row in (0, 1, 2)] == [70.0, None, 70.0]
+    assert reason(frame, "power_w", 1) is Reason.LOST
     assert len(frame.errors) == 1
     assert "GPU index 1" in frame.errors[0].where
     assert "lost" in frame.errors[0].message.lower()

@@ -171,3 +171,66 @@ def test_what_is_awaited_no_more_is_not_told_again_where_the_node_is_read_slowly
     assert blocks["node"]["labels"]["awaited_call"] == ["nvmlInit for 3 s"]
     blocks, _, _ = around.take(Row("", 0.0))
     assert "awaited_call" not in blocks["node"]["labels"]
+
+
+UUID_OF = "nvmlDeviceGetUUID"
+REFUSALS: list[tuple[Callable[[Standin], None], int, Reason]] = [
+    (lambda node: node.state.lose(1, before_init=True), 15, Reason.LOST),
+    (lambda node: node.state.error(UUID_OF, 999, gpu=1), 999, Reason.FAILED),
+    (lambda node: node.state.error(UUID_OF, 4, gpu=1), 4, Reason.NO_PERMISSION),
+    (lambda node: node.state.error(UUID_OF, 16, gpu=1), 16, Reason.FAILED),
+]
+
+
+@pytest.mark.parametrize(("break_it", "code", "reason"), REFUSALS)
+def test_a_gpu_that_the_driver_does_not_open_keeps_its_row_with_why(
+    break_it: Callable[[Standin], None], code: int, reason: Reason, standin: Start
+) -> None:
+    node = standin("h100", gpus=3)
+    break_it(node)
+    node.state.write()
+    with Probe() as probe:
+        frame = probe.frame(is_read)
+    gpus = frame.block("gpu")
+    assert sorted(gpus.value("index", row) for row in range(3)) == [0, 1, 2]
+    (closed,) = (row for row in range(3) if gpus.value("index", row) == 1)
+    assert gpus.value("open_error", closed) == code
+    assert gpus.value("temp_c", closed) is None
+    assert gpus.reason("temp_c", closed) is reason
+    assert all(gpus.value("open_error", row) == 0 for row in range(3) if row != closed)
+    (error,) = frame.errors
+    assert error.where.endswith("GPU index 1")
+
+
+def test_gpus_none_of_which_opens_keep_their_rows(standin: Start) -> None:
+    node = standin("h100", gpus=3)
+    node.state.error(HANDLE, 999)
+    node.state.write()
+    with Probe() as probe:
+        gpus = probe.frame(is_read).block("gpu")
+    assert [gpus.value("open_error", row) for row in range(3)] == [999] * 3
+
+
+def test_two_gpus_of_one_uuid_are_told_apart_and_only_one_is_read(standin: Start) -> None:
+    node = standin("h100", gpus=3)
+    node.state.gpu(2, uuid=node.state.values["gpu.0.uuid"])
+    node.state.write()
+    with Probe() as probe:
+        frame = probe.frame(is_read)
+    gpus = frame.block("gpu")
+    assert len(set(gpus.keys)) == 3
+    closed = next(row for row in range(3) if gpus.value("index", row) == 2)
+    assert gpus.value("open_error", closed) == 999
+    assert "it has the UUID of index 0" in frame.errors[0].message
+
+
+def test_a_name_that_is_no_utf_8_costs_the_name_alone(standin: Start) -> None:
+    node = standin("h100", gpus=2)
+    node.state.gpu(1, name="NVIDIA \udcff\udcfe")
+    node.state.write()
+    with Probe() as probe:
+        frame = probe.frame(is_read)
+    gpus = frame.block("gpu")
+    row = next(row for row in range(2) if gpus.value("index", row) == 1)
+    assert (gpus.label("name", row), gpus.value("temp_c", row)) == (None, 30)
+    assert gpus.reason("name", row) is Reason.FAILED
