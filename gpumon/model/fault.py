@@ -17,6 +17,9 @@ OWN: Final = "gpumon"
 DETECTION: Final = "detection"
 """Where it failed when nothing was looked for, by no detector."""
 
+DRIVER: Final = "NVML"
+"""With this ends where an error happened that is of a node's driver as a whole."""
+
 HINT: Final = f"please report this; {DEBUG_VARIABLE}=1 shows where it happened"
 
 

@@ -136,5 +136,8 @@ START = (
 )
 """What a driver does not change while it runs."""
 
+NEVER_ZERO = frozenset(["mem_temp_c"])
+"""Fields that boards without the sensor answer with 0."""
+
 COUNTED = frozenset(key for _, _, key, _ in HOT_FIELDS if key != "power_w")
 """Counters that are handed on as exact integers: a float would lose their low bits."""

@@ -201,7 +201,8 @@ def target(asked: Target) -> Iterator[Check]:
     answered = [node for node in tick.nodes.values() if node.taken_at is not None]
     if answered or tick.queue_at is not None:
         says = f"{len(answered)} of {len(tick.nodes)} nodes answer, {len(tick.gpus)} GPUs"
-        yield Check(asked.url, OK, says)
+        # What is at fault stands above it; what answers beside it is told, and is not all.
+        yield Check(asked.url, LESS if tick.errors else OK, says)
 
 
 def _recording(asked: Target) -> Check:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from gpumon.model.fault import DRIVER
 from gpumon.model.records.tick import TargetState
 
 if TYPE_CHECKING:
@@ -158,16 +159,23 @@ class Newest:
         return tuple(dict.fromkeys(e for errors in standing for e in errors))
 
     def target(self, url: str, now: float) -> TargetState:
-        """How one target fares: ok while anything of it answers without an error of its own."""
-        ages = [now - frame.taken_at for key, frame in self._frames.items() if key[0] == url]
+        """How one target fares: ok while anything of it answers without an error of its own.
+
+        A node that answers while its driver does not is none: nothing of what is asked is known.
+        """
+        own = [frame for key, frame in self._frames.items() if key[0] == url]
+        ages = [now - frame.taken_at for frame in own]
         if url in self._queues:
             ages.append(now - self._queues[url].jobs_at)
         standing = [
             error for key, errors in self._errors.items() if key[0] == url for error in errors
         ]
+        dead = [error for error in standing if error.where.endswith(DRIVER)]
+        has_gpus = any(frame.block("gpu").keys for frame in own)
+        is_dead = bool(dead) and not has_gpus and url not in self._queues
         return TargetState(
             url,
-            bool(ages) and url not in self._silent,
-            standing[0] if standing else None,
+            bool(ages) and url not in self._silent and not is_dead,
+            next(iter(dead if is_dead else standing), None),
             min(ages) if ages else None,
         )

@@ -216,6 +216,8 @@ class Gpu:
                 row.missing[key] = answer
                 if answer == NOT_SUPPORTED:
                     self._unsupported[key] = answer
+            elif key in tiers.NEVER_ZERO and not answer:
+                row.missing[key] = NOT_SUPPORTED
             elif key in tiers.COUNTED:
                 row.values[key] = answer // 1000 if factor == 0.001 else answer * factor
             else:
@@ -277,6 +279,10 @@ class Gpu:
                 reason = missing.reason
                 if reason != NOT_SUPPORTED:
                     break
+                continue
+            if not memory.total:
+                # A board that has no memory of its own: 0 of 0 would say that it is free.
+                reason = NOT_SUPPORTED
                 continue
             row.values["mem_used_bytes"] = memory.used
             row.values["mem_total_bytes"] = memory.total

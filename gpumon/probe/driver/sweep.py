@@ -438,4 +438,9 @@ def _way_out(message: str) -> str:
         return "no NVIDIA driver library (libnvidia-ml.so.1) on this node"
     if str(pynvml.NVMLError(pynvml.NVML_ERROR_DRIVER_NOT_LOADED)) in message:
         return "the NVIDIA kernel module is not loaded: modprobe nvidia"
+    if str(pynvml.NVMLError(pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH)) in message:
+        return (
+            "the driver was updated under a running kernel module: reboot the node, or end all "
+            "that uses its GPUs and load the nvidia modules anew"
+        )
     return "run nvidia-smi on the node to see what the driver says"

@@ -6,7 +6,8 @@ from typing import FrozenSet, Tuple
 
 from gpumon.probe.kernel import files, pressure
 from gpumon.probe.kernel.cgroups import cpus
-from gpumon.probe.rows import FAILED, NOT_SAMPLED, Row
+from gpumon.probe.kernel.processes import HIDING
+from gpumon.probe.rows import FAILED, NO_PERMISSION, NOT_SAMPLED, NOT_SUPPORTED, Row
 
 MEMORY = {
     "MemTotal": "host_mem_total_bytes",
@@ -21,6 +22,9 @@ SLOW_PERIOD_S = 30.0
 
 MAX_PROCESSES = 16384
 """More processes than this are not looked through for uninterruptible sleep."""
+
+MOST_GONE = 0.1
+"""Share of the processes that end while they are looked through; of more the state is hidden."""
 
 MAX_DEVICES = 1024
 """Most disks or interfaces that are looked at."""
@@ -122,8 +126,16 @@ class Host:
             return row
         stats = (files.read_or_empty("%s/proc/%s/stat" % (self._root, p)) for p in pids)
         states = [stat.rpartition(")")[2].split(None, 1)[:1] for stat in stats]
-        row.values["d_state_process_count"] = states.count(["D"])
+        if self._is_hidden() or states.count([]) > MOST_GONE * len(states):
+            row.missing["d_state_process_count"] = NO_PERMISSION
+        else:
+            row.values["d_state_process_count"] = states.count(["D"])
         return row
+
+    def _is_hidden(self) -> bool:
+        """Whether /proc shows this user no processes of others."""
+        mounts = files.read_or_empty(self._root + "/proc/mounts")
+        return os.geteuid() != 0 and HIDING.search(mounts) is not None
 
     def _online(self) -> int:
         """CPUs that are switched on, else those that Python knows of."""
@@ -141,13 +153,19 @@ class Host:
 
     def _network(self, row: Row) -> None:
         text = files.read_or_empty(self._root + "/proc/net/dev")
-        if text:
+        if not self._interfaces:
+            # In a container all that is there is virtual: what crosses the node's own ports is not
+            # seen, and is not 0.
+            row.lose(TRAFFIC[:2], NOT_SUPPORTED)
+        elif text:
             received, sent = interface_bytes(text, self._interfaces)
             row.values.update(net_rx_bytes=received, net_tx_bytes=sent)
 
     def _disk(self, row: Row) -> None:
         text = files.read_or_empty(self._root + "/proc/diskstats")
-        if text:
+        if not self._disks:
+            row.lose(TRAFFIC[2:], NOT_SUPPORTED)
+        elif text:
             read, written = disk_bytes(text, self._disks)
             row.values.update(disk_read_bytes=read, disk_write_bytes=written)
 

@@ -73,3 +73,25 @@ def test_of_steps_that_are_over_nothing_is_kept_but_what_they_said():
     assert newest.left == {("slurm#job=7", "n1"): 300.5}
     beat(newest, 4200.0)
     assert newest.left == {}
+
+
+DEAD = SourceError("n1 NVML", "nvmlInit: Driver Not Loaded", "modprobe nvidia")
+ODD = SourceError("n1 GPU index 3", "nvmlDeviceGetUUID: Unknown Error")
+
+
+def test_a_node_that_answers_while_its_driver_does_not_is_no_answer():
+    newest = Newest()
+    beat(
+        newest,
+        10.0,
+        frame("n1", {"node": gpu_block("n1", [])}, 9.0, "local")._replace(errors=(DEAD,)),
+    )
+    state = newest.target("local", 10.0)
+    assert (state.is_ok, state.error, state.age_s) == (False, DEAD, 1.0)
+
+
+def test_with_one_gpu_that_is_read_it_is_one_beside_what_fails():
+    for error in (DEAD, ODD):
+        newest = Newest()
+        beat(newest, 10.0, said(9.0, origin="local")._replace(errors=(error,)))
+        assert newest.target("local", 10.0)[1:3] == (True, error)

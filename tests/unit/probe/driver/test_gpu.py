@@ -296,6 +296,28 @@ def test_an_old_driver_answers_by_the_older_calls(standin: Start) -> None:
     assert frame.errors == ()
 
 
+def test_a_zero_that_stands_for_no_sensor_and_no_memory_is_none(standin: Start) -> None:
+    node = standin("h100", gpus=2)
+    node.state.gpu(0, temp_mem_c=0, mem_total_bytes=0)
+    node.state.write()
+    with Probe() as probe:
+        frame = probe.frame(sampled)
+    for key in ("mem_temp_c", "mem_total_bytes", "mem_used_bytes"):
+        assert (value(frame, key, row=0), reason(frame, key, row=0)) == (None, Reason.NOT_SUPPORTED)
+        assert value(frame, key, row=1) is not None
+
+
+def test_a_driver_that_was_updated_under_its_module_is_told_with_a_way_of_its_own(
+    standin: Start,
+) -> None:
+    node = standin("h100", gpus=1)
+    node.state.error("nvmlInitWithFlags", 18)
+    node.state.write()
+    with Probe() as probe:
+        (error,) = probe.frame().errors
+    assert "updated under a running kernel module" in error.hint
+
+
 def test_rubbish_is_never_a_number(standin: Start) -> None:
     node = standin("h100", gpus=2)
     node.state.garbage("nvmlDeviceGetUtilizationRates", UINT_MAX, gpu=0)

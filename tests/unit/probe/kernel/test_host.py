@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -122,6 +123,43 @@ def test_new_interfaces_are_found_after_a_while(tmp_path: Path) -> None:
     tree(tmp_path, **{"sys/class/net/bond0/device/vendor": "1"})
     assert host.read(29.0).values["net_rx_bytes"] == 3000
     assert host.read(30.0).values["net_rx_bytes"] == 6000
+
+
+def test_where_all_interfaces_are_virtual_traffic_is_not_seen_and_not_0(tmp_path: Path) -> None:
+    """As in a container: neither the network's nor the disks' counters are the node's."""
+    root = tree(tmp_path)
+    for device in ("sys/class/net/eth0", "sys/class/net/ib0", "sys/block/nvme0n1"):
+        shutil.rmtree(tmp_path / device / "device")
+    row = Host(root).read(7.0)
+    for key in ("net_rx_bytes", "net_tx_bytes", "disk_read_bytes", "disk_write_bytes"):
+        assert key not in row.values
+        assert row.missing[key] == "not_supported"
+
+
+HIDDEN = "proc /proc proc rw,nosuid,hidepid={} 0 0\n"
+
+
+@pytest.mark.parametrize(
+    ("option", "uid", "is_told"), [("invisible", 1000, False), ("2", 65534, False), ("2", 0, True)]
+)
+def test_where_processes_are_hidden_nobody_counts_those_that_hang(
+    option: str, uid: int, is_told: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: uid)
+    tree(tmp_path, **{"proc/8/stat": "8 (a) D 1", "proc/mounts": HIDDEN.format(option)})
+    host = Host(str(tmp_path))
+    host.read(0.0)
+    row = host.read(31.0)
+    assert row.values.get("d_state_process_count") == (1 if is_told else None)
+    assert ("d_state_process_count" in row.missing) is not is_told
+
+
+def test_where_the_state_of_most_processes_is_hidden_none_is_counted(tmp_path: Path) -> None:
+    """hidepid=1 lists them and hides what they do."""
+    tree(tmp_path, **{"proc/8/stat": "8 (a) S 1", "proc/9/status": "", "proc/10/status": ""})
+    host = Host(str(tmp_path))
+    host.read(0.0)
+    assert host.read(31.0).missing["d_state_process_count"] == "no_permission"
 
 
 @pytest.mark.parametrize(
