@@ -45,17 +45,23 @@ def is_told(view: View, rule: Windows, window: Window, at_most: Confidence) -> b
     return Confidence.HYPOTHESIS not in (sure, at_most)
 
 
-def drain(node: str, reason: str) -> Iterator[str]:
+def has_slurm(view: View, node: str) -> bool:
+    """Whether Slurm is what a node is used by: its commands help nowhere else."""
+    known = view.nodes.get(node)
+    return bool(view.running) or (known is not None and known.slurm is not None)
+
+
+def drain(view: View, node: str, reason: str) -> Iterator[str]:
     """How who runs a node keeps new jobs from it; `reason` is text of ours."""
-    if is_host_name(node) and _REASON.fullmatch(reason):
+    if is_host_name(node) and has_slurm(view, node) and _REASON.fullmatch(reason):
         yield (
             f'To keep new jobs away: scontrol update NodeName={node} State=DRAIN Reason="{reason}"'
         )
 
 
-def leave_out(node: str) -> Iterator[str]:
+def leave_out(view: View, node: str) -> Iterator[str]:
     """How a user starts again without a node."""
-    if is_host_name(node):
+    if is_host_name(node) and has_slurm(view, node):
         yield f"Until it is mended, start elsewhere: sbatch --exclude={node} …"
 
 
@@ -65,7 +71,7 @@ def tell(node: str) -> Iterator[str]:
         yield f"Tell those who run {node}."
 
 
-def ask_node(node: str) -> Iterator[str]:
+def ask_node(view: View, node: str) -> Iterator[str]:
     """How to see what Slurm knows of a node."""
-    if is_host_name(node):
+    if is_host_name(node) and has_slurm(view, node):
         yield f"What Slurm says of it: scontrol show node {node}"

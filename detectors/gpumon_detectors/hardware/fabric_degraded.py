@@ -84,13 +84,13 @@ class FabricDegraded(Detector):
                 *([loss.evidence] if loss else []),
             ],
             advice=(
-                *(commands.leave_out(gpu.node) if is_told else ()),
+                *(commands.leave_out(view, gpu.node) if is_told else ()),
                 *commands.ask_gpu(view, gpu, "nvlink -s"),
                 *commands.tell(gpu.node),
             ),
             machine_advice=(
                 *machine_steps(found),
-                *(commands.drain(gpu.node, _REASON) if is_told else ()),
+                *(commands.drain(view, gpu.node, _REASON) if is_told else ()),
             ),
             gpu_seconds=loss.gpu_seconds if loss else None,
             gpus=list(dict.fromkeys((*(gpu.uuid,), *(loss.uuids if loss else ())))),

@@ -86,8 +86,8 @@ class GpuFault(Detector):
         jobs = view.jobs_of(gpu.uuid)
         whose = f" (job {', '.join(job.job.label for job in jobs)})" if jobs else ""
         is_told = is_fault and _is_told(found)
-        leave = commands.leave_out(gpu.node) if is_told else ()
-        drain = commands.drain(gpu.node, _REASON) if is_told else ()
+        leave = commands.leave_out(view, gpu.node) if is_told else ()
+        drain = commands.drain(view, gpu.node, _REASON) if is_told else ()
         return view.finding(
             self,
             finding_class=finding_class,

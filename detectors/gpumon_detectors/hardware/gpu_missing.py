@@ -115,13 +115,13 @@ class GpuMissing(Detector):
                 ),
             ),
             advice=(
-                *(commands.leave_out(node.name) if is_told else ()),
-                *commands.ask_node(node.name),
+                *(commands.leave_out(view, node.name) if is_told else ()),
+                *commands.ask_node(view, node.name),
                 *commands.tell(node.name),
             ),
             machine_advice=(
                 "Look into the node's kernel log for Xid 79, then power-cycle it: dmesg.",
-                *(commands.drain(node.name, _REASON) if is_told else ()),
+                *(commands.drain(view, node.name, _REASON) if is_told else ()),
             ),
             at_most=most,
         )

@@ -91,12 +91,12 @@ class NetworkDegraded(Detector):
                 *([loss.evidence] if loss else []),
             ],
             advice=(
-                *(commands.leave_out(node.name) if is_told else ()),
+                *(commands.leave_out(view, node.name) if is_told else ()),
                 *commands.tell(node.name),
             ),
             machine_advice=(
                 *machine_steps(found),
-                *(commands.drain(node.name, _REASON) if is_told else ()),
+                *(commands.drain(view, node.name, _REASON) if is_told else ()),
             ),
             gpu_seconds=loss.gpu_seconds if loss else None,
             gpus=list(dict.fromkeys((*near, *(loss.uuids if loss else ())))),

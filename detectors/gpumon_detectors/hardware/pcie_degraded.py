@@ -267,13 +267,13 @@ class PcieDegraded(Detector):
             window=window,
             evidence=(*_evidence(case, length_s), *((loss.evidence,) if loss else ())),
             advice=(
-                *(commands.leave_out(gpu.node) if is_told else ()),
+                *(commands.leave_out(view, gpu.node) if is_told else ()),
                 *commands.ask_gpu(view, gpu, _QUESTION),
                 *commands.tell(gpu.node),
             ),
             machine_advice=(
                 "Reseat the board or its riser and cable, then look again under load.",
-                *(commands.drain(gpu.node, _REASON) if is_told else ()),
+                *(commands.drain(view, gpu.node, _REASON) if is_told else ()),
             ),
             gpu_seconds=loss.gpu_seconds if loss else None,
             at_most=most,

@@ -123,7 +123,7 @@ class TelemetryLost(Detector):
             evidence=tuple(_evidence(view, silence)),
             advice=(
                 *((_STILL_THERE,) if view.jobs_on(node.name) else ()),
-                *commands.ask_node(node.name),
+                *commands.ask_node(view, node.name),
                 *commands.tell(node.name),
             ),
             machine_advice=(_AWAKE if silence.is_whole else _DRIVER,),

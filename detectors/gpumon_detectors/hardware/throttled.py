@@ -242,7 +242,7 @@ class Throttled(Detector):
             window=window,
             evidence=(*_evidence(view, case), *_waiting(job, slowed)),
             advice=tuple(_advice(view, gpu, is_told=is_told)),
-            machine_advice=tuple(_machine_advice(case, is_told=is_told)),
+            machine_advice=tuple(_machine_advice(view, case, is_told=is_told)),
             gpu_seconds=None if case.reference is None else charge.gpu_seconds,
             at_most=sure,
             gpus=[gpu.uuid, *slowed],
@@ -448,12 +448,12 @@ def _recently_held(view: View) -> NDArray[np.bool_]:
 
 def _advice(view: View, gpu: GpuFacts, *, is_told: bool) -> Iterator[str]:
     if is_told:
-        yield from commands.leave_out(gpu.node)
+        yield from commands.leave_out(view, gpu.node)
     yield from commands.ask_gpu(view, gpu, "-q -d PERFORMANCE,CLOCK,TEMPERATURE,POWER")
     yield from commands.tell(gpu.node)
 
 
-def _machine_advice(case: _Case, *, is_told: bool) -> Iterator[str]:
+def _machine_advice(view: View, case: _Case, *, is_told: bool) -> Iterator[str]:
     words = " ".join(case.held_by)
     if "power" in words:
         yield "Check the node's power supplies and the board's power cables."
@@ -464,4 +464,6 @@ def _machine_advice(case: _Case, *, is_told: bool) -> Iterator[str]:
     else:
         yield "Compare clock settings with those of the other GPUs of the node: they may be locked."
     if is_told:
-        yield from commands.drain(case.gpu.node, "GPU throttled, see nvidia-smi -q -d PERFORMANCE")
+        yield from commands.drain(
+            view, case.gpu.node, "GPU throttled, see nvidia-smi -q -d PERFORMANCE"
+        )

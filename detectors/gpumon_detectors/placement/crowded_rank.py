@@ -78,7 +78,7 @@ class CrowdedRank(Detector):
             window=window,
             evidence=[line for one in found[:_LISTED] for line in _lines(job, one, window)],
             advice=tuple(_advice(job, found)),
-            machine_advice=tuple(ask_node(found[0].seat.process.node)),
+            machine_advice=tuple(ask_node(view, found[0].seat.process.node)),
             gpus=[one.seat.uuid for one in found],
             at_most=most,
         )

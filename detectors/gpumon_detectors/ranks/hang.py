@@ -152,7 +152,7 @@ class Hang(Detector):
                 *suspects.evidence,
             ),
             advice=tuple(_advice(job, suspects)),
-            machine_advice=tuple(_machine_advice(suspects)),
+            machine_advice=tuple(_machine_advice(view, suspects)),
             gpu_seconds=still.known_s * len(job.gpus),
             at_most=surest(self, still.known_s, window.samples, most),
         )
@@ -260,7 +260,7 @@ def _advice(job: JobLook, suspects: Suspects) -> Iterator[str]:
     )
 
 
-def _machine_advice(suspects: Suspects) -> Iterator[str]:
+def _machine_advice(view: View, suspects: Suspects) -> Iterator[str]:
     for node in suspects.stuck_nodes[:1]:
         yield "A process that waits in the kernel waits for a file system, a driver or a device."
-        yield from ask_node(node)
+        yield from ask_node(view, node)

@@ -129,7 +129,7 @@ class Straggler(Detector):
             summary=_summary(who, late, causes, window),
             window=window,
             evidence=(*_evidence(job, windows, late, who), *causes.evidence),
-            advice=tuple(_advice(job, late, is_sure=is_sure)),
+            advice=tuple(_advice(view, job, late, is_sure=is_sure)),
             machine_advice=tuple(_machine_advice(view, job, late, is_sure=is_sure)),
             gpu_seconds=lost * min(late.known_s, window.end - window.start) * len(gpus),
             at_most=surest(self, late.known_s, window.samples, most),
@@ -215,13 +215,13 @@ def _evidence(job: JobLook, windows: WorkWindows, late: LateRanks, who: _Who) ->
     yield Evidence(windows.measure, job.subject, text, late.loss)
 
 
-def _advice(job: JobLook, late: LateRanks, *, is_sure: bool) -> Iterator[str]:
+def _advice(view: View, job: JobLook, late: LateRanks, *, is_sure: bool) -> Iterator[str]:
     node = job.gpus[late.late[0]].node
     within = srun_in(job.job)
     if late.way is Way.IDLE and within is not None and is_host_name(node):
         yield f"See what its host is busy with: {within} -w {node} top -b -n 1"
     if is_sure:
-        yield from commands.leave_out(node)
+        yield from commands.leave_out(view, node)
     yield from commands.tell(node)
 
 
@@ -229,6 +229,6 @@ def _machine_advice(view: View, job: JobLook, late: LateRanks, *, is_sure: bool)
     gpu = job.gpus[late.late[0]]
     if late.way is Way.BUSY:
         yield from commands.ask_gpu(view, gpu, "-q -d PERFORMANCE,CLOCK,POWER,TEMPERATURE")
-    yield from commands.ask_node(gpu.node)
+    yield from commands.ask_node(view, gpu.node)
     if is_sure:
         yield "Run a test of the node on its own before the next large job gets it."

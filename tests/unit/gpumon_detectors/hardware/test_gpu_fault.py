@@ -440,3 +440,18 @@ def test_an_event_without_a_number_is_an_uncorrected_error():
     (finding,) = findings(scene)
     assert "uncorrected memory error" in finding.summary
     assert finding.window.start == START_AT
+
+
+@pytest.mark.parametrize("has_queue", [True, False])
+def test_commands_of_slurm_are_advised_only_where_slurm_is(has_queue):
+    scene = Scene()
+    uuids = scene.node("n1", 2)
+    if has_queue:
+        scene.job("42", uuids[1:])
+    scene.unlist("n1")
+    scene.xid(uuids[0], 79)
+    scene.run(30, working(uuids))
+    (finding,) = findings(scene)
+    told = " ".join((*finding.advice, *finding.machine_advice))
+    assert any(word in told for word in ("sbatch", "scontrol")) is has_queue
+    assert "Tell those who run n1." in told
