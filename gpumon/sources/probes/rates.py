@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.model.catalogue.fields import CATALOGUE
 from gpumon.model.catalogue.gpu import GPU_ENGINE_FIELDS
+from gpumon.model.gpu.hardware import pcie_bytes_per_s
 from gpumon.model.missing import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 RATES: Final = {
     rate.removesuffix("_per_s"): rate
@@ -130,6 +131,65 @@ class Rates:
                     missing.setdefault((field, row), reason or Reason.NOT_SAMPLED)
                 else:
                     missing.pop((field, row), None)
+        _drop_impossible(block, len(keys), values, missing)
+
+
+def _drop_impossible(
+    block: str,
+    count: int,
+    values: dict[str, list[float | int | None]],
+    missing: dict[tuple[str, int], Reason],
+) -> None:
+    """Take back rates that no link of the entity carries: their counter jumped."""
+    if block not in _LINKS:
+        return
+    fields, asked, carried = _LINKS[block]
+    columns = [values.get(key) for key in asked]
+    for row in range(count):
+        most = carried(*(None if column is None else column[row] for column in columns))
+        for field in fields:
+            told = values[field][row]
+            if told is not None and most is not None and told > _ROOM * most:
+                values[field][row] = None
+                missing[field, row] = Reason.GARBAGE
+
+
+def _pcie(*told: float | int | None) -> float | None:
+    """What the widest and fastest link carries that the GPU and its slot can have, else has now."""
+    most_gen, most_lanes, gen, lanes = told
+    return pcie_bytes_per_s(
+        gen if most_gen is None else most_gen, lanes if most_lanes is None else most_lanes
+    )
+
+
+def _port(*told: float | int | None) -> float | None:
+    """What a network port carries at its present speed."""
+    (gbps,) = told
+    return gbps * 1e9 / 8 if gbps else None
+
+
+class _Link(NamedTuple):
+    """Rates over a link of which it is known what it carries in one direction."""
+
+    rates: tuple[str, ...]
+    asked: tuple[str, ...]
+    """Fields that tell what it carries."""
+    carried: Callable[..., float | None]
+
+
+_LINKS: Final = {
+    "gpu": _Link(
+        ("pcie_tx_bytes_per_s", "pcie_rx_bytes_per_s"),
+        ("pcie_gen_max", "pcie_width_max", "pcie_gen", "pcie_width"),
+        _pcie,
+    ),
+    "nic": _Link(("nic_tx_bytes_per_s", "nic_rx_bytes_per_s"), ("nic_speed_gbps",), _port),
+}
+"""By block."""
+
+_ROOM: Final = 1.25
+"""How much more than a link carries a rate may be: two readings are not taken at the very moments
+that their times say, and headers count in some counters (our choice)."""
 
 
 def _next(last: _Reading | None, at: float, count: int, per: int | None, how: Derived) -> _Reading:

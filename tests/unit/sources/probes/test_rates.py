@@ -146,3 +146,30 @@ def test_whatever_the_counters_do_the_results_are_in_range(readings: list[Any]) 
         for field in DERIVED:
             if found.get(field) is not None:
                 assert CATALOGUE[field].low <= found[field] <= CATALOGUE[field].high
+
+
+@pytest.mark.parametrize(
+    ("grown", "told"), [(40_000_000_000, 40e9), (31_400_000_000, 31.4e9), (99_000_000_000, None)]
+)
+def test_a_rate_beyond_what_the_link_can_carry_is_garbage(grown: int, told: float | None) -> None:
+    """A counter that jumped; a link that is trained down may still have carried more before."""
+    link = {"pcie_gen_max": 4, "pcie_width_max": 16, "pcie_gen": 1, "pcie_width": 8}
+    gpu = Probe("gpu")
+    # Of generation 4 with 16 lanes: 31.5 GB/s.
+    if told == 40e9:
+        link["pcie_gen_max"] = 5
+    gpu.read(1.0, pcie_tx_bytes=7, pcie_rx_bytes=7, **link)
+    found = gpu.read(2.0, pcie_tx_bytes=7 + grown, pcie_rx_bytes=8, **link)
+    assert found["pcie_tx_bytes_per_s"] == told
+    assert found["pcie_rx_bytes_per_s"] == 1.0
+    assert gpu.missing.get(("pcie_tx_bytes_per_s", 0)) is (None if told else Reason.GARBAGE)
+
+
+@pytest.mark.parametrize(
+    ("speed", "told"), [(100.0, None), (400.0, 30e9), (None, 30e9), (0.0, 30e9)]
+)
+def test_a_port_carries_no_more_than_its_speed(speed: float | None, told: float | None) -> None:
+    port = Probe("nic")
+    port.read(1.0, nic_rx_bytes=0, nic_speed_gbps=speed)
+    found = port.read(2.0, nic_rx_bytes=30_000_000_000, nic_speed_gbps=speed)
+    assert found["nic_rx_bytes_per_s"] == told
