@@ -13,6 +13,7 @@ from gpumon.model.text import plain
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from gpumon.fleet.join.disputes import Disputes
     from gpumon.model.records.block import Block
     from gpumon.model.records.cluster import Job
     from gpumon.model.records.frame import Frame
@@ -53,14 +54,18 @@ def gpus_of(
     now: float,
     stale_after_s: float,
     listed: Listed,
+    disputes: Disputes | None = None,
 ) -> dict[str, Gpu]:
     """Every GPU by UUID; one that two targets report is taken from the fresher frame.
+
+    One that two nodes of a target claim is taken from the one that had it first.
 
     Args:
         frames: Canonical node name and newest frame of that node, per origin.
         now: Unix time of the picture.
         stale_after_s: Age beyond which values are no longer shown as the present.
         listed: the queue's jobs.
+        disputes: What several nodes claim.
     """
     gpus: dict[str, Gpu] = {}
     for node, frame in frames:
@@ -68,6 +73,8 @@ def gpus_of(
         held = _processes(frame, node, listed)
         is_stale = now - frame.taken_at > stale_after_s
         for row, uuid in enumerate(block.keys):
+            if disputes and disputes.is_refused(frame, uuid):
+                continue
             known = gpus.get(uuid)
             if known is not None and known.taken_at >= frame.taken_at:
                 continue

@@ -22,6 +22,7 @@ from gpumon.model.records.cluster import JobView, Node
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from gpumon.fleet.join.disputes import Disputes
     from gpumon.model.fault import SourceError
     from gpumon.model.records.block import Block
     from gpumon.model.records.cluster import Allocation, Gpu, Job, Process, SlurmNode
@@ -48,6 +49,7 @@ def join(
     now: float,
     stale_after_s: float,
     left: Mapping[tuple[str, str], float] = MappingProxyType({}),
+    disputes: Disputes | None = None,
 ) -> Picture:
     """The fleet as the newest frames and the queue's last answer show it.
 
@@ -58,10 +60,12 @@ def join(
         now: Unix time of the picture.
         stale_after_s: Age beyond which values are no longer shown as the present.
         left: Since when a source looks at a node no more, by origin and node: Unix time.
+        disputes: GPUs that two nodes of one target claim; None: there are none.
     """
     names = NodeNames(queue.nodes if queue else ())
     named = [(names.canonical(frame.node, frame.host_names), frame) for frame in frames]
-    gpus = gpus_of(named, now, stale_after_s, Listed(queue.jobs if queue else None))
+    listed_jobs = Listed(queue.jobs if queue else None)
+    gpus = gpus_of(named, now, stale_after_s, listed_jobs, disputes)
     on_node: dict[str, list[Gpu]] = {}
     for gpu in gpus.values():
         on_node.setdefault(gpu.node, []).append(gpu)
@@ -90,6 +94,8 @@ def join(
         _view(job, on_node, given, owned, by_job.get(job.job_id, nobody)) for job in queue.jobs
     )
     jobs = _with_intruders(jobs)
+    if disputes:
+        jobs = _with_disputes(jobs, disputes.others())
     return Picture(nodes, gpus, jobs, strays_of(jobs, queue.nodes, on_node))
 
 
@@ -252,6 +258,21 @@ def _with_intruders(views: tuple[JobView, ...]) -> tuple[JobView, ...]:
             f"a process of job {label} is on {uuid}, which Slurm gave to job {view.job.label}"
             for uuid in view.gpu_uuids
             for label in sorted(intruders.get(uuid, ()))
+        ]
+        found.append(view._replace(contradictions=(*view.contradictions, *more)) if more else view)
+    return tuple(found)
+
+
+def _with_disputes(
+    views: tuple[JobView, ...], others: Mapping[str, tuple[str, ...]]
+) -> tuple[JobView, ...]:
+    """The jobs, of which those whose GPUs another node claims, too, say so."""
+    found = []
+    for view in views:
+        more = [
+            f"{node} claims {uuid} of job {view.job.label}, too"
+            for uuid in view.gpu_uuids
+            for node in others.get(uuid, ())
         ]
         found.append(view._replace(contradictions=(*view.contradictions, *more)) if more else view)
     return tuple(found)

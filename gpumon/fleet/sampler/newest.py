@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from gpumon.fleet.join.disputes import Disputes
 from gpumon.model.fault import DRIVER
 from gpumon.model.records.tick import TargetState
 
@@ -31,6 +32,8 @@ class Newest:
         self._queues: dict[str, QueueRecords] = {}
         self._ended: dict[str, EndedReport] = {}
         self.first_at: float | None = None
+        self.disputes = Disputes()
+        """GPUs that two nodes of one target claim."""
         self._ahead: set[tuple[str, str]] = set()
         """Whose frame is from before the clock was set back: its time says nothing any more."""
 
@@ -51,6 +54,7 @@ class Newest:
                 continue
             if frame.blocks:
                 self._frames[key] = frame
+                self.disputes.take(frame)
             if frame.queue is not None:
                 self._queues[frame.origin] = frame.queue
             says_nothing = not frame.blocks and frame.queue is None
@@ -82,6 +86,7 @@ class Newest:
         self._ahead = {key for key, frame in self._frames.items() if frame.taken_at > now}
         for key in [k for k, f in self._frames.items() if now - f.taken_at > FORGET_AFTER_S]:
             del self._frames[key]
+            self.disputes.forget(*key)
             self._errors.pop(key, None)
             self._left.pop(key, None)
 
@@ -150,12 +155,18 @@ class Newest:
         by_node: dict[str, tuple[SourceError, ...]] = {}
         for (_, node), errors in self._errors.items():
             by_node[node] = by_node.get(node, ()) + errors
+        for (_, node), error in self.disputes.errors().items():
+            by_node[node] = (*by_node.get(node, ()), error)
         return by_node
 
     @property
     def errors(self) -> tuple[SourceError, ...]:
         """Every standing error once."""
-        standing = [*self._errors.values(), *(report.errors for report in self._ended.values())]
+        standing = [
+            *self._errors.values(),
+            tuple(self.disputes.errors().values()),
+            *(report.errors for report in self._ended.values()),
+        ]
         return tuple(dict.fromkeys(e for errors in standing for e in errors))
 
     def target(self, url: str, now: float) -> TargetState:

@@ -403,7 +403,9 @@ class Sampler:
         newest.forget(now)
         limit_s = stale_after_s(self._period_s)
         queue = newest.queue
-        picture = join(newest.frames, queue, newest.node_errors, now, limit_s, newest.left)
+        picture = join(
+            newest.frames, queue, newest.node_errors, now, limit_s, newest.left, newest.disputes
+        )
         return Tick(
             number=self._number,
             at=now,

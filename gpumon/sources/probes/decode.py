@@ -23,6 +23,21 @@ if TYPE_CHECKING:
 MAX_ROWS: Final = 65536
 """Most entities that one block may hold; a line that claims more is refused."""
 
+MOST_ROWS: Final = {
+    "gpu": 128,
+    "mig": 1024,
+    "link": 8192,
+    "process": 16384,
+    "context": 16384,
+    "event": 4096,
+    "cgroup": 4096,
+    "nic": 256,
+    "filesystem": 1024,
+    "node": 1,
+}
+"""Entities that are kept of one node: eight times the GPUs of the largest machines, with 64 links
+and 128 processes each. A node that claims more is hostile or broken; the first ones are read."""
+
 MAX_LABEL: Final = 8192
 """Longest label that is kept; the rank variables of a process fit well within."""
 
@@ -32,6 +47,8 @@ MAX_INTEGER: Final = 2**63 - 1
 REPEATED: Final = ("link", "mig")
 """Blocks that a probe leaves out while they are as it last told them."""
 
+
+_CUT: Final = "no node has so many: look at who answers there"
 
 _REASONS: Final = {reason.value: reason for reason in Reason}
 
@@ -92,6 +109,8 @@ class Decoder:
         self._delay = Delay()
         self._repeated: dict[str, Block] = {}
         self._told: dict[str, _Told] = {}
+        self._cut: list[str] = []
+        """What this line says too much of."""
 
     def frame(self, line: bytes, node: str, now: float, heard_s: float) -> Frame:
         """Frame of one line.
@@ -107,6 +126,7 @@ class Decoder:
         """
         try:
             message = json.loads(line)
+            self._cut.clear()
             blocks = {
                 str(name): self._block(str(name), block)
                 for name, block in message["blocks"].items()
@@ -129,11 +149,13 @@ class Decoder:
             elif name in self._repeated:
                 blocks[name] = self._repeated[name]
         host = blocks["node"].keys[:1] if "node" in blocks else ()
+        told = node or (host[0] if host else "")
+        errors += tuple(SourceError(told, text, _CUT) for text in self._cut)
         # What waited in a pipe is as old as it is, not as new as it looks.
         delay_s = self._delay.of(made_s, heard_s)
         return Frame(
             self._origin,
-            node or (host[0] if host else ""),
+            told,
             now - delay_s,
             late_s + delay_s,
             blocks,
@@ -147,6 +169,10 @@ class Decoder:
         if len(keys) > MAX_ROWS:
             message = f"{len(keys)} rows in block {name}"
             raise ValueError(message)
+        if len(keys) > MOST_ROWS[name]:
+            self._cut.append(f"reports {len(keys)} rows of {name}; {MOST_ROWS[name]} are read")
+            raw = _first(raw, MOST_ROWS[name])
+            keys = raw["keys"]
         told = self._told.get(name)
         if told is None or told.keys != keys:
             told = _Told(keys)
@@ -180,6 +206,19 @@ class Decoder:
             if label in LABELS[name] and len(texts) == len(keys)
         }
         return Block(told.names, packed, labels, missing)
+
+
+def _first(raw: dict[str, Any], most: int) -> dict[str, Any]:
+    """A block with its first rows alone."""
+    count = len(raw["keys"])
+    cut = {"keys": raw["keys"][:most], "at": raw["at"][:most]}
+    for part in ("columns", "labels"):
+        cut[part] = {key: told[:most] for key, told in raw[part].items() if len(told) == count}
+    cut["missing"] = {
+        field: why if isinstance(why, str) else {r: w for r, w in why.items() if int(r) < most}
+        for field, why in raw["missing"].items()
+    }
+    return cut
 
 
 def _column(field: Field, told: list[Any], missing: dict[tuple[str, int], Reason]) -> _Column:

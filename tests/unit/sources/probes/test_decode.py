@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from gpumon.model.catalogue.fields import CATALOGUE, LABELS
 from gpumon.model.missing import Reason
-from gpumon.sources.probes.decode import MAX_ROWS, Decoder, GarbageError
-from gpumon.sources.probes.rates import RATES
+from gpumon.sources.probes.decode import MAX_ROWS, MOST_ROWS, Decoder, GarbageError
+from gpumon.sources.probes.rates import DERIVED, RATES
 
 if TYPE_CHECKING:
     from gpumon.model.records.frame import Frame
@@ -315,3 +315,26 @@ def test_any_json_is_a_frame_or_refused(blocks: Any, errors: Any, late_s: Any, a
         for key, column in block.columns.items():
             assert CATALOGUE[key].block == name
             assert len(column) == len(block.keys)
+
+
+@pytest.mark.parametrize(("name", "most"), MOST_ROWS.items())
+def test_of_a_node_that_claims_too_much_the_first_is_read_and_the_rest_refused(
+    name: str, most: int
+) -> None:
+    field = next(f for f in CATALOGUE.values() if f.block == name and f.key not in DERIVED)
+    count = most + 3
+    keys = tuple(f"k{number}" for number in range(count))
+    column = [field.low + 1 if field.low >= 0 else 1.0] * count
+    raw = {
+        "keys": list(keys),
+        "at": [1.0] * count,
+        "columns": {field.key: column},
+        "labels": {},
+        "missing": {"x": {str(count - 1): "failed", "0": "failed"}},
+    }
+    message = {"at": 1.0, "late_s": 0.0, "errors": [], "blocks": {name: raw}}
+    frame = decoded(json.dumps(message).encode())
+    assert frame.block(name).keys == keys[:most]
+    assert len(frame.block(name).columns[field.key]) == most
+    (error,) = frame.errors
+    assert f"{count} rows of {name}; {most} are read" in error.message
