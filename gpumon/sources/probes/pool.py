@@ -28,8 +28,24 @@ if TYPE_CHECKING:
 LEASE_BEAT_S: Final = 5.0
 """Leases of 30 s are renewed this often."""
 
-MAX_STARTING: Final = 16
-"""Probes that may be on their way up at once; each costs an ssh handshake."""
+MAX_STARTING: Final = 32
+"""Probes that may be on their way up for the first time at once; each costs an ssh handshake."""
+
+MAX_STARTING_AGAIN: Final = 4
+"""Likewise of those that were tried before: nodes that hang must not keep the others waiting."""
+
+YIELD_S: Final = 3.0
+"""A start that has waited for so long costs nothing more, and leaves its place to the next one."""
+
+MAX_WAITING: Final = 256
+"""Children that have not come up may wait at once: an ssh takes 1.4 MB of its own."""
+
+TOLD_AFTER_S: Final = 10.0
+"""Nodes that have not been tried for so long are told of."""
+
+STALLED_S: Final = 45.0
+"""A probe that came up and says nothing for so long, or five periods, is started again: its lines
+come each period, also while its driver hangs."""
 
 GREETING_LIMIT_S: Final = 20.0
 """A probe that has not said hello by then is given up and tried again."""
@@ -37,6 +53,8 @@ GREETING_LIMIT_S: Final = 20.0
 SILENT_S: Final = 30.0
 """A node of a step that is not heard for so long, or three periods, is told to be silent: its probe
 may have ended, which srun says nothing of while the others go on."""
+
+STALLED_PERIODS: Final = 5
 
 CLOSE_LIMIT_S: Final = 0.3
 REAP_LIMIT_S: Final = 2.0
@@ -57,7 +75,10 @@ class Slot:
         """Due to be started at once."""
         self.endpoint = endpoint
         self.stream: Stream | None = None
+        self.tries = 0
         self.started_at = 0.0
+        self.told_at = 0.0
+        """When it last sent a report, or came up."""
         self.due_at = 0.0
         self.pauses_s = STEP_RETRY_S if endpoint.is_step else RETRY_S
         """First and longest pause before it is started again."""
@@ -132,6 +153,9 @@ class ProbePool:
         self._wake: Callable[[], None] = lambda: None
         self._thread = threading.Thread(target=self._run, name=f"probes {url}", daemon=True)
         self._lease_at = 0.0
+        self._asked_at: dict[Slot, float] = {}
+        """Since when nodes that were never tried wait for that."""
+        self._untried_at = 0.0
 
     def start(self, wake: Callable[[], None]) -> None:
         """Start the probes without waiting for them."""
@@ -219,7 +243,9 @@ class ProbePool:
             return
         names = {endpoint.node for endpoint in wanted}
         for node in [node for node in self._slots if node not in names]:
-            self._leave(self._slots.pop(node))
+            gone = self._slots.pop(node)
+            self._asked_at.pop(gone, None)
+            self._leave(gone)
         for endpoint in wanted:
             if endpoint.node not in self._slots:
                 self._slots[endpoint.node] = Slot(endpoint)
@@ -231,17 +257,46 @@ class ProbePool:
         self._wake()
 
     def _start_due(self) -> None:
+        """Start those that are due: never tried ones first, then who was tried longest ago."""
         now = self._clock.monotonic()
-        starting = sum(1 for s in self._slots.values() if s.stream and not s.stream.is_greeted)
-        for slot in self._slots.values():
-            if slot.stream or slot.due_at > now:
-                continue
-            if starting >= self._max_starting:
-                return
-            starting += 1
-            self._start(slot, now)
+        due = [slot for slot in self._slots.values() if not slot.stream and slot.due_at <= now]
+        if not due:
+            return
+        rising = [s for s in self._slots.values() if s.stream and not s.stream.is_greeted]
+        early = [slot for slot in rising if now - slot.started_at < YIELD_S]
+        again = sum(slot.tries > 1 for slot in early)
+        # By whether it is a second try at least: how many more may be on their way up.
+        room = {False: self._max_starting - (len(early) - again), True: MAX_STARTING_AGAIN - again}
+        left = MAX_WAITING - len(rising)
+        for slot in sorted(due, key=lambda slot: (slot.tries > 0, slot.started_at)):
+            if left > 0 and room[slot.tries > 0] > 0:
+                room[slot.tries > 0] -= 1
+                left -= 1
+                self._start(slot, now)
+        self._tell_untried([slot for slot in due if not slot.tries], len(rising), now)
+
+    def _tell_untried(self, untried: list[Slot], rising: int, now: float) -> None:
+        """Say of nodes that have waited for long that nobody has asked them yet."""
+        waiting = [slot for slot in untried if now - self._asked_at.get(slot, now) > TOLD_AFTER_S]
+        for slot in untried:
+            self._asked_at.setdefault(slot, now)
+        if not waiting or now < self._untried_at:
+            return
+        self._untried_at = now + LEASE_BEAT_S
+        first = waiting[0]
+        more = f", as do {len(waiting) - 1} more nodes" if len(waiting) > 1 else ""
+        message = f"waits to be tried{more}: {rising} others hang on their way up"
+        origin = first.endpoint.origin or self.url
+        error = SourceError(plain(first.endpoint.node or self.url), plain(message))
+        self._frames.append(
+            Frame(origin, first.endpoint.node, self._clock.now(), 0.0, {}, (error,))
+        )
+        self._wake()
 
     def _start(self, slot: Slot, now: float) -> None:
+        slot.tries += 1
+        slot.told_at = now
+        self._asked_at.pop(slot, None)
         options = {**self._options, "period_s": self._period_s, "once": self._once}
         slot.started_at = now
         slot.heard_at = dict.fromkeys(slot.endpoint.nodes, now)
@@ -290,6 +345,7 @@ class ProbePool:
             )
             return
         if frames:
+            slot.told_at = self._clock.monotonic()
             lived_s = self._clock.monotonic() - slot.started_at
             if lived_s >= slot.pauses_s[1] or not slot.endpoint.is_step:
                 slot.pause_s = slot.pauses_s[0]
@@ -380,8 +436,14 @@ class ProbePool:
                     message = f"no probe came up within {waited_s:.0f} s"
                     hint = "log in by hand and see whether python3 -c pass returns"
                     self._fail(slot, slot.stream.trouble(message, hint))
-            elif slot.stream:
+            elif slot.stream and slot.endpoint.nodes:
                 self._name_silent(slot, slot.stream, now)
+            elif slot.stream:
+                limit_s = max(STALLED_S, STALLED_PERIODS * self._period_s)
+                if now - slot.told_at > limit_s:
+                    message = f"no report for {limit_s:.0f} s"
+                    hint = "is the network up, and does the node still answer?"
+                    self._fail(slot, slot.stream.trouble(message, hint))
 
     def _name_silent(self, slot: Slot, stream: Stream, now: float) -> None:
         """Report the nodes of a step that have fallen silent while others go on.

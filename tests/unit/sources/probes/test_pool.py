@@ -14,7 +14,11 @@ from gpumon.sources.probes.pool import (
     GREETING_LIMIT_S,
     LEASE_BEAT_S,
     MAX_STARTING,
+    MAX_STARTING_AGAIN,
     RETRY_S,
+    STALLED_S,
+    TOLD_AFTER_S,
+    YIELD_S,
     ProbePool,
     Slot,
 )
@@ -375,3 +379,77 @@ def test_only_a_fresh_report_ends_a_silence(was: float, age_s: float, becomes: f
     slot.hear("gpu03", 100.0, age_s)
     slot.hear("gpu09", 100.0, 0.0)
     assert slot.heard_at == {"gpu03": becomes}
+
+
+HANGS = "sleep 600"
+
+
+def test_nodes_that_hang_at_login_do_not_keep_the_others_from_being_tried(run: Open) -> None:
+    """Each leaves its place after three seconds, whatever their names are."""
+    hanging = [f"a{number:03}" for number in range(2 * MAX_STARTING + 5)]
+    one = run(*(talker(HANGS, node) for node in hanging), talker(LIVE, "z1"), talker(LIVE, "z2"))
+    one.turn()
+    assert one.frames("z1") == []
+    for _ in range(3):
+        one.clock.time += YIELD_S + 0.1
+        one.turn()
+    eventually(lambda: one.frames("z1") and one.frames("z2"), "the last ones are tried")
+    assert not one.errors("a000")
+
+
+def test_who_was_never_tried_goes_before_those_that_failed(run: Open) -> None:
+    starts: list[str] = []
+    nodes = [f"n{number}" for number in range(MAX_STARTING + 3)]
+    run(*(talker("exit 1", n, lambda n=n: starts.append(n)) for n in nodes))
+    eventually(lambda: len(starts) >= len(nodes), "all are tried")
+    assert sorted(starts[: len(nodes)]) == sorted(nodes)
+
+
+def test_second_starts_have_a_small_budget_of_their_own(run: Open, tmp_path: Path) -> None:
+    """However many come due at once, a new node finds room."""
+    down = tmp_path / "down"
+    starts: list[str] = []
+    script = f"[ -e {down} ] || exit 1; {HANGS}"
+    nodes = [f"n{number}" for number in range(3 * MAX_STARTING_AGAIN)]
+    endpoints = [talker(script, n, lambda n=n: starts.append(n)) for n in nodes]
+    one = run(*endpoints)
+    eventually(lambda: all(one.errors(node) for node in nodes), "all fail once")
+    down.touch()
+    one.clock.time += 1.5 * RETRY_S[0]
+    one.pool.replace([*endpoints, talker(LIVE, "new")])
+    one.settle()
+    assert len(one.frames("new")) == 1
+    assert len(starts) == len(nodes) + MAX_STARTING_AGAIN
+    one.clock.time += YIELD_S + 0.1
+    one.turn()
+    assert len(starts) == len(nodes) + 2 * MAX_STARTING_AGAIN
+
+
+def test_those_that_nobody_has_tried_yet_are_told_of(run: Open) -> None:
+    hanging = [f"a{number}" for number in range(MAX_STARTING)]
+    one = run(
+        *(talker(HANGS, node) for node in hanging), *(talker(LIVE, f"z{n}") for n in (1, 2, 3))
+    )
+    one.pool._max_starting = 0
+    one.turn()
+    one.clock.time += TOLD_AFTER_S + 1.0
+    one.turn()
+    eventually(lambda: one.errors("z1"), "it is told")
+    assert "waits to be tried, as do 2 more nodes" in one.errors("z1")[-1]
+
+
+@pytest.mark.parametrize("after", [HELLO, f"{HELLO} {REPORT} 1; printf half;"])
+def test_a_probe_that_comes_up_and_stalls_is_started_again(after: str, run: Open) -> None:
+    starts: list[None] = []
+    script = f"{after} {HANGS}"
+    one = run(talker(script, on_start=lambda: starts.append(None)))
+    eventually(lambda: one.pool._slots["n1"].stream and one.pool._slots["n1"].stream.is_greeted,
+               "it comes up")  # fmt: skip
+    one.clock.time += STALLED_S - 1.0
+    one.turn()
+    assert one.errors() == []
+    one.clock.time += 2.0
+    eventually(lambda: one.errors(), "it is given up")
+    assert one.errors()[-1] == "no report for 45 s"
+    one.clock.time += 2 * RETRY_S[0]
+    eventually(lambda: len(starts) > 1, "it is started again")
