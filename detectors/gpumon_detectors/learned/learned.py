@@ -109,11 +109,7 @@ class Learned(Detector):
     def evaluate(self, view: View) -> Iterator[Finding]:
         """One finding per job and class that is likely enough."""
         model = model_in(self.model)
-        jobs = [
-            job
-            for job in view.jobs
-            if _is_asked(view, job, model) and not _unlike_lessons(view, job)
-        ]
+        jobs = [job for job in _asked(view, model) if not _unlike_lessons(view, job)]
         values = _features(view, jobs, model)
         for learnt in model.classes:
             can_tell = np.flatnonzero(learnt.can_tell(values))
@@ -125,7 +121,7 @@ class Learned(Detector):
     def cannot_judge(self, view: View) -> dict[str, str]:
         """Jobs of which its model has seen nothing alike."""
         model = model_in(self.model)
-        asked = [job for job in view.jobs if _is_asked(view, job, model)]
+        asked = _asked(view, model)
         reasons = {job.subject: _unlike_lessons(view, job) for job in asked}
         jobs = [job for job in asked if not reasons[job.subject]]
         values = _features(view, jobs, model)
@@ -195,6 +191,20 @@ def _features(view: View, jobs: Sequence[JobLook], model: Model) -> NDArray[np.f
     """Features of jobs, those at least that the model looks at."""
     keys = {key for learnt in model.classes for key in (*learnt.looks_at, *learnt.needs)}
     return features_of(view, jobs, {*keys, "gpus"}).values
+
+
+class _Asked(dict[tuple[int, str], bool]):
+    """By model and job of one look whether any class may be told, for both questions asked."""
+
+
+def _asked(view: View, model: Model) -> list[JobLook]:
+    """The jobs of which any class may be told."""
+    known = view.shared.setdefault(_Asked, _Asked())
+    assert isinstance(known, _Asked)
+    for job in view.jobs:
+        if (id(model), job.job.job_id) not in known:
+            known[id(model), job.job.job_id] = _is_asked(view, job, model)
+    return [job for job in view.jobs if known[id(model), job.job.job_id]]
 
 
 def _is_asked(view: View, job: JobLook, model: Model) -> bool:
