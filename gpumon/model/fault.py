@@ -20,6 +20,9 @@ DETECTION: Final = "detection"
 DRIVER: Final = "NVML"
 """With this ends where an error happened that is of a node's driver as a whole."""
 
+GPU_PROCESSES: Final = "GPU processes"
+"""Likewise where the driver hides them, which is no fault: a user sees less than there is."""
+
 HINT: Final = f"please report this; {DEBUG_VARIABLE}=1 shows where it happened"
 
 

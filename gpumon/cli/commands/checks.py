@@ -14,6 +14,7 @@ from gpumon.cli.commands.check import ABSENT, FAULT, LESS, OK, Check
 from gpumon.cli.commands.config import problems_beyond
 from gpumon.cli.configuration import ConfigurationError, load, places
 from gpumon.fleet.sampler.sampler import Sampler
+from gpumon.model.fault import GPU_PROCESSES
 from gpumon.model.missing import Reason
 from gpumon.model.text import plain
 from gpumon.sources.address import Look, Target
@@ -70,6 +71,8 @@ def driver() -> Iterator[Check]:
 def of_driver(tick: Tick) -> Iterator[Check]:
     """What a look at this machine says of its driver, GPUs and permissions."""
     for error in tick.errors:
+        if error.where.endswith(GPU_PROCESSES):
+            continue
         state = ABSENT if "Shared Library Not Found" in error.message else FAULT
         yield Check("driver", state, f"{error.where}: {error.message}", error.hint)
     if not tick.gpus:
@@ -81,6 +84,10 @@ def of_driver(tick: Tick) -> Iterator[Check]:
     yield Check("driver", OK, says)
     yield gpm(tick)
     yield from persistence(tick)
+    refused = [g for g in tick.gpus.values() if g.reason("process_count") is Reason.NO_PERMISSION]
+    if refused:
+        says = f"the driver hides the processes of {len(refused)} GPUs from this user"
+        yield Check("gpu processes", LESS, says, "root sees them")
     hidden = [
         process
         for gpu in tick.gpus.values()
@@ -197,7 +204,8 @@ def target(asked: Target) -> Iterator[Check]:
         return
     tick = _look(asked)
     for error in tick.errors:
-        yield Check(asked.url, FAULT, f"{error.where}: {error.message}", error.hint)
+        state = LESS if error.where.endswith(GPU_PROCESSES) else FAULT
+        yield Check(asked.url, state, f"{error.where}: {error.message}", error.hint)
     answered = [node for node in tick.nodes.values() if node.taken_at is not None]
     if answered or tick.queue_at is not None:
         says = f"{len(answered)} of {len(tick.nodes)} nodes answer, {len(tick.gpus)} GPUs"

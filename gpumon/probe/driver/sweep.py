@@ -14,7 +14,7 @@ from gpumon.probe.driver.contexts import Held
 from gpumon.probe.driver.driver import OPENING, AbandonedError, Calling, Driver, NoValueError
 from gpumon.probe.driver.events import Events
 from gpumon.probe.driver.gpu import ANCESTORS, Gpu, Look, Wanted, every_key, unopened
-from gpumon.probe.rows import FAILED, NOT_SUPPORTED, Row
+from gpumon.probe.rows import FAILED, NO_PERMISSION, NOT_SUPPORTED, Row
 
 STUCK_AFTER_S = 1.0
 """A call is reported when it has not returned for this long; documented ones take up to 20 ms."""
@@ -38,6 +38,8 @@ RETRY_S = 10.0
 """A driver that could not be opened is tried again this often."""
 
 REFUSED = "look at dmesg and nvidia-smi on the node; the GPU may need a reset"
+
+HIDDEN = "root sees them; without them nobody can tell which GPUs are in use by whom"
 
 STRANGE = "please report this with the driver's version"
 
@@ -213,6 +215,11 @@ class Sweeper:
             contexts.extend(look.contexts)
             links.extend(look.links)
             instances.extend(look.instances)
+        hidden = sum(row.missing.get("process_count") == NO_PERMISSION for row in rows)
+        hidden -= sum(row.missing.get("process_count") == NO_PERMISSION for row in refused)
+        if hidden:
+            told = "the driver hides the processes of %d GPUs from this user" % hidden
+            errors.append({"where": "GPU processes", "message": told, "hint": HIDDEN})
         rows.sort(key=_index)
         before, self._told = self._told, looks
         return Taken(

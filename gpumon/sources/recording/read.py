@@ -23,6 +23,18 @@ _MAX_HEADER_BYTES: Final = 2**20
 _MAX_FALSE_MARKS: Final = 3
 """More marks by chance before a true one are not looked beyond."""
 _PIECE_BYTES: Final = 2**16
+_FIRST_PIECE_BYTES: Final = 2**10
+"""Enough for the line that begins a passage."""
+
+_MOST_EXPANSION: Final = 500
+_LEAST_TEXT_BYTES: Final = 4 * 2**20
+"""How many times its size a compressed passage may become, and what a short one may become anyhow:
+a fleet's becomes 6 times its size, what somebody made to fill memory 10,000 times."""
+
+_MOST_MARKS: Final = 2000
+_MARKS_PER_MIB: Final = 64
+"""Passages that are told apart: of more, which no recorder writes, some are taken together."""
+
 _SCAN_BYTES: Final = 2**20
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
 _MAX_WINDOW_BYTES: Final = 8 * 2**20
@@ -133,7 +145,8 @@ def _header(path: Path, file: IO[bytes]) -> Header:
 def _passages(file: IO[bytes], started_at: float, is_compressed: bool) -> Iterator[Passage]:
     mark = _ZSTD if is_compressed else b"\n" + SYNC_BEGIN
     size = file.seek(0, 2)
-    found = [at if is_compressed else at + 1 for at in _marks_in(file, mark)]
+    most = _MOST_MARKS + _MARKS_PER_MIB * (size >> 20)
+    found = [at if is_compressed else at + 1 for at in _few(_marks_in(file, mark), most)]
     begins = [(started_at, 0)]
     for following, begin in enumerate(found, 1):
         ends = [*found[following : following + _MAX_FALSE_MARKS], size]
@@ -143,6 +156,18 @@ def _passages(file: IO[bytes], started_at: float, is_compressed: bool) -> Iterat
     ends = [begin for _, begin in begins[1:]] + [size]
     for (at, begin), end in zip(begins, ends, strict=True):
         yield Passage(at, begin, end)
+
+
+def _few(marks: Iterator[int], most: int) -> list[int]:
+    """All of them, or evenly some where they are more than twice as many."""
+    kept: list[int] = []
+    every = 1
+    for count, at in enumerate(marks):
+        if count % every == 0:
+            kept.append(at)
+            if len(kept) > 2 * most:
+                kept, every = kept[::2], 2 * every
+    return kept
 
 
 def _marks_in(file: IO[bytes], mark: bytes) -> Iterator[int]:
@@ -176,7 +201,7 @@ def _first_line(
     unfinished cannot be read.
     """
     for end in ends if is_compressed else ends[-1:]:
-        pieces = _pieces(file, Passage(0.0, begin, end), is_compressed)
+        pieces = _pieces(file, Passage(0.0, begin, end), is_compressed, _FIRST_PIECE_BYTES)
         raw, is_whole = next(_split(pieces, _MAX_HEADER_BYTES), (b"", False))
         if is_whole:
             return raw
@@ -195,13 +220,23 @@ def _time_at(file: IO[bytes], begin: int, ends: list[int], is_compressed: bool) 
         return None
 
 
-def _pieces(file: IO[bytes], passage: Passage, is_compressed: bool) -> Iterator[bytes]:
-    """The passage's text in pieces, as far as it can be read."""
+def _pieces(
+    file: IO[bytes], passage: Passage, is_compressed: bool, first_bytes: int = _PIECE_BYTES
+) -> Iterator[bytes]:
+    """The passage's text in pieces, as far as it can be read.
+
+    Raises:
+        RecordingError: It becomes far more text than any recorder made it of.
+    """
     left = _Slice(file, passage.begin, passage.end)
     if not is_compressed:
-        while piece := left.read(_PIECE_BYTES):
+        size = first_bytes
+        while piece := left.read(size):
+            size = _PIECE_BYTES
             yield piece
         return
+    size = passage.end - passage.begin
+    most = max(_LEAST_TEXT_BYTES, _MOST_EXPANSION * size)
     import zstandard
 
     maker = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW_BYTES)
@@ -215,6 +250,13 @@ def _pieces(file: IO[bytes], passage: Passage, is_compressed: bool) -> Iterator[
             return
         if not piece:
             return
+        most -= len(piece)
+        if most < 0:
+            message = (
+                f"{size} bytes from byte {passage.begin} on become more than {_MOST_EXPANSION} "
+                "times as much text, which no recorder writes: the rest is not read"
+            )
+            raise RecordingError(message)
         yield piece
 
 

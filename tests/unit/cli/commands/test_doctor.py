@@ -106,3 +106,17 @@ def test_only_a_fault_is_a_failure(state, code, monkeypatch, capsys):
     assert main(["doctor"]) == code
     lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines if "your own only -> ask root" in line]
+
+
+def test_processes_that_the_driver_hides_are_less_and_no_fault():
+    hidden = SourceError("node01 GPU processes", "the driver hides the processes of 2 GPUs", "root")
+    tick = look(errors=(hidden,))
+    gpus = {}
+    for uuid, gpu in tick.gpus.items():
+        columns = {key: one for key, one in gpu.block.columns.items() if key != "process_count"}
+        missing = {**gpu.block.missing, ("process_count", 0): Reason.NO_PERMISSION}
+        gpus[uuid] = gpu._replace(block=gpu.block._replace(columns=columns, missing=missing))
+    told = found(tick._replace(gpus=gpus))
+    assert told["gpu processes"].state == LESS
+    assert "2 GPUs" in told["gpu processes"].says
+    assert not [check for check in told.values() if check.state == FAULT]

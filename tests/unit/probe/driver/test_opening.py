@@ -234,3 +234,15 @@ def test_a_name_that_is_no_utf_8_costs_the_name_alone(standin: Start) -> None:
     row = next(row for row in range(2) if gpus.value("index", row) == 1)
     assert (gpus.label("name", row), gpus.value("temp_c", row)) == (None, 30)
     assert gpus.reason("name", row) is Reason.FAILED
+
+
+def test_hidden_process_lists_are_one_line(standin: Start) -> None:
+    node = standin("h100", gpus=3)
+    node.state.error("nvmlDeviceGetComputeRunningProcesses_v3", 4)
+    node.state.write()
+    with Probe() as probe:
+        frame = probe.frame(is_read)
+    gpus = frame.block("gpu")
+    assert [gpus.value("process_count", row) for row in range(3)] == [None] * 3
+    (error,) = frame.errors
+    assert "hides the processes of 3 GPUs" in error.message

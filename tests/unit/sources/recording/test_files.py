@@ -374,3 +374,58 @@ def test_a_pipe_that_nobody_writes_is_refused_at_once(tmp_path):
     os.mkfifo(path)
     with pytest.raises(RecordingError, match="no file"):
         Recording(path)
+
+
+def test_a_few_bytes_that_stand_for_a_very_long_text_end_the_reading_in_one_line(
+    tmp_path, monkeypatch
+):
+    """What stands before them is read, and what stands behind them is not."""
+    import zstandard
+
+    path = tmp_path / "a.gpumon.zst"
+    write(path, 3).close()
+    bomb = b'{"kind":"sync","at":4.0}\n' + 64 * 2**20 * b" " + b"\n"
+    with path.open("ab") as file:
+        file.write(zstandard.ZstdCompressor().compress(bomb))
+    assert path.stat().st_size < 32 * 2**10
+    read, problems = beats(path)
+    assert [beat.at for beat in read] == [1.0, 2.0, 3.0]
+    (problem,) = problems
+    assert "become more than 500 times as much text" in problem
+
+
+@pytest.mark.parametrize("count", [3, 50, 700])
+def test_of_more_passages_than_any_recorder_makes_some_are_taken_together(
+    tmp_path, monkeypatch, count
+):
+    """Whatever their number, each picture is still read, once."""
+    monkeypatch.setattr(recording_read, "_MOST_MARKS", 20)
+    path = tmp_path / "a.gpumon"
+    write(path, 1).close()
+    lines = path.read_bytes().splitlines(keepends=True)
+    header, said = lines[0], [line for line in lines[1:] if b'"sync"' not in line]
+    with path.open("wb") as file:
+        file.write(header)
+        for number in range(count):
+            file.write(b'{"kind":"sync","at":%d.0}\n' % number)
+            file.write(b"".join(said) if number in (0, count - 1) else b"")
+    passages = Recording(path).files[0].passages
+    assert len(passages) == count + 1 if count <= 40 else 20 < len(passages) <= 41
+    read, problems = beats(path)
+    assert (len(read), problems) == (2, [])
+
+
+def test_many_sync_lines_are_looked_at_by_their_first_bytes(tmp_path, monkeypatch):
+    """What opening reads grows with the file, not with the square of its marks."""
+    path = tmp_path / "a.gpumon"
+    write(path, 1).close()
+    with path.open("ab") as file:
+        for number in range(3000):
+            file.write(b'{"kind":"sync","at":%d.0}\n' % number)
+    asked = []
+    real = recording_read._Slice.read
+    monkeypatch.setattr(
+        recording_read._Slice, "read", lambda self, size=-1: asked.append(size) or real(self, size)
+    )
+    Recording(path)
+    assert sum(asked) < 60 * path.stat().st_size
