@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 _SUSPECTED_AFTER_S: Final = 180.0
 """A hang of a job that was seen at work may be suspected after so long (docs/detectors.md)."""
 
-_SUPPORTED_AFTER_S: Final = 280.0
+_SUPPORTED_AFTER_S: Final = 270.0
 """Five minutes since it began, less what passes until that is seen: at a sample in ten seconds one
-in which it begins, and one until the next look (measured: 6 to 18 s)."""
+in which it begins, and one until the next look (measured: 10 to 28 s)."""
 
 _UNSEEN_AFTER_S: Final = 900.0
 """As long for one that was never seen at work: compilers and first steps take minutes."""
