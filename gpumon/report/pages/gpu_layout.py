@@ -118,6 +118,7 @@ SECTIONS: Final = {
 BESIDE: Final = frozenset(
     {
         "index",
+        "open_error",
         "sm_clock_max_mhz",
         "mem_clock_max_mhz",
         "graphics_clock_max_mhz",
