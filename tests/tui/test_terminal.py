@@ -109,17 +109,22 @@ class Session:
         while self.process.poll() is None:
             assert time.monotonic() < deadline, self.output[-500:]
             self._drain()
-        self._drain()
+        # A terminal hands over some KB at a time.
+        while self._drain():
+            pass
         self.after = termios.tcgetattr(self.slave)
         os.close(self.slave)
         os.close(self.master)
         return self.process.returncode
 
     def _drain(self):
+        """Whether anything has come."""
         try:
             self.output += os.read(self.master, 65536)
         except BlockingIOError:
             os.sched_yield()
+            return False
+        return True
 
     @property
     def last_words(self):
