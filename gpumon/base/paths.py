@@ -44,6 +44,26 @@ def config_folders(environ: Mapping[str, str] | None = None) -> tuple[str, ...]:
     return (*reversed(site), _own("XDG_CONFIG_HOME", ".config", environ))
 
 
+def make_private(folder: str | os.PathLike[str]) -> None:
+    """Make a folder, and what is missing above it, each for its owner alone whatever the umask.
+
+    Raises:
+        OSError: It cannot be made, or what is there is no folder.
+    """
+    here = os.path.abspath(folder)
+    missing: list[str] = []
+    while not os.path.isdir(here):
+        missing.append(here)
+        here = os.path.dirname(here)
+    for path in reversed(missing):
+        try:
+            os.mkdir(path, 0o700)
+        except FileExistsError:
+            # Another program may have made it meanwhile.
+            if not os.path.isdir(path):
+                raise
+
+
 def _own(variable: str, below_home: str, environ: Mapping[str, str] | None) -> str:
     environ = os.environ if environ is None else environ
     base = _named(variable, environ) or os.path.join(_home(environ), below_home)

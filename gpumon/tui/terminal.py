@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from gpumon.base.paths import state_folder
+from gpumon.base.paths import make_private, state_folder
 from gpumon.tui.app import GpumonApp
 from gpumon.tui.look.saved_choices import NO_HABITS
 from gpumon.tui.textual_private.idle_gc import FALLBACK, QuietCollector
@@ -198,7 +198,7 @@ def _crash_line(error: Exception) -> str:
 def write_crash_log(error: Exception) -> Path:
     """The file in the user's state folder, mode 0600, that the traceback was written to."""
     folder = Path(state_folder())
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_private(folder)
     path = folder / "crash.log"
     path.unlink(missing_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

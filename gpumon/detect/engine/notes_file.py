@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 from typing import Final
 
-from gpumon.base.paths import state_folder
+from gpumon.base.paths import make_private, state_folder
 
 READ_S: Final = 1.0
 """A file that cannot be read in this time, on a file system that hangs, says nothing."""
@@ -72,7 +72,7 @@ class NotesFile:
             text = json.dumps(self._newest)
             part = self._path.with_name(f".{self._path.name}.{os.getpid()}")
             try:
-                self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                make_private(self._path.parent)
                 part.unlink(missing_ok=True)
                 flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
                 with open(os.open(part, flags, 0o600), "w", encoding="utf-8") as file:  # noqa: PTH123

@@ -10,6 +10,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from gpumon import __version__
+from gpumon.base.paths import make_private
 from gpumon.fleet.ledger.journal_reader import SCHEMA, SUFFIX, Pages
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ class PageWriter:
     def _run(self) -> None:
         lock: int | None = None
         try:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(self._folder)
             path = self._folder / LOCK_NAME
             lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -13,7 +13,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from gpumon.base.paths import state_folder
+from gpumon.base.paths import make_private, state_folder
 from gpumon.sources.recording.decode import RecordingError
 from gpumon.sources.recording.write import RecordingWriter, lock
 
@@ -65,7 +65,7 @@ class RecordingFolder:
         """Why nothing is recorded at present; None: all is well."""
         self._retry_at = 0.0
         self._writer: RecordingWriter | None = None
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(folder)
         self._lock = os.open(
             folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
         )

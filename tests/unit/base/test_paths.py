@@ -7,6 +7,7 @@ import os
 import pwd
 import re
 import socket
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,13 @@ from pathlib import Path
 import pytest
 
 import gpumon
-from gpumon.base.paths import cache_folder, config_folders, runtime_folder, state_folder
+from gpumon.base.paths import (
+    cache_folder,
+    config_folders,
+    make_private,
+    runtime_folder,
+    state_folder,
+)
 from gpumon.cli.books import folder_of as books_folder
 from gpumon.detect.engine.notes_file import own_notes
 from gpumon.model.settings import DEFAULTS
@@ -143,3 +150,23 @@ def test_nothing_else_reads_the_specifications_variables():
         if isinstance(node, ast.Constant) and re.fullmatch(r"XDG_[A-Z_]+", str(node.value))
     }
     assert found == {"base/paths.py"}
+
+
+@pytest.mark.parametrize("mask", [0o000, 0o022, 0o077])
+def test_every_folder_that_is_made_is_its_owner_s_alone(tmp_path: Path, mask: int) -> None:
+    """Also those between, which mkdir would give to all."""
+    folder = tmp_path / "state" / "gpumon" / "ledger"
+    before = os.umask(mask)
+    try:
+        make_private(folder)
+        make_private(folder)
+    finally:
+        os.umask(before)
+    made = [folder, *list(folder.parents)[:2]]
+    assert [stat.S_IMODE(one.stat().st_mode) for one in made] == [0o700] * 3
+
+
+def test_where_a_file_stands_in_the_way_no_folder_is_made(tmp_path: Path) -> None:
+    (tmp_path / "state").write_text("")
+    with pytest.raises(OSError, match="state"):
+        make_private(tmp_path / "state" / "gpumon")

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from gpumon.base.paths import cache_folder, runtime_folder
+from gpumon.base.paths import cache_folder, make_private, runtime_folder
 from gpumon.model.fault import SourceError
 from gpumon.sources.slurm.commands import failures
 from gpumon.sources.slurm.commands.commands import MAX_OUTPUT_BYTES, TIMEOUT_S
@@ -269,7 +269,7 @@ def _is_fresh(kept: _Kept, period_s: float, now: float) -> bool:
 
 def _open_folder(path: Path) -> int | None:
     with suppress(OSError):
-        path.mkdir(mode=0o700, parents=True)
+        make_private(path)
     try:
         folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
