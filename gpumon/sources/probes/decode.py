@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from math import inf, isfinite
+from array import array
+from math import inf, isfinite, isnan
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gpumon.model.catalogue.fields import CATALOGUE, LABELS
@@ -16,8 +17,6 @@ from gpumon.sources.probes.delay import Delay
 from gpumon.sources.probes.rates import DERIVED, DERIVED_OF, Rates
 
 if TYPE_CHECKING:
-    from array import array
-
     from gpumon.model.catalogue.field import Field
 
 MAX_ROWS: Final = 65536
@@ -47,6 +46,9 @@ MAX_INTEGER: Final = 2**63 - 1
 REPEATED: Final = ("link", "mig")
 """Blocks that a probe leaves out while they are as it last told them."""
 
+
+_SAME_EVENT_S: Final = 5.0
+"""The times of one event in two reports differ by how long these were on their way, not more."""
 
 _CUT: Final = "no node has so many: look at who answers there"
 
@@ -109,6 +111,8 @@ class Decoder:
         self._delay = Delay()
         self._repeated: dict[str, Block] = {}
         self._told: dict[str, _Told] = {}
+        self._events: dict[str, float] = {}
+        """Unix time of each event that is still told."""
         self._cut: list[str] = []
         """What this line says too much of."""
 
@@ -143,16 +147,18 @@ class Decoder:
             late_s, made_s = _finite(message["late_s"]), _finite(message["at"])
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             raise GarbageError(repr(error)) from error
+        # What waited in a pipe is as old as it is, not as new as it looks.
+        delay_s = self._delay.of(made_s, heard_s)
         for name in REPEATED:
             if name in blocks:
                 self._repeated[name] = blocks[name]
             elif name in self._repeated:
                 blocks[name] = self._repeated[name]
+        if "event" in blocks:
+            blocks["event"] = self._with_steady_times(blocks["event"], now - delay_s)
         host = blocks["node"].keys[:1] if "node" in blocks else ()
         told = node or (host[0] if host else "")
         errors += tuple(SourceError(told, text, _CUT) for text in self._cut)
-        # What waited in a pipe is as old as it is, not as new as it looks.
-        delay_s = self._delay.of(made_s, heard_s)
         return Frame(
             self._origin,
             told,
@@ -163,6 +169,26 @@ class Decoder:
             None,
             host,
         )
+
+    def _with_steady_times(self, events: Block, taken_at: float) -> Block:
+        """The events, each with the time at which it was told first: ways have not all one length.
+
+        Where that is off by more than `_SAME_EVENT_S` a clock was set, and the new time counts.
+        """
+        ages = events.columns.get("event_age_s")
+        if ages is None:
+            return events
+        steady = array("d", ages)
+        known, self._events = self._events, {}
+        for row, key in enumerate(events.keys):
+            if isnan(ages[row]):
+                continue
+            at = round(taken_at - ages[row], 3)
+            if abs(known.get(key, inf) - at) <= _SAME_EVENT_S:
+                at = known[key]
+            self._events[key] = at
+            steady[row] = max(0.0, taken_at - at)
+        return events._replace(columns={**events.columns, "event_age_s": steady})
 
     def _block(self, name: str, raw: dict[str, Any]) -> Block:
         keys = raw["keys"]

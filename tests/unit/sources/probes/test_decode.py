@@ -338,3 +338,27 @@ def test_of_a_node_that_claims_too_much_the_first_is_read_and_the_rest_refused(
     assert len(frame.block(name).columns[field.key]) == most
     (error,) = frame.errors
     assert f"{count} rows of {name}; {most} are read" in error.message
+
+
+@pytest.mark.parametrize(
+    ("ages", "moved_s"),
+    [((3.0, 4.02, 4.97, 6.11), 0.0), ((3.0, 4.02, 64.9, 65.9), 60.0), ((0.0, 0.99, 2.0, 3.0), 0.0)],
+)
+def test_an_event_has_one_time_whatever_way_its_reports_took(
+    ages: tuple[float, ...], moved_s: float
+) -> None:
+    decoder = Decoder("ssh://n1")
+    told = []
+    for beat, age_s in enumerate(ages):
+        text = line(
+            {"xid": [79], "event_age_s": [age_s]},
+            at=100.0 + beat,
+            keys=("GPU-1/79/1",),
+            block="event",
+        )
+        frame = decoder.frame(text, "n1", NOW + beat, NOW + beat)
+        told.append(
+            round(frame.taken_at - (frame.block("event").value("event_age_s", 0) or 0.0), 3)
+        )
+    assert len(set(told)) == (2 if moved_s else 1)
+    assert told[0] - told[-1] == pytest.approx(moved_s, abs=0.1)
