@@ -7,6 +7,7 @@ import json
 import stat
 import subprocess
 from contextlib import nullcontext
+from types import SimpleNamespace
 
 import pytest
 
@@ -30,6 +31,25 @@ async def test_copying_takes_the_name_of_what_the_cursor_is_on(stage):
         assert "copied" not in s.lines[-2]
         await s.press("enter", "y")
         assert s.app.clipboard.startswith("GPU-")
+
+
+@pytest.mark.parametrize(
+    ("name", "is_copied"),
+    [
+        ("n[1-4],gpu07", True),
+        ("5_[2-9]", True),
+        ("n1;reboot", False),
+        ("$(id)", False),
+        ("a b", False),
+    ],
+)
+async def test_a_name_that_a_shell_would_run_is_not_copied(stage, monkeypatch, name, is_copied):
+    async with stage(fleet()) as s:
+        subject = SimpleNamespace(name=name)
+        monkeypatch.setattr(s.app.screen, "subject_here", lambda: subject)
+        await s.press("y")
+        assert (s.app.clipboard == name) is is_copied
+        assert ("copied, where" in s.lines[-2]) is is_copied
 
 
 async def test_the_commands_of_a_rank_are_three_keys_away(stage):
