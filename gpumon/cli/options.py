@@ -242,7 +242,9 @@ def request_of(
         targets=tuple(targets),
         wanted=wanted_of(options.job, options.user, settings, targets),
         is_json=options.json,
-        is_terminal=is_to_tty and not (options.json or options.once or options.watch_s),
+        is_terminal=is_to_tty
+        and not output.is_dumb()
+        and not (options.json or options.once or options.watch_s),
         is_to_tty=is_to_tty,
         look_s=DEFAULT_LOOK_S if options.look_s is None else options.look_s,
         watch_s=options.watch_s,
@@ -251,7 +253,7 @@ def request_of(
         steps_of=options.job if options.steps else None,
         period_s=settings.number("period_s"),
         past_s=options.past_s,
-        is_ascii=options.ascii,
+        is_ascii=options.ascii or output.is_ascii_only(),
         allows_actions=options.allow_actions,
         has_gpm=not options.no_gpm,
         tiers=options.tiers,

@@ -61,6 +61,19 @@ def is_tty() -> bool:
     return sys.stdout is not None and sys.stdout.isatty()
 
 
+def is_dumb() -> bool:
+    """Whether the terminal can do no more than print lines, by its own word."""
+    return os.environ.get("TERM") == "dumb"
+
+
+def is_ascii_only() -> bool:
+    """Whether who calls gpumon has asked for the C locale, whose letters are ASCII.
+
+    Python writes UTF-8 there (PEP 540), which such a caller may not be able to read.
+    """
+    return os.environ.get("LC_ALL") in ("C", "POSIX")
+
+
 def write(text: str, instead: Callable[[str], str] | None = None) -> None:
     """Write a text to standard output, all of it; an interrupt does not tear it.
 
@@ -199,7 +212,8 @@ def _send(
         return
     # A plugin may have printed.
     stream.flush()
-    left = memoryview(_encoded(text, stream.encoding, instead))
+    encoding = "ascii" if is_ascii_only() else stream.encoding
+    left = memoryview(_encoded(text, encoding, instead))
     is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
     # As much goes into a pipe that is ready without waiting there, where no interrupt would count.
     step = _FILE_BYTES if is_file else select.PIPE_BUF

@@ -18,6 +18,7 @@ from gpumon.base.paths import make_private, state_folder
 from gpumon.tui.app import GpumonApp
 from gpumon.tui.look.saved_choices import NO_HABITS
 from gpumon.tui.textual_private.idle_gc import FALLBACK, QuietCollector
+from gpumon.tui.textual_private.screen_stream import draw_on_the_terminal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,6 +71,7 @@ def run_terminal(
         _close(feed)
         _tell("gpumon: standard input is no terminal to read keys from; --once prints a table\n")
         return 2
+    draw_on_the_terminal()
     # What is there by now stays; what comes is looked through at quiet moments.
     gc.freeze()
     gc.set_threshold(*FALLBACK)

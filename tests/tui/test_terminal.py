@@ -389,3 +389,13 @@ def test_nothing_heavy_is_loaded_before_the_first_picture():
         "sys.exit(', '.join(heavy) or None)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_screen_is_drawn_where_standard_error_leads_elsewhere(tmp_path):
+    said = tmp_path / "said"
+    session = Session("well", tmp_path, ["sh", "-c", f'exec "$@" 2>{said}', "sh"])
+    session.read_until(b"4711")
+    os.write(session.master, b"q")
+    assert session.end() == 0
+    session.assert_restored()
+    assert said.read_text() == ""

@@ -19,7 +19,7 @@ from gpumon.cli.exits import (
 )
 from gpumon.cli.filtering import ONLY_GPUS, is_refused, passing
 from gpumon.cli.options import Parser, add_ascii, add_filter, period
-from gpumon.cli.output import Documents, is_tty, write, write_json
+from gpumon.cli.output import Documents, is_ascii_only, is_dumb, is_tty, write, write_json
 from gpumon.cli.quantities import instant, placed, speed
 from gpumon.cli.request import judge_of, past_of, settings_with
 from gpumon.cli.show import show, shown
@@ -90,13 +90,13 @@ def replay(words: list[str]) -> int:
         watch_s=options.watch_s or 0.0,
         speed=options.speed,
         passes=options.passes,
-        is_ascii=options.ascii,
+        is_ascii=options.ascii or is_ascii_only(),
         is_judged=not options.no_detectors,
         is_check=options.exit_status,
     )
     if is_stream:
         return _stream(request, recording)
-    if options.json or options.once or not is_tty():
+    if options.json or options.once or not is_tty() or is_dumb():
         return _instant(request, recording)
     return _terminal(request, recording)
 

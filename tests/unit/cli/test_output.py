@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 
 from gpumon.cli import main
+from gpumon.cli.configuration import load
+from gpumon.cli.options import parser, request_of
 from gpumon.cli.output import Documents, OutputError, ReaderGoneError, write
 from tests.unit.cli.conftest import BOOKED
 from tests.worlds.probe import PATIENCE_S, bounded, eventually
@@ -335,3 +337,23 @@ def test_a_reader_that_has_gone_is_told_from_a_failure(pipe, monkeypatch):
     out.close()
     with pytest.raises(ReaderGoneError):
         write("x")
+
+
+@pytest.mark.parametrize(
+    ("variable", "is_ascii"), [("C", True), ("POSIX", True), ("C.UTF-8", False)]
+)
+def test_who_asks_for_the_c_locale_gets_its_letters(caller, variable, is_ascii):
+    """Python itself would write UTF-8 there."""
+    env = {**os.environ, "LC_ALL": variable, "HOME": str(caller.home)}
+    done = caller.run("--once", "--for", "0", "demo:1x2", env=env)
+    assert done.returncode == 0
+    assert done.stdout.isascii() is is_ascii
+    assert done.stderr.isascii()
+
+
+@pytest.mark.parametrize(("term", "is_terminal"), [("dumb", False), ("xterm", True), ("", True)])
+def test_a_dumb_terminal_gets_a_table_and_no_screen(monkeypatch, term, is_terminal):
+    monkeypatch.setenv("TERM", term)
+    options = parser().parse_args(["demo"])
+    request = request_of(options, load(), (), is_to_tty=True)
+    assert request.is_terminal is is_terminal
