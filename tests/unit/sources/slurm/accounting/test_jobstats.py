@@ -33,7 +33,7 @@ WHOLE = {"nodes": {"n1": NODE, "n2": NODE}, "total_time": 3600, "gpus": 4}
 
 def packed(value: Any) -> str:
     text = value if isinstance(value, bytes) else json.dumps(value).encode()
-    return "JS1:" + base64.b64encode(gzip.compress(text)).decode()
+    return "JS1:" + base64.b64encode(gzip.compress(text, mtime=0)).decode()
 
 
 def ended(comment: str, **changes: str) -> Any:
@@ -133,3 +133,11 @@ def test_numbers_that_cannot_be_are_not_known(value):
         "gpu_utilization": {"0": value},
     }
     assert read_summary(packed({"nodes": {"n1": node}})) == Summary()
+
+
+def test_the_same_summary_is_the_same_text_at_any_moment(monkeypatch):
+    """Two workers that collect in different seconds must find the same tests."""
+    monkeypatch.setattr("time.time", lambda: 1.0)
+    first = packed(b"{}")
+    monkeypatch.setattr("time.time", lambda: 99.0)
+    assert packed(b"{}") == first
