@@ -44,7 +44,8 @@ def test_an_xid_names_gpu_number_and_age(standin: Start) -> None:
     age, later = events.value("event_age_s", 0), again.block("event").value("event_age_s", 0)
     assert age is not None
     assert later is not None
-    assert later > age >= 0
+    # Both are told against one time, which ways of another length do not move.
+    assert later >= age >= 0
     assert frame.errors == ()
 
 
