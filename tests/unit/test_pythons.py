@@ -90,3 +90,19 @@ def test_the_lock_vouches_for_every_file_and_names_no_index() -> None:
     assert [pin.requirement.name for pin in pins() if not pin.hashes] == []
     assert "://" not in (ROOT / "requirements.lock").read_text()
     assert "--index-url" not in (ROOT / "requirements.lock").read_text()
+
+
+def test_uv_itself_is_installed_by_its_hashes() -> None:
+    """What installs everything else is checked as what it installs is."""
+    installs = [
+        line
+        for line in (ROOT / "tools/bootstrap").read_text().splitlines()
+        if "pip install" in line
+    ]
+    of_pip = [line for line in installs if "-m pip" in line]
+    assert of_pip
+    assert all("--require-hashes -r tools/uv.txt" in line for line in of_pip)
+    locked = (ROOT / "tools/uv.txt").read_text()
+    assert re.search(r"^uv==[0-9.]+ \\$", locked, re.MULTILINE)
+    assert len(re.findall(r"--hash=sha256:[0-9a-f]{64}", locked)) > 10
+    assert "index" not in locked
