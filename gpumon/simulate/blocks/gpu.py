@@ -190,6 +190,7 @@ class GpuBlocks:
         return self._of_board[board.kind] | {
             "index": array("q", [gpu.index for gpu in node.gpus]),
             "minor_number": array("q", [gpu.minor for gpu in node.gpus]),
+            "open_error": array("q", [0] * rows),
             "gpu_numa_node": array("q", [node.numa_node(gpu.index, rows) for gpu in node.gpus]),
         }
 
