@@ -68,12 +68,14 @@ def gpus_of(
         disputes: What several nodes claim.
     """
     gpus: dict[str, Gpu] = {}
+    # Asked once, not for each of eighty thousand GPUs.
+    disputes = disputes or None
     for node, frame in frames:
         block = frame.block("gpu")
         held = _processes(frame, node, listed)
         is_stale = now - frame.taken_at > stale_after_s
         for row, uuid in enumerate(block.keys):
-            if disputes and disputes.is_refused(frame, uuid):
+            if disputes is not None and disputes.is_refused(frame, uuid):
                 continue
             known = gpus.get(uuid)
             if known is not None and known.taken_at >= frame.taken_at:

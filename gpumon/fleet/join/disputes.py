@@ -27,8 +27,14 @@ class Disputes:
         return bool(self._disputed)
 
     def take(self, frame: Frame) -> None:
-        """Take in which GPUs a node claims now."""
-        self._claim(frame.origin, frame.node, frame.block("gpu").keys)
+        """Take in which GPUs a node claims now.
+
+        One that names none has lost no right: its probe or its driver may be starting, and whoever
+        lies in wait for that must not become the first.
+        """
+        uuids = frame.block("gpu").keys
+        if uuids:
+            self._claim(frame.origin, frame.node, uuids)
 
     def forget(self, origin: str, node: str) -> None:
         """A node is known no more, and claims nothing."""
@@ -37,8 +43,6 @@ class Disputes:
 
     def is_refused(self, frame: Frame, uuid: str) -> bool:
         """Whether another node of the same target had a GPU before this one."""
-        if not self._disputed:
-            return False
         claimants = self._claimants.get((frame.origin, uuid), [])
         return bool(claimants) and claimants[0] != frame.node
 

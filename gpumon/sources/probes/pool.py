@@ -76,6 +76,8 @@ class Slot:
         self.endpoint = endpoint
         self.stream: Stream | None = None
         self.tries = 0
+        self.waits_since: float | None = None
+        """Since when it waits for its first try; None: nobody has looked yet."""
         self.started_at = 0.0
         self.told_at = 0.0
         """When it last sent a report, or came up."""
@@ -153,9 +155,8 @@ class ProbePool:
         self._wake: Callable[[], None] = lambda: None
         self._thread = threading.Thread(target=self._run, name=f"probes {url}", daemon=True)
         self._lease_at = 0.0
-        self._asked_at: dict[Slot, float] = {}
-        """Since when nodes that were never tried wait for that."""
         self._untried_at = 0.0
+        """When those that wait for their first try may be told of again."""
 
     def start(self, wake: Callable[[], None]) -> None:
         """Start the probes without waiting for them."""
@@ -243,9 +244,7 @@ class ProbePool:
             return
         names = {endpoint.node for endpoint in wanted}
         for node in [node for node in self._slots if node not in names]:
-            gone = self._slots.pop(node)
-            self._asked_at.pop(gone, None)
-            self._leave(gone)
+            self._leave(self._slots.pop(node))
         for endpoint in wanted:
             if endpoint.node not in self._slots:
                 self._slots[endpoint.node] = Slot(endpoint)
@@ -264,22 +263,22 @@ class ProbePool:
             return
         rising = [s for s in self._slots.values() if s.stream and not s.stream.is_greeted]
         early = [slot for slot in rising if now - slot.started_at < YIELD_S]
-        again = sum(slot.tries > 1 for slot in early)
-        # By whether it is a second try at least: how many more may be on their way up.
-        room = {False: self._max_starting - (len(early) - again), True: MAX_STARTING_AGAIN - again}
-        left = MAX_WAITING - len(rising)
+        # All together, because a host between takes no more at once; of these few second tries.
+        room = min(self._max_starting - len(early), MAX_WAITING - len(rising))
+        again = MAX_STARTING_AGAIN - sum(slot.tries > 1 for slot in early)
         for slot in sorted(due, key=lambda slot: (slot.tries > 0, slot.started_at)):
-            if left > 0 and room[slot.tries > 0] > 0:
-                room[slot.tries > 0] -= 1
-                left -= 1
-                self._start(slot, now)
+            if room <= 0 or (slot.tries and again <= 0):
+                break
+            room -= 1
+            again -= slot.tries > 0
+            self._start(slot, now)
         self._tell_untried([slot for slot in due if not slot.tries], len(rising), now)
 
     def _tell_untried(self, untried: list[Slot], rising: int, now: float) -> None:
         """Say of nodes that have waited for long that nobody has asked them yet."""
-        waiting = [slot for slot in untried if now - self._asked_at.get(slot, now) > TOLD_AFTER_S]
         for slot in untried:
-            self._asked_at.setdefault(slot, now)
+            slot.waits_since = now if slot.waits_since is None else slot.waits_since
+        waiting = [s for s in untried if now - (s.waits_since or now) > TOLD_AFTER_S]
         if not waiting or now < self._untried_at:
             return
         self._untried_at = now + LEASE_BEAT_S
@@ -296,7 +295,6 @@ class ProbePool:
     def _start(self, slot: Slot, now: float) -> None:
         slot.tries += 1
         slot.told_at = now
-        self._asked_at.pop(slot, None)
         options = {**self._options, "period_s": self._period_s, "once": self._once}
         slot.started_at = now
         slot.heard_at = dict.fromkeys(slot.endpoint.nodes, now)
@@ -438,7 +436,7 @@ class ProbePool:
                     self._fail(slot, slot.stream.trouble(message, hint))
             elif slot.stream and slot.endpoint.nodes:
                 self._name_silent(slot, slot.stream, now)
-            elif slot.stream:
+            elif slot.stream and not self._once:
                 limit_s = max(STALLED_S, STALLED_PERIODS * self._period_s)
                 if now - slot.told_at > limit_s:
                     message = f"no report for {limit_s:.0f} s"
@@ -477,6 +475,13 @@ class ProbePool:
         )
 
     def _next_due(self) -> float:
+        """Seconds until the next look; what waits for room waits for one that yields."""
         now = self._clock.monotonic()
-        dues = [slot.due_at for slot in self._slots.values() if slot.stream is None]
-        return max(0.01, min([self._lease_at, now + 1.0, *dues]) - now)
+        dues = [self._lease_at, now + 1.0]
+        for slot in self._slots.values():
+            if slot.stream is None and slot.due_at > now:
+                dues.append(slot.due_at)
+            elif slot.stream is not None and not slot.stream.is_greeted:
+                yields_at = slot.started_at + YIELD_S
+                dues += [yields_at] if yields_at > now else []
+        return max(0.01, min(dues) - now)

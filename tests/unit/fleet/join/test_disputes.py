@@ -77,3 +77,14 @@ def test_a_claim_that_is_taken_back_leaves_no_word():
     newest.take([said("n9", [4], 102.0)])
     assert newest.errors == ()
     assert seen(newest, 102.0).gpus[uuid("n9", 4)].node == "n9"
+
+
+def test_a_node_that_names_no_gpu_for_a_moment_keeps_its_own():
+    """As its probe starts again, which somebody who lies may wait for."""
+    newest = Newest()
+    newest.take([said("n1", MINE, 100.0), said("n9", MINE, 101.0, of="n1")])
+    newest.take([said("n1", [], 102.0), said("n9", MINE, 102.5, of="n1")])
+    newest.take([said("n1", MINE, 103.0), said("n9", MINE, 103.5, of="n1")])
+    picture = seen(newest, 104.0)
+    assert {gpu.node for gpu in picture.gpus.values()} == {"n1"}
+    assert len(picture.nodes["n9"].errors) == 1
