@@ -50,12 +50,13 @@ def name_unopened(gpus: List[Row], told: List[Board]) -> None:
     """Give GPUs that NVML counts and does not open what the kernel module knows of them.
 
     NVML numbers GPUs by their bus ids; where it counts another number of them than the module, the
-    boards count that no GPU claims which is open.
+    boards count that no GPU claims which is open. An open GPU without a bus id may be any of the
+    boards: then nothing is given.
     """
     closed = [gpu for gpu in gpus if gpu.values.get(OPEN_ERROR)]
-    if not closed or not told:
+    opened = {normal(g.labels.get("pci_bus_id", "")) for g in gpus if not g.values.get(OPEN_ERROR)}
+    if not closed or "" in opened:
         return
-    opened = {normal(gpu.labels.get("pci_bus_id", "")) for gpu in gpus}
     rest = [board for board in told if board.bus_id not in opened]
     known = {gpu.key for gpu in gpus}
     for gpu, board in zip(sorted(closed, key=_index), rest):

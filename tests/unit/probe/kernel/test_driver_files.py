@@ -81,3 +81,13 @@ def test_a_uuid_that_an_open_gpu_has_is_not_given_twice(tmp_path: Path) -> None:
     gpus = [row(1, code=999), row(0, "00000000:41:00.0")]
     name_unopened(gpus, boards(root))
     assert [gpu.key for gpu in gpus] == ["unopened-n-1", "GPU-0"]
+
+
+def test_nothing_is_given_where_an_open_gpu_may_be_any_board(tmp_path: Path) -> None:
+    root = machine(
+        tmp_path, ("0000:21:00.0", "GPU-a", "0", "No"), ("0000:61:00.0", "GPU-b", "1", "No")
+    )
+    gpus = [row(0), row(1, code=15)]
+    name_unopened(gpus, boards(root))
+    assert [gpu.key for gpu in gpus] == ["unopened-n-0", "unopened-n-1"]
+    assert "pci_bus_id" in gpus[1].missing

@@ -56,7 +56,7 @@ ID = "3f4a" * 16
         pytest.param(SCOPE + "sILOU579XAR0000/step_0\n", (None,) * 4, id="no-crockford"),
         pytest.param(SCOPE + "s8FXKTA79XAR/step_0\n", (None,) * 4, id="too-short-for-a-sluid"),
         pytest.param("0::/user.slice/session-1.scope\n", (None,) * 4, id="login"),
-        pytest.param("0::/work/job_51/step_0\n", (None,) * 4, id="not-below-slurms-root"),
+        pytest.param("0::/batch/job_51/step_0\n", (None,) * 4, id="not-below-slurms-root"),
         pytest.param("3:pids:/slurm/job_51/step_0\n", (None,) * 4, id="v1-of-nobody"),
         pytest.param(
             "0::/user.slice/user-7001.slice/user@7001.service/slurmstepd.scope/job_51/step_0\n",
