@@ -53,7 +53,7 @@ def check_status(tick: Tick) -> int:
     """
     from gpumon.model.finding import Confidence, Severity
     from gpumon.report.facts.tick_index import Digest
-    from gpumon.report.wording.health import unread, worst_of
+    from gpumon.report.wording.health import has_unread, worst_of
 
     if not is_anything_read(tick):
         return UNKNOWN_STATUS
@@ -62,6 +62,6 @@ def check_status(tick: Tick) -> int:
     worst = worst_of(digest)
     if Severity.CRITICAL in (*grave, worst):
         return 2
-    if any(error.where == DETECTION for error in tick.errors) or unread(digest):
+    if any(error.where == DETECTION for error in tick.errors) or has_unread(digest):
         return UNKNOWN_STATUS
     return 1 if Severity.WARNING in (*grave, worst) else 0

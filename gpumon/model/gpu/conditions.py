@@ -153,7 +153,7 @@ CONDITIONS: Final = (
 )  # fmt: skip
 """In the order in which they are told among those as grave. NVML's own meaning of each field is the
 catalogue's; that any uncorrected error, failed remapping or recovery action takes a GPU out of
-service follows NVIDIA's GPU Debug Guidelines (2025-10) and its memory error management guide."""
+service is our choice."""
 
 
 _CODES: Final = {"recovery_action": RECOVERY_ACTIONS, "open_error": RETURN_CODES}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.model.finding import Severity
@@ -103,17 +102,18 @@ def worst_of(digest: Digest) -> Severity | None:
     return Severity.WARNING if tones else None
 
 
-def unread(digest: Digest) -> str:
-    """The first target, node or GPU of which nobody knows how it is; empty where there is none.
+def has_unread(digest: Digest) -> bool:
+    """Whether there is a target, node or GPU of which nobody knows how it is.
 
     A target that does not answer, a node that was reached before or ought to be, a driver that
     answers nothing, a GPU of which no field that would tell can be read.
     """
     tick = digest.tick
-    dumb = (target.url for target in tick.targets if not target.is_ok)
-    silent = (node.name for node in tick.nodes.values() if _is_unread(node))
-    dark = (gpu.uuid for gpu in tick.gpus.values() if not gpu.is_stale and _is_dark(gpu))
-    return next(chain(dumb, silent, dark), "")
+    return (
+        any(not target.is_ok for target in tick.targets)
+        or any(_is_unread(node) for node in tick.nodes.values())
+        or any(not gpu.is_stale and _is_dark(gpu) for gpu in tick.gpus.values())
+    )
 
 
 def _is_unread(node: Node) -> bool:
