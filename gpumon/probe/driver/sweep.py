@@ -215,8 +215,8 @@ class Sweeper:
             contexts.extend(look.contexts)
             links.extend(look.links)
             instances.extend(look.instances)
-        hidden = sum(row.missing.get("process_count") == NO_PERMISSION for row in rows)
-        hidden -= sum(row.missing.get("process_count") == NO_PERMISSION for row in refused)
+        missing = [look.row.missing.get("process_count") for look in looks.values()]
+        hidden = missing.count(NO_PERMISSION)
         if hidden:
             told = "the driver hides the processes of %d GPUs from this user" % hidden
             errors.append({"where": "GPU processes", "message": told, "hint": HIDDEN})
