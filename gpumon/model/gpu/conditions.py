@@ -131,7 +131,7 @@ CONDITIONS: Final = (
         "look at fans, air and coolant",
     ),
     Condition(
-        "temp_margin_c", lt, 0.0, False, "{value} °C",
+        "temp_margin_c", lt, 0.0, False, "margin {value} °C",
         "{value} °C is left until it lowers its clocks: it is too hot",
         "look at fans, air and coolant",
     ),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from gpumon.model.fault import DRIVER
 from gpumon.model.finding import Severity
 from gpumon.model.gpu.conditions import held_down_by, wrong_with
 from gpumon.model.missing import Reason
@@ -38,9 +38,6 @@ class Trouble(NamedTuple):
 
 MOST_EVENTS: Final = 5
 """Most events of one GPU that are spelled out: of a storm the newest say enough."""
-
-_DRIVER: Final = re.compile(r"(^|\s)(NVML|GPU (index )?[0-9])")
-"""Where a probe says that a driver, or a GPU of it, failed."""
 
 _UNREAD: Final = frozenset({Reason.NO_PERMISSION, Reason.FAILED, Reason.GARBAGE})
 """Reasons for which a field is missing that is there; others are no fault, or told as one."""
@@ -106,21 +103,25 @@ def has_unread(digest: Digest) -> bool:
     """Whether there is a target, node or GPU of which nobody knows how it is.
 
     A target that does not answer, a node that was reached before or ought to be, a driver that
-    answers nothing, a GPU of which no field that would tell can be read.
+    fails and tells of no GPU, a GPU of which no field that would tell can be read. An error beside
+    GPUs that are read changes nothing: events that were too many, one reading that failed.
     """
     tick = digest.tick
     return (
         any(not target.is_ok for target in tick.targets)
-        or any(_is_unread(node) for node in tick.nodes.values())
+        or any(_is_unread(digest, node) for node in tick.nodes.values())
         or any(not gpu.is_stale and _is_dark(gpu) for gpu in tick.gpus.values())
     )
 
 
-def _is_unread(node: Node) -> bool:
+def _is_unread(digest: Digest, node: Node) -> bool:
     """Whether a node that is looked at tells nothing of its GPUs, now or yet."""
     if node.is_silent or (node.taken_at is None and node.errors):
         return True
-    return any(_DRIVER.search(error.where) for error in node.errors)
+    if not any(error.where.endswith(DRIVER) for error in node.errors):
+        return False
+    known = (digest.tick.gpus.get(uuid) for uuid in node.gpu_uuids)
+    return not any(gpu is not None and is_checked(gpu) for gpu in known)
 
 
 def _is_dark(gpu: Gpu) -> bool:

@@ -198,13 +198,19 @@ def board(missing=None, **values):
     return picture
 
 
-def node_with(**changes):
-    picture = board()
+def node_with(missing=None, **changes):
+    picture = board(missing)
     node = picture.nodes["n1"]._replace(**changes)
     return picture._replace(nodes={"n1": node})
 
 
+def without_gpus(**changes):
+    """A node whose driver tells of no GPU."""
+    return node_with(gpu_uuids=(), **changes)._replace(gpus={})
+
+
 DRIVER_FAILED = (SourceError("n1 NVML", "Unknown Error", ""),)
+ONE_READING = (SourceError("n1 GPU 3 GPU-1b", "nvmlDeviceGetPowerUsage has not returned", ""),)
 ELSEWHERE = (SourceError("n1 /proc/mounts", "cannot be read", ""),)
 
 
@@ -220,7 +226,12 @@ ELSEWHERE = (SourceError("n1 /proc/mounts", "cannot be read", ""),)
         (board(Reason.FAILED), 2),
         (board(Reason.NO_PERMISSION), 3),
         (board(Reason.NOT_SUPPORTED), 0),
-        (node_with(errors=DRIVER_FAILED), 3),
+        (without_gpus(errors=DRIVER_FAILED), 3),
+        (without_gpus(errors=ELSEWHERE), 0),
+        (node_with(Reason.NOT_SAMPLED), 0),
+        (node_with(Reason.NOT_SAMPLED, errors=DRIVER_FAILED, gpu_uuids=(uuid_of("n1", 0),)), 3),
+        (node_with(errors=DRIVER_FAILED), 0),
+        (node_with(errors=ONE_READING), 0),
         (node_with(errors=ELSEWHERE), 0),
         (node_with(taken_at=None, errors=ELSEWHERE), 3),
         (node_with(is_stale=True), 3),

@@ -43,7 +43,7 @@ def text(lines):
         ({"temp_c": 97.0, "temp_slowdown_c": 92.0, "temp_shutdown_c": 98.0}, "! 97 °C", Tone.WARN),
         ({"temp_c": 93.0, "temp_slowdown_c": 87.0}, "‼ 93 °C", Tone.BAD),
         ({"temp_c": 91.0, "temp_slowdown_c": None, "temp_shutdown_c": None}, "ok", Tone.DIM),
-        ({"temp_margin_c": -4.0}, "! -4 °C", Tone.WARN),
+        ({"temp_margin_c": -4.0}, "! margin -4 °C", Tone.WARN),
         ({"mem_temp_c": 96.0, "mem_temp_max_c": 95.0}, "! mem 96 °C", Tone.WARN),
         ({"mem_temp_c": 95.0, "mem_temp_max_c": 95.0}, "ok", Tone.DIM),
         ({"sm_clock_mhz": 345.0, "gpu_util_ratio": 0.9}, "! 345 MHz", Tone.WARN),
