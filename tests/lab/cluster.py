@@ -297,8 +297,17 @@ class Cluster:
         SlurmdTimeout is no longer than the lease of a probe, so a cable that is cut for a lease
         may cost the job. Enter it before anything watches: newer controllers start anew for it.
         """
-        words = f"s/^SlurmdTimeout=.*/SlurmdTimeout={PATIENCE_S}/"
-        self.run_on(HEAD, ["sed", "-i.kept", words, SLURM_CONF])
+        with self.configured(SlurmdTimeout=PATIENCE_S):
+            yield
+
+    @contextmanager
+    def configured(self, **settings: object) -> Iterator[None]:
+        """Has Slurm run with other settings of slurm.conf meanwhile; newer controllers restart."""
+        lines = "".join(f"{name}={value}\n" for name, value in settings.items())
+        wanted = "|".join(settings)
+        make = f"cp {SLURM_CONF} {SLURM_CONF}.kept; sed -i -E '/^({wanted})=/d' {SLURM_CONF}"
+        # The lines of nodes and partitions stand last, and a setting may stand anywhere.
+        self.run_on(HEAD, ["sh", "-ec", f"{make}; cat >>{SLURM_CONF}"], input=lines)
         try:
             self._reconfigure()
             yield
