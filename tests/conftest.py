@@ -95,3 +95,13 @@ def standin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., St
         return node
 
     return start
+
+
+@pytest.fixture
+def said(request: pytest.FixtureRequest) -> Callable[[str], None]:
+    """Takes what a user is told of a fault that the test makes, for docs/faults.md."""
+
+    def keep(line: str) -> None:
+        request.node.user_properties.append(("said", line))
+
+    return keep

@@ -50,6 +50,7 @@ from gpumon.report.tables.reservation import RESERVATION_COLUMNS
 from gpumon.simulate.world.benign import BENIGN
 from gpumon.simulate.world.wasteful import MISPLACED, WASTEFUL
 from gpumon.tui.actions.registry import keys_markdown
+from tools.fault_matrix import page as fault_tables
 from tools.hardware_tables import SHEET_HEAD, XID_HEAD, sheet_rows, xid_rows
 from tools.rooms import rooms
 from tools.sentences.block import what_it_looks_like, what_it_says
@@ -380,6 +381,7 @@ BLOCKS: Final[dict[str, Callable[[], str]]] = {
     "benign kinds": lambda: table(KIND_HEAD, kind_rows(BENIGN)),
     "wasteful kinds": lambda: table(KIND_HEAD, kind_rows((*WASTEFUL, *MISPLACED.values()))),
     "data sheets": lambda: table(SHEET_HEAD, sheet_rows()),
+    "faults": fault_tables,
     "xids": lambda: table(XID_HEAD, xid_rows()),
 }
 

@@ -255,10 +255,11 @@ def test_rubbish_is_one_error_with_a_way_out_and_another_start(run: Open) -> Non
     assert len(starts) == 2
 
 
-def test_endless_noise_is_one_error(run: Open) -> None:
+def test_endless_noise_is_one_error(run: Open, said: Callable[[str], None]) -> None:
     one = run(talker("exec yes"))
     one.settle()
     (message,) = one.errors()
+    said(message)
     assert "before the probe's hello" in message or "a line of more than" in message
 
 
