@@ -66,6 +66,17 @@ class ChunkShape(NamedTuple):
         return self.capacity * self.row_bytes
 
 
+class KeptPlaces(NamedTuple):
+    """Which of some fields a chunk keeps."""
+
+    is_whole: bool
+    """Whether it keeps all of them."""
+    kept: list[int]
+    """Positions of the kept ones among those that were asked for."""
+    fields: slice | list[int]
+    """Where they lie in the chunk."""
+
+
 class Chunk:
     """Rows of one block, time-major: written once by their maker, never changed.
 
@@ -82,6 +93,7 @@ class Chunk:
         self._asked: tuple[Sequence[str], int, slice | list[int]] = ((), 0, [])
         self.fields = {key: position for position, key in enumerate(shape.keys)}
         self._rows_of: dict[tuple[str, ...], list[int]] = {}
+        self._kept_of: dict[tuple[str, ...], KeptPlaces] = {}
         rows, keys, width = shape.capacity, len(shape.keys), shape.width
         stamps = np.frombuffer(memory, np.float64, _STAMPS * rows).reshape(_STAMPS, rows)
         self.times, self.periods, self.begins, self.samples = stamps
@@ -167,6 +179,19 @@ class Chunk:
             if len(self._rows_of) >= _MANY:
                 self._rows_of.clear()
             found = self._rows_of[asked] = [self.fields.get(key, -1) for key in asked]
+        return found
+
+    def kept_places(self, keys: Sequence[str]) -> KeptPlaces:
+        """Which of the fields are kept, and where; neighbours as a slice."""
+        asked = tuple(keys)
+        found = self._kept_of.get(asked)
+        if found is None:
+            if len(self._kept_of) >= _MANY:
+                self._kept_of.clear()
+            places = self.field_places(asked)
+            kept = [place for place, field in enumerate(places) if field >= 0]
+            sources = neighbours([places[place] for place in kept])
+            found = self._kept_of[asked] = KeptPlaces(len(kept) == len(places), kept, sources)
         return found
 
     def places(

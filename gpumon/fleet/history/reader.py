@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from gpumon.model.records.tick import Interval
 
 _T = TypeVar("_T", bound=np.generic)
+
+_MOST_STRETCHES: Final = 256
+"""Stretches of time that are found once: a look asks for the same few of every job, but of young
+jobs each has its own."""
 
 
 class Slab(NamedTuple):
@@ -57,6 +61,15 @@ class Rows(NamedTuple):
     """Ticks that each row stands for, with or without a value."""
 
 
+class _Stretch(NamedTuple):
+    """Where the rows between two times lie, and what they say of themselves."""
+
+    cuts: list[tuple[Chunk, slice]]
+    times: NDArray[np.float64]
+    periods: NDArray[np.float64]
+    begins: NDArray[np.float64]
+
+
 class HistoryReader:
     """A `WindowReader` over chunks; keeps them alive, never sees a later row.
 
@@ -73,6 +86,7 @@ class HistoryReader:
         self.membership = intervals
         """Intervals by job id."""
         self._pieces: dict[str, list[tuple[Chunk, int, int]]] = {}
+        self._stretches: dict[tuple[str, float, float], _Stretch] = {}
 
     def window(
         self, uuid: str, key: str, start: float, end: float, block: str = "gpu"
@@ -101,8 +115,8 @@ class HistoryReader:
         Only rows that lie within as a whole: no sample from before `start` is in any mean.
         A view of the memory where one chunk holds it all side by side, else a copy of it.
         """
-        cuts = self._cuts(block, start, end)
-        return _slab(cuts, _values(cuts, uuids, keys), len(keys), len(uuids))
+        stretch = self._stretch(block, start, end)
+        return _slab(stretch, _values(stretch.cuts, uuids, keys), len(keys), len(uuids))
 
     def bounded(
         self,
@@ -117,9 +131,9 @@ class HistoryReader:
 
         A row of one sample is its own bounds and is read once.
         """
-        cuts = self._cuts(block, start, end)
-        values = _values(cuts, uuids, keys)
-        slab = _slab(cuts, values, len(keys), len(uuids))
+        stretch = self._stretch(block, start, end)
+        cuts, values = stretch.cuts, _values(stretch.cuts, uuids, keys)
+        slab = _slab(stretch, values, len(keys), len(uuids))
         if all(chunk.counts is None for chunk, _ in cuts):
             return slab, slab.values[:, :count], slab.values[:, :count]
         low, high = (
@@ -143,13 +157,13 @@ class HistoryReader:
         block: str = "gpu",
     ) -> Extremes:
         """Bounds of the same rows as `slab`, and how many samples stand behind them."""
-        cuts = self._cuts(block, start, end)
-        empty = np.empty((0, len(keys), len(uuids)), np.float32)
+        stretch = self._stretch(block, start, end)
+        cuts, empty = stretch.cuts, np.empty((0, len(keys), len(uuids)), np.float32)
         low = [_bounds(chunk, chunk.low, rows, uuids, keys) for chunk, rows in cuts]
         high = [_bounds(chunk, chunk.high, rows, uuids, keys) for chunk, rows in cuts]
         counts = [_counts(chunk, rows, uuids, keys) for chunk, rows in cuts]
         return Extremes(
-            _joined([chunk.times[rows] for chunk, rows in cuts], np.empty(0)),
+            stretch.times,
             _joined(low, empty),
             _joined(high, empty),
             _joined(counts, np.empty(empty.shape, np.int64)),
@@ -157,12 +171,9 @@ class HistoryReader:
 
     def rows(self, start: float, end: float, block: str = "gpu") -> Rows:
         """What the rows of `slab` span."""
-        cuts = self._cuts(block, start, end)
-        return Rows(
-            _joined([chunk.begins[rows] for chunk, rows in cuts], np.empty(0)),
-            _joined([chunk.times[rows] for chunk, rows in cuts], np.empty(0)),
-            _joined([chunk.samples[rows] for chunk, rows in cuts], np.empty(0)),
-        )
+        stretch = self._stretch(block, start, end)
+        samples = [chunk.samples[rows] for chunk, rows in stretch.cuts]
+        return Rows(stretch.begins, stretch.times, _joined(samples, np.empty(0)))
 
     def newest(
         self, uuids: Sequence[str], keys: Sequence[str], block: str = "gpu"
@@ -221,6 +232,22 @@ class HistoryReader:
         pieces = self._tiles("gpu")
         return float(pieces[-1][0].times[pieces[-1][2] - 1]) if pieces else None
 
+    def _stretch(self, block: str, start: float, end: float) -> _Stretch:
+        """The rows between two times; all jobs of a look are asked about the same few."""
+        asked = block, start, end
+        found = self._stretches.get(asked)
+        if found is None:
+            if len(self._stretches) >= _MOST_STRETCHES:
+                self._stretches.clear()
+            cuts, none = self._cuts(block, start, end), np.empty(0)
+            found = self._stretches[asked] = _Stretch(
+                cuts,
+                _joined([chunk.times[rows] for chunk, rows in cuts], none),
+                _joined([chunk.periods[rows] for chunk, rows in cuts], none),
+                _joined([chunk.begins[rows] for chunk, rows in cuts], none),
+            )
+        return found
+
     def _cuts(self, block: str, start: float, end: float) -> list[tuple[Chunk, slice]]:
         """Rows between two times, as slices of chunks."""
         cuts = []
@@ -265,17 +292,10 @@ def _tiles(chunks: Sequence[tuple[Chunk, int]]) -> list[tuple[Chunk, int, int]]:
 
 
 def _slab(
-    cuts: Sequence[tuple[Chunk, slice]],
-    values: Sequence[NDArray[np.float32]],
-    keys: int,
-    entities: int,
+    stretch: _Stretch, values: Sequence[NDArray[np.float32]], keys: int, entities: int
 ) -> Slab:
-    return Slab(
-        _joined([chunk.times[rows] for chunk, rows in cuts], np.empty(0)),
-        _joined([chunk.periods[rows] for chunk, rows in cuts], np.empty(0)),
-        _joined(values, np.empty((0, keys, entities), np.float32)),
-        _joined([chunk.begins[rows] for chunk, rows in cuts], np.empty(0)),
-    )
+    joined = _joined(values, np.empty((0, keys, entities), np.float32))
+    return Slab(stretch.times, stretch.periods, joined, stretch.begins)
 
 
 def _values(
@@ -286,7 +306,18 @@ def _values(
     found = []
     for chunk, rows in cuts:
         columns = chunk.places(uuids, columns)
-        found.append(_gather(chunk, chunk.values, rows, uuids, keys, columns))
+        if not isinstance(columns, slice):
+            found.append(_gather(chunk, chunk.values, rows, uuids, keys, columns))
+            continue
+        # A job's GPUs lie side by side: that is nearly all that a look asks for.
+        is_whole, kept, fields = chunk.kept_places(keys)
+        if is_whole:
+            found.append(chunk.values[rows, fields, columns])
+            continue
+        out = np.full((rows.stop - rows.start, len(keys), len(uuids)), np.nan, np.float32)
+        if kept:
+            out[:, kept] = chunk.values[rows, fields, columns]
+        found.append(out)
     return found
 
 

@@ -77,6 +77,30 @@ def test_values_come_back_by_gpu_field_and_time():
     assert same(values, [NAN, NAN, NAN])
 
 
+def test_fields_that_are_kept_come_in_their_places_beside_those_that_are_not():
+    history = History()
+    for at in (10.0, 20.0):
+        history.append(tick(at, gpus(block(["a", "b"], power_w=[at, 2 * at], temp_c=[30.0, 40.0]))))
+    reader = history.reader()
+    slab = reader.slab(("a", "b"), ("no_such", "temp_c", "uid", "power_w"), 0.0, 20.0)
+    assert np.isnan(slab.values[:, [0, 2]]).all()
+    assert slab.values[:, 1].tolist() == [[30.0, 40.0]] * 2
+    assert slab.values[:, 3].tolist() == [[10.0, 20.0], [20.0, 40.0]]
+    assert np.isnan(reader.slab(("b",), ("no_such",), 0.0, 20.0).values).all()
+
+
+def test_however_many_stretches_are_asked_for_each_has_its_own_rows():
+    history = History()
+    for at in range(1, 40):
+        history.append(tick(float(at), gpus(block(["a"], power_w=[2.0 * at]))))
+    reader = history.reader()
+    asked = [(start, end) for start in range(1, 39) for end in range(start, 40)]
+    for start, end in (*asked, *asked[:3]):
+        times, values = reader.window("a", "power_w", float(start), float(end))
+        assert times == [float(at) for at in range(start, end + 1)]
+        assert values == [2.0 * at for at in range(start, end + 1)]
+
+
 def test_the_cpu_time_of_a_job_is_kept_with_what_it_used_before_and_other_counters_are_not():
     scene = Scene(period_s=10.0)
     uuids = scene.node("n", 1)
