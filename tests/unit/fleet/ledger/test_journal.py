@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from gpumon.fleet.ledger import journal_reader
 from gpumon.fleet.ledger.journal import JournalFile
 from gpumon.fleet.ledger.journal_reader import Pages
 from gpumon.fleet.ledger.ledger import Ledger
@@ -277,3 +278,20 @@ def test_a_process_that_is_killed_while_it_writes_leaves_books_that_balance(tmp_
             reached[uuid] = entry.end
     assert len(reached) == 160
     assert min(reached.values()) >= begin - 100 - 2
+
+
+@pytest.mark.parametrize("end", [b"\n", b""])
+def test_a_line_that_is_too_long_for_an_entry_is_skipped_and_counted_once(
+    tmp_path, monkeypatch, end
+):
+    ledger = Ledger(journal=JournalFile(tmp_path))
+    run(ledger, START, START + 650, [view("7", ["a"])])
+    ledger.close()
+    found = entries(tmp_path)
+    (page,) = Pages(tmp_path).files()
+    longest = max(map(len, page.read_bytes().splitlines(keepends=True)))
+    monkeypatch.setattr(journal_reader, "MAX_LINE_BYTES", longest + 1)
+    page.write_bytes(page.read_bytes() + b"7" * (5 * longest) + end)
+    pages = Pages(tmp_path)
+    assert list(pages.entries()) == found
+    assert pages.skipped == 1
