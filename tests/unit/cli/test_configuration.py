@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpumon.cli import configuration
 from gpumon.cli.commands.config import config, template
 from gpumon.cli.configuration import ConfigurationError, _lines_of_keys, load, places
 from gpumon.cli.options import parser, request_of
@@ -269,3 +270,16 @@ def test_the_lines_of_keys_are_found_whatever_the_blanks(line: str) -> None:
     assert found["prices.gpu_hour"] == 2
     assert found["prices.gpu_hour.H100"] == 3
     assert found["prices.gpu_hour.B 200"] == 4
+
+
+def test_a_file_that_is_no_configuration_by_its_size_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "c.toml"
+    text = "period_s = 3\n"
+    path.write_text(text)
+    monkeypatch.setattr(configuration, "MAX_BYTES", len(text))
+    assert load({"GPUMON_CONFIG": str(path)}).number("period_s") == 3.0
+    monkeypatch.setattr(configuration, "MAX_BYTES", len(text) - 1)
+    with pytest.raises(ConfigurationError, match=f"{path}: larger than {len(text) - 1} bytes"):
+        load({"GPUMON_CONFIG": str(path)})

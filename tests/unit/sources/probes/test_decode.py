@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 
 from gpumon.model.catalogue.fields import CATALOGUE, LABELS
 from gpumon.model.missing import Reason
-from gpumon.sources.probes.decode import MAX_ROWS, MOST_ERRORS, MOST_ROWS, Decoder, GarbageError
+from gpumon.model.text import MAX_TEXT
+from gpumon.sources.probes.decode import (
+    MAX_LABEL,
+    MAX_ROWS,
+    MOST_ERRORS,
+    MOST_ROWS,
+    Decoder,
+    GarbageError,
+)
 from gpumon.sources.probes.rates import DERIVED, RATES
 
 if TYPE_CHECKING:
@@ -388,3 +396,18 @@ def test_of_errors_without_number_the_first_are_told_and_how_many_there_were(
     rest = [error.message for error in told[MOST_ERRORS:]]
     assert rest == ([f"reports {count} errors; {MOST_ERRORS} are read"] if is_told else [])
     assert all(error.hint for error in told[MOST_ERRORS:])
+
+
+def test_a_label_is_cut_and_every_other_text_too() -> None:
+    long = "x" * 70_000
+    frame = decoded(
+        line(
+            keys=(long,),
+            labels={"name": [long]},
+            errors=[{"where": long, "message": long, "hint": long}],
+        )
+    )
+    block = frame.block("gpu")
+    assert len(block.label("name", 0) or "") == MAX_LABEL
+    (error,) = frame.errors
+    assert {len(block.keys[0]), len(error.message), len(error.hint)} == {MAX_TEXT}
