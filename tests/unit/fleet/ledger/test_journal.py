@@ -295,3 +295,22 @@ def test_a_line_that_is_too_long_for_an_entry_is_skipped_and_counted_once(
     pages = Pages(tmp_path)
     assert list(pages.entries()) == found
     assert pages.skipped == 1
+
+
+def test_where_to_go_on_is_read_of_the_newest_pages(tmp_path, monkeypatch):
+    for day, number in (("2026-01-01", 1), ("2026-01-02", 2), ("2026-01-03", 3)):
+        ledger = Ledger(journal=JournalFile(tmp_path / day))
+        run(ledger, START, START + 650, [view(str(number), ["a"])])
+        ledger.close()
+        (page,) = Pages(tmp_path / day).files()
+        page.rename(tmp_path / f"{day}.ndjson")
+    size = (tmp_path / "2026-01-03.ndjson").stat().st_size
+
+    def resumed(most):
+        monkeypatch.setattr(journal_reader, "MOST_RESUMED_BYTES", most)
+        found = Pages(tmp_path).resumed()._ends
+        return sorted(job for job, _ in found)
+
+    assert resumed(10 * size) == ["1", "2", "3"]
+    assert resumed(2 * size + 4) == ["2", "3"]
+    assert resumed(4) == ["3"]
