@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from gpumon.report.next_steps.commands import Change, Command
 
 MOST_SAID_BYTES: Final = 16 * 1024
-"""Of a command's complaints only the first line is shown; no more than this is kept."""
+"""Of a command's complaints only the beginning is shown; no more than this is kept."""
 
 RUN_LIMIT_S: Final = 20.0
 """A command of Slurm's that has not ended by then waits for a controller that hangs."""

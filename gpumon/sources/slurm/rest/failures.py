@@ -20,7 +20,7 @@ AUTHENTICATION: Final = 1007
 """ESLURM_PROTOCOL_AUTHENTICATION_ERROR (slurm_errno.h): also what an expired token brings."""
 
 MAX_REMARKS: Final = 3
-"""Most errors or warnings of one answer that are passed on."""
+"""Most errors or warnings of one answer that are passed on; of more the number."""
 
 _NOTHING_THERE: Final = re.compile(
     r"zero [a-z]+ to dump|slurmdb_\w+\([^()]*\) found nothing", re.IGNORECASE
