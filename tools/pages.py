@@ -50,6 +50,7 @@ from gpumon.report.tables.reservation import RESERVATION_COLUMNS
 from gpumon.simulate.world.benign import BENIGN
 from gpumon.simulate.world.wasteful import MISPLACED, WASTEFUL
 from gpumon.tui.actions.registry import keys_markdown
+from tools import bounds
 from tools.fault_matrix import page as fault_tables
 from tools.hardware_tables import SHEET_HEAD, XID_HEAD, sheet_rows, xid_rows
 from tools.rooms import rooms
@@ -345,7 +346,13 @@ def _type(form: dict[str, Any]) -> str:
     return " or ".join(words)
 
 
+def bounds_of(group: str) -> str:
+    """Limits on what comes from somewhere, and what is said when one is met."""
+    return table(bounds.HEAD, [tuple(map(cell, row)) for row in bounds.rows(group)])
+
+
 BLOCKS: Final[dict[str, Callable[[], str]]] = {
+    **{f"bounds of {group}": partial(bounds_of, group) for group in bounds.GROUPS},
     **{f"fields of {block}": partial(fields, block) for block in LABELS},
     "clock events": clock_events,
     "reasons": reasons,

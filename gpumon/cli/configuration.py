@@ -23,6 +23,13 @@ MAX_BYTES: Final = 2**20
 """A longer file is nobody's configuration."""
 
 
+_HEAD: Final = re.compile(r"\[\[?([^\[\]#]+)\]")
+"""A table's head; its name may stand between blanks."""
+
+_KEY: Final = re.compile(r"[A-Za-z0-9_.\-\"' \t]+")
+"""A key, dotted, quoted or bare, with the blanks behind it."""
+
+
 class ConfigurationError(Exception):
     """What is wrong with the configuration, one line each, with file and line."""
 
@@ -142,9 +149,10 @@ def _lines_of_keys(text: str) -> dict[str, int]:
     found: dict[str, int] = {}
     table: tuple[str, ...] = ()
     for number, line in enumerate(text.splitlines(), 1):
-        head = re.match(r"\s*\[\[?\s*(.+?)\s*\]\]?\s*(?:#.*)?$", line)
-        key = re.match(r"\s*([A-Za-z0-9_.\-\"' ]+?)\s*=", line)
-        written = head[1] if head else key[1] if key else ""
+        bare = line.strip()
+        head = _HEAD.match(bare)
+        name, equals, _ = bare.partition("=")
+        written = head[1] if head else name if equals and _KEY.fullmatch(name) else ""
         try:
             nested = tomllib.loads(f"{written} = 0") if written else {}
         except ValueError:

@@ -12,6 +12,12 @@ NOT_SHARED = "not_shared"
 FAILED = "failed"
 
 
+def too_many(where: str, what: str, count: int, most: int, hint: str) -> Dict[str, str]:
+    """The error that says how many things of a node are passed over, and what shows them."""
+    told = "%d %s: %d are read, %d are not" % (count, what, most, count - most)
+    return {"where": where, "message": told, "hint": hint}
+
+
 class Row:
     """Values, text labels and reasons for missing ones of a single entity."""
 

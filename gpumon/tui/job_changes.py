@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from gpumon.report.next_steps.changes import Awaited
     from gpumon.report.next_steps.commands import Change, Command
 
+MOST_SAID_BYTES: Final = 16 * 1024
+"""Of a command's complaints only the beginning is shown; no more than this is kept."""
+
 RUN_LIMIT_S: Final = 20.0
 """A command of Slurm's that has not ended by then waits for a controller that hangs."""
 
@@ -116,7 +119,7 @@ class Changes:
             self._tell(f"{command.name}: {error.strerror}")
             return
         try:
-            _, stderr = await asyncio.wait_for(process.communicate(), RUN_LIMIT_S)
+            stderr = await asyncio.wait_for(_complaints(process), RUN_LIMIT_S)
         except TimeoutError:
             process.kill()
             self._tell(f"{command.name}: no answer in {RUN_LIMIT_S:.0f} s")
@@ -134,6 +137,15 @@ class Changes:
         self._app.wish(Wish(has_changed_queue=True))
         text = words or "sent, the queue's next answer shows what became of it"
         self._tell(f"{command.name}: {text}", AWAITED_S)
+
+
+async def _complaints(process: asyncio.subprocess.Process) -> bytes:
+    """What a command says on standard error until it ends; the first of it, where it is long."""
+    said = bytearray()
+    while process.stderr is not None and (part := await process.stderr.read(MOST_SAID_BYTES)):
+        said += part[: MOST_SAID_BYTES - len(said)]
+    await process.wait()
+    return bytes(said)
 
 
 def _words(command: Command, said: str) -> str:

@@ -35,6 +35,8 @@ class NotesFile:
     def __init__(self, path: Path) -> None:
         """Nothing is read or written before it is asked for."""
         self._path = path
+        self.trouble = ""
+        """Why the file was neither read nor will be written, empty where it can be."""
         self._lock = threading.Lock()
         self._newest: dict[str, object] = {}
         self._thread: threading.Thread | None = None
@@ -46,7 +48,12 @@ class NotesFile:
         def look() -> None:
             try:
                 with self._path.open("rb") as file:
-                    found.append(json.loads(file.read(MAX_BYTES)))
+                    raw = file.read(MAX_BYTES + 1)
+                if len(raw) > MAX_BYTES:
+                    # Whatever it is, it is not ours to be written over.
+                    self.trouble = f"{self._path} is larger than {MAX_BYTES} bytes and is not read"
+                else:
+                    found.append(json.loads(raw))
             except (OSError, ValueError, RecursionError):
                 # Nothing said yet, or rubbish: findings are then told, which is the safe side.
                 return
@@ -57,7 +64,9 @@ class NotesFile:
         return found[0] if found else None
 
     def write(self, notes: dict[str, object]) -> None:
-        """Keep notes, without waiting."""
+        """Keep notes, without waiting; a file that was too large to be read is left alone."""
+        if self.trouble:
+            return
         self._newest = notes
         self._thread = threading.Thread(target=self._write, name="notes", daemon=True)
         self._thread.start()

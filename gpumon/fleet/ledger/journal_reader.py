@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
 from gpumon.model.records.ledger import SUSPICION, UNEXPLAINED
 
@@ -20,6 +20,9 @@ PRODUCTIVE: Final = "productive"
 was useful. Entries of both versions may stand in one file: that of the day of the change."""
 
 SUFFIX: Final = ".ndjson"
+
+MAX_LINE_BYTES: Final = 2**20
+"""No entry is so long: one of all GPUs of the largest node takes 8 KB. A longer line is skipped."""
 
 MOST_RESUMED_BYTES: Final = 64 * 2**20
 """So much of the newest pages is read for where to go on; about a second."""
@@ -126,7 +129,7 @@ class Pages:
 
     def _of(self, path: Path) -> Iterator[Entry]:
         with path.open("rb") as file:
-            for line in file:
+            for line in _lines(file):
                 try:
                     data = json.loads(line)
                     if isinstance(data, dict) and "schema" in data:
@@ -153,6 +156,18 @@ class Pages:
             for key, ends in newest.items():
                 found[key] = ends | found.get(key, {})
         return Resumed(found)
+
+
+def _lines(file: IO[bytes]) -> Iterator[bytes]:
+    """The lines of a file; an empty one stands for each that is too long to be an entry."""
+    is_begun = False
+    while line := file.readline(MAX_LINE_BYTES):
+        is_ended = line.endswith(b"\n") or len(line) < MAX_LINE_BYTES
+        if is_ended:
+            yield b"" if is_begun else line
+        is_begun = not is_ended
+    if is_begun:
+        yield b""
 
 
 class Resumed:

@@ -123,6 +123,8 @@ class Links:
         self._gpu = gpu
         ((_, answer),) = Batch(driver, handle, gpu, COUNT).read()
         count = 0 if isinstance(answer, str) else int(answer)
+        self.told = count
+        """Links that the driver counts; none of them is read where these are too many."""
         self.count = count if 0 <= count <= MOST_LINKS else 0
         self._parts = {
             name: Part(

@@ -9,7 +9,7 @@ from gpumon.probe.driver.driver import Driver, NoValueError
 from gpumon.probe.driver.gpm import INSTANCE_METRICS, Gpm
 from gpumon.probe.rows import NOT_SHARED, NOT_SUPPORTED, Row
 
-MOST = 16
+MOST_INSTANCES = 16
 """Instances per GPU that are looked for; today's GPUs can be cut into seven."""
 
 IDS = (
@@ -53,6 +53,8 @@ class Instances:
         self._handle = handle
         self._gpu = gpu
         self._has_gpm = has_gpm
+        self.told = 0
+        """Places for instances that the driver counts; the first `MOST_INSTANCES` are read."""
         self._gpms: Dict[int, Gpm] = {}
         self._known: Dict[str, Instance] = {}
         self._looked_at = float("-inf")
@@ -95,13 +97,12 @@ class Instances:
     def _look(self) -> None:
         """Find the instances that exist now; one that is known keeps what is known of it."""
         try:
-            most = min(
-                MOST, self._driver.call("nvmlDeviceGetMaxMigDeviceCount", self._gpu, self._handle)
-            )
+            told = self._driver.call("nvmlDeviceGetMaxMigDeviceCount", self._gpu, self._handle)
         except NoValueError:
-            most = 0
+            told = 0
+        self.told = told
         found: Dict[str, Instance] = {}
-        for index in range(most):
+        for index in range(min(told, MOST_INSTANCES)):
             try:
                 handle = self._driver.ask(
                     "nvmlDeviceGetMigDeviceHandleByIndex", self._gpu, self._handle, index

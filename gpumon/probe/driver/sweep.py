@@ -14,7 +14,9 @@ from gpumon.probe.driver.contexts import Held
 from gpumon.probe.driver.driver import OPENING, AbandonedError, Calling, Driver, NoValueError
 from gpumon.probe.driver.events import Events
 from gpumon.probe.driver.gpu import ANCESTORS, Gpu, Look, Wanted, every_key, unopened
-from gpumon.probe.rows import FAILED, NO_PERMISSION, NOT_SUPPORTED, Row
+from gpumon.probe.driver.links import MOST_LINKS
+from gpumon.probe.driver.mig import MOST_INSTANCES
+from gpumon.probe.rows import FAILED, NO_PERMISSION, NOT_SUPPORTED, Row, too_many
 
 STUCK_AFTER_S = 1.0
 """A call is reported when it has not returned for this long; documented ones take up to 20 ms."""
@@ -24,6 +26,10 @@ OPENING_STUCK_AFTER_S = {"nvmlInit": 8.0, "nvmlDeviceGetHandleByIndex": 5.0}
 
 OPENING_PATIENCE_S = 1.0
 """So long a report waits for one of those; then it says so and goes without the GPUs."""
+
+MOST_GPUS = 128
+"""Most GPUs that are opened: eight times those of the largest machine. The driver's number is only
+believed up to here."""
 
 MOST_ABANDONED = 2
 """Threads that are given up. When the next one is stuck too, it is the driver and not a GPU."""
@@ -210,6 +216,7 @@ class Sweeper:
                 told = self.driver.failures.get(gpu.uuid, "a reading failed")
                 where = "GPU %d %s" % (gpu.index, gpu.uuid)
                 errors.append({"where": where, "message": told, "hint": REFUSED})
+            errors += passed_over(gpu)
             looks[gpu.uuid] = look
             rows.append(look.row)
             contexts.extend(look.contexts)
@@ -378,9 +385,13 @@ class Sweeper:
                 self.labels[label] = text.decode() if isinstance(text, bytes) else text
             except NoValueError:
                 continue
-        self._unopened = list(range(count))
+        if count > MOST_GPUS:
+            told = too_many("NVML", "GPUs", count, MOST_GPUS, "nvidia-smi -L on the node lists all")
+            with self._lock:
+                self._standing["count"] = told
+        self._unopened = list(range(min(count, MOST_GPUS)))
         self._is_open = True
-        self._todo.extend(self._opening(index) for index in range(count))
+        self._todo.extend(self._opening(index) for index in self._unopened)
 
     def _open_gpu(self, index: int) -> None:
         """Learn who a GPU is; one that refuses is not asked again, a stuck one when it answers."""
@@ -424,6 +435,21 @@ def _now(row: Row, now: float) -> Row:
     """The same row as of now, which who reads it may add to."""
     told = Row(row.key, now)
     told.add(row)
+    return told
+
+
+def passed_over(gpu: Gpu) -> List[Dict[str, str]]:
+    """What a GPU has more of than is read, as errors."""
+    where = "GPU %d %s" % (gpu.index, gpu.uuid)
+    told = []
+    if gpu.links.told > MOST_LINKS:
+        message = "the driver counts %d NVLinks, more than any GPU has: none is read"
+        told.append({"where": where, "message": message % gpu.links.told, "hint": STRANGE})
+    if gpu.instances.told > MOST_INSTANCES:
+        hint = "nvidia-smi -L on the node lists the others"
+        told.append(
+            too_many(where, "places for instances", gpu.instances.told, MOST_INSTANCES, hint)
+        )
     return told
 
 

@@ -2,11 +2,11 @@
 
 import os
 from itertools import islice
-from typing import Callable, Dict, List, Tuple
+from typing import Callable, Dict, List, Set, Tuple
 
 from gpumon.probe.kernel import files, pressure
 from gpumon.probe.kernel.outputs import Outputs
-from gpumon.probe.rows import NOT_SUPPORTED, Row
+from gpumon.probe.rows import NOT_SAMPLED, NOT_SUPPORTED, Row
 
 MEDIUM_PERIOD_S = 5.0
 """How often the processes of a job are counted, which looks into every folder of it."""
@@ -15,7 +15,8 @@ MAX_JOBS = 64
 """Most jobs of one node that are read."""
 
 MAX_FOLDERS = 1024
-"""Most folders of one job that are looked into for its processes."""
+"""Most folders of one job that are looked into for its processes; those of a job with more are not
+counted."""
 
 UNLIMITED = 1 << 60
 """Memory limits of cgroup v1 from here on mean none: the kernel writes the largest page count."""
@@ -115,6 +116,8 @@ class Cgroups:
         """Read /sys/fs/cgroup, and /proc for the jobs' outputs, below `root`."""
         self._base = root.rstrip("/") + "/sys/fs/cgroup"
         self._counted: Dict[str, Tuple[float, List[int]]] = {}
+        self._deep: Set[str] = set()
+        """Jobs with more folders than are looked into."""
         self._outputs = Outputs(root.rstrip("/") + "/proc")
 
     def rows(self, now: float, jobs: Dict[str, Dict[str, str]]) -> List[Row]:
@@ -138,11 +141,22 @@ class Cgroups:
             row.lose(EVERY, NOT_SUPPORTED)
             rows.append(row)
         self._counted = {job: known for job, known in self._counted.items() if job in jobs}
+        self._deep &= set(jobs)
         if rows:
             self._outputs.ask({job: pids for job, (_, pids) in self._counted.items()})
         for row in rows:
             self._outputs.tell(row)
         return rows
+
+    @property
+    def refused(self) -> List[Dict[str, str]]:
+        """What the last rows leave out, as errors."""
+        told = "more than %d folders below its control group: its processes are not counted"
+        hint = "systemd-cgls on the node shows them"
+        return [
+            {"where": "job %s" % job, "message": told % MAX_FOLDERS, "hint": hint}
+            for job in sorted(self._deep)
+        ]
 
     def _folder(self, controller: str, path: str) -> str:
         """Where a hierarchy is mounted; beside v1 the unified one has a folder of its own."""
@@ -156,19 +170,26 @@ class Cgroups:
         at, pids = self._counted.get(row.key, (float("-inf"), []))
         if now - at >= MEDIUM_PERIOD_S:
             found = [processes(folder) for folder in sorted(set(folders.values()))]
-            pids = max(found, key=len) if found else []
+            pids = max((pids for pids, _ in found), key=len) if found else []
             self._counted[row.key] = (now, pids)
-        if pids:
+            self._deep.discard(row.key)
+            if not all(is_whole for _, is_whole in found):
+                self._deep.add(row.key)
+        if row.key in self._deep:
+            row.missing["job_process_count"] = NOT_SAMPLED
+        elif pids:
             row.values["job_process_count"] = len(pids)
 
 
-def processes(folder: str) -> List[int]:
-    """PIDs that a control group and the groups below it hold."""
+def processes(folder: str) -> Tuple[List[int], bool]:
+    """PIDs that a control group and the groups below it hold, and whether these are all."""
     found: List[int] = []
-    for path, _, _ in islice(os.walk(folder), MAX_FOLDERS):
+    for number, (path, _, _) in enumerate(islice(os.walk(folder), MAX_FOLDERS + 1)):
+        if number == MAX_FOLDERS:
+            return found, False
         words = files.read_or_empty(path + "/cgroup.procs").split()
         found.extend(int(word) for word in words if word.isdigit() and len(word) < 20)
-    return found
+    return found, True
 
 
 def _read(row: Row, field: str, path: str, number: Callable[[str], float]) -> None:

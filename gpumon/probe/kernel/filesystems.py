@@ -7,7 +7,7 @@ import re
 from typing import Dict, List, NamedTuple
 
 from gpumon.probe.kernel import files
-from gpumon.probe.rows import FAILED, NO_PERMISSION, NOT_SUPPORTED, Row
+from gpumon.probe.rows import FAILED, NO_PERMISSION, NOT_SUPPORTED, Row, too_many
 
 MEDIUM_PERIOD_S = 5.0
 """How often mounts are read."""
@@ -59,8 +59,7 @@ def mounts(text: str) -> List[Mount]:
         device, point, kind = match.groups()
         lines = []
         if kind in NFS or kind in SILENT or kind == "lustre":
-            if point in found or len(found) < MAX_MOUNTS:
-                found[point] = Mount(_plain(device), _plain(point), kind, lines)
+            found[point] = Mount(_plain(device), _plain(point), kind, lines)
         else:
             found.pop(point, None)
     return list(found.values())
@@ -79,6 +78,8 @@ class Filesystems:
         self._root = root.rstrip("/")
         self._rows: List[Row] = []
         self._at = float("-inf")
+        self.refused: List[Dict[str, str]] = []
+        """What the last rows leave out, as errors."""
 
     def rows(self, now: float) -> List[Row]:
         """One row per network mount, keyed by its mount point; the last ones between readings."""
@@ -86,6 +87,12 @@ class Filesystems:
             self._at = now
             text = files.read_or_empty(self._root + "/proc/self/mountstats")
             found = mounts(text)
+            self.refused = []
+            if len(found) > MAX_MOUNTS:
+                hint = "nfsiostat and mount on the node show the others"
+                told = too_many("file systems", "network mounts", len(found), MAX_MOUNTS, hint)
+                self.refused = [told]
+                found = found[:MAX_MOUNTS]
             self._rows = [self._row(mount, found, now) for mount in found]
         return self._rows
 

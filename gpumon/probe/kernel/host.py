@@ -2,7 +2,7 @@
 
 import os
 from math import isfinite
-from typing import FrozenSet, Tuple
+from typing import FrozenSet, Optional, Tuple
 
 from gpumon.probe.kernel import files, pressure
 from gpumon.probe.kernel.cgroups import cpus
@@ -27,7 +27,7 @@ MOST_GONE = 0.1
 """Share of the processes that end while they are looked through; of more the state is hidden."""
 
 MAX_DEVICES = 1024
-"""Most disks or interfaces that are looked at."""
+"""Most disks or interfaces that are looked at; where there are more, nothing is added up."""
 
 SECTOR_BYTES = 512
 """Unit of /proc/diskstats, whatever the disk's own sectors are."""
@@ -48,8 +48,9 @@ class Host:
         self._scan_at = float("-inf")
         self._hanging = Row("", 0.0)
         self._hanging.missing["d_state_process_count"] = NOT_SAMPLED
-        self._disks: FrozenSet[str] = frozenset()
-        self._interfaces: FrozenSet[str] = frozenset()
+        self._disks: Optional[FrozenSet[str]] = frozenset()
+        """None: too many to look at."""
+        self._interfaces: Optional[FrozenSet[str]] = frozenset()
         self._cpus = 0
 
     def read(self, now: float) -> Row:
@@ -145,15 +146,22 @@ class Host:
         except ValueError:
             return os.cpu_count() or 0
 
-    def _physical(self, folder: str) -> FrozenSet[str]:
-        """Devices with hardware behind them: no loops, bridges, bonds, RAIDs or mappings."""
+    def _physical(self, folder: str) -> Optional[FrozenSet[str]]:
+        """Devices with hardware behind them: no loops, bridges, bonds, RAIDs or mappings.
+
+        None where there are more than `MAX_DEVICES`: a sum of the first would be too low.
+        """
         path = self._root + folder
-        listed = files.names(path, MAX_DEVICES)
+        listed = files.names(path, MAX_DEVICES + 1)
+        if len(listed) > MAX_DEVICES:
+            return None
         return frozenset(n for n in listed if os.path.exists("%s/%s/device" % (path, n)))
 
     def _network(self, row: Row) -> None:
         text = files.read_or_empty(self._root + "/proc/net/dev")
-        if not self._interfaces:
+        if self._interfaces is None:
+            row.lose(TRAFFIC[:2], NOT_SAMPLED)
+        elif not self._interfaces:
             # In a container all that is there is virtual: what crosses the node's own ports is not
             # seen, and is not 0.
             row.lose(TRAFFIC[:2], NOT_SUPPORTED)
@@ -163,7 +171,9 @@ class Host:
 
     def _disk(self, row: Row) -> None:
         text = files.read_or_empty(self._root + "/proc/diskstats")
-        if not self._disks:
+        if self._disks is None:
+            row.lose(TRAFFIC[2:], NOT_SAMPLED)
+        elif not self._disks:
             row.lose(TRAFFIC[2:], NOT_SUPPORTED)
         elif text:
             read, written = disk_bytes(text, self._disks)

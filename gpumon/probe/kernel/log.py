@@ -80,6 +80,10 @@ class KernelLog:
         self._read = read
         self._sequence = 0
         self._shown: Deque[Tuple[int, Xid]] = deque(maxlen=MAX_XIDS)
+        self.refused: List[Dict[str, str]] = []
+        """What the last rows leave out, as errors."""
+        self._dropped = 0
+        self._dropped_at = float("-inf")
         self._file = -1
         try:
             flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
@@ -99,7 +103,9 @@ class KernelLog:
                 xid = parse(line)
                 if xid is not None:
                     self._sequence += 1
+                    self._drop_oldest(now)
                     self._shown.append((self._sequence, xid))
+        self._tell_dropped(now)
         uuids = {normal(bus_id): uuid for uuid, bus_id in gpus.items()}
         rows = []
         for sequence, xid in self._shown:
@@ -112,6 +118,21 @@ class KernelLog:
                 row.values["event_age_s"] = round(age_s, 3)
                 rows.append(row)
         return rows
+
+    def _drop_oldest(self, now: float) -> None:
+        """Count the Xid that makes room for another, where it would still be told."""
+        if len(self._shown) == MAX_XIDS and now - self._shown[0][1].at <= SHOWN_S:
+            self._dropped += 1
+            self._dropped_at = self._shown[0][1].at
+
+    def _tell_dropped(self, now: float) -> None:
+        self.refused = []
+        if now - self._dropped_at > SHOWN_S:
+            self._dropped = 0
+        elif self._dropped:
+            told = "%d Xids of the last hour were too many to show" % self._dropped
+            hint = "the kernel log of the node has them all: dmesg"
+            self.refused = [{"where": "kernel log", "message": told, "hint": hint}]
 
     def _records(self) -> List[str]:
         records: List[str] = []

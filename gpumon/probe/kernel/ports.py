@@ -6,13 +6,16 @@ from typing import Dict, List
 
 from gpumon.probe.kernel import files
 from gpumon.probe.kernel.pci import Place, nearest
-from gpumon.probe.rows import FAILED, NOT_SUPPORTED, Row
+from gpumon.probe.rows import FAILED, NOT_SUPPORTED, Row, too_many
 
 MEDIUM_PERIOD_S = 5.0
 """State and error counters are read this often; each may be a question to the adapter."""
 
 MAX_PORTS = 64
 """Most ports that are read; a node of today has up to 20."""
+
+MAX_LISTED = 1024
+"""Most adapters, and ports of one, that are counted."""
 
 WORD_BYTES = 4
 """The counters of data count words of four octets (sysfs-class-infiniband of the kernel)."""
@@ -49,6 +52,8 @@ class Ports:
         self._folder = self._root + "/sys/class/infiniband"
         self._medium: List[Row] = []
         self._medium_at = float("-inf")
+        self.refused: List[Dict[str, str]] = []
+        """What the last rows leave out, as errors."""
 
     def rows(self, now: float, gpus: Dict[str, str]) -> List[Row]:
         """One row per port, keyed `device/port`.
@@ -76,10 +81,14 @@ class Ports:
     def _ports(self, now: float, gpus: Dict[str, str]) -> List[Row]:
         keys = [
             (device, port)
-            for device in files.names(self._folder, MAX_PORTS)
-            for port in files.names("%s/%s/ports" % (self._folder, device), MAX_PORTS)
+            for device in files.names(self._folder, MAX_LISTED)
+            for port in files.names("%s/%s/ports" % (self._folder, device), MAX_LISTED)
             if port.isdigit()
         ]
+        self.refused = []
+        if len(keys) > MAX_PORTS:
+            hint = "ibstat on the node shows the others"
+            self.refused = [too_many("network ports", "ports", len(keys), MAX_PORTS, hint)]
         places = {uuid: Place.of(self._root, gpus[uuid]) for uuid in gpus} if keys else {}
         return [self._port(now, device, port, places) for device, port in keys[:MAX_PORTS]]
 

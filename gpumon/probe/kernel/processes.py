@@ -8,7 +8,7 @@ from typing import Dict, List, NamedTuple, Optional, Tuple
 from gpumon.probe.kernel import files
 from gpumon.probe.kernel.membership import container, enroot, membership
 from gpumon.probe.kernel.numa import Numa
-from gpumon.probe.rows import NO_PERMISSION, NO_PROCESS, NOT_SUPPORTED, Row
+from gpumon.probe.rows import NO_PERMISSION, NO_PROCESS, NOT_SUPPORTED, Row, too_many
 
 RANK_VARIABLES = frozenset(
     (
@@ -176,6 +176,8 @@ class Processes:
         self._devices = devices
         self._numa = numa or Numa()
         self._known: Dict[Tuple[int, float], Known] = {}
+        self.refused: List[Dict[str, str]] = []
+        """What the last rows leave out, as errors."""
         hides = HIDING.search(files.read_or_empty(root + "/mounts"))
         self._absent = NO_PERMISSION if hides else NO_PROCESS
         # Inside a container the driver still tells the host's PIDs, which here mean others.
@@ -184,7 +186,13 @@ class Processes:
     def rows(self, pids: List[int], now: float) -> List[Row]:
         """One row per PID; processes that are gone are forgotten."""
         rows, known = [], {}
-        for pid in sorted(set(pids))[:MAX_PROCESSES]:
+        order = sorted(set(pids))
+        self.refused = []
+        if len(order) > MAX_PROCESSES:
+            what = "processes hold GPUs of this node"
+            hint = "nvidia-smi on the node lists the others"
+            self.refused = [too_many("processes", what, len(order), MAX_PROCESSES, hint)]
+        for pid in order[:MAX_PROCESSES]:
             stat = self._stat(pid)
             entry = self._known.get((pid, stat.start)) if stat.start is not None else None
             if entry is None:

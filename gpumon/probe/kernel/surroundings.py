@@ -20,7 +20,7 @@ from gpumon.probe.kernel.numa import Numa
 from gpumon.probe.kernel.pci import Place
 from gpumon.probe.kernel.ports import Ports
 from gpumon.probe.kernel.processes import Processes
-from gpumon.probe.rows import NOT_SAMPLED, NOT_SUPPORTED, Row, block
+from gpumon.probe.rows import NOT_SAMPLED, NOT_SUPPORTED, Row, block, too_many
 
 PATIENCE_S = 1.0
 """A reading is reported as stuck after this long; a whole one takes a few milliseconds."""
@@ -41,7 +41,7 @@ JOB = re.compile(r"(?:job_(\d{1,10})|(s[0-9A-HJKMNP-TV-Z]{13}))\Z")
 """A job's folder, by number or, from Slurm 26.05 on, by SLUID."""
 
 MAX_ENTRIES = 4096
-"""Most entries of one folder that are looked at."""
+"""Most entries of the kind looked for that are taken of one folder."""
 
 
 class JobFolders:
@@ -52,6 +52,8 @@ class JobFolders:
         self._base = root.rstrip("/") + "/sys/fs/cgroup"
         self._at = float("-inf")
         self._found: Dict[str, Dict[str, str]] = {}
+        self.refused: List[Dict[str, str]] = []
+        """What there was no room for, as errors."""
 
     def beside(
         self, now: float, known: Dict[str, Dict[str, str]], most: int
@@ -66,6 +68,11 @@ class JobFolders:
         if now - self._at >= PERIOD_S:
             self._at = now
             self._found = self._look()
+        count = len(known.keys() | self._found.keys())
+        self.refused = []
+        if count > most:
+            hint = "sstat tells CPU time and memory of the others"
+            self.refused = [too_many("control groups", "jobs on this node", count, most, hint)]
         jobs = dict(known)
         for job in sorted(self._found):
             if len(jobs) >= most:
@@ -90,10 +97,11 @@ class JobFolders:
 def _named(folder: str, start: str, end: str = "") -> List[str]:
     """Names in a folder, each with a slash before it, that start and end so; none without it."""
     try:
-        names = os.listdir(folder)[:MAX_ENTRIES]
+        names = os.listdir(folder)
     except OSError:  # another version of cgroups, or no Slurm
         return []
-    return ["/" + name for name in names if name.startswith(start) and name.endswith(end)]
+    found = ["/" + name for name in names if name.startswith(start) and name.endswith(end)]
+    return found[:MAX_ENTRIES]
 
 
 def _jobs(found: Dict[str, Dict[str, str]], controller: str, top: str, path: str) -> None:
@@ -134,6 +142,7 @@ class Surroundings:
         self._numa_nodes: Dict[str, Optional[int]] = {}
         self._boards: List[Board] = []
         self._events: List[Row] = []
+        self._refused: List[Dict[str, str]] = []
         self._reading: Tuple[str, float] = ("", 0.0)
         self._asked_at = 0.0
         self._failure = ""
@@ -193,6 +202,8 @@ class Surroundings:
         return {name: block(shown[name]) for name in NAMES}, events, self._errors()
 
     def _errors(self) -> List[Dict[str, str]]:
+        with self._lock:
+            refused = list(self._refused)
         what, since = self._reading
         waited = self._monotonic() - since
         if not self._done.is_set() and waited >= PATIENCE_S:
@@ -201,8 +212,8 @@ class Surroundings:
         elif self._failure:
             message, hint = self._failure, "please report this with the kernel's version"
         else:
-            return []
-        return [{"where": "host", "message": message, "hint": hint}]
+            return refused
+        return [{"where": "host", "message": message, "hint": hint}, *refused]
 
     def _run(self) -> None:
         reader = Reader(self._root, self._monotonic, self._tiers)
@@ -216,6 +227,7 @@ class Surroundings:
                     self._rows, self._events = rows, events
                     self._numa_nodes = reader.numa_nodes
                     self._boards = reader.boards
+                    self._refused = reader.refused
             except Exception as error:  # noqa: BLE001 - a strange file must not end the thread
                 self._failure = "reading %s failed: %r" % (self._reading[0], error)
             self._done.set()
@@ -239,6 +251,8 @@ class Reader:
         place."""
         self.boards: List[Board] = []
         """What the kernel knows of the GPUs, read where one of them has no bus id."""
+        self.refused: List[Dict[str, str]] = []
+        """What the last reading leaves out, as errors."""
         numa = Numa(root)
         self._distances = numa.distances
         self._host = Host(root, tiers.SLOW in wanted_tiers)
@@ -275,6 +289,15 @@ class Reader:
         rows["nic"] = self._ports.rows(now, wanted.gpus) if self._has_medium else []
         note("the kernel's log")
         events = self._log.rows(now, wanted.gpus)
+        parts = (
+            self._processes,
+            self._folders,
+            self._cgroups,
+            self._filesystems,
+            self._ports,
+            self._log,
+        )
+        self.refused = [error for part in parts for error in part.refused]
         # Without the log, Xids from before the probe's start stay unseen: that is to be said.
         if self._log.reason:
             node.missing["kernel_log"] = self._log.reason

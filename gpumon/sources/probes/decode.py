@@ -37,6 +37,10 @@ MOST_ROWS: Final = {
 """Entities that are kept of one node: eight times the GPUs of the largest machines, with 64 links
 and 128 processes each. A node that claims more is hostile or broken; the first ones are read."""
 
+MOST_ERRORS: Final = 256
+"""Errors that are kept of one report: two of each GPU of the largest node. Of more the number is
+told."""
+
 MAX_LABEL: Final = 8192
 """Longest label that is kept; the rank variables of a process fit well within."""
 
@@ -52,11 +56,20 @@ _SAME_EVENT_S: Final = 5.0
 
 _CUT: Final = "no node has so many: look at who answers there"
 
+_CUT_ERRORS: Final = "the node itself knows more: dmesg and nvidia-smi on it"
+
 _REASONS: Final = {reason.value: reason for reason in Reason}
 
 
 class GarbageError(Exception):
     """A line is not what a probe writes."""
+
+
+_KNOWN: Final = {
+    name: frozenset((*LABELS[name], *(f.key for f in CATALOGUE.values() if f.block == name)))
+    for name in LABELS
+}
+"""Fields and labels of each block: of others no reason is kept, whatever their number."""
 
 
 class _Column(NamedTuple):
@@ -70,7 +83,8 @@ class _Column(NamedTuple):
 class _Told:
     """What was told last of one block, and what was made of it: most of it comes again."""
 
-    def __init__(self, keys: list[Any]) -> None:
+    def __init__(self, name: str, keys: list[Any]) -> None:
+        self.known = _KNOWN[name]
         self.keys = keys
         self.names = tuple(plain(str(key)) for key in keys)
         self.columns: dict[str, _Column] = {}
@@ -84,11 +98,15 @@ class _Told:
             count = len(self.keys)
             found: dict[tuple[str, int], Reason] = {}
             for field, reasons in told.items():
+                is_known = field in self.known
                 if isinstance(reasons, str):
                     reason = _REASONS[reasons]
-                    found.update(((field, row), reason) for row in range(count))
+                    if is_known:
+                        found.update(((field, row), reason) for row in range(count))
                 else:
-                    found.update(((field, int(row)), _REASONS[r]) for row, r in reasons.items())
+                    rows = {int(row): _REASONS[r] for row, r in reasons.items()}
+                    if is_known:
+                        found.update(((field, r), rows[r]) for r in rows if 0 <= r < count)
             self.lacking, self.missing = told, found
         return dict(self.missing)
 
@@ -113,8 +131,8 @@ class Decoder:
         self._told: dict[str, _Told] = {}
         self._events: dict[str, float] = {}
         """Unix time of each event that is still told."""
-        self._cut: list[str] = []
-        """What this line says too much of."""
+        self._cut: list[tuple[str, str]] = []
+        """What this line says too much of, each with a way out."""
 
     def frame(self, line: bytes, node: str, now: float, heard_s: float) -> Frame:
         """Frame of one line.
@@ -142,7 +160,7 @@ class Decoder:
                     plain(str(error["message"])),
                     plain(str(error.get("hint", ""))),
                 )
-                for error in message["errors"]
+                for error in self._first_errors(message["errors"])
             )
             late_s, made_s = _finite(message["late_s"]), _finite(message["at"])
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
@@ -158,7 +176,7 @@ class Decoder:
             blocks["event"] = self._with_steady_times(blocks["event"], now - delay_s)
         host = blocks["node"].keys[:1] if "node" in blocks else ()
         told = node or (host[0] if host else "")
-        errors += tuple(SourceError(told, text, _CUT) for text in self._cut)
+        errors += tuple(SourceError(told, text, way_out) for text, way_out in self._cut)
         return Frame(
             self._origin,
             told,
@@ -190,18 +208,24 @@ class Decoder:
             steady[row] = max(0.0, taken_at - at)
         return events._replace(columns={**events.columns, "event_age_s": steady})
 
+    def _first_errors(self, errors: list[Any]) -> list[Any]:
+        if len(errors) > MOST_ERRORS:
+            self._cut.append((f"reports {len(errors)} errors; {MOST_ERRORS} are read", _CUT_ERRORS))
+        return errors[:MOST_ERRORS]
+
     def _block(self, name: str, raw: dict[str, Any]) -> Block:
         keys = raw["keys"]
         if len(keys) > MAX_ROWS:
             message = f"{len(keys)} rows in block {name}"
             raise ValueError(message)
         if len(keys) > MOST_ROWS[name]:
-            self._cut.append(f"reports {len(keys)} rows of {name}; {MOST_ROWS[name]} are read")
+            text = f"reports {len(keys)} rows of {name}; {MOST_ROWS[name]} are read"
+            self._cut.append((text, _CUT))
             raw = _first(raw, MOST_ROWS[name])
             keys = raw["keys"]
         told = self._told.get(name)
         if told is None or told.keys != keys:
-            told = _Told(keys)
+            told = _Told(name, keys)
             # Of what is left out while unchanged little would come again.
             if name not in REPEATED:
                 self._told[name] = told

@@ -39,6 +39,8 @@ _SCAN_BYTES: Final = 2**20
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
 _MAX_WINDOW_BYTES: Final = 8 * 2**20
 """What a frame may ask to be kept in memory while it is read; `zstd` up to level 19 asks less."""
+_ASKS_TOO_MUCH: Final = "too much memory"
+"""Words of zstd for a frame beyond that."""
 SYNC_BEGIN: Final = b'{"kind":"sync",'
 """How a sync line begins, to the letter: passages are found by it."""
 _HEADER: Final = b'{"kind":"header",'
@@ -210,7 +212,11 @@ def _first_line(
 
 def _time_at(file: IO[bytes], begin: int, ends: list[int], is_compressed: bool) -> float | None:
     """Unix time of the passage that begins there, None where none does."""
-    raw = _first_line(file, begin, ends, is_compressed=is_compressed)
+    try:
+        raw = _first_line(file, begin, ends, is_compressed=is_compressed)
+    except RecordingError:
+        # It is told when what stands before it has been read.
+        return None
     if raw is None or not raw.startswith((SYNC_BEGIN, _HEADER)):
         return None
     try:
@@ -244,9 +250,17 @@ def _pieces(
     reader = maker.stream_reader(source, read_size=_PIECE_BYTES, read_across_frames=True)
     while True:
         try:
-            # Not more at once: a few bytes may stand for a very long text.
-            piece = reader.read(_PIECE_BYTES)
-        except zstandard.ZstdError:
+            # Not more at once: a few bytes may stand for a very long text. And not as much as that
+            # in any case: what was read before an error would be lost with it.
+            piece = reader.read1(_PIECE_BYTES)
+        except zstandard.ZstdError as error:
+            # Else a frame that was cut off: what stands before it is read.
+            if _ASKS_TOO_MUCH in str(error):
+                message = (
+                    f"asks for more than {_MAX_WINDOW_BYTES >> 20} MiB of memory to be read, from "
+                    f"byte {passage.begin} on: compress it without --long"
+                )
+                raise RecordingError(message) from None
             return
         if not piece:
             return

@@ -30,7 +30,7 @@ SEGMENTS: Final = ("*.gpumon", "*.gpumon.zst")
 """Names of the files that make up a recording in a folder."""
 
 MAX_PROBLEMS: Final = 20
-"""Lines that could not be read and are named; more are counted only."""
+"""Lines that could not be read and are named; that there are more is said."""
 
 
 class Span(NamedTuple):
@@ -213,6 +213,9 @@ class Playback:
     def _tell(self, where: str, message: str) -> None:
         if len(self._told) < MAX_PROBLEMS:
             self._told.append((where, message))
+        elif len(self._told) == MAX_PROBLEMS:
+            more = f"more lines cannot be read than these {MAX_PROBLEMS}; the others are not named"
+            self._told.append((where, more))
 
 
 class RecordedTarget:

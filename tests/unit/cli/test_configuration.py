@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpumon.cli import configuration
 from gpumon.cli.commands.config import config, template
-from gpumon.cli.configuration import ConfigurationError, load, places
+from gpumon.cli.configuration import ConfigurationError, _lines_of_keys, load, places
 from gpumon.cli.options import parser, request_of
 from gpumon.cli.request import chosen_targets, past_of, settings_with
 from gpumon.detect.worker.tuning import Tuning
@@ -260,3 +261,25 @@ def test_what_the_settings_say_reaches_memory_and_detectors() -> None:
     assert Tuning.of(settings).disabled == ("one", "two")
     assert Tuning.of(settings).disabled_origin == "GPUMON_DETECTORS_DISABLED"
     assert past_of(settings)().max_bytes == 64 * 2**20
+
+
+@pytest.mark.parametrize("line", [" " * 60_000, "[" + " " * 60_000, "a" + " " * 60_000 + "x"])
+def test_the_lines_of_keys_are_found_whatever_the_blanks(line: str) -> None:
+    """Half a minute passes here where a line is looked at once for every blank in it."""
+    found = _lines_of_keys(f'{line}\n [ prices . gpu_hour ]  # x\n  H100   = 3\n"B 200"=4\n')
+    assert found["prices.gpu_hour"] == 2
+    assert found["prices.gpu_hour.H100"] == 3
+    assert found["prices.gpu_hour.B 200"] == 4
+
+
+def test_a_file_that_is_no_configuration_by_its_size_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "c.toml"
+    text = "period_s = 3\n"
+    path.write_text(text)
+    monkeypatch.setattr(configuration, "MAX_BYTES", len(text))
+    assert load({"GPUMON_CONFIG": str(path)}).number("period_s") == 3.0
+    monkeypatch.setattr(configuration, "MAX_BYTES", len(text) - 1)
+    with pytest.raises(ConfigurationError, match=f"{path}: larger than {len(text) - 1} bytes"):
+        load({"GPUMON_CONFIG": str(path)})

@@ -212,7 +212,7 @@ class SlurmCommands:
         script = f"{name}; {script}"
         # ssh joins the words for the login shell, which takes what stands in quotes for one.
         words = ("sh", "-c", f"'{script} || true'")
-        return self._run(words, "cat gres.conf")[: gres_conf.MAX_BYTES]
+        return self._run(words, "cat gres.conf")[: gres_conf.MAX_BYTES + 1]
 
     def close(self) -> None:
         """End the running command, if any, and refuse new ones."""

@@ -99,7 +99,9 @@ def _read(path: str) -> str:
             raise _unusable(
                 f"the token file {shown} is open to others", f"`chmod 600 {shlex.quote(shown)}`"
             )
-        return os.read(fd, MAX_BYTES).decode("ascii", "replace")
+        text = os.read(fd, MAX_BYTES + 1).decode("ascii", "replace")
+        # What was cut off might make no token of what looks like one.
+        return text if len(text) <= MAX_BYTES else ""
     finally:
         os.close(fd)
 

@@ -20,7 +20,7 @@ AUTHENTICATION: Final = 1007
 """ESLURM_PROTOCOL_AUTHENTICATION_ERROR (slurm_errno.h): also what an expired token brings."""
 
 MAX_REMARKS: Final = 3
-"""Most errors or warnings of one answer that are passed on."""
+"""Most errors or warnings of one answer that are passed on; of more the number."""
 
 _NOTHING_THERE: Final = re.compile(
     r"zero [a-z]+ to dump|slurmdb_\w+\([^()]*\) found nothing", re.IGNORECASE
@@ -156,7 +156,10 @@ def said_errors(
 
 def described(errors: list[dict[str, Any]]) -> str:
     """The first entries of `errors` in one line."""
-    return "; ".join(_described(one) for one in errors[:MAX_REMARKS]) or "no reason given"
+    told = [_described(one) for one in errors[:MAX_REMARKS]]
+    if len(errors) > MAX_REMARKS:
+        told.append(f"and {len(errors) - MAX_REMARKS} more")
+    return "; ".join(told) or "no reason given"
 
 
 def remarks(what: str, answer: Mapping[str, Any]) -> tuple[SourceError, ...]:
@@ -165,7 +168,9 @@ def remarks(what: str, answer: Mapping[str, Any]) -> tuple[SourceError, ...]:
     for key in ("errors", "warnings"):
         listed = [one for one in records(answer, key) or [] if isinstance(one, dict)]
         told = [said for said in map(_described, listed) if not _NOTHING_THERE.match(said)]
-        found += [_beside(what, key[:-1], said) for said in told[:MAX_REMARKS]]
+        if len(told) > MAX_REMARKS:
+            told[MAX_REMARKS:] = [f"and {len(told) - MAX_REMARKS} more"]
+        found += [_beside(what, key[:-1], said) for said in told]
     accounting = [one for one in found if failures.is_about_accounting(one)]
     # Its errors and its warnings tell the same twice.
     return (*accounting[:1], *(one for one in found if one not in accounting))

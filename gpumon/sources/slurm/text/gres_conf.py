@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from gpumon.model.hostlist import expand
+from gpumon.model.hostlist import MAX_NAMES, expand
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,6 +26,9 @@ DIRECTORIES: Final = (
 
 MAX_BYTES: Final = 16 * 1024 * 1024
 """Largest file that is read; ten thousand nodes with one line each need a tenth of it."""
+
+MOST_NOTES: Final = 20
+"""Lines that are not read and are named; of more only the number is told."""
 
 _PAIR: Final = re.compile(r"(\w+)\s*=\s*(\"[^\"]*\"|\S+)")
 
@@ -69,7 +72,7 @@ def find_and_read(environ: Mapping[str, str]) -> GresConf:
     for place in places:
         try:
             with Path(place, "gres.conf").open("rb") as file:
-                return parse(file.read(MAX_BYTES).decode("utf-8", "replace"))
+                return parse(file.read(MAX_BYTES + 1).decode("utf-8", "replace"))
         except OSError:
             # Absent or closed to this user: the next place may have it, and no file is no error.
             continue
@@ -80,7 +83,10 @@ def parse(text: str) -> GresConf:
     """Lines about GPUs of a file's text; keys may be in any case, lines may be continued."""
     lines: list[_Line] = []
     notes: list[str] = []
-    for number, line in enumerate(_logical_lines(text), 1):
+    named = 0
+    if len(text) > MAX_BYTES:
+        notes.append(f"gres.conf is longer than {MAX_BYTES >> 20} MiB: the rest is not read")
+    for number, line in enumerate(_logical_lines(text[:MAX_BYTES]), 1):
         if re.match(r"include\s", line, re.IGNORECASE):
             notes.append(f"gres.conf includes {line.split()[1][:80]}, which is not read")
             continue
@@ -91,7 +97,15 @@ def parse(text: str) -> GresConf:
             notes.append(f"line {number} of gres.conf cannot be read: {error}")
             parsed = _Line(None, None)
         if parsed is not None:
+            named += len(parsed.nodes or ()) + len(parsed.files or ())
+            if named > MAX_NAMES:
+                told = f"gres.conf names more than {MAX_NAMES} nodes and files"
+                notes.insert(0, f"{told}: from line {number} on it is not read")
+                break
             lines.append(parsed)
+    if len(notes) > MOST_NOTES:
+        left = f"{len(notes) - MOST_NOTES} more lines of gres.conf are not read"
+        notes = [*notes[:MOST_NOTES], left]
     return GresConf(tuple(lines), tuple(notes))
 
 

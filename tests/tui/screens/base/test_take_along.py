@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import stat
 import subprocess
 from contextlib import nullcontext
@@ -14,6 +15,7 @@ import pytest
 from gpumon.model.records.cluster import JobView
 from gpumon.model.records.tick import TargetState
 from gpumon.sources.source import Wish
+from gpumon.tui import job_changes
 from gpumon.tui.app import GpumonApp
 from gpumon.tui.screens.base.files import FileRefusedError, form_of, picture, write_new
 from gpumon.tui.screens.lists.commands import CommandsView
@@ -407,3 +409,16 @@ async def test_where_the_terminal_cannot_be_lent_it_is_said(stage):
     async with stage(fleet()) as s:
         await s.press("enter", "exclamation_mark")
         assert "cannot be lent" in s.text
+
+
+async def test_a_change_that_nobody_answers_is_given_up(stage, monkeypatch, tmp_path):
+    os.mkfifo(tmp_path / "never")
+    scancel_is(f"exec cat {tmp_path}/never", monkeypatch, tmp_path)
+    monkeypatch.setattr(job_changes, "RUN_LIMIT_S", 0.05)
+    async with stage(fleet(), size=(120, 40)) as s:
+        s.app.allows_actions = True
+        await s.press("x", "G", "enter", *"4711", "enter")
+        await s.app.workers.wait_for_complete()
+        await s.pilot.pause()
+        assert "scancel 4711: no answer in 0 s" in s.text
+        assert s.feed.wishes == []

@@ -2,7 +2,16 @@ from __future__ import annotations
 
 import pytest
 
-from gpumon.detect.engine.finding_life import KEPT_S, Lives, Look, notes_from, subjects_of
+from gpumon.detect.engine import finding_life
+from gpumon.detect.engine.finding_life import (
+    KEPT_S,
+    MAX_NOTES,
+    MAX_TEXT,
+    Lives,
+    Look,
+    notes_from,
+    subjects_of,
+)
 from gpumon.model.finding import Confidence, Finding, Severity, Window
 
 VIEW = subjects_of(["1", "2"], ["GPU-a"], ["n1"])
@@ -393,3 +402,26 @@ def test_what_went_away_while_it_was_muted_is_muted_too():
 )
 def test_notes_that_are_none_are_ignored(rubbish):
     assert notes_from(rubbish) == ([], [])
+
+
+def test_of_notes_without_number_the_first_are_taken():
+    rows = [["d", "c", f"job:{number}"] for number in range(MAX_NOTES + 5)]
+    mutes = [["c", f"job:{number}", 9.0] for number in range(MAX_NOTES + 5)]
+    known, muted = notes_from({"acknowledged": rows, "muted": mutes})
+    assert (len(known), len(muted)) == (MAX_NOTES, MAX_NOTES)
+    long = "x" * (MAX_TEXT + 1)
+    assert notes_from({"acknowledged": [["d", "c", long]]}) == ([], [])
+
+
+def test_of_findings_that_cleared_the_newest_are_kept(monkeypatch):
+    monkeypatch.setattr(finding_life, "MAX_CLEARED", 2)
+    lives = Lives()
+    every = [claim(1000.0, f"job:{n}", confidence=SUPPORTED) for n in (1, 2, 3)]
+    view = subjects_of(["1", "2", "3"], [], [])
+    left = list(every)
+    for beat in range(30):
+        at = 1000.0 + 10 * beat
+        # One after the other goes away.
+        left = every[beat // 8 :]
+        lives.take(at, [look(at, *left)], view)
+    assert [finding.subject for finding in lives.cleared(1300.0)] == ["job:2", "job:3"]

@@ -84,3 +84,29 @@ def test_an_acknowledgement_and_a_mute_outlive_the_engine(path, engine, honest, 
     assert json.loads(path.read_text())["muted"] == [["seen", None, tick.at + 3600]]
     third = engine(honest, notes=NotesFile(path))
     assert look(third, scene.run(10, {})).findings == ()
+
+
+def test_a_file_that_is_too_large_is_said_and_neither_read_nor_written_over(path, monkeypatch):
+    written(path)
+    before = path.read_bytes()
+    monkeypatch.setattr(notes_file, "MAX_BYTES", len(before) - 1)
+    one = NotesFile(path)
+    assert one.read() is None
+    assert str(path) in one.trouble
+    assert f"larger than {len(before) - 1} bytes" in one.trouble
+    one.write({"acknowledged": []})
+    one.close()
+    assert path.read_bytes() == before
+    monkeypatch.setattr(notes_file, "MAX_BYTES", len(before))
+    other = NotesFile(path)
+    assert (other.read(), other.trouble) == (NOTES, "")
+
+
+def test_notes_that_are_too_large_are_an_error_of_the_picture(
+    path, engine, honest, scene, look, monkeypatch
+):
+    written(path)
+    monkeypatch.setattr(notes_file, "MAX_BYTES", 3)
+    one = engine(honest, notes=NotesFile(path))
+    said = [error for error in look(one, scene.run(30, {})).errors if error.where == "notes"]
+    assert [(str(path) in error.message, error.hint != "") for error in said] == [(True, True)]

@@ -10,7 +10,7 @@ import pytest
 
 from gpumon.detect.features.table import COLUMN
 from gpumon.detect.learning.fitting import fitted
-from gpumon.detect.learning.model import FORMAT, Learnt, Model, model_from, read_model
+from gpumon.detect.learning.model import FORMAT, MOST_BYTES, Learnt, Model, model_from, read_model
 from gpumon.detect.learning.trees import ModelError
 from tests.unit.detect.learning.made import KEY, examples
 
@@ -146,6 +146,7 @@ def test_a_model_of_other_features_is_refused(model: Model) -> None:
         ("[]", f"no {FORMAT}"),
         ('{"format": "gpumon-model/9"}', f"no {FORMAT}"),
         ("\udcff", "no JSON"),
+        (" " * (MOST_BYTES + 1), "larger than any model"),
     ],
 )
 def test_a_file_that_is_none(tmp_path: Path, text: str, said: str) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from gpumon.detect.features.table import COLUMN, FEATURES
+from gpumon.detect.learning import named
 from gpumon.detect.learning.named import (
     MOST_BYTES,
     MOST_TRAITS,
@@ -148,3 +149,11 @@ def test_what_is_none_is_refused_in_one_line(tmp_path: Path, text: str, words: s
 def test_a_folder_in_its_place_is_named(tmp_path: Path) -> None:
     with pytest.raises(NamedError, match=str(tmp_path)):
         read_named(tmp_path)
+
+
+def test_versions_without_number_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(named, "MOST_VERSIONS", 2)
+    kept = with_name((), one())
+    kept = with_name(kept, one())
+    with pytest.raises(NamedError, match="no more than 2 versions are kept; take some back first"):
+        with_name(kept, one())

@@ -6,6 +6,11 @@ import pytest
 
 from gpumon.detect.contract import Declaration, DetectorError
 from gpumon.detect.worker.validation import (
+    MAX_ADVICE,
+    MAX_EVIDENCE,
+    MAX_GPUS,
+    MAX_OWNERS,
+    MAX_SENTENCE,
     Bounds,
     RubbishError,
     coverage_from,
@@ -190,3 +195,36 @@ def test_a_declaration_comes_back_as_it_was():
 def test_what_is_no_declaration_is_refused(value):
     with pytest.raises(DetectorError):
         declaration_from(value)
+
+
+@pytest.mark.parametrize(
+    ("part", "most", "one"),
+    [
+        ("gpus", MAX_GPUS, "GPU-1"),
+        ("evidence", MAX_EVIDENCE, EVIDENCE),
+        ("advice", MAX_ADVICE, "cool it"),
+        ("machine_advice", MAX_ADVICE, "cool it"),
+    ],
+)
+def test_more_than_a_finding_may_hold_is_refused(part, most, one):
+    bounds = BOUNDS._replace(gpus={"GPU-1": None})
+    given = wired(GOOD._replace(**{part: (one,) * most}))
+    assert len(getattr(finding_from(given, DECLARED, bounds), part)) == most
+    given = wired(GOOD._replace(**{part: (one,) * (most + 1)}))
+    with pytest.raises(RubbishError):
+        finding_from(given, DECLARED, bounds)
+
+
+def test_more_owners_than_a_gpu_can_have_are_refused():
+    bounds = BOUNDS._replace(gpus={"GPU-1": None})
+    for count in (MAX_OWNERS, MAX_OWNERS + 1):
+        given = wired(GOOD._replace(subject="gpu:GPU-1", owners=(1000,) * count, gpu_seconds=None))
+        if count == MAX_OWNERS:
+            assert len(finding_from(given, DECLARED, bounds).owners) == count
+        else:
+            with pytest.raises(RubbishError):
+                finding_from(given, DECLARED, bounds)
+
+
+def test_long_sentences_are_cut():
+    assert len(taken(summary="x" * 9000).summary) == MAX_SENTENCE

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from gpumon.fleet.ledger import journal_reader
 from gpumon.fleet.ledger.journal import JournalFile
 from gpumon.fleet.ledger.journal_reader import Pages
 from gpumon.fleet.ledger.ledger import Ledger
@@ -277,3 +278,39 @@ def test_a_process_that_is_killed_while_it_writes_leaves_books_that_balance(tmp_
             reached[uuid] = entry.end
     assert len(reached) == 160
     assert min(reached.values()) >= begin - 100 - 2
+
+
+@pytest.mark.parametrize("end", [b"\n", b""])
+def test_a_line_that_is_too_long_for_an_entry_is_skipped_and_counted_once(
+    tmp_path, monkeypatch, end
+):
+    ledger = Ledger(journal=JournalFile(tmp_path))
+    run(ledger, START, START + 650, [view("7", ["a"])])
+    ledger.close()
+    found = entries(tmp_path)
+    (page,) = Pages(tmp_path).files()
+    longest = max(map(len, page.read_bytes().splitlines(keepends=True)))
+    monkeypatch.setattr(journal_reader, "MAX_LINE_BYTES", longest + 1)
+    page.write_bytes(page.read_bytes() + b"7" * (5 * longest) + end)
+    pages = Pages(tmp_path)
+    assert list(pages.entries()) == found
+    assert pages.skipped == 1
+
+
+def test_where_to_go_on_is_read_of_the_newest_pages(tmp_path, monkeypatch):
+    for day, number in (("2026-01-01", 1), ("2026-01-02", 2), ("2026-01-03", 3)):
+        ledger = Ledger(journal=JournalFile(tmp_path / day))
+        run(ledger, START, START + 650, [view(str(number), ["a"])])
+        ledger.close()
+        (page,) = Pages(tmp_path / day).files()
+        page.rename(tmp_path / f"{day}.ndjson")
+    size = (tmp_path / "2026-01-03.ndjson").stat().st_size
+
+    def resumed(most):
+        monkeypatch.setattr(journal_reader, "MOST_RESUMED_BYTES", most)
+        found = Pages(tmp_path).resumed()._ends
+        return sorted(job for job, _ in found)
+
+    assert resumed(10 * size) == ["1", "2", "3"]
+    assert resumed(2 * size + 4) == ["2", "3"]
+    assert resumed(4) == ["3"]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 from gpumon.model.missing import Reason
-from gpumon.probe.driver.events import MOST_SHOWN, SHOWN_S, Events
+from gpumon.probe.driver.events import MOST_A_BEAT, MOST_SHOWN, SHOWN_S, Events
 from gpumon.probe.rows import Row
 from tests.worlds.probe import Probe
 
@@ -105,3 +106,32 @@ def test_an_event_is_forgotten_after_a_while() -> None:
     assert row.values == {"event_type": 8, "event_age_s": SHOWN_S, "xid": 79}
     driver.now += 0.1
     assert events.rows() == []
+
+
+class Stormy:
+    """A driver in which events never end."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def monotonic(self) -> float:
+        return 5.0
+
+    def call(self, function: str, gpu: str, *arguments: Any) -> Any:
+        return 8
+
+    def ask(self, function: str, gpu: str, *arguments: Any) -> Any:
+        self.asked += 1
+        return SimpleNamespace(device=None, eventType=8, eventData=31)
+
+
+def test_a_storm_holds_up_no_beat() -> None:
+    driver: Any = Stormy()
+    events = Events(driver)
+    events.register(None, "GPU-1", Row("GPU-1", 5.0))
+    events.poll()
+    assert driver.asked == MOST_A_BEAT
+    assert len(events.rows()) == MOST_SHOWN
+    assert events.dropped == MOST_A_BEAT - MOST_SHOWN
+    events.poll()
+    assert driver.asked == 2 * MOST_A_BEAT

@@ -175,4 +175,11 @@ def test_a_number_of_links_that_cannot_be_is_none(standin: Start) -> None:
     node.state.field(0, 91, 2**31)
     node.state.write()
     with Probe() as probe:
-        assert links(probe.frame()).keys == ()
+        frame = probe.frame()
+    assert links(frame).keys == ()
+    (error,) = frame.errors
+    assert (
+        error.message == f"the driver counts {2**31} NVLinks, more than any GPU has: none is read"
+    )
+    assert frame.block("gpu").keys[0] in error.where
+    assert error.hint

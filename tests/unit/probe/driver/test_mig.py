@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 from gpumon.model.missing import Reason
+from gpumon.probe.driver.mig import MOST_INSTANCES, Instances
+from gpumon.probe.driver.sweep import passed_over
 from tests.worlds.probe import Probe
 
 if TYPE_CHECKING:
@@ -92,3 +95,35 @@ def test_without_mig_there_are_no_instances_and_none_is_looked_for(standin: Star
     with Probe() as probe:
         assert instances(probe.frame()).keys == ()
     assert "nvmlDeviceGetMigDeviceHandleByIndex" not in node.counts()
+
+
+class Crowded:
+    """A driver that counts ever so many places, and has an instance at each."""
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+
+    def call(self, function: str, gpu: str, *arguments: Any) -> Any:
+        return 1000
+
+    def ask(self, function: str, gpu: str, *arguments: Any) -> Any:
+        if function == "nvmlDeviceGetMigDeviceHandleByIndex":
+            self.asked.append(arguments[-1])
+            return arguments[-1]
+        return f"MIG-{arguments[0]}"
+
+
+def test_more_places_than_any_gpu_has_are_counted_and_not_asked() -> None:
+    driver: Any = Crowded()
+    known = Instances(driver, "handle", "GPU-1", has_gpm=False)
+    known._look()
+    assert driver.asked == list(range(MOST_INSTANCES))
+    links = SimpleNamespace(told=0)
+    gpu: Any = SimpleNamespace(index=4, uuid="GPU-1", instances=known, links=links)
+    (error,) = passed_over(gpu)
+    left = 1000 - MOST_INSTANCES
+    told = f"1000 places for instances: {MOST_INSTANCES} are read, {left} are not"
+    assert (error["where"], error["message"]) == ("GPU 4 GPU-1", told)
+    assert error["hint"]
+    known.told = MOST_INSTANCES
+    assert passed_over(gpu) == []

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpumon.model.missing import Reason
-from gpumon.probe.driver.driver import Calling, Driver
+from gpumon.probe.driver.driver import Calling, Driver, NoValueError
 from gpumon.probe.driver.sweep import (
     MOST_ABANDONED,
+    MOST_GPUS,
     OPENING_PATIENCE_S,
     OPENING_STUCK_AFTER_S,
     STUCK_AFTER_S,
@@ -246,3 +247,26 @@ def test_hidden_process_lists_are_one_line(standin: Start) -> None:
     assert [gpus.value("process_count", row) for row in range(3)] == [None] * 3
     (error,) = frame.errors
     assert "hides the processes of 3 GPUs" in error.message
+
+
+class Counting(Driver):
+    """A driver that counts GPUs, and opens none of them."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self.gpus = count
+
+    def call(self, function: str, gpu: str, *arguments: Any) -> Any:
+        if function in ("nvmlInit", "nvmlDeviceGetCount"):
+            return self.gpus
+        raise NoValueError(Reason.FAILED.value, "not here", 999)
+
+
+@pytest.mark.parametrize(("count", "is_told"), [(MOST_GPUS, False), (MOST_GPUS + 5, True)])
+def test_no_more_gpus_are_opened_than_a_node_can_have(count: int, is_told: bool) -> None:
+    sweeper: Any = Sweeper(driver=Counting(count))
+    sweeper._open()
+    assert len(sweeper._unopened) == len(sweeper._todo) == MOST_GPUS
+    errors = [error["message"] for error in sweeper.take().errors]
+    told = f"{count} GPUs: {MOST_GPUS} are read, 5 are not"
+    assert errors == ([told] if is_told else [])

@@ -153,7 +153,33 @@ def test_a_job_of_many_folders_is_bounded(tmp_path: Path, monkeypatch: pytest.Mo
     for number in range(9):
         (tmp_path / str(number)).mkdir()
         (tmp_path / str(number) / "cgroup.procs").write_text("1\n")
-    assert len(processes(str(tmp_path))) == 2
+    assert len(processes(str(tmp_path))[0]) == 2
+
+
+def test_processes_of_a_job_of_many_folders_are_not_counted_and_it_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cgroups, "MAX_FOLDERS", 5)
+    reader = tree(tmp_path, V2, PATH)
+    row = only(reader, "7", {"": PATH})
+    assert "job_process_count" not in row.values
+    assert row.missing["job_process_count"] == "not_sampled"
+    (told,) = reader.refused
+    assert told["where"] == "job 7"
+    assert "more than 5 folders" in told["message"]
+    monkeypatch.setattr(cgroups, "MAX_FOLDERS", 50)
+    assert only(reader, "7", {"": PATH}, 9.0).values["job_process_count"] == 4
+    assert reader.refused == []
+
+
+def test_a_job_of_many_folders_that_has_ended_is_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cgroups, "MAX_FOLDERS", 5)
+    reader = tree(tmp_path, V2, PATH)
+    only(reader, "7", {"": PATH})
+    assert reader.rows(2.0, {}) == []
+    assert reader.refused == []
 
 
 def test_jobs_of_one_node_are_bounded(tmp_path: Path) -> None:

@@ -186,7 +186,15 @@ def test_no_mount_is_ever_touched(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_homes_by_the_hundred_are_bounded(tmp_path: Path) -> None:
     line = "device f:/h/{0} mounted on /home/u{0} with fstype nfs4 statvers=1.1\n"
-    assert len(read(tmp_path, "".join(line.format(n) for n in range(900)))) == MAX_MOUNTS
+    reader = tree(tmp_path, **{"proc/self/mountstats": "".join(map(line.format, range(900)))})
+    assert len(reader.rows(0.0)) == MAX_MOUNTS
+    (told,) = reader.refused
+    left = 900 - MAX_MOUNTS
+    assert told["message"] == f"900 network mounts: {MAX_MOUNTS} are read, {left} are not"
+    assert told["hint"]
+    tree(tmp_path, **{"proc/self/mountstats": line.format(1)})
+    reader.rows(9.0)
+    assert reader.refused == []
 
 
 def test_mounts_are_read_now_and_then_and_keep_their_time(tmp_path: Path) -> None:

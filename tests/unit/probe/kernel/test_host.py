@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpumon.probe.kernel import host as kernel_host
 from gpumon.probe.kernel import pressure
 from gpumon.probe.kernel.host import Host, disk_bytes, interface_bytes
 from gpumon.probe.rows import Row, block
@@ -207,3 +208,28 @@ def test_the_first_reason_stays_and_a_value_needs_none() -> None:
     row.missing["y"] = "lost"
     row.lose(["x", "y", "z"], "failed")
     assert row.missing == {"y": "lost", "z": "failed"}
+
+
+def test_of_too_many_devices_no_sum_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernel_host, "MAX_DEVICES", 3)
+    row = Host(tree(tmp_path)).read(7.0)
+    for key in ("net_rx_bytes", "net_tx_bytes"):
+        assert key not in row.values
+        assert row.missing[key] == "not_sampled"
+    assert row.values["disk_read_bytes"] == 5120
+    monkeypatch.setattr(kernel_host, "MAX_DEVICES", 2)
+    assert Host(str(tmp_path)).read(7.0).missing["disk_read_bytes"] == "not_sampled"
+
+
+def test_of_too_many_processes_none_is_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernel_host, "MAX_PROCESSES", 4)
+    root = tree(tmp_path, **{f"proc/{pid}/stat": f"{pid} (x) D 0" for pid in range(1, 6)})
+    host = Host(root)
+    host.read(0.0)
+    row = host.read(31.0)
+    assert "d_state_process_count" not in row.values
+    assert row.missing["d_state_process_count"] == "not_sampled"

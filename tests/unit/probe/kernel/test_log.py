@@ -158,3 +158,26 @@ def test_no_line_is_too_strange(line: str) -> None:
     found = parse("4,1,2,-;" + line)
     parse(line)
     assert found is None or found.number >= 0
+
+
+def test_xids_that_made_room_for_newer_ones_are_counted_while_they_would_be_told(
+    tmp_path: Path,
+) -> None:
+    log = Log(tmp_path, *[record(FALLEN, 10.0 + second) for second in range(kernel_log.MAX_XIDS)])
+    log.log.rows(100.0, GPUS)
+    assert log.log.refused == []
+    log.records = [record(FALLEN, 90.0), record(FALLEN, 91.0), record(FALLEN, 92.0)]
+    assert len(log.log.rows(100.0, GPUS)) == kernel_log.MAX_XIDS
+    (told,) = log.log.refused
+    assert told["message"] == "3 Xids of the last hour were too many to show"
+    assert "dmesg" in told["hint"]
+    log.log.rows(12.0 + kernel_log.SHOWN_S, GPUS)
+    assert log.log.refused != []
+    log.log.rows(12.5 + kernel_log.SHOWN_S, GPUS)
+    assert log.log.refused == []
+
+
+def test_xids_of_long_ago_are_missed_by_nobody(tmp_path: Path) -> None:
+    log = Log(tmp_path, *[record(FALLEN, second) for second in range(3 * kernel_log.MAX_XIDS)])
+    log.log.rows(9000.0, GPUS)
+    assert log.log.refused == []

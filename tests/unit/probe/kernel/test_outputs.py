@@ -105,3 +105,13 @@ def test_a_server_that_is_gone_holds_up_nobody(tmp_path, monkeypatch):
     row = Row("7", 1.0)
     one.tell(row)
     assert row.values["job_output_bytes"] == 3
+
+
+def test_of_many_processes_the_first_are_asked(told, tmp_path):
+    """The batch script has the lowest number."""
+    count = outputs.MAX_PROCESSES + 4
+    for pid in range(10, 10 + count):
+        give(tmp_path, pid, 1, log(tmp_path / f"out{pid}", 1, 40))
+    assert (
+        told(*reversed(range(10, 10 + count))).values["job_output_bytes"] == outputs.MAX_PROCESSES
+    )

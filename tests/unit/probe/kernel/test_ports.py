@@ -221,3 +221,19 @@ def test_the_nearest_are_all_of_the_same_nearness() -> None:
     assert nearest(place(NEAR), gpus) == ("root", ["a", "b"])
     assert nearest(place(NEAR), {}) == ("system", [])
     assert nearest(Place((), 0), gpus) == ("system", [])
+
+
+def test_more_ports_than_are_read_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(7):
+        port(tmp_path, f"mlx5_{number}", f"pci0000:15/0000:15:0{number}.0", INFINIBAND)
+    monkeypatch.setattr(ports, "MAX_PORTS", 5)
+    reader = Ports(str(tmp_path))
+    assert [row.key for row in reader.rows(1.0, {})] == [f"mlx5_{n}/1" for n in range(5)]
+    (told,) = reader.refused
+    assert told["message"] == "7 ports: 5 are read, 2 are not"
+    assert told["hint"]
+    monkeypatch.setattr(ports, "MAX_PORTS", 7)
+    assert len(reader.rows(9.0, {})) == 7
+    assert reader.refused == []

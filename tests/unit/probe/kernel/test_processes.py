@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gpumon.probe.kernel import processes as kernel_processes
 from gpumon.probe.kernel.numa import Numa
 from gpumon.probe.kernel.processes import Processes, rank_variables
 
@@ -422,3 +423,18 @@ def test_no_process_is_too_strange(
     assert set(row.missing.values()) <= {"no_process", "not_supported"}
     json.dumps(row.labels)
     json.dumps(row.values, allow_nan=False)
+
+
+def test_more_processes_than_are_described_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernel_processes, "MAX_PROCESSES", 3)
+    for pid in range(71, 76):
+        process(tmp_path, pid)
+    reader = Processes(str(tmp_path))
+    assert [row.key for row in reader.rows([75, 71, 72, 71, 73, 74], 5.0)] == ["71", "72", "73"]
+    (told,) = reader.refused
+    assert told["message"] == "5 processes hold GPUs of this node: 3 are read, 2 are not"
+    assert told["hint"]
+    reader.rows([71, 72, 73], 6.0)
+    assert reader.refused == []

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gpumon.probe.kernel import surroundings
+from gpumon.probe.kernel import filesystems, surroundings
 from gpumon.probe.kernel.cgroups import Cgroups
 from gpumon.probe.kernel.surroundings import (
     NAMES,
@@ -223,3 +223,41 @@ def test_they_are_looked_for_now_and_then(tmp_path: Path) -> None:
     assert list(folders.beside(PERIOD_S, {}, 10)) == ["7"]
     (tmp_path / "sys/fs/cgroup/system.slice/slurmstepd.scope/job_7").rmdir()
     assert folders.beside(2 * PERIOD_S, {}, 10) == {}
+
+
+def test_jobs_without_room_are_counted(tmp_path: Path) -> None:
+    make(tmp_path, *(f"system.slice/slurmstepd.scope/job_{number}" for number in range(1, 9)))
+    folders = JobFolders(str(tmp_path))
+    known = {"3": {"": "/a"}, "77": {"": "/b"}}
+    assert len(folders.beside(0.0, known, 5)) == 5
+    (told,) = folders.refused
+    assert told["message"] == "9 jobs on this node: 5 are read, 4 are not"
+    assert told["hint"]
+    assert len(folders.beside(0.0, known, 9)) == 9
+    assert folders.refused == []
+
+
+def test_a_folder_is_found_among_any_number_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(surroundings, "MAX_ENTRIES", 2)
+    make(tmp_path, *(f"system.slice/unit{number}.service" for number in range(40)))
+    make(tmp_path, "system.slice/slurmstepd.scope/job_7")
+    assert list(JobFolders(str(tmp_path)).beside(0.0, {}, 10)) == ["7"]
+
+
+def test_what_a_reading_leaves_out_is_told_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(surroundings, "PATIENCE_S", 60.0)
+    monkeypatch.setattr(filesystems, "MAX_MOUNTS", 1)
+    lines = "".join(f"device f:/{n} mounted on /{n} with fstype nfs\n" for n in range(3))
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/mountstats").write_text(lines)
+    around = Surroundings(str(tmp_path), Time().monotonic)
+    around.start()
+    around.ask([], [])
+    around.wait()
+    blocks, _, errors = around.take(Row("", 0.0))
+    assert len(blocks["filesystem"]["keys"]) == 1
+    assert [error["message"] for error in errors] == ["3 network mounts: 1 are read, 2 are not"]

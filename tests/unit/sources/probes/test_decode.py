@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 
 from gpumon.model.catalogue.fields import CATALOGUE, LABELS
 from gpumon.model.missing import Reason
-from gpumon.sources.probes.decode import MAX_ROWS, MOST_ROWS, Decoder, GarbageError
+from gpumon.model.text import MAX_TEXT
+from gpumon.sources.probes.decode import (
+    MAX_LABEL,
+    MAX_ROWS,
+    MOST_ERRORS,
+    MOST_ROWS,
+    Decoder,
+    GarbageError,
+)
 from gpumon.sources.probes.rates import DERIVED, RATES
 
 if TYPE_CHECKING:
@@ -362,3 +370,44 @@ def test_an_event_has_one_time_whatever_way_its_reports_took(
         )
     assert len(set(told)) == (2 if moved_s else 1)
     assert told[0] - told[-1] == pytest.approx(moved_s, abs=0.1)
+
+
+def test_reasons_of_fields_that_nobody_knows_are_not_kept() -> None:
+    keys = tuple(f"p{number}" for number in range(500))
+    lacking: dict[str, Any] = {f"field{number}": "lost" for number in range(900)}
+    known = {"process_cpu_us": "lost", "name": {"3": "no_permission", "500": "lost", "-1": "lost"}}
+    block = decoded(line(block="process", keys=keys, missing=lacking | known)).block("process")
+    assert block.reason("process_cpu_us", 499) is Reason.LOST
+    assert block.reason("name", 3) is Reason.NO_PERMISSION
+    fields = {field for field, _ in block.missing}
+    assert not fields & set(lacking)
+    assert {row for field, row in block.missing if field == "name"} == {3}
+
+
+@pytest.mark.parametrize(("count", "is_told"), [(MOST_ERRORS, False), (MOST_ERRORS + 7, True)])
+def test_of_errors_without_number_the_first_are_told_and_how_many_there_were(
+    count: int, is_told: bool
+) -> None:
+    errors = [{"where": f"GPU {n}", "message": "lost"} for n in range(count)]
+    told = decoded(line(errors=errors)).errors
+    assert [error.where for error in told[:MOST_ERRORS]] == [
+        f"n1 GPU {n}" for n in range(MOST_ERRORS)
+    ]
+    rest = [error.message for error in told[MOST_ERRORS:]]
+    assert rest == ([f"reports {count} errors; {MOST_ERRORS} are read"] if is_told else [])
+    assert all(error.hint for error in told[MOST_ERRORS:])
+
+
+def test_a_label_is_cut_and_every_other_text_too() -> None:
+    long = "x" * 70_000
+    frame = decoded(
+        line(
+            keys=(long,),
+            labels={"name": [long]},
+            errors=[{"where": long, "message": long, "hint": long}],
+        )
+    )
+    block = frame.block("gpu")
+    assert len(block.label("name", 0) or "") == MAX_LABEL
+    (error,) = frame.errors
+    assert {len(block.keys[0]), len(error.message), len(error.hint)} == {MAX_TEXT}

@@ -19,7 +19,9 @@ import pytest
 from gpumon.model.records.block import Block
 from gpumon.model.records.frame import Frame, QueueRecords
 from gpumon.sources.recording import read as recording_read
+from gpumon.sources.recording import source as recording_source
 from gpumon.sources.recording.decode import RecordingError
+from gpumon.sources.recording.read import RecordingFile
 from gpumon.sources.recording.source import Playback, Recording
 from gpumon.sources.recording.write import RecordingWriter
 
@@ -429,3 +431,52 @@ def test_many_sync_lines_are_looked_at_by_their_first_bytes(tmp_path, monkeypatc
     )
     Recording(path)
     assert sum(asked) < 60 * path.stat().st_size
+
+
+def test_a_passage_that_asks_for_much_memory_is_said(tmp_path):
+    """As `zstd --long=27` makes them."""
+    import zstandard
+
+    path = tmp_path / "a.gpumon.zst"
+    write(path, 3).close()
+    wide = zstandard.ZstdCompressionParameters(window_log=24)
+    made = zstandard.ZstdCompressor(compression_params=wide).compressobj()
+    text = b'{"kind":"sync","at":4.0}\n'
+    with path.open("ab") as file:
+        file.write(made.compress(text) + made.flush())
+    read, problems = beats(path)
+    (problem,) = problems
+    assert [beat.at for beat in read] == [1.0, 2.0, 3.0]
+    assert "asks for more than 8 MiB" in problem
+    assert "--long" in problem
+
+
+def test_a_recording_that_asks_for_much_memory_from_its_first_byte_is_refused(tmp_path):
+    import zstandard
+
+    path = tmp_path / "a.gpumon.zst"
+    plain = tmp_path / "a.gpumon"
+    write(plain, 3).close()
+    wide = zstandard.ZstdCompressionParameters(window_log=24)
+    made = zstandard.ZstdCompressor(compression_params=wide).compressobj()
+    path.write_bytes(made.compress(plain.read_bytes()) + made.flush())
+    with pytest.raises(RecordingError, match="asks for more than 8 MiB"):
+        RecordingFile(path)
+
+
+@pytest.mark.parametrize("more", [0, 9])
+def test_of_many_lines_that_are_garbage_the_first_are_named(tmp_path, more):
+    count = recording_source.MAX_PROBLEMS + more
+    path = tmp_path / "a.gpumon"
+    write(path, 60).close()
+    lines = path.read_bytes().split(b"\n")
+    begins = [n for n, line in enumerate(lines) if line.startswith(b'{"kind":"sync"')]
+    tail = [b'{"kind":"sync","at":%d}' % (1000 + n) for n in range(count)]
+    spoilt = [line for sync in tail for line in (sync, b"{")]
+    path.write_bytes(b"\n".join(lines[: begins[-1]] + spoilt) + b"\n")
+    _, problems = beats(path)
+    named = [one for one in problems if "is not what a recorder writes" in one]
+    assert len(named) == recording_source.MAX_PROBLEMS
+    rest = problems[len(named) :]
+    assert len(rest) == (more > 0)
+    assert all("the others are not named" in one for one in rest)

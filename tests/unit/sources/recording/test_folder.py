@@ -12,6 +12,7 @@ from gpumon.model.records.block import Block
 from gpumon.model.records.frame import Frame
 from gpumon.model.records.label import Label
 from gpumon.sources.recording import folder as recording_folder
+from gpumon.sources.recording import labels as recording_labels
 from gpumon.sources.recording.decode import RecordingError
 from gpumon.sources.recording.folder import RecordingFolder, is_running, own_folder, segments
 from gpumon.sources.recording.labels import labels_path, read_labels, write_labels
@@ -185,4 +186,12 @@ def test_a_labels_file_that_is_none_is_refused(tmp_path, content):
     path = tmp_path / "a.gpumon"
     labels_path(path).write_text(content)
     with pytest.raises(RecordingError):
+        read_labels(path)
+
+
+def test_labels_that_are_too_long_are_refused_before_they_are_understood(tmp_path, monkeypatch):
+    monkeypatch.setattr(recording_labels, "MAX_BYTES", 2**20)
+    path = tmp_path / "a.gpumon"
+    labels_path(path).write_text("[" + " " * 2**20 + "]")
+    with pytest.raises(RecordingError, match="longer than 1 MiB"):
         read_labels(path)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from gpumon.sources.address import Target, TargetError, parse
 from gpumon.sources.rest_address import RestAddress, parse_address
 from gpumon.sources.slurm.commands.failures import CommandFailedError
-from gpumon.sources.slurm.commands.token import read_token
+from gpumon.sources.slurm.commands.token import MAX_BYTES, read_token
 from tests.unit.sources.slurm.restd import EXPIRES_AT, jwt
 
 
@@ -171,3 +171,15 @@ def test_no_text_breaks_the_address(scheme: str, rest: str, file: str) -> None:
         return
     assert found.base_url.isprintable()
     assert Path(found.token_file or "/").is_absolute()
+
+
+def test_a_file_that_is_too_long_for_a_token_is_refused(tmp_path: Path) -> None:
+    """What lies behind its first bytes may make no token of it."""
+    file = tmp_path / "token"
+    for blanks, is_token in ((MAX_BYTES - 10, True), (MAX_BYTES + 10, False)):
+        file.write_text("abcd" + " " * blanks)
+        file.chmod(0o600)
+        if is_token:
+            assert read_token(str(file), {}) is not None
+        else:
+            assert refusal(str(file), {}) == f"the token file {file} holds no token"

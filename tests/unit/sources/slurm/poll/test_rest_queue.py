@@ -177,7 +177,8 @@ def test_errors_and_warnings_beside_records_are_passed_on(clock: PretendClock) -
     assert frame.queue is not None
     messages = [one.message for one in frame.errors]
     assert messages[0] == "error beside the records: accounting is down: No route (7)"
-    assert messages[1:] == ["warning beside the records: slow�[2J"] * 3
+    assert messages[1:4] == ["warning beside the records: slow�[2J"] * 3
+    assert messages[4:] == ["warning beside the records: and 6 more"]
 
 
 def test_a_warning_that_an_empty_list_is_empty_is_none(clock: PretendClock) -> None:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpumon.sources.slurm.text import gres_conf
 from gpumon.sources.slurm.text.gres_conf import find_and_read, parse
 
 if TYPE_CHECKING:
@@ -64,3 +65,37 @@ def test_no_file_means_not_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     )
     conf = find_and_read({"SLURM_CONF": str(tmp_path / "slurm.conf")})
     assert (conf.gpu_files("gpu01"), conf.notes) == ((), ())
+
+
+def test_a_file_that_is_too_long_is_read_up_to_there_and_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = "Name=gpu NodeName=a File=/dev/nvidia7\n"
+    monkeypatch.setattr(gres_conf, "MAX_BYTES", len(first))
+    (tmp_path / "gres.conf").write_text(first + "Name=gpu NodeName=b File=/dev/nvidia5\n")
+    conf = find_and_read({"SLURM_CONF": str(tmp_path / "slurm.conf")})
+    assert conf.gpu_files("a") == devices(7)
+    assert conf.gpu_files("b") != devices(5)
+    assert [note for note in conf.notes if "the rest is not read" in note] == list(conf.notes)
+    assert len(conf.notes) == 1
+    (tmp_path / "gres.conf").write_text(first)
+    assert find_and_read({"SLURM_CONF": str(tmp_path / "slurm.conf")}).notes == ()
+
+
+def test_a_file_of_more_nodes_than_any_cluster_has_is_read_up_to_there_and_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(gres_conf, "MAX_NAMES", 11)
+    conf = parse("Name=gpu NodeName=n[0-9] File=/dev/nvidia0\nName=gpu NodeName=m File=/dev/x\n")
+    assert conf.gpu_files("n3") == devices(0)
+    assert conf.notes == (
+        "gres.conf names more than 11 nodes and files: from line 2 on it is not read",
+    )
+
+
+def test_of_many_lines_that_are_not_read_the_first_are_named() -> None:
+    count = gres_conf.MOST_NOTES + 7
+    conf = parse("Include /etc/x\n" * count)
+    assert len(conf.notes) == gres_conf.MOST_NOTES + 1
+    assert conf.notes[-1] == "7 more lines of gres.conf are not read"
+    assert len(parse("Include /etc/x\n" * gres_conf.MOST_NOTES).notes) == gres_conf.MOST_NOTES

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpumon.model.records.cluster import Allocation
-from gpumon.sources.slurm.text.jobs import parse_jobs
+from gpumon.sources.slurm.text.jobs import MAX_PATH, parse_jobs
 
 if TYPE_CHECKING:
     from gpumon.model.records.cluster import Job
@@ -335,3 +335,10 @@ def test_reads_an_answer_with_gpu_accounting_as_another_user_sees_it() -> None:
     )
     assert (jobs["11"].user, jobs["11"].account) == ("bob", "bio")
     assert (jobs["12"].reason, jobs["12"].start_at) == ("BeginTime", jobs["12"].submit_at + 3600)
+
+
+def test_a_path_is_cut() -> None:
+    text = NEWER.format(cpu_ids="0").replace("/home/alice\n", f"/home/{'x' * 5000}\n")
+    job = one(text)
+    assert job.work_dir is not None
+    assert len(job.work_dir) == MAX_PATH
