@@ -241,7 +241,10 @@ def _evidence_of_use(job: JobLook, split: _Split) -> Iterator[Evidence]:
     if len(split.unused) > _LISTED:
         rest = len(split.unused) - _LISTED
         yield Evidence(
-            "compute_process_count", job.subject, f"unused as well: {counted(rest, 'GPU')}", float(rest)
+            "compute_process_count",
+            job.subject,
+            f"unused as well: {counted(rest, 'GPU')}",
+            float(rest),
         )
     util = past.columns["gpu_util_ratio"][split.first :]
     working = util[:, split.working].astype(np.float64)

@@ -56,9 +56,7 @@ class Part(NamedTuple):
             columns = self.blocks[0].columns
             return [key for key in keys if key in columns or STAND_INS.get(key) in columns]
         return [
-            key
-            for key in keys
-            if any(_column_of(block, key) is not None for block in self.blocks)
+            key for key in keys if any(_column_of(block, key) is not None for block in self.blocks)
         ]
 
 

@@ -814,7 +814,7 @@ GPU_FIELDS: Final = (
         Kind.GAUGE,
         "",
         65536,
-        "COMPUTE",
+        "CPROCS",
         "Those of them that compute; the others only draw, as a desktop does, and use no GPU.",
         "nvmlDeviceGetComputeRunningProcesses",
     ),

@@ -8,7 +8,8 @@ from gpumon.detect.engine.engine import DetectionEngine
 from gpumon.detect.scene import HELD, UNUSED, WORKING, Scene
 from gpumon.fleet.ledger.ledger import Ledger
 from gpumon.report.document.document import document
-from gpumon.report.tables.finding import owner_words
+from gpumon.report.facts.tick_index import Digest
+from gpumon.report.tables.finding import FINDING_COLUMNS
 from gpumon_detectors.idle.held_by_user import HeldByUser
 from tests.unit.gpumon_detectors.idle_scenes import QUIET_HOST
 
@@ -100,7 +101,14 @@ def test_several_users_hold_it_together():
     rest(scene, 2, first)
     (finding,) = found(scene)
     assert finding.owners == (1001, 1002)
-    assert owner_words(finding) == "uid 1001 +1"
+    (column,) = [column for column in FINDING_COLUMNS if column.key == "user"]
+    digest = Digest(scene.run(30, {first: HELD}))
+    assert column.cell(digest, finding).text == "uid 1001 +1"
+    scene._set("desk", "process", "311", {"user": "ines"})
+    digest = Digest(scene.run(30, {first: HELD}))
+    assert column.cell(digest, finding).text == "ines +1"
+    assert column.words is not None
+    assert column.words(digest, finding) == ("ines", "uid 1002")
     assert finding.gpu_seconds == pytest.approx(3 * 3600, abs=90)
 
 

@@ -362,3 +362,9 @@ def test_an_event_has_one_time_whatever_way_its_reports_took(
         )
     assert len(set(told)) == (2 if moved_s else 1)
     assert told[0] - told[-1] == pytest.approx(moved_s, abs=0.1)
+
+
+def test_names_of_users_are_made_harmless() -> None:
+    names = ["eve\x1b[2J", "a\u202eb", None]
+    text = line(labels={"user": names}, keys=("1", "2", "3"), block="process")
+    assert decoded(text).block("process").labels["user"] == ("eve\ufffd[2J", "a\ufffdb", None)
