@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from gpumon.plugin import JobLook, Past
 
 NEEDS: Final = ("compute_process_count", "mem_used_bytes", "mem_total_bytes", "gpu_util_ratio")
-"""Without these a GPU's idleness cannot be told; NVML gives them on every GPU without MIG. What only
-draws, as a desktop does, neither uses a GPU nor keeps it for a job."""
+"""Without these a GPU's idleness cannot be told; NVML gives them on every GPU without MIG.
+What only draws, as a desktop does, neither uses a GPU nor keeps it for a job."""
 
 SM_NOISE_RATIO: Final = 0.01
 """An idle GPU's SM counter may show as much."""
