@@ -14,6 +14,7 @@ from gpumon.report.document.document import document
 from gpumon.report.facts.tick_index import Digest
 from gpumon.report.lists.filter_tables import understood
 from gpumon.report.lists.once import table
+from gpumon.report.tables.finding import FINDING_COLUMNS
 from gpumon.report.tables.gpu import FLEET_COLUMNS
 from tests.worlds.tick import fleet, gpu, tick, uuid_of
 
@@ -191,3 +192,12 @@ def test_the_terminal_begins_with_the_user_s_gpus(user):
 def test_a_name_that_no_filter_can_hold_changes_nothing():
     chosen = passes("sm<10")
     assert of_user(chosen, "both\"and'") is chosen
+
+
+def test_a_finding_names_the_users_of_its_gpu_as_the_node_does():
+    made = workstation()
+    told = fleet().findings[0]._replace(subject=f"gpu:{uuid_of('desk', 0)}", owners=(1501, 1502))
+    (column,) = [column for column in FINDING_COLUMNS if column.key == "user"]
+    assert column.cell(Digest(made), told).text == "paula +1"
+    assert column.words is not None
+    assert column.words(Digest(made), told) == ("paula", "uid 1502")
