@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
     from gpumon.model.records.cluster import JobView
     from gpumon.model.records.tick import Tick
+    from gpumon.report.facts.tick_index import Digest, GpuRow
     from gpumon.report.lists.filter_tables import RowFilter
 
 ONLY_GPUS: Final = "--filter names columns that only GPUs have; a document's filter is about jobs"
@@ -31,3 +32,21 @@ def passing(
 
     digest = Digest(tick)
     return lambda view: wanted(view) and keeps(digest, view)
+
+
+def passing_gpus(passes: RowFilter | None) -> Callable[[Digest, GpuRow], bool] | None:
+    """Which GPUs pass the filter of nodes that no queue lists; None: there it says nothing."""
+    return None if passes is None else passes.gpus
+
+
+def of_user(passes: RowFilter | None, user: str) -> RowFilter | None:
+    """The filter narrowed to one user; as it is where no filter can be written with such a name."""
+    from gpumon.report.filter.tree import FilterError
+    from gpumon.report.lists.filter_tables import understood
+
+    before = f"({passes.text}) & " if passes is not None and passes.text.strip() else ""
+    quote = "'" if '"' in user else '"'
+    try:
+        return understood(f"{before}user=={quote}{user}{quote}")
+    except FilterError:
+        return passes

@@ -123,7 +123,12 @@ def parser() -> argparse.ArgumentParser:
         help="NDJSON, one document a period, until interrupted",
     )
     made.add_argument("--job", metavar="ID", help="only this job")
-    made.add_argument("--user", metavar="NAME", help="only this user's jobs")
+    made.add_argument(
+        "--user",
+        metavar="NAME",
+        help="only this user's jobs; without a queue the GPUs on which the user has processes, and "
+        "these alone",
+    )
     add_filter(made)
     made.add_argument(
         "--all", action="store_true", help="every job that Slurm shows, not only mine"

@@ -24,6 +24,10 @@ PROTOCOL = 1
 LEASE_S = 30.0
 MIN_PERIOD_S = 0.1
 
+NAME_PATIENCE_S = 0.3
+"""How long a single look waits for the names of users whom a directory service knows; one that is
+well answers in milliseconds. A report among others waits for none: the next one has them."""
+
 PIECE_CHARS = 900
 """Payload of one piece; with its head it stays below the 1,024 bytes of one message of srun's."""
 
@@ -154,7 +158,9 @@ def main(stdin: BinaryIO, options: Dict[str, Any]) -> None:
         gc.disable()
     else:
         _give_back_memory()
-    surroundings = Surroundings(wanted_tiers=read)
+    surroundings = Surroundings(
+        wanted_tiers=read, name_patience_s=NAME_PATIENCE_S if options["once"] else 0.0
+    )
     surroundings.start()
     beat = time.monotonic()
     while True:

@@ -284,6 +284,7 @@ GPU: Final[Mapping[str, Reckon]] = {
     "encoder_util_ratio": _over("util_encoder", 100),
     "decoder_util_ratio": _over("util_decoder", 100),
     "process_count": lambda raw: raw["index"] + 1,
+    "compute_process_count": lambda raw: raw["index"] + 1,
     "pcie_replay_count": _same("pcie_replays"),
     "pcie_recovery_count": _same("field.169"),
     "pcie_correctable_error_count": _same("field.173"),

@@ -90,7 +90,9 @@ def test_a_job_that_uses_five_of_its_eight_gpus_is_found_with_evidence(cluster, 
     assert finding["class"] == "partial_gpus_idle"
     assert finding["subject"] == f"job:{job_id}"
     assert finding["confidence"] == "hypothesis"
-    assert {e["subject"] for e in finding["evidence"] if e["field"] == "process_count"} == idle
+    assert {
+        e["subject"] for e in finding["evidence"] if e["field"] == "compute_process_count"
+    } == idle
     assert len(idle) == 3
     assert 300 <= finding["window"]["duration_s"] <= 340
     assert finding["gpu_seconds"] == pytest.approx(3 * finding["window"]["duration_s"], rel=0.01)

@@ -87,6 +87,11 @@ def untouched_for_an_hour() -> Scene:
     return _rests(UNUSED, 4200, work_s=0)
 
 
+def untouched_but_for_a_desktop() -> Scene:
+    """Only what draws was on its GPUs."""
+    return _rests({**UNUSED, "process_count": 2.0, "compute_process_count": 0.0}, 1200, work_s=0)
+
+
 def _unwatched(hours: float, cpu_s: float | None, seconds: float, cores: float = 0.01) -> Scene:
     """A job that began some hours before gpumon came, and had used so much CPU time by then."""
     period_s = PERIOD_S if seconds < 2 * HOUR_S else LONG_PERIOD_S
@@ -366,6 +371,7 @@ SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
     "never_started": (
         untouched_since_the_start,
         untouched_for_an_hour,
+        untouched_but_for_a_desktop,
         untouched_and_not_watched,
         untouched_by_its_cpu_time,
         untouched_in_doubt,

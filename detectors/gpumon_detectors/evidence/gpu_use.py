@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 
     from gpumon.plugin import JobLook, Past
 
-NEEDS: Final = ("process_count", "mem_used_bytes", "mem_total_bytes", "gpu_util_ratio")
-"""Without these a GPU's idleness cannot be told; NVML gives them on every GPU without MIG."""
+NEEDS: Final = ("compute_process_count", "mem_used_bytes", "mem_total_bytes", "gpu_util_ratio")
+"""Without these a GPU's idleness cannot be told; NVML gives them on every GPU without MIG.
+What only draws, as a desktop does, neither uses a GPU nor keeps it for a job."""
 
 SM_NOISE_RATIO: Final = 0.01
 """An idle GPU's SM counter may show as much."""
@@ -245,6 +246,16 @@ def is_still_now(job: JobLook) -> bool:
     return bool(is_heard) and not bool((newest > FAINT_RATIO).any()) and is_named(job)
 
 
+def no_process(job: JobLook, place: int | None = None) -> str:
+    """That nothing computes, in words: on one of a job's GPUs, or on all of them.
+
+    What only draws may be there all the same, and is not denied.
+    """
+    count = job.latest("process_count")
+    is_drawn_on = count > 0 if place is None else count[place : place + 1] > 0
+    return "no compute process" if is_drawn_on.any() else "no process"
+
+
 def gpu_use(job: JobLook, seconds: float, idle_mem_ratio: float) -> GpuUse | None:
     """The use of all GPUs of a job; None where one of them is unnamed, cut by MIG or unseen.
 
@@ -299,7 +310,7 @@ def _own_row(job: JobLook, past: Past) -> int:
     if len(past.times) < 2 or past.begins[0] > job.all_held_since:
         return 0
     is_single = past.times[0] == past.begins[0]
-    is_left = not bool((past.columns["process_count"][0] >= _OF_A_ROW).any())
+    is_left = not bool((past.columns["compute_process_count"][0] >= _OF_A_ROW).any())
     return int(is_single or is_left)
 
 

@@ -64,6 +64,22 @@ class UserHold(JobLook):
         return tuple(sorted({p.uid for p in self._processes if p.uid is not None}))
 
     @property
+    def owner_names(self) -> tuple[str, ...]:
+        """The same as their node calls them, by number where it does not."""
+        names = {p.uid: p.user or f"uid {p.uid}" for p in self._processes if p.uid is not None}
+        return tuple(names[uid] for uid in self.owners)
+
+    @cached_property
+    def drawn_bytes(self) -> float:
+        """Memory of the GPU that processes hold which only draw, a desktop's: not its users'."""
+        node, uuid = self.gpu.node, self.gpu.uuid
+        drawing = self._view.nodes[node].graphics_processes
+        keys = [f"{node}/{one.pid}/{uuid}" for one in drawing if uuid in one.graphics_uuids]
+        if not keys:
+            return 0.0
+        return float(np.nansum(self._view.history.newest(keys, (_MEMORY,), "context")))
+
+    @property
     def subject(self) -> str:
         """How a finding names it: by its GPU."""
         return self.gpu.subject
@@ -135,8 +151,8 @@ def _held_since(
     # The oldest samples may lack what was there: only behind more of them it came later.
     if has_memory.any() and since - float(past.times[0]) > past.longest_s:
         return since
-    whole = view.past([uuid], ("process_count",), PAST_S)
-    count = whole.columns["process_count"][:, 0]
+    whole = view.past([uuid], ("compute_process_count",), PAST_S)
+    count = whole.columns["compute_process_count"][:, 0]
     is_known = np.isfinite(count)
     known = np.flatnonzero(is_known & (whole.times >= since))
     if not len(known) or not count[known[0]] > 0:

@@ -39,7 +39,8 @@ class HeldByUser(Detector):
     after 30 minutes, *supported* after two hours (the taxonomy's window for sessions), and no more
     than that, as the past of processes is an hour and a half.
 
-    What looks alike: a desktop, which holds less memory; a server between two requests, which is
+    What looks alike: a desktop, which only draws: it holds nothing here, and its memory counts for
+    nobody, else it holds less; a server between two requests, which is
     recognised by its bursts, and not claimed before 258 minutes, or by its program's name: then it
     stays a *hypothesis*. What its processes do on CPUs or copy meanwhile caps the claim as it caps
     `idle_held`. On a node that a queue lists nothing is claimed: what runs there beside its jobs is
@@ -69,9 +70,8 @@ class HeldByUser(Detector):
             if use is None:
                 continue
             first = max(use.rest_row(), use.held_row())
-            held = use.newest("mem_used_bytes") >= self.held_mem_ratio * use.newest(
-                "mem_total_bytes"
-            )
+            used = use.newest("mem_used_bytes") - hold.drawn_bytes
+            held = used >= self.held_mem_ratio * use.newest("mem_total_bytes")
             if first == len(use.past.times) or not held.all():
                 continue
             host = host_use(view, hold, PAST_S)
@@ -85,7 +85,7 @@ class HeldByUser(Detector):
         context = context_of(hold)
         if context.is_bursty and rest.known_s < LONGEST_REST_S:
             return
-        used = gib(float(use.newest("mem_used_bytes").sum()))
+        used = gib(float(use.newest("mem_used_bytes").sum()) - hold.drawn_bytes)
         since = since_words(rest.window, is_open(hold, use, host, rest.first), rest.known_s)
         most = Confidence.HYPOTHESIS if context.is_serving else rest.at_most
         server = [Evidence("process", hold.subject, f"may be a server: {context.why}")]
@@ -110,17 +110,18 @@ class HeldByUser(Detector):
 def _users(hold: UserHold) -> str:
     if not hold.owners:
         return "processes (their user is hidden)"
-    return ", ".join(f"uid {uid}" for uid in hold.owners[:_LISTED])
+    return ", ".join(hold.owner_names[:_LISTED])
 
 
 def _evidence(hold: UserHold, use: GpuUse, host: HostUse, rest: Rest) -> Iterator[Evidence]:
     used, total = (float(use.newest(key).sum()) for key in ("mem_used_bytes", "mem_total_bytes"))
+    used -= hold.drawn_bytes
     samples = counted(rest.window.samples, "sample")
     yield Evidence("gpu_util_ratio", hold.subject, f"utilisation 0 %, {samples}", 0.0)
     text = f"{gib(used)} of {gib(total)} of memory held"
     yield Evidence("mem_used_bytes", hold.subject, text, used)
     for process in hold.processes[:_LISTED]:
-        user = "user hidden" if process.uid is None else f"uid {process.uid}"
+        user = "user hidden" if process.uid is None else process.user or f"uid {process.uid}"
         text = f"process {process.pid} ({process.name or 'name hidden'}), {user}"
         yield Evidence("process", hold.subject, text)
     yield host.evidence(hold, rest.window.start, "its processes")

@@ -158,7 +158,7 @@ def _may_hang(job: JobLook, context: JobContext, host: HostUse, rest: Rest) -> b
     """Whether its ranks, which worked, poll on about a CPU each: they may wait for one another."""
     count = len(job.gpus)
     is_parallel = count > 1 and context.worked_s >= SLEEPING_AFTER_WORK_S
-    gone = int((job.latest("process_count") == 0).sum())
+    gone = int((job.latest("compute_process_count") == 0).sum())
     if not is_parallel:
         return False
     # One that waits in the kernel does not poll either, and nobody says whose process that is.

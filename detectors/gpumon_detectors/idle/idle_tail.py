@@ -12,6 +12,7 @@ from gpumon_detectors.evidence.gpu_use import (
     PAST_S,
     gpu_use,
     is_still_now,
+    no_process,
     was_ever_above,
 )
 from gpumon_detectors.evidence.host_use import host_use
@@ -79,7 +80,7 @@ class IdleTail(Detector):
     def evaluate(self, view: View) -> Iterator[Finding]:
         """One finding per job whose processes have left its GPUs for good, as far as one sees."""
         for job in view.jobs:
-            if not is_still_now(job) or (job.latest("process_count") > 0).any():
+            if not is_still_now(job) or (job.latest("compute_process_count") > 0).any():
                 continue
             if is_interactive(job, self.portal_names):
                 continue
@@ -89,7 +90,7 @@ class IdleTail(Detector):
             first = use.empty_row()
             if first == len(use.past.times):
                 continue
-            was_seen_at_work = was_ever_above(job, use, ("gpu_util_ratio", "process_count"))
+            was_seen_at_work = was_ever_above(job, use, ("gpu_util_ratio", "compute_process_count"))
             if not was_seen_at_work and began_with_job(job, use.past, float(use.past.begins[0])):
                 continue
             host = host_use(view, job, PAST_S)
@@ -116,10 +117,10 @@ class IdleTail(Detector):
         used = use.past.columns["mem_used_bytes"][rest.first :]
         evidence = [
             Evidence(
-                "process_count",
+                "compute_process_count",
                 job.subject,
                 f"{counted(count, 'GPU')}{', used before' if before is None else ''}: "
-                "no process, utilisation 0 %, at most "
+                f"{no_process(job)}, utilisation 0 %, at most "
                 f"{gib(float(np.nanmax(used)))} of memory in use, "
                 f"{counted(rest.window.samples, 'sample')}",
                 0.0,

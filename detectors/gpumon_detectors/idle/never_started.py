@@ -12,6 +12,7 @@ from gpumon_detectors.evidence.gpu_use import (
     PAST_S,
     gpu_use,
     is_still_now,
+    no_process,
     was_ever_above,
 )
 from gpumon_detectors.evidence.host_use import host_use
@@ -72,14 +73,14 @@ class NeverStarted(Detector):
     def evaluate(self, view: View) -> Iterator[Finding]:
         """One finding per job whose GPUs were never used and that does nothing else either."""
         for job in view.jobs:
-            if not is_still_now(job) or (job.latest("process_count") > 0).any():
+            if not is_still_now(job) or (job.latest("compute_process_count") > 0).any():
                 continue
             if is_interactive(job, self.portal_names):
                 continue
             use = gpu_use(job, PAST_S, self.idle_mem_ratio)
             if use is None or use.was_used:
                 continue
-            if was_ever_above(job, use, ("gpu_util_ratio", "process_count")):
+            if was_ever_above(job, use, ("gpu_util_ratio", "compute_process_count")):
                 continue
             host = host_use(view, job, PAST_S)
             first = use.empty_row()
@@ -135,9 +136,9 @@ def _evidence(job: JobLook, use: GpuUse, host: HostUse, rest: Rest) -> list[Evid
     age = "" if job.age_s is None else f", the job is {span(job.age_s)} old"
     return [
         Evidence(
-            "process_count",
+            "compute_process_count",
             job.subject,
-            f"{counted(len(job.gpus), 'GPU')}: no process, utilisation 0 %, at most "
+            f"{counted(len(job.gpus), 'GPU')}: {no_process(job)}, utilisation 0 %, at most "
             f"{gib(most)} of memory in use, {counted(rest.window.samples, 'sample')}{age}",
             0.0,
         ),

@@ -21,6 +21,7 @@ from gpumon_detectors.evidence.gpu_use import (
     PAUSE_S,
     SPINNING_POWER,
     SPINNING_UTIL,
+    no_process,
     use_of,
 )
 from gpumon_detectors.evidence.job_commands import show_job, srun_in
@@ -92,7 +93,7 @@ class PartialGpusIdle(Detector):
     name = "partial_gpus_idle"
     version = "2"
     finding_classes = ("partial_gpus_idle",)
-    needs = ("process_count", "mem_used_bytes", "mem_total_bytes", "gpu_util_ratio")
+    needs = ("compute_process_count", "mem_used_bytes", "mem_total_bytes", "gpu_util_ratio")
     supported_after_s = 600.0
     established_after_s = 1800.0
     every_s = 20.0
@@ -113,7 +114,7 @@ class PartialGpusIdle(Detector):
 
     def _may_apply(self, job: JobLook) -> bool:
         """Whether the newest values alone allow the claim; spares most jobs the whole window."""
-        processes = job.latest("process_count")
+        processes = job.latest("compute_process_count")
         is_alike = (processes > 0).all() or (processes == 0).all() or np.isnan(processes).all()
         return not bool(is_alike)
 
@@ -146,10 +147,10 @@ class PartialGpusIdle(Detector):
     def _working(self, use: GpuUse, first: int) -> NDArray[np.intp]:
         """GPUs with a process that hardly ever rested longer than a pause, nor do now."""
         past = use.past
-        times, processes = past.times[first:], past.columns["process_count"][first:]
+        times, processes = past.times[first:], past.columns["compute_process_count"][first:]
         level = past.columns["gpu_util_ratio"][first:]
         told = np.isfinite(processes).sum(axis=0)
-        is_working = use.newest("process_count") > 0
+        is_working = use.newest("compute_process_count") > 0
         is_working &= (processes == 0).sum(axis=0) <= _REST_SHARE * told
         is_known = np.isfinite(level)
         known_level = np.where(is_known, level, 0.0)
@@ -231,16 +232,19 @@ def _evidence_of_use(job: JobLook, split: _Split) -> Iterator[Evidence]:
         used = past.columns["mem_used_bytes"][first:, position]
         most, size, samples = float(np.nanmax(used)), float(total[position]), len(used)
         yield Evidence(
-            field="process_count",
+            field="compute_process_count",
             subject=f"gpu:{job.gpus[position].uuid}",
-            text=f"{job.gpus[position].place}: no process, utilisation 0 %, at most "
-            f"{most / 2**20:.0f} MiB of {size / 2**30:.0f} GiB in use, {samples} samples",
+            text=f"{job.gpus[position].place}: {no_process(job, position)}, utilisation 0 %, "
+            f"at most {most / 2**20:.0f} MiB of {size / 2**30:.0f} GiB in use, {samples} samples",
             value=0.0,
         )
     if len(split.unused) > _LISTED:
         rest = len(split.unused) - _LISTED
         yield Evidence(
-            "process_count", job.subject, f"unused as well: {counted(rest, 'GPU')}", float(rest)
+            "compute_process_count",
+            job.subject,
+            f"unused as well: {counted(rest, 'GPU')}",
+            float(rest),
         )
     util = past.columns["gpu_util_ratio"][split.first :]
     working = util[:, split.working].astype(np.float64)
@@ -262,7 +266,7 @@ def _evidence_of_gaps(job: JobLook, split: _Split) -> Iterator[Evidence]:
     ):
         if count:
             text = f"not judged: {counted(count, 'GPU')} of this job, {what}"
-            yield Evidence("process_count", job.subject, text, float(count))
+            yield Evidence("compute_process_count", job.subject, text, float(count))
 
 
 def _advice(job: JobLook, split: _Split) -> Iterable[str]:

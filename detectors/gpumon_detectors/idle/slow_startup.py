@@ -258,7 +258,7 @@ class SlowStartup(Detector):
             evidence.append(Evidence("mem_used_bytes", job.subject, text))
         if not (start.is_over or start.is_loaded or _is_opened(job)):
             text = "nothing has opened a GPU yet: a job that needs none begins alike"
-            evidence.append(Evidence("process_count", job.subject, text, 0.0))
+            evidence.append(Evidence("compute_process_count", job.subject, text, 0.0))
         if sounds_interactive(job):
             evidence.append(
                 Evidence("job", job.subject, "named like a session, whose owner types first")
@@ -270,7 +270,7 @@ def _is_opened(job: JobLook) -> bool:
     """Whether a process has opened a GPU, or something was loaded into one."""
     with np.errstate(invalid="ignore"):
         is_loaded = job.latest("mem_used_bytes") > _EMPTY * job.latest("mem_total_bytes")
-    return bool((job.latest("process_count") > 0).any() or is_loaded.any())
+    return bool((job.latest("compute_process_count") > 0).any() or is_loaded.any())
 
 
 def _is_active(job: JobLook, start: _Start) -> bool:

@@ -94,7 +94,7 @@ class Hang(Detector):
     name = "hang"
     version = "1"
     finding_classes = ("hang",)
-    needs = ("gpu_util_ratio", "power_w", "process_count")
+    needs = ("gpu_util_ratio", "power_w", "compute_process_count")
     supported_after_s = _SUPPORTED_AFTER_S
     established_after_s = 600.0
     every_s = 10.0

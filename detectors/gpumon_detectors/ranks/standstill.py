@@ -151,7 +151,7 @@ def may_stand_still(job: JobLook) -> bool:
     # One of them may be busy with a kernel that never ends.
     if (job.latest(_PIPES[0]) >= SPINNING_SM).sum() > 1:
         return False
-    return bool((job.latest("process_count") > 0).any())
+    return bool((job.latest("compute_process_count") > 0).any())
 
 
 def computes(past: Past) -> NDArray[np.bool_]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from gpumon.plugin import Confidence, Evidence, Severity
 from gpumon_detectors.evidence.gpu_symptoms import suspects, symptoms
+from gpumon_detectors.evidence.gpu_use import no_process
 from gpumon_detectors.evidence.phrases import counted, listed, span
 from gpumon_detectors.ranks.standstill import PAST_S, State
 
@@ -199,7 +200,7 @@ def _odd(job: JobLook, still: Standstill) -> list[int]:
 
 def _bare(job: JobLook, still: Standstill) -> list[int]:
     """Positions of the GPUs that no process is left on."""
-    count = job.latest("process_count")
+    count = job.latest("compute_process_count")
     return [place for place in still.members if count[place] == 0]
 
 
@@ -213,8 +214,8 @@ def _apart(job: JobLook, place: int, still: Standstill) -> Evidence:
         how = f"one kernel runs on, the same at each reading (SMs {share:.0f} %, no tensor cores)"
     elif place in still.places(State.SPINS):
         how = "a kernel runs on it, utilisation 100 %"
-    elif job.latest("process_count")[place] == 0:
-        key, how = "process_count", "no process is left on it"
+    elif job.latest("compute_process_count")[place] == 0:
+        key, how = "compute_process_count", f"{no_process(job, place)} is left on it"
     text = f"{_who(job, place)} does not wait with the others: {how}"
     return Evidence(key, job.gpus[place].subject, text)
 

@@ -73,7 +73,7 @@ class UserWaits(Detector):
         share = f"{100 * waits.lost_share:.0f} % of the time"
         since = since_words(window, is_open=True, known_s=rows.seen_s(waits.first))
         what, why = _WHAT[waits.cause]
-        users = ", ".join(f"uid {uid}" for uid in hold.owners) or "a user who is hidden"
+        users = ", ".join(hold.owner_names) or "a user who is hidden"
         text = "not seen: whose CPU time and I/O it is, as no queue lists the node"
         return view.finding(
             self,

@@ -57,7 +57,7 @@ def whose(job: JobLook) -> str:
     """What a summary begins with: nothing for a job, else the GPU and who is on it."""
     if not isinstance(job, UserHold):
         return ""
-    users = ", ".join(f"uid {uid}" for uid in job.owners) or "a hidden user"
+    users = ", ".join(job.owner_names) or "a hidden user"
     return f"{job.gpu.place}, of {users}: "
 
 

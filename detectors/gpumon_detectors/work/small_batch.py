@@ -205,7 +205,7 @@ def _may_be_small(job: JobLook) -> bool:
     power, limit = job.latest("power_w"), job.latest("power_limit_w")
     is_other = sm > _ONE_SAMPLE * _FEW_SM * np.maximum(util, _BUSY_UTIL)
     is_other |= (used > _MOST_MEMORY * total) | (power > _ONE_POWER * _MOST_POWER * limit)
-    is_other |= job.latest("process_count") == 0
+    is_other |= job.latest("compute_process_count") == 0
     for key in ("tensor_active_ratio", "dram_active_ratio", "fp32_active_ratio"):
         is_other |= job.latest(key) > 2.0 * _MOST_OF_PIPE[key]
     return not bool(is_other.any())

@@ -17,7 +17,7 @@ from gpumon.cli.exits import (
     narrate_error,
     plain_status,
 )
-from gpumon.cli.filtering import ONLY_GPUS, is_refused, passing
+from gpumon.cli.filtering import ONLY_GPUS, is_refused, passing, passing_gpus
 from gpumon.cli.options import Parser, add_ascii, add_filter, period
 from gpumon.cli.output import Documents, is_ascii_only, is_dumb, is_tty, write, write_json
 from gpumon.cli.quantities import instant, placed, speed
@@ -218,4 +218,4 @@ def _document(request: _Request, tick: Tick) -> dict[str, Any]:
     """A picture as a document of the jobs that pass the filter."""
     from gpumon.report.document.document import document
 
-    return document(tick, passing(request.passes, tick))
+    return document(tick, passing(request.passes, tick), keeps_gpu=passing_gpus(request.passes))

@@ -16,10 +16,11 @@ from gpumon.cli.exits import (
     narrate_error,
     plain_status,
 )
-from gpumon.cli.filtering import ONLY_GPUS, is_refused, passing
+from gpumon.cli.filtering import ONLY_GPUS, is_refused, of_user, passing, passing_gpus
 from gpumon.cli.options import parser, request_of
 from gpumon.cli.output import Documents, is_tty, write, write_json
 from gpumon.cli.request import chosen_targets, is_demo, judge_of, past_of, settings_with
+from gpumon.model.text import plain
 from gpumon.sources.address import Look, Target, TargetError
 from gpumon.sources.open import open_sources
 from gpumon.sources.probes import early
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
 
 PING_LIMIT_S: Final = 3.0
 """A controller that has not answered by then is taken for configured and silent."""
+
+WITHOUT_QUEUE: Final = ("local", "ssh")
+"""Kinds of targets that have processes and no jobs."""
 
 RENEW_S: Final = 60.0
 """A stream asks again for the jobs that have ended when the answer is that old."""
@@ -160,11 +164,11 @@ def _sampler(
 
 
 def _document(request: Request, tick: Tick, cost: Footprint | None = None) -> dict[str, Any]:
-    """A picture as a document of the jobs that are wanted."""
+    """A picture as a document of the jobs, or of the user, that are wanted."""
     from gpumon.report.document.document import document
 
     passes = passing(request.passes, tick, lambda view: request.wanted.keeps(view.job))
-    return document(tick, passes, cost)
+    return document(tick, passes, cost, passing_gpus(request.passes), request.wanted.user)
 
 
 def _look(request: Request) -> int:
@@ -183,6 +187,7 @@ def _look(request: Request) -> int:
         for error in tick.errors:
             narrate_error(error)
     lacks_job = _lacks_job(request, tick)
+    _tell_of_nobody(request, tick)
     if request.is_json or not lacks_job:
         _print(request, tick)
     if lacks_job:
@@ -206,6 +211,17 @@ def _lacks_job(request: Request, tick: Tick) -> bool:
     return True
 
 
+def _tell_of_nobody(request: Request, tick: Tick) -> None:
+    """Say so where no queue is asked and the user that was has no process on a GPU."""
+    user = request.wanted.user
+    if user is None or tick.queue_at is not None or not tick.gpus:
+        return
+    if any(one.is_of(user) for gpu in tick.gpus.values() for one in gpu.processes):
+        return
+    where = " ".join(target.url for target in request.targets)
+    narrate(f"no process of {plain(user)} on the GPUs of {where}; a number finds a user by uid")
+
+
 def _print(request: Request, tick: Tick) -> None:
     if not request.is_json:
         import shutil
@@ -215,7 +231,7 @@ def _print(request: Request, tick: Tick) -> None:
 
         width = shutil.get_terminal_size((120, 40)).columns
         wanted = request.wanted.keeps if request.wanted.is_named else None
-        text = table(tick, width, request.passes, wanted)
+        text = table(tick, width, request.passes, wanted, request.wanted.user)
         write(shown(text, is_ascii=request.is_ascii))
         return
     write_json(_document(request, tick), is_pretty=request.is_to_tty)
@@ -270,11 +286,15 @@ def _terminal(request: Request) -> int:
         stride = stride_s(request.past_s, request.period_s)
         sampler = _sampler(request, stride, clock=clock)
         feed = CatchUpFeed(sampler, clock, request.period_s)
+    user, passes = request.wanted.user, request.passes
+    if user is not None and all(target.scheme in WITHOUT_QUEUE for target in request.targets):
+        # Where a queue is asked, only that user's jobs are.
+        passes = of_user(passes, user)
     return show(
         feed,
         title,
         request.settings,
-        request.passes,
+        passes,
         is_ascii=request.is_ascii,
         allows_actions=request.allows_actions,
     )

@@ -56,7 +56,7 @@ _TOLD_LABELS: Final = {
     **LABELS,
     "process": (
         *("name", "job_id", "sluid", "step", "task", "container"),
-        *("cpus_allowed", "cpu_numa_nodes"),
+        *("cpus_allowed", "cpu_numa_nodes", "user"),
     ),
 }
 """Texts by block; the rank variables of processes are told as the ranks of their jobs. A process's

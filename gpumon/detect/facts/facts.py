@@ -7,10 +7,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.detect.facts.entity_facts import NO_ROWS, Rows, Value
+from gpumon.model.catalogue.process import ONLY_DRAWS
 from gpumon.model.gpu.xid import xid
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from gpumon.model.fault import SourceError
     from gpumon.model.gpu.xid import Xid
@@ -100,7 +101,7 @@ class EventFacts(NamedTuple):
 
 
 class ProcessFacts(NamedTuple):
-    """One process that holds a context on a GPU, or owns one that does."""
+    """One process that holds a context on a GPU, to compute or to draw."""
 
     node: str
     pid: int
@@ -113,11 +114,16 @@ class ProcessFacts(NamedTuple):
     """Seconds since the node booted."""
     container: str | None
     gpu_uuids: tuple[str, ...]
+    """GPUs on which it computes."""
     cpus_allowed: str | None = None
     """CPUs that it may run on, as the kernel lists them: `0-3,8`."""
     cpus_allowed_count: int | None = None
     cpu_numa_nodes: tuple[int, ...] = ()
     """NUMA nodes that these belong to; empty: not known."""
+    user: str | None = None
+    """What its node calls the user of `uid`; None: not known there, or not told."""
+    graphics_uuids: tuple[str, ...] = ()
+    """GPUs on which it draws; it may compute there as well."""
 
     @property
     def key(self) -> str:
@@ -188,12 +194,31 @@ class NodeFacts(NamedTuple):
 
     @property
     def processes(self) -> tuple[ProcessFacts, ...]:
-        """Processes with a context on one of the node's GPUs."""
+        """Processes that compute on one of the node's GPUs.
+
+        A desktop, or what renders, only draws: nobody is to be told that it lets a GPU rest, nor
+        that a GPU is used by it. `graphics_processes` has those.
+        """
+        return tuple(process for process in self._all_processes if process.gpu_uuids)
+
+    @property
+    def graphics_processes(self) -> tuple[ProcessFacts, ...]:
+        """Processes that draw on one of the node's GPUs and compute on none."""
+        return tuple(process for process in self._all_processes if not process.gpu_uuids)
+
+    @property
+    def _all_processes(self) -> tuple[ProcessFacts, ...]:
         rows, contexts = self.block("process"), self.block("context")
         held: dict[str, list[str]] = {}
-        for context in tuple(contexts.keys):
+        drawn: dict[str, list[str]] = {}
+        for row, context in enumerate(contexts.keys):
             pid, _, uuid = context.partition("/")
-            held.setdefault(pid, []).append(uuid)
+            kind = contexts.label("type", row) or ""
+            mine = held.setdefault(pid, [])
+            if kind != ONLY_DRAWS:
+                mine.append(uuid)
+            if ONLY_DRAWS in kind:
+                drawn.setdefault(pid, []).append(uuid)
         # One process whose job is readable tells whose the others of its cgroup are.
         jobs = {
             rows.label("sluid", row): rows.label("job_id", row)
@@ -201,13 +226,20 @@ class NodeFacts(NamedTuple):
             if rows.label("job_id", row) and rows.label("sluid", row)
         }
         return tuple(
-            self._process(rows, row, jobs.get(rows.label("sluid", row)), tuple(held[pid]))
+            self._process(
+                rows, row, jobs.get(rows.label("sluid", row)), held[pid], drawn.get(pid, ())
+            )
             for row, pid in enumerate(rows.keys)
             if pid in held and pid.isdecimal()
         )
 
     def _process(
-        self, rows: Rows, row: int, job_id: str | None, uuids: tuple[str, ...]
+        self,
+        rows: Rows,
+        row: int,
+        job_id: str | None,
+        uuids: Sequence[str],
+        drawn: Sequence[str],
     ) -> ProcessFacts:
         uid, start = rows.value("uid", row), rows.value("start_time_s", row)
         return ProcessFacts(
@@ -219,10 +251,12 @@ class NodeFacts(NamedTuple):
             rows.label("step", row),
             start,
             rows.label("container", row),
-            uuids,
+            tuple(uuids),
             rows.label("cpus_allowed", row),
             _count(rows.value("cpus_allowed_count", row)),
             _numbers(rows.label("cpu_numa_nodes", row)),
+            rows.label("user", row),
+            tuple(drawn),
         )
 
 

@@ -29,6 +29,16 @@ _BLANKS: Final = {"d": float("nan"), "q": MISSING_INTEGER}
 """What stands for a missing value in a column, by its type."""
 
 
+STAND_INS: Final = {"compute_process_count": "process_count"}
+"""What is kept of a field that a block has not got. Older recordings tell processes that compute
+alone, and call them all of them."""
+
+
+def _column_of(block: Block, key: str) -> array[float] | array[int] | None:
+    column = block.columns.get(key)
+    return block.columns.get(STAND_INS.get(key, key)) if column is None else column
+
+
 class Part(NamedTuple):
     """Entities of one kind in a tick, and where their values lie."""
 
@@ -43,8 +53,11 @@ class Part(NamedTuple):
     def present(self, keys: Sequence[str]) -> list[str]:
         """Keys that at least one block has."""
         if len(self.blocks) == 1:
-            return [key for key in keys if key in self.blocks[0].columns]
-        return [key for key in keys if any(key in block.columns for block in self.blocks)]
+            columns = self.blocks[0].columns
+            return [key for key in keys if key in columns or STAND_INS.get(key) in columns]
+        return [
+            key for key in keys if any(_column_of(block, key) is not None for block in self.blocks)
+        ]
 
 
 def part_of(tick: Tick, block: str) -> Part:
@@ -184,7 +197,7 @@ class Gathering:
         row.fill(np.nan)
         sizes = [len(block.keys) for block in blocks]
         for position, key in enumerate(self._chunk.shape.keys):
-            columns = [block.columns.get(key) for block in blocks]
+            columns = [_column_of(block, key) for block in blocks]
             if any(column is not None for column in columns):
                 row[position, self._targets] = self._values(key, columns, sizes)
 

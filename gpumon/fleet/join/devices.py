@@ -94,12 +94,16 @@ def _processes(frame: Frame, node: str, listed: Listed) -> Mapping[str, list[Pro
         return {}
     memory: dict[str, dict[str, float]] = {}
     uuids: dict[str, list[str]] = {}
+    types: dict[str, dict[str, str]] = {}
     for row, key in enumerate(contexts.keys):
         pid, _, uuid = key.partition("/")
         uuids.setdefault(pid, []).append(uuid)
         used = contexts.value("context_mem_used_bytes", row)
         if used is not None:
             memory.setdefault(pid, {})[uuid] = used
+        kind = contexts.label("type", row)
+        if kind is not None:
+            types.setdefault(pid, {})[uuid] = kind
     held: dict[str, list[Process]] = {}
     rows = {pid: row for row, pid in enumerate(owners.keys)}
     told_here = _jobs_by_sluid(owners)
@@ -107,6 +111,8 @@ def _processes(frame: Frame, node: str, listed: Listed) -> Mapping[str, list[Pro
         if pid.isascii() and pid.isdecimal():
             place = rows.get(pid)
             process = _process(node, int(pid), owners, place, tuple(on), memory.get(pid))
+            if pid in types:
+                process = process._replace(types=types[pid])
             if place is not None:
                 process = process._replace(
                     job_id=_job_id(process, owners, place, listed, told_here)
@@ -175,6 +181,7 @@ def _process(
         block.value("start_time_s", row),
         None if parent is None else int(parent),
         block.label("container", row),
+        block.label("user", row),
     )
 
 

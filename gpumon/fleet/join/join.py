@@ -77,7 +77,7 @@ def join(
     by_job: dict[str, _Seen] = {}
     over_at = {job.job_id: _over_at(job) for job in queue.jobs}
     for gpu in gpus.values():
-        for process in gpu.processes:
+        for process in gpu.compute_processes:
             if process.job_id is not None:
                 is_now = not gpu.is_stale and gpu.taken_at > over_at.get(process.job_id, -inf)
                 by_job.setdefault(process.job_id, _Seen({}, {})).add(process, is_now)
@@ -109,7 +109,9 @@ class _Seen(NamedTuple):
     while it holds some there, so these may still say it."""
 
     def add(self, process: Process, is_now: bool) -> None:
-        """Take in a process that is, or was, on a GPU."""
+        """Take in a process that computes, or did, on a GPU."""
+        if process.compute_uuids != process.gpu_uuids:
+            process = process._replace(gpu_uuids=process.compute_uuids)
         self.ever[process.node, process.pid] = process
         if is_now:
             self.now[process.node, process.pid] = process

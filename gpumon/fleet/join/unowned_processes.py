@@ -19,7 +19,8 @@ def strays_of(
 
     A GPU is of no job where the jobs in the picture hold, by UUID, exactly as many of its node's
     GPUs as Slurm has given away there: then nobody whom we don't see can hold it. A process is of
-    no job where neither its control group nor its environment names one. Of a GPU in MIG mode
+    no job where neither its control group nor its environment names one; what only draws, as a
+    node's own desktop does, takes a GPU from nobody. Of a GPU in MIG mode
     Slurm counts the instances, which hold no UUID here, so that nothing is said of its node.
     """
     granted: dict[str, int] = {}
@@ -38,7 +39,7 @@ def strays_of(
         for gpu in gpus:
             if gpu.uuid in held or gpu.is_stale:
                 continue
-            for process in gpu.processes:
+            for process in gpu.compute_processes:
                 if process.job_id is None and process.why is not Reason.NO_PROCESS:
                     found[process.node, process.pid] = process
     return tuple(found[key] for key in sorted(found))

@@ -216,9 +216,9 @@ LABELS: Final = {
     "mig": ("parent", "profile"),
     "process": (
         *("name", "job_id", "sluid", "step", "task", "rank_vars", "container"),
-        *("state", "cpus_allowed", "cpu_numa_nodes"),
+        *("state", "cpus_allowed", "cpu_numa_nodes", "user"),
     ),
-    "context": (),
+    "context": ("type",),
     "event": (),
     "node": (
         "driver_version",

@@ -6,6 +6,7 @@ from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
+from gpumon.model.catalogue.process import ONLY_DRAWS
 from gpumon.model.missing import Reason
 
 if TYPE_CHECKING:
@@ -160,6 +161,22 @@ class Process(NamedTuple):
     parent_pid: int | None = None
     container: str | None = None
     """Engine and short id or name of the container it runs in, where one is known."""
+    user: str | None = None
+    """What its node calls the user of `uid`; None: not known there, or not told."""
+    types: Mapping[str, str] = MappingProxyType({})
+    """`C`, `G` or `C+G` by GPU UUID: whether it computes there, draws, or both. Without a word, as
+    in older recordings, it computes."""
+
+    @property
+    def compute_uuids(self) -> tuple[str, ...]:
+        """GPUs on which it computes: to draw on one is no use of it, and makes no rank."""
+        if ONLY_DRAWS not in self.types.values():
+            return self.gpu_uuids
+        return tuple(uuid for uuid in self.gpu_uuids if self.types.get(uuid) != ONLY_DRAWS)
+
+    def is_of(self, user: str) -> bool:
+        """Whether it is a user's, who is named as on its node or by number."""
+        return user == self.user or (self.uid is not None and user == str(self.uid))
 
 
 class Gpu(NamedTuple):
@@ -173,6 +190,12 @@ class Gpu(NamedTuple):
     origin: str
     is_stale: bool
     processes: tuple[Process, ...]
+
+    @property
+    def compute_processes(self) -> tuple[Process, ...]:
+        """Those that compute on it: what only draws is no use of it that anybody is asked for."""
+        uuid = self.uuid
+        return tuple([one for one in self.processes if one.types.get(uuid) != ONLY_DRAWS])
 
     def value(self, key: str) -> float | int | None:
         """Newest value of a field, None where missing or stale."""

@@ -1,14 +1,23 @@
-"""Processes that hold a context on one GPU: memory, and how busy each kept the SMs."""
+"""Processes that hold a context on one GPU: type, memory, and how busy each kept the SMs."""
 
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import pynvml
 
 from gpumon.probe.driver.driver import Driver, NoValueError
 from gpumon.probe.rows import NOT_SAMPLED, NOT_SHARED, NOT_SUPPORTED, Row
 
-RUNNING = ("nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetComputeRunningProcesses_v2")
+COMPUTING = ("nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetComputeRunningProcesses_v2")
 """The newest form of the call, and the one that drivers of the 470 branch have."""
+
+DRAWING = ("nvmlDeviceGetGraphicsRunningProcesses", "nvmlDeviceGetGraphicsRunningProcesses_v2")
+"""The same of processes with a graphics context: a desktop's server, what renders."""
+
+COMPUTE, GRAPHICS, BOTH = "C", "G", "C+G"
+"""Types of a process on a GPU, in the words of nvidia-smi."""
+
+COUNTS = ["process_count", "compute_process_count"]
+"""What a GPU's row says of them."""
 
 USE = "nvmlDeviceGetProcessUtilization"
 
@@ -23,9 +32,28 @@ class Context(NamedTuple):
     """One process on the GPU, as the driver lists it."""
 
     pid: int
+    type: str
     memory: Optional[int]
     gpu_instance: Optional[int]
     compute_instance: Optional[int]
+
+
+def _context(entry: Any, kind: str) -> Context:
+    return Context(
+        int(entry.pid),
+        kind,
+        entry.usedGpuMemory,
+        _instance(entry, "gpuInstanceId"),
+        _instance(entry, "computeInstanceId"),
+    )
+
+
+def _joined(computing: Sequence[Any], drawing: Sequence[Any]) -> List[Context]:
+    """Those that compute first; a process in both lists is one of both types."""
+    drawn = {int(entry.pid): entry for entry in drawing}
+    computed = {int(entry.pid) for entry in computing}
+    found = [_context(e, BOTH if int(e.pid) in drawn else COMPUTE) for e in computing]
+    return found + [_context(e, GRAPHICS) for pid, e in drawn.items() if pid not in computed]
 
 
 def _instance(entry: Any, name: str) -> Optional[int]:
@@ -43,6 +71,8 @@ class Contexts:
         self._gpu = gpu
         self._listed: List[Context] = []
         self._reason = NOT_SAMPLED
+        self._graphics_reason = ""
+        """Why it is not known which processes draw, else empty."""
         self._mem_used: Any = None
         self._use: Dict[int, float] = {}
         self._use_reason = NOT_SAMPLED
@@ -51,7 +81,7 @@ class Contexts:
         self._has_use = False
 
     def read(self, row: Row, is_due: bool) -> List[Held]:
-        """Contexts as last listed, and their number in the GPU's row.
+        """Contexts as last listed, and their numbers in the GPU's row.
 
         They are listed anew when their turn has come, and at once when the GPU's memory in use has
         changed: no process comes or goes without that.
@@ -63,31 +93,45 @@ class Contexts:
         if is_due:
             self._sample()
         if self._reason:
-            row.missing["process_count"] = self._reason
+            row.lose(COUNTS, self._reason)
             return []
-        row.values["process_count"] = len(self._listed)
+        row.values["compute_process_count"] = sum(c.type != GRAPHICS for c in self._listed)
+        if self._graphics_reason:
+            row.missing["process_count"] = self._graphics_reason
+        else:
+            row.values["process_count"] = len(self._listed)
         return [(context.pid, self._row(context, row.at)) for context in self._listed]
 
     def _list(self) -> None:
-        for function in RUNNING:
-            try:
-                found = self._driver.call(function, self._gpu, self._handle)
-            except NoValueError as missing:
-                self._reason = missing.reason
-                if missing.reason != NOT_SUPPORTED:
-                    return
-                continue
-            self._reason = ""
-            self._listed = [
-                Context(
-                    int(entry.pid),
-                    entry.usedGpuMemory,
-                    _instance(entry, "gpuInstanceId"),
-                    _instance(entry, "computeInstanceId"),
-                )
-                for entry in found
-            ]
+        try:
+            computing = self._running(COMPUTING)
+        except NoValueError as missing:
+            self._reason = missing.reason
             return
+        self._reason = self._graphics_reason = ""
+        drawing: Sequence[Any] = ()
+        try:
+            drawing = self._running(DRAWING)
+        except NoValueError as missing:
+            # Where nothing can draw, nothing does: boards of data centres, GPUs cut by MIG.
+            if missing.reason != NOT_SUPPORTED:
+                self._graphics_reason = missing.reason
+        self._listed = _joined(computing, drawing)
+
+    def _running(self, functions: Sequence[str]) -> Sequence[Any]:
+        """One of the driver's lists, by the first form of the call that it has.
+
+        Raises:
+            NoValueError: It has none, or does not answer.
+        """
+        first, *others = functions
+        try:
+            found: Sequence[Any] = self._driver.call(first, self._gpu, self._handle)
+        except NoValueError as missing:
+            if missing.reason != NOT_SUPPORTED or not others:
+                raise
+            return self._running(others)
+        return found
 
     def _sample(self) -> None:
         """Learn the SM use since the last sample, by the last sample's own timestamp.
@@ -119,6 +163,10 @@ class Contexts:
     def _row(self, context: Context, at: float) -> Row:
         pid = context.pid
         row = Row("%d/%s" % (pid, self._gpu), at)
+        if self._graphics_reason:
+            row.missing["type"] = self._graphics_reason
+        else:
+            row.labels["type"] = context.type
         if context.memory is None:
             row.missing["context_mem_used_bytes"] = NOT_SHARED
         else:

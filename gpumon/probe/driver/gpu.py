@@ -7,7 +7,7 @@ from typing import Any, Dict, List, NamedTuple
 import pynvml
 
 from gpumon.probe import tiers
-from gpumon.probe.driver.contexts import Contexts, Held
+from gpumon.probe.driver.contexts import COUNTS, Contexts, Held
 from gpumon.probe.driver.driver import Batch, Driver, NoValueError
 from gpumon.probe.driver.gpm import ACTIVITY, Gpm
 from gpumon.probe.driver.links import Links
@@ -330,7 +330,7 @@ def keys_of(tier: str) -> List[str]:
     keys = [f[2] for f in tiers.FIELDS[tier]] + [r[0] for r in tiers.READINGS[tier]]
     if tier == tiers.HOT:
         return keys + USE + MEMORY + ACTIVITY + ["clock_event_reasons"]
-    return keys + (["process_count"] if tier == tiers.MEDIUM else list(FABRIC_KEYS))
+    return keys + (COUNTS if tier == tiers.MEDIUM else list(FABRIC_KEYS))
 
 
 def unopened(index: int, missing: NoValueError) -> Row:

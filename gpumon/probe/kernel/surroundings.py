@@ -20,6 +20,7 @@ from gpumon.probe.kernel.numa import Numa
 from gpumon.probe.kernel.pci import Place
 from gpumon.probe.kernel.ports import Ports
 from gpumon.probe.kernel.processes import Processes
+from gpumon.probe.kernel.users import Users
 from gpumon.probe.rows import NOT_SAMPLED, NOT_SUPPORTED, Row, block, too_many
 
 PATIENCE_S = 1.0
@@ -131,9 +132,14 @@ class Surroundings:
         root: str = "/",
         monotonic: Callable[[], float] = time.monotonic,
         wanted_tiers: Sequence[str] = tiers.ALL,
+        name_patience_s: float = 0.0,
     ) -> None:
-        """Read /proc, /sys and /dev below `root`; nothing is read before the thread runs."""
+        """Read /proc, /sys and /dev below `root`; nothing is read before the thread runs.
+
+        A reading waits for the names of users as long as it is told, and else for none.
+        """
         self._tiers = wanted_tiers
+        self._name_patience_s = name_patience_s
         self._root = root.rstrip("/")
         self._monotonic = monotonic
         self._wanted = Wanted({}, [])
@@ -216,7 +222,7 @@ class Surroundings:
         return [{"where": "host", "message": message, "hint": hint}, *refused]
 
     def _run(self) -> None:
-        reader = Reader(self._root, self._monotonic, self._tiers)
+        reader = Reader(self._root, self._monotonic, self._tiers, self._name_patience_s)
         while True:
             self._go.wait()
             self._go.clear()
@@ -240,7 +246,11 @@ class Reader:
     """Reads every part of the node once."""
 
     def __init__(
-        self, root: str, monotonic: Callable[[], float], wanted_tiers: Sequence[str]
+        self,
+        root: str,
+        monotonic: Callable[[], float],
+        wanted_tiers: Sequence[str],
+        name_patience_s: float = 0.0,
     ) -> None:
         """Read below `root`; without the medium tier neither mounts nor ports are read."""
         self._monotonic = monotonic
@@ -257,6 +267,8 @@ class Reader:
         self._distances = numa.distances
         self._host = Host(root, tiers.SLOW in wanted_tiers)
         self._processes = Processes(root + "/proc", root + "/dev", numa)
+        self._users = Users(root + "/etc/passwd")
+        self._name_patience_s = name_patience_s
         self._ports = Ports(root)
         self._has_medium = tiers.MEDIUM in wanted_tiers
         self._filesystems = Filesystems(root)
@@ -272,6 +284,7 @@ class Reader:
         rows: Dict[str, List[Row]] = {}
         note("processes")
         rows["process"] = self._processes.rows(wanted.pids, now)
+        self._users.ask(rows["process"])
         note("control groups")
         # A job that left its GPUs alone has no process on them, and is told by its folder.
         jobs = self._folders.beside(now, self._processes.jobs(), MAX_JOBS)
@@ -303,6 +316,9 @@ class Reader:
             node.missing["kernel_log"] = self._log.reason
         else:
             node.labels["kernel_log"] = "readable"
+        # By now whoever names the users has had the time that all the rest has taken.
+        self._users.wait(self._name_patience_s)
+        self._users.add_to(rows["process"])
         return rows, events
 
     def _look_up(self, bus_ids: Dict[str, str]) -> None:

@@ -50,7 +50,7 @@ def rank_processes(gpu: Gpu, pid: int | None) -> tuple[Process, ...]:
     Without a PID all of them; of a rank without a number only its own.
     """
     if pid is None:
-        return gpu.processes
+        return gpu.compute_processes
     mine = next((process for process in gpu.processes if process.pid == pid), None)
     if mine is None:
         return ()

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from gpumon.model.finding import Coverage, Finding
     from gpumon.model.records.cluster import Job, JobView, Node, Rank
     from gpumon.model.records.tick import TargetState, Tick
+    from gpumon.report.facts.tick_index import GpuRow
 
 SCHEMA: Final = "gpumon-document/2"
 """Name and major version of the document's form."""
@@ -41,25 +42,34 @@ def document(
     tick: Tick,
     keeps: Callable[[JobView], bool] | None = None,
     footprint: Footprint | None = None,
+    keeps_gpu: Callable[[Digest, GpuRow], bool] | None = None,
+    user: str | None = None,
 ) -> dict[str, Any]:
     """The whole picture.
 
     Args:
         tick: What to report.
-        keeps: Which jobs to report, with their findings; None: all. Nodes and GPUs are all there,
-            and so are the findings about them.
+        keeps: Which jobs to report, with their findings; None: all. Nodes are all there, and so are
+            the GPUs of those that a queue lists and the findings about them.
         footprint: What gpumon costs here; None: not measured.
+        keeps_gpu: Which GPUs to report of nodes that no queue lists, and their findings; None: all.
+        user: Of these only the GPUs on which this user has processes, and of processes only those;
+            None: everybody's.
     """
+    digest, used, booked = Digest(tick), cgroups(tick.nodes), job_lines(tick)
+    hidden = _hidden(digest, keeps_gpu, user)
     jobs = [view for view in tick.jobs if keeps is None or keeps(view)]
     subjects = {f"job:{view.job.job_id}" for view in jobs}
     findings = [
         finding
         for finding in (*tick.findings, *tick.cleared)
-        if keeps is None
-        or not finding.subject.startswith("job:")
-        or finding.subject.partition("/")[0] in subjects
+        if (
+            keeps is None
+            or not finding.subject.startswith("job:")
+            or finding.subject.partition("/")[0] in subjects
+        )
+        and finding.subject.removeprefix("gpu:") not in hidden
     ]
-    digest, used, booked = Digest(tick), cgroups(tick.nodes), job_lines(tick)
     return {
         "schema": SCHEMA,
         "tool": _tool(footprint),
@@ -67,7 +77,7 @@ def document(
         "observed_since": moment(tick.observed_since),
         "queue_age_s": queue_age_s(digest),
         "targets": [_target(target) for target in tick.targets],
-        "nodes": [_node(digest, node) for node in tick.nodes.values()],
+        "nodes": [_node(digest, node, hidden, user) for node in tick.nodes.values()],
         "jobs": [
             {
                 **_job(digest, view, used.get(view.job.job_id, [])),
@@ -110,8 +120,26 @@ def _target(target: TargetState) -> dict[str, Any]:
     }
 
 
-def _node(digest: Digest, node: Node) -> dict[str, Any]:
-    tick, machine = digest.tick, Machine(node, digest.rank_of)
+def _hidden(
+    digest: Digest, keeps_gpu: Callable[[Digest, GpuRow], bool] | None, user: str | None
+) -> frozenset[str]:
+    """UUIDs of the GPUs that were not asked for, of nodes that no queue lists."""
+    if keeps_gpu is None and user is None:
+        return frozenset()
+    return frozenset(
+        row.gpu.uuid
+        for row in digest.gpu_rows
+        if row.gpu is not None
+        and row.node.state is None
+        and not (
+            (keeps_gpu is None or keeps_gpu(digest, row))
+            and (user is None or any(one.is_of(user) for one in row.gpu.processes))
+        )
+    )
+
+
+def _node(digest: Digest, node: Node, hidden: frozenset[str], user: str | None) -> dict[str, Any]:
+    tick, machine = digest.tick, Machine(node, digest.rank_of, user)
     return {
         "name": node.name,
         "state": node.state,
@@ -121,7 +149,7 @@ def _node(digest: Digest, node: Node) -> dict[str, Any]:
         "lateness_s": node.lateness_s,
         "slurm": slurm_node(digest, node.name),
         **machine.host(),
-        "gpus": [machine.gpu(tick.gpus[uuid]) for uuid in node.gpu_uuids],
+        "gpus": [machine.gpu(tick.gpus[uuid]) for uuid in node.gpu_uuids if uuid not in hidden],
         "nics": machine.nics(),
         "filesystems": machine.filesystems(),
         "events": machine.events(tick.at),

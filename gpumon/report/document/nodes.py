@@ -40,9 +40,18 @@ class Place(NamedTuple):
 class Machine:
     """One node's blocks, with the entities of each GPU found once."""
 
-    def __init__(self, node: Node, rank_of: Callable[[Process], Rank | None]) -> None:
-        """Look through the blocks of a node; `rank_of` tells which rank a process is."""
+    def __init__(
+        self, node: Node, rank_of: Callable[[Process], Rank | None], user: str | None = None
+    ) -> None:
+        """Look through the blocks of a node.
+
+        Args:
+            node: The node.
+            rank_of: Which rank a process is.
+            user: Where no queue lists the node, whose processes are told; None: everybody's.
+        """
         self.node = node
+        self._user = user if node.state is None else None
         self._rank_of = rank_of
         self._links = self._by_gpu("link")
         self._slices = self._by_gpu("mig")
@@ -92,11 +101,15 @@ class Machine:
         owner = self._entity("process", str(process.pid))
         context = self._entity("context", f"{process.pid}/{uuid}")
         mine, there = owner.values(WRITTEN_APART), context.values(WRITTEN_APART)
+        texts = {"user": owner.labels()["user"]}
+        kind = {"type": context.labels()["type"]}
         rank = self._rank_of(process)
         return {
             "pid": process.pid,
             "name": process.name,
             "uid": process.uid,
+            **texts,
+            **kind,
             "job_id": process.job_id,
             "step": process.step,
             "world_id": None if rank is None else rank.world_id,
@@ -107,7 +120,7 @@ class Machine:
             "start_time_s": number(process.start_time_s),
             **mine,
             **there,
-            "missing": {**owner.missing(mine), **context.missing(there)},
+            "missing": {**owner.missing({**mine, **texts}), **context.missing({**there, **kind})},
         }
 
     def _entity(self, name: str, key: str) -> Entity:
@@ -135,18 +148,22 @@ class Machine:
             "data_sheet": None if sheet is None else _DATA_SHEETS[sheet.product],
             "links": self.links(gpu.uuid),
             "mig": self.slices(gpu.uuid),
-            "processes": [self.process(process, gpu.uuid) for process in gpu.processes],
+            "processes": [
+                self.process(process, gpu.uuid)
+                for process in gpu.processes
+                if self._user is None or process.is_of(self._user)
+            ],
             "owner": self._owner(gpu),
         }
 
     def _owner(self, gpu: Gpu) -> list[int]:
-        """Uids of those whose processes have memory on a GPU that no queue gives to jobs."""
+        """Uids of those who compute on a GPU that no queue gives to jobs, and have memory there."""
         if self.node.state is not None:
             return []
         return sorted(
             {
                 process.uid
-                for process in gpu.processes
+                for process in gpu.compute_processes
                 if process.uid is not None and process.mem_used_bytes.get(gpu.uuid, 1.0) > 0
             }
         )

@@ -41,6 +41,8 @@ class Column(NamedTuple, Generic[Row]):
     value: Callable[[Digest, Row], float | str | None] | None = None
     """What filters compare, None where it is missing: a number in `unit`, or a text that counts
     beside the one shown. No function: the first part of the sort key, or the text shown."""
+    words: Callable[[Digest, Row], tuple[str, ...]] | None = None
+    """Every text that filters compare, where a cell stands for several; of these one is enough."""
     is_hidden: bool = False
     """Whether it is drawn only where somebody chose it; filters know it anyway."""
 

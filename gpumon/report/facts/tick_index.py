@@ -253,8 +253,9 @@ class Digest:
         """Ranks as the processes' own environments tell them, job by job, where no queue does."""
         by_job: dict[str | None, dict[tuple[str, int], Process]] = {}
         for gpu in self.tick.gpus.values():
-            for process in () if gpu.is_stale else gpu.processes:
-                by_job.setdefault(process.job_id, {})[process.node, process.pid] = process
+            for process in () if gpu.is_stale else gpu.compute_processes:
+                mine = process._replace(gpu_uuids=process.compute_uuids)
+                by_job.setdefault(process.job_id, {})[process.node, process.pid] = mine
         found = chain.from_iterable(ranks_of(one.values()) for one in by_job.values())
         return [rank for rank in found if rank.rank is not None]
 

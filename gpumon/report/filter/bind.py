@@ -136,7 +136,9 @@ def _finite(value: float | str | None) -> float | None:
 
 def _texts(column: Column[R]) -> Callable[[Digest, R], tuple[str, ...]]:
     """The texts that stand for a row, lower case; none where the value is missing."""
-    cell, value = column.cell, column.value
+    cell, value, words = column.cell, column.value, column.words
+    if words is not None:
+        return lambda digest, row: tuple(one[:MOST_TEXT].lower() for one in words(digest, row))
     if value is None or unit_of(column) is not None:
 
         def shown(digest: Digest, row: R) -> tuple[str, ...]:

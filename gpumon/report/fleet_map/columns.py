@@ -134,7 +134,7 @@ class FleetColumns:
             return held
         known = self.digest.tick.gpus
         gpus = map(known.get, chain.from_iterable(self.roster.uuids))
-        held |= _flags(gpu is not None and bool(gpu.processes) for gpu in gpus)
+        held |= _flags(gpu is not None and bool(gpu.compute_processes) for gpu in gpus)
         return held
 
     @cached_property

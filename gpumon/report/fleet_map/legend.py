@@ -163,8 +163,8 @@ def _gpu_parts(heat: Heat, spot: Spot, node: Node) -> list[str]:
         parts.append(f"job {view.job.label} {view.job.user} {view.job.name}")
     elif heat.has_unseen_holders(spot.unit):
         parts.append(OTHERS.words)
-    elif gpu.processes:
-        count = len(gpu.processes)
+    elif gpu.compute_processes:
+        count = len(gpu.compute_processes)
         parts.append(f"no job, {count} process{'es' if count > 1 else ''}")
     else:
         parts.append("free")

@@ -200,7 +200,9 @@ class Heat:
 
     def is_held(self, gpu: Gpu) -> bool:
         """Whether a job has the GPU; where no queue tells, whether a process does."""
-        return self.holder(gpu.uuid) is not None or (not self._has_queue and bool(gpu.processes))
+        return self.holder(gpu.uuid) is not None or (
+            not self._has_queue and bool(gpu.compute_processes)
+        )
 
     def node_mark(self, unit: Unit, is_mean: bool) -> Mark:
         """What stands for a whole node: its worst GPU, or the mean of those that jobs hold."""

@@ -34,6 +34,7 @@ def table(
     width: int = DEFAULT_WIDTH,
     passes: RowFilter | None = None,
     wanted: Callable[[Job], bool] | None = None,
+    user: str | None = None,
 ) -> str:
     """Jobs, or GPUs where there are no jobs, then findings and errors; ends in a line break.
 
@@ -43,9 +44,11 @@ def table(
         passes: Which jobs to report, with their findings; one that only GPUs have columns for
             makes it their table. None: all.
         wanted: Which jobs were asked for by name. None: all.
+        user: Where there are no jobs, whose GPUs: those on which this user has processes. None:
+            everybody's.
     """
     digest = Digest(tick)
-    lines, findings = _jobs_or_gpus(digest, width, passes, wanted)
+    lines, findings = _jobs_or_gpus(digest, width, passes, wanted, user)
     if tick.ended is not None:
         lines += ["", ended_title(tick.ended)]
         ended = [one for one in tick.ended.jobs if wanted is None or wanted(one.job)]
@@ -66,6 +69,7 @@ def _jobs_or_gpus(
     width: int,
     passes: RowFilter | None,
     wanted: Callable[[Job], bool] | None,
+    user: str | None,
 ) -> tuple[list[str], tuple[Finding, ...]]:
     """The table itself, and the findings about what it shows."""
     tick, findings = digest.tick, digest.all_findings
@@ -84,8 +88,13 @@ def _jobs_or_gpus(
     if not digest.gpu_rows:
         return ["no jobs and no GPUs"], findings
     rows = arranged(digest.gpu_rows, lambda row: fleet_order(digest, row))
+    if user is not None:
+        rows = [
+            row for row in rows if row.gpu and any(one.is_of(user) for one in row.gpu.processes)
+        ]
     if passes is not None:
         rows = [row for row in rows if keeps_gpu is not None and keeps_gpu(digest, row)]
+    if passes is not None or user is not None:
         shown = [row.gpu.uuid for row in rows if row.gpu is not None]
         findings = tuple(f for uuid in shown for f in digest.findings_by_gpu.get(uuid, ()))
     return table_lines(digest, FLEET_COLUMNS, rows, width), findings

@@ -133,6 +133,7 @@ BESIDE: Final = frozenset(
         "pcie_gen_max",
         "pcie_width_max",
         "process_count",
+        "compute_process_count",
     }
 )
 """Fields that other lines show: limits beside what they limit, the reasons of a low clock."""

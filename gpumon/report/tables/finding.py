@@ -75,7 +75,7 @@ def subject_words(digest: Digest, finding: Finding) -> str:
 def finding_search(digest: Digest, finding: Finding) -> str:
     """What bare words are looked for in, lower case."""
     view = _holder(digest, finding)
-    job = (view.job.user, view.job.name, view.job.account) if view else (owner_words(finding),)
+    job = (view.job.user, view.job.name, view.job.account) if view else owners(digest, finding)
     known = class_of(finding)
     words = (
         known.title,
@@ -111,16 +111,25 @@ def _holder(digest: Digest, finding: Finding) -> JobView | None:
 
 
 def _user(digest: Digest, finding: Finding) -> Cell:
+    view, users = _holder(digest, finding), users_of(digest, finding)
+    if not users:
+        return NO_VALUE
+    more = len(users) - 1
+    return Cell(f"{users[0]} +{more}" if view is None and more else users[0], _tone(finding))
+
+
+def users_of(digest: Digest, finding: Finding) -> tuple[str, ...]:
+    """The owner of its job, else the users that hold a GPU without one."""
     view = _holder(digest, finding)
-    if view is None and finding.owners:
-        return Cell(owner_words(finding), _tone(finding))
-    return Cell(view.job.user, _tone(finding)) if view else NO_VALUE
+    return owners(digest, finding) if view is None else (view.job.user,)
 
 
-def owner_words(finding: Finding) -> str:
-    """The users that hold a GPU without a job: `uid 1007`, or `uid 1007 +2` for three."""
-    more = len(finding.owners) - 1
-    return f"uid {finding.owners[0]}{f' +{more}' if more > 0 else ''}" if finding.owners else ""
+def owners(digest: Digest, finding: Finding) -> tuple[str, ...]:
+    """The users that hold a GPU without a job as its node calls them, else as `uid 1007`."""
+    kind, _, name = finding.subject.partition(":")
+    gpu = digest.tick.gpus.get(name) if finding.owners and kind == "gpu" else None
+    names = {p.uid: p.user for p in gpu.processes} if gpu else {}
+    return tuple(names.get(uid) or f"uid {uid}" for uid in finding.owners)
 
 
 def _job(digest: Digest, finding: Finding) -> Cell:
@@ -172,6 +181,7 @@ FINDING_COLUMNS: Final[tuple[Column[Finding], ...]] = (
         lambda d, f: (_user(d, f).text,),
         "Who holds the job or the GPU.",
         12,
+        words=users_of,
     ),
     Column(
         "job",

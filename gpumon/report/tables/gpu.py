@@ -215,7 +215,7 @@ def fleet_why(digest: Digest, row: GpuRow) -> Cell:
     found = troubles(digest, row.gpu)
     if found:
         return Cell(f"{found[0].sign} {found[0].sentence}", found[0].tone)
-    if row.gpu.uuid in digest.job_by_gpu and not row.gpu.processes:
+    if row.gpu.uuid in digest.job_by_gpu and not row.gpu.compute_processes:
         return Cell("no process", Tone.WARN)
     return throttle_cell(row.gpu) or EMPTY_CELL
 
@@ -239,6 +239,7 @@ def fleet_search_text(digest: Digest, row: GpuRow) -> str:
         row.gpu.uuid if row.gpu else "",
         (row.gpu.label("name") or "") if row.gpu else "",
         *(_holder(digest, row)),
+        *users_of(digest, row),
         fleet_why(digest, row).text,
     )
     return "\n".join(words).lower()
@@ -248,6 +249,24 @@ def _holder(digest: Digest, row: GpuRow) -> tuple[str, str]:
     """Job label and user of who holds the GPU, empty where nobody does."""
     view = digest.job_by_gpu.get(row.gpu.uuid) if row.gpu else None
     return ("", "") if view is None else (view.job.label, view.job.user)
+
+
+def users_of(digest: Digest, row: GpuRow) -> tuple[str, ...]:
+    """The owner of the job that holds the GPU; without one, of the processes on it.
+
+    Those that compute come first. A user whom the node does not name is a number.
+    """
+    user = _holder(digest, row)[1]
+    if user or row.gpu is None or row.gpu.uuid in digest.job_by_gpu:
+        return (user,) if user else ()
+    everybody = (*row.gpu.compute_processes, *row.gpu.processes)
+    return tuple(dict.fromkeys(p.user or str(p.uid) for p in everybody if p.uid is not None))
+
+
+def _user(digest: Digest, row: GpuRow) -> Cell:
+    users = users_of(digest, row)
+    more = len(users) - 1
+    return Cell(f"{users[0]} +{more}" if more > 0 else "".join(users))
 
 
 def _processes(row: GpuRow) -> Cell:
@@ -322,9 +341,11 @@ FLEET_COLUMNS: Final[tuple[Column[GpuRow], ...]] = (
         8,
         "left",
         5,
-        lambda d, r: Cell(_holder(d, r)[1]),
-        lambda d, r: _text_order(_holder(d, r)[1]),
-        "Owner of that job.",
+        _user,
+        lambda d, r: _text_order(" ".join(users_of(d, r))),
+        "Owner of that job; of a GPU that no job holds the owner of the first process on it, and "
+        "how many more.",
+        words=users_of,
     ),
     Column(
         "process",

@@ -122,6 +122,18 @@ def _why(_digest: Digest, row: ProcessRow) -> Cell:
     return Cell(reason_words(row.process.why), Tone.DIM)
 
 
+def _type(_digest: Digest, row: ProcessRow) -> Cell:
+    kind = row.process.types.get(row.uuid)
+    return NO_VALUE if kind is None else Cell(kind)
+
+
+def _user(_digest: Digest, row: ProcessRow) -> Cell:
+    name, uid = row.process.user, row.process.uid
+    if name is not None:
+        return Cell(name)
+    return NO_VALUE if uid is None else Cell(str(uid), Tone.DIM)
+
+
 def _job(_digest: Digest, row: ProcessRow) -> Cell:
     job, step = row.process.job_id, row.process.step
     if job is None:
@@ -150,6 +162,28 @@ PROCESS_COLUMNS: Final[tuple[Column[ProcessRow], ...]] = (
         None,
         "Base name of the program.",
         20,
+    ),
+    Column(
+        "type",
+        "TYPE",
+        4,
+        "left",
+        1,
+        _type,
+        None,
+        "C: it computes on the GPU; G: it draws, as a desktop does, which is no use of a GPU; "
+        "C+G: both.",
+    ),
+    Column(
+        "user",
+        "USER",
+        8,
+        "left",
+        1,
+        _user,
+        None,
+        "Owner of the process as its node calls the user, else by number.",
+        16,
     ),
     Column(
         "job",
@@ -243,7 +277,7 @@ PROCESS_COLUMNS: Final[tuple[Column[ProcessRow], ...]] = (
         3,
         lambda _d, r: NO_VALUE if r.process.uid is None else Cell(str(r.process.uid), Tone.DIM),
         None,
-        "Owner of the process.",
+        "Number of the process's owner.",
         10,
     ),
     Column(

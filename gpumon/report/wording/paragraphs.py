@@ -271,7 +271,7 @@ def gpu_facts(
     if view is not None:
         text = f"held by job {view.job.label} of {view.job.user}, {view.job.name} (Enter opens it)"
         lines += paragraph(text, width, Tone.INFO, "", "  ")
-        if not gpu.processes and not gpu.is_stale:
+        if not gpu.compute_processes and not gpu.is_stale:
             lines += paragraph("no process holds a context on it", width, Tone.WARN, "! ", "  ")
     return lines
 

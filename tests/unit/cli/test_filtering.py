@@ -7,12 +7,16 @@ import json
 import pytest
 
 from gpumon.cli import main
-from gpumon.cli.filtering import passing
+from gpumon.cli.filtering import of_user, passing, passing_gpus
 from gpumon.cli.options import parser
+from gpumon.model.records.cluster import Process
 from gpumon.report.document.document import document
+from gpumon.report.facts.tick_index import Digest
 from gpumon.report.lists.filter_tables import understood
 from gpumon.report.lists.once import table
-from tests.worlds.tick import fleet, tick
+from gpumon.report.tables.finding import FINDING_COLUMNS
+from gpumon.report.tables.gpu import FLEET_COLUMNS
+from tests.worlds.tick import fleet, gpu, tick, uuid_of
 
 
 def passes(text):
@@ -91,3 +95,109 @@ def test_the_demo_with_a_filter(capsys):
     found = json.loads(capsys.readouterr().out)
     assert found["jobs"]
     assert all(job["state"] == "RUNNING" for job in found["jobs"])
+
+
+def workstation():
+    """A machine without a queue: who computes, who draws, and whom the node does not name."""
+
+    def one(pid, uid, user, index, kind="C"):
+        uuid = uuid_of("desk", index)
+        return Process(
+            *("desk", pid, "python", uid, None, None, {}, None, (uuid,), {uuid: 2e9}),
+            user=user, types={uuid: kind},
+        )  # fmt: skip
+
+    on = {
+        0: (one(11, 1501, "paula", 0), one(12, 1502, None, 0)),
+        1: (one(13, 0, "root", 1, "G"), one(14, 1503, "quirin", 1)),
+        2: (one(15, 1501, "paula", 2, "G"),),
+        3: (),
+    }
+    boards = [gpu("desk", index, processes=held) for index, held in on.items()]
+    made = tick((), boards, queue_at=None, queue=None)
+    return made._replace(nodes={"desk": made.nodes["desk"]._replace(state=None)})
+
+
+def shown(text):
+    return [int(line.split()[1]) for line in text.splitlines() if line.startswith("desk ")]
+
+
+@pytest.mark.parametrize(
+    ("user", "gpus", "pids"),
+    [
+        ("paula", [0, 2], [[11], [15]]),
+        ("1502", [0], [[12]]),
+        ("root", [1], [[13]]),
+        ("paul", [], []),
+    ],
+)
+def test_a_user_without_a_queue_has_processes_and_the_gpus_they_are_on(user, gpus, pids):
+    made = workstation()
+    assert shown(table(made, 160, user=user)) == gpus
+    (node,) = document(made, user=user)["nodes"]
+    assert [one["index"] for one in node["gpus"]] == gpus
+    assert [[p["pid"] for p in one["processes"]] for one in node["gpus"]] == pids
+
+
+@pytest.mark.parametrize(
+    ("expression", "gpus"),
+    [
+        ("user==paula", [0, 2]),
+        ("user==1502", [0]),
+        ("user==quirin", [1]),
+        ("user!=paula", [1]),
+        ("user==-", [3]),
+        ("paula", [0, 2]),
+    ],
+)
+def test_a_filter_knows_the_users_of_gpus_that_no_job_holds(expression, gpus):
+    made, chosen = workstation(), passes(expression)
+    assert shown(table(made, 160, chosen)) == gpus
+    found = document(made, passing(chosen, made), keeps_gpu=passing_gpus(chosen))
+    assert [one["index"] for one in found["nodes"][0]["gpus"]] == gpus
+
+
+def test_the_cell_names_who_computes_first_and_how_many_more():
+    made = workstation()
+    (column,) = [column for column in FLEET_COLUMNS if column.key == "user"]
+    cells = [column.cell(Digest(made), row).text for row in Digest(made).gpu_rows]
+    assert cells == ["paula +1", "quirin +1", "paula", ""]
+
+
+def test_gpus_of_a_queue_s_nodes_are_all_in_the_document():
+    made = fleet()
+    every = [len(node["gpus"]) for node in document(made)["nodes"]]
+    chosen = passes("user==nobody")
+    narrowed = document(made, passing(chosen, made), None, passing_gpus(chosen), "nobody")
+    assert [len(node["gpus"]) for node in narrowed["nodes"]] == every
+
+
+def test_findings_go_with_their_gpus():
+    made = workstation()
+    told = [fleet().findings[0]._replace(subject=f"gpu:{uuid_of('desk', i)}") for i in (0, 1)]
+    found = document(made._replace(findings=tuple(told)), user="quirin")["findings"]
+    assert [one["subject"] for one in found] == [f"gpu:{uuid_of('desk', 1)}"]
+
+
+@pytest.mark.parametrize("user", ["paula", "we ird", 'quo"te', "a'b"])
+def test_the_terminal_begins_with_the_user_s_gpus(user):
+    chosen = of_user(None, user)
+    assert chosen is not None
+    assert chosen.gpus is not None
+    narrowed = of_user(passes("sm<10 | sm>20"), user)
+    assert narrowed is not None
+    assert narrowed.text.startswith("(sm<10 | sm>20) & user==")
+
+
+def test_a_name_that_no_filter_can_hold_changes_nothing():
+    chosen = passes("sm<10")
+    assert of_user(chosen, "both\"and'") is chosen
+
+
+def test_a_finding_names_the_users_of_its_gpu_as_the_node_does():
+    made = workstation()
+    told = fleet().findings[0]._replace(subject=f"gpu:{uuid_of('desk', 0)}", owners=(1501, 1502))
+    (column,) = [column for column in FINDING_COLUMNS if column.key == "user"]
+    assert column.cell(Digest(made), told).text == "paula +1"
+    assert column.words is not None
+    assert column.words(Digest(made), told) == ("paula", "uid 1502")

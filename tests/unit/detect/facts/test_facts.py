@@ -167,3 +167,24 @@ def test_rows_since_is_the_begin_of_the_last_unbroken_stretch():
     flags = np.array([[1, 0, 1], [0, 0, 1], [1, 0, 1], [1, 0, 1]], bool)
     assert rows_since(flags).tolist() == [2, 4, 0]
     assert rows_since(flags[:0]).tolist() == [0, 0, 0]
+
+
+def test_who_only_draws_is_told_apart_from_who_computes(scene):
+    uuids = ["GPU-n1-0", "GPU-n1-1"]
+    scene.process(41, uuids, job_id="7", uid=1000, user="olga")
+    scene.process(90, uuids, job_id="7", uid=0, name="Xorg")
+    scene.process(91, uuids, uid=1001)
+    kinds = {"41/GPU-n1-0": "C+G", "41/GPU-n1-1": "G", "90/GPU-n1-0": "G", "90/GPU-n1-1": "G"}
+    for key, kind in kinds.items():
+        scene._set("n1", "context", key, {"type": kind})
+    tick = scene.run(100, {})
+    sender, book = FactSender(), FactBook()
+    told(sender, book, tick)
+    node = book.nodes["n1"]
+    assert [(p.pid, p.gpu_uuids, p.graphics_uuids) for p in node.processes] == [
+        (41, ("GPU-n1-0",), tuple(uuids)),
+        (91, tuple(uuids), ()),
+    ]
+    assert [(p.pid, p.gpu_uuids) for p in node.graphics_processes] == [(90, ())]
+    assert node.processes[0].user == "olga"
+    assert [p.pid for p in scene.view().jobs[0].processes] == [41]

@@ -284,3 +284,14 @@ def test_numpy_is_loaded_with_the_first_row_and_no_earlier():
         "assert 'numpy' not in sys.modules; h.close()"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_where_nobody_tells_who_only_draws_every_process_computes():
+    history = History()
+    old = block(["a", "b"], process_count=[3.0, NAN])
+    new = block(["c", "d"], process_count=[5.0, 2.0], compute_process_count=[4.0, NAN])
+    history.append(tick(0.0, gpus(old, new)))
+    keys = ("compute_process_count", "process_count")
+    found = history.reader().newest(["a", "b", "c", "d"], keys)
+    assert same(found[0], [3.0, NAN, 4.0, NAN])
+    assert same(found[1], [3.0, NAN, 5.0, 2.0])

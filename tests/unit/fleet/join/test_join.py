@@ -450,3 +450,51 @@ def test_a_silent_node_contradicts_no_allocation():
     records = queue([job("7", {"gpu01": (0, 1)})], [node("gpu01", DEVICES)])
     view = picture([frame("gpu01", blocks, 40.0)], records).jobs[0]
     assert (view.gpu_uuids, view.contradictions) == ((uuid("gpu01", 0), uuid("gpu01", 1)), ())
+
+
+def drawn(name, processes, types):
+    """The blocks of a node of which some processes only draw."""
+    blocks = {"gpu": gpu_block(name, list(range(8))), **process_blocks(processes)}
+    blocks["context"] = blocks["context"]._replace(labels={"type": tuple(types)})
+    return blocks
+
+
+def test_what_only_draws_is_no_rank_no_contradiction_and_no_stray():
+    mine = {"SLURM_PROCID": "1", "SLURM_NTASKS": "2"}
+    blocks = drawn(
+        "gpu01",
+        [
+            (50, [uuid("gpu01", 0), uuid("gpu01", 5)], "7", "0", mine),
+            (60, [uuid("gpu01", 6)], "7", "0", {}),
+            (70, [uuid("gpu01", 1), uuid("gpu01", 7)], None, None, None),
+        ],
+        ["C+G", "G", "G", "G", "G"],
+    )
+    records = queue([job("7", {"gpu01": (0, 1)})], [node("gpu01", DEVICES, gpus_used=2)])
+    seen = picture([frame("gpu01", blocks)], records)
+    (view,) = seen.jobs
+    assert [(rank.pid, rank.gpu_uuids) for rank in view.ranks] == [(50, (uuid("gpu01", 0),))]
+    assert (view.contradictions, seen.strays) == ((), ())
+    shown = {gpu.minor_number: [p.pid for p in gpu.processes] for gpu in seen.gpus.values()}
+    assert (shown[5], shown[6], shown[7]) == ([50], [60], [70])
+    assert seen.gpus[uuid("gpu01", 0)].compute_processes[0].types[uuid("gpu01", 0)] == "C+G"
+    assert seen.gpus[uuid("gpu01", 6)].compute_processes == ()
+
+
+def test_of_an_older_recording_every_process_computes():
+    blocks = {"gpu": gpu_block("gpu01", list(range(8)))}
+    blocks |= process_blocks([(50, [uuid("gpu01", 0)], "7", "0", {})])
+    gpu = picture([frame("gpu01", blocks)]).gpus[uuid("gpu01", 0)]
+    assert gpu.compute_processes == gpu.processes
+    assert (gpu.processes[0].types, gpu.processes[0].user) == ({}, None)
+
+
+def test_a_process_is_its_users_by_name_and_by_number():
+    blocks = drawn("gpu01", [(50, [uuid("gpu01", 0)], None, None, {})], ["C"])
+    labels = {**blocks["process"].labels, "user": ("wanda",)}
+    blocks["process"] = blocks["process"]._replace(labels=labels)
+    (process,) = picture([frame("gpu01", blocks)]).gpus[uuid("gpu01", 0)].processes
+    assert [process.is_of(name) for name in ("wanda", "7001", "wand", "70")] == [
+        *(True, True),
+        *(False, False),
+    ]

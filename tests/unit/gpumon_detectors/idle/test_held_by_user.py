@@ -8,7 +8,8 @@ from gpumon.detect.engine.engine import DetectionEngine
 from gpumon.detect.scene import HELD, UNUSED, WORKING, Scene
 from gpumon.fleet.ledger.ledger import Ledger
 from gpumon.report.document.document import document
-from gpumon.report.tables.finding import owner_words
+from gpumon.report.facts.tick_index import Digest
+from gpumon.report.tables.finding import FINDING_COLUMNS
 from gpumon_detectors.idle.held_by_user import HeldByUser
 from tests.unit.gpumon_detectors.idle_scenes import QUIET_HOST
 
@@ -100,7 +101,9 @@ def test_several_users_hold_it_together():
     rest(scene, 2, first)
     (finding,) = found(scene)
     assert finding.owners == (1001, 1002)
-    assert owner_words(finding) == "uid 1001 +1"
+    (column,) = [column for column in FINDING_COLUMNS if column.key == "user"]
+    digest = Digest(scene.run(30, {first: HELD}))
+    assert column.cell(digest, finding).text == "uid 1001 +1"
     assert finding.gpu_seconds == pytest.approx(3 * 3600, abs=90)
 
 
@@ -120,6 +123,43 @@ def test_a_desktop_holds_too_little_to_be_worth_a_word():
     take(scene, 311, first, uid=0, held_gib=1.5, name="Xorg")
     rest(scene, 5, first, mem_used_bytes=1.5 * GIB)
     assert found(scene) == []
+
+
+def draw(scene, pid, uuid, held_gib, uid=0, kind="G", name="Xorg"):
+    """A process draws on a GPU, or does both."""
+    take(scene, pid, uuid, uid, held_gib, name=name)
+    scene._set("desk", "context", f"{pid}/{uuid}", {"type": kind})
+
+
+def test_who_only_draws_is_never_accused_however_much_memory_that_takes():
+    scene, (first, _) = workstation()
+    draw(scene, 911, first, 9.0)
+    draw(scene, 955, first, 21.0, uid=1009, name="gnome-shell")
+    rest(scene, 5, first, process_count=2.0, compute_process_count=0.0)
+    assert found(scene) == []
+
+
+def test_beside_a_desktop_only_what_the_users_hold_is_told():
+    scene, (first, second) = workstation()
+    drawn = {"process_count": 2.0, "compute_process_count": 1.0}
+    for uuid, own_gib in ((first, 33.0), (second, 0.4)):
+        draw(scene, 911, uuid, 12.0)
+        take(scene, 400 + int(own_gib), uuid, uid=1011, held_gib=own_gib, user="ines")
+    told = {uuid: {**HELD, **drawn} for uuid in (first, second)}
+    told[first]["mem_used_bytes"], told[second]["mem_used_bytes"] = 45.0 * GIB, 12.4 * GIB
+    scene.run(2.5 * 3600, told)
+    (finding,) = found(scene)
+    assert (finding.subject, finding.owners) == (f"gpu:{first}", (1011,))
+    assert "idle with 33.0 GiB of memory held by ines " in finding.summary
+    assert not any("Xorg" in one.text for one in finding.evidence)
+
+
+def test_who_draws_and_computes_holds_what_it_holds():
+    scene, (first, _) = workstation()
+    draw(scene, 77, first, 30.0, uid=1012, kind="C+G", name="blender")
+    rest(scene, 2.5, first, process_count=1.0, compute_process_count=1.0)
+    (finding,) = found(scene)
+    assert finding.owners == (1012,)
 
 
 def test_a_gpu_that_nobody_holds_is_no_ones_waste():

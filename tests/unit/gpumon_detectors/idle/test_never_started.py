@@ -269,3 +269,21 @@ def test_without_a_cgroup_an_idle_node_proves_an_idle_job():
     (finding,) = findings(scene)
     assert finding.confidence == "hypothesis"
     assert " CPUs busy" in finding.summary
+
+
+def test_a_desktop_on_its_gpus_is_no_use_of_them():
+    scene, uuids = job_scene(3)
+    desktop = {**UNUSED, "process_count": 1.0, "compute_process_count": 0.0}
+    scene.run(1500, all_of(uuids, desktop))
+    (finding,) = findings(scene)
+    assert finding.summary.startswith("3 GPUs held and not touched since it began")
+    first = finding.evidence[0]
+    assert (first.field, first.value) == ("compute_process_count", 0.0)
+    assert first.text.startswith("3 GPUs: no compute process, utilisation 0 %")
+
+
+def test_what_computes_beside_a_desktop_is_use():
+    scene, uuids = job_scene(3)
+    one = {**UNUSED, "process_count": 2.0, "compute_process_count": 1.0}
+    scene.run(1500, {**all_of(uuids, UNUSED), uuids[1]: one})
+    assert findings(scene) == []

@@ -5,7 +5,13 @@ import pytest
 from gpumon.detect.scene import START_AT, UNUSED, WORKING, Scene
 from gpumon_detectors.idle.partial_gpus_idle import PartialGpusIdle
 
-NEEDS = ("process_count", "mem_used_bytes", "mem_total_bytes", "gpu_util_ratio")
+NEEDS = (
+    "process_count",
+    "compute_process_count",
+    "mem_used_bytes",
+    "mem_total_bytes",
+    "gpu_util_ratio",
+)
 HELD = {**WORKING, "gpu_util_ratio": 0.0}
 
 

@@ -1,18 +1,22 @@
-"""How busy each process kept a GPU: by the driver's own sample times, 0 only when it was idle."""
+"""Processes on a GPU: of which type, and how busy each kept it, 0 only when it was idle."""
 
 from __future__ import annotations
 
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import pynvml
 import pytest
 
-from gpumon.probe.driver.contexts import Contexts
+from gpumon.probe.driver.contexts import COUNTS, Contexts
 from gpumon.probe.driver.driver import Driver
 from gpumon.probe.rows import Row
 
 SM = "context_sm_util_ratio"
+
+COMPUTE = "nvmlDeviceGetComputeRunningProcesses"
+GRAPHICS = "nvmlDeviceGetGraphicsRunningProcesses"
 
 
 class Card:
@@ -25,18 +29,39 @@ class Card:
         self.contexts = Contexts(Driver(lambda: 5.0), "handle", "GPU-1")
         self.pids = [7, 8]
         self.instances: dict[str, int] = {}
-        monkeypatch.setattr(pynvml, "nvmlDeviceGetComputeRunningProcesses", self.running)
+        self.drawing: list[int] = []
+        self.refusals: dict[str, int] = {}
+        self.listings: list[str] = []
+        monkeypatch.setattr(pynvml, COMPUTE, self.running)
+        monkeypatch.setattr(pynvml, COMPUTE + "_v2", self.running)
+        monkeypatch.setattr(pynvml, GRAPHICS, partial(self.displaying, GRAPHICS))
+        monkeypatch.setattr(pynvml, GRAPHICS + "_v2", partial(self.displaying, GRAPHICS + "_v2"))
         monkeypatch.setattr(pynvml, "nvmlDeviceGetProcessUtilization", self.utilization)
 
     def running(self, _: Any) -> list[Any]:
+        if COMPUTE in self.refusals:
+            raise pynvml.NVMLError(self.refusals[COMPUTE])
         common = {"usedGpuMemory": None, **self.instances}
         return [SimpleNamespace(pid=pid, **common) for pid in self.pids]
+
+    def displaying(self, call: str, _: Any) -> list[Any]:
+        self.listings.append(call)
+        if call in self.refusals:
+            raise pynvml.NVMLError(self.refusals[call])
+        return [SimpleNamespace(pid=pid, usedGpuMemory=pid << 20) for pid in self.drawing]
 
     def utilization(self, _: Any, since: int) -> list[Any]:
         self.asked.append(since)
         if self.error is not None:
             raise pynvml.NVMLError(self.error)
         return [SimpleNamespace(pid=p, timeStamp=t, smUtil=sm) for p, t, sm in self.samples]
+
+    def types(self) -> tuple[dict[str, Any], dict[int, str]]:
+        """What the GPU's row says of its processes, and the type of each."""
+        gpu = Row("GPU-1", 5.0)
+        rows = self.contexts.read(gpu, is_due=True)
+        counts = {key: gpu.values.get(key, gpu.missing.get(key)) for key in COUNTS}
+        return counts, {p: row.labels.get("type", row.missing.get("type", "")) for p, row in rows}
 
     def read(self, is_due: bool = True, mem_used: int = 0) -> dict[int, Any]:
         gpu = Row("GPU-1", 5.0)
@@ -108,3 +133,42 @@ def test_a_gpu_that_cannot_tell_is_asked_once(card: Card) -> None:
     assert card.read() == {7: "not_supported", 8: "not_supported"}
     assert card.read() == {7: "not_supported", 8: "not_supported"}
     assert len(card.asked) == 1
+
+
+def told(every: Any, computing: Any) -> dict[str, Any]:
+    return {"process_count": every, "compute_process_count": computing}
+
+
+def test_who_draws_is_a_process_too_and_who_does_both_is_one(card: Card) -> None:
+    card.drawing = [8, 21, 34]
+    assert card.types() == (told(4, 2), {7: "C", 8: "C+G", 21: "G", 34: "G"})
+    rows = dict(card.contexts.read(Row("GPU-1", 5.0), is_due=False))
+    assert rows[21].values["context_mem_used_bytes"] == 21 << 20
+    card.pids.clear()
+    assert card.types() == (told(3, 0), {8: "G", 21: "G", 34: "G"})
+
+
+def test_a_driver_without_the_newest_form_is_asked_by_the_one_before(card: Card) -> None:
+    card.drawing = [55]
+    card.refusals = {GRAPHICS: pynvml.NVML_ERROR_FUNCTION_NOT_FOUND}
+    assert card.types() == (told(3, 2), {7: "C", 8: "C", 55: "G"})
+    card.types()
+    assert card.listings == [GRAPHICS, GRAPHICS + "_v2", GRAPHICS + "_v2"]
+
+
+def test_a_board_that_cannot_draw_has_processes_that_compute_and_is_asked_once(card: Card) -> None:
+    code = pynvml.NVML_ERROR_NOT_SUPPORTED
+    card.refusals = {GRAPHICS: code, GRAPHICS + "_v2": code}
+    for _ in range(3):
+        assert card.types() == (told(2, 2), {7: "C", 8: "C"})
+    assert card.listings == [GRAPHICS, GRAPHICS + "_v2"]
+
+
+def test_a_list_that_is_closed_leaves_the_whole_number_unknown(card: Card) -> None:
+    card.refusals = {GRAPHICS: pynvml.NVML_ERROR_NO_PERMISSION}
+    why = "no_permission"
+    assert card.types() == (told(why, 2), {7: why, 8: why})
+    card.drawing, card.refusals = [3], {COMPUTE: pynvml.NVML_ERROR_NO_PERMISSION}
+    assert card.types() == (told(why, why), {})
+    card.refusals = {}
+    assert card.types() == (told(3, 2), {7: "C", 8: "C", 3: "G"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 from typing import TYPE_CHECKING
 
 import pytest
@@ -402,3 +403,55 @@ def test_contexts_name_process_gpu_and_memory(standin: Start) -> None:
     gone = processes.keys.index("4194303")
     assert processes.reason("name", gone) is Reason.NO_PROCESS
     assert [value(frame, "process_count", row) for row in (0, 1)] == [2, 1]
+
+
+def test_who_draws_is_told_beside_who_computes_and_whose_each_is(standin: Start) -> None:
+    node = standin("rtx", gpus=1)
+    alien = 4_194_290
+    node.state.process(0, alien, 55 << 20, kind="G")
+    node.state.write()
+    options = ("--index", "0", "--mem-gib", "1", "--seconds", "600")
+    with running(node, *options) as (_, program), Probe() as probe:
+        frame = probe.frame()
+    (uuid,) = program["gpu_uuids"]
+    contexts, processes = frame.block("context"), frame.block("process")
+    types = dict(zip(contexts.keys, contexts.labels["type"], strict=True))
+    assert types == {f"{program['pid']}/{uuid}": "C", f"{alien}/{uuid}": "G"}
+    row = contexts.keys.index(f"{alien}/{uuid}")
+    assert contexts.value("context_mem_used_bytes", row) == 55 << 20
+    counts = [value(frame, key, row=0) for key in ("process_count", "compute_process_count")]
+    assert counts == [2, 1]
+    mine = processes.keys.index(str(program["pid"]))
+    names = {entry.pw_uid: entry.pw_name for entry in pwd.getpwall()}
+    assert processes.label("user", mine) == names.get(os.getuid())
+    assert processes.reason("user", processes.keys.index(str(alien))) is Reason.NO_PROCESS
+
+
+@pytest.mark.parametrize("code", [3, 13])
+def test_a_driver_without_a_list_of_who_draws_counts_who_computes(
+    code: int, standin: Start
+) -> None:
+    node = standin("h100", gpus=1)
+    for form in ("", "_v2", "_v3"):
+        node.state.error(f"nvmlDeviceGetGraphicsRunningProcesses{form}", code)
+    node.state.process(0, 4_194_290, 3 << 20, kind="G")
+    node.state.process(0, 4_194_291, 3 << 20)
+    node.state.write()
+    with Probe() as probe:
+        frame = probe.frame()
+    counts = [value(frame, key, row=0) for key in ("process_count", "compute_process_count")]
+    assert counts == [1, 1]
+    assert frame.block("context").labels["type"] == ("C",)
+    assert frame.errors == ()
+
+
+def test_a_list_of_who_draws_that_is_closed_leaves_the_number_unknown(standin: Start) -> None:
+    node = standin("h100", gpus=2)
+    node.state.error("nvmlDeviceGetGraphicsRunningProcesses_v3", 4)
+    node.state.process(1, 4_194_291, 3 << 20)
+    node.state.write()
+    with Probe() as probe:
+        frame = probe.frame()
+    assert reason(frame, "process_count", row=1) is Reason.NO_PERMISSION
+    assert value(frame, "compute_process_count", row=1) == 1
+    assert frame.block("context").reason("type", 0) is Reason.NO_PERMISSION

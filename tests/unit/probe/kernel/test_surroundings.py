@@ -261,3 +261,32 @@ def test_what_a_reading_leaves_out_is_told_with_it(
     blocks, _, errors = around.take(Row("", 0.0))
     assert len(blocks["filesystem"]["keys"]) == 1
     assert [error["message"] for error in errors] == ["3 network mounts: 1 are read, 2 are not"]
+
+
+def test_processes_are_told_the_names_of_their_owners(tmp_path: Path) -> None:
+    stat = "77 (python) S 1 " + "0 " * 17 + "4200 0 0 0\n"
+    (tmp_path / "proc/77").mkdir(parents=True)
+    (tmp_path / "proc/77/stat").write_text(stat)
+    (tmp_path / "etc").mkdir()
+    uid = tmp_path.stat().st_uid
+    (tmp_path / "etc/passwd").write_text(f"hedwig:x:{uid}:9::/:/bin/sh\n")
+    reader = Reader(str(tmp_path), Time().monotonic, [])
+    rows, _ = reader.read(Wanted({}, [77, 78]), lambda _what: None)
+    here, gone = rows["process"]
+    assert (here.values["uid"], here.labels["user"]) == (uid, "hedwig")
+    assert gone.missing["user"] == "no_process"
+
+
+def test_a_directory_that_hangs_delays_no_reading(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gate: threading.Event
+) -> None:
+    (tmp_path / "proc/77").mkdir(parents=True)
+    stat = "77 (python) S 1 " + "0 " * 17 + "4200 0 0 0\n"
+    (tmp_path / "proc/77/stat").write_text(stat)
+    reader = Reader(str(tmp_path), Time().monotonic, [])
+    monkeypatch.setattr(reader._users, "_look_up", lambda _uid: gate.wait() and None)
+    for _ in range(3):
+        rows, _ = reader.read(Wanted({}, [77]), lambda _what: None)
+        (row,) = rows["process"]
+        assert row.missing["user"] == "not_sampled"
+        assert row.values["uid"] == tmp_path.stat().st_uid

@@ -411,3 +411,9 @@ def test_a_label_is_cut_and_every_other_text_too() -> None:
     assert len(block.label("name", 0) or "") == MAX_LABEL
     (error,) = frame.errors
     assert {len(block.keys[0]), len(error.message), len(error.hint)} == {MAX_TEXT}
+
+
+def test_names_of_users_are_made_harmless() -> None:
+    names = ["eve\x1b[2J", "a\u202eb", None]
+    text = line(labels={"user": names}, keys=("1", "2", "3"), block="process")
+    assert decoded(text).block("process").labels["user"] == ("eve\ufffd[2J", "a\ufffdb", None)
