@@ -8,7 +8,7 @@ import re
 import socketserver
 import threading
 from http.server import BaseHTTPRequestHandler
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 if TYPE_CHECKING:
     import ssl
@@ -60,6 +60,8 @@ class Restd:
         self.answer_of: Callable[[str], Said | None] = lambda _: None
         self.raw: bytes | None = None
         self.is_mute = False
+        self.drips: bytes | None = None
+        """Said a byte at a time, slower as a whole than any single wait is long."""
         self.may_go_on = threading.Event()
         restd = self
 
@@ -71,6 +73,9 @@ class Restd:
                 restd.asked.append(Asked(self.path, headers))
                 if restd.is_mute:
                     restd.may_go_on.wait(60)
+                    return
+                if restd.drips is not None:
+                    restd._drip(self.wfile)
                     return
                 if restd.raw is not None:
                     self.wfile.write(restd.raw)
@@ -117,6 +122,16 @@ class Restd:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+
+    def _drip(self, to: BinaryIO) -> None:
+        """Say a byte every 10 ms until the other end has gone."""
+        for byte in self.drips or b"":
+            try:
+                to.write(bytes((byte,)))
+            except OSError:
+                return
+            if self.may_go_on.wait(0.01):
+                return
 
     def _answer(self, path: str, headers: dict[str, str]) -> Said:
         if not self.accepts(headers):
