@@ -61,7 +61,6 @@ class Restd:
         self.raw: bytes | None = None
         self.is_mute = False
         self.drips: bytes | None = None
-        """Said a byte at a time, slower as a whole than any single wait is long."""
         self.may_go_on = threading.Event()
         restd = self
 
@@ -74,11 +73,8 @@ class Restd:
                 if restd.is_mute:
                     restd.may_go_on.wait(60)
                     return
-                if restd.drips is not None:
-                    restd._drip(self.wfile)
-                    return
-                if restd.raw is not None:
-                    self.wfile.write(restd.raw)
+                if restd.drips is not None or restd.raw is not None:
+                    restd._say_raw(self.wfile)
                     return
                 said = restd._answer(self.path, headers)
                 self.send_response(said.status)
@@ -123,8 +119,10 @@ class Restd:
         self._server.server_close()
         self._thread.join()
 
-    def _drip(self, to: BinaryIO) -> None:
-        """Say a byte every 10 ms until the other end has gone."""
+    def _say_raw(self, to: BinaryIO) -> None:
+        """Say what is no answer, or a byte of one every 10 ms until the other end has gone."""
+        if self.raw is not None:
+            to.write(self.raw)
         for byte in self.drips or b"":
             try:
                 to.write(bytes((byte,)))
