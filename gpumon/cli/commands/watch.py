@@ -251,10 +251,17 @@ def _stream(request: Request, period_s: float) -> int:
         finally:
             documents.end()
             sampler.close()
+    _tell_unkept(sampler)
     if sampler.failure is not None:
         narrate_error(sampler.failure)
         return NOTHING_READ
     return 0
+
+
+def _tell_unkept(sampler: Sampler) -> None:
+    """Say of books that were lost at the end what no picture could say any more."""
+    if sampler.unkept is not None:
+        narrate_error(sampler.unkept)
 
 
 def _terminal(request: Request) -> int:
@@ -262,7 +269,7 @@ def _terminal(request: Request) -> int:
 
     title = " ".join(target.url for target in request.targets)
     if request.past_s is None:
-        feed: Feed = _sampler(request, request.period_s)
+        feed: Feed = (sampler := _sampler(request, request.period_s))
     else:
         from gpumon.fleet.replay.catch_up import CatchUpClock, CatchUpFeed, stride_s
 
@@ -270,7 +277,7 @@ def _terminal(request: Request) -> int:
         stride = stride_s(request.past_s, request.period_s)
         sampler = _sampler(request, stride, clock=clock)
         feed = CatchUpFeed(sampler, clock, request.period_s)
-    return show(
+    code = show(
         feed,
         title,
         request.settings,
@@ -278,3 +285,5 @@ def _terminal(request: Request) -> int:
         is_ascii=request.is_ascii,
         allows_actions=request.allows_actions,
     )
+    _tell_unkept(sampler)
+    return code

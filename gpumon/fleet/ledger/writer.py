@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import threading
@@ -32,6 +33,15 @@ SLOW_S: Final = 30.0
 
 MAX_WAITING_BYTES: Final = 32 * 2**20
 """Most that waits to be written: the entries of about 50,000 jobs."""
+
+
+def page_name(at: float) -> str:
+    """Name of the file for the day of a Unix time."""
+    return time.strftime("%Y-%m-%d", time.gmtime(at)) + SUFFIX
+
+
+def _not_followed(path: Path) -> str:
+    return f"the books cannot be written to {path}: it is a link, which is not followed; move it"
 
 
 class PageWriter:
@@ -109,12 +119,16 @@ class PageWriter:
         try:
             make_private(self._folder)
             path = self._folder / LOCK_NAME
-            lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+            lock = os.open(path, flags, 0o600)
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            booked = Pages(self._folder).resumed()
+            pages = Pages(self._folder)
+            booked, today = pages.resumed(), self._folder / page_name(time.time())
             with self._state:
                 if self._is_over:
                     return
+                # The first entries come after minutes: what stands in their way is said before.
+                self._note = _not_followed(today) if today in pages.links() else ""
                 self.booked, self._is_open = booked, True
                 self._state.notify_all()
             self._write_all()
@@ -162,12 +176,14 @@ class PageWriter:
         try:
             self._append(at, data)
         except OSError as error:
+            if error.errno == errno.ELOOP:
+                return _not_followed(self._folder / page_name(at))
             return f"the books cannot be written to {self._folder}: {error.strerror}"
         return ""
 
     def _append(self, at: float, data: bytes) -> None:
         """Append all of it or nothing: a part would be written twice by the next try."""
-        path = self._folder / (time.strftime("%Y-%m-%d", time.gmtime(at)) + SUFFIX)
+        path = self._folder / page_name(at)
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         file = os.open(path, flags, 0o600)
         try:
