@@ -7,12 +7,13 @@ import json
 import stat
 import subprocess
 from contextlib import nullcontext
-from types import SimpleNamespace
 
 import pytest
 
+from gpumon.model.job_name import job_name
 from gpumon.model.records.cluster import JobView
 from gpumon.model.records.tick import TargetState
+from gpumon.report.next_steps.commands import Subject
 from gpumon.sources.source import Wish
 from gpumon.tui.app import GpumonApp
 from gpumon.tui.screens.base.files import FileRefusedError, form_of, picture, write_new
@@ -34,21 +35,21 @@ async def test_copying_takes_the_name_of_what_the_cursor_is_on(stage):
 
 
 @pytest.mark.parametrize(
-    ("name", "is_copied"),
+    ("subject", "is_copied"),
     [
-        ("n[1-4],gpu07", True),
-        ("5_[2-9]", True),
-        ("n1;reboot", False),
-        ("$(id)", False),
-        ("a b", False),
+        (Subject(node="gpu07"), True),
+        (Subject(job_name("5", "5_[2-9]")), True),
+        (Subject(node="n1;reboot"), False),
+        (Subject(node="-oProxyCommand=/tmp/x"), False),
+        (Subject(group=("account", "$(id)")), False),
+        (Subject(group=("account", "a b")), False),
     ],
 )
-async def test_a_name_that_a_shell_would_run_is_not_copied(stage, monkeypatch, name, is_copied):
+async def test_a_name_that_commands_refuse_is_not_copied(stage, monkeypatch, subject, is_copied):
     async with stage(fleet()) as s:
-        subject = SimpleNamespace(name=name)
         monkeypatch.setattr(s.app.screen, "subject_here", lambda: subject)
         await s.press("y")
-        assert (s.app.clipboard == name) is is_copied
+        assert (s.app.clipboard == subject.name) is is_copied
         assert ("copied, where" in s.lines[-2]) is is_copied
 
 

@@ -373,7 +373,8 @@ def test_what_the_books_lose_at_the_end_is_told_where_no_tick_has_told_it():
         def close(self):
             self.note = "the disk is full"
 
-    for books, told in ((Late(""), "the disk is full"), (Books("is told"), None), (Books(""), None)):
+    cases = ((Late(""), "the disk is full"), (Books("is told"), None), (Books(""), None))
+    for books, told in cases:
         clock = Clock()
         source = Script("a", clock, [gpu_frame("gpu01", 100.0)])
         sampler = Sampler([source], clock, 1.0, keep_books=lambda books=books: books)
