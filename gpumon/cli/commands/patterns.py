@@ -8,10 +8,10 @@ from argparse import ArgumentTypeError
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpumon.base.own_file import write_own
 from gpumon.cli.exits import DONE, INTERRUPTED, NOTHING_READ, narrate, narrate_error
 from gpumon.cli.options import Parser
 from gpumon.cli.output import is_tty, write, write_json
-from gpumon.cli.own_file import write_own
 from gpumon.cli.request import judge_of, past_of, settings_with
 from gpumon.detect.learning.named import (
     Named,

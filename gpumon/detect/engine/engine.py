@@ -171,6 +171,12 @@ class DetectionEngine:
         if self._kept_notes is not None:
             self._kept_notes.write(self.notes())
 
+    def _forgetting(self) -> tuple[SourceError, ...]:
+        """That notes are not kept, where they are not."""
+        trouble = self._kept_notes.trouble if self._kept_notes is not None else ""
+        hint = "until there is room and leave to, what you note and mute ends with this terminal"
+        return (SourceError("notes", plain(trouble), hint),) if trouble else ()
+
     def notes(self) -> dict[str, object]:
         """What was acknowledged and muted, in JSON's types: to be kept over a restart."""
         with self._state:
@@ -310,7 +316,7 @@ class DetectionEngine:
             tick.at,
             standing,
             (*self._coverage.values(), *self._roster.coverage()),
-            (*self._roster.errors(), *self._unknown),
+            (*self._roster.errors(), *self._unknown, *self._forgetting()),
             cleared,
             muted,
         )
@@ -352,7 +358,7 @@ class DetectionEngine:
             self._lives.take(tick.at, (), in_view, frozenset())
             standing, cleared = self._lives.standing(tick.at), self._lives.cleared(tick.at)
             muted = self._lives.muted(tick.at)
-        errors = (error, *self._roster.errors())
+        errors = (error, *self._roster.errors(), *self._forgetting())
         return DetectionReport(tick.at, standing, self._roster.coverage(), errors, cleared, muted)
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import json
 import stat
 import subprocess
+import threading
 from contextlib import nullcontext
 
 import pytest
@@ -16,8 +18,15 @@ from gpumon.model.records.tick import TargetState
 from gpumon.report.next_steps.commands import Subject
 from gpumon.sources.source import Wish
 from gpumon.tui.app import GpumonApp
-from gpumon.tui.screens.base.files import FileRefusedError, form_of, picture, write_new
+from gpumon.tui.screens.base.files import (
+    FileRefusedError,
+    form_of,
+    picture,
+    write_beside,
+    write_new,
+)
 from gpumon.tui.screens.lists.commands import CommandsView
+from tests.worlds.probe import PATIENCE_S
 from tests.worlds.tick import AT, fleet, job, tick
 
 
@@ -408,3 +417,23 @@ async def test_where_the_terminal_cannot_be_lent_it_is_said(stage):
     async with stage(fleet()) as s:
         await s.press("enter", "exclamation_mark")
         assert "cannot be lent" in s.text
+
+
+async def test_a_second_file_is_not_begun_where_the_first_one_hangs(tmp_path):
+    may, begun = threading.Event(), threading.Event()
+
+    def hangs():
+        begun.set()
+        assert may.wait(PATIENCE_S)
+        return "a"
+
+    first = asyncio.ensure_future(write_beside(str(tmp_path / "a.csv"), hangs, is_forced=False))
+    await asyncio.to_thread(begun.wait, PATIENCE_S)
+    with pytest.raises(FileRefusedError, match="the file before is not written yet"):
+        await write_beside(str(tmp_path / "b.csv"), lambda: "b", is_forced=False)
+    (tmp_path / "other").mkdir()
+    await write_beside(str(tmp_path / "other" / "c.csv"), lambda: "c", is_forced=False)
+    may.set()
+    assert (await first).read_text() == "a"
+    await write_beside(str(tmp_path / "b.csv"), lambda: "b", is_forced=False)
+    assert sorted(path.name for path in tmp_path.rglob("*.csv")) == ["a.csv", "b.csv", "c.csv"]
