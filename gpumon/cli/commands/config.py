@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -107,11 +108,12 @@ def _init(path: Path) -> int:
     """Write the template, never over a file that is there."""
     try:
         write_own(path, template(), is_new=True)
-    except FileExistsError:
-        narrate(f"{path} is there already; gpumon config print shows what it sets")
-        return NOTHING_READ
     except OSError as error:
-        narrate(f"{path}: {error.strerror}")
+        if os.path.lexists(path):
+            narrate(f"{path} is there already; gpumon config print shows what it sets")
+            return NOTHING_READ
+        # A file where a folder is to be exists as well.
+        narrate(f"{path} was not written: {error.strerror}; GPUMON_CONFIG names another place")
         return NOTHING_READ
     write(f"{path}\n")
     return DONE

@@ -133,7 +133,7 @@ def _changed(change: Callable[[tuple[Named, ...]], tuple[Named, ...]]) -> int:
     try:
         write_own(path, json.dumps(plain(after), allow_nan=False) + "\n")
     except OSError as error:
-        narrate(f"{path}: {error.strerror}")
+        narrate(f"{path} was not written: {error.strerror}; make room there, or set XDG_STATE_HOME")
         return NOTHING_READ
     for one in (one for one in after if one not in before):
         narrate(f"named: {one.name}, version {one.version}, in {path}")

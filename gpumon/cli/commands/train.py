@@ -80,7 +80,7 @@ def _kept(model: Model, path: Path) -> int:
     try:
         write_own(path, json.dumps(model.plain(), allow_nan=False) + "\n")
     except OSError as error:
-        narrate(f"{path}: {error.strerror}")
+        narrate(f"{path} was not written: {error.strerror}; name another with --out")
         return NOTHING_READ
     narrate(f"written: {path}. To have it used, in the configuration:")
     # Apart from the narration, so that they can be copied as they stand.
