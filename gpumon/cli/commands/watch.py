@@ -251,7 +251,7 @@ def _stream(request: Request, period_s: float) -> int:
         finally:
             documents.end()
             sampler.close()
-    _tell_unkept(sampler)
+            _tell_unkept(sampler)
     if sampler.failure is not None:
         narrate_error(sampler.failure)
         return NOTHING_READ

@@ -78,7 +78,7 @@ class PageWriter:
     def note(self) -> str:
         """Why what was taken is not on disk."""
         error = self._thread.error
-        if error is not None and self._is_open:
+        if error is not None:
             return error.strerror or str(error)
         if not self._note and self._thread.busy_s > SLOW_S:
             return f"the books wait to be written: {self._folder} does not answer"

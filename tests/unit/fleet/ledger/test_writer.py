@@ -142,6 +142,18 @@ def test_a_full_disk_is_tried_again_when_more_comes_and_at_the_end(tmp_path, mon
     assert path.read_text().splitlines()[1:] == ['{"a":1}', '{"a":2}']
 
 
+def test_what_the_disk_refuses_at_the_end_is_still_said_afterwards(tmp_path, monkeypatch):
+    def full(_file, _data):
+        raise OSError(28, "No space left on device")
+
+    ledger = Ledger(journal=JournalFile(tmp_path))
+    assert run(ledger, START, START + 100, [view("1", ["a"])]).note == ""
+    monkeypatch.setattr(os, "write", full)
+    ledger.close()
+    said = f"the books cannot be written to {tmp_path}: No space left on device"
+    assert ledger.summary().note == said
+
+
 def test_a_page_that_is_a_link_is_said_at_once_by_its_name_and_written_once_it_is_gone(tmp_path):
     """Whoever planted it must not have the books written elsewhere, nor lost in silence."""
     elsewhere = tmp_path / "elsewhere"
