@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import errno
-import queue
-import threading
+from functools import partial
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, Protocol, TypeVar
+
+from gpumon.base.writing_thread import WritingThread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -56,7 +56,7 @@ class _Picture(NamedTuple, Generic[Item]):
 class SteadyBook(Generic[Item]):
     """Takes pictures at once, and drops whole ones, counted, while too many wait."""
 
-    def __init__(self, book: Slow[Item], words_of: Callable[[BaseException], str]) -> None:
+    def __init__(self, book: Slow[Item], words_of: Callable[[Exception], str]) -> None:
         """Write into `book`, which nobody else may use from now on.
 
         Args:
@@ -64,20 +64,14 @@ class SteadyBook(Generic[Item]):
             words_of: What is said of an error that is not the file system's.
         """
         self._book = book
-        self._words_of = words_of
         self._noted: list[Item] = []
-        self._queue: queue.SimpleQueue[_Picture[Item] | None] = queue.SimpleQueue()
-        self._lock = threading.Lock()
-        self._pictures = 0
-        self._frames = 0
         self._dropped = 0
-        self._error: OSError | None = None
+        self._written_at = 0.0
+        self._thread = WritingThread("recorder", words_of=words_of)
         self.lost_pictures = 0
         """Pictures that are not in the recording, because the disk was too slow."""
         self.size_bytes = book.size_bytes
         """Length of what had been written when the last picture was."""
-        self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
-        self._thread.start()
 
     def frames(self, frames: Iterable[Item]) -> None:
         """Take frames of the next picture."""
@@ -89,21 +83,15 @@ class SteadyBook(Generic[Item]):
         Raises:
             OSError: An earlier one could not be written.
         """
-        if self._error is not None:
-            raise self._error
+        if (error := self._thread.error) is not None:
+            raise error
         noted, self._noted = self._noted, []
-        with self._lock:
-            # One picture alone is always taken, however large the fleet is.
-            if self._pictures and (
-                self._pictures >= MAX_PICTURES or self._frames + len(noted) > MAX_FRAMES
-            ):
-                self._dropped += 1
-                self.lost_pictures += 1
-                return
-            self._pictures += 1
-            self._frames += len(noted)
-        lost, self._dropped = self._dropped, 0
-        self._queue.put(_Picture(noted, at, period_s, lost))
+        write = partial(self._write, _Picture(noted, at, period_s, self._dropped))
+        if self._thread.take(write, (1, len(noted)), (MAX_PICTURES, MAX_FRAMES)):
+            self._dropped = 0
+        else:
+            self._dropped += 1
+            self.lost_pictures += 1
 
     def close(self, wait_s: float) -> bool:
         """Write what waits, and the end; False: that takes longer than `wait_s`.
@@ -111,26 +99,15 @@ class SteadyBook(Generic[Item]):
         Raises:
             OSError: It cannot be written.
         """
-        self._queue.put(None)
-        self._thread.join(wait_s)
-        if self._error is not None:
-            raise self._error
-        return not self._thread.is_alive()
+        has_ended = self._thread.close(wait_s, self._end)
+        if (error := self._thread.error) is not None:
+            raise error
+        return has_ended
 
-    def _run(self) -> None:
-        written_at = 0.0
-        try:
-            while (picture := self._queue.get()) is not None:
-                self._write(picture)
-                written_at = picture.at
-            if self._dropped:
-                self._book.lost(written_at, self._dropped)
-            self._book.close()
-        except OSError as error:
-            self._error = error
-        # Whoever records must hear that this thread has ended, whatever ended it.
-        except Exception as error:  # noqa: BLE001
-            self._error = OSError(errno.EIO, self._words_of(error))
+    def _end(self) -> None:
+        if self._dropped:
+            self._book.lost(self._written_at, self._dropped)
+        self._book.close()
 
     def _write(self, picture: _Picture[Item]) -> None:
         if picture.lost:
@@ -138,6 +115,4 @@ class SteadyBook(Generic[Item]):
         self._book.frames(picture.frames)
         self._book.beat(picture.at, picture.period_s)
         self.size_bytes = self._book.size_bytes
-        with self._lock:
-            self._pictures -= 1
-            self._frames -= len(picture.frames)
+        self._written_at = picture.at

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from gpumon.base.paths import make_private, state_folder
+from gpumon.model.text import plain
 from gpumon.tui.app import GpumonApp
 from gpumon.tui.look.saved_choices import NO_HABITS
 from gpumon.tui.textual_private.idle_gc import FALLBACK, QuietCollector
@@ -101,6 +102,8 @@ def _shown(app: GpumonApp, feed: Feed, shelf: Shelf | None) -> int:
     finally:
         has_ended.set()
         _close_all(feed, shelf)
+    if shelf is not None and (trouble := shelf.trouble):
+        _tell(f"gpumon: what you chose is forgotten: {plain(trouble)}\n")
     failure = feed.failure
     if failure is not None:
         _tell(f"gpumon: {failure.message} ({failure.hint})\n")

@@ -64,7 +64,7 @@ def usage(pid: int) -> Usage | None:
 
 def _role(words: list[bytes]) -> str:
     """A short name for a process by its command line."""
-    if b"gpumon.detect.worker.worker" in words:
+    if b"gpumon.detect.worker.supervisor" in words:
         return "detection worker"
     if any(b"exec(b.read(" in word for word in words):
         return "probe"

@@ -14,10 +14,12 @@ import sys
 import termios
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
 
+from gpumon.tui import terminal
 from gpumon.tui.terminal import write_crash_log
 from tests.worlds.probe import PATIENCE_S, eventually
 
@@ -380,6 +382,19 @@ def test_the_log_replaces_what_lies_at_its_place(tmp_path, monkeypatch):
     log = write_crash_log(ValueError("x"))
     assert victim.read_text() == "precious"
     assert "ValueError: x" in log.read_text()
+
+
+def test_choices_that_cannot_be_kept_are_told_at_the_end(monkeypatch, capsys):
+    monkeypatch.setattr(terminal, "_guard", lambda *_given: None)
+    app = SimpleNamespace(run=lambda: 0, crash=None)
+    feed = SimpleNamespace(close=lambda: None, failure=None)
+    for trouble, told in (("/h/look.json cannot be written: \x1b full", True), ("", False)):
+        shelf = SimpleNamespace(close=lambda: None, trouble=trouble)
+        assert terminal._shown(app, feed, shelf) == 0
+        said = capsys.readouterr().err
+        assert ("gpumon: what you chose is forgotten: /h/look.json cannot be" in said) is told
+        assert "\x1b" not in said
+        assert said.count("\n") == int(told)
 
 
 def test_nothing_heavy_is_loaded_before_the_first_picture():

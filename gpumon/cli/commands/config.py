@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from gpumon.base.paths import make_private
+from gpumon.base.own_file import write_own
 from gpumon.cli.configuration import ConfigurationError, load, places
 from gpumon.cli.exits import DONE, NOTHING_READ, USAGE, narrate
 from gpumon.cli.options import Parser
@@ -107,16 +107,14 @@ def _paths() -> int:
 def _init(path: Path) -> int:
     """Write the template, never over a file that is there."""
     try:
-        make_private(path.parent)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    except FileExistsError:
-        narrate(f"{path} is there already; gpumon config print shows what it sets")
-        return NOTHING_READ
+        write_own(path, template(), is_new=True)
     except OSError as error:
-        narrate(f"{path}: {error.strerror}")
+        if os.path.lexists(path):
+            narrate(f"{path} is there already; gpumon config print shows what it sets")
+            return NOTHING_READ
+        # A file where a folder is to be exists as well.
+        narrate(f"{path} was not written: {error.strerror}; GPUMON_CONFIG names another place")
         return NOTHING_READ
-    with open(descriptor, "w", encoding="utf-8") as file:  # noqa: PTH123
-        file.write(template())
     write(f"{path}\n")
     return DONE
 

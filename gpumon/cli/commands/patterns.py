@@ -8,10 +8,10 @@ from argparse import ArgumentTypeError
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpumon.base.own_file import write_own
 from gpumon.cli.exits import DONE, INTERRUPTED, NOTHING_READ, narrate, narrate_error
 from gpumon.cli.options import Parser
 from gpumon.cli.output import is_tty, write, write_json
-from gpumon.cli.own_file import write_own
 from gpumon.cli.request import judge_of, past_of, settings_with
 from gpumon.detect.learning.named import (
     Named,
@@ -133,7 +133,7 @@ def _changed(change: Callable[[tuple[Named, ...]], tuple[Named, ...]]) -> int:
     try:
         write_own(path, json.dumps(plain(after), allow_nan=False) + "\n")
     except OSError as error:
-        narrate(f"{path}: {error.strerror}")
+        narrate(f"{path} was not written: {error.strerror}; make room there, or set XDG_STATE_HOME")
         return NOTHING_READ
     for one in (one for one in after if one not in before):
         narrate(f"named: {one.name}, version {one.version}, in {path}")

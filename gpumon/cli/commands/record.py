@@ -109,7 +109,7 @@ def record(words: list[str]) -> int:
         return USAGE
     except OSError as error:
         where = error.filename or "the recording"
-        narrate(f"cannot record: {error.strerror}: {where}")
+        narrate(f"cannot record: {error.strerror}: {where}; name a place with room and leave to")
         return NOTHING_READ
     return _Run(request, book).run()
 

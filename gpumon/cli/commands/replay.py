@@ -18,6 +18,7 @@ from gpumon.cli.exits import (
     plain_status,
 )
 from gpumon.cli.filtering import ONLY_GPUS, is_refused, passing, passing_gpus
+from gpumon.cli.opening import opened
 from gpumon.cli.options import Parser, add_ascii, add_filter, period
 from gpumon.cli.output import Documents, is_ascii_only, is_dumb, is_tty, write, write_json
 from gpumon.cli.quantities import instant, placed, speed
@@ -73,14 +74,20 @@ def replay(words: list[str]) -> int:
         return USAGE
     # A recording has its own period and its own jobs.
     settings = settings_with(is_check=options.exit_status)
+    is_at_once = is_stream or options.json or options.once or not is_tty() or is_dumb()
+    path = Path(options.file)
     try:
-        recording = Recording(Path(options.file))
+        recording = Recording(path) if is_at_once else opened(path)
     except RecordingError as error:
         narrate(str(error))
         return NOTHING_READ
     except OSError as error:
         narrate(f"{options.file}: {error.strerror}")
         return NOTHING_READ
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    if recording is None:
+        return DONE
     span = recording.span
     request = _Request(
         settings=settings,
@@ -96,7 +103,7 @@ def replay(words: list[str]) -> int:
     )
     if is_stream:
         return _stream(request, recording)
-    if options.json or options.once or not is_tty() or is_dumb():
+    if is_at_once:
         return _instant(request, recording)
     return _terminal(request, recording)
 

@@ -67,6 +67,8 @@ def report(words: list[str]) -> int:
     if not pages.files():
         narrate(f"no books in {folder}; gpumon keeps them where ledger.is_kept is set")
         return NOTHING_READ
+    for link in pages.links():
+        narrate(f"{link} is a link, to which no books are written: move it away")
     began = options.since.seen_from(time.time()) if isinstance(options.since, Since) else None
     prices = prices_of(settings)
     try:

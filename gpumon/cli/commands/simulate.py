@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -18,6 +19,7 @@ from gpumon.sources.recording.write import RecordingWriter
 if TYPE_CHECKING:
     import threading
     from argparse import Namespace
+    from collections.abc import Iterator
 
     from gpumon.simulate.cluster.mix import Mix
 
@@ -92,7 +94,7 @@ def simulate(words: list[str]) -> int:
         narrate(str(error))
         return USAGE
     except OSError as error:
-        narrate(f"{path}: {error.strerror}")
+        narrate(f"{path} was not written: {error.strerror}; name a place with room and leave to")
         return NOTHING_READ
     narrate(f"simulated {for_s:.0f} s in {path}, {count} labels beside it")
     return DONE
@@ -116,15 +118,26 @@ def _shifted(options: Namespace, path: Path) -> tuple[float, int]:
     writer = RecordingWriter(
         path, plan.start, plan.period_s, [made.origin], is_forced=options.force
     )
-    try:
+    with _whole(writer):
         for at, frames in made.beats():
             writer.frames(frames)
             writer.beat(at, plan.period_s)
-    finally:
         writer.close()
-    labels = made.labels()
-    write_labels(path, labels)
+        labels = made.labels()
+        write_labels(path, labels)
     return plan.for_s, len(labels)
+
+
+@contextlib.contextmanager
+def _whole(writer: RecordingWriter) -> Iterator[None]:
+    """Leave no recording that ends early: nothing in it says that there was to be more."""
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(OSError):
+            writer.abandon()
+        writer.path.unlink(missing_ok=True)
+        raise
 
 
 def write_fleet(made_of: Fleet, path: Path, *, is_forced: bool, mix: Mix = WORLD) -> int:
@@ -134,14 +147,13 @@ def write_fleet(made_of: Fleet, path: Path, *, is_forced: bool, mix: Mix = WORLD
     url = f"demo:{nodes}x{gpus}?seed={seed}"
     source = DemoSource(url, nodes, gpus, seed, clock, period_s, _TROUBLED_S, mix)
     writer = RecordingWriter(path, clock.time, period_s, [url], is_forced=is_forced)
-    try:
+    with _whole(writer):
         beats = int(for_s / period_s)
         for beat in range(beats + 1):
             clock.time = start + beat * period_s
             writer.frames(source.poll())
             writer.beat(clock.time, period_s)
-    finally:
         writer.close()
-    labels = source.labels(clock.time)
-    write_labels(path, labels)
+        labels = source.labels(clock.time)
+        write_labels(path, labels)
     return len(labels)

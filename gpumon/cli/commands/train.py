@@ -6,12 +6,12 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpumon.base.own_file import write_own
 from gpumon.base.paths import state_folder
 from gpumon.cli.exits import DONE, INTERRUPTED, NOTHING_READ, narrate, narrate_error
 from gpumon.cli.labelled import labelled
 from gpumon.cli.options import Parser
 from gpumon.cli.output import is_tty, tell, write, write_json
-from gpumon.cli.own_file import write_own
 from gpumon.cli.request import past_of, settings_with
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def _kept(model: Model, path: Path) -> int:
     try:
         write_own(path, json.dumps(model.plain(), allow_nan=False) + "\n")
     except OSError as error:
-        narrate(f"{path}: {error.strerror}")
+        narrate(f"{path} was not written: {error.strerror}; name another with --out")
         return NOTHING_READ
     narrate(f"written: {path}. To have it used, in the configuration:")
     # Apart from the narration, so that they can be copied as they stand.

@@ -267,10 +267,17 @@ def _stream(request: Request, period_s: float) -> int:
         finally:
             documents.end()
             sampler.close()
+            _tell_unkept(sampler)
     if sampler.failure is not None:
         narrate_error(sampler.failure)
         return NOTHING_READ
     return 0
+
+
+def _tell_unkept(sampler: Sampler) -> None:
+    """Say of books that were lost at the end what no picture could say any more."""
+    if sampler.unkept is not None:
+        narrate_error(sampler.unkept)
 
 
 def _terminal(request: Request) -> int:
@@ -278,7 +285,7 @@ def _terminal(request: Request) -> int:
 
     title = " ".join(target.url for target in request.targets)
     if request.past_s is None:
-        feed: Feed = _sampler(request, request.period_s)
+        feed: Feed = (sampler := _sampler(request, request.period_s))
     else:
         from gpumon.fleet.replay.catch_up import CatchUpClock, CatchUpFeed, stride_s
 
@@ -290,7 +297,7 @@ def _terminal(request: Request) -> int:
     if user is not None and all(target.scheme in WITHOUT_QUEUE for target in request.targets):
         # Where a queue is asked, only that user's jobs are.
         passes = of_user(passes, user)
-    return show(
+    code = show(
         feed,
         title,
         request.settings,
@@ -298,3 +305,5 @@ def _terminal(request: Request) -> int:
         is_ascii=request.is_ascii,
         allows_actions=request.allows_actions,
     )
+    _tell_unkept(sampler)
+    return code

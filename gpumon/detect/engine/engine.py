@@ -171,11 +171,11 @@ class DetectionEngine:
         if self._kept_notes is not None:
             self._kept_notes.write(self.notes())
 
-    def _of_notes(self) -> tuple[SourceError, ...]:
-        """Why acknowledgements and mutes are not kept."""
-        trouble = "" if self._kept_notes is None else self._kept_notes.trouble
-        hint = "move it away: gpumon then begins a new one"
-        return (SourceError("notes", plain(trouble), hint),) if trouble else ()
+    def _forgetting(self) -> tuple[SourceError, ...]:
+        """That notes are not kept, where they are not."""
+        if self._kept_notes is None or not (trouble := self._kept_notes.trouble):
+            return ()
+        return (SourceError("notes", plain(trouble), self._kept_notes.way_out),)
 
     def notes(self) -> dict[str, object]:
         """What was acknowledged and muted, in JSON's types: to be kept over a restart."""
@@ -316,7 +316,7 @@ class DetectionEngine:
             tick.at,
             standing,
             (*self._coverage.values(), *self._roster.coverage()),
-            (*self._roster.errors(), *self._unknown, *self._of_notes()),
+            (*self._roster.errors(), *self._unknown, *self._forgetting()),
             cleared,
             muted,
         )
@@ -358,7 +358,7 @@ class DetectionEngine:
             self._lives.take(tick.at, (), in_view, frozenset())
             standing, cleared = self._lives.standing(tick.at), self._lives.cleared(tick.at)
             muted = self._lives.muted(tick.at)
-        errors = (error, *self._roster.errors(), *self._of_notes())
+        errors = (error, *self._roster.errors(), *self._forgetting())
         return DetectionReport(tick.at, standing, self._roster.coverage(), errors, cleared, muted)
 
 

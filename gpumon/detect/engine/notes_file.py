@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import json
-import os
 import threading
 from pathlib import Path
 from typing import Final
 
-from gpumon.base.paths import make_private, state_folder
+from gpumon.base.own_file import write_own
+from gpumon.base.paths import state_folder
+from gpumon.base.writing_thread import WritingThread
 
 READ_S: Final = 1.0
 """A file that cannot be read in this time, on a file system that hangs, says nothing."""
 
 WRITE_S: Final = 0.2
 """How long the end of a terminal waits for the last write."""
+
+RETRY_S: Final = 30.0
+"""A file that could not be written is tried again after so long, and with the next word."""
+
+SLOW_S: Final = 30.0
+"""A file system that takes longer is said not to answer."""
 
 MAX_BYTES: Final = 2**22
 """More is no file of a person's notes."""
@@ -29,17 +36,32 @@ class NotesFile:
     """Keeps notes on disk, mode 0600; of two terminals at a time the last that speaks counts.
 
     Reading and writing happen on threads of their own, so that no key waits for a file server. A
-    home that cannot be written only forgets: notes are a convenience.
+    home that cannot be written forgets, and that is told.
     """
 
     def __init__(self, path: Path) -> None:
         """Nothing is read or written before it is asked for."""
         self._path = path
-        self.trouble = ""
-        """Why the file was neither read nor will be written, empty where it can be."""
-        self._lock = threading.Lock()
-        self._newest: dict[str, object] = {}
-        self._thread: threading.Thread | None = None
+        self._writing = WritingThread("notes", retry_s=RETRY_S)
+        self._is_foreign = False
+
+    @property
+    def trouble(self) -> str:
+        """Why what was said last is not on disk, with the file's name; empty: it is, or will be."""
+        if self._is_foreign:
+            return f"{self._path} is larger than {MAX_BYTES} bytes and is not read"
+        if (error := self._writing.error) is not None:
+            return f"{self._path} cannot be written: {error.strerror}"
+        if self._writing.busy_s > SLOW_S:
+            return f"{self._path} cannot be written: its file system does not answer"
+        return ""
+
+    @property
+    def way_out(self) -> str:
+        """What helps where there is trouble."""
+        if self._is_foreign:
+            return "move it away: gpumon then begins a new one"
+        return "until there is room and leave to, what you note and mute ends with this terminal"
 
     def read(self) -> object:
         """What was said before; None where nothing was, or it cannot be read."""
@@ -51,7 +73,7 @@ class NotesFile:
                     raw = file.read(MAX_BYTES + 1)
                 if len(raw) > MAX_BYTES:
                     # Whatever it is, it is not ours to be written over.
-                    self.trouble = f"{self._path} is larger than {MAX_BYTES} bytes and is not read"
+                    self._is_foreign = True
                 else:
                     found.append(json.loads(raw))
             except (OSError, ValueError, RecursionError):
@@ -65,28 +87,11 @@ class NotesFile:
 
     def write(self, notes: dict[str, object]) -> None:
         """Keep notes, without waiting; a file that was too large to be read is left alone."""
-        if self.trouble:
+        if self._is_foreign:
             return
-        self._newest = notes
-        self._thread = threading.Thread(target=self._write, name="notes", daemon=True)
-        self._thread.start()
+        text = json.dumps(notes)
+        self._writing.take(lambda: write_own(self._path, text), is_newest_only=True)
 
     def close(self) -> None:
         """Wait a moment for the last write."""
-        if self._thread is not None:
-            self._thread.join(WRITE_S)
-
-    def _write(self) -> None:
-        with self._lock:
-            text = json.dumps(self._newest)
-            part = self._path.with_name(f".{self._path.name}.{os.getpid()}")
-            try:
-                make_private(self._path.parent)
-                part.unlink(missing_ok=True)
-                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-                with open(os.open(part, flags, 0o600), "w", encoding="utf-8") as file:  # noqa: PTH123
-                    file.write(text)
-                part.replace(self._path)
-            except OSError:
-                # See the class: a full disk or a read-only home only forgets.
-                return
+        self._writing.close(WRITE_S)

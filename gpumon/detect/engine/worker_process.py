@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -39,7 +38,7 @@ class WorkerLostError(Exception):
 
 
 class WorkerLink:
-    """One worker process, in its own process group."""
+    """One worker process, below a supervisor in a process group of its own."""
 
     def __init__(self, budget_s: float, start_s: float) -> None:
         self._budget_s = budget_s
@@ -99,11 +98,13 @@ class WorkerLink:
         """End the worker and everything that it started; bounded, from any thread."""
         self._is_closed = True
         if self._process.returncode is None:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+            # The supervisor kills whatever there is below it.
+            self._process.terminate()
             try:
                 self._process.wait(_END_S)
             except subprocess.TimeoutExpired:
+                # The worker ends with its supervisor, however that goes.
+                self._process.kill()
                 # It is collected whenever it goes; until then Popen would warn of it.
                 threading.Thread(
                     target=self._process.wait, name="worker's end", daemon=True
@@ -151,7 +152,7 @@ def _spawn(descriptor: int) -> subprocess.Popen[bytes]:
         sys.executable,
         "-P",
         "-m",
-        "gpumon.detect.worker.worker",
+        "gpumon.detect.worker.supervisor",
         str(descriptor),
         str(os.getpid()),
     ]

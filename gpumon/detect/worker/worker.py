@@ -1,17 +1,15 @@
 """The detection worker: the one process that imports plugins.
 
-`python -P -m gpumon.detect.worker.worker FD PARENT` with one end of a socket pair. It says what it
-is about to do before it does it, so that the monitor knows whom to blame when nothing follows.
+Started by `supervisor` with one end of a socket pair. It says what it is about to do before it does
+it, so that the monitor knows whom to blame when nothing follows.
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import gc
 import os
 import resource
-import signal
 import socket
 import sys
 from pathlib import Path
@@ -33,9 +31,6 @@ if TYPE_CHECKING:
     from gpumon.detect.facts.facts import Part
     from gpumon.detect.view import View
     from gpumon.detect.worker.registry import Entry
-
-_PR_SET_PDEATHSIG: Final = 1
-"""linux/prctl.h."""
 
 _NICENESS: Final = 5
 """Detection can wait; the screen and the sampler cannot."""
@@ -236,15 +231,6 @@ def _keep_for_good() -> None:
     gc.collect()
 
 
-def _die_with(parent: int) -> None:
-    """End this process when its parent ends, however that happens."""
-    # Only Linux has prctl; elsewhere the end of the stream ends the worker between two looks.
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        sys.exit(0)
-
-
 def _be_quiet() -> int:
     """Plugins may print; nobody reads it, and the terminal is not theirs.
 
@@ -269,15 +255,13 @@ def _words(error: Exception) -> bytes:
     return f"{said[:_MOST_WORDS]}{place}\n".encode(errors="replace")
 
 
-def main() -> None:
-    """Serve the monitor at the other end of the socket."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _die_with(int(sys.argv[2]))
+def serve(descriptor: int) -> None:
+    """Serve the monitor at the other end of a socket."""
     os.nice(_NICENESS)
     limit_memory()
     gc.set_threshold(_PATIENCE)
     last_words = _be_quiet()
-    with socket.socket(fileno=int(sys.argv[1])) as sock, contextlib.suppress(BrokenPipeError):
+    with socket.socket(fileno=descriptor) as sock, contextlib.suppress(BrokenPipeError):
         # A plugin's child that kept the stream open would hide the end of this process.
         os.register_at_fork(after_in_child=sock.close)
         try:
@@ -288,7 +272,3 @@ def main() -> None:
         except Exception as error:  # noqa: BLE001
             os.write(last_words, _words(error))
             sys.exit(1)
-
-
-if __name__ == "__main__":
-    main()

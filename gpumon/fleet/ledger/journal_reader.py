@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
+import os
+import stat
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
 from gpumon.model.records.ledger import SUSPICION, UNEXPLAINED
@@ -115,6 +118,10 @@ class Pages:
         except OSError:
             return []
 
+    def links(self) -> list[Path]:
+        """Those that are links, to which nothing is ever written."""
+        return [path for path in self.files() if path.is_symlink()]
+
     def entries(self, since: float | None = None) -> Iterator[Entry]:
         """Every entry, or what of them lies after a Unix time.
 
@@ -128,7 +135,14 @@ class Pages:
                     yield kept
 
     def _of(self, path: Path) -> Iterator[Entry]:
-        with path.open("rb") as file:
+        if path.is_symlink() and not path.exists():
+            # A link that leads nowhere is no reason to tell nothing of the other days.
+            return
+        # A pipe would keep its reader waiting for whoever writes.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        with os.fdopen(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise OSError(errno.EINVAL, "is no regular file", str(path))
             for line in _lines(file):
                 try:
                     data = json.loads(line)

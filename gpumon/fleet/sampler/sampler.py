@@ -176,6 +176,9 @@ class Sampler:
         self._began_at: float | None = None
         self.failure: SourceError | None = None
         """Why there will be no tick any more; None: there will."""
+        self._unkept = ""
+        self.unkept: SourceError | None = None
+        """Why the last of the books is not on disk, where no tick has told it."""
 
     def start(
         self,
@@ -326,6 +329,10 @@ class Sampler:
         for part in (*self._sources, self._detection, self._past, self._books):
             if part is not None:
                 self._faults.trying("closing", part.close, None)
+        if self._books is not None:
+            totals = self._faults.trying("booking", self._books.summary, None)
+            if totals is not None and totals.note not in ("", self._unkept):
+                self.unkept = SourceError("ledger", totals.note, _UNKEPT_HINT)
 
     def _naming_silent(self, tick: Tick, waited_s: float) -> Tick:
         """The tick with an error for every target that still owes an answer."""
@@ -459,7 +466,8 @@ class Sampler:
             return tick
         self._faults.trying("booking", partial(books.take, tick), None)
         totals = self._faults.trying("booking", books.summary, None)
-        if totals is not None and totals.note:
-            unkept = SourceError("ledger", totals.note, _UNKEPT_HINT)
+        self._unkept = "" if totals is None else totals.note
+        if self._unkept:
+            unkept = SourceError("ledger", self._unkept, _UNKEPT_HINT)
             tick = tick._replace(errors=(*tick.errors, unkept))
         return tick._replace(ledger=totals)

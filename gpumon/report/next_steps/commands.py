@@ -57,6 +57,11 @@ class Subject(NamedTuple):
         job = self.job.label if self.job else ""
         return self.uuid or job or self.node or (self.group[1] if self.group else None)
 
+    @property
+    def is_pasted_safely(self) -> bool:
+        """Whether its name may stand in a command, by the same rules as in those listed here."""
+        return self.name == self.checked().name
+
 
 class Change(NamedTuple):
     """What a command does to a job."""

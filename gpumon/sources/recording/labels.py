@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from datetime import UTC, datetime
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
+from gpumon.base.own_file import write_whole
 from gpumon.model.finding_classes import CLASSES
 from gpumon.model.records.label import HEALTHY, Label
 from gpumon.model.text import plain
@@ -42,13 +42,7 @@ def write_labels(recording: Path, labels: Sequence[Label]) -> Path:
     """
     path = labels_path(recording)
     rows = [_row(label) for label in labels]
-    new = path.with_name(path.name + ".new")
-    new.unlink(missing_ok=True)
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        json.dump(rows, file, indent=1)
-        file.write("\n")
-    new.replace(path)
+    write_whole(path, json.dumps(rows, indent=1) + "\n")
     return path
 
 

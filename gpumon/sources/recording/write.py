@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import stat
@@ -62,10 +63,14 @@ class RecordingWriter:
             OSError: It cannot be written.
         """
         self.path = path
-        self._descriptor = _open(path, is_forced=is_forced, is_appended=is_appended)
+        descriptor = _open(path, is_forced=is_forced, is_appended=is_appended)
+        self._descriptor: int | None = descriptor
         with ExitStack() as undo:
-            undo.callback(os.close, self._descriptor)
-            self._size = os.fstat(self._descriptor).st_size
+            undo.callback(self.abandon)
+            self._size = os.fstat(descriptor).st_size
+            if not self._size and not is_forced:
+                # A full disk leaves no file that holds nothing, at every try another one.
+                undo.callback(path.unlink, missing_ok=True)
             self._encoder = Encoder()
             self._compressor = _Compressor() if path.suffix == ".zst" else None
             self._waiting: list[bytes] = []
@@ -100,7 +105,7 @@ class RecordingWriter:
         self._waiting.append(self._encoder.beat(at, period_s))
         if at - self._synced_at >= SYNC_S or at < self._synced_at:
             self._end_passage()
-            os.fdatasync(self._descriptor)
+            os.fdatasync(self._open_descriptor())
             self._synced_at = at
             self._waiting.append(self._encoder.sync(at))
         elif at - self._flushed_at >= FLUSH_S or at < self._flushed_at:
@@ -127,13 +132,20 @@ class RecordingWriter:
         """
         try:
             self._end_passage()
-            os.fsync(self._descriptor)
+            os.fsync(self._open_descriptor())
         finally:
-            os.close(self._descriptor)
+            self.abandon()
 
     def abandon(self) -> None:
-        """Close the file as the last flush left it."""
-        os.close(self._descriptor)
+        """Close the file as the last flush left it; one that is closed already is left alone."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
+
+    def _open_descriptor(self) -> int:
+        if self._descriptor is None:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF), str(self.path))
+        return self._descriptor
 
     def _end_passage(self) -> None:
         data = b"".join(self._waiting)
@@ -144,12 +156,12 @@ class RecordingWriter:
 
     def _append(self, data: bytes) -> None:
         """Write all of it, or leave the file as it was."""
-        rest = memoryview(data)
+        rest, descriptor = memoryview(data), self._open_descriptor()
         try:
             while rest:
-                rest = rest[os.write(self._descriptor, rest) :]
+                rest = rest[os.write(descriptor, rest) :]
         except OSError:
-            os.ftruncate(self._descriptor, self._size)
+            os.ftruncate(descriptor, self._size)
             raise
         self._size += len(data)
 

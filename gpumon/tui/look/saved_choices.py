@@ -43,6 +43,11 @@ NO_HABITS: Final = Habits()
 class Shelf(Protocol):
     """Where habits are kept."""
 
+    @property
+    def trouble(self) -> str:
+        """Why what was chosen last is not kept, with the file's name; empty: it is."""
+        ...
+
     def read(self) -> object:
         """What was kept; None where nothing was."""
         ...

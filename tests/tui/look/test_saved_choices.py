@@ -18,6 +18,7 @@ class Drawer:
     """Keeps what was written last."""
 
     kept = None
+    trouble = ""
 
     def read(self):
         return self.kept

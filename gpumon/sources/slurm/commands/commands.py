@@ -35,6 +35,10 @@ _CHUNK_BYTES: Final = 64 * 1024
 _LOOK_S: Final = 0.05
 """Longest sleep between two looks at the deadline and at the process."""
 
+_REAP_S: Final = 1.0
+"""A command that hangs in the kernel, on a file system that is gone, dies only when it comes back:
+its time is over all the same, and that is said."""
+
 _ENV_NOT_FOUND: Final = 127
 _SSH_FAILED: Final = 255
 """What env(1) and ssh(1) end with when the command was never run."""
@@ -245,7 +249,7 @@ class SlurmCommands:
             with self._lock:
                 self._process = None
                 _kill_group(process)
-            process.wait()
+            _collect(process)
             output.close()
         stderr = output.stderr.decode("utf-8", "replace")
         if process.returncode != 0:
@@ -352,6 +356,14 @@ class _Output:
         self._selector.close()
         for pipe in self._pipes:
             pipe.close()
+
+
+def _collect(process: subprocess.Popen[bytes]) -> None:
+    """Wait for the end of a killed process, for a while here and for the rest elsewhere."""
+    try:
+        process.wait(_REAP_S)
+    except subprocess.TimeoutExpired:
+        threading.Thread(target=process.wait, name="slurm's end", daemon=True).start()
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:

@@ -34,7 +34,12 @@ GUESS_LIFE_S: Final = 86400.0
 """How long a version that another gpumon found is tried first; then the newest is looked for."""
 
 TIMEOUT_S: Final = 30.0
-"""For a whole answer: a controller that is down makes slurmrestd give up after about 10 s."""
+"""For a whole question: a controller that is down makes slurmrestd give up after about 10 s.
+
+It holds for everything that one question takes, together: connections, header and body, and each
+version and header of the token that is tried. Each wait by itself could be put off for ever by a
+server that says a byte of its header every few seconds.
+"""
 
 CONNECT_TIMEOUT_S: Final = 5.0
 
@@ -119,6 +124,7 @@ class RestClient:
         self._style = ""
         self._lock = threading.Lock()
         self._sockets: list[socket.socket] = []
+        self._is_late = threading.Event()
         self._is_closed = False
         self._http: httpx.Client | None = None
 
@@ -171,6 +177,12 @@ class RestClient:
         if own is None and not self._address.socket_path:
             raise CommandFailedError(token.missing())
         self._params = params or {}
+        is_late = threading.Event()
+        with self._lock:
+            self._is_late = is_late
+        limit = threading.Timer(self._timeout_s, self._give_up, (is_late,))
+        limit.daemon = True
+        limit.start()
         try:
             listed = self._find(what, newer_than, own)
             return None if newer_than is not None and _is_unchanged(what, listed) else listed
@@ -178,6 +190,15 @@ class RestClient:
             if self._is_closed:
                 raise CommandFailedError(failures.stopped(rest_failures.where(what))) from None
             raise CommandFailedError(_without(own, failed.error)) from None
+        finally:
+            limit.cancel()
+
+    def _give_up(self, is_late: threading.Event) -> None:
+        """Break off the question whose time is over, unless another one is asked by now."""
+        with self._lock:
+            is_late.set()
+            for one in self._sockets if self._is_late is is_late else ():
+                _shut(one)
 
     def close(self) -> None:
         """Break off what runs, and refuse more."""
@@ -232,8 +253,8 @@ class RestClient:
     ) -> _Reply:
         """One request and its whole answer."""
         place = plain(self._address.socket_path) or self._address.base_url
-        deadline = self._clock.monotonic() + self._timeout_s
         try:
+            self._hold_to_limit(what)
             with self._client().stream(
                 "GET",
                 f"{self._address.base_url}/{self._service}/{version}/{what}",
@@ -246,21 +267,30 @@ class RestClient:
                     body += chunk
                     if len(body) > self._max_bytes:
                         raise CommandFailedError(rest_failures.too_long(what, self._max_bytes))
-                    if self._clock.monotonic() >= deadline:
-                        raise CommandFailedError(rest_failures.timed_out(what, self._timeout_s))
+                # Whoever says no length ends the answer by ending the connection, as we just did.
+                self._hold_to_limit(what)
                 location = response.headers.get("location", "")
                 return _Reply(response.status_code, bytes(body), location)
-        except httpx.ConnectTimeout as error:
-            raise CommandFailedError(rest_failures.not_reached(what, place, error)) from None
-        except httpx.TimeoutException:
-            raise CommandFailedError(rest_failures.timed_out(what, self._timeout_s)) from None
-        except httpx.NetworkError as error:
-            raise CommandFailedError(rest_failures.not_reached(what, place, error)) from None
         except (httpx.HTTPError, httpx.StreamError) as error:
-            raise CommandFailedError(rest_failures.broken(what, error)) from None
+            # What broke off because its time was over is no fault of the network.
+            self._hold_to_limit(what)
+            raise CommandFailedError(self._failure(what, place, error)) from None
         finally:
             with self._lock:
                 self._sockets.clear()
+
+    def _failure(self, what: str, place: str, error: Exception) -> SourceError:
+        """Why an exchange brought no answer."""
+        if isinstance(error, (httpx.ConnectTimeout, httpx.NetworkError)):
+            return rest_failures.not_reached(what, place, error)
+        if isinstance(error, httpx.TimeoutException):
+            return rest_failures.timed_out(what, self._timeout_s)
+        return rest_failures.broken(what, error)
+
+    def _hold_to_limit(self, what: str) -> None:
+        """Go no further with a question whose time is over."""
+        if self._is_late.is_set():
+            raise CommandFailedError(rest_failures.timed_out(what, self._timeout_s))
 
     def _client(self) -> httpx.Client:
         """The client, made when it is first needed: certificates take 20 ms to load."""
@@ -288,7 +318,7 @@ class RestClient:
         found = info["return_value"].get_extra_info("socket")
         with self._lock:
             self._sockets.append(found)
-            if self._is_closed:
+            if self._is_closed or self._is_late.is_set():
                 _shut(found)
 
     def _judged(

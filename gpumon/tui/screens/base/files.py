@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
-import threading
 from concurrent.futures import Future
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from gpumon.base.own_file import write_whole
+from gpumon.base.writing_thread import WritingThread
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,6 +18,9 @@ FORMATS: Final = (".csv", ".json", ".svg")
 
 END_S: Final = 0.2
 """How long the end of a terminal waits for a file that is still being written."""
+
+_UNDER_WAY: Final[set[Path]] = set()
+"""Folders to which a file is being written: where one hangs, the next is not begun."""
 
 _WEB_FONTS: Final = re.compile(r"@font-face\s*\{[^}]*\}")
 
@@ -61,28 +64,18 @@ def write_new(name: str, made: Callable[[], str], *, is_forced: bool) -> Path:
         FileRefusedError: It exists, or cannot be written.
     """
     path = _path_of(name)
-    part = path.with_name(f".{path.name}.{os.getpid()}")
+    there = f"{path} exists: choose another name, or write a ! behind it to replace it"
     try:
         if path.is_symlink() or (path.exists() and not path.is_file()):
             message = f"{path} is no regular file: choose another name"
             raise FileRefusedError(message)
         if path.exists() and not is_forced:
-            message = f"{path} exists: choose another name, or write a ! behind it to replace it"
-            raise FileRefusedError(message)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        with open(os.open(part, flags, 0o600), "w", encoding="utf-8") as file:  # noqa: PTH123
-            file.write(made())
-        if is_forced:
-            part.replace(path)
-        else:
-            # A link, unlike a rename, never replaces a file that came up meanwhile.
-            os.link(part, path)
-            part.unlink()
+            raise FileRefusedError(there)
+        write_whole(path, made(), is_new=not is_forced)
+    except FileExistsError:
+        raise FileRefusedError(there) from None
     except OSError as error:
-        # Of a name that nothing can have there is nothing to remove, and that fails as well.
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
-        message = f"{path}: {error.strerror}"
+        message = f"{path} was not written: {error.strerror}; choose another name or folder"
         raise FileRefusedError(message) from None
     return path
 
@@ -103,6 +96,10 @@ async def write_beside(name: str, made: Callable[[], str], *, is_forced: bool) -
 
     A thread of asyncio's would be waited for at the end of the process.
     """
+    place = _path_of(name).parent
+    if place in _UNDER_WAY:
+        message = f"{place} does not answer: the file before is not written yet; choose another"
+        raise FileRefusedError(message)
     told: Future[Path] = Future()
 
     def write() -> None:
@@ -111,9 +108,12 @@ async def write_beside(name: str, made: Callable[[], str], *, is_forced: bool) -
             told.set_result(write_new(name, made, is_forced=is_forced))
         except Exception as error:  # noqa: BLE001 - it is whose who asked
             told.set_exception(error)
+        finally:
+            _UNDER_WAY.discard(place)
 
-    thread = threading.Thread(target=write, name="export", daemon=True)
-    thread.start()
+    _UNDER_WAY.add(place)
+    thread = WritingThread("export")
+    thread.close(0.0, write)
     try:
         return await asyncio.wrap_future(told)
     finally:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import time
 from functools import partial
@@ -25,9 +24,6 @@ if TYPE_CHECKING:
     from gpumon.report.next_steps.commands import Subject
     from gpumon.sources.probes.road import Road
     from gpumon.tui.actions.action import ViewName
-
-_PASTED: Final = re.compile(r"[0-9A-Za-z@%+=:,./_\[\]-]{1,256}")
-"""Names that may be pasted into a shell: hosts, host lists, jobs, array tasks, UUIDs, users."""
 
 SAID_S: Final = 6.0
 """How long an answer stands in the status line."""
@@ -88,8 +84,8 @@ class HandOff(TimeScreen):
         subject = self.subject_here()
         if subject is None or subject.name is None:
             self.say("nothing here has a name to copy")
-        elif not _PASTED.fullmatch(subject.name):
-            self.say("its name has signs that a shell would run, so it is not copied")
+        elif not subject.is_pasted_safely:
+            self.say("its name could be taken for more than a name in a shell: it is not copied")
         else:
             self.copy_text(subject.name)
 

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import json
 import os
 import stat
 import subprocess
+import threading
 from contextlib import nullcontext
-from types import SimpleNamespace
 
 import pytest
 
+from gpumon.model.job_name import job_name
 from gpumon.model.records.cluster import JobView
 from gpumon.model.records.tick import TargetState
+from gpumon.report.next_steps.commands import Subject
 from gpumon.sources.source import Wish
 from gpumon.tui import job_changes
 from gpumon.tui.app import GpumonApp
-from gpumon.tui.screens.base.files import FileRefusedError, form_of, picture, write_new
+from gpumon.tui.screens.base.files import (
+    FileRefusedError,
+    form_of,
+    picture,
+    write_beside,
+    write_new,
+)
 from gpumon.tui.screens.lists.commands import CommandsView
+from tests.worlds.probe import PATIENCE_S
 from tests.worlds.tick import AT, fleet, job, tick
 
 
@@ -36,21 +46,21 @@ async def test_copying_takes_the_name_of_what_the_cursor_is_on(stage):
 
 
 @pytest.mark.parametrize(
-    ("name", "is_copied"),
+    ("subject", "is_copied"),
     [
-        ("n[1-4],gpu07", True),
-        ("5_[2-9]", True),
-        ("n1;reboot", False),
-        ("$(id)", False),
-        ("a b", False),
+        (Subject(node="gpu07"), True),
+        (Subject(job_name("5", "5_[2-9]")), True),
+        (Subject(node="n1;reboot"), False),
+        (Subject(node="-oProxyCommand=/tmp/x"), False),
+        (Subject(group=("account", "$(id)")), False),
+        (Subject(group=("account", "a b")), False),
     ],
 )
-async def test_a_name_that_a_shell_would_run_is_not_copied(stage, monkeypatch, name, is_copied):
+async def test_a_name_that_commands_refuse_is_not_copied(stage, monkeypatch, subject, is_copied):
     async with stage(fleet()) as s:
-        subject = SimpleNamespace(name=name)
         monkeypatch.setattr(s.app.screen, "subject_here", lambda: subject)
         await s.press("y")
-        assert (s.app.clipboard == name) is is_copied
+        assert (s.app.clipboard == subject.name) is is_copied
         assert ("copied, where" in s.lines[-2]) is is_copied
 
 
@@ -422,3 +432,23 @@ async def test_a_change_that_nobody_answers_is_given_up(stage, monkeypatch, tmp_
         await s.pilot.pause()
         assert "scancel 4711: no answer in 0 s" in s.text
         assert s.feed.wishes == []
+
+
+async def test_a_second_file_is_not_begun_where_the_first_one_hangs(tmp_path):
+    may, begun = threading.Event(), threading.Event()
+
+    def hangs():
+        begun.set()
+        assert may.wait(PATIENCE_S)
+        return "a"
+
+    first = asyncio.ensure_future(write_beside(str(tmp_path / "a.csv"), hangs, is_forced=False))
+    await asyncio.to_thread(begun.wait, PATIENCE_S)
+    with pytest.raises(FileRefusedError, match="the file before is not written yet"):
+        await write_beside(str(tmp_path / "b.csv"), lambda: "b", is_forced=False)
+    (tmp_path / "other").mkdir()
+    await write_beside(str(tmp_path / "other" / "c.csv"), lambda: "c", is_forced=False)
+    may.set()
+    assert (await first).read_text() == "a"
+    await write_beside(str(tmp_path / "b.csv"), lambda: "b", is_forced=False)
+    assert sorted(path.name for path in tmp_path.rglob("*.csv")) == ["a.csv", "b.csv", "c.csv"]

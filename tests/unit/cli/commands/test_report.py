@@ -87,6 +87,15 @@ def test_books_of_the_version_before_are_read_and_call_nothing_useful(books, cap
     assert total["waste"] == {"idle_tail": 600}
 
 
+def test_a_page_that_is_a_link_is_named(books, capsys):
+    page = books / "2026-01-04.ndjson"
+    page.symlink_to(books / "nowhere")
+    assert main(["report", "--json"]) == 0
+    said = capsys.readouterr()
+    assert f"{page} is a link, to which no books are written: move it away" in said.err
+    assert json.loads(said.out)["total"]["allocated_gpu_seconds"] == 14400
+
+
 def test_money_stands_there_only_where_prices_are(books, capsys, monkeypatch):
     main(["report", "--json"])
     assert json.loads(capsys.readouterr().out)["total"]["cost"] is None

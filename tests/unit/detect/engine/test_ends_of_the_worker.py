@@ -226,6 +226,66 @@ def test_what_a_crashed_detector_started_is_ended_too(engine, plugin, scene, tmp
     assert ends(descriptor)
 
 
+DAEMONS = {
+    "a session of its own": "os.fork() == 0 and (os.setsid(), be('one'))",
+    "forked twice": "os.fork() == 0 and (os.setsid(), os.fork() and os._exit(0), be('one'))",
+    "a chain": "os.fork() == 0 and (os.setsid(), os.fork() and os._exit(0), os.setsid(),"
+    " os.fork() and be('one'), os.fork() and os._exit(0), be('two'))",
+}
+"""What a plugin starts that leaves the worker's group, session and children, as a daemon does."""
+
+
+@pytest.mark.parametrize("end", ["close", "crash", "overrun", "kill"])
+@pytest.mark.parametrize("kind", DAEMONS)
+def test_a_daemon_that_a_plugin_leaves_behind_ends_with_the_worker(
+    engine, plugin, scene, tmp_path, kind, end
+):
+    names = ("one", "two") if kind == "a chain" else ("one",)
+    for name in (*names, "go"):
+        os.mkfifo(tmp_path / name)
+    last = {"crash": "os._exit(1)", "kill": "os.kill(os.getpid(), 9)"}.get(end, "time.sleep(1000)")
+    path = plugin(
+        "daemon",
+        f"""
+        import signal
+        def be(name):
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            open({str(tmp_path)!r} + "/" + name, "w").write(str(os.getpid()))
+            time.sleep(1000)
+        class Daemon(Base):
+            name = "daemon"
+            def evaluate(self, view):
+                {DAEMONS[kind]}
+                open({str(tmp_path / "go")!r}).read()
+                {last}
+        """,
+    )
+    one = engine(path, budget_s=5.0 if end == "overrun" else LONG_S)
+    one.submit(scene.run(30, {}))
+    left = [os.pidfd_open(int(heard(tmp_path / name))) for name in names]
+    if end != "overrun":
+        tell(tmp_path / "go", "go")
+    if end == "close":
+        one.close()
+    else:
+        one.finish(LONG_S)
+    assert all(map(ends, left))
+
+
+def test_the_supervisor_outlives_a_plugin_that_ends_its_own_group(engine, plugin, scene, look):
+    path = plugin(
+        "grouped",
+        """
+        class Grouped(Base):
+            name = "grouped"
+            def evaluate(self, view):
+                os.killpg(0, 15)
+                time.sleep(1000)
+        """,
+    )
+    assert "signal 15" in look(engine(path), scene.run(30, {})).errors[0].message
+
+
 def test_close_before_anything_was_submitted(engine):
     one = engine()
     one.close()

@@ -46,10 +46,38 @@ def test_rubbish_says_nothing(path, text):
     assert NotesFile(path).read() is None
 
 
-def test_a_home_that_cannot_be_written_only_forgets(path):
+def test_a_home_that_cannot_be_written_forgets_and_says_so(path):
     path.parent.write_text("a file in place of the folder")
-    written(path)
+    one = NotesFile(path)
+    assert one.trouble == ""
+    one.write(NOTES)
+    one.close()
+    assert one.trouble == f"{path} cannot be written: File exists"
     assert NotesFile(path).read() is None
+
+
+def test_what_was_said_is_written_with_the_next_word_once_the_home_is_well_again(path):
+    path.parent.write_text("a file in place of the folder")
+    one = NotesFile(path)
+    one.write({"acknowledged": []})
+    assert one._writing.settle(60.0)
+    path.parent.unlink()
+    one.write(NOTES)
+    one.close()
+    assert one.trouble == ""
+    assert NotesFile(path).read() == NOTES
+
+
+def test_notes_that_are_not_kept_are_an_error_of_the_report(path, engine, honest, scene, look):
+    path.parent.write_text("a file in place of the folder")
+    notes = NotesFile(path)
+    one = engine(honest, notes=notes)
+    (finding,) = look(one, scene.run(30, {})).findings
+    one.acknowledge(finding.identity)
+    assert notes._writing.settle(60.0)
+    (error,) = look(one, scene.run(10, {})).errors
+    assert (error.where, error.message) == ("notes", f"{path} cannot be written: File exists")
+    assert "ends with this terminal" in error.hint
 
 
 def test_a_file_that_hangs_holds_up_nobody(path, monkeypatch):

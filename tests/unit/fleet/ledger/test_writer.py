@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 
 import pytest
 
@@ -11,7 +12,7 @@ from gpumon.fleet.ledger import writer
 from gpumon.fleet.ledger.journal import JournalFile
 from gpumon.fleet.ledger.journal_reader import Pages
 from gpumon.fleet.ledger.ledger import Ledger
-from gpumon.fleet.ledger.writer import LOCK_NAME, SLOW_S, PageWriter
+from gpumon.fleet.ledger.writer import LOCK_NAME, SLOW_S, PageWriter, page_name
 from tests.unit.fleet.ledger_world import START, gpu, tick, view
 
 WAIT_S = 60.0
@@ -139,3 +140,48 @@ def test_a_full_disk_is_tried_again_when_more_comes_and_at_the_end(tmp_path, mon
     pages.close(WAIT_S)
     (path,) = (path for path in tmp_path.iterdir() if path.suffix == ".ndjson")
     assert path.read_text().splitlines()[1:] == ['{"a":1}', '{"a":2}']
+
+
+def test_what_the_disk_refuses_at_the_end_is_still_said_afterwards(tmp_path, monkeypatch):
+    def full(_file, _data):
+        raise OSError(28, "No space left on device")
+
+    ledger = Ledger(journal=JournalFile(tmp_path))
+    assert run(ledger, START, START + 100, [view("1", ["a"])]).note == ""
+    monkeypatch.setattr(os, "write", full)
+    ledger.close()
+    said = f"the books cannot be written to {tmp_path}: No space left on device"
+    assert ledger.summary().note == said
+
+
+def test_a_page_that_is_a_link_is_said_at_once_by_its_name_and_written_once_it_is_gone(tmp_path):
+    """Whoever planted it must not have the books written elsewhere, nor lost in silence."""
+    elsewhere = tmp_path / "elsewhere"
+    folder = tmp_path / "ledger"
+    folder.mkdir()
+    pages = [folder / page_name(at) for at in (START, time.time(), time.time() + 3600.0)]
+    for page in {*pages}:
+        page.symlink_to(elsewhere)
+    journal = JournalFile(folder)
+    # Today's, or tomorrow's where midnight has just passed.
+    assert any(str(page) in journal.note for page in pages[1:])
+    ledger = Ledger(journal=journal)
+    run(ledger, START, START + 900, [view("1", ["a"])])
+    assert journal.settle(WAIT_S)
+    assert ledger.summary().note == (
+        f"the books cannot be written to {pages[0]}: it is a link, which is not followed; move it"
+    )
+    assert not elsewhere.exists()
+    pages[0].unlink()
+    ledger.close()
+    assert ledger.summary().note == ""
+    assert on_disk(folder) == pytest.approx(900)
+
+
+def test_a_pipe_among_the_pages_keeps_no_reader_waiting(tmp_path):
+    os.mkfifo(tmp_path / page_name(START))
+    with pytest.raises(OSError, match="is no regular file"):
+        on_disk(tmp_path)
+    journal = JournalFile(tmp_path)
+    assert journal.kept_in == str(tmp_path)
+    journal.close()

@@ -368,6 +368,21 @@ def test_books_that_are_not_written_are_one_error_of_each_tick():
     assert ticks[0].errors == ()
 
 
+def test_what_the_books_lose_at_the_end_is_told_where_no_tick_has_told_it():
+    class Late(Books):
+        def close(self):
+            self.note = "the disk is full"
+
+    cases = ((Late(""), "the disk is full"), (Books("is told"), None), (Books(""), None))
+    for books, told in cases:
+        clock = Clock()
+        source = Script("a", clock, [gpu_frame("gpu01", 100.0)])
+        sampler = Sampler([source], clock, 1.0, keep_books=lambda books=books: books)
+        sampler.look(1.0)
+        sampler.close()
+        assert (sampler.unkept.message if sampler.unkept else None) == told
+
+
 def test_the_books_are_shown_what_is_muted():
     judge, books, muted = Judge(), Books(""), (finding("job:1"),)
     judge.report = lambda: DetectionReport(100.0, (), (), (), (), muted)

@@ -37,6 +37,27 @@ HOSTILE = [
 NEAR = Ways(Road("gpu01"))
 
 
+@pytest.mark.parametrize(
+    ("subject", "is_safe"),
+    [
+        (Subject(node="gpu01"), True),
+        (Subject(node="-oProxyCommand=/tmp/x"), False),
+        (Subject(node="gpu01,gpu02"), False),
+        (Subject(node="gpu01;id"), False),
+        (Subject(group=("user", "ada@ml")), True),
+        (Subject(group=("user", "--all")), False),
+        (Subject(group=("account", "a b")), False),
+        (Subject(uuid="GPU-12ab-34", node="gpu01"), True),
+        (Subject(uuid="GPU-$(id)", node="gpu01"), False),
+        (Subject(job_name("812", "812_[5-9]"), "-v"), True),
+        (Subject(job_name("4711; id")), True),
+        (WHOLE, True),
+    ],
+)
+def test_what_the_rules_of_commands_refuse_is_not_copied_either(subject, is_safe):
+    assert subject.is_pasted_safely is is_safe
+
+
 def lines(subject, ways=NEAR, **options):
     return [command.line for command in commands_for(subject, ways, **options)]
 

@@ -8,7 +8,7 @@ import re
 import socketserver
 import threading
 from http.server import BaseHTTPRequestHandler
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 if TYPE_CHECKING:
     import ssl
@@ -60,6 +60,7 @@ class Restd:
         self.answer_of: Callable[[str], Said | None] = lambda _: None
         self.raw: bytes | None = None
         self.is_mute = False
+        self.drips: bytes | None = None
         self.may_go_on = threading.Event()
         restd = self
 
@@ -72,8 +73,8 @@ class Restd:
                 if restd.is_mute:
                     restd.may_go_on.wait(60)
                     return
-                if restd.raw is not None:
-                    self.wfile.write(restd.raw)
+                if restd.drips is not None or restd.raw is not None:
+                    restd._say_raw(self.wfile)
                     return
                 said = restd._answer(self.path, headers)
                 self.send_response(said.status)
@@ -117,6 +118,18 @@ class Restd:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+
+    def _say_raw(self, to: BinaryIO) -> None:
+        """Say what is no answer, or a byte of one every 10 ms until the other end has gone."""
+        if self.raw is not None:
+            to.write(self.raw)
+        for byte in self.drips or b"":
+            try:
+                to.write(bytes((byte,)))
+            except OSError:
+                return
+            if self.may_go_on.wait(0.01):
+                return
 
     def _answer(self, path: str, headers: dict[str, str]) -> Said:
         if not self.accepts(headers):

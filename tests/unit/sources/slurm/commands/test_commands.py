@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import os
+import signal
 import stat
 import threading
 from typing import TYPE_CHECKING
 
 import pytest
 
+from gpumon.sources.slurm.commands import commands as commands_module
 from gpumon.sources.slurm.commands.commands import SlurmCommands, neutral_environment
 from gpumon.sources.slurm.commands.failures import CommandFailedError
 from gpumon.sources.slurm.json import cluster_name
@@ -196,6 +198,26 @@ def test_kills_the_whole_group_after_the_deadline(install: Path, tmp_path: Path)
     os.close(reader)
 
 
+def test_a_command_that_cannot_be_killed_is_not_waited_for(
+    install: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As one that hangs in the kernel, on a file system that is gone: its end is put off."""
+    os.mkfifo(tmp_path / "held")
+    reader = os.open(tmp_path / "held", os.O_RDONLY | os.O_NONBLOCK)
+    os.set_blocking(reader, True)
+    program(install / "scontrol", f"exec 9>{tmp_path}/held; echo $$ >&9; exec sleep 600")
+    monkeypatch.setattr(commands_module, "_kill_group", lambda _: None)
+    monkeypatch.setattr(commands_module, "_REAP_S", 0.05)
+    clock = HeldClock(reader)
+    try:
+        error = failure(SlurmCommands(clock=clock, timeout_s=9.0))
+        assert error.message == "gave no answer within 9 s and was stopped"
+        os.kill(int(clock.said), 0)
+    finally:
+        os.kill(int(clock.said), signal.SIGKILL)
+        os.close(reader)
+
+
 class HeldClock(RunningClock):
     """Runs on once the command has said that it is up."""
 
@@ -203,10 +225,11 @@ class HeldClock(RunningClock):
         super().__init__()
         self._reader = reader
         self._is_up = False
+        self.said = b""
 
     def monotonic(self) -> float:
         if self.seconds and not self._is_up:
-            os.read(self._reader, 3)
+            self.said = os.read(self._reader, 20)
             self._is_up = True
         return super().monotonic()
 

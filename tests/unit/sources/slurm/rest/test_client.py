@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import socket
 import ssl
 import subprocess
@@ -230,6 +231,49 @@ def test_a_port_that_speaks_something_else_is_one_line(restd: Restd, raw: bytes)
 def test_a_server_that_never_answers_is_given_up(restd: Restd) -> None:
     restd.is_mute = True
     assert "gave no whole answer" in failure(client(restd, timeout_s=0.1)).message
+
+
+BODY = json.dumps({"jobs": []}).encode()
+DRIPPED = {
+    "header": b"HTTP/1.1 200 OK\r\nX-Slow: " + b"z" * 60 + b"\r\n\r\n" + BODY,
+    "status line": b"HTTP/1.1 200 " + b"O" * 60 + b"\r\n\r\n" + BODY,
+    "body": b"HTTP/1.1 200 OK\r\n\r\n" + b" " * 60 + BODY,
+    "chunks": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    + b"1\r\n \r\n" * 20
+    + b"c\r\n"
+    + BODY
+    + b"\r\n0\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("is_socket", [False, True], ids=["tcp", "unix"])
+@pytest.mark.parametrize("part", DRIPPED)
+def test_an_answer_that_drips_is_given_up_whichever_part_does(
+    tmp_path: Path, part: str, is_socket: bool
+) -> None:
+    """Every byte comes in time, the whole does not: 60 and more at 10 ms, with 0.2 s for all."""
+    path = tmp_path / "rest.sock" if is_socket else None
+    server = Restd(path=path)
+    server.drips = DRIPPED[part]
+    address = RestAddress(
+        "http://slurmrestd" if is_socket else f"http://127.0.0.1:{server.port}", str(path or "")
+    )
+    try:
+        asked = RestClient(address, environ={"SLURM_JWT": TOKEN}, clock=Now(), timeout_s=0.2)
+        error = failure(asked)
+        assert "gave no whole answer within" in error.message
+        assert "sdiag" in error.hint
+        server.drips = None
+        eventually(lambda: asked.get("jobs") == {"jobs": []}, "the next question has its own time")
+    finally:
+        server.stop()
+
+
+def test_one_limit_holds_for_a_question_however_often_it_is_put(restd: Restd) -> None:
+    """Each refusal drips for less than the limit; all eleven versions together for more."""
+    restd.drips = b"HTTP/1.1 404 Not Found\r\n\r\n"
+    assert "gave no whole answer within 1 s" in failure(client(restd, timeout_s=1.0)).message
+    assert 1 < len(restd.asked) < 11
 
 
 def test_a_closed_port_is_one_line(restd: Restd) -> None:
