@@ -223,7 +223,8 @@ def untried(url: str, due: Sequence[Slot], rising: int, now: float) -> SourceErr
     waiting = [slot for slot in waiting if not slot.tries]
     if not waiting:
         return None
-    more = f", as do {len(waiting) - 1:,} more nodes" if len(waiting) > 1 else ""
+    count = len(waiting) - 1
+    more = f", as do {count:,} more nodes" if count > 1 else ", as does 1 more node" * count
     others = f": {rising:,} others are on their way up" if rising else ""
     return SourceError(
         plain(waiting[0].endpoint.node or url), plain(f"waits to be tried{more}{others}")

@@ -1,6 +1,6 @@
 """`python -m tests.bench.fan_out NODES`: how soon and how steadily many nodes are read.
 
-`gpumon --watch` reads them over a stand-in `ssh`, of which some never connect and some hang after
+gpumon reads them over a stand-in `ssh`, of which some never connect and some hang after
 login, or with --sshd over real sshd on this machine. History, detection and books run as ever.
 """
 
@@ -17,7 +17,6 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from datetime import datetime
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
@@ -28,7 +27,6 @@ from tests.bench.shown import show
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-GPUMON: Final = str(Path(sys.executable).parent / "gpumon")
 PROMISED_S: Final = 60.0
 """By then every healthy node is to be read, and from then on no period is to be missed."""
 MISSED_PERIODS: Final = 1.5
@@ -38,7 +36,7 @@ LOOK_S: Final = 5.0
 
 
 class Seen:
-    """What the documents of a watch say of the nodes, document by document."""
+    """What the pictures of a watch say of the nodes, picture by picture."""
 
     def __init__(self, began_at: float, period_s: float, healthy: frozenset[str]) -> None:
         """Nothing has come; `began_at` is the Unix time of the start."""
@@ -52,20 +50,21 @@ class Seen:
         """Periods without a report, from when all of them were promised to be read."""
         self.longest_s = 0.0
         """Between two reports of a node in that time."""
-        self.documents = 0
+        self.pictures = 0
+        self.late_s = 0.0
+        """How late the latest picture was."""
         self.words: Counter[str] = Counter()
         """What was said of trouble, its subject and numbers aside."""
 
-    def take(self, document: Mapping[str, Any]) -> None:
-        """One document."""
-        self.documents += 1
-        made_at = _unix(document["generated_at"])
-        for node in document["nodes"]:
-            if node["name"] not in self._healthy or node["age_s"] is None:
-                continue
-            self._report(node["name"], made_at - node["age_s"])
-        for error in document["errors"]:
-            self.words["".join("#" if c.isdecimal() else c for c in error["message"])] += 1
+    def take(self, picture: Mapping[str, Any]) -> None:
+        """One picture."""
+        self.pictures += 1
+        self.late_s = max(self.late_s, picture["lateness_s"])
+        for node, taken_at in picture["nodes"].items():
+            if node in self._healthy:
+                self._report(node, taken_at)
+        for message in picture["errors"]:
+            self.words["".join("#" if c.isdecimal() else c for c in message)] += 1
 
     def _report(self, node: str, taken_at: float) -> None:
         before = self._last.get(node)
@@ -85,13 +84,9 @@ class Seen:
         """Nodes that nothing came of at the end have missed that, too."""
         for node in self._healthy:
             since = max(self._last.get(node, 0.0), self._began_at + PROMISED_S)
-            # The newest document may be a period old, and the report in it another one.
+            # The newest picture may be a period old, and the report in it another one.
             if ended_at - since > (MISSED_PERIODS + 1.0) * self._period_s:
                 self._gap(node, ended_at - since)
-
-
-def _unix(text: str) -> float:
-    return datetime.fromisoformat(text).timestamp()
 
 
 def _read(stdout: IO[bytes], seen: Seen) -> None:
@@ -161,7 +156,8 @@ def measure(
     env: Mapping[str, str], nodes: int, healthy: frozenset[str], period_s: float, seconds: float
 ) -> None:
     """Watch the nodes for so long, and print what came of it."""
-    words = [GPUMON, "--json", "--watch", f"{period_s:g}", f"ssh://n[00001-{nodes:05}]"]
+    words = [sys.executable, "-m", "tests.bench.fan_out.watcher", f"{period_s:g}"]
+    words.append(f"ssh://n[00001-{nodes:05}]")
     began_at = time.time()
     seen = Seen(began_at, period_s, healthy)
     with subprocess.Popen(words, stdout=subprocess.PIPE, env=dict(env)) as watching:
@@ -217,7 +213,8 @@ def _tell(seen: Seen, healthy: frozenset[str], code: int) -> None:
             }
         ],
     )
-    print(f"\n{seen.documents} documents, ended with {code}; said of trouble:")
+    print(f"\n{seen.pictures} pictures, at most {seen.late_s:.1f} s late; ended with {code}")
+    print("said of trouble, picture by picture:")
     for words, count in seen.words.most_common(12):
         print(f"  {count:6} x {words}")
 
