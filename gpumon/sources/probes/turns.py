@@ -40,7 +40,7 @@ and the shortest windows of detectors two minutes."""
 TURN_PERIODS: Final = 5.0
 
 TURNS_PER_S: Final = 4.0
-"""Turns that end and begin: a login takes 62 ms of CPU here (measured), so a quarter of a core."""
+"""Turns that end and begin: their logins take a quarter of a core (`LOGIN_CPU_S`)."""
 
 RETRY_S: Final = (1.0, 60.0)
 """First and longest pause before a failed probe is started again; it doubles in between."""

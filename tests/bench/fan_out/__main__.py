@@ -20,6 +20,7 @@ from collections import Counter
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
+from gpumon.sources.probes.clients import LOGIN_CPU_S
 from tests.bench import tree
 from tests.bench.fan_out import loopback, standin
 from tests.bench.shown import show
@@ -229,7 +230,7 @@ def main() -> int:
     parser.add_argument("--sshd", action="store_true", help="real sshd on this machine instead")
     parser.add_argument("--period", type=float, default=10.0)
     parser.add_argument("--for", type=float, default=240.0, dest="seconds")
-    parser.add_argument("--login-ms", type=float, default=standin.LOGIN_MS,
+    parser.add_argument("--login-ms", type=float, default=1e3 * LOGIN_CPU_S,
                         help="CPU time of a stand-in's login")  # fmt: skip
     asked = parser.parse_args()
     load = os.getloadavg()[0]

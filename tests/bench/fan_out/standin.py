@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SOURCE: Final = Path(__file__).parent / "ssh.c"
-LOGIN_MS: Final = 62.0
-"""CPU time of a real client's login with OpenSSH's own choice of keys, measured on loopback."""
 REPORTS: Final = 6
 """The last one of so many reports of a real probe is what every node says."""
 HANGS: Final = "lst"
