@@ -229,8 +229,9 @@ class ProbePool:
             self._start(slot, now)
         rising = sum(1 for s in slots if s.stream and not s.stream.is_greeted)
         remarks = [untried(self.url, due, rising, now)]
-        if places.is_tight:
-            remarks.insert(0, in_turns(self.url, places, self._clients.bound, self._period_s))
+        if places.is_tight and (due or not self._once):
+            period_s = None if self._once else self._period_s
+            remarks.insert(0, in_turns(self.url, places, self._clients.bound, period_s))
         self._remark(tuple(remark for remark in remarks if remark), now)
 
     def _remark(self, remarks: tuple[SourceError, ...], now: float) -> None:

@@ -203,12 +203,15 @@ def turn_s(places: Places, period_s: float) -> float:
     return max(TURN_S, TURN_PERIODS * period_s, places.nodes / TURNS_PER_S)
 
 
-def in_turns(url: str, places: Places, bound: Bound, period_s: float) -> SourceError:
-    """That not all nodes are read at once, and why."""
-    minutes = turn_s(places, period_s) / 60.0
+def in_turns(url: str, places: Places, bound: Bound, period_s: float | None) -> SourceError:
+    """That not all nodes are read at once, and why; no period: each is read once."""
+    turns, age = "", ""
+    if period_s is not None:
+        turns = f", in turns of {turn_s(places, period_s) / 60.0:.0f} min"
+        age = "; what was read before is stale"
     message = (
-        f"reads {places.nodes:,} of {places.of:,} nodes at a time, in turns of {minutes:.0f} min, "
-        f"because {bound.because}; what was read before is stale"
+        f"reads {places.nodes:,} of {places.of:,} nodes at a time{turns}, "
+        f"because {bound.because}{age}"
     )
     ways_out = ("watch fewer nodes", *([bound.way_out] if bound.way_out else []))
     return SourceError(plain(url), plain(message), plain(", or ".join(ways_out)))

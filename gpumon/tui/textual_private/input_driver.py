@@ -28,8 +28,9 @@ _END_S: Final = 1.0
 
 
 def _ready(watched: Sequence[int], limit_s: float | None) -> set[int]:
-    """Descriptors with something to read; `select` takes none from 1,024 on, and ssh clients have
-    three each.
+    """Descriptors with something to read, whatever their numbers.
+
+    `select` takes none from 1,024 on, and every ssh client has three.
     """
     poller = select.poll()
     for descriptor in watched:

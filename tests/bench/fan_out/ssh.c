@@ -107,7 +107,7 @@ static void report(char *text, double at)
 
 int main(int argc, char **argv)
 {
-	int i = 1, node;
+	int i = 1, node, is_once;
 	size_t roles_size, report_size, n = 0;
 	char *roles, *text, *body, role, hello[128], wish[256];
 	const char *login_ms = getenv("FAN_OUT_LOGIN_MS");
@@ -133,6 +133,7 @@ int main(int argc, char **argv)
 		hang();
 	body = program();
 	period = atof(after(body, "'period_s': "));
+	is_once = strstr(body, "'once': True") != NULL;
 	snprintf(hello, sizeof hello, "{\"gpumon_probe\":1,\"nonce\":\"%.16s\",\"node\":\"n%05d\"}\n",
 		 after(body, "'nonce': '"), node);
 	say(hello, strlen(hello));
@@ -149,6 +150,8 @@ int main(int argc, char **argv)
 			return 0;
 		if (now >= due) {
 			report(text, now);
+			if (is_once)
+				return 0;
 			due += period;
 			if (due < now)
 				due = now + period;

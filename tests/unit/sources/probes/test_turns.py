@@ -190,6 +190,10 @@ def test_one_line_says_how_many_are_read_and_why() -> None:
         "3 of the 1,024 files; what was read before is stale"
     )
     assert error.hint == "watch fewer nodes, or ask for more"
+    once = in_turns("ssh://n", Places(250, 1200), bound, None)
+    assert once.message == (
+        "reads 250 of 1,200 nodes at a time, because each ssh client takes 3 of the 1,024 files"
+    )
 
 
 def test_who_waits_for_the_first_try_is_counted_after_a_while() -> None:
