@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gpumon.sources.probes.clients import Bound
     from gpumon.sources.probes.stream import Endpoint, Stream
 
-MAX_STARTING: Final = 32
+MAX_STARTING: Final = 64
 """Probes that may be on their way up for the first time at once; each costs an ssh handshake."""
 
 MAX_STARTING_AGAIN: Final = 4

@@ -61,7 +61,7 @@ class Seen:
         """One picture."""
         self.pictures += 1
         self.late_s = max(self.late_s, picture["lateness_s"])
-        for node, taken_at in picture["nodes"].items():
+        for node, taken_at in picture["reports"]:
             if node in self._healthy:
                 self._report(node, taken_at)
         for message in picture["errors"]:

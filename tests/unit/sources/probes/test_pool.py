@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpumon.sources.probes import clients, pool
-from gpumon.sources.probes.clients import Clients, Limits
 from gpumon.sources.probes.decode import Decoder
 from gpumon.sources.probes.pool import GREETING_LIMIT_S, LEASE_BEAT_S, STALLED_S, ProbePool
 from gpumon.sources.probes.stream import Endpoint
@@ -19,7 +17,6 @@ from gpumon.sources.probes.turns import (
     MAX_STARTING_AGAIN,
     RETRY_S,
     TOLD_AFTER_S,
-    TURN_S,
     YIELD_S,
     Slot,
 )
@@ -457,72 +454,3 @@ def test_a_probe_that_comes_up_and_stalls_is_started_again(after: str, run: Open
     assert one.errors()[-1] == "no report for 45 s"
     one.clock.time += 2 * RETRY_S[0]
     eventually(lambda: len(starts) > 1, "it is started again")
-
-
-PLACES = 6
-NARROW = Limits(processes=2 * PLACES)
-
-
-@pytest.fixture
-def narrow(run: Open, monkeypatch: pytest.MonkeyPatch) -> Open:
-    """Makes pools on a machine that takes six clients, whose nodes may be as slow as they are."""
-    monkeypatch.setattr(pool, "GREETING_LIMIT_S", NEVER)
-    monkeypatch.setattr(pool, "STALLED_S", NEVER)
-    shared = Clients(NARROW)
-    monkeypatch.setattr(clients, "of_this_machine", lambda: shared)
-    return run
-
-
-def running(one: Run) -> set[str]:
-    return {name for name, slot in list(one.pool._slots.items()) if slot.stream}
-
-
-def test_beyond_the_bound_nodes_take_turns_and_one_line_says_so(narrow: Open) -> None:
-    nodes = [f"n{number}" for number in range(2 * PLACES)]
-    one = narrow(*(talker(LIVE, node) for node in nodes))
-    eventually(lambda: sum(bool(one.frames(n)) for n in nodes) == PLACES, "the first ones report")
-    one.turn()
-    first = running(one)
-    assert len(first) == PLACES
-    (line,) = one.frames("")[-1].errors
-    assert line.where == "ssh://n"
-    assert line.message.startswith(f"reads {PLACES} of {2 * PLACES} nodes at a time, in turns of ")
-    assert "half of the 12 processes" in line.message
-
-    def all_read() -> bool:
-        # The children come up in their own time; a turn ends in the clock's.
-        assert len(running(one)) <= PLACES
-        one.clock.time += TURN_S / 20
-        one.turn()
-        return all(one.frames(node) for node in nodes)
-
-    eventually(all_read, "every node gets its turn")
-    assert not any(frame.is_left or frame.errors for n in nodes for frame in one.frames(n))
-
-
-def test_a_single_look_reads_all_nodes_whatever_the_bound(narrow: Open) -> None:
-    nodes = [f"n{number}" for number in range(3 * PLACES)]
-    one = narrow(*(talker(f"{HELLO} {REPORT} 1", node) for node in nodes), once=True)
-    one.settle()
-    assert all(len(one.frames(node)) == 1 for node in nodes)
-    one.turn()
-    assert one.frames("")[-1].errors == ()
-
-
-def test_when_the_other_nodes_are_gone_the_line_is_taken_back(narrow: Open) -> None:
-    ends = [talker(LIVE, f"n{number}") for number in range(2 * PLACES)]
-    one = narrow(*ends)
-    eventually(lambda: one.errors(""), "it is told")
-    one.pool.replace(ends[:PLACES])
-    eventually(lambda: not one.frames("")[-1].errors, "it is taken back")
-
-
-def test_a_pool_that_is_over_leaves_its_share_to_the_others(narrow: Open) -> None:
-    gone = narrow(*(talker(LIVE, f"a{number}") for number in range(PLACES)))
-    gone.settle()
-    one = narrow(*(talker(LIVE, f"b{number}") for number in range(PLACES)))
-    eventually(lambda: one.errors(""), "they share")
-    eventually(lambda: len(running(gone)) == PLACES // 2, "the first gives half of them back")
-    gone.close()
-    one.settle()
-    assert len(running(one)) == PLACES

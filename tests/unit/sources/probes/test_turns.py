@@ -1,13 +1,14 @@
-"""Whose turn it is, on slots whose probes are stand-ins and a clock that a test moves."""
+"""Whose turn it is: on slots whose probes are stand-ins, then in pools of real children."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gpumon.sources.probes.clients import Bound
+from gpumon.sources.probes import clients, pool
+from gpumon.sources.probes.clients import Bound, Clients, Limits
 from gpumon.sources.probes.turns import (
     MAX_STARTING_AGAIN,
     TOLD_AFTER_S,
@@ -22,7 +23,15 @@ from gpumon.sources.probes.turns import (
     untried,
 )
 from gpumon.sources.probes.zoom import Zoom
-from tests.worlds.probe import talker
+from tests.unit.sources.pools import LIVE, Run
+from tests.worlds.probe import HELLO, REPORT, eventually, talker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Open = Callable[..., Run]
+
+NEVER = float("inf")
 
 PERIOD_S = 10.0
 NOBODY = Zoom()
@@ -208,3 +217,72 @@ def test_who_waits_for_the_first_try_is_counted_after_a_while() -> None:
     )
     slots[1].tries = slots[2].tries = 1
     assert untried("ssh://n", slots, 9, 99.0) is None
+
+
+PLACES = 6
+NARROW = Limits(processes=2 * PLACES)
+
+
+@pytest.fixture
+def narrow(run: Open, monkeypatch: pytest.MonkeyPatch) -> Open:
+    """Makes pools on a machine that takes six clients, whose nodes may be as slow as they are."""
+    monkeypatch.setattr(pool, "GREETING_LIMIT_S", NEVER)
+    monkeypatch.setattr(pool, "STALLED_S", NEVER)
+    shared = Clients(NARROW)
+    monkeypatch.setattr(clients, "of_this_machine", lambda: shared)
+    return run
+
+
+def running(one: Run) -> set[str]:
+    return {name for name, slot in list(one.pool._slots.items()) if slot.stream}
+
+
+def test_beyond_the_bound_nodes_take_turns_and_one_line_says_so(narrow: Open) -> None:
+    nodes = [f"n{number}" for number in range(2 * PLACES)]
+    one = narrow(*(talker(LIVE, node) for node in nodes))
+    eventually(lambda: sum(bool(one.frames(n)) for n in nodes) == PLACES, "the first ones report")
+    one.turn()
+    first = running(one)
+    assert len(first) == PLACES
+    (line,) = one.frames("")[-1].errors
+    assert line.where == "ssh://n"
+    assert line.message.startswith(f"reads {PLACES} of {2 * PLACES} nodes at a time, in turns of ")
+    assert "half of the 12 processes" in line.message
+
+    def all_read() -> bool:
+        # The children come up in their own time; a turn ends in the clock's.
+        assert len(running(one)) <= PLACES
+        one.clock.time += TURN_S / 20
+        one.turn()
+        return all(one.frames(node) for node in nodes)
+
+    eventually(all_read, "every node gets its turn")
+    assert not any(frame.is_left or frame.errors for n in nodes for frame in one.frames(n))
+
+
+def test_a_single_look_reads_all_nodes_whatever_the_bound(narrow: Open) -> None:
+    nodes = [f"n{number}" for number in range(3 * PLACES)]
+    one = narrow(*(talker(f"{HELLO} {REPORT} 1", node) for node in nodes), once=True)
+    one.settle()
+    assert all(len(one.frames(node)) == 1 for node in nodes)
+    one.turn()
+    assert one.frames("")[-1].errors == ()
+
+
+def test_when_the_other_nodes_are_gone_the_line_is_taken_back(narrow: Open) -> None:
+    ends = [talker(LIVE, f"n{number}") for number in range(2 * PLACES)]
+    one = narrow(*ends)
+    eventually(lambda: one.errors(""), "it is told")
+    one.pool.replace(ends[:PLACES])
+    eventually(lambda: not one.frames("")[-1].errors, "it is taken back")
+
+
+def test_a_pool_that_is_over_leaves_its_share_to_the_others(narrow: Open) -> None:
+    gone = narrow(*(talker(LIVE, f"a{number}") for number in range(PLACES)))
+    gone.settle()
+    one = narrow(*(talker(LIVE, f"b{number}") for number in range(PLACES)))
+    eventually(lambda: one.errors(""), "they share")
+    eventually(lambda: len(running(gone)) == PLACES // 2, "the first gives half of them back")
+    gone.close()
+    one.settle()
+    assert len(running(one)) == PLACES
