@@ -36,7 +36,8 @@ def main() -> int:
     gc.set_threshold(50_000, 20, 50)
     sampler = watch._sampler(request, float(period))
     newest = sampler._newest
-    take, reports = newest.take, []
+    take = newest.take
+    reports: list[tuple[str, float]] = []
 
     def hear(frames: Iterable[Frame]) -> None:
         listed = list(frames)
