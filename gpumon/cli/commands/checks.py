@@ -53,7 +53,8 @@ def binding() -> Check:
     return Check("binding", OK, f"nvidia-ml-py {plain(version)}{note}")
 
 
-def _look(target: Target) -> Tick:
+def look(target: Target) -> Tick:
+    """One look at a target, at every job and node of it."""
     clock = SystemClock()
     look = Look(1.0, is_single=True, keeps=lambda _job: True)
     sampler = Sampler([open_source(target, look, clock)], clock, 1.0)
@@ -65,7 +66,7 @@ def _look(target: Target) -> Tick:
 
 def driver() -> Iterator[Check]:
     """What the local probe says of this machine's driver and GPUs."""
-    yield from of_driver(_look(Target("local", "local")))
+    yield from of_driver(look(Target("local", "local")))
 
 
 def of_driver(tick: Tick) -> Iterator[Check]:
@@ -155,7 +156,7 @@ def slurm() -> Iterator[Check]:
     if shutil.which("scontrol") is None:
         yield Check("slurm", ABSENT, "no scontrol on PATH", "load the site's slurm module")
         return
-    tick = _look(Target("slurm", "slurm", nodes_by="none"))
+    tick = look(Target("slurm", "slurm", nodes_by="none"))
     for error in tick.errors:
         yield Check("slurm", FAULT, f"{error.where}: {error.message}", error.hint)
     if tick.queue_at is None:
@@ -202,7 +203,7 @@ def target(asked: Target) -> Iterator[Check]:
     if asked.scheme == "recording":
         yield _recording(asked)
         return
-    tick = _look(asked)
+    tick = look(asked)
     for error in tick.errors:
         state = LESS if error.where.endswith(GPU_PROCESSES) else FAULT
         yield Check(asked.url, state, f"{error.where}: {error.message}", error.hint)

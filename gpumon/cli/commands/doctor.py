@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from gpumon.cli.commands import check, checks, permissions
+from gpumon.cli.commands.forecast import forecasts
 from gpumon.cli.exits import DONE, NOTHING_READ, USAGE, narrate
 from gpumon.cli.options import Parser
 from gpumon.cli.output import write, write_json
 from gpumon.sources.address import TargetError, parse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from gpumon.cli.commands.check import Check
+    from gpumon.cli.commands.forecast import Forecast
     from gpumon.sources.address import Target
 
 _SIGNS: Final = {
@@ -36,18 +38,28 @@ def doctor(words: list[str]) -> int:
         narrate(str(error))
         return USAGE
     found: list[Check] = []
-    for one in _every(targets):
+    told: list[Forecast] = []
+    for one in _every(targets, told.append):
         found.append(one)
         if not options.json:
             write(_line(one))
     if options.json:
-        document = {"schema": "gpumon-doctor/1", "checks": [one._asdict() for one in found]}
+        document = {
+            "schema": "gpumon-doctor/1",
+            "checks": [one._asdict() for one in found],
+            "forecasts": [forecast._asdict() for forecast in told],
+        }
         write_json(document, is_pretty=True)
     is_faulty = any(one.state == check.FAULT for one in found)
     return NOTHING_READ if is_faulty else DONE
 
 
-def _every(targets: list[Target]) -> Iterator[Check]:
+def _every(targets: list[Target], tell: Callable[[Forecast], None]) -> Iterator[Check]:
+    """What the targets will take comes first, while nothing of them runs."""
+    for line, numbers in forecasts(targets, checks.look):
+        if numbers is not None:
+            tell(numbers)
+        yield line
     yield checks.binding()
     yield from checks.driver()
     yield from permissions.every()

@@ -14,34 +14,29 @@ from gpumon.model.fault import SourceError
 from gpumon.model.records.frame import Frame
 from gpumon.model.staleness import STALE_PERIODS
 from gpumon.model.text import plain
+from gpumon.sources.probes import clients as machine
 from gpumon.sources.probes.decode import GarbageError
-from gpumon.sources.probes.delay import JITTER_S
 from gpumon.sources.probes.stream import Stream
-from gpumon.sources.probes.zoom import OFF, Zoom
+from gpumon.sources.probes.turns import (
+    MAX_STARTING,
+    YIELD_S,
+    Places,
+    Slot,
+    Turns,
+    in_turns,
+    untried,
+)
+from gpumon.sources.probes.zoom import Zoom
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from gpumon.sources.probes.clients import Clients
     from gpumon.sources.probes.stream import Endpoint
     from gpumon.sources.source import Clock, Wish
 
 LEASE_BEAT_S: Final = 5.0
 """Leases of 30 s are renewed this often."""
-
-MAX_STARTING: Final = 32
-"""Probes that may be on their way up for the first time at once; each costs an ssh handshake."""
-
-MAX_STARTING_AGAIN: Final = 4
-"""Likewise of those that were tried before: nodes that hang must not keep the others waiting."""
-
-YIELD_S: Final = 3.0
-"""A start that has waited for so long costs nothing more, and leaves its place to the next one."""
-
-MAX_WAITING: Final = 256
-"""Children that have not come up may wait at once: an ssh takes 1.4 MB of its own."""
-
-TOLD_AFTER_S: Final = 10.0
-"""Nodes that have not been tried for so long are told of."""
 
 STALLED_S: Final = 45.0
 """A probe that came up and says nothing for so long, or five periods, is started again: its lines
@@ -60,53 +55,6 @@ CLOSE_LIMIT_S: Final = 0.3
 REAP_LIMIT_S: Final = 2.0
 """The thread collects killed children for so long, which `close` does not wait for."""
 
-RETRY_S: Final = (1.0, 60.0)
-"""First and longest pause before a failed probe is started again; it doubles in between."""
-
-STEP_RETRY_S: Final = (30.0, 960.0)
-"""Likewise for a step of a job, of which every start stays in the accounting. Only one that lived
-for the longest pause makes the next one short again."""
-
-
-class Slot:
-    """One node's place in the pool."""
-
-    def __init__(self, endpoint: Endpoint) -> None:
-        """Due to be started at once."""
-        self.endpoint = endpoint
-        self.stream: Stream | None = None
-        self.tries = 0
-        self.waits_since: float | None = None
-        """Since when it waits for its first try; None: nobody has looked yet."""
-        self.started_at = 0.0
-        self.told_at = 0.0
-        """When it last sent a report, or came up."""
-        self.due_at = 0.0
-        self.pauses_s = STEP_RETRY_S if endpoint.is_step else RETRY_S
-        """First and longest pause before it is started again."""
-        self.pause_s = self.pauses_s[0]
-        self.is_settled = False
-        """Whether it has reported with its GPUs, or failed, at least once."""
-        self.names: frozenset[str] = frozenset({endpoint.node})
-        """What the node is called, once it has reported."""
-        self.gpus: dict[str, tuple[str, ...]] = {}
-        """GPUs of the newest report, by node."""
-        self.heard_at: dict[str, float] = {}
-        """When each node of a step was last heard, infinite once its silence is known."""
-        self.zoom_told = OFF
-        """What its running probe was told last about zoom."""
-
-    @property
-    def uuids(self) -> tuple[str, ...]:
-        """GPUs that its probe or probes see."""
-        return tuple(uuid for uuids in self.gpus.values() for uuid in uuids)
-
-    def hear(self, node: str, now: float, age_s: float) -> None:
-        """Take note of a report; what a healed cable had held back says nothing of today."""
-        if node in self.heard_at:
-            is_fresh = age_s < JITTER_S
-            self.heard_at[node] = now if is_fresh else max(self.heard_at[node], now - age_s)
-
 
 class ProbePool:
     """Runs the probes of one target."""
@@ -120,6 +68,7 @@ class ProbePool:
         once: bool,
         options: Mapping[str, object] | None = None,
         max_starting: int = MAX_STARTING,
+        clients: Clients | None = None,
     ) -> None:
         """Nothing runs before `start`.
 
@@ -131,12 +80,14 @@ class ProbePool:
             once: One report each and no second start.
             options: Further start options of the probes.
             max_starting: Probes that may be on their way up at once.
+            clients: Shares out how many may run; None: with all other pools of this process.
         """
         self.url = url
         self._clock = clock
         self._once = once
         self._options = dict(options or {})
-        self._max_starting = max_starting
+        self._turns = Turns(max_starting)
+        self._clients = clients or machine.of_this_machine()
         self._period_s = period_s
         self._zoom = Zoom()
         self._slots = {endpoint.node: Slot(endpoint) for endpoint in endpoints}
@@ -155,8 +106,10 @@ class ProbePool:
         self._wake: Callable[[], None] = lambda: None
         self._thread = threading.Thread(target=self._run, name=f"probes {url}", daemon=True)
         self._lease_at = 0.0
-        self._untried_at = 0.0
-        """When those that wait for their first try may be told of again."""
+        self._remarks: tuple[SourceError, ...] = ()
+        """What is told of nodes that wait."""
+        self._remark_at = 0.0
+        """When that may be told anew."""
 
     def start(self, wake: Callable[[], None]) -> None:
         """Start the probes without waiting for them."""
@@ -227,6 +180,7 @@ class ProbePool:
             if self._is_over:
                 return
             self._is_over = True
+            self._clients.share(id(self), 0)
             self._selector.close()
             os.close(self._bell_in)
             os.close(self._bell_out)
@@ -255,50 +209,43 @@ class ProbePool:
         # Who waits for the first report of every node may have nothing left to wait for.
         self._wake()
 
-    def _start_due(self) -> None:
-        """Start those that are due: never tried ones first, then who was tried longest ago."""
-        now = self._clock.monotonic()
-        due = [slot for slot in self._slots.values() if not slot.stream and slot.due_at <= now]
-        if not due:
-            return
-        rising = [s for s in self._slots.values() if s.stream and not s.stream.is_greeted]
-        early = [slot for slot in rising if now - slot.started_at < YIELD_S]
-        # All together, because a host between takes no more at once; of these few second tries.
-        room = min(self._max_starting - len(early), MAX_WAITING - len(rising))
-        again = MAX_STARTING_AGAIN - sum(slot.tries > 1 for slot in early)
-        for slot in sorted(due, key=lambda slot: (slot.tries > 0, slot.started_at)):
-            if room <= 0 or (slot.tries and again <= 0):
-                break
-            room -= 1
-            again -= slot.tries > 0
-            self._start(slot, now)
-        self._tell_untried([slot for slot in due if not slot.tries], len(rising), now)
+    def _places(self) -> Places:
+        """How many of the nodes may be read at once, now that other pools want theirs, too."""
+        each = max((slot.endpoint.clients for slot in self._slots.values()), default=1)
+        nodes = len(self._slots)
+        return Places(max(1, self._clients.share(id(self), each * nodes) // each), nodes)
 
-    def _tell_untried(self, untried: list[Slot], rising: int, now: float) -> None:
-        """Say of nodes that have waited for long that nobody has asked them yet."""
-        for slot in untried:
-            slot.waits_since = now if slot.waits_since is None else slot.waits_since
-        waiting = [s for s in untried if now - (s.waits_since or now) > TOLD_AFTER_S]
-        if not waiting or now < self._untried_at:
+    def _start_due(self) -> None:
+        """Start those that are due; where not all may run, some make place for them."""
+        now, turns, slots = self._clock.monotonic(), self._turns, list(self._slots.values())
+        places = self._places()
+        due = turns.due(slots, now, self._zoom)
+        if not (due or places.is_tight or self._remarks):
             return
-        self._untried_at = now + LEASE_BEAT_S
-        first = waiting[0]
-        more = f", as do {len(waiting) - 1} more nodes" if len(waiting) > 1 else ""
-        message = f"waits to be tried{more}: {rising} others hang on their way up"
-        origin = first.endpoint.origin or self.url
-        error = SourceError(plain(first.endpoint.node or self.url), plain(message))
-        self._frames.append(
-            Frame(origin, first.endpoint.node, self._clock.now(), 0.0, {}, (error,))
-        )
+        for slot in turns.ends(slots, due, places, now, self._period_s, self._zoom):
+            self._drop(slot)
+            slot.rest(now)
+        for slot in turns.starts(slots, due, places, now):
+            self._start(slot, now)
+        rising = sum(1 for s in slots if s.stream and not s.stream.is_greeted)
+        remarks = [untried(self.url, due, rising, now)]
+        if places.is_tight and (due or not self._once):
+            period_s = None if self._once else self._period_s
+            remarks.insert(0, in_turns(self.url, places, self._clients.bound, period_s))
+        self._remark(tuple(remark for remark in remarks if remark), now)
+
+    def _remark(self, remarks: tuple[SourceError, ...], now: float) -> None:
+        """Say of nodes that wait what has not been said yet, and take back what is over."""
+        if remarks == self._remarks or (remarks and now < self._remark_at):
+            return
+        self._remarks, self._remark_at = remarks, now + LEASE_BEAT_S
+        # Of no single node and an origin of its own: no report of a node takes it back.
+        self._frames.append(Frame(f"{self.url}#waits", "", self._clock.now(), 0.0, {}, remarks))
         self._wake()
 
     def _start(self, slot: Slot, now: float) -> None:
-        slot.tries += 1
-        slot.told_at = now
+        slot.begin(now)
         options = {**self._options, "period_s": self._period_s, "once": self._once}
-        slot.started_at = now
-        slot.heard_at = dict.fromkeys(slot.endpoint.nodes, now)
-        slot.zoom_told = OFF
         try:
             slot.stream = Stream(slot.endpoint, self.url, options)
         except OSError as error:
@@ -344,6 +291,8 @@ class ProbePool:
             return
         if frames:
             slot.told_at = self._clock.monotonic()
+            if slot.read_since is None:
+                slot.read_since = slot.told_at
             lived_s = self._clock.monotonic() - slot.started_at
             if lived_s >= slot.pauses_s[1] or not slot.endpoint.is_step:
                 slot.pause_s = slot.pauses_s[0]
@@ -478,6 +427,7 @@ class ProbePool:
         """Seconds until the next look; what waits for room waits for one that yields."""
         now = self._clock.monotonic()
         dues = [self._lease_at, now + 1.0]
+        dues += [self._turns.next_at] if self._turns.next_at > now else []
         for slot in self._slots.values():
             if slot.stream is None and slot.due_at > now:
                 dues.append(slot.due_at)

@@ -146,4 +146,6 @@ def endpoint(
     if hop is not None:
         words += ["-o", f"ProxyCommand={proxy_command(*hop)}"]
     argv = (*words, "--", host, START_COMMAND)
-    return Endpoint(node or host, argv, remote_program, explain(host, hop.host if hop else ""))
+    told = explain(host, hop.host if hop else "")
+    # The way through a login node is a client of its own, that of the proxy command.
+    return Endpoint(node or host, argv, remote_program, told, clients=2 if hop else 1)

@@ -111,6 +111,8 @@ class Endpoint(NamedTuple):
     is_step: bool = False
     """A step of a job: started once, because each start stays in the accounting, and ended by the
     end of its input, which the child passes on."""
+    clients: int = 1
+    """Processes that it takes on this machine."""
     early: Callable[[], Child | None] | None = None
     """Gives the child that was started already, once; it waits for the program as `argv` would."""
 

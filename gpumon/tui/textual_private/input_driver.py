@@ -17,7 +17,7 @@ from textual.constants import ESCAPE_DELAY
 from textual.drivers.linux_driver import LinuxDriver
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 _LOOK_S: Final = 0.05
 """How often it is looked, right after input, whether an escape stays alone and so is the key."""
@@ -25,6 +25,17 @@ _SETTLED_S: Final = ESCAPE_DELAY + _LOOK_S
 """A look so long after the last input hands on all that the parser still held of it."""
 _END_S: Final = 1.0
 """Whoever rings the bell ends the input at once."""
+
+
+def _ready(watched: Sequence[int], limit_s: float | None) -> set[int]:
+    """Descriptors with something to read, whatever their numbers.
+
+    `select` takes none from 1,024 on, and every ssh client has three.
+    """
+    poller = select.poll()
+    for descriptor in watched:
+        poller.register(descriptor, select.POLLIN)
+    return {found for found, _ in poller.poll(None if limit_s is None else 1e3 * limit_s)}
 
 
 class PatientDriver(LinuxDriver):
@@ -49,7 +60,7 @@ class PatientDriver(LinuxDriver):
         typed_at = float("-inf")
         is_settled = True
         while not self.exit_event.is_set():
-            ready, _, _ = select.select(watched, [], [], None if is_settled else _LOOK_S)
+            ready = _ready(watched, None if is_settled else _LOOK_S)
             if bell[0] in ready:
                 self.exit_event.wait(_END_S)
             elif ready:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import pty
 import queue
+import resource
 import select
 import sys
 import termios
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from textual.message import Message
 
 PATIENCE_S = 20.0
+MANY_FILES = 2048
 
 
 class Listening(PatientDriver):
@@ -89,16 +92,14 @@ def test_an_escape_comes_through_to_a_thread_that_is_held_up_after_a_look(
         yield from look(parser)
         now_s += held_up_s
 
-    def wait(
-        watched: list[int], _w: list[int], _x: list[int], timeout_s: float | None
-    ) -> tuple[list[int], list[int], list[int]]:
-        found = select.select(watched, [], [], 0)
-        assert found[0] or timeout_s is not None, "waits for the next key"
+    def wait(watched: list[int], timeout_s: float | None) -> set[int]:
+        found = set(select.select(watched, [], [], 0)[0])
+        assert found or timeout_s is not None, "waits for the next key"
         return found
 
     monkeypatch.setattr("textual._parser.get_time", lambda: now_s)
     monkeypatch.setattr(input_driver, "time", SimpleNamespace(monotonic=lambda: now_s))
-    monkeypatch.setattr(input_driver, "select", SimpleNamespace(select=wait))
+    monkeypatch.setattr(input_driver, "_ready", wait)
     monkeypatch.setattr(XTermParser, "tick", late)
     keys, typing = os.pipe()
     driver = asyncio.run(listening())
@@ -118,6 +119,23 @@ def test_an_escape_comes_through_to_a_thread_that_is_held_up_after_a_look(
     finally:
         for end in (keys, typing, *driver._bell):
             os.close(end)
+
+
+def test_keys_come_through_where_descriptors_are_many() -> None:
+    """A thousand ssh clients have three each, and a terminal is opened anew after every shell."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < MANY_FILES:
+        pytest.skip("this system lets no process open so many files")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, MANY_FILES), hard))
+    keys, typing = os.pipe()
+    far = fcntl.fcntl(keys, fcntl.F_DUPFD, MANY_FILES - 8)
+    try:
+        os.write(typing, b"j")
+        assert input_driver._ready([far], None) == {far}
+    finally:
+        for end in (keys, typing, far):
+            os.close(end)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_a_terminal_is_read_by_it() -> None:

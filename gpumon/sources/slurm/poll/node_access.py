@@ -99,6 +99,9 @@ class Reach:
 
     def take(self, frame: Frame) -> Frame:
         """Learn from a probe's frame; its errors go where another way is tried now."""
+        if not frame.node:
+            # Of nodes that wait, not of a way to one of them.
+            return frame
         if frame.is_left:
             # A probe also ends where another way to the node takes its place.
             return frame._replace(is_left=not self._is_held(frame.node))

@@ -10,19 +10,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpumon.sources.probes.decode import Decoder
-from gpumon.sources.probes.pool import (
-    GREETING_LIMIT_S,
-    LEASE_BEAT_S,
+from gpumon.sources.probes.pool import GREETING_LIMIT_S, LEASE_BEAT_S, STALLED_S, ProbePool
+from gpumon.sources.probes.stream import Endpoint
+from gpumon.sources.probes.turns import (
     MAX_STARTING,
     MAX_STARTING_AGAIN,
     RETRY_S,
-    STALLED_S,
     TOLD_AFTER_S,
     YIELD_S,
-    ProbePool,
     Slot,
 )
-from gpumon.sources.probes.stream import Endpoint
 from gpumon.sources.source import Wish
 from tests.unit.sources.pools import LIVE, Clock, Run, others_have_ended
 from tests.worlds.probe import HELLO, REPORT, children, eventually, is_alive, talker
@@ -431,12 +428,16 @@ def test_those_that_nobody_has_tried_yet_are_told_of(run: Open) -> None:
     one = run(
         *(talker(HANGS, node) for node in hanging), *(talker(LIVE, f"z{n}") for n in (1, 2, 3))
     )
-    one.pool._max_starting = 0
+    one.pool._turns.max_starting = 0
     one.turn()
     one.clock.time += TOLD_AFTER_S + 1.0
     one.turn()
-    eventually(lambda: one.errors("z1"), "it is told")
-    assert "waits to be tried, as do 2 more nodes" in one.errors("z1")[-1]
+    eventually(lambda: one.errors(""), "it is told")
+    assert "waits to be tried, as do 2 more nodes" in one.errors("")[-1]
+    assert one.frames("")[-1].errors[0].where == "z1"
+    one.pool._turns.max_starting = MAX_STARTING
+    one.turn()
+    eventually(lambda: not one.frames("")[-1].errors, "and taken back, of whichever node it spoke")
 
 
 @pytest.mark.parametrize("after", [HELLO, f"{HELLO} {REPORT} 1; printf half;"])

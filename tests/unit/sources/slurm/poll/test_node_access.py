@@ -233,3 +233,12 @@ def test_behind_a_hop_steps_are_started_on_the_login_node():
     (step,) = reach(job("7", BOTH), ways="srun", hop=Hop("login", "alice")).endpoints()
     assert step.argv[0] == "ssh"
     assert step.argv[step.argv.index("--") : step.argv.index("srun") + 1] == ("--", "login", "srun")
+
+
+def test_what_the_pool_says_of_no_single_node_is_told_as_it_is():
+    made = reach()
+    line = SourceError("slurm", "reads 9 of 40 nodes at a time", "watch fewer nodes")
+    frame = Frame("slurm#waits", "", 5.0, 0.0, {}, (line,))
+    made.has_news = False
+    assert made.take(frame) == frame
+    assert not made.has_news
