@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from gpumon.detect.contract import DetectorError
 from gpumon.detect.engine.finding_life import Lives, Look, notes_from, subjects_of
@@ -11,6 +11,7 @@ from gpumon.detect.engine.muting import Roster
 from gpumon.detect.engine.worker_process import WorkerLink, WorkerLostError
 from gpumon.detect.facts.facts import WHOLE
 from gpumon.detect.wire.tick_messages import Sender
+from gpumon.detect.worker.registry import entries
 from gpumon.detect.worker.tuning import Tuning
 from gpumon.detect.worker.validation import (
     MAX_FINDINGS,
@@ -27,10 +28,11 @@ from gpumon.model.finding import DetectionReport
 from gpumon.model.text import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from gpumon.detect.engine.notes_file import NotesFile
     from gpumon.detect.facts.facts import Part
+    from gpumon.fleet.history.reader import HistoryReader
     from gpumon.model.finding import Coverage
     from gpumon.model.records.tick import Tick
 
@@ -44,6 +46,13 @@ _MAX_BLAMELESS_LOSSES: Final = 3
 """Workers lost in a row with no detector at work, after which detection gives up."""
 
 _CLOSE_S: Final = 0.3
+
+_OWN_DISTRIBUTION: Final = "gpumon "
+"""Begins what an entry says of the detectors that come with gpumon."""
+
+_Answer = TypeVar("_Answer")
+_Answers: TypeAlias = "dict[str, list[tuple[Look, Coverage]]]"
+"""By detector, part by part."""
 
 
 class DetectionEngine:
@@ -89,6 +98,8 @@ class DetectionEngine:
         self._thread: threading.Thread | None = None
         self._waiting: Tick | None = None
         self._is_busy = False
+        self._is_rehearsal = False
+        """Whether what is judged now is looked at for nothing."""
         self._is_closed = False
         self._report: DetectionReport | None = None
 
@@ -98,15 +109,29 @@ class DetectionEngine:
         A tick without history is not judged.
         """
         with self._state:
-            if self._is_busy or self._is_closed or tick.history is None:
-                return False
-            self._is_busy = True
-            self._waiting = tick
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="detect", daemon=True)
-                self._thread.start()
-            self._state.notify_all()
-            return True
+            return self._take(tick)
+
+    def _take(self, tick: Tick) -> bool:
+        """Hand a tick to the thread, which waits for the state that is held here."""
+        if self._is_busy or self._is_closed or tick.history is None:
+            return False
+        self._is_busy = True
+        self._waiting = tick
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="detect", daemon=True)
+            self._thread.start()
+        self._state.notify_all()
+        return True
+
+    def rehearse(self, tick: Tick) -> None:
+        """Have plugins of others look at a tick for nothing, without waiting.
+
+        Whoever hangs or crashes is muted by it, so that a look that somebody waits for does not
+        take a detector's whole budget. Built-in detectors alone have none. `submit` says no
+        meanwhile.
+        """
+        with self._state:
+            self._is_rehearsal |= self._take(tick)
 
     def collect(self) -> DetectionReport | None:
         """The newest report, once; None while there is no new one."""
@@ -141,7 +166,7 @@ class DetectionEngine:
                 if self._is_closed or tick is None:
                     return
             try:
-                report = self._judge(tick)
+                report = self._judge(tick) if not self._is_rehearsal else self._rehearsed(tick)
             # Whatever else fails must not end detection unseen: it becomes the report.
             except Exception as error:  # noqa: BLE001
                 self._drop(None)
@@ -149,7 +174,7 @@ class DetectionEngine:
             del tick
             with self._state:
                 self._report = None if self._is_closed else report
-                self._is_busy = False
+                self._is_busy = self._is_rehearsal = False
                 self._state.notify_all()
 
     def acknowledge(self, identity: tuple[str, str, str], *, is_known: bool = True) -> bool:
@@ -187,14 +212,26 @@ class DetectionEngine:
         with self._state:
             self._lives.restore(*notes_from(notes))
 
+    def _rehearsed(self, tick: Tick) -> DetectionReport | None:
+        """Ask all for nothing; the next look has a new worker, whose first look sees all jobs."""
+        others = entries(self._paths, installed=self._installed)
+        if any(not one.distribution.startswith(_OWN_DISTRIBUTION) for one in others):
+            self._outlasting(tick, self._answers)
+            self._drop(None)
+        return None
+
     def _judge(self, tick: Tick) -> DetectionReport:
         """Have the worker judge a tick, without whoever keeps it from answering."""
+        return self._outlasting(tick, self._look) or self._failed(tick, self._last_loss)
+
+    def _outlasting(self, tick: Tick, ask: Callable[[WorkerLink, Tick], _Answer]) -> _Answer | None:
+        """What the worker answers once those that keep it from answering are muted; None: never."""
         self._roster.release(tick.at)
         while self._losses < _MAX_BLAMELESS_LOSSES:
             link = None
             try:
                 link = self._link or self._start(tick.at)
-                report = self._look(link, tick)
+                answer = ask(link, tick)
             except WorkerLostError as lost:
                 self._drop(link)
                 if self._is_closed:
@@ -206,8 +243,8 @@ class DetectionEngine:
                     self._roster.mute(lost.culprit, str(lost), tick.at)
             else:
                 self._losses = 0
-                return report
-        return self._failed(tick, self._last_loss)
+                return answer
+        return None
 
     def _start(self, at: float) -> WorkerLink:
         link = WorkerLink(self._budget_s, self._start_s)
@@ -251,11 +288,17 @@ class DetectionEngine:
 
     def _look(self, link: WorkerLink, tick: Tick) -> DetectionReport:
         from gpumon.detect.series import unbroken_since
-        from gpumon.fleet.history.reader import HistoryReader
 
-        if not isinstance(tick.history, HistoryReader):
-            raise TypeError("the tick's history is not in shared memory")
-        message, descriptors = self._sender.message(tick, tick.history, self._roster.muted)
+        history = _shared(tick)
+        answers, bounds = self._answers(link, tick)
+        looks = self._joined(answers, tick.at)
+        seen_from = unbroken_since(history, self._looked_at, tick.at)
+        self._looked_at = tick.at
+        return self._report_of(tick, looks, bounds, seen_from)
+
+    def _answers(self, link: WorkerLink, tick: Tick) -> tuple[_Answers, Bounds]:
+        """What each detector says of a tick, part by part, within what it may speak of."""
+        message, descriptors = self._sender.message(tick, _shared(tick), self._roster.muted)
         link.ask(message, descriptors)
         bounds = Bounds(
             tick.at,
@@ -267,7 +310,7 @@ class DetectionEngine:
             tick.gpus,
             tick.nodes,
         )
-        answers: dict[str, list[tuple[Look, Coverage]]] = {}
+        answers: _Answers = {}
         while (answer := link.answer()).get("kind") != "done":
             key, kind = plain(str(answer.get("key"))), answer.get("kind")
             if kind == "loaded":
@@ -283,12 +326,9 @@ class DetectionEngine:
                 except RubbishError as error:
                     del answers[key]
                     self._roster.mute(key, f"returned rubbish: {error}", tick.at)
-        looks = self._joined(answers, tick.at)
-        seen_from = unbroken_since(tick.history, self._looked_at, tick.at)
-        self._looked_at = tick.at
-        return self._report_of(tick, looks, bounds, seen_from)
+        return answers, bounds
 
-    def _joined(self, answers: dict[str, list[tuple[Look, Coverage]]], at: float) -> list[Look]:
+    def _joined(self, answers: _Answers, at: float) -> list[Look]:
         """One look of each detector, whatever parts it judged; its coverage is noted."""
         looks = []
         for key, parts in answers.items():
@@ -360,6 +400,15 @@ class DetectionEngine:
             muted = self._lives.muted(tick.at)
         errors = (error, *self._roster.errors(), *self._forgetting())
         return DetectionReport(tick.at, standing, self._roster.coverage(), errors, cleared, muted)
+
+
+def _shared(tick: Tick) -> HistoryReader:
+    """The history of a tick, which the worker maps."""
+    from gpumon.fleet.history.reader import HistoryReader
+
+    if not isinstance(tick.history, HistoryReader):
+        raise TypeError("the tick's history is not in shared memory")
+    return tick.history
 
 
 def whole_of(answers: Sequence[tuple[Look, Coverage]]) -> tuple[Look, Coverage]:

@@ -57,6 +57,9 @@ class _Patient:
         self._is_asked = self._is_wanted(tick) and self._engine.submit(tick)
         return self._is_asked
 
+    def rehearse(self, tick: Tick) -> None:
+        self._engine.rehearse(tick)
+
     def collect(self) -> DetectionReport | None:
         if not self._is_asked or self._looks <= 0:
             return self._engine.collect()

@@ -54,6 +54,10 @@ class Detection(Protocol):
         """Hand over a picture without waiting; False: one is still being judged."""
         ...
 
+    def rehearse(self, tick: Tick) -> None:
+        """Find out, without waiting, which plugins hang: while it goes on, `submit` says no."""
+        ...
+
     def collect(self) -> DetectionReport | None:
         """The newest answer that has not been collected yet."""
         ...

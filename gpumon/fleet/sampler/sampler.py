@@ -30,6 +30,10 @@ DETECTION_WAIT_S: Final = 60.0
 """A single look waits this long for the detection worker, whose start takes about a second, and
 many where the machine is busy or Python lies on a file server."""
 
+REHEARSED_S: Final = 30.0
+"""So long before its end a look finds out which plugins hang: three of them take no longer. One of
+less than half as long has no time for it."""
+
 _UNKEPT_HINT: Final = "ledger.directory in the configuration names another folder"
 
 MOST_SHARE: Final = 0.25
@@ -259,17 +263,25 @@ class Sampler:
         self._open()
         self._gather(self._clock.monotonic() + seconds + GRACE_S, self._is_settled)
         beat = self._clock.monotonic()
-        end = beat + seconds
+        end, is_rehearsed = beat + seconds, seconds < REHEARSED_S / 2
         while beat < end and not self._closing.is_set():
-            self._booked(self.tick(0.0))
+            seen = self._booked(self.tick(0.0))
+            if self._detection is not None and not is_rehearsed and end - beat <= REHEARSED_S:
+                rehearse = partial(self._detection.rehearse, seen)
+                self._faults.trying("judging", rehearse, None)
+                is_rehearsed = True
             beat = min(beat + self._period_s, end)
             self._clock.wait(self._closing, beat - self._clock.monotonic())
             self._take()
         tick = self._naming_silent(self.tick(0.0), seconds + GRACE_S)
         detection = self._detection
         if detection is not None:
-            self._faults.trying("judging", partial(detection.submit, tick), False)
             finish = partial(detection.finish, DETECTION_WAIT_S)
+            submit = partial(detection.submit, tick)
+            if not self._faults.trying("judging", submit, True):
+                # More hang than there was time for: the rehearsal ends first.
+                self._faults.trying("judging", finish, None)
+                self._faults.trying("judging", submit, False)
             self._report = self._faults.trying("judging", finish, None)
             if self._report is None:
                 # Without this, no finding would look like no trouble.

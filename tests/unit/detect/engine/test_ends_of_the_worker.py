@@ -55,6 +55,34 @@ def test_a_detector_that_overruns_is_killed_and_the_rest_still_answer(
     assert "longer than 0.5 s" in report.errors[0].message
 
 
+def test_who_hangs_in_a_rehearsal_is_not_waited_for_in_the_look_that_counts(
+    engine, honest, plugin, scene, look, states, tmp_path
+):
+    path = plugin(
+        "once",
+        f"""
+        class Once(Base):
+            name = "once"
+            def evaluate(self, view):
+                with open({str(tmp_path / "asked")!r}, "a") as asked:
+                    asked.write("x")
+                while True:
+                    pass
+        """,
+    )
+    one = engine(path, honest, budget_s=1.0)
+    tick = scene.run(30, {})
+    one.rehearse(tick)
+    assert not one.submit(tick)
+    assert one.finish(LONG_S) is None
+    report = look(one, scene.run(10, {}))
+    assert (tmp_path / "asked").read_text() == "x"
+    assert states(report) == {"honest": "waiting", "once": "muted"}
+    # Nothing of the rehearsal is remembered: this is the first look.
+    (found,) = report.findings
+    assert found.first_seen == report.at
+
+
 @pytest.mark.parametrize(
     ("body", "words"),
     [

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import threading
 
+import pytest
+
 from gpumon.fleet.join.join import join
 from gpumon.fleet.sampler.sampler import Sampler
 from gpumon.model.fault import SourceError, fault
@@ -78,11 +80,19 @@ class Past:
 
 
 class Judge:
-    def __init__(self):
+    def __init__(self, is_slow=False):
         self.submitted = []
+        self.rehearsed = []
+        self.is_busy, self.is_slow = False, is_slow
         self.is_closed = False
 
+    def rehearse(self, tick):
+        self.rehearsed.append(tick)
+        self.is_busy = self.is_slow
+
     def submit(self, tick):
+        if self.is_busy:
+            return False
         self.submitted.append(tick)
         return True
 
@@ -94,7 +104,8 @@ class Judge:
         return self.report()
 
     def finish(self, timeout_s):
-        return self.report()
+        self.is_busy = False
+        return self.report() if self.submitted else None
 
     def close(self):
         self.is_closed = True
@@ -137,6 +148,27 @@ def test_a_look_remembers_every_beat_and_judges_the_last():
     sampler.close()
     assert past.is_closed
     assert judge.is_closed
+
+
+def test_a_short_look_has_no_time_to_find_out_who_hangs():
+    clock = Clock()
+    judge = Judge()
+    frames = [gpu_frame("gpu01", 100.0 + beat, power_w=[1.0]) for beat in range(13)]
+    Sampler([Script("ssh", clock, frames)], clock, 1.0, Past, lambda: judge).look(12.0)
+    assert judge.rehearsed == []
+    assert len(judge.submitted) == 1
+
+
+@pytest.mark.parametrize("is_slow", [False, True])
+def test_a_long_look_finds_out_who_hangs_before_its_end(is_slow):
+    clock = Clock()
+    judge = Judge(is_slow)
+    frames = [gpu_frame("gpu01", 100.0 + 10 * beat, power_w=[1.0]) for beat in range(8)]
+    sampler = Sampler([Script("ssh", clock, frames)], clock, 10.0, Past, lambda: judge)
+    tick = sampler.look(70.0)
+    assert [one.at for one in judge.rehearsed] == [140.0]
+    assert [one.at for one in judge.submitted] == [170.0]
+    assert tick.errors[-1].message == "muted"
 
 
 def test_a_silent_node_turns_stale_and_the_others_stay_live():
