@@ -10,7 +10,15 @@ from gpumon.model.hostlist import is_host_name, is_job_id
 from gpumon.model.job_states import HOLDING_STATES
 from gpumon.model.records.cluster import Allocation, Job
 from gpumon.model.text import plain
-from gpumon.sources.slurm.json.values import flags, harmless, instant, number, text, texts, whole
+from gpumon.sources.slurm.json.values import (
+    flags,
+    harmless,
+    instant,
+    minutes_s,
+    text,
+    texts,
+    whole,
+)
 from gpumon.sources.slurm.text.gres import GpuHolding, gpus_held
 from gpumon.sources.slurm.text.job_output import output_path
 from gpumon.sources.slurm.text.job_values import (
@@ -105,8 +113,8 @@ def _job(record: object, names: Mapping[int, str]) -> tuple[Job, bool]:
     gpu_count = _gpu_count(record, allocations, len(nodes) if is_holding else 0)
     if is_holding and not sum(allocation.gpu_count for allocation in allocations):
         allocations = without_details(allocations, nodes, gpu_count)
-    limit_min = number(record.get("time_limit"))
-    is_endless = limit_min is None and (is_holding or state == "PENDING")
+    limit_s = minutes_s(record.get("time_limit"))
+    is_endless = limit_s is None and (is_holding or state == "PENDING")
     job = Job(
         job_id=job_id,
         label=_label(job_id, record),
@@ -123,7 +131,7 @@ def _job(record: object, names: Mapping[int, str]) -> tuple[Job, bool]:
         start_at=instant(record.get("start_time")),
         # Slurm writes start + 365 days for a job without a limit.
         end_at=None if is_endless else instant(record.get("end_time")),
-        time_limit_s=None if limit_min is None else 60.0 * limit_min,
+        time_limit_s=limit_s,
         is_interactive=record.get("batch_flag") is False,
         **_request(record, gpu_count),
         **_more(record, state, user),

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.model.hostlist import expand
+from gpumon.model.text import plain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,7 +28,9 @@ DIRECTORIES: Final = (
 MAX_BYTES: Final = 16 * 1024 * 1024
 """Largest file that is read; ten thousand nodes with one line each need a tenth of it."""
 
-_PAIR: Final = re.compile(r"(\w+)\s*=\s*(\"[^\"]*\"|\S+)")
+_PAIR: Final = re.compile(r"(?<!\w)(\w++)\s*+=\s*+(\"[^\"]*\"|\S+)")
+"""Nothing that was read is given back: a long word without `=` would be read again from each letter
+on."""
 
 
 class _Line(NamedTuple):
@@ -82,7 +85,8 @@ def parse(text: str) -> GresConf:
     notes: list[str] = []
     for number, line in enumerate(_logical_lines(text), 1):
         if re.match(r"include\s", line, re.IGNORECASE):
-            notes.append(f"gres.conf includes {line.split()[1][:80]}, which is not read")
+            included = plain(line.split()[1], 80)
+            notes.append(f"gres.conf includes {included}, which is not read")
             continue
         keys = {key.lower(): value.strip('"') for key, value in _PAIR.findall(line)}
         try:

@@ -244,7 +244,7 @@ def job_label(job_id: str, head: Mapping[str, str]) -> str:
         return plain(f"{array}_{task}" if task.isdecimal() else f"{array}_[{task}]")
     het, offset = head.get("HetJobId", ""), head.get("HetJobOffset", "")
     if het.isdecimal() and offset.isdecimal():
-        return f"{het}+{offset}"
+        return plain(f"{het}+{offset}")
     return job_id
 
 

@@ -64,3 +64,14 @@ def test_no_file_means_not_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     )
     conf = find_and_read({"SLURM_CONF": str(tmp_path / "slurm.conf")})
     assert (conf.gpu_files("gpu01"), conf.notes) == ((), ())
+
+
+def test_what_it_notes_is_harmless() -> None:
+    assert parse("Include /etc/\x1b]0;x\x07\u202e.conf\n").notes == (
+        "gres.conf includes /etc/\ufffd]0;x\ufffd\ufffd.conf, which is not read",
+    )
+
+
+def test_a_word_of_any_length_takes_no_more_time_than_its_length() -> None:
+    text = "Name=gpu " + "w" * 400_000 + " File=/dev/nvidia4"
+    assert parse(text).gpu_files("gpu01") == devices(4)
