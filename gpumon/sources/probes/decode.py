@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from array import array
-from math import inf, isfinite, isnan
+from math import inf, isnan
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gpumon.model.catalogue.fields import CATALOGUE, LABELS
@@ -17,6 +17,8 @@ from gpumon.sources.probes.delay import Delay
 from gpumon.sources.probes.rates import DERIVED, DERIVED_OF, Rates
 
 if TYPE_CHECKING:
+    from collections.abc import Container
+
     from gpumon.model.catalogue.field import Field
 
 MAX_ROWS: Final = 65536
@@ -47,12 +49,18 @@ REPEATED: Final = ("link", "mig")
 """Blocks that a probe leaves out while they are as it last told them."""
 
 
+_LATEST_S: Final = 2.0**53
+"""No clock is later, and no reading later than this; nan is no smaller."""
+
 _SAME_EVENT_S: Final = 5.0
 """The times of one event in two reports differ by how long these were on their way, not more."""
 
 _CUT: Final = "no node has so many: look at who answers there"
 
 _REASONS: Final = {reason.value: reason for reason in Reason}
+
+_Reasons = dict[tuple[str, int], Reason]
+"""Why values are missing, by field and row."""
 
 
 class GarbageError(Exception):
@@ -76,19 +84,27 @@ class _Told:
         self.columns: dict[str, _Column] = {}
         self.labels: dict[str, tuple[list[Any], tuple[str | None, ...]]] = {}
         self.lacking: dict[str, Any] = {}
-        self.missing: dict[tuple[str, int], Reason] = {}
+        self.missing: _Reasons = {}
 
-    def reasons(self, told: dict[str, Any]) -> dict[tuple[str, int], Reason]:
-        """Reason by field and row, in a map of its own."""
+    def reasons(self, told: dict[str, Any], labels: Container[str]) -> _Reasons:
+        """Reason by field and row, in a map of its own; fields that nobody knows are passed over.
+
+        Args:
+            told: As the probe told them.
+            labels: Names of the block's labels.
+        """
         if told != self.lacking:
             count = len(self.keys)
-            found: dict[tuple[str, int], Reason] = {}
+            found: _Reasons = {}
             for field, reasons in told.items():
                 if isinstance(reasons, str):
-                    reason = _REASONS[reasons]
-                    found.update(((field, row), reason) for row in range(count))
+                    by_row = dict.fromkeys(range(count), _REASONS[reasons])
                 else:
-                    found.update(((field, int(row)), _REASONS[r]) for row, r in reasons.items())
+                    by_row = {int(row): _REASONS[r] for row, r in reasons.items()}
+                if by_row and not 0 <= min(by_row) <= max(by_row) < count:
+                    raise ValueError("a reason for a row that is not there")
+                if field in CATALOGUE or field in labels:
+                    found.update(((field, row), reason) for row, reason in by_row.items())
             self.lacking, self.missing = told, found
         return dict(self.missing)
 
@@ -205,7 +221,7 @@ class Decoder:
             # Of what is left out while unchanged little would come again.
             if name not in REPEATED:
                 self._told[name] = told
-        missing = told.reasons(raw["missing"])
+        missing = told.reasons(raw["missing"], LABELS[name])
         at = [_finite(read_at) for read_at in raw["at"]]
         if len(at) != len(keys):
             message = f"{len(at)} times for {len(keys)} rows in block {name}"
@@ -268,7 +284,7 @@ def _finite(number: float | str) -> float:
     except OverflowError:
         # A whole number has no bound in JSON.
         found = inf
-    if not isfinite(found):
+    if not abs(found) < _LATEST_S:
         message = f"{found} for a time"
         raise ValueError(message)
     return found

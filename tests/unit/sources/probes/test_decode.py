@@ -362,3 +362,22 @@ def test_an_event_has_one_time_whatever_way_its_reports_took(
         )
     assert len(set(told)) == (2 if moved_s else 1)
     assert told[0] - told[-1] == pytest.approx(moved_s, abs=0.1)
+
+
+@pytest.mark.parametrize("told", [{"late_s": 3e25}, {"at": -7e30}, {"late_s": -(10**60)}])
+def test_times_that_nobody_can_reckon_with_are_garbage(told: dict[str, Any]) -> None:
+    with pytest.raises(GarbageError):
+        decoded(line({"temp_c": [40]}, **told) if "late_s" in told else line(**told))
+
+
+@pytest.mark.parametrize("row", ["2", "-1", "70000"])
+def test_a_reason_for_a_row_that_is_not_there_is_garbage(row: str) -> None:
+    with pytest.raises(GarbageError):
+        decoded(line({"temp_c": [40, 41]}, keys=("a", "b"), missing={"power_w": {row: "lost"}}))
+
+
+def test_reasons_for_fields_that_nobody_knows_are_passed_over() -> None:
+    told = {"x\x1b" * 3000: "lost", "of_tomorrow": {"0": "failed"}, "power_w": "failed"}
+    assert set(decoded(line({"temp_c": [40]}, missing=told)).block("gpu").missing) == {
+        ("power_w", 0), *decoded(line({"temp_c": [40]})).block("gpu").missing
+    }  # fmt: skip
