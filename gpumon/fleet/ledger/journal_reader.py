@@ -7,6 +7,7 @@ import math
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gpumon.model.records.ledger import SUSPICION, UNEXPLAINED
+from gpumon.model.text import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -223,6 +224,7 @@ def _number(value: object) -> float:
 
 
 def _text(value: object) -> str:
+    """Text made harmless: the books may be a folder that several write to."""
     if not isinstance(value, str):
         raise TypeError(value)
-    return value
+    return plain(value)

@@ -14,6 +14,7 @@ import os
 import re
 import stat
 from contextlib import contextmanager, suppress
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -353,7 +354,7 @@ def _decode(head: bytes) -> _Kept | None:
         told: Any = json.loads(head)
         at, since, took_s = (float(told[key]) for key in ("at", "since", "took_s"))
         size_bytes, error = int(told["bytes"]), told["error"]
-        if told["format"] != _FORMAT or not took_s >= 0.0:
+        if told["format"] != _FORMAT or not took_s >= 0.0 or not isfinite(at + since + took_s):
             return None
         failed = None if error is None else SourceError(*map(str, error))
         return _Kept(Answer("", at, took_s, since), took_s, failed, size_bytes)

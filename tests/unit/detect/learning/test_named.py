@@ -131,6 +131,8 @@ def _changed(**changes: Any) -> str:
         (_changed(traits=[{"key": "nope", "value": 1, "usual": 2}]), "pattern 1 is not complete"),
         (_changed(gpu_seconds=1e400), "pattern 1 is not complete"),
         (_changed(version=None), "pattern 1 is not complete"),
+        (_changed(version=3 * 10**40), "pattern 1 is not complete"),
+        (_changed(jobs=-(10**30)), "pattern 1 is not complete"),
         (_changed(name="hang"), "pattern 1 is not complete"),
         (_changed(name="\x1b[31m"), "pattern 1 is not complete"),
         (" " * (MOST_BYTES + 1), "larger than any list of patterns"),
@@ -148,3 +150,10 @@ def test_what_is_none_is_refused_in_one_line(tmp_path: Path, text: str, words: s
 def test_a_folder_in_its_place_is_named(tmp_path: Path) -> None:
     with pytest.raises(NamedError, match=str(tmp_path)):
         read_named(tmp_path)
+
+
+def test_who_named_it_is_harmless(tmp_path: Path) -> None:
+    path = tmp_path / "patterns.json"
+    path.write_text(_changed(owner="a\x1b[2Jb", exemplar="7\u202e"), encoding="utf-8")
+    (found,) = read_named(path)
+    assert (found.owner, found.exemplar) == ("a\ufffd[2Jb", "7\ufffd")

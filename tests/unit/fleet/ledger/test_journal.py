@@ -277,3 +277,17 @@ def test_a_process_that_is_killed_while_it_writes_leaves_books_that_balance(tmp_
             reached[uuid] = entry.end
     assert len(reached) == 160
     assert min(reached.values()) >= begin - 100 - 2
+
+
+def test_what_stands_in_the_books_is_harmless(tmp_path):
+    ledger = Ledger(journal=JournalFile(tmp_path))
+    run(ledger, START, START + 70, [view("1", ["a"])])
+    ledger.close()
+    (page,) = Pages(tmp_path).files()
+    lines = page.read_text().splitlines()
+    told = {**json.loads(lines[-1]), "user": "a\x1b[2J", "gpu": "H\u202e100", "node": "n\x9b"}
+    told["gpu_seconds"] = {"idle\x07": 3.0}
+    page.write_text(json.dumps(told) + "\n")
+    (entry,) = entries(tmp_path)
+    assert (entry.user, entry.gpu, entry.node) == ("a\ufffd[2J", "H\ufffd100", "n\ufffd")
+    assert entry.seconds == {"idle\ufffd": 3.0}

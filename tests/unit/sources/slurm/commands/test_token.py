@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from gpumon.sources.address import Target, TargetError, parse
 from gpumon.sources.rest_address import RestAddress, parse_address
 from gpumon.sources.slurm.commands.failures import CommandFailedError
-from gpumon.sources.slurm.commands.token import read_token
+from gpumon.sources.slurm.commands.token import asker, read_token
 from tests.unit.sources.slurm.restd import EXPIRES_AT, jwt
 
 
@@ -171,3 +171,7 @@ def test_no_text_breaks_the_address(scheme: str, rest: str, file: str) -> None:
         return
     assert found.base_url.isprintable()
     assert Path(found.token_file or "/").is_absolute()
+
+
+def test_a_token_with_letters_of_any_alphabet_is_an_opaque_one() -> None:
+    assert asker({"SLURM_JWT": "a.b\u00fcc.d"}) == "a.b\u00fcc.d"
