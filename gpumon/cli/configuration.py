@@ -22,6 +22,11 @@ PATH_VARIABLE: Final = "GPUMON_CONFIG"
 MAX_BYTES: Final = 2**20
 """A longer file is nobody's configuration."""
 
+_LONGEST_LINE: Final = 1000
+"""Keys and names of tables stand on shorter lines; another one has no place of its own."""
+
+_KEY: Final = re.compile(r"[A-Za-z0-9_.\-\"' ]+")
+
 
 class ConfigurationError(Exception):
     """What is wrong with the configuration, one line each, with file and line."""
@@ -142,12 +147,14 @@ def _lines_of_keys(text: str) -> dict[str, int]:
     found: dict[str, int] = {}
     table: tuple[str, ...] = ()
     for number, line in enumerate(text.splitlines(), 1):
-        head = re.match(r"\s*\[\[?\s*(.+?)\s*\]\]?\s*(?:#.*)?$", line)
-        key = re.match(r"\s*([A-Za-z0-9_.\-\"' ]+?)\s*=", line)
-        written = head[1] if head else key[1] if key else ""
+        if len(line) > _LONGEST_LINE:
+            continue
+        head = _table_in(line)
+        written = head or _key_in(line)
         try:
             nested = tomllib.loads(f"{written} = 0") if written else {}
-        except ValueError:
+        except (ValueError, RecursionError):
+            # A line of a longer text that only looks like a key or a table.
             continue
         path = []
         while isinstance(nested, dict) and nested:
@@ -160,3 +167,20 @@ def _lines_of_keys(text: str) -> dict[str, int]:
             for length in range(1, len(whole) + 1):
                 found.setdefault(".".join(whole[:length]), number)
     return found
+
+
+def _table_in(line: str) -> str:
+    """What stands between the brackets of a line that begins a table; empty where it is none."""
+    text = line.strip()
+    inside = text[1:].removeprefix("[") if text.startswith("[") else ""
+    for end in re.finditer(r"\]", inside):
+        rest = inside[end.end() :].removeprefix("]").lstrip()
+        if not rest or rest.startswith("#"):
+            return inside[: end.start()].strip()
+    return ""
+
+
+def _key_in(line: str) -> str:
+    """What stands ahead of a line's first `=`; empty where that is no key."""
+    written, equals, _ = line.partition("=")
+    return written.strip() if equals and _KEY.fullmatch(written.strip()) else ""

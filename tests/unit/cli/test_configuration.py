@@ -260,3 +260,12 @@ def test_what_the_settings_say_reaches_memory_and_detectors() -> None:
     assert Tuning.of(settings).disabled == ("one", "two")
     assert Tuning.of(settings).disabled_origin == "GPUMON_DETECTORS_DISABLED"
     assert past_of(settings)().max_bytes == 64 * 2**20
+
+
+@pytest.mark.parametrize(
+    "line", ["[" + " " * 5000 + "x", "[" * 4000, "[a = " + "[" * 4000 + "]", "." * 5000 + "="]
+)
+def test_a_text_that_looks_like_a_table_is_a_text(tmp_path: Path, line: str) -> None:
+    text = f'[prices]\ncurrency = """\n{line}\n"""\nkwh = "much"\n'
+    (problem,) = _problems(text, tmp_path)
+    assert problem.startswith(":5: prices.kwh takes a number")
