@@ -167,7 +167,7 @@ def processes(folder: str) -> List[int]:
     found: List[int] = []
     for path, _, _ in islice(os.walk(folder), MAX_FOLDERS):
         words = files.read_or_empty(path + "/cgroup.procs").split()
-        found.extend(int(word) for word in words if word.isdigit() and len(word) < 20)
+        found.extend(int(word) for word in words if word.isdecimal() and len(word) < 20)
     return found
 
 
