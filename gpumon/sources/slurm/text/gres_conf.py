@@ -28,6 +28,9 @@ DIRECTORIES: Final = (
 MAX_BYTES: Final = 16 * 1024 * 1024
 """Largest file that is read; ten thousand nodes with one line each need a tenth of it."""
 
+_LONGEST_PATH: Final = 4096
+"""Linux's PATH_MAX."""
+
 _PAIR: Final = re.compile(r"(?<!\w)(\w++)\s*+=\s*+(\"[^\"]*\"|\S+)")
 """Nothing that was read is given back: a long word without `=` would be read again from each letter
 on."""
@@ -117,5 +120,5 @@ def _gpu_line(keys: Mapping[str, str]) -> _Line | None:
         return None
     nodes = frozenset(expand(keys["nodename"])) if "nodename" in keys else None
     if "file" in keys and "multiplefiles" not in keys:
-        return _Line(nodes, expand(keys["file"]))
+        return _Line(nodes, tuple(plain(file, _LONGEST_PATH) for file in expand(keys["file"])))
     return _Line(nodes, None)

@@ -75,3 +75,8 @@ def test_what_it_notes_is_harmless() -> None:
 def test_a_word_of_any_length_takes_no_more_time_than_its_length() -> None:
     text = "Name=gpu " + "w" * 400_000 + " File=/dev/nvidia4"
     assert parse(text).gpu_files("gpu01") == devices(4)
+
+
+def test_the_name_of_a_device_file_is_harmless() -> None:
+    (first, second) = parse("Name=gpu File=/dev/a\x9b,/" + "d" * 9000).gpu_files("gpu01")
+    assert (first, len(second)) == ("/dev/a\ufffd", 4096)
