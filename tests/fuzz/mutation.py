@@ -21,7 +21,7 @@ _NEAR_CHARS: Final = 400
 _NUMBER: Final = re.compile(r"[0-9]{1,40}(?:\.[0-9]{1,40})?")
 _WORD: Final = re.compile(r"[A-Za-z_][\w.-]{0,40}")
 _PAIR: Final = re.compile(r"([^\s=,;|]{1,40})[=:]([^\s,;|]{0,80})")
-_RAW: Final = re.compile(r'"@@(.*?)@@"', re.DOTALL)
+_RAW: Final = re.compile(r'"@@((?:[^"\\]|\\.)*?)@@"')
 _DELIMITERS: Final = ("|", ",", ":", ";", "=", "\t", " ", "/", "@5eed@")
 
 

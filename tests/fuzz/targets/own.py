@@ -323,7 +323,7 @@ def _finding_samples() -> tuple[str, ...]:
 COVERAGE: Final = '["hot", 3, 1, ["temp_c"], "partial", "half of it is seen"]'
 DECLARED: Final = (
     '{"name": "hot", "version": "1", "finding_classes": ["hot"], "needs": ["temp_c"], "supported_after_s":'
-    ' 60.0, "established_after_s": 600.0, "subjects": "job", "categories": [["hot", "waste"]]}'
+    ' 60.0, "established_after_s": 600.0, "subjects": "job", "categories": [["hot", "degraded"]]}'
 )
 
 

@@ -159,7 +159,7 @@ def _recorded(given: list[bytes]) -> None:
     for line in given:
         try:
             said = decoder.read(line)
-        except recorded.LineError as error:
+        except (recorded.LineError, recorded.RecordingError) as error:
             oracle.well_formed(str(error))
             continue
         if isinstance(said, recorded.Told):
