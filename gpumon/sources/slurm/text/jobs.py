@@ -227,7 +227,7 @@ def _body(
             fields.setdefault(key, line.partition("=")[2])
         elif key == "UserId" and user is None:
             match = _USER.match(line)
-            user, user_id = (match[1], int(match[2])) if match else (None, None)
+            user, user_id = (match[1], count(match[2])) if match else (None, None)
     return user, user_id, fields, tres
 
 

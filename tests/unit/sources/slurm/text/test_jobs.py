@@ -350,3 +350,8 @@ def test_gpus_of_a_request_for_any_number_of_nodes_are_not_known() -> None:
 def test_a_het_job_s_label_is_of_bounded_length() -> None:
     head = {"HetJobId": "7" * 5000, "HetJobOffset": "1"}
     assert len(job_label("7", head)) <= 256
+
+
+def test_a_number_that_no_user_has_is_not_known() -> None:
+    text = pending().replace("UserId=bob(7002)", "UserId=bob(77000000000000000000)")
+    assert (one(text).user, one(text).user_id) == ("bob", None)
