@@ -27,6 +27,14 @@ class Function(NamedTuple):
     name: str
     line: int
     nexts: dict[int, int]
+    handlers: frozenset[int]
+    """Of these, where an exception is compared: that none matches is an error that nobody
+    documented, so it counts as one way."""
+
+    @property
+    def ways(self) -> int:
+        """Ways to go."""
+        return 2 * len(self.nexts) - len(self.handlers)
 
 
 class Taken:
@@ -39,7 +47,7 @@ class Taken:
     @property
     def ways(self) -> int:
         """Ways that there are."""
-        return sum(2 * len(one.nexts) for one in self.every.values())
+        return sum(one.ways for one in self.every.values())
 
     @property
     def taken(self) -> int:
@@ -50,9 +58,9 @@ class Taken:
         """Where a way was never taken, `file:line function`."""
         found = []
         for key, one in self.every.items():
-            left = 2 * len(one.nexts) - len(self._seen[key])
+            left = one.ways - len(self._seen[key])
             if left:
-                found.append(f"{Path(key[0]).name}:{one.line} {one.name}: {left} of {2 * len(one.nexts)}")
+                found.append(f"{Path(key[0]).name}:{one.line} {one.name}: {left} of {one.ways}")
         return found
 
     def watch(self, run: Callable[[], None]) -> None:
@@ -68,9 +76,9 @@ class Taken:
         code = frame.f_code
         key = (code.co_filename, code.co_firstlineno, code.co_name)
         one = self.every.get(key)
-        if one is None or len(self._seen[key]) == 2 * len(one.nexts):
+        if one is None or len(self._seen[key]) == one.ways:
             return None
-        seen, nexts = self._seen[key], one.nexts
+        seen, nexts, handlers = self._seen[key], one.nexts, one.handlers
         frame.f_trace_opcodes = True
         frame.f_trace_lines = False
         last = -1
@@ -79,7 +87,7 @@ class Taken:
             nonlocal last
             if event == "opcode":
                 at = frame.f_lasti
-                if last in nexts:
+                if last in nexts and not (last in handlers and at != nexts[last]):
                     seen.add((last, at != nexts[last]))
                 last = at
             elif event == "exception":
@@ -115,19 +123,26 @@ def _inside(
         name = f"{above}{const.co_name}"
         if (const.co_name, const.co_firstlineno) not in classes:
             key = (const.co_filename, const.co_firstlineno, const.co_name)
-            yield key, Function(name, const.co_firstlineno, _jumps(const))
+            # What stands outside of functions has run before any input.
+            if above or not name.startswith("<"):
+                yield key, Function(name, const.co_firstlineno, *_jumps(const))
         yield from _inside(const, f"{name}.", classes)
 
 
-def _jumps(code: CodeType) -> dict[int, int]:
-    """Conditional jumps, each with the instruction behind it."""
+def _jumps(code: CodeType) -> tuple[dict[int, int], frozenset[int]]:
+    """Conditional jumps, each with the instruction behind it, and those that compare exceptions."""
     steps = list(dis.get_instructions(code))
     jumps = {*dis.hasjrel, *dis.hasjabs}
-    return {
-        step.offset: behind.offset
-        for step, behind in zip(steps, steps[1:], strict=False)
-        if step.opcode in jumps and ("_IF_" in step.opname or step.opname == "FOR_ITER")
-    }
+    found: dict[int, int] = {}
+    handlers = set()
+    for before, step, behind in zip(steps, steps[1:], steps[2:], strict=False):
+        is_conditional = "_IF_" in step.opname or step.opname == "FOR_ITER"
+        # The end of a `with` asks whether its manager takes an error for its own: ours never do.
+        if step.opcode in jumps and is_conditional and before.opname != "WITH_EXCEPT_START":
+            found[step.offset] = behind.offset
+            if before.opname == "CHECK_EXC_MATCH":
+                handlers.add(step.offset)
+    return found, frozenset(handlers)
 
 
 def _counted(module: str, target: Target) -> Iterator[tuple[tuple[str, int, str], Function]]:

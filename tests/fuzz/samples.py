@@ -8,6 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from gpumon.model.records.block import Block
+from gpumon.sources.recording.encode import Encoder
 from gpumon.sources.recording.source import Playback, Recording
 
 if TYPE_CHECKING:
@@ -84,10 +86,31 @@ def _told(frame: Frame) -> dict[str, Any]:
 
 
 @cache
-def recorded_lines(most_bytes: int = 6000) -> tuple[str, ...]:
-    """Lines of gpumon's own recordings, those that are not too long."""
-    lines = (STATE / "plain.gpumon").read_text(encoding="utf-8").splitlines()
-    lab = Recording(LAB).files[0].lines()
-    lines += [line.raw.decode() for line, _ in zip(lab, range(200), strict=False)]
-    first = [line for line in lines if line.startswith('{"kind":"header"')][:2]
-    return (*first, *(line for line in lines if len(line) <= most_bytes))
+def recorded_passages() -> tuple[tuple[str, ...], ...]:
+    """Short recordings: a header, a sync line, frames of one node with few rows, a beat."""
+    by_node: dict[str, list[Frame]] = {}
+    for frame in lab_frames():
+        kept = frame._replace(blocks={name: _few(block) for name, block in frame.blocks.items()})
+        by_node.setdefault(frame.node, []).append(kept)
+    own = (STATE / "plain.gpumon").read_text(encoding="utf-8").splitlines()
+    passages = [tuple(line for line in own if len(line) < 6000)]
+    for frames in by_node.values():
+        for first in range(0, len(frames) - 2, 3):
+            encoder = Encoder()
+            lines = [encoder.header(1795256605.0, 1.0, ["slurm"]), encoder.sync(1795256605.0)]
+            lines += [encoder.frame(frame) for frame in frames[first : first + 3]]
+            lines += [encoder.beat(1795256609.0, 1.0), encoder.lost(1795256610.0, 3)]
+            lines += [encoder.sync(1795256611.5), encoder.frame(frames[first])]
+            passages.append(tuple(b"".join(lines).decode().splitlines()))
+    return tuple(passages)
+
+
+def _few(block: Block) -> Block:
+    """The block with its first two rows."""
+    rows = min(2, len(block.keys))
+    return Block(
+        block.keys[:rows],
+        {key: column[:rows] for key, column in block.columns.items()},
+        {key: texts[:rows] for key, texts in block.labels.items()},
+        {(field, row): why for (field, row), why in block.missing.items() if row < rows},
+    )

@@ -114,6 +114,7 @@ BOARD: Final = (
 KMSG: Final = (
     "6,1234,5215000000,-;NVRM: Xid (PCI:0000:05:00): 79, pid='<unknown>', GPU has fallen off.",
     "4,1235,5216000000,-;NVRM: Xid (0000:1b:00.0): 13, Graphics Exception", "6,1236,5217000000,-;usb 1-1: new",
+    "error 1", "error 22", "error 333",
 )  # fmt: skip
 BUSES: Final = ("00000000:1B:00.0", "0000:1b:00.0", "1b:00", "1B:00.7", "domain")
 
@@ -258,7 +259,13 @@ def _log(given: str) -> None:
 def _next(lines: list[str], most: int) -> bytes:
     if not lines:
         raise BlockingIOError(errno.EAGAIN, "nothing yet")
-    return lines.pop(0).encode("utf-8", "surrogatepass")[:most] or b"-"
+    line = lines.pop(0)
+    if line.startswith("error "):
+        raise OSError(_ERRORS[len(line) % len(_ERRORS)], "as the kernel may say")
+    return line.encode("utf-8", "surrogatepass")[:most]
+
+
+_ERRORS: Final = (errno.EPIPE, errno.EINTR, errno.EIO, errno.EPERM)
 
 
 def _bus(given: str) -> None:
@@ -286,7 +293,7 @@ TARGETS: Final = (
     _files("kernel.host", _host, HOST, "host.py"),
     Target("kernel.texts", lambda rng: mutation.text(
         rng, (*HOST["proc/net/dev"], *HOST["proc/diskstats"], *HOST["proc/pressure/memory"], *PORT["rate"],
-              "0-3,8,10-11\n", "max\n"), ""), _host_texts, (_KERNEL + "pressure.py",)),
+              "0-3,8,10-11\n", "max\n"), ""), _host_texts, (_KERNEL + "pressure.py",), aside=("read",)),
     _files("kernel.cgroups", _cgroups, GROUP, "cgroups.py", aside=("io_v1", "Cgroups._folder")),
     _files("kernel.cgroups_1", _cgroups_1, GROUP_1),
     _files("kernel.filesystems", _filesystems, {
@@ -294,7 +301,7 @@ TARGETS: Final = (
     _files("kernel.ports", _ports, PORT, "ports.py", aside=("_near",)),
     _files("kernel.numa", _numa, NUMA, "numa.py"),
     _files("kernel.boards", _boards, {"information": BOARD}, "driver_files.py"),
-    Target("kernel.log", lambda rng: mutation.text(rng, KMSG), _log, (_KERNEL + "log.py",), aside=("untold",)),
+    Target("kernel.log", lambda rng: mutation.text(rng, KMSG), _log, (_KERNEL + "log.py",), aside=("untold", "KernelLog.__init__")),
     Target("kernel.bus_ids", lambda rng: mutation.text(rng, BUSES, "", 1), _bus, ()),
     Target("probe.wishes", lambda rng: mutation.text(rng, ("period 2.5", "zoom GPU-1,GPU-2", "zoom off", "alive")),
            _wishes, ("probe/main.py",), aside=("Pieces", "of_this_task", "Wishes.watch", "Wishes.start", "_end_after",

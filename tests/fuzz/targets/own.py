@@ -101,8 +101,12 @@ def _said(error: Exception) -> None:
 
 def _config(given: bytes) -> None:
     path = workplace.file("config.toml", given)
+    environ = {"GPUMON_CONFIG": str(path)}
+    if len(given) % 3 == 0:
+        words = given.decode("utf-8", "replace").replace("\0", "")[:80]
+        environ |= {"GPUMON_PERIOD_S": words, "GPUMON_PRICES_GPU_HOUR": words, "GPUMON_TARGETS": words}
     try:
-        found = load({"GPUMON_CONFIG": str(path)})
+        found = load(environ)
     except ConfigurationError as error:
         _said(error)
         return
@@ -317,7 +321,7 @@ def _finding_samples() -> tuple[str, ...]:
         (Evidence("temp_c", "gpu:GPU-1", "91 C", 91.0),), Window(1300.0, 2000.0, 70), 1.0, 2.0,
         ("cool it",), 700.0,
     )  # fmt: skip
-    return (json.dumps(good), json.dumps(good._replace(subject="gpu:GPU-1", owners=(7001,))))
+    return (json.dumps(good), json.dumps(good._replace(subject="gpu:GPU-1", owners=(7001,), gpus=("GPU-1", "GPU-2"), onset=900.0)))
 
 
 COVERAGE: Final = '["hot", 3, 1, ["temp_c"], "partial", "half of it is seen"]'
@@ -338,7 +342,7 @@ def _judged(given: str) -> None:
     except (ValueError, RecursionError):
         return
     declared = validation.declaration_from(json.loads(DECLARED))
-    bounds = validation.Bounds(2000.0, 1000.0, {"job:7": 4})
+    bounds = validation.Bounds(2000.0, 1000.0, {"job:7": 4}, {"GPU-1", "GPU-2"}, {"gpu01"})
     readers: tuple[Any, ...] = (
         lambda: validation.finding_from(value, declared, bounds),
         lambda: validation.coverage_from(value, declared),
@@ -388,10 +392,10 @@ _LEARNING: Final = "detect/learning/"
 
 TARGETS: Final = (
     Target("config", lambda rng: mutation.encoded(rng, mutation.text(rng, CONFIGS)), _config,
-           ("cli/configuration.py",), aside=("places",)),
+           ("cli/configuration.py", "model/settings.py"), aside=("places", "Settings.", "Setting.parsed")),
     Target("typed", lambda rng: mutation.text(rng, TYPED, "", 2), _typed,
-           ("cli/quantities.py", "cli/since.py", "report/facts/typed_time.py", "model/settings.py",
-            _FILTER + "units.py"), aside=("Since.seen_from", "Settings.")),
+           ("cli/quantities.py", "cli/since.py", "report/facts/typed_time.py",
+            _FILTER + "units.py"), aside=("Since.seen_from",)),
     Target("address", lambda rng: mutation.text(rng, TARGET_URLS, "", 2), _address,
            ("sources/address.py", "sources/rest_address.py"), aside=("Target.hop",)),
     Target("filter", lambda rng: mutation.text(rng, FILTERS, " ", 2), _filter,
@@ -410,7 +414,7 @@ TARGETS: Final = (
     Target("named_patterns", lambda rng: _json(rng, PATTERN_FILE), _named, (_LEARNING + "named.py",),
            aside=("newest", "with_name", "without_newest", "named_patterns", "Named.matches")),
     Target("worker.findings", _judged_made, _judged, ("detect/worker/validation.py",)),
-    Target("worker.wire", _wire_made, _wire, ("detect/wire/protocol.py",), aside=("send",)),
+    Target("worker.wire", _wire_made, _wire, ("detect/wire/protocol.py",), aside=("send", "receive")),
     Target("ranks", lambda rng: mutation.dumped(rng, mutation.tree(rng, VARIABLES)), _ranks,
            ("fleet/join/ranks.py",), aside=("places", "ranks_of")),
 )  # fmt: skip

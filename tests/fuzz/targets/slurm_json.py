@@ -41,6 +41,7 @@ WHOLE: Final = (
     '{"partitions": [{"name": "gpu"}], "errors": [{"description": "Slurm accounting storage is disabled",'
     ' "error": "from slurm accounting storage", "error_number": 7000}]}',
 )  # fmt: skip
+WAITING: Final = ("0x0F3", "0x" + "1" * 30 + "%2", "2-7%2", "0x" + "842108421" * 9, "0xFFF%1", "(null)")
 VALUES: Final = (
     '{"set": true, "infinite": false, "number": 7}', '["RUNNING", "COMPLETING"]', '"PENDING+REQUEUED"',
     "1795256605", '"1795256605"', '{"current": ["RUNNING"]}', "[[1], {}]", '"7.25"', "null",
@@ -65,7 +66,12 @@ def _listed(kind: str, read: Any, check: Any) -> Target:
 
     def make(rng: Random) -> str:
         count = rng.choice((1, 1, 1, 2))
-        return mutation.dumped(rng, [mutation.tree(rng, samples.members(kind)) for _ in range(count)])
+        made = [mutation.tree(rng, samples.members(kind)) for _ in range(count)]
+        if kind == "jobs" and isinstance(made[0], dict) and rng.random() < 0.15:
+            made[0]["array_job_id"] = made[0].get("array_job_id") or 6
+            made[0]["array_task_string"] = mutation.text(rng, WAITING, "", 1)
+            made[0].pop("array_task_id", None)
+        return mutation.dumped(rng, made)
 
     def run(given: str) -> None:
         found = _loaded(given)
@@ -136,6 +142,7 @@ def _reply(given: bytes) -> None:
 def _value(given: str) -> None:
     found = _loaded(given)
     oracle.well_formed((values.number(found), values.whole(found), values.instant(found)))
+    oracle.well_formed(values.minutes_s(found))
     oracle.well_formed(values.flags(found))
     oracle.well_formed(values.harmless({"a": found}, "a"))
     values.texts(found)
@@ -157,8 +164,22 @@ def _sacct_rows() -> tuple[str, ...]:
     return tuple(text.split("\n"))
 
 
+GATHERED: Final = {
+    "JobIDRaw": "9.batch", "JobID": "9.batch", "State": "COMPLETED", "Elapsed": "01:00:00", "NTasks": "1",
+    "TotalCPU": "1-02:03:04.5", "MaxRSS": "51.54M", "ConsumedEnergyRaw": "7200000", "ExitCode": "0:9",
+    "TRESUsageInTot": "cpu=00:00:01,mem=10G,gres/gpumem=51540M,gres/gpuutil=87",
+}  # fmt: skip
+HEAD: Final = GATHERED | {
+    "JobIDRaw": "9", "JobID": "9", "User": "ada", "NodeList": "gpu[01-02]", "End": "1795256608",
+    "AllocTRES": "billing=8,cpu=8,gres/gpu=4,mem=64G,node=2", "State": "CANCELLED by 7002",
+}  # fmt: skip
+
+
 def _sacct_made(rng: Random) -> str:
     titles, *rows = _sacct_rows()
+    if rng.random() < 0.3:
+        used = ("".join(row.get(field, "") + "@5eed@" for field in FIELDS) for row in (HEAD, GATHERED))
+        rows = ["\n".join(used), *rows[:2]]
     if rng.random() < 0.3:
         rows = [row[: -len("@5eed@")] + rng.choice(SUMMARIES) + "@5eed@" for row in rows if row]
     if rng.random() < 0.1:

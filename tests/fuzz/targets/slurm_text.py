@@ -141,6 +141,7 @@ def _label(given: tuple[str, str]) -> None:
     if len(name.tasks) > 1 << 16:
         raise oracle.BrokenError(f"{len(name.tasks)} ranges of tasks")
     oracle.well_formed((name, name.shown, name.whole.label, name.covers(other), other.covers(name)))
+    oracle.well_formed((name.srun_words, name.sstat_words))
 
 
 def _complaint(given: str) -> None:

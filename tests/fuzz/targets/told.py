@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import zstandard
 
 from gpumon.fleet.join.join import join
-from gpumon.sources.probes.decode import Decoder, GarbageError
+from gpumon.sources.probes.decode import MOST_ROWS, Decoder, GarbageError
 from gpumon.sources.probes.early import Child
 from gpumon.sources.probes.stream import Endpoint, Stream
 from gpumon.sources.recording import decode as recorded
@@ -43,11 +43,38 @@ def _counted(rng: Random, told: Any, at: float) -> Any:
     return told
 
 
+def _with_events(rng: Random, told: Any) -> Any:
+    """The line of a node whose driver, or kernel, tells of Xids."""
+    keys = [f"GPU-1/79/{number}" for number in range(rng.randint(1, 3))]
+    ages = [rng.choice((0.0, 3.0, 4.02, None)) for _ in keys]
+    columns = {"event_age_s": ages, "xid": [79 for _ in keys]}
+    told["blocks"]["event"] = {
+        "keys": keys, "at": [1.0 for _ in keys], "columns": columns, "labels": {}, "missing": {},
+    }  # fmt: skip
+    return told
+
+
+def _crowded(rng: Random, told: Any) -> Any:
+    """The line of a node that claims more of something than any has."""
+    name = rng.choice(list(told["blocks"]))
+    block = told["blocks"][name]
+    times = MOST_ROWS[name] // max(1, len(block["keys"])) + 2
+    for part in ("keys", "at"):
+        block[part] = block[part] * times
+    for part in ("columns", "labels"):
+        block[part] = {key: column * times for key, column in block[part].items()}
+    return told
+
+
 def _lines_made(rng: Random) -> list[bytes]:
     """Two or three lines of one probe."""
     pool = samples.probe_lines()
     chunk = rng.choice(pool)
     lines = []
+    if rng.random() < 0.3:
+        chunk = json.dumps(_with_events(rng, json.loads(chunk)))
+    if rng.random() < 0.02:
+        chunk = json.dumps(_crowded(rng, json.loads(chunk)))
     for number in range(rng.choice((1, 2, 2, 3))):
         told = _counted(rng, json.loads(chunk), 100.0 + number * rng.choice((0.0, 0.1, 1.0, 30.0)))
         for _ in range(mutation.changes(rng) if rng.random() < 0.8 else 0):
@@ -138,18 +165,19 @@ def _speech(given: list[tuple[str, str]]) -> None:
 
 
 def _recorded_made(rng: Random) -> list[bytes]:
-    """Lines of a recording: a header, then some of what follows one."""
-    pool = samples.recorded_lines()
-    begin = rng.randrange(2, len(pool))
-    lines = [pool[0], '{"kind":"sync","at":1795256605.0}', *pool[begin : begin + rng.randint(1, 3)]]
-    if rng.random() < 0.7:
-        lines.append(rng.choice(lines[2:]))
-    made = []
-    for line in lines:
-        if rng.random() < 0.4:
-            made.append(mutation.encoded(rng, mutation.dumped(rng, mutation.tree(rng, (line,)))))
-        else:
-            made.append(line.encode())
+    """Lines of a recording, of which some are changed, left out or there twice."""
+    lines = list(rng.choice(samples.recorded_passages()))
+    if len(lines) > 12:
+        begin = rng.randrange(2, len(lines))
+        lines = [*lines[:2], *lines[begin : begin + 6]]
+    if rng.random() < 0.3:
+        lines.insert(rng.randrange(1, len(lines) + 1), rng.choice(lines))
+    if rng.random() < 0.2:
+        del lines[rng.randrange(len(lines))]
+    made = [line.encode() for line in lines]
+    for at in rng.choices(range(len(lines)), k=rng.choice((1, 1, 2, 3))):
+        told = mutation.tree(rng, (lines[at],))
+        made[at] = mutation.encoded(rng, mutation.dumped(rng, told))
     return made
 
 
@@ -196,18 +224,27 @@ def _file_made(rng: Random) -> tuple[str, bytes]:
 
 
 def _file(given: tuple[str, bytes]) -> None:
-    path = workplace.file(*given)
+    path = workplace.file(f"recorded/{given[0]}", given[1])
+    other = path.with_name("r.gpumon" if given[0] != "r.gpumon" else "r.gpumon.zst")
+    if len(given[1]) % 4 == 0:
+        other.write_bytes("\n".join(samples.recorded_passages()[1]).encode() + b"\n")
+        path = path.parent
+    else:
+        other.unlink(missing_ok=True)
     try:
         recording = Recording(path)
     except recorded.RecordingError as error:
         _one_line(str(error))
         return
     oracle.well_formed((recording.header, recording.span, recording.bytes_per_s))
+    coarse = recording.span.end - 2.0 if len(given[1]) % 3 == 0 else float("-inf")
+    for _ in Playback(recording, coarse_until=coarse).beats():
+        continue
     playback = Playback(recording, recording.span.start + 1.0)
     for _ in range(20):
         if playback.next_at is None:
             break
-        playback.advance(playback.next_at, playback.next_at)
+        playback.advance(playback.next_at, playback.next_at + playback.period_s)
     oracle.frames(frame._replace(queue=None) for frame in playback.take())
     for problem in playback.problems:
         _one_line(problem.message)
@@ -260,11 +297,11 @@ TARGETS: Final = (
     Target("probe.line", _lines_made, _lines, (_PROBES + "decode.py", _PROBES + "rates.py")),
     Target("probe.stream", _speech_made, _speech, (_PROBES + "stream.py",),
            aside=("Stream.say", "Stream.write", "Stream.read_stderr", "Stream.has_", "Stream.end",
-                  "Stream._kill", "Stream.reap", "Stream.abandon", "Stream._last_words", "Stream.__init__")),
+                  "Stream._kill", "Endpoint.reaches", "Stream.reap", "Stream.abandon", "Stream._last_words", "Stream.__init__")),
     Target("recording.line", _recorded_made, _recorded,
-           (_RECORDING + "decode.py", _RECORDING + "records.py"), aside=("pack", "_unknown")),
+           (_RECORDING + "decode.py", _RECORDING + "records.py"), aside=("pack", "_unknown", "Header.")),
     Target("recording.file", _file_made, _file, (_RECORDING + "read.py", _RECORDING + "source.py"),
-           aside=("check_recording", "RecordedTarget")),
+           aside=("check_recording", "RecordedTarget", "_few")),
     Target("recording.labels", lambda rng: mutation.encoded(rng, mutation.dumped(
         rng, mutation.tree(rng, _labels_samples()))), _labels, (_RECORDING + "labels.py",),
         aside=("write_labels", "_row", "_shown", "labels_path")),
