@@ -35,14 +35,23 @@ _SHORT_PIECE: Final = 50
 def main() -> int:
     """Try what was asked for; the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help="targets, or how their names begin")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="targets, or how their names begin"
+    )
     parser.add_argument("--inputs", type=int, help="inputs of each target (1000)")
-    parser.add_argument("--seconds", type=float, help="as many inputs as fit into so much time")
+    parser.add_argument("--seconds", type=float, help="begin no more after so much time")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
-    parser.add_argument("--branches", type=int, default=0, metavar="N", help="count the branches that "
-                        "the first N inputs of each target take")  # fmt: skip
-    parser.add_argument("--missed", action="store_true", help="name the functions with branches left")
+    parser.add_argument(
+        "--branches",
+        type=int,
+        default=0,
+        metavar="N",
+        help="count the branches that the first N inputs of each target take",
+    )
+    parser.add_argument(
+        "--missed", action="store_true", help="name the functions with branches left"
+    )
     parser.add_argument("--list", action="store_true", help="name the targets")
     parser.add_argument("--replay", nargs=3, metavar=("TARGET", "SEED", "INDEX"))
     options = parser.parse_args()
@@ -62,7 +71,8 @@ def _run(names: Sequence[str], options: argparse.Namespace) -> int:
     until = None if options.seconds is None else began + options.seconds
     inputs, grown = Counter[str](), Counter[str]()
     failures: dict[str, Failure] = {}
-    tasks = _tasks(names, options.seed, options.inputs, options.seconds is not None)
+    inputs_each = options.inputs or (None if options.seconds else _PIECE)
+    tasks = _tasks(names, options.seed, inputs_each)
     for found in crew.tried(tasks, options.jobs, until):
         inputs[found.target] += found.inputs
         grown[found.target] += found.grown_bytes
@@ -71,34 +81,42 @@ def _run(names: Sequence[str], options: argparse.Namespace) -> int:
             if kind not in failures:
                 failures[kind] = one
                 _tell(one)
-    leaks = [name for name in names if inputs[name] >= trial.LEAK_INPUTS
-             and grown[name] > trial.LEAK_BYTES * inputs[name]]  # fmt: skip
-    shares = {n: trial.branches(TARGETS[n], options.seed, options.branches)
-              for n in names if options.branches}  # fmt: skip
+    leaks = [
+        name
+        for name in names
+        if inputs[name] >= trial.LEAK_INPUTS and grown[name] > trial.LEAK_BYTES * inputs[name]
+    ]
+    shares = {
+        n: trial.branches(TARGETS[n], options.seed, options.branches)
+        for n in names
+        if options.branches
+    }
     _table(names, inputs, grown, shares, failures, options.missed)
     for name in leaks:
         print(f"LEAK {name}: {grown[name] / inputs[name]:.0f} bytes an input")
     low = [name for name, one in shares.items() if one.ways and one.taken < SHARE * one.ways]
     for name in low:
         print(f"LOW {name}: below {SHARE:.0%} of its branches")
-    print(f"{sum(inputs.values())} inputs of {len(names)} targets, seed {options.seed}, "
-          f"{len(failures)} kinds of failures, {time.monotonic() - began:.0f} s")  # fmt: skip
+    print(
+        f"{sum(inputs.values())} inputs of {len(names)} targets, seed {options.seed}, "
+        f"{len(failures)} kinds of failures, {time.monotonic() - began:.0f} s"
+    )
     return 1 if failures or leaks or low else 0
 
 
-def _tasks(names: Sequence[str], seed: int, inputs: int | None, is_timed: bool) -> Iterator[crew.Task]:
-    """Pieces of every target in turn."""
-    piece = _SHORT_PIECE if is_timed else _PIECE
+def _tasks(names: Sequence[str], seed: int, inputs: int | None) -> Iterator[crew.Task]:
+    """Pieces of every target in turn, without end where no number of inputs is given."""
+    piece = _SHORT_PIECE if inputs is None else _PIECE
     for first in count(0, piece):
         most = piece if inputs is None else min(piece, inputs - first)
-        if most <= 0 or (inputs is None and not is_timed and first):
+        if most <= 0:
             return
         for name in names:
             yield crew.Task(name, seed, first, most)
 
 
 def _tell(one: Failure) -> None:
-    print(f"FAILED {one.target} {one.seed} {one.index}: {one.error}\n    {one.given}", flush=True)
+    print(f"FAILED {one.target} {one.seed} {one.number}: {one.error}\n    {one.given}", flush=True)
 
 
 def _table(
@@ -112,7 +130,11 @@ def _table(
     print(f"{'target':24}{'inputs':>9}{'grown MiB':>11}{'branches':>16}{'failures':>10}")
     for name in names:
         one = shares.get(name)
-        share = "" if one is None or not one.ways else f"{one.taken}/{one.ways} {one.taken / one.ways:4.0%}"
+        share = (
+            ""
+            if one is None or not one.ways
+            else f"{one.taken}/{one.ways} {one.taken / one.ways:4.0%}"
+        )
         failed = sum(failure.target == name for failure in failures.values())
         print(f"{name:24}{inputs[name]:>9}{grown[name] / 2**20:>11.1f}{share:>16}{failed:>10}")
         for line in one.missed() if one is not None and is_missed_told else ():

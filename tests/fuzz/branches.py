@@ -1,4 +1,4 @@
-"""Which branches of a parser have been taken: both ways of each conditional jump of its bytecode."""
+"""Which branches of a parser are taken: both ways of each conditional jump of its bytecode."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ class Taken:
     """Watches the functions of a target's files while inputs are read."""
 
     def __init__(self, target: Target) -> None:
-        self.every = {key: one for module in target.modules for key, one in _counted(module, target)}
+        self.every = {
+            key: one for module in target.modules for key, one in _counted(module, target)
+        }
         self._seen: dict[tuple[str, int, str], set[Way]] = {key: set() for key in self.every}
 
     @property
@@ -110,7 +112,8 @@ def _classes(path: Path) -> frozenset[tuple[str, int]]:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     found = (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
     return frozenset(
-        (node.name, min([node.lineno, *(one.lineno for one in node.decorator_list)])) for node in found
+        (node.name, min([node.lineno, *(one.lineno for one in node.decorator_list)]))
+        for node in found
     )
 
 

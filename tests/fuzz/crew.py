@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import gc
 import multiprocessing
 import os
 import queue
@@ -30,7 +31,7 @@ class Task(NamedTuple):
     target: str
     seed: int
     first: int
-    count: int
+    inputs: int
 
 
 class _Worker:
@@ -46,6 +47,9 @@ def _work(tasks: Any, results: Any, at: Any) -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (MOST_BYTES, MOST_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     os.nice(5)
+    # What was there before is not walked again after each piece.
+    gc.collect()
+    gc.freeze()
     names = list(TARGETS)
     while (task := tasks.get()) is not None:
         at[0], at[1] = names.index(task.target), task.first
@@ -54,7 +58,7 @@ def _work(tasks: Any, results: Any, at: Any) -> None:
             at[1] = index
             faulthandler.dump_traceback_later(HARD_S, exit=True, file=_NOWHERE)
 
-        results.put(trial.tried(TARGETS[task.target], task.seed, task.first, task.count, note))
+        results.put(trial.tried(TARGETS[task.target], task.seed, task.first, task.inputs, note))
         at[0] = -1
 
 

@@ -89,7 +89,9 @@ def _near(rng: Random, made: str, _: Sequence[str]) -> str:
         return made
     value = float(match[0]) if "." in match[0] else int(match[0])
     other = rng.choice((value + 1, value - 1, -value, value * 2, value * 1000, value // 2))
-    return _replaced(made, *match.span(), f"{other:.6f}" if isinstance(other, float) else str(other))
+    return _replaced(
+        made, *match.span(), f"{other:.6f}" if isinstance(other, float) else str(other)
+    )
 
 
 def _word(rng: Random, made: str, chunks: Sequence[str]) -> str:
@@ -108,7 +110,9 @@ def _pair(rng: Random, made: str, chunks: Sequence[str]) -> str:
         return made
     by = rng.choice(("", mine[0] + " " + theirs[0], theirs[0], mine[1] + "=", mine[2]))
     if rng.random() < 0.5:
-        return _replaced(made, *mine.span(2), rng.choice((theirs[2], theirs[1], "", "(null)", "N/A")))
+        return _replaced(
+            made, *mine.span(2), rng.choice((theirs[2], theirs[1], "", "(null)", "N/A"))
+        )
     return _replaced(made, *mine.span(), by)
 
 
@@ -150,7 +154,11 @@ def _again(rng: Random, made: str, _: Sequence[str]) -> str:
     """A short piece very often: what takes time with the square of its length shows by it."""
     at = rng.randrange(len(made) + 1)
     piece = made[at : at + rng.randint(1, 40)] if rng.random() < 0.7 else rng.choice(CHARACTERS)
-    most = LONG_CHARS if rng.random() < 0.01 else rng.choice((8, 16, 64, 64, 512, 512, MOST_CHARS // 8))
+    most = (
+        LONG_CHARS
+        if rng.random() < 0.01
+        else rng.choice((8, 16, 64, 64, 512, 512, MOST_CHARS // 8))
+    )
     return _replaced(made, at, at, piece * (most // max(1, len(piece))))
 
 
@@ -182,9 +190,25 @@ def _case(rng: Random, made: str, _: Sequence[str]) -> str:
 
 
 TEXT_CHANGES: Final[tuple[Callable[[Random, str, Sequence[str]], str], ...]] = (
-    _number, _number, _number, _near, _word, _word, _pair, _pair, _lines, _lines, _splice, _insert,
-    _insert, _cut, _again, _columns, _columns, _case,
-)  # fmt: skip
+    _number,
+    _number,
+    _number,
+    _near,
+    _word,
+    _word,
+    _pair,
+    _pair,
+    _lines,
+    _lines,
+    _splice,
+    _insert,
+    _insert,
+    _cut,
+    _again,
+    _columns,
+    _columns,
+    _case,
+)
 
 
 # JSON
@@ -229,7 +253,9 @@ def _change_at(rng: Random, above: Any, key: Any, chunks: Sequence[str]) -> None
         del above[key]
         above[rng.choice((*above, key.swapcase(), key + "s", "", "-1", "65536", key[:-1]))] = node
     elif kind == 8 and isinstance(above, list):
-        above[:] = rng.choice((above[::-1], above[:key], [], above[key:], copy.deepcopy(above) + above))
+        above[:] = rng.choice(
+            (above[::-1], above[:key], [], above[key:], copy.deepcopy(above) + above)
+        )
     elif isinstance(node, str):
         above[key] = rng.choice(TEXT_CHANGES)(rng, node, (node, "a=1,b[0-3]"))[:MOST_CHARS]
     else:
@@ -243,10 +269,20 @@ def _other(rng: Random, node: Any) -> Any:
     if isinstance(node, bool) or node is None:
         return rng.choice((str(node), [node], {"set": node}, 1))
     if isinstance(node, int | float):
-        near = (node + 1, node - 1, -node, node * 1000, str(node), [node], {"set": True, "number": node})
+        near = (
+            node + 1,
+            node - 1,
+            -node,
+            node * 1000,
+            str(node),
+            [node],
+            {"set": True, "number": node},
+        )
         return rng.choice(near)
     if isinstance(node, str):
-        return rng.choice((rng.choice(NUMBERS), rng.choice(CHARACTERS) + node, [node], [node] * 3, len(node)))
+        return rng.choice(
+            (rng.choice(NUMBERS), rng.choice(CHARACTERS) + node, [node], [node] * 3, len(node))
+        )
     return rng.choice((json.dumps(node), [node], {"0": node}, len(node)))
 
 

@@ -1,4 +1,4 @@
-"""Real answers, files and recordings that inputs are made of; they lie where other tests have them."""
+"""Real answers, files and recordings that inputs are made of, where other tests have them."""
 
 from __future__ import annotations
 
@@ -77,9 +77,11 @@ def _told(frame: Frame) -> dict[str, Any]:
             "at": [frame.taken_at % 100_000.0 for _ in rows],
             "columns": {key: [block.value(key, row) for row in rows] for key in block.columns},
             "labels": {key: [texts[row] for row in rows] for key, texts in block.labels.items()},
-            "missing": {key: "failed" if len(told) == len(rows) > 1 else told
-                        for key, told in missing.items()},
-        }  # fmt: skip
+            "missing": {
+                key: "failed" if len(told) == len(rows) > 1 else told
+                for key, told in missing.items()
+            },
+        }
     at = frame.taken_at % 100_000.0
     errors = [{"where": "host", "message": "reading ports failed", "hint": "look at dmesg"}]
     return {"at": at, "late_s": 0.25, "errors": errors, "blocks": blocks}

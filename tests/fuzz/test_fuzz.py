@@ -79,5 +79,7 @@ def test_both_ways_of_a_branch_are_counted() -> None:
     assert taken.ways > 20
     taken.watch(lambda: target.run("nothing of it"))
     few = taken.taken
-    taken.watch(lambda: target.run("SwitchName=s0 Level=0 Nodes=gpu[01-02]\nBlockName=b Nodes=gpu01"))
+    taken.watch(
+        lambda: target.run("SwitchName=s0 Level=0 Nodes=gpu[01-02]\nBlockName=b Nodes=gpu01")
+    )
     assert 0 < few < taken.taken < taken.ways

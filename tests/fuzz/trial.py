@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tests.fuzz.target import Target
 
 CPU_S: Final = 2.0
-"""CPU time that one input may take, of at most 256 KiB: a thousand times what an ordinary one does."""
+"""CPU time that one input of at most 128 KiB may take: a thousand times what most do."""
 
 MOST_MIB: Final = 192
 """What one input may make the process grow by."""
@@ -40,7 +40,7 @@ class Failure(NamedTuple):
 
     target: str
     seed: int
-    index: int
+    number: int
     error: str
     """Kind, words and place of the error."""
     given: str
@@ -61,7 +61,9 @@ def made(target: Target, seed: int, index: int) -> Any:
     return target.make(Random(f"{seed}/{target.name}/{index}"))
 
 
-def tried(target: Target, seed: int, first: int, count: int, note: Callable[[int], None] = int) -> Tried:
+def tried(
+    target: Target, seed: int, first: int, count: int, note: Callable[[int], object] = int
+) -> Tried:
     """Inputs one after the other; at most a few failures of each kind are kept.
 
     Args:
@@ -69,7 +71,7 @@ def tried(target: Target, seed: int, first: int, count: int, note: Callable[[int
         seed: Of the random numbers.
         first: Number of the first input.
         count: How many.
-        note: Is told which input is next, so that it is known whose fault the end of the process is.
+        note: Is told which input is next: it may end the process.
     """
     gc.collect()
     before = _resident_bytes()
@@ -155,7 +157,7 @@ def branches(target: Target, seed: int, count: int) -> Taken:
         given = made(target, seed, index)
         try:
             taken.watch(lambda given=given: target.run(given))  # type: ignore[misc]
-        except Exception:  # noqa: BLE001, S112, PERF203 - `tried` tells of it
+        except Exception:  # noqa: BLE001 - `tried` tells of it
             continue
     return taken
 

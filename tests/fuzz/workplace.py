@@ -1,4 +1,4 @@
-"""A folder of this process alone, in memory where there is such a place, for parsers that read files."""
+"""A folder of this process alone, in memory where that can be, for parsers that read files."""
 
 from __future__ import annotations
 

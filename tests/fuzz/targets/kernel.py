@@ -32,8 +32,9 @@ CGROUPS: Final = (
     "0::/system.slice/gpu02_slurmstepd.scope/job_2/step_0/user/task_2\n",
     "0::/system.slice/slurmstepd.scope/s8FXKTA79XAR00/step_batch/user/task_0\n",
     "4:cpu,cpuacct:/slurm/uid_7001/job_3/step_batch\n0::/user.slice/session-1.scope\n",
-    "0::/kubepods.slice/cri-containerd-" + "3f4a" * 16 + ".scope\n", "3:pids:/docker/" + "3f4a" * 16 + "\n",
-)  # fmt: skip
+    "0::/kubepods.slice/cri-containerd-" + "3f4a" * 16 + ".scope\n",
+    "3:pids:/docker/" + "3f4a" * 16 + "\n",
+)
 MOUNTINFO: Final = (
     "36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue\n",
     "21 20 0:5 /home/ada/enroot/data/pyxis_3_image / rw - overlay overlay rw\n",
@@ -47,12 +48,20 @@ STATS: Final = (
     "77 (python) S 1 77 77 0 -1 4194560 1 2 3 4 500 60 7 8 20 0 1 0 12345 9 900",
     "77 (a) b (c) T 1 77 77 0 -1 4194560 1 2 3 4 500 60 7 8 20 0 1 0 12345 9 900",
 )
-ENVIRON: Final = ("RANK=3\0LOCAL_RANK=1\0PATH=/bin\0SLURM_JOB_ID=3\0SLURM_PROCID=2\0", "HOME=/root\0")
+ENVIRON: Final = (
+    "RANK=3\0LOCAL_RANK=1\0PATH=/bin\0SLURM_JOB_ID=3\0SLURM_PROCID=2\0",
+    "HOME=/root\0",
+)
 PROC: Final = {
-    "stat": STATS, "status": STATUS, "cgroup": CGROUPS, "environ": ENVIRON, "comm": ("python\n", "a b\n"),
-    "io": ("rchar: 1\nread_bytes: 4096\nwrite_bytes: 8192\n",), "schedstat": ("123456789 98765432 1234\n",),
+    "stat": STATS,
+    "status": STATUS,
+    "cgroup": CGROUPS,
+    "environ": ENVIRON,
+    "comm": ("python\n", "a b\n"),
+    "io": ("rchar: 1\nread_bytes: 4096\nwrite_bytes: 8192\n",),
+    "schedstat": ("123456789 98765432 1234\n",),
     "mountinfo": MOUNTINFO,
-}  # fmt: skip
+}
 MOUNTSTATS: Final = (
     "device proc mounted on /proc with fstype proc\n"
     "device filer:/home mounted on /home with fstype nfs4 statvers=1.1\n\tage:\t52\n"
@@ -71,41 +80,65 @@ LLITE: Final = (
     "snapshot_time 1700000000.1 secs.usecs\nopen 9 samples [regs]\nwrite 2 samples [usec] 10 30 40 1000\n",
 )
 HOST: Final = {
-    "proc/loadavg": ("3.25 2.00 1.00 1/234 5678\n",), "proc/uptime": ("5215.71 8448.63\n",),
+    "proc/loadavg": ("3.25 2.00 1.00 1/234 5678\n",),
+    "proc/uptime": ("5215.71 8448.63\n",),
     "proc/stat": ("cpu  100 10 20 800 50 1 2 3 7 0\ncpu0 100 10 20 800 50 1 2 3 7 0\n",),
-    "proc/meminfo": ("MemTotal: 1056000000 kB\nMemAvailable: 1000 kB\nSwapTotal: 8 kB\nSwapFree: 0 kB\n",),
-    "proc/net/dev": ("Inter-| Receive\n face |bytes\n  eth0: 1000 1 0 0 0 0 0 0 50 1 0 0 0 0 0 0\n  ib0:2 1\n",),
-    "proc/diskstats": (" 259 0 nvme0n1 5 0 10 3 7 0 20 4 0 1 1\n 7 0 loop0 9 0 9 0 9 0 9 0 0 0 0\n",),
+    "proc/meminfo": (
+        "MemTotal: 1056000000 kB\nMemAvailable: 1000 kB\nSwapTotal: 8 kB\nSwapFree: 0 kB\n",
+    ),
+    "proc/net/dev": (
+        "Inter-| Receive\n face |bytes\n  eth0: 1000 1 0 0 0 0 0 0 50 1 0 0 0 0 0 0\n  ib0:2 1\n",
+    ),
+    "proc/diskstats": (
+        " 259 0 nvme0n1 5 0 10 3 7 0 20 4 0 1 1\n 7 0 loop0 9 0 9 0 9 0 9 0 0 0 0\n",
+    ),
     "proc/pressure/cpu": ("some avg10=1.92 avg60=1.96 avg300=6.68 total=232278705\n",),
-    "proc/pressure/memory": ("some avg10=50.00 avg60=0 total=1\nfull avg10=25.00 avg60=0 total=1\n",),
+    "proc/pressure/memory": (
+        "some avg10=50.00 avg60=0 total=1\nfull avg10=25.00 avg60=0 total=1\n",
+    ),
     "proc/sys/kernel/random/boot_id": ("94ab5641-0b2b-4b26-9b32-3314fbba0e5e\n",),
     "proc/mounts": ("proc /proc proc rw,hidepid=2 0 0\n", "proc /proc proc rw 0 0\n"),
-    "sys/devices/system/cpu/online": ("0-7,16\n",), "sys/block/nvme0n1/device/model": ("disk\n",),
-    "sys/class/net/eth0/device/vendor": ("0x15b3\n",), "proc/77/stat": STATS,
-}  # fmt: skip
+    "sys/devices/system/cpu/online": ("0-7,16\n",),
+    "sys/block/nvme0n1/device/model": ("disk\n",),
+    "sys/class/net/eth0/device/vendor": ("0x15b3\n",),
+    "proc/77/stat": STATS,
+}
 GROUP: Final = {
-    "cpu.stat": ("usage_usec 5000000\nuser_usec 4000000\n",), "cpuset.cpus.effective": ("0-7,16,20-21\n",),
-    "memory.current": ("1000\n",), "memory.max": ("max\n", "9223372036854771712\n"), "memory.peak": ("2\n",),
-    "memory.events": ("low 0\noom 2\noom_kill 1\n",), "cgroup.procs": ("10\n11\n",),
+    "cpu.stat": ("usage_usec 5000000\nuser_usec 4000000\n",),
+    "cpuset.cpus.effective": ("0-7,16,20-21\n",),
+    "memory.current": ("1000\n",),
+    "memory.max": ("max\n", "9223372036854771712\n"),
+    "memory.peak": ("2\n",),
+    "memory.events": ("low 0\noom 2\noom_kill 1\n",),
+    "cgroup.procs": ("10\n11\n",),
     "io.stat": ("8:0 rbytes=100 wbytes=200 rios=1\n259:1 rbytes=1 wbytes=2 dbytes=9\n",),
     "cpu.pressure": ("some avg10=10.00 avg60=1\nfull avg10=0.00 avg60=0\n",),
-}  # fmt: skip
+}
 GROUP_1: Final = {
     "cpuacct/slurm/uid_1/job_3/cpuacct.usage": ("7000999\n",),
     "memory/slurm/uid_1/job_3/memory.oom_control": ("oom_kill_disable 0\noom_kill 4\n",),
     "memory/slurm/uid_1/job_3/memory.limit_in_bytes": ("9223372036854771712\n", "30\n"),
-    "blkio/slurm/uid_1/job_3/blkio.throttle.io_service_bytes": ("8:0 Read 5\n8:0 Write 6\nTotal 61\n",),
-    "freezer/slurm/uid_1/job_3/step_0/cgroup.procs": ("1\n2\n3\n",), "unified/cgroup.procs": ("",),
-}  # fmt: skip
+    "blkio/slurm/uid_1/job_3/blkio.throttle.io_service_bytes": (
+        "8:0 Read 5\n8:0 Write 6\nTotal 61\n",
+    ),
+    "freezer/slurm/uid_1/job_3/step_0/cgroup.procs": ("1\n2\n3\n",),
+    "unified/cgroup.procs": ("",),
+}
 PORT: Final = {
-    "state": ("4: ACTIVE\n",), "phys_state": ("5: LinkUp\n",), "link_layer": ("InfiniBand\n",),
-    "rate": ("400 Gb/sec (4X NDR)\n", "2.5 Gb/sec (1X SDR)\n"), "counters/port_xmit_data": ("1000\n",),
-    "counters/port_rcv_errors": ("N/A (no PMA)\n", "7\n"), "hw_counters/np_cnp_sent": ("8\n",),
-}  # fmt: skip
+    "state": ("4: ACTIVE\n",),
+    "phys_state": ("5: LinkUp\n",),
+    "link_layer": ("InfiniBand\n",),
+    "rate": ("400 Gb/sec (4X NDR)\n", "2.5 Gb/sec (1X SDR)\n"),
+    "counters/port_xmit_data": ("1000\n",),
+    "counters/port_rcv_errors": ("N/A (no PMA)\n", "7\n"),
+    "hw_counters/np_cnp_sent": ("8\n",),
+}
 NUMA: Final = {
-    "node0/cpulist": ("0-3,8\n",), "node0/distance": ("10 21\n",), "node1/cpulist": ("4-7\n",),
+    "node0/cpulist": ("0-3,8\n",),
+    "node0/distance": ("10 21\n",),
+    "node1/cpulist": ("4-7\n",),
     "node1/distance": ("21 10\n",),
-}  # fmt: skip
+}
 BOARD: Final = (
     "Model: \t\t NVIDIA L40S\nIRQ:   \t\t 214\nGPU UUID: \t GPU-1\nBus Location: \t 0000:1b:00.0\n"
     "Device Minor: \t 3\nGPU Excluded:\t No\n",
@@ -113,9 +146,12 @@ BOARD: Final = (
 )
 KMSG: Final = (
     "6,1234,5215000000,-;NVRM: Xid (PCI:0000:05:00): 79, pid='<unknown>', GPU has fallen off.",
-    "4,1235,5216000000,-;NVRM: Xid (0000:1b:00.0): 13, Graphics Exception", "6,1236,5217000000,-;usb 1-1: new",
-    "error 1", "error 22", "error 333",
-)  # fmt: skip
+    "4,1235,5216000000,-;NVRM: Xid (0000:1b:00.0): 13, Graphics Exception",
+    "6,1236,5217000000,-;usb 1-1: new",
+    "error 1",
+    "error 22",
+    "error 333",
+)
 BUSES: Final = ("00000000:1B:00.0", "0000:1b:00.0", "1b:00", "1B:00.7", "domain")
 
 Tree = dict[str, str]
@@ -184,7 +220,9 @@ def _host(given: Tree) -> None:
 
 def _host_texts(given: str) -> None:
     wanted = frozenset(("eth0", "ib0", "nvme0n1"))
-    oracle.well_formed([min(2**63, n) for n in (*interface_bytes(given, wanted), *disk_bytes(given, wanted))])
+    oracle.well_formed(
+        [min(2**63, n) for n in (*interface_bytes(given, wanted), *disk_bytes(given, wanted))]
+    )
     pressure.parse(given)
     for read in (ports.speed_gbps, cgroups.cpus, numa.cpu_list, cgroups.limit):
         try:
@@ -196,7 +234,7 @@ def _host_texts(given: str) -> None:
 def _cgroups(given: Tree) -> None:
     root = _laid("cgroups", {f"sys/fs/cgroup/job/{name}": text for name, text in given.items()})
     reader = cgroups.Cgroups(str(root))
-    reader._outputs = _NoOutputs()  # type: ignore[assignment]  # noqa: SLF001 - no threads here
+    reader._outputs = _NoOutputs()  # type: ignore[assignment]
     _rows(reader.rows(NOW, {"3": {"": "/job"}}))
 
 
@@ -211,7 +249,7 @@ class _NoOutputs:
 def _cgroups_1(given: Tree) -> None:
     root = _laid("cgroups-1", {f"sys/fs/cgroup/{name}": text for name, text in given.items()})
     reader = cgroups.Cgroups(str(root))
-    reader._outputs = _NoOutputs()  # type: ignore[assignment]  # noqa: SLF001
+    reader._outputs = _NoOutputs()  # type: ignore[assignment]
     jobs = JobFolders(str(root)).beside(NOW, {}, 8)
     _rows(reader.rows(NOW, jobs))
 
@@ -222,14 +260,18 @@ def _filesystems(given: Tree) -> None:
 
 
 def _ports(given: Tree) -> None:
-    root = _laid("ports", {f"sys/class/infiniband/mlx5_0/ports/1/{name}": t for name, t in given.items()})
+    root = _laid(
+        "ports", {f"sys/class/infiniband/mlx5_0/ports/1/{name}": t for name, t in given.items()}
+    )
     reader = ports.Ports(str(root))
     _rows(reader.rows(NOW, {"GPU-1": "0000:1b:00.0"}))
     _rows(reader.rows(NOW + 1.0, {}))
 
 
 def _numa(given: Tree) -> None:
-    found = numa.Numa(str(_laid("numa", {f"sys/devices/system/node/{n}": t for n, t in given.items()})))
+    found = numa.Numa(
+        str(_laid("numa", {f"sys/devices/system/node/{n}": t for n, t in given.items()}))
+    )
     for status in STATUS:
         allowed = found.allowed(status)
         if allowed is not None and len(allowed.listed) > numa.MAX_LIST + 2:
@@ -252,8 +294,8 @@ def _log(given: str) -> None:
     workplace.file("dev/kmsg", b"")
     found = log.KernelLog(str(workplace.folder()), lambda _file, most: _next(lines, most))
     _rows(found.rows(NOW + 10.0, {"GPU-1": BUSES[0]}))
-    if found._file >= 0:  # noqa: SLF001 - it is open as long as the probe lives
-        found._close()  # noqa: SLF001
+    if found._file >= 0:
+        found._close()
 
 
 def _next(lines: list[str], most: int) -> bytes:
@@ -282,28 +324,85 @@ def _wishes(given: str) -> None:
         raise oracle.BrokenError(wishes.period_s)
 
 
-def _files(name: str, run: Any, parts: Mapping[str, tuple[str, ...]], *modules: str, aside: tuple[str, ...] = ()) -> _Target:
-    return Target(name, _tree_made(parts), run, tuple(_KERNEL + one for one in modules), aside=aside)
+def _files(
+    name: str,
+    run: Any,
+    parts: Mapping[str, tuple[str, ...]],
+    *modules: str,
+    aside: tuple[str, ...] = (),
+) -> _Target:
+    return Target(
+        name, _tree_made(parts), run, tuple(_KERNEL + one for one in modules), aside=aside
+    )
 
 
 TARGETS: Final = (
-    _files("kernel.processes", _processes, PROC, "processes.py", aside=("Processes._strange", "Processes._namespace")),
-    Target("kernel.membership", lambda rng: mutation.text(rng, (*CGROUPS, *MOUNTINFO, *STATUS, *ENVIRON), ""),
-           _membership, (_KERNEL + "membership.py",)),
+    _files(
+        "kernel.processes",
+        _processes,
+        PROC,
+        "processes.py",
+        aside=("Processes._strange", "Processes._namespace"),
+    ),
+    Target(
+        "kernel.membership",
+        lambda rng: mutation.text(rng, (*CGROUPS, *MOUNTINFO, *STATUS, *ENVIRON), ""),
+        _membership,
+        (_KERNEL + "membership.py",),
+    ),
     _files("kernel.host", _host, HOST, "host.py"),
-    Target("kernel.texts", lambda rng: mutation.text(
-        rng, (*HOST["proc/net/dev"], *HOST["proc/diskstats"], *HOST["proc/pressure/memory"], *PORT["rate"],
-              "0-3,8,10-11\n", "max\n"), ""), _host_texts, (_KERNEL + "pressure.py",), aside=("read",)),
+    Target(
+        "kernel.texts",
+        lambda rng: mutation.text(
+            rng,
+            (
+                *HOST["proc/net/dev"],
+                *HOST["proc/diskstats"],
+                *HOST["proc/pressure/memory"],
+                *PORT["rate"],
+                "0-3,8,10-11\n",
+                "max\n",
+            ),
+            "",
+        ),
+        _host_texts,
+        (_KERNEL + "pressure.py",),
+        aside=("read",),
+    ),
     _files("kernel.cgroups", _cgroups, GROUP, "cgroups.py", aside=("io_v1", "Cgroups._folder")),
     _files("kernel.cgroups_1", _cgroups_1, GROUP_1),
-    _files("kernel.filesystems", _filesystems, {
-        "proc/self/mountstats": MOUNTSTATS, "proc/fs/lustre/llite/work-ff00/stats": LLITE}, "filesystems.py"),
+    _files(
+        "kernel.filesystems",
+        _filesystems,
+        {"proc/self/mountstats": MOUNTSTATS, "proc/fs/lustre/llite/work-ff00/stats": LLITE},
+        "filesystems.py",
+    ),
     _files("kernel.ports", _ports, PORT, "ports.py", aside=("_near",)),
     _files("kernel.numa", _numa, NUMA, "numa.py"),
     _files("kernel.boards", _boards, {"information": BOARD}, "driver_files.py"),
-    Target("kernel.log", lambda rng: mutation.text(rng, KMSG), _log, (_KERNEL + "log.py",), aside=("untold", "KernelLog.__init__")),
+    Target(
+        "kernel.log",
+        lambda rng: mutation.text(rng, KMSG),
+        _log,
+        (_KERNEL + "log.py",),
+        aside=("untold", "KernelLog.__init__"),
+    ),
     Target("kernel.bus_ids", lambda rng: mutation.text(rng, BUSES, "", 1), _bus, ()),
-    Target("probe.wishes", lambda rng: mutation.text(rng, ("period 2.5", "zoom GPU-1,GPU-2", "zoom off", "alive")),
-           _wishes, ("probe/main.py",), aside=("Pieces", "of_this_task", "Wishes.watch", "Wishes.start", "_end_after",
-                                               "main", "report", "_give_back_memory", "say")),
-)  # fmt: skip
+    Target(
+        "probe.wishes",
+        lambda rng: mutation.text(rng, ("period 2.5", "zoom GPU-1,GPU-2", "zoom off", "alive")),
+        _wishes,
+        ("probe/main.py",),
+        aside=(
+            "Pieces",
+            "of_this_task",
+            "Wishes.watch",
+            "Wishes.start",
+            "_end_after",
+            "main",
+            "report",
+            "_give_back_memory",
+            "say",
+        ),
+    ),
+)

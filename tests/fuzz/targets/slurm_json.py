@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import base64
 import gzip
-import json
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
 from gpumon.model.hostlist import is_job_id
 from gpumon.model.text import plain
 from gpumon.sources.slurm.accounting.commands import USE_FIELDS, parse_use
-from gpumon.sources.slurm.accounting.json import read_ended
 from gpumon.sources.slurm.accounting.jobstats import read_summary
+from gpumon.sources.slurm.accounting.json import read_ended
 from gpumon.sources.slurm.accounting.text import FIELDS, OLD_FIELDS, parse_ended
-from gpumon.sources.slurm.commands import failures
 from gpumon.sources.slurm.commands.failures import CommandFailedError
 from gpumon.sources.slurm.json import cluster_name, values
 from gpumon.sources.slurm.json.jobs import read_jobs
@@ -40,22 +38,43 @@ WHOLE: Final = (
     '"warnings": [{"description": "slurmdb_connection failed"}], "meta": {"slurm": {"cluster": "Lab"}}}',
     '{"partitions": [{"name": "gpu"}], "errors": [{"description": "Slurm accounting storage is disabled",'
     ' "error": "from slurm accounting storage", "error_number": 7000}]}',
-)  # fmt: skip
-WAITING: Final = ("0x0F3", "0x" + "1" * 30 + "%2", "2-7%2", "0x" + "842108421" * 9, "0xFFF%1", "(null)")
+)
+WAITING: Final = (
+    "0x0F3",
+    "0x" + "1" * 30 + "%2",
+    "2-7%2",
+    "0x" + "842108421" * 9,
+    "0xFFF%1",
+    "(null)",
+)
 VALUES: Final = (
-    '{"set": true, "infinite": false, "number": 7}', '["RUNNING", "COMPLETING"]', '"PENDING+REQUEUED"',
-    "1795256605", '"1795256605"', '{"current": ["RUNNING"]}', "[[1], {}]", '"7.25"', "null",
-)  # fmt: skip
+    '{"set": true, "infinite": false, "number": 7}',
+    '["RUNNING", "COMPLETING"]',
+    '"PENDING+REQUEUED"',
+    "1795256605",
+    '"1795256605"',
+    '{"current": ["RUNNING"]}',
+    "[[1], {}]",
+    '"7.25"',
+    "null",
+)
 NODE: Final = (
     '{"nodes": {"n1": {"cpus": 16, "used_memory": 42949672960, "total_time": 7200.5, "gpu_used_memory":'
     ' {"0": 32212254720, "3": 10737418240}, "gpu_utilization": {"0": 80.0, "3": 4}}}, "gpus": 2}',
     '{"nodes": {"n1": {"used_memory": 1, "total_time": 2}, "n2": {"used_memory": 1, "total_time": 2}}}',
-)  # fmt: skip
+)
 USE: Final = tuple(
     "|".join(row) + "|"
     for row in (
         USE_FIELDS,
-        ("3.0", "8", "01:02:03", "112488K", "0", "cpu=00:00:01,gres/gpumem=51.54M,gres/gpuutil=87,mem=5M"),
+        (
+            "3.0",
+            "8",
+            "01:02:03",
+            "112488K",
+            "0",
+            "cpu=00:00:01,gres/gpumem=51.54M,gres/gpuutil=87,mem=5M",
+        ),
         ("3.batch", "1", "1-00:00:03.5", "51.54M", "7200", "mem=5M"),
     )
 )
@@ -114,7 +133,7 @@ def _reply_made(rng: Random) -> bytes:
 def _reply(given: bytes) -> None:
     """A whole answer, by the commands' way and by slurmrestd's."""
     text = given.decode("utf-8", "replace")
-    asker = SimpleNamespace(_clock=SimpleNamespace(now=lambda: NOW))
+    asker: Any = SimpleNamespace(_clock=SimpleNamespace(now=lambda: NOW))
     for kind in ("job", "node", "partition"):
         try:
             records_of(text, kind, "squeue")
@@ -122,13 +141,17 @@ def _reply(given: bytes) -> None:
             oracle.well_formed(failed.error)
     for status in (200, 500, 304):
         try:
-            listed = client.RestClient._judged(  # noqa: SLF001 - no server is needed to read an answer
-                asker, "jobs", client._Reply(status, given, ""), None, 5  # type: ignore[arg-type]  # noqa: SLF001
+            listed = client.RestClient._judged(
+                asker,
+                "jobs",
+                client._Reply(status, given, ""),
+                None,
+                5,
             )
         except CommandFailedError as failed:
             oracle.well_formed(failed.error)
         else:
-            client._is_unchanged("jobs", listed)  # noqa: SLF001
+            client._is_unchanged("jobs", listed)
     try:
         answer = values.parse_object(given)
     except values.NotAnObjectError:
@@ -165,20 +188,34 @@ def _sacct_rows() -> tuple[str, ...]:
 
 
 GATHERED: Final = {
-    "JobIDRaw": "9.batch", "JobID": "9.batch", "State": "COMPLETED", "Elapsed": "01:00:00", "NTasks": "1",
-    "TotalCPU": "1-02:03:04.5", "MaxRSS": "51.54M", "ConsumedEnergyRaw": "7200000", "ExitCode": "0:9",
+    "JobIDRaw": "9.batch",
+    "JobID": "9.batch",
+    "State": "COMPLETED",
+    "Elapsed": "01:00:00",
+    "NTasks": "1",
+    "TotalCPU": "1-02:03:04.5",
+    "MaxRSS": "51.54M",
+    "ConsumedEnergyRaw": "7200000",
+    "ExitCode": "0:9",
     "TRESUsageInTot": "cpu=00:00:01,mem=10G,gres/gpumem=51540M,gres/gpuutil=87",
-}  # fmt: skip
+}
 HEAD: Final = GATHERED | {
-    "JobIDRaw": "9", "JobID": "9", "User": "ada", "NodeList": "gpu[01-02]", "End": "1795256608",
-    "AllocTRES": "billing=8,cpu=8,gres/gpu=4,mem=64G,node=2", "State": "CANCELLED by 7002",
-}  # fmt: skip
+    "JobIDRaw": "9",
+    "JobID": "9",
+    "User": "ada",
+    "NodeList": "gpu[01-02]",
+    "End": "1795256608",
+    "AllocTRES": "billing=8,cpu=8,gres/gpu=4,mem=64G,node=2",
+    "State": "CANCELLED by 7002",
+}
 
 
 def _sacct_made(rng: Random) -> str:
     titles, *rows = _sacct_rows()
     if rng.random() < 0.3:
-        used = ("".join(row.get(field, "") + "@5eed@" for field in FIELDS) for row in (HEAD, GATHERED))
+        used = (
+            "".join(row.get(field, "") + "@5eed@" for field in FIELDS) for row in (HEAD, GATHERED)
+        )
         rows = ["\n".join(used), *rows[:2]]
     if rng.random() < 0.3:
         rows = [row[: -len("@5eed@")] + rng.choice(SUMMARIES) + "@5eed@" for row in rows if row]
@@ -221,9 +258,14 @@ def _comment(given: str) -> None:
     oracle.well_formed(read_summary(given))
     text = "~@~".join((*FIELDS, "\n"))
     row = dict.fromkeys(FIELDS, "") | {
-        "JobIDRaw": "9", "JobID": "9", "User": "ada", "State": "COMPLETED", "Elapsed": "01:00:00",
-        "AllocTRES": "cpu=32,gres/gpu=2,mem=256G,node=2", "AdminComment": given,
-    }  # fmt: skip
+        "JobIDRaw": "9",
+        "JobID": "9",
+        "User": "ada",
+        "State": "COMPLETED",
+        "Elapsed": "01:00:00",
+        "AllocTRES": "cpu=32,gres/gpu=2,mem=256G,node=2",
+        "AdminComment": given,
+    }
     found = parse_ended(text + "~@~".join((*row.values(), "\n")), "~@~")
     _ended(found.jobs if found else ())
 
@@ -236,16 +278,45 @@ TARGETS: Final = (
     _listed("jobs", lambda found: read_jobs(found).jobs, oracle.job),
     _listed("nodes", lambda found: read_nodes(found).nodes, oracle.record),
     Target("json.site", _site_made, _site, (_JSON + "site.py",)),
-    Target("json.values", lambda rng: mutation.dumped(rng, mutation.tree(rng, VALUES)), _value,
-           (_JSON + "values.py",)),
-    Target("json.reply", _reply_made, _reply, (_JSON + "cluster_name.py", "sources/slurm/rest/failures.py"),
-           aside=("of_this_machine", "not_reached", "broken", "timed_out", "too_long", "not_accepted",
-                  "redirected", "no_version", "_expired", "ahead_of")),
-    Target("accounting.sacct", _sacct_made, _sacct, (_ACCOUNTING + "text.py", _ACCOUNTING + "usage.py")),
-    Target("accounting.sstat", lambda rng: (USE[0] + "\n" if rng.random() < 0.95 else "")
-           + mutation.text(rng, USE), _use, (_ACCOUNTING + "commands.py",), aside=("SacctCommands",)),
-    Target("accounting.json", lambda rng: mutation.dumped(
-        rng, [mutation.tree(rng, samples.members("ended", "jobs"))]), _ended_json,
-        (_ACCOUNTING + "json.py",)),
+    Target(
+        "json.values",
+        lambda rng: mutation.dumped(rng, mutation.tree(rng, VALUES)),
+        _value,
+        (_JSON + "values.py",),
+    ),
+    Target(
+        "json.reply",
+        _reply_made,
+        _reply,
+        (_JSON + "cluster_name.py", "sources/slurm/rest/failures.py"),
+        aside=(
+            "of_this_machine",
+            "not_reached",
+            "broken",
+            "timed_out",
+            "too_long",
+            "not_accepted",
+            "redirected",
+            "no_version",
+            "_expired",
+            "ahead_of",
+        ),
+    ),
+    Target(
+        "accounting.sacct", _sacct_made, _sacct, (_ACCOUNTING + "text.py", _ACCOUNTING + "usage.py")
+    ),
+    Target(
+        "accounting.sstat",
+        lambda rng: (USE[0] + "\n" if rng.random() < 0.95 else "") + mutation.text(rng, USE),
+        _use,
+        (_ACCOUNTING + "commands.py",),
+        aside=("SacctCommands",),
+    ),
+    Target(
+        "accounting.json",
+        lambda rng: mutation.dumped(rng, [mutation.tree(rng, samples.members("ended", "jobs"))]),
+        _ended_json,
+        (_ACCOUNTING + "json.py",),
+    ),
     Target("accounting.jobstats", _summary_made, _comment, (_ACCOUNTING + "jobstats.py",)),
-)  # fmt: skip
+)

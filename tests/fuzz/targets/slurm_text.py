@@ -23,34 +23,92 @@ if TYPE_CHECKING:
 _TEXT: Final = "sources/slurm/text/"
 
 GRES: Final = (
-    "gpu:h100:2(IDX:0,2-3),shard:4", "gpu:tesla:2(S:0-1),gpu:kepler:2", "gres:gpu:8", "gres/gpu=16",
-    "cpu=16,mem=64G,node=2,billing=16,gres/gpu=16,gres/gpu:h100=16", "gpu(IDX:0,2-3)", "gpu:2(CNT:2)",
-    "shard:h100:4(2/4,2/4),mps:50,gpu:a100:1(IDX:N/A)", "(null)", "gpu", "gpu:1K", "gpu:-2", "none",
-    "cpu=4,mem=2000G,node=2,gres/gpumem=80G,gres/gpuutil=100", "gres/gpu:a100:4", "gres/gpu:a100=4P",
-)  # fmt: skip
+    "gpu:h100:2(IDX:0,2-3),shard:4",
+    "gpu:tesla:2(S:0-1),gpu:kepler:2",
+    "gres:gpu:8",
+    "gres/gpu=16",
+    "cpu=16,mem=64G,node=2,billing=16,gres/gpu=16,gres/gpu:h100=16",
+    "gpu(IDX:0,2-3)",
+    "gpu:2(CNT:2)",
+    "shard:h100:4(2/4,2/4),mps:50,gpu:a100:1(IDX:N/A)",
+    "(null)",
+    "gpu",
+    "gpu:1K",
+    "gpu:-2",
+    "none",
+    "cpu=4,mem=2000G,node=2,gres/gpumem=80G,gres/gpuutil=100",
+    "gres/gpu:a100:4",
+    "gres/gpu:a100=4P",
+)
 HOSTS: Final = (
-    "gpu[01-03,07]", "gpu[01-03]-ib[0-1]", "a,b,c", "rack[1-2]node[001-128]", "(null)", "None assigned",
-    "n[0-65535]", "n[1-2,4,6-9]x", "fe80::1%eth0", "gpu01.cluster.example", "host[001-128]", "a[]",
-)  # fmt: skip
-LABELS: Final = ("6", "6_1", "6_[2-7%2]", "7+1", "5_[3,5-9:2]", "5_[0-4095:7]", "101_[1-3,9]", "6_[1-1...]")
+    "gpu[01-03,07]",
+    "gpu[01-03]-ib[0-1]",
+    "a,b,c",
+    "rack[1-2]node[001-128]",
+    "(null)",
+    "None assigned",
+    "n[0-65535]",
+    "n[1-2,4,6-9]x",
+    "fe80::1%eth0",
+    "gpu01.cluster.example",
+    "host[001-128]",
+    "a[]",
+)
+LABELS: Final = (
+    "6",
+    "6_1",
+    "6_[2-7%2]",
+    "7+1",
+    "5_[3,5-9:2]",
+    "5_[0-4095:7]",
+    "101_[1-3,9]",
+    "6_[1-1...]",
+)
 CONFS: Final = (
-    "NodeName=gpu[01-04] Name=gpu Type=h100 File=/dev/nvidia[0-3]", "Name=gpu \\\n  File=/dev/nvidia3",
-    "AutoDetect=nvml", "# ClusterName=lab", "Include /etc/slurm/more.conf", 'Name="gpu" Count=4 Cores=0-7',
-    "Name=gpu MultipleFiles=/dev/nvidia0,/dev/nvidia-caps/nvidia-cap21", "NodeName=n1 Name=shard Count=8",
-    'ClusterName = "north"', "Name=gpu File=/dev/nvidia0 # NodeName=x", "name=GPU file=/dev/nvidia[2,0]",
-)  # fmt: skip
+    "NodeName=gpu[01-04] Name=gpu Type=h100 File=/dev/nvidia[0-3]",
+    "Name=gpu \\\n  File=/dev/nvidia3",
+    "AutoDetect=nvml",
+    "# ClusterName=lab",
+    "Include /etc/slurm/more.conf",
+    'Name="gpu" Count=4 Cores=0-7',
+    "Name=gpu MultipleFiles=/dev/nvidia0,/dev/nvidia-caps/nvidia-cap21",
+    "NodeName=n1 Name=shard Count=8",
+    'ClusterName = "north"',
+    "Name=gpu File=/dev/nvidia0 # NodeName=x",
+    "name=GPU file=/dev/nvidia[2,0]",
+)
 VALUES: Final = (
-    "1795256605", "2026-11-20T10:35:00", "Unknown", "N/A", "1-02:03:04", "02:03:04", "03:04", "UNLIMITED",
-    "1-4", "cpu=4,mem=2000G,node=2", "mem=1.5T", "s8FXKTA79XAR00", "3:0", "0:9", "4294967294",
-    "slurm-%6j_%4a-%x.%u.out", "/home/%u/%A_%a.log", "%%", "gpu[01-03]",
-)  # fmt: skip
+    "1795256605",
+    "2026-11-20T10:35:00",
+    "Unknown",
+    "N/A",
+    "1-02:03:04",
+    "02:03:04",
+    "03:04",
+    "UNLIMITED",
+    "1-4",
+    "cpu=4,mem=2000G,node=2",
+    "mem=1.5T",
+    "s8FXKTA79XAR00",
+    "3:0",
+    "0:9",
+    "4294967294",
+    "slurm-%6j_%4a-%x.%u.out",
+    "/home/%u/%A_%a.log",
+    "%%",
+    "gpu[01-03]",
+)
 COMPLAINTS: Final = (
     "slurm_load_jobs error: Unable to contact slurm controller (connect failure)",
-    "sacct: error: Slurm accounting storage is disabled", "scontrol: fatal: Could not establish a "
-    "configuration source", "sacct: error: slurm_persist_conn_open: failed", "squeue: error: Invalid user",
-    "No topology information available", "slurm_load_topo error: Header lengths are longer than data",
-    "invalid entity: topology for keyword: show", "srun: error: Unable to create step",
-)  # fmt: skip
+    "sacct: error: Slurm accounting storage is disabled",
+    "scontrol: fatal: Could not establish a configuration source",
+    "sacct: error: slurm_persist_conn_open: failed",
+    "squeue: error: Invalid user",
+    "No topology information available",
+    "slurm_load_topo error: Header lengths are longer than data",
+    "invalid entity: topology for keyword: show",
+    "srun: error: Unable to create step",
+)
 
 
 def _jobs(given: str) -> None:
@@ -154,27 +212,75 @@ def _complaint(given: str) -> None:
 
 
 TARGETS: Final = (
-    Target("slurm.jobs", lambda rng: mutation.text(rng, samples.records("jobs"), "\n\n"), _jobs,
-           (_TEXT + "jobs.py", _TEXT + "records.py")),
-    Target("slurm.nodes", lambda rng: mutation.text(rng, samples.records("nodes"), "\n\n"), _nodes,
-           (_TEXT + "nodes.py",)),
-    Target("slurm.site", lambda rng: mutation.text(
-        rng, (*samples.records("partitions"), *samples.records("reservations")), "\n\n"), _site,
-        (_TEXT + "site.py",)),
-    Target("slurm.topology", lambda rng: mutation.text(rng, samples.answers("topology")), _topology,
-           (_TEXT + "topology.py",)),
+    Target(
+        "slurm.jobs",
+        lambda rng: mutation.text(rng, samples.records("jobs"), "\n\n"),
+        _jobs,
+        (_TEXT + "jobs.py", _TEXT + "records.py"),
+    ),
+    Target(
+        "slurm.nodes",
+        lambda rng: mutation.text(rng, samples.records("nodes"), "\n\n"),
+        _nodes,
+        (_TEXT + "nodes.py",),
+    ),
+    Target(
+        "slurm.site",
+        lambda rng: mutation.text(
+            rng, (*samples.records("partitions"), *samples.records("reservations")), "\n\n"
+        ),
+        _site,
+        (_TEXT + "site.py",),
+    ),
+    Target(
+        "slurm.topology",
+        lambda rng: mutation.text(rng, samples.answers("topology")),
+        _topology,
+        (_TEXT + "topology.py",),
+    ),
     Target("slurm.gres", lambda rng: mutation.text(rng, GRES, ","), _gres, (_TEXT + "gres.py",)),
     Target("slurm.requests", _asked, _requests, (_TEXT + "requests.py",)),
-    Target("slurm.gres_conf", lambda rng: mutation.text(rng, CONFS), _conf, (_TEXT + "gres_conf.py",),
-           aside=("find_and_read",)),
-    Target("slurm.values", lambda rng: mutation.text(rng, VALUES, ",", 2), _values,
-           (_TEXT + "times.py", _TEXT + "job_values.py", _TEXT + "job_output.py")),
-    Target("slurm.hostlist", lambda rng: mutation.text(rng, HOSTS, ","), _hosts, ("model/hostlist.py",)),
-    Target("slurm.job_name", lambda rng: (rng.choice(("6", "5", "7", "0", "x")),
-           mutation.text(rng, LABELS, ",", 2)), _label, ("model/job_name.py",)),
-    Target("slurm.complaints", lambda rng: mutation.text(rng, COMPLAINTS), _complaint,
-           ("sources/slurm/commands/failures.py",),
-           aside=("not_found", "not_started", "timed_out", "too_long", "stopped", "unread", "unplaced",
-                  "miscounted", "is_silence", "is_about_accounting", "told_of_accounting",
-                  "is_unreadable", "CommandFailedError")),
-)  # fmt: skip
+    Target(
+        "slurm.gres_conf",
+        lambda rng: mutation.text(rng, CONFS),
+        _conf,
+        (_TEXT + "gres_conf.py",),
+        aside=("find_and_read",),
+    ),
+    Target(
+        "slurm.values",
+        lambda rng: mutation.text(rng, VALUES, ",", 2),
+        _values,
+        (_TEXT + "times.py", _TEXT + "job_values.py", _TEXT + "job_output.py"),
+    ),
+    Target(
+        "slurm.hostlist", lambda rng: mutation.text(rng, HOSTS, ","), _hosts, ("model/hostlist.py",)
+    ),
+    Target(
+        "slurm.job_name",
+        lambda rng: (rng.choice(("6", "5", "7", "0", "x")), mutation.text(rng, LABELS, ",", 2)),
+        _label,
+        ("model/job_name.py",),
+    ),
+    Target(
+        "slurm.complaints",
+        lambda rng: mutation.text(rng, COMPLAINTS),
+        _complaint,
+        ("sources/slurm/commands/failures.py",),
+        aside=(
+            "not_found",
+            "not_started",
+            "timed_out",
+            "too_long",
+            "stopped",
+            "unread",
+            "unplaced",
+            "miscounted",
+            "is_silence",
+            "is_about_accounting",
+            "told_of_accounting",
+            "is_unreadable",
+            "CommandFailedError",
+        ),
+    ),
+)

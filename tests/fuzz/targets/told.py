@@ -49,8 +49,12 @@ def _with_events(rng: Random, told: Any) -> Any:
     ages = [rng.choice((0.0, 3.0, 4.02, None)) for _ in keys]
     columns = {"event_age_s": ages, "xid": [79 for _ in keys]}
     told["blocks"]["event"] = {
-        "keys": keys, "at": [1.0 for _ in keys], "columns": columns, "labels": {}, "missing": {},
-    }  # fmt: skip
+        "keys": keys,
+        "at": [1.0 for _ in keys],
+        "columns": columns,
+        "labels": {},
+        "missing": {},
+    }
     return told
 
 
@@ -105,8 +109,10 @@ class _Pretend:
 
     def __init__(self) -> None:
         (self.out, theirs_in), (theirs_out, self.into), (theirs_err, self.err) = (
-            os.pipe(), os.pipe(), os.pipe(),
-        )  # fmt: skip
+            os.pipe(),
+            os.pipe(),
+            os.pipe(),
+        )
         self.child = Child(_NOBODY, [theirs_in, theirs_out, theirs_err])
 
     def close(self) -> None:
@@ -119,7 +125,10 @@ def _speech_made(rng: Random) -> list[tuple[str, str]]:
     hello = '{"gpumon_probe": 1, "nonce": "NONCE", "pid": 7, "python": "3.11.2", "node": "gpu01"}'
     report = '{"at": 1, "late_s": 0.5, "errors": [], "blocks": {}}'
     pool = (hello, report, "Welcome to the cluster", "~0.1.0.1.5 hello", "\x1b]0;title\x07" + hello)
-    said = [rng.choice((hello, hello, *pool)), *(rng.choice(pool) for _ in range(rng.randint(0, 4)))]
+    said = [
+        rng.choice((hello, hello, *pool)),
+        *(rng.choice(pool) for _ in range(rng.randint(0, 4))),
+    ]
     made = []
     for line in said:
         changed = mutation.text(rng, (line,), "\n", 1) if rng.random() < 0.5 else line
@@ -137,8 +146,15 @@ def _speech(given: list[tuple[str, str]]) -> None:
         sent.extend(str(options["nonce"]).encode())
         return b""
 
-    endpoint = Endpoint("gpu01", (), program, lambda _code, words: (words, ""), nodes, is_step=True,
-                        early=lambda: pretend.child)  # fmt: skip
+    endpoint = Endpoint(
+        "gpu01",
+        (),
+        program,
+        lambda _code, words: (words, ""),
+        nodes,
+        is_step=True,
+        early=lambda: pretend.child,
+    )
     stream = Stream(endpoint, "slurm", {})
     nonce, frames = bytes(sent).decode(), []
     numbers = count()
@@ -207,7 +223,9 @@ def _file_made(rng: Random) -> tuple[str, bytes]:
     """A whole file, plain or packed in frames, damaged in its bytes or its lines."""
     lines = [line + b"\n" for line in _recorded_made(rng)]
     for at in range(rng.randint(0, 2)):
-        lines.insert(rng.randrange(len(lines) + 1), b'{"kind":"sync","at":%d.5}\n' % (1795256610 + at))
+        lines.insert(
+            rng.randrange(len(lines) + 1), b'{"kind":"sync","at":%d.5}\n' % (1795256610 + at)
+        )
     if rng.random() < 0.3:
         lines.append(b'{"kind":"beat","at":1795256609.0,"period_s":1.0}\n')
     if rng.random() < 0.02:
@@ -269,13 +287,18 @@ def _labels(given: bytes) -> None:
 
 
 def _labels_samples() -> tuple[str, ...]:
-    return tuple(path.read_text() for path in sorted(samples.STATE.glob("*.labels.json"))) + (
+    return (
+        *tuple(path.read_text() for path in sorted(samples.STATE.glob("*.labels.json"))),
         '[{"subject": "job:7", "class": "healthy", "start": "2026-11-20T10:35:00Z", "end":'
         ' "2026-11-20T10:35:00.5+01:00", "gpu_seconds": 7.5, "also": ["gpu:GPU-1"]}]',
     )
 
 
-SEGMENTS: Final = ("20261120T103500Z.gpumon.zst", "20261120T103500Z-1.gpumon", "20269920T103500Z.gpumon")
+SEGMENTS: Final = (
+    "20261120T103500Z.gpumon.zst",
+    "20261120T103500Z-1.gpumon",
+    "20269920T103500Z.gpumon",
+)
 
 
 def _segments(given: str) -> None:
@@ -287,7 +310,7 @@ def _segments(given: str) -> None:
     try:
         segments(place)
     finally:
-        os.unlink(path)
+        os.remove(path)  # noqa: PTH107 - the name need not be text
 
 
 _PROBES: Final = "sources/probes/"
@@ -295,15 +318,47 @@ _RECORDING: Final = "sources/recording/"
 
 TARGETS: Final = (
     Target("probe.line", _lines_made, _lines, (_PROBES + "decode.py", _PROBES + "rates.py")),
-    Target("probe.stream", _speech_made, _speech, (_PROBES + "stream.py",),
-           aside=("Stream.say", "Stream.write", "Stream.read_stderr", "Stream.has_", "Stream.end",
-                  "Stream._kill", "Endpoint.reaches", "Stream.reap", "Stream.abandon", "Stream._last_words", "Stream.__init__")),
-    Target("recording.line", _recorded_made, _recorded,
-           (_RECORDING + "decode.py", _RECORDING + "records.py"), aside=("pack", "_unknown", "Header.")),
-    Target("recording.file", _file_made, _file, (_RECORDING + "read.py", _RECORDING + "source.py"),
-           aside=("check_recording", "RecordedTarget", "_few")),
-    Target("recording.labels", lambda rng: mutation.encoded(rng, mutation.dumped(
-        rng, mutation.tree(rng, _labels_samples()))), _labels, (_RECORDING + "labels.py",),
-        aside=("write_labels", "_row", "_shown", "labels_path")),
+    Target(
+        "probe.stream",
+        _speech_made,
+        _speech,
+        (_PROBES + "stream.py",),
+        aside=(
+            "Stream.say",
+            "Stream.write",
+            "Stream.read_stderr",
+            "Stream.has_",
+            "Stream.end",
+            "Stream._kill",
+            "Endpoint.reaches",
+            "Stream.reap",
+            "Stream.abandon",
+            "Stream._last_words",
+            "Stream.__init__",
+        ),
+    ),
+    Target(
+        "recording.line",
+        _recorded_made,
+        _recorded,
+        (_RECORDING + "decode.py", _RECORDING + "records.py"),
+        aside=("pack", "_unknown", "Header."),
+    ),
+    Target(
+        "recording.file",
+        _file_made,
+        _file,
+        (_RECORDING + "read.py", _RECORDING + "source.py"),
+        aside=("check_recording", "RecordedTarget", "_few"),
+    ),
+    Target(
+        "recording.labels",
+        lambda rng: mutation.encoded(
+            rng, mutation.dumped(rng, mutation.tree(rng, _labels_samples()))
+        ),
+        _labels,
+        (_RECORDING + "labels.py",),
+        aside=("write_labels", "_row", "_shown", "labels_path"),
+    ),
     Target("recording.folder", lambda rng: mutation.text(rng, SEGMENTS, "", 1), _segments, ()),
-)  # fmt: skip
+)
