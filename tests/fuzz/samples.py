@@ -13,7 +13,7 @@ from gpumon.sources.recording.encode import Encoder
 from gpumon.sources.recording.source import Playback, Recording
 
 if TYPE_CHECKING:
-    from gpumon.model.records.frame import Frame
+    from gpumon.model.records.frame import Frame, QueueRecords
 
 ROOT: Final = Path(__file__).parents[2]
 SLURM: Final = ROOT / "tests" / "unit" / "sources" / "slurm" / "data"
@@ -92,7 +92,8 @@ def recorded_passages() -> tuple[tuple[str, ...], ...]:
     """Short recordings: a header, a sync line, frames of one node with few rows, a beat."""
     by_node: dict[str, list[Frame]] = {}
     for frame in lab_frames():
-        kept = frame._replace(blocks={name: _few(block) for name, block in frame.blocks.items()})
+        blocks = {name: _few(block) for name, block in frame.blocks.items()}
+        kept = frame._replace(blocks=blocks, queue=_short(frame.queue))
         by_node.setdefault(frame.node, []).append(kept)
     own = (STATE / "plain.gpumon").read_text(encoding="utf-8").splitlines()
     passages = [tuple(line for line in own if len(line) < 6000)]
@@ -105,6 +106,16 @@ def recorded_passages() -> tuple[tuple[str, ...], ...]:
             lines += [encoder.sync(1795256611.5), encoder.frame(frames[first])]
             passages.append(tuple(b"".join(lines).decode().splitlines()))
     return tuple(passages)
+
+
+def _short(queue: QueueRecords | None) -> QueueRecords | None:
+    """The queue with its first records."""
+    if queue is None:
+        return None
+    return queue._replace(
+        jobs=queue.jobs[:2], nodes=queue.nodes[:1], partitions=queue.partitions[:1],
+        reservations=queue.reservations[:1],
+    )  # fmt: skip
 
 
 def _few(block: Block) -> Block:

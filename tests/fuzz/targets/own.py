@@ -126,6 +126,7 @@ def _cached(given: bytes) -> None:
 
     try:
         answer = shared.ask("job", 30.0, call, clock, SimpleNamespace())  # type: ignore[arg-type]
+        shared.ask_newer("job", 30.0, 1795256605.5, lambda _held: None, clock, SimpleNamespace())  # type: ignore[arg-type]
     except CommandFailedError:
         return
     oracle.well_formed((answer.at, answer.took_s, answer.since))
@@ -160,7 +161,8 @@ def _ledger_made(rng: Random) -> bytes:
 def _ledger(given: bytes) -> None:
     path = workplace.file("ledger/2026-11-22.ndjson", given)
     pages = Pages(path.parent)
-    for at in (None, NOW, 1795367000.0):
+    Pages(path.parent / "none").files()
+    for at in (None, NOW, 1795367000.0, 1795360000.0, 1795367594.439802):
         for entry in pages.entries(at):
             oracle.well_formed(entry)
             json.loads(entry.line())

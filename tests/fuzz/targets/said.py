@@ -118,6 +118,9 @@ PATTERNS: Final = (
 )
 
 VARIABLES: Final = (
+    '{"PMIX_RANK": "1", "PMIX_NAMESPACE": "prterun-gpu01-7@1", "MPI_LOCALRANKID": "1"}',
+    '{"SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2", "SLURM_LOCALID": "1", "PMI_RANK": "1"}',
+    '{"RANK": "0", "MASTER_ADDR": "localhost", "MASTER_PORT": "1", "MV2_COMM_WORLD_RANK": "5"}',
     '{"RANK": "3", "LOCAL_RANK": "1", "WORLD_SIZE": "8", "MASTER_ADDR": "gpu01", "MASTER_PORT": "29500"}',
     '{"SLURM_PROCID": "2", "SLURM_LOCALID": "0", "SLURM_NTASKS": "4", "SLURM_STEP_ID": "0"}',
     '{"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2", "PMIX_NAMESPACE": "slurm.pmix.3.0"}',
@@ -281,10 +284,8 @@ def _ranks(given: str) -> None:
     from gpumon.fleet.join.devices import _variables
 
     variables = _variables(given)
-    for step in (None, "0", "batch"):
-        process = Process(
-            "gpu01", 7, "python", 7001, "3", step, variables, Reason.NO_PERMISSION, ("GPU-1",), {}
-        )
+    for step, why in ((None, None), ("0", Reason.NO_PERMISSION), ("batch", Reason.FAILED)):
+        process = Process("gpu01", 7, "python", 7001, "3", step, variables, why, ("GPU-1",), {})
         oracle.well_formed(place(process))
 
 

@@ -172,6 +172,8 @@ def _speech(given: list[tuple[str, str]]) -> None:
             os.write(pretend.into, said.encode("utf-8", "replace")[:30000] + b"\n")
             found, _ = stream.read(NOW, 50.0)
             frames += found
+        stream.read(NOW, 51.0)
+        oracle.well_formed((stream.trouble(), stream.has_reported))
     except GarbageError as error:
         oracle.well_formed(stream.trouble(str(error)))
     finally:
@@ -190,6 +192,8 @@ def _recorded_made(rng: Random) -> list[bytes]:
         lines.insert(rng.randrange(1, len(lines) + 1), rng.choice(lines))
     if rng.random() < 0.2:
         del lines[rng.randrange(len(lines))]
+    if rng.random() < 0.2:
+        lines[0] = lines[0].replace('"tool":"gpumon', '"tool":"another')
     made = [line.encode() for line in lines]
     for at in rng.choices(range(len(lines)), k=rng.choice((1, 1, 2, 3))):
         told = mutation.tree(rng, (lines[at],))
