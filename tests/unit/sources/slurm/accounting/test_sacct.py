@@ -408,3 +408,9 @@ def test_no_value_makes_it_raise(field, value):
     spoilt, bad = parsed(row(**{field: value.replace(MARK, "")}), row(JobIDRaw="10", JobID="10"))
     assert [ended.job.job_id for ended in spoilt][-1:] == ["10"]
     assert len(spoilt) + bad <= 2
+
+
+@pytest.mark.parametrize("number", [2**33 + 2**40, 2**63 - 1])
+def test_a_number_that_no_job_has_is_unreadable(number: int) -> None:
+    record = {**copy.deepcopy(JSON["jobs"][0]), "job_id": number}
+    assert read_ended([record]).unreadable == 1
