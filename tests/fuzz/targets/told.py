@@ -260,16 +260,18 @@ def _file(given: tuple[str, bytes]) -> None:
         return
     oracle.well_formed((recording.header, recording.span, recording.bytes_per_s))
     coarse = recording.span.end - 2.0 if len(given[1]) % 3 == 0 else float("-inf")
-    for _ in Playback(recording, coarse_until=coarse).beats():
-        continue
+    _played(Playback(recording, coarse_until=coarse), 0.0)
     playback = Playback(recording, recording.span.start + 1.0)
-    for _ in range(20):
-        if playback.next_at is None:
-            break
-        playback.advance(playback.next_at, playback.next_at + playback.period_s)
+    _played(playback, playback.period_s)
     oracle.frames(frame._replace(queue=None) for frame in playback.take())
     for problem in playback.problems:
         _one_line(problem.message)
+
+
+def _played(playback: Playback, step_s: float) -> None:
+    """Go to the end, picture by picture."""
+    while (at := playback.next_at) is not None:
+        playback.advance(at, at + step_s)
 
 
 def _one_line(said: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import random
@@ -429,3 +430,15 @@ def test_many_sync_lines_are_looked_at_by_their_first_bytes(tmp_path, monkeypatc
     )
     Recording(path)
     assert sum(asked) < 60 * path.stat().st_size
+
+
+def test_asking_how_long_it_is_leaves_no_file_open(tmp_path):
+    path = tmp_path / "r.gpumon"
+    write(path, 7).close()
+    gc.disable()
+    try:
+        assert Recording(path).span == (0.0, 7.0)
+        opened = [link.resolve() for link in Path("/proc/self/fd").iterdir() if link.exists()]
+    finally:
+        gc.enable()
+    assert path not in opened
