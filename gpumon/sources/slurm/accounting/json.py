@@ -226,11 +226,12 @@ def _instant(value: object) -> float | None:
 
 
 def _seconds(value: object) -> float | None:
-    found = number(value)
-    return sane(None if found is None else float(found), MAX_SECONDS)
+    """Seconds that may be; Slurm counts whole ones."""
+    found = whole(value)
+    return None if found is None else sane(float(found), MAX_SECONDS)
 
 
 def _scaled(value: object, unit: float = 1.0) -> float | None:
     """A count that may be; the -2 and the huge numbers that stand for nothing are none."""
-    found = number(value)
-    return None if found is None else sane(float(found) * unit, MAX_BYTES)
+    found = whole(value)
+    return None if found is None else sane(found * unit, MAX_BYTES)
