@@ -127,7 +127,7 @@ def _inside(
         if (const.co_name, const.co_firstlineno) not in classes:
             key = (const.co_filename, const.co_firstlineno, const.co_name)
             # What stands outside of functions has run before any input.
-            if above or not name.startswith("<"):
+            if not name.startswith("<"):
                 yield key, Function(name, const.co_firstlineno, *_jumps(const))
         yield from _inside(const, f"{name}.", classes)
 

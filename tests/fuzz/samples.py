@@ -98,7 +98,7 @@ def recorded_passages() -> tuple[tuple[str, ...], ...]:
     own = (STATE / "plain.gpumon").read_text(encoding="utf-8").splitlines()
     passages = [tuple(line for line in own if len(line) < 6000)]
     for frames in by_node.values():
-        for first in range(0, len(frames) - 2, 3):
+        for first in range(0, max(1, len(frames) - 2), 3):
             encoder = Encoder()
             lines = [encoder.header(1795256605.0, 1.0, ["slurm"]), encoder.sync(1795256605.0)]
             lines += [encoder.frame(frame) for frame in frames[first : first + 3]]

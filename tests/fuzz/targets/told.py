@@ -134,6 +134,8 @@ def _speech_made(rng: Random) -> list[tuple[str, str]]:
         changed = mutation.text(rng, (line,), "\n", 1) if rng.random() < 0.5 else line
         pieces = rng.choice(("", "", "1", "2"))
         made.append((changed[:8000], pieces))
+    if rng.random() < 0.01:
+        made += [("x" * 29_000, pieces)] * 10
     return made
 
 
@@ -323,7 +325,13 @@ _PROBES: Final = "sources/probes/"
 _RECORDING: Final = "sources/recording/"
 
 TARGETS: Final = (
-    Target("probe.line", _lines_made, _lines, (_PROBES + "decode.py", _PROBES + "rates.py")),
+    Target(
+        "probe.line",
+        _lines_made,
+        _lines,
+        (_PROBES + "decode.py", _PROBES + "rates.py"),
+        aside=("_limit",),
+    ),
     Target(
         "probe.stream",
         _speech_made,
