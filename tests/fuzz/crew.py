@@ -38,7 +38,7 @@ class _Worker:
     """One process, and what it is at."""
 
     def __init__(self, context: Any, tasks: Any, results: Any) -> None:
-        self.at = context.Array("q", [-1, -1], lock=False)
+        self.at = context.Array("q", [-1, -1, 0], lock=False)
         self.process = context.Process(target=_work, args=(tasks, results, self.at), daemon=True)
         self.process.start()
 
@@ -52,7 +52,7 @@ def _work(tasks: Any, results: Any, at: Any) -> None:
     gc.freeze()
     names = list(TARGETS)
     while (task := tasks.get()) is not None:
-        at[0], at[1] = names.index(task.target), task.first
+        at[0], at[1], at[2] = names.index(task.target), task.first, task.seed
 
         def note(index: int) -> None:
             at[1] = index
@@ -110,13 +110,17 @@ def _ended(workers: list[_Worker], context: Any, todo: Any, results: Any) -> Tri
     for place, worker in enumerate(workers):
         if worker.process.is_alive():
             continue
-        number, index = worker.at
+        number, index, seed = worker.at
         workers[place] = _Worker(context, todo, results)
         if number < 0:
             continue
         target = list(TARGETS.values())[number]
         failure = Failure(
-            target.name, 0, index, f"ended its process ({worker.process.exitcode})", "see --replay"
+            target.name,
+            seed,
+            index,
+            f"ended its process ({worker.process.exitcode})",
+            "see --replay",
         )
         return Tried(target.name, 0, 0, (failure,))
     return None
