@@ -138,6 +138,8 @@ NUMA: Final = {
     "node0/distance": ("10 21\n",),
     "node1/cpulist": ("4-7\n",),
     "node1/distance": ("21 10\n",),
+    "nodes/cpulist": ("0-1\n",),
+    "status": (*STATUS, "Name: x\nCpus_allowed_list:\t" + "0,2," * 100 + "7\n", "Name: x\n"),
 }
 BOARD: Final = (
     "Model: \t\t NVIDIA L40S\nIRQ:   \t\t 214\nGPU UUID: \t GPU-1\nBus Location: \t 0000:1b:00.0\n"
@@ -213,9 +215,9 @@ def _membership(given: str) -> None:
 
 
 def _host(given: Tree) -> None:
-    host = Host(str(_laid("host", given)))
-    _rows([host.read(NOW)])
-    _rows([host.read(NOW + 31.0)])
+    host = Host(str(_laid("host", given)), scans=len(given) % 2 == 0)
+    for now in (NOW, NOW + 1.0, NOW + 31.0, NOW + 70.0):
+        _rows([host.read(now)])
 
 
 def _host_texts(given: str) -> None:
@@ -269,10 +271,9 @@ def _ports(given: Tree) -> None:
 
 
 def _numa(given: Tree) -> None:
-    found = numa.Numa(
-        str(_laid("numa", {f"sys/devices/system/node/{n}": t for n, t in given.items()}))
-    )
-    for status in STATUS:
+    nodes = {f"sys/devices/system/node/{name}": text for name, text in given.items()}
+    found = numa.Numa(str(_laid("numa", nodes)))
+    for status in (given.get("status", ""), *STATUS):
         allowed = found.allowed(status)
         if allowed is not None and len(allowed.listed) > numa.MAX_LIST + 2:
             raise oracle.BrokenError("a list of any length")
@@ -350,7 +351,7 @@ TARGETS: Final = (
         _membership,
         (_KERNEL + "membership.py",),
     ),
-    _files("kernel.host", _host, HOST, "host.py"),
+    _files("kernel.host", _host, HOST, "host.py", aside=("Host._is_hidden",)),
     Target(
         "kernel.texts",
         lambda rng: mutation.text(
