@@ -22,9 +22,8 @@ PATH_VARIABLE: Final = "GPUMON_CONFIG"
 MAX_BYTES: Final = 2**20
 """A longer file is nobody's configuration."""
 
-
-_HEAD: Final = re.compile(r"\[\[?([^\[\]#]+)\]")
-"""A table's head; its name may stand between blanks."""
+_LONGEST_LINE: Final = 1000
+"""Keys and names of tables stand on shorter lines; another one has no place of its own."""
 
 _KEY: Final = re.compile(r"[A-Za-z0-9_.\-\"' \t]+")
 """A key, dotted, quoted or bare, with the blanks behind it."""
@@ -149,13 +148,14 @@ def _lines_of_keys(text: str) -> dict[str, int]:
     found: dict[str, int] = {}
     table: tuple[str, ...] = ()
     for number, line in enumerate(text.splitlines(), 1):
-        bare = line.strip()
-        head = _HEAD.match(bare)
-        name, equals, _ = bare.partition("=")
-        written = head[1] if head else name if equals and _KEY.fullmatch(name) else ""
+        if len(line) > _LONGEST_LINE:
+            continue
+        head = _table_in(line)
+        written = head or _key_in(line)
         try:
             nested = tomllib.loads(f"{written} = 0") if written else {}
-        except ValueError:
+        except (ValueError, RecursionError):
+            # A line of a longer text that only looks like a key or a table.
             continue
         path = []
         while isinstance(nested, dict) and nested:
@@ -168,3 +168,20 @@ def _lines_of_keys(text: str) -> dict[str, int]:
             for length in range(1, len(whole) + 1):
                 found.setdefault(".".join(whole[:length]), number)
     return found
+
+
+def _table_in(line: str) -> str:
+    """What stands between the brackets of a line that begins a table; empty where it is none."""
+    text = line.strip()
+    inside = text[1:].removeprefix("[") if text.startswith("[") else ""
+    for end in re.finditer(r"\]", inside):
+        rest = inside[end.end() :].removeprefix("]").lstrip()
+        if not rest or rest.startswith("#"):
+            return inside[: end.start()].strip()
+    return ""
+
+
+def _key_in(line: str) -> str:
+    """What stands ahead of a line's first `=`; empty where that is no key."""
+    written, equals, _ = line.partition("=")
+    return written.strip() if equals and _KEY.fullmatch(written.strip()) else ""

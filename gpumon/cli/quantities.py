@@ -17,6 +17,7 @@ _SIZE: Final = re.compile(r"(\d{1,12}(?:\.\d{1,3})?)\s*([KMGT]?)i?B?\Z", re.IGNO
 _BYTES: Final = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _FLEET: Final = re.compile(r"([1-9]\d{0,4})x([1-9]\d{0,2})\Z")
 MIN_SIZE: Final = 16 * 2**20
+_MAX_SIZE: Final = 2**60
 
 
 def duration(text: str) -> float:
@@ -29,12 +30,13 @@ def duration(text: str) -> float:
 
 
 def size(text: str) -> int:
-    """Bytes of `500M`, `2G`; at least 16 MiB."""
+    """Bytes of `500M`, `2G`; at least 16 MiB, and no more than any disk has."""
     match = _SIZE.match(text)
     if not match:
         message = "written 500M or 2G"
         raise argparse.ArgumentTypeError(message)
-    return max(MIN_SIZE, int(float(match[1]) * _BYTES[match[2].upper()]))
+    size_bytes = int(float(match[1]) * _BYTES[match[2].upper()])
+    return min(_MAX_SIZE, max(MIN_SIZE, size_bytes))
 
 
 def speed(text: str) -> float:

@@ -37,6 +37,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, Typ
 from gpumon.model.catalogue.fields import CATALOGUE
 from gpumon.model.finding_classes import Category
 from gpumon.model.records.ledger import STATES
+from gpumon.model.text import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -164,7 +165,8 @@ def checked(given: Declaration) -> Declaration:
     """
     if not isinstance(given.name, str) or not _NAME.fullmatch(given.name):
         raise DetectorError(f"name must be lower case with underscores, not {given.name!r:.80}")
-    if not isinstance(given.version, str) or not 0 < len(given.version) <= 64:
+    is_text = isinstance(given.version, str) and plain(given.version, 64) == given.version
+    if not is_text or not given.version:
         raise DetectorError("version must be a short string")
     wrong = [c for c in given.finding_classes if not isinstance(c, str) or not _NAME.fullmatch(c)]
     if wrong or not given.finding_classes:
@@ -178,7 +180,8 @@ def checked(given: Declaration) -> Declaration:
     windows = (given.supported_after_s, given.established_after_s)
     for seconds in windows:
         is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
-        if not is_number or not math.isfinite(seconds):
+        # A whole number has no bound in JSON; the next test has one.
+        if not is_number or not abs(seconds) < math.inf:
             raise DetectorError("supported_after_s and established_after_s must be seconds")
     if not 0 <= windows[0] <= windows[1] <= LONGEST_WINDOW_S:
         raise DetectorError("it must hold that 0 <= supported_after_s <= established_after_s")
@@ -200,7 +203,7 @@ def _check_extras(given: Declaration) -> None:
         raise DetectorError(f"every_s must be between 0 and {_LONGEST_PAUSE_S:.0f} seconds")
     longest = given.longest_period_s
     is_number = isinstance(longest, int | float) and not isinstance(longest, bool)
-    if not is_number or not 0 <= longest < math.inf:
+    if not is_number or not 0 <= longest <= LONGEST_WINDOW_S:
         raise DetectorError("longest_period_s must be seconds")
     for key in ("is_instant", "is_off_by_default", "is_learned"):
         if not isinstance(getattr(given, key), bool):

@@ -16,6 +16,9 @@ MAX_RANGE: Final = 65536
 MAX_NAMES: Final = 262144
 """Most names in one list: four times the largest range, far above any cluster."""
 
+MAX_CHARS: Final = 2**25
+"""Most characters of all names together: twice as many as the longest list of ordinary ones has."""
+
 _NOBODY: Final = frozenset({"", "(null)", "None assigned"})
 _PIECE: Final = re.compile(r"([^\[\],]+)|\[([^\[\]]*)\]")
 _NUMBERS: Final = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?")
@@ -31,7 +34,8 @@ def expand(text: str) -> tuple[str, ...]:
     of each range says how wide its numbers are padded.
 
     Raises:
-        ValueError: the text is no hostlist, or stands for more than `MAX_NAMES` names.
+        ValueError: the text is no hostlist, or stands for more than `MAX_NAMES` names or
+            `MAX_CHARS` characters.
     """
     if text.strip() in _NOBODY:
         return ()
@@ -39,9 +43,12 @@ def expand(text: str) -> tuple[str, ...]:
         # Parentheses group in gres strings; no node's name holds one.
         raise ValueError(f"parentheses in the hostlist {_shown(text)}")
     names: list[str] = []
+    room = MAX_CHARS
     for item in split_list(text):
         if item:
-            names.extend(_expand_item(item, MAX_NAMES - len(names)))
+            more = _expand_item(item, MAX_NAMES - len(names), room)
+            room -= sum(map(len, more))
+            names.extend(more)
     return tuple(names)
 
 
@@ -96,7 +103,7 @@ def is_job_id(text: str) -> bool:
     return _JOB_ID.fullmatch(text) is not None
 
 
-def _expand_item(item: str, room: int) -> list[str]:
+def _expand_item(item: str, room: int, room_chars: int) -> list[str]:
     """Names of one item, in order."""
     if "[" not in item:
         if room < 1:
@@ -104,6 +111,7 @@ def _expand_item(item: str, room: int) -> list[str]:
         return [item]
     choices: list[list[str]] = []
     size = 1
+    longest = 0
     place = 0
     while place < len(item):
         piece = _PIECE.match(item, place)
@@ -112,8 +120,11 @@ def _expand_item(item: str, room: int) -> list[str]:
         literal, ranges = piece.groups()
         choices.append([literal] if literal is not None else _expand_ranges(ranges))
         size *= len(choices[-1])
+        longest += max(map(len, choices[-1]))
         if size > room:
             raise ValueError(f"more than {MAX_NAMES} names in one hostlist")
+        if size * longest > room_chars:
+            raise ValueError(f"more than {MAX_CHARS} characters in one hostlist")
         place = piece.end()
     return ["".join(parts) for parts in product(*choices)]
 

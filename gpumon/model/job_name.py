@@ -13,7 +13,7 @@ import re
 from typing import Final, NamedTuple
 
 MAX_TASKS: Final = 4096
-"""Most tasks of one range with a step, which are written out; Slurm itself writes them out."""
+"""Most tasks of ranges with a step, which are written out; Slurm itself writes them out."""
 
 _LABEL: Final = re.compile(
     r"(?P<leader>[1-9][0-9]{0,9})"
@@ -112,9 +112,15 @@ def job_name(number: str, label: str = "") -> JobName | None:
         return JobName(number, leader)
     spans: list[tuple[int, int]] = []
     is_cut = False
+    room = MAX_TASKS
     for part in _THROTTLE.sub("", found["tasks"]).split(","):
         one = _RANGE.fullmatch(part.strip())
         whole = _spans(*one.groups()) if one else ()
+        if one and one[3]:
+            room -= len(whole)
+            if room < 0:
+                is_cut = True
+                break
         spans += whole
         is_cut = is_cut or not whole
     return JobName(number, leader, tuple(spans), "", True, is_cut) if spans else None

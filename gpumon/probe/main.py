@@ -11,6 +11,7 @@ import os
 import sys
 import threading
 import time
+from math import isfinite
 from typing import Any, BinaryIO, Callable, Dict, FrozenSet, TextIO
 
 from gpumon.probe import tiers
@@ -23,6 +24,8 @@ from gpumon.probe.rows import NOT_SAMPLED, block
 PROTOCOL = 1
 LEASE_S = 30.0
 MIN_PERIOD_S = 0.1
+MAX_PERIOD_S = 86400.0
+"""As the setting has it: no wait of Python's takes any number of seconds."""
 
 NAME_PATIENCE_S = 0.3
 """How long a single look waits for the names of users whom a directory service knows; one that is
@@ -102,9 +105,12 @@ class Wishes:
             words = line.split()
             if len(words) == 2 and words[0] == b"period":
                 try:
-                    period_s = max(MIN_PERIOD_S, float(words[1]))
+                    wished_s = float(words[1])
                 except ValueError:
                     continue
+                if not isfinite(wished_s):
+                    continue
+                period_s = min(MAX_PERIOD_S, max(MIN_PERIOD_S, wished_s))
                 if period_s != self.period_s:
                     self.period_s = period_s
                     self.changed.set()

@@ -32,6 +32,9 @@ MOST_BYTES: Final = 16 * 2**20
 ABSTAINS_BELOW: Final = 0.6
 """Calibrated probability below which nothing is said (reference: abstain below .6)."""
 
+_MOST_GPUS: Final = 2**20
+"""GPUs of a job at most, many times those of the largest."""
+
 MOST_REASONS: Final = 4
 """So many features are named as the reason of a verdict at most."""
 
@@ -236,7 +239,7 @@ def _learnt(key: str, value: object) -> Learnt:
         raise ModelError(f"{key!r:.80} is no object")
     try:
         return _checked(key, value)
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise ModelError(f"{key!r:.80} is not complete") from error
 
 
@@ -254,8 +257,10 @@ def _checked(key: str, value: dict[str, Any]) -> Learnt:
         raise ModelError(f"{key!r:.80}: healthy and bounds are not one number a feature")
     if directions.shape != (len(looks_at),) or not np.isin(directions, (-1, 0, 1)).all():
         raise ModelError(f"{key!r:.80}: directions are not -1, 0 or 1 a feature")
-    if not np.isfinite([slope, offset, *bounds.ravel()]).all() or least_gpus < 1:
+    if not np.isfinite([slope, offset, *bounds.ravel()]).all():
         raise ModelError(f"{key!r:.80}: a number is missing")
+    if not 1 <= least_gpus <= _MOST_GPUS:
+        raise ModelError(f"{key!r:.80}: least_gpus is no number of GPUs of a job")
     if not ABSTAINS_BELOW <= claims_from <= 1.0:
         raise ModelError(f"{key!r:.80}: claims_from lies between {ABSTAINS_BELOW} and 1")
     seen = {str(name): float(number) for name, number in value["seen"].items()}

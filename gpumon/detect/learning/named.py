@@ -18,6 +18,7 @@ from gpumon.detect.features.table import COLUMN
 from gpumon.detect.learning.json_file import FileError, json_in
 from gpumon.model.finding_classes import CLASSES
 from gpumon.model.records.ledger import STATES
+from gpumon.model.text import plain as harmless
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -187,16 +188,24 @@ def _checked(value: Any) -> Named:  # noqa: ANN401
         Trait(str(one["key"]), _number(one["value"]), _number(one["usual"]))
         for one in value["traits"][: MOST_TRAITS + 1]
     )
-    name, owner, exemplar = (str(value[key])[:_LONGEST] for key in ("name", "owner", "exemplar"))
+    name = str(value["name"])
+    owner, exemplar = (harmless(str(value[key]), _LONGEST) for key in ("owner", "exemplar"))
     is_known = all(trait.key in COLUMN for trait in traits)
     if not 1 <= len(traits) <= MOST_TRAITS or not is_known:
         raise ValueError
     if not _NAME.fullmatch(name) or name in _TAKEN:
         raise ValueError
     return Named(
-        name, int(value["version"]), owner, _number(value["at"]), traits, int(value["jobs"]),
+        name, _count(value["version"]), owner, _number(value["at"]), traits, _count(value["jobs"]),
         _number(value["gpu_seconds"]), exemplar,
     )  # fmt: skip
+
+
+def _count(value: str | float) -> int:
+    number = int(value)
+    if not 0 <= number < 2**63:
+        raise ValueError
+    return number
 
 
 def _number(value: str | float) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import isfinite
+import sys
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeGuard
 
 import numpy as np
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 MOST_TREES: Final = 400
 MOST_NODES: Final = 127
 """Of one tree: seven levels."""
+
+_MOST_PLACES: Final = 2**31
+"""No place in a tree or a row of features lies beyond."""
 
 
 class ModelError(Exception):
@@ -97,9 +100,9 @@ def _tree(value: object, columns: int) -> Tree:
         if not isinstance(node, list) or len(node) != 6 or not all(map(_is_number, node)):
             raise ModelError("a node of a tree is six numbers")
         feature, _, left, right = node[:4]
-        if not all(isinstance(place_of, int) for place_of in (feature, left, right)):
+        if not all(isinstance(n, int) and abs(n) < _MOST_PLACES for n in (feature, left, right)):
             raise ModelError("features and children of a node are whole numbers")
-        if feature >= columns:
+        if not -1 <= feature < columns:
             raise ModelError("a tree asks for a feature that the model does not look at")
         # Children behind their node: no walk can go in a circle.
         if feature >= 0 and not all(place < child < len(value) for child in (left, right)):
@@ -110,4 +113,7 @@ def _tree(value: object, columns: int) -> Tree:
 
 
 def _is_number(value: object) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    # A whole number has no bound in JSON; nan is no smaller than any.
+    return abs(value) <= sys.float_info.max

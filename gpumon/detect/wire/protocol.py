@@ -17,6 +17,9 @@ MAX_MESSAGE_BYTES: Final = 256 * 2**20
 MAX_DESCRIPTORS: Final = 80
 """Descriptors that travel with one message; the kernel takes up to 253."""
 
+_FIRST_BYTES: Final = 2**20
+"""Room for the first bytes of a message; of a longer one it is doubled whenever it is full."""
+
 _HEADER: Final = struct.Struct("!II")
 
 
@@ -85,11 +88,15 @@ def _received(
     length, count = _HEADER.unpack(header)
     if length > MAX_MESSAGE_BYTES or count != len(descriptors):
         raise ProtocolError(f"a message of {length} bytes and {count} descriptors")
-    payload = bytearray(length)
+    # Room is made as the bytes come: a length alone may announce anything.
+    payload = bytearray(min(length, _FIRST_BYTES))
     position = 0
     while position < length:
+        if position == len(payload):
+            payload.extend(bytes(min(length - position, position)))
         before_wait()
-        count = sock.recv_into(memoryview(payload)[position:])
+        with memoryview(payload) as view:
+            count = sock.recv_into(view[position:])
         if not count:
             return None
         position += count

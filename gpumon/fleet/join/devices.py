@@ -190,7 +190,7 @@ def _variables(text: str | None) -> Mapping[str, str]:
     """Rank variables of a process; a text that is no JSON object names none."""
     try:
         variables = json.loads(text) if text else {}
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     if not isinstance(variables, dict):
         return {}

@@ -10,6 +10,7 @@ import stat
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
 from gpumon.model.records.ledger import SUSPICION, UNEXPLAINED
+from gpumon.model.text import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -252,6 +253,7 @@ def _number(value: object) -> float:
 
 
 def _text(value: object) -> str:
+    """Text made harmless: the books may be a folder that several write to."""
     if not isinstance(value, str):
         raise TypeError(value)
-    return value
+    return plain(value)

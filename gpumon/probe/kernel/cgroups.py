@@ -188,7 +188,7 @@ def processes(folder: str) -> Tuple[List[int], bool]:
         if number == MAX_FOLDERS:
             return found, False
         words = files.read_or_empty(path + "/cgroup.procs").split()
-        found.extend(int(word) for word in words if word.isdigit() and len(word) < 20)
+        found.extend(int(word) for word in words if word.isdecimal() and len(word) < 20)
     return found, True
 
 

@@ -28,7 +28,8 @@ ENGINES = {
     "crio": "cri-o",
 }
 
-ENROOT = re.compile(r"/enroot/(?:\S*/)?([\w.+-]+)/?\Z")
+ENROOT = "/enroot/"
+NAME = re.compile(r"[\w.+-]+\Z")
 PYXIS = re.compile(r"\bpyxis_[\w.-]+")
 
 SHORT_ID = 12
@@ -90,7 +91,8 @@ def enroot(mountinfo: str) -> Optional[str]:
             found = PYXIS.search(line)
             if found is not None:
                 return "enroot:" + found.group(0)
-            named = ENROOT.search(words[3])
-            if named is not None:
-                return "enroot:" + named.group(1)
+            # Split by hand: users choose such paths, and a pattern reads them from each folder on.
+            folder, slash, name = re.sub(r"/\Z", "", words[3]).rpartition("/")
+            if ENROOT in folder + slash and NAME.match(name):
+                return "enroot:" + name
     return None

@@ -29,6 +29,8 @@ def cpu_list(text: str) -> FrozenSet[int]:
         if high >= MAX_CPUS:
             raise ValueError("no such CPU: %r" % part[:32])
         found.extend(range(low, high + 1))
+        if len(found) > MAX_CPUS:
+            raise ValueError("a CPU comes again: %r" % part[:32])
     return frozenset(found)
 
 

@@ -358,7 +358,7 @@ class Processes:
         cgroups = data.decode("utf-8", "replace")
         found = membership(cgroups)
         job_id = found.job_id
-        if found.sluid is not None and variables.get("SLURM_JOB_ID", "").isdigit():
+        if found.sluid is not None and variables.get("SLURM_JOB_ID", "").isdecimal():
             job_id = variables["SLURM_JOB_ID"]
         mounts = files.read_or_empty(folder + "/mountinfo", 1 << 16)
         for label, value in (

@@ -157,5 +157,8 @@ class Pattern:
             for _ in range(part.most - part.least):
                 begin = self._place([self._add(part.part, begin), after])
         for _ in range(part.least):
-            begin = self._add(part.part, begin)
+            before, begin = begin, self._add(part.part, begin)
+            if begin == before:
+                # Nothing again and again is nothing; nested, it would be written out for ever.
+                break
         return begin

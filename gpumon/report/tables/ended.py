@@ -107,7 +107,7 @@ ENDED_COLUMNS: Final[tuple[Column[EndedJob], ...]] = (
         "left",
         0,
         lambda _d, e: Cell(e.job.label),
-        lambda _d, e: (float(e.job.job_id) if e.job.job_id.isdigit() else inf, e.job.label),
+        lambda _d, e: (float(e.job.job_id) if e.job.job_id.isdecimal() else inf, e.job.label),
         "Slurm's job id; an array task as 6_1.",
         12,
     ),

@@ -106,7 +106,7 @@ PENDING_COLUMNS: Final[tuple[Column[JobView], ...]] = (
     Column(
         "job_id", "JOBID", 8, "left", 0,
         lambda _d, v: Cell(v.job.label),
-        lambda _d, v: (float(v.job.job_id) if v.job.job_id.isdigit() else inf, v.job.label),
+        lambda _d, v: (float(v.job.job_id) if v.job.job_id.isdecimal() else inf, v.job.label),
         "Slurm's job id; an array task as 6_1.", 16,
     ),
     Column(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from array import array
-from math import inf, isfinite, isnan
+from math import inf, isnan
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gpumon.model.catalogue.fields import CATALOGUE, LABELS
@@ -51,6 +51,9 @@ REPEATED: Final = ("link", "mig")
 """Blocks that a probe leaves out while they are as it last told them."""
 
 
+_LATEST_S: Final = 2.0**53
+"""No clock is later, and no reading later than this; nan is no smaller."""
+
 _SAME_EVENT_S: Final = 5.0
 """The times of one event in two reports differ by how long these were on their way, not more."""
 
@@ -59,6 +62,9 @@ _CUT: Final = "no node has so many: look at who answers there"
 _CUT_ERRORS: Final = "the node itself knows more: dmesg and nvidia-smi on it"
 
 _REASONS: Final = {reason.value: reason for reason in Reason}
+
+_Reasons = dict[tuple[str, int], Reason]
+"""Why values are missing, by field and row."""
 
 
 class GarbageError(Exception):
@@ -90,23 +96,24 @@ class _Told:
         self.columns: dict[str, _Column] = {}
         self.labels: dict[str, tuple[list[Any], tuple[str | None, ...]]] = {}
         self.lacking: dict[str, Any] = {}
-        self.missing: dict[tuple[str, int], Reason] = {}
+        self.missing: _Reasons = {}
 
-    def reasons(self, told: dict[str, Any]) -> dict[tuple[str, int], Reason]:
-        """Reason by field and row, in a map of its own."""
+    def reasons(self, told: dict[str, Any]) -> _Reasons:
+        """Reason by field and row, in a map of its own; fields nobody knows are passed over."""
         if told != self.lacking:
             count = len(self.keys)
-            found: dict[tuple[str, int], Reason] = {}
+            found: _Reasons = {}
             for field, reasons in told.items():
                 is_known = field in self.known
                 if isinstance(reasons, str):
                     reason = _REASONS[reasons]
-                    if is_known:
-                        found.update(((field, row), reason) for row in range(count))
+                    by_row = dict.fromkeys(range(count if is_known else 0), reason)
                 else:
-                    rows = {int(row): _REASONS[r] for row, r in reasons.items()}
-                    if is_known:
-                        found.update(((field, r), rows[r]) for r in rows if 0 <= r < count)
+                    by_row = {int(row): _REASONS[r] for row, r in reasons.items()}
+                if by_row and not 0 <= min(by_row) <= max(by_row) < count:
+                    raise ValueError("a reason for a row that is not there")
+                if is_known:
+                    found.update(((field, row), reason) for row, reason in by_row.items())
             self.lacking, self.missing = told, found
         return dict(self.missing)
 
@@ -292,7 +299,7 @@ def _finite(number: float | str) -> float:
     except OverflowError:
         # A whole number has no bound in JSON.
         found = inf
-    if not isfinite(found):
+    if not abs(found) < _LATEST_S:
         message = f"{found} for a time"
         raise ValueError(message)
     return found

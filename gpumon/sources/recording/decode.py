@@ -92,6 +92,7 @@ class Decoder:
 
         Raises:
             LineError: It is not what a recorder writes.
+            RecordingError: It is a header of something else.
         """
         try:
             message = json.loads(raw)

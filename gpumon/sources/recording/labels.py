@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from datetime import UTC, datetime
-from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from gpumon.base.own_file import write_whole
@@ -19,11 +18,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MAX_BYTES: Final = 64 * 2**20
+_MOST_GPU_SECONDS: Final = 2.0**64
+"""A whole number has no bound in JSON: beyond 64 bits it is no time of GPUs."""
+
 _SHOWN: Final = 64
 """Characters of a wrong word that are repeated."""
 
 _SUBJECT: Final = re.compile(
-    r"(?:job:[A-Za-z0-9_+.-]{1,64}(?:/rank:\d{1,7})?|gpu:[A-Za-z0-9_./-]{1,128}"
+    r"(?:job:[A-Za-z0-9_+.-]{1,64}(?:/rank:[0-9]{1,7})?|gpu:[A-Za-z0-9_./-]{1,128}"
     r"|node:[A-Za-z0-9][A-Za-z0-9._-]{0,252}|(?:world|domain):[A-Za-z0-9_.:/+\[\]-]{1,256})\Z"
 )
 _FIELDS: Final = {"subject", "class", "start", "end"}
@@ -101,7 +103,7 @@ def _label(path: Path, number: int, row: Any) -> Label:  # noqa: ANN401 - what J
         if end < start:
             raise ValueError("it ends before it starts")
         lost_s = row.get("gpu_seconds")
-        if lost_s is not None and not (_is_number(lost_s) and 0.0 <= lost_s < inf):
+        if lost_s is not None and not (_is_number(lost_s) and 0.0 <= lost_s < _MOST_GPU_SECONDS):
             raise ValueError("gpu_seconds is a number from 0")
     except (ValueError, TypeError, AttributeError, OverflowError) as error:
         message = f"{path}: label {number}: {error}"

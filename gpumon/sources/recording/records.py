@@ -18,6 +18,8 @@ MAX_TEXT: Final = 8192
 MAX_ITEMS: Final = 65536
 """Most entries of one list in a record, as of rows in a block."""
 
+_LARGEST: Final = 2**64
+
 TABLES: Final[dict[str, tuple[Any, str]]] = {
     "jobs": (Job, "job_id"),
     "nodes": (SlurmNode, "name"),
@@ -70,9 +72,10 @@ def text(value: object) -> str:
 def number(value: object) -> float:
     """A finite number."""
     if isinstance(value, int | float) and not isinstance(value, bool):
-        # A whole number has no bound in JSON: beyond 64 bits it is none of a recorder's.
-        found = float(value) if abs(value) < 2**64 else inf
-        if isfinite(found):
+        # A whole number has no bound in JSON: beyond 64 bits it is none of a recorder's. Just below
+        # it may become one beyond.
+        found = float(value) if abs(value) < _LARGEST else inf
+        if abs(found) < _LARGEST:
             return found
     message = f"{plain(repr(value))} for a number"
     raise ValueError(message)

@@ -70,7 +70,12 @@ class Recording:
         if self._span is None:
             start = self.files[0].header.started_at
             last = self.files[-1].passages[-1].at
-            ends = [beat.at for beat in Playback(self, last).beats()]
+            playback, ends = Playback(self, last), list[float]()
+            # Played to its end, for one that is left in between keeps its file open.
+            while (at := playback.next_at) is not None:
+                ends.append(at)
+                playback.advance(at, at)
+                playback.take()
             self._span = Span(start, max(ends, default=last))
         return self._span
 

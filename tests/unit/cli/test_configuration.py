@@ -283,3 +283,12 @@ def test_a_file_that_is_no_configuration_by_its_size_is_refused(
     monkeypatch.setattr(configuration, "MAX_BYTES", len(text) - 1)
     with pytest.raises(ConfigurationError, match=f"{path}: larger than {len(text) - 1} bytes"):
         load({"GPUMON_CONFIG": str(path)})
+
+
+@pytest.mark.parametrize(
+    "line", ["[" + " " * 5000 + "x", "[" * 4000, "[a = " + "[" * 4000 + "]", "." * 5000 + "="]
+)
+def test_a_text_that_looks_like_a_table_is_a_text(tmp_path: Path, line: str) -> None:
+    text = f'[prices]\ncurrency = """\n{line}\n"""\nkwh = "much"\n'
+    (problem,) = _problems(text, tmp_path)
+    assert problem.startswith(":5: prices.kwh takes a number")

@@ -211,3 +211,11 @@ def test_an_accepted_operand_is_harmless(text: str) -> None:
         assert text.isascii()
         assert not text.startswith("-")
         assert not set(text) & set(" \t\n;&|<>$`'\"\\(){}[]*?!#~=/@,")
+
+
+def test_names_that_are_long_and_many_are_refused() -> None:
+    with pytest.raises(ValueError, match="characters"):
+        expand("n" * 3000 + "[0-29999]")
+    with pytest.raises(ValueError, match="characters"):
+        expand(",".join(["n" * 3000 + "[0-999]"] * 30))
+    assert len(expand("node-of-the-large-cluster-[00000-65535].example.org")) == 65536

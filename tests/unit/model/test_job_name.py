@@ -76,3 +76,10 @@ def test_the_whole_of_a_component_is_known_by_the_first_number():
     second = job_name("71", "70+1")
     assert second
     assert second.whole.label == "70"
+
+
+def test_tasks_that_many_ranges_write_out_are_cut() -> None:
+    name = job_name("5", f"5_[{','.join(['0-4000:2'] * 40)}]")
+    assert name is not None
+    assert name.is_cut
+    assert len(name.tasks) <= MAX_TASKS

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from gpumon.model.hostlist import is_job_id
 from gpumon.model.job_states import run_has_ended
 from gpumon.model.records.accounting import EndedJob, StepUsage
 from gpumon.model.records.cluster import Job
@@ -20,7 +21,7 @@ from gpumon.sources.slurm.accounting.usage import (
     with_counted_gpus,
 )
 from gpumon.sources.slurm.json.jobs import waiting_tasks
-from gpumon.sources.slurm.json.values import flags, harmless, number, text, whole
+from gpumon.sources.slurm.json.values import flags, harmless, minutes_s, number, text, whole
 from gpumon.sources.slurm.text.gres import gpus_in_tres
 from gpumon.sources.slurm.text.jobs import job_label, node_names
 from gpumon.sources.slurm.text.times import LATEST
@@ -63,14 +64,13 @@ def _job(record: object) -> EndedJob | None:
     if not isinstance(record, dict):
         raise ValueError("no object")
     job_id, user = str(whole(record.get("job_id")) or ""), _user(record)
-    if not job_id or not user:
+    if not is_job_id(job_id) or not user:
         raise ValueError("no job id or user")
     state = _state(record.get("state"))
     if not run_has_ended(state):
         return None
     time = _part(record, "time")
     held = _tres(_part(record, "tres").get("allocated"))
-    limit_min = number(time.get("limit"))
     job = Job(
         job_id=job_id,
         label=_label(job_id, record),
@@ -86,7 +86,7 @@ def _job(record: object) -> EndedJob | None:
         submit_at=_instant(time.get("submission")),
         start_at=_instant(time.get("start")),
         end_at=_instant(time.get("end")),
-        time_limit_s=None if limit_min is None else 60.0 * limit_min,
+        time_limit_s=minutes_s(time.get("limit")),
         qos=harmless(record, "qos"),
         reservation=harmless(_part(record, "reservation"), "name"),
         features=harmless(record, "constraints"),
@@ -226,11 +226,12 @@ def _instant(value: object) -> float | None:
 
 
 def _seconds(value: object) -> float | None:
-    found = number(value)
-    return sane(None if found is None else float(found), MAX_SECONDS)
+    """Seconds that may be; Slurm counts whole ones."""
+    found = whole(value)
+    return None if found is None else sane(float(found), MAX_SECONDS)
 
 
 def _scaled(value: object, unit: float = 1.0) -> float | None:
     """A count that may be; the -2 and the huge numbers that stand for nothing are none."""
-    found = number(value)
-    return None if found is None else sane(float(found) * unit, MAX_BYTES)
+    found = whole(value)
+    return None if found is None else sane(found * unit, MAX_BYTES)

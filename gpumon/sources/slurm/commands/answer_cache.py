@@ -14,6 +14,7 @@ import os
 import re
 import stat
 from contextlib import contextmanager, suppress
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -40,6 +41,9 @@ _HEAD_BYTES: Final = 256
 
 _LOCK_WAIT_S: Final = TIMEOUT_S + 5.0
 """Longer than any call may take: whoever holds a lock for longer is stopped, or no gpumon."""
+
+_LONGEST_CALL_S: Final = 600.0
+"""Many times what any call may take: who says more would have its answer kept for ever."""
 
 _LOOK_S: Final = 0.1
 _OTHERS: Final = 0o077
@@ -353,7 +357,9 @@ def _decode(head: bytes) -> _Kept | None:
         told: Any = json.loads(head)
         at, since, took_s = (float(told[key]) for key in ("at", "since", "took_s"))
         size_bytes, error = int(told["bytes"]), told["error"]
-        if told["format"] != _FORMAT or not took_s >= 0.0:
+        if told["format"] != _FORMAT or not 0.0 <= took_s <= _LONGEST_CALL_S:
+            return None
+        if not isfinite(at + since):
             return None
         failed = None if error is None else SourceError(*map(str, error))
         return _Kept(Answer("", at, took_s, since), took_s, failed, size_bytes)

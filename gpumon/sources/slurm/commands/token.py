@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import os
 import re
 import shlex
@@ -14,7 +13,7 @@ from gpumon.model.fault import SourceError
 from gpumon.model.text import plain
 from gpumon.sources.own_login import own_login
 from gpumon.sources.slurm.commands.failures import CommandFailedError
-from gpumon.sources.slurm.json.values import NotAnObjectError, number, parse_object
+from gpumon.sources.slurm.json.values import number, parse_object
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -128,7 +127,8 @@ def _claims(secret: str) -> dict[str, Any]:
     try:
         padded = parts[1] + "=" * (-len(parts[1]) % 4)
         return parse_object(base64.b64decode(padded, altchars=b"-_"))
-    except (binascii.Error, NotAnObjectError):
+    except ValueError:
+        # Letters of no alphabet of base64, broken base64, or something that is no JSON object:
         # An opaque token is as good as any: only the server has to understand it.
         return {}
 

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import re
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from gpumon.model.hostlist import is_host_name, is_job_id
 from gpumon.model.job_states import HOLDING_STATES
 from gpumon.model.records.cluster import Allocation, Job
 from gpumon.model.text import plain
-from gpumon.sources.slurm.json.values import flags, harmless, instant, number, text, texts, whole
+from gpumon.sources.slurm.json.values import (
+    flags,
+    harmless,
+    instant,
+    minutes_s,
+    text,
+    texts,
+    whole,
+)
 from gpumon.sources.slurm.text.gres import GpuHolding, gpus_held
 from gpumon.sources.slurm.text.job_output import output_path
 from gpumon.sources.slurm.text.job_values import (
@@ -105,8 +112,8 @@ def _job(record: object, names: Mapping[int, str]) -> tuple[Job, bool]:
     gpu_count = _gpu_count(record, allocations, len(nodes) if is_holding else 0)
     if is_holding and not sum(allocation.gpu_count for allocation in allocations):
         allocations = without_details(allocations, nodes, gpu_count)
-    limit_min = number(record.get("time_limit"))
-    is_endless = limit_min is None and (is_holding or state == "PENDING")
+    limit_s = minutes_s(record.get("time_limit"))
+    is_endless = limit_s is None and (is_holding or state == "PENDING")
     job = Job(
         job_id=job_id,
         label=_label(job_id, record),
@@ -123,7 +130,7 @@ def _job(record: object, names: Mapping[int, str]) -> tuple[Job, bool]:
         start_at=instant(record.get("start_time")),
         # Slurm writes start + 365 days for a job without a limit.
         end_at=None if is_endless else instant(record.get("end_time")),
-        time_limit_s=None if limit_min is None else 60.0 * limit_min,
+        time_limit_s=limit_s,
         is_interactive=record.get("batch_flag") is False,
         **_request(record, gpu_count),
         **_more(record, state, user),
@@ -293,26 +300,39 @@ def waiting_tasks(told: str, most_at_once: int | None = None) -> str:
     match = _BITMAP.fullmatch(told)
     if match is None:
         return "" if told == "(null)" else told
-    places = bin(int(match[1], 16))[:1:-1]
-    runs = [(run.start(), run.end() - 1) for run in re.finditer("1+", places)]
-    if not runs:
+    listed = _listed(bin(int(match[1], 16))[:1:-1])
+    if not listed:
         return told
-    listed = _stepped(runs) or ",".join(f"{a}-{b}" if a < b else f"{a}" for a, b in runs)
-    if len(listed) > _LONGEST_LIST:
-        listed = listed[: _LONGEST_LIST - 1] + _DOTS
     limit = f"%{most_at_once}" if most_at_once else ""
     return listed + (match[2] or limit)
 
 
-def _stepped(runs: list[tuple[int, int]]) -> str:
-    """Single tasks at equal distances as `0-30:3`; empty where they are none."""
-    first, last = runs[0][0], runs[-1][1]
-    firsts = [begin for begin, _ in runs]
-    steps = {late - early for early, late in pairwise(firsts)}
-    is_single = all(begin == end for begin, end in runs)
-    if len(steps) != 1 or not is_single or last - first <= _SHORTEST_STEPS:
-        return ""
-    return f"{first}-{last}:{steps.pop()}"
+def _listed(places: str) -> str:
+    """The places of the ones as Slurm lists them: with steps where these are equal, else in part.
+
+    A bitmap of a megabyte has millions of runs, of which a few are told.
+    """
+    parts: list[str] = []
+    chars = -1
+    steps: set[int] = set()
+    are_single = True
+    begin = before = end = 0
+    for run in re.finditer("1+", places):
+        begin, end = run.start(), run.end() - 1
+        if parts:
+            steps.add(begin - before)
+        before = begin
+        are_single = are_single and begin == end
+        if chars <= _LONGEST_LIST:
+            parts.append(f"{begin}-{end}" if begin < end else f"{begin}")
+            chars += len(parts[-1]) + 1
+        elif len(steps) > 1 or not are_single:
+            break
+    first = places.find("1")
+    if are_single and len(steps) == 1 and end - first > _SHORTEST_STEPS:
+        return f"{first}-{end}:{steps.pop()}"
+    listed = ",".join(parts)
+    return listed if len(listed) <= _LONGEST_LIST else listed[: _LONGEST_LIST - 1] + _DOTS
 
 
 def _gpu_count(

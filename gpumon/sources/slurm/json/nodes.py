@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from gpumon.model.hostlist import is_host_name
 from gpumon.model.records.cluster import SlurmNode
-from gpumon.model.text import plain
 from gpumon.sources.slurm.json.values import flags, harmless, instant, text, texts, whole
 from gpumon.sources.slurm.text.gres import gpus_listed, types_listed
-from gpumon.sources.slurm.text.job_values import MIB
+from gpumon.sources.slurm.text.job_values import bytes_of_mib
 from gpumon.sources.slurm.text.nodes import NodeList, joined_state, words
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ def _node(record: object) -> SlurmNode:
         raise ValueError("no state")
     gres, used = record.get("gres"), record.get("gres_used")
     mem_bytes, mem_used_bytes, mem_kept_bytes = (
-        None if (mib := whole(record.get(key))) is None else mib * MIB
+        bytes_of_mib(whole(record.get(key)))
         for key in ("real_memory", "alloc_memory", "specialized_memory")
     )
     return SlurmNode(
@@ -64,8 +63,8 @@ def _node(record: object) -> SlurmNode:
         gpus_used=gpus_listed(used) if isinstance(used, str) else None,
         reservation=harmless(record, "reservation"),
         boot_at=instant(record.get("boot_time")),
-        gpu_types=tuple(map(plain, types_listed(text(gres)))),
-        gpu_types_used=tuple(map(plain, types_listed(text(used)))),
+        gpu_types=types_listed(text(gres)),
+        gpu_types_used=types_listed(text(used)),
         mem_used_bytes=mem_used_bytes,
         cpus_usable=whole(record.get("effective_cpus")),
         mem_kept_bytes=mem_kept_bytes or None,

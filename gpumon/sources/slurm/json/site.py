@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gpumon.model.records.queue import Partition, Reservation
-from gpumon.sources.slurm.json.values import flags, harmless, instant, number, text, texts, whole
+from gpumon.sources.slurm.json.values import (
+    flags,
+    harmless,
+    instant,
+    minutes_s,
+    text,
+    texts,
+    whole,
+)
 from gpumon.sources.slurm.text.gres import gpus_in_tres
 from gpumon.sources.slurm.text.job_values import planned_nodes
 from gpumon.sources.slurm.text.nodes import words
@@ -61,7 +69,6 @@ def _partition(record: object) -> Partition:
         raise ValueError("no object")
     state = flags(record.get("state") or _inner(record, "partition").get("state"))
     limit = record.get("max_time_limit", _inner(record, "maximums").get("time"))
-    limit_min = number(limit)
     tier = record.get("priority_tier", _inner(record, "priority").get("tier"))
     accounts = record.get("allowed_accounts", _inner(record, "accounts").get("allowed"))
     listed = words(",".join(texts(accounts)))
@@ -71,7 +78,7 @@ def _partition(record: object) -> Partition:
         nodes=planned_nodes(text(record.get("nodes", "")) or _configured(record, "nodes")),
         gpu_count=gpus_in_tres(text(record.get("tres")) or _configured(record, "tres")),
         is_default="DEFAULT" in flags(record.get("flags")),
-        time_limit_s=None if limit_min is None or limit_min < 0 else 60.0 * limit_min,
+        time_limit_s=minutes_s(limit),
         priority=whole(tier),
         qos=harmless(record, "qos") or harmless(_inner(record, "qos"), "assigned"),
         accounts=() if listed == ("ALL",) else listed,

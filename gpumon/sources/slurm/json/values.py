@@ -73,6 +73,12 @@ def instant(value: object) -> float | None:
     return float(seconds) if seconds is not None and 0 < seconds < LATEST else None
 
 
+def minutes_s(value: object) -> float | None:
+    """Seconds of a number of minutes; None where it is none, below 0, or longer than can be."""
+    minutes = number(value)
+    return 60.0 * minutes if minutes is not None and 0 <= minutes < LATEST else None
+
+
 def text(value: object) -> str:
     """A text as it came, the first of a list of texts; empty where there is none.
 

@@ -10,12 +10,16 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.model.hostlist import split_list
+from gpumon.model.text import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 MAX_GPUS_PER_NODE: Final = 1024
 """Largest position or count on one node that is not garbage; Slurm's own bitmaps stop there."""
+
+MAX_GPUS: Final = 2**31
+"""More GPUs than any cluster has: a larger count is garbage."""
 
 _NOTHING: Final = frozenset({"", "(null)", "N/A", "none"})
 _COUNT: Final = re.compile(r"([0-9]{1,12})([KMGTP]?)", re.IGNORECASE)
@@ -76,7 +80,10 @@ def gpus_listed(text: str) -> int:
     Raises:
         ValueError: the string cannot be read.
     """
-    return sum(_item_count(item) for item in _gpu_items(text))
+    count = sum(_item_count(item) for item in _gpu_items(text))
+    if count > MAX_GPUS:
+        raise ValueError(f"{count} GPUs")
+    return count
 
 
 def types_listed(text: str) -> tuple[str, ...]:
@@ -115,16 +122,16 @@ def gpus_in_tres(text: str) -> int | None:
     Raises:
         ValueError: a count cannot be read.
     """
-    typed = 0
-    is_typed = False
+    typed: int | None = None
     for item in _items(text):
         name, _, count = item.partition("=")
         if name == "gres/gpu":
             return _number(count)
         if name.startswith("gres/gpu:"):
-            typed += _number(count)
-            is_typed = True
-    return typed if is_typed else None
+            typed = (typed or 0) + _number(count)
+    if typed is not None and typed > MAX_GPUS:
+        raise ValueError(f"{typed} GPUs")
+    return typed
 
 
 def _items(text: str) -> list[str]:
@@ -154,9 +161,10 @@ def _item_count(item: str) -> int:
 
 
 def _item_type(item: str) -> str:
-    """Type of one item, such as `h100` of `gpu:h100:2`; empty where it names none."""
+    """Type of one item, such as `h100` of `gpu:h100:2`, harmless; empty where it names none."""
     fields = [field for field in re.split(r"[:=]", item.partition("(")[0]) if field]
-    return fields[1] if len(fields) > 1 and not (len(fields) == 2 and _is_count(fields[1])) else ""
+    has_type = len(fields) > 1 and not (len(fields) == 2 and _is_count(fields[1]))
+    return plain(fields[1]) if has_type else ""
 
 
 def _is_count(text: str) -> bool:
@@ -170,7 +178,10 @@ def _number(text: str) -> int:
         if re.fullmatch(r"-[0-9]+", text):
             return 0
         raise ValueError(f"{text[:40]!r} is no count")
-    return int(match[1]) * int(1024 ** _SCALE[match[2].upper()])
+    count = int(match[1]) * int(1024 ** _SCALE[match[2].upper()])
+    if count > MAX_GPUS:
+        raise ValueError(f"{text} is no count of GPUs")
+    return count
 
 
 def _index_list(text: str) -> list[int]:
@@ -184,4 +195,6 @@ def _index_list(text: str) -> list[int]:
         if not first <= last < MAX_GPUS_PER_NODE:
             raise ValueError(f"the IDX range {part[:40]} is out of bounds")
         indices.extend(range(first, last + 1))
+        if len(indices) > MAX_GPUS_PER_NODE:
+            raise ValueError("more positions than a node has")
     return indices

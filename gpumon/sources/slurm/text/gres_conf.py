@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.model.hostlist import MAX_NAMES, expand
+from gpumon.model.text import plain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,7 +31,12 @@ MAX_BYTES: Final = 16 * 1024 * 1024
 MOST_NOTES: Final = 20
 """Lines that are not read and are named; of more only the number is told."""
 
-_PAIR: Final = re.compile(r"(\w+)\s*=\s*(\"[^\"]*\"|\S+)")
+_LONGEST_PATH: Final = 4096
+"""Linux's PATH_MAX."""
+
+_PAIR: Final = re.compile(r"(?<!\w)(\w++)\s*+=\s*+(\"[^\"]*\"|\S+)")
+"""Nothing that was read is given back: a long word without `=` would be read again from each letter
+on."""
 
 
 class _Line(NamedTuple):
@@ -88,7 +94,8 @@ def parse(text: str) -> GresConf:
         notes.append(f"gres.conf is longer than {MAX_BYTES >> 20} MiB: the rest is not read")
     for number, line in enumerate(_logical_lines(text[:MAX_BYTES]), 1):
         if re.match(r"include\s", line, re.IGNORECASE):
-            notes.append(f"gres.conf includes {line.split()[1][:80]}, which is not read")
+            included = plain(line.split()[1], 80)
+            notes.append(f"gres.conf includes {included}, which is not read")
             continue
         keys = {key.lower(): value.strip('"') for key, value in _PAIR.findall(line)}
         try:
@@ -127,5 +134,5 @@ def _gpu_line(keys: Mapping[str, str]) -> _Line | None:
         return None
     nodes = frozenset(expand(keys["nodename"])) if "nodename" in keys else None
     if "file" in keys and "multiplefiles" not in keys:
-        return _Line(nodes, expand(keys["file"]))
+        return _Line(nodes, tuple(plain(file, _LONGEST_PATH) for file in expand(keys["file"])))
     return _Line(nodes, None)

@@ -13,6 +13,9 @@ _MEMORY: Final = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,6})?)([KMGTP]?)")
 _UNITS: Final = {"K": 2.0**10, "": MIB, "M": MIB, "G": 2.0**30, "T": 2.0**40, "P": 2.0**50}
 """A bare number of Slurm's is MiB (slurm.conf(5), RealMemory)."""
 
+_MOST_BYTES: Final = 2.0**60
+"""Memory of more than any cluster has: such a number is garbage."""
+
 _SLUID: Final = re.compile(r"s[0-9A-HJKMNP-TV-Z]{13}")
 """Crockford's base 32 behind an `s`."""
 
@@ -29,8 +32,17 @@ def memory_of_tres(tres: str) -> float | None:
         name, _, size = item.strip().partition("=")
         if name == "mem":
             match = _MEMORY.fullmatch(size)
-            return float(match[1]) * _UNITS[match[2]] if match else None
+            return _sane_bytes(float(match[1]) * _UNITS[match[2]]) if match else None
     return None
+
+
+def bytes_of_mib(mib: int | None) -> float | None:
+    """Bytes of so many MiB; None where that is not known, or more than can be."""
+    return None if mib is None else _sane_bytes(mib * MIB)
+
+
+def _sane_bytes(size: float) -> float | None:
+    return size if size <= _MOST_BYTES else None
 
 
 def cpus_of_tres(tres: str) -> int | None:

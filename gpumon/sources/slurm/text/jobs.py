@@ -227,7 +227,7 @@ def _body(
             fields.setdefault(key, line.partition("=")[2])
         elif key == "UserId" and user is None:
             match = _USER.match(line)
-            user, user_id = (match[1], int(match[2])) if match else (None, None)
+            user, user_id = (match[1], count(match[2])) if match else (None, None)
     return user, user_id, fields, tres
 
 
@@ -244,7 +244,7 @@ def job_label(job_id: str, head: Mapping[str, str]) -> str:
         return plain(f"{array}_{task}" if task.isdecimal() else f"{array}_[{task}]")
     het, offset = head.get("HetJobId", ""), head.get("HetJobOffset", "")
     if het.isdecimal() and offset.isdecimal():
-        return f"{het}+{offset}"
+        return plain(f"{het}+{offset}")
     return job_id
 
 

@@ -9,7 +9,7 @@ from gpumon.model.hostlist import is_host_name
 from gpumon.model.records.cluster import SlurmNode
 from gpumon.model.text import plain
 from gpumon.sources.slurm.text.gres import gpus_listed, types_listed
-from gpumon.sources.slurm.text.job_values import MIB, count
+from gpumon.sources.slurm.text.job_values import bytes_of_mib, count
 from gpumon.sources.slurm.text.records import announced, keyed_lines, pairs, split_records
 from gpumon.sources.slurm.text.times import instant
 
@@ -94,7 +94,7 @@ def _node(lines: Sequence[str]) -> SlurmNode:
             reason = line.partition("=")[2]
             by_whom = _BY_WHOM.search(reason)
     mem_bytes, mem_used_bytes, mem_kept_bytes = (
-        None if (mib := count(fields.get(key, ""))) is None else mib * MIB
+        bytes_of_mib(count(fields.get(key, "")))
         for key in ("RealMemory", "AllocMem", "MemSpecLimit")
     )
     return SlurmNode(
@@ -114,8 +114,8 @@ def _node(lines: Sequence[str]) -> SlurmNode:
         gpus_used=gpus_listed(fields["GresUsed"]) if "GresUsed" in fields else None,
         reservation=plain(fields.get("ReservationName", "")),
         boot_at=instant(fields.get("BootTime", "")),
-        gpu_types=tuple(map(plain, types_listed(gres or ""))),
-        gpu_types_used=tuple(map(plain, types_listed(fields.get("GresUsed", "")))),
+        gpu_types=types_listed(gres or ""),
+        gpu_types_used=types_listed(fields.get("GresUsed", "")),
         mem_used_bytes=mem_used_bytes,
         cpus_usable=count(fields.get("CPUEfctv", "")),
         mem_kept_bytes=mem_kept_bytes or None,

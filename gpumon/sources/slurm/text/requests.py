@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from gpumon.model.text import plain
-from gpumon.sources.slurm.text.gres import gpus_listed, types_asked
+from gpumon.sources.slurm.text.gres import MAX_GPUS, gpus_listed, types_asked
+from gpumon.sources.slurm.text.job_values import count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,7 +38,7 @@ def gpu_request(fields: Mapping[str, str], gpu_count: int | None) -> GpuRequest:
         return GpuRequest()
     _, _, most = fields.get("NumNodes", "").partition("-")
     all_on_one = gpu_count if most == "1" else None
-    return GpuRequest(tuple(map(plain, types)), each or all_on_one or None)
+    return GpuRequest(types, each or all_on_one or None)
 
 
 def gpus_requested(fields: Mapping[str, str]) -> int | None:
@@ -49,8 +49,9 @@ def gpus_requested(fields: Mapping[str, str]) -> int | None:
     for key, number in (("Node", "NumNodes"), ("Task", "NumTasks")):
         if per[key]:
             # A pending job may span a range of nodes, `1-4`: the least is what it asks for.
-            times = fields.get(number, "").partition("-")[0]
-            return per[key] * int(times) if times.isdecimal() else None
+            times = count(fields.get(number, ""))
+            gpus = None if times is None else per[key] * times
+            return gpus if gpus is not None and gpus <= MAX_GPUS else None
     return None if per["Socket"] else 0
 
 

@@ -6,7 +6,11 @@ import re
 import time
 from typing import Final
 
+_SECONDS: Final = re.compile(r"[0-9]{1,13}")
 _DURATION: Final = re.compile(r"(?:([0-9]{1,9})-)?(?:([0-9]{1,4}):)?([0-9]{1,9}):([0-9]{1,2})")
+_LONGEST: Final = 40
+"""Characters of a time stamp and some more."""
+
 LATEST: Final = 2**40
 """Unix times beyond this are garbage; it lies 34,000 years ahead."""
 
@@ -17,9 +21,11 @@ def instant(text: str) -> float | None:
     Seconds since 1970 are what we ask for (`SLURM_TIME_FORMAT=%s`). A site that prevents that
     prints local time without a zone, which is read in the zone of this process.
     """
-    if text.isdecimal() and text.isascii():
+    if _SECONDS.fullmatch(text):
         seconds = int(text)
         return float(seconds) if 0 < seconds < LATEST else None
+    if len(text) > _LONGEST:
+        return None
     try:
         return time.mktime(time.strptime(text, "%Y-%m-%dT%H:%M:%S"))
     except (ValueError, OverflowError):

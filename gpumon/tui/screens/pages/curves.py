@@ -67,7 +67,7 @@ class CurvesScreen(Page):
         """What the curves are of; of a rank its process on its GPU."""
         found = super().subject_here()
         _, _, pid = self.subject.removeprefix("rank:").partition("/")
-        return found._replace(pids=(int(pid),)) if found is not None and pid.isdigit() else found
+        return found._replace(pids=(int(pid),)) if found is not None and pid.isdecimal() else found
 
     def action_span(self) -> None:
         """More of the past; after the most, the least."""

@@ -122,6 +122,16 @@ def _changed(model: Model, **changes: Any) -> dict[str, Any]:
         ({"claims_from": "high"}, "not complete"),
         ({"trees": {"base": 0.0}}, "trees are missing"),
         ({"seen": {"jobs": None}}, "not complete"),
+        ({"seen": [1.0]}, "not complete"),
+        ({"seen": {"jobs": 10**350}}, "not complete"),
+        ({"calibration": [3 * 10**400, 0.0]}, "not complete"),
+        ({"healthy": [10**360] * 8}, "not complete"),
+        ({"directions": [10**30] * 8}, "not complete"),
+        ({"least_gpus": float("inf")}, "not complete"),
+        ({"least_gpus": 10**25}, "least_gpus"),
+        ({"trees": {"base": 7 * 10**330, "trees": []}}, "base of trees"),
+        ({"trees": {"base": 0.0, "trees": [[[0, 10**350, 0, 0, 0, 0.0]]]}}, "six numbers"),
+        ({"trees": {"base": 0.0, "trees": [[[-(10**30), 0.0, 0, 0, 0, 0.5]]]}}, "feature"),
     ],
 )
 def test_a_damaged_model_is_refused(model: Model, changes: dict[str, Any], said: str) -> None:

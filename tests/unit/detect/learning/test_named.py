@@ -132,6 +132,8 @@ def _changed(**changes: Any) -> str:
         (_changed(traits=[{"key": "nope", "value": 1, "usual": 2}]), "pattern 1 is not complete"),
         (_changed(gpu_seconds=1e400), "pattern 1 is not complete"),
         (_changed(version=None), "pattern 1 is not complete"),
+        (_changed(version=3 * 10**40), "pattern 1 is not complete"),
+        (_changed(jobs=-(10**30)), "pattern 1 is not complete"),
         (_changed(name="hang"), "pattern 1 is not complete"),
         (_changed(name="\x1b[31m"), "pattern 1 is not complete"),
         (" " * (MOST_BYTES + 1), "larger than any list of patterns"),
@@ -157,3 +159,10 @@ def test_versions_without_number_are_refused(monkeypatch: pytest.MonkeyPatch) ->
     kept = with_name(kept, one())
     with pytest.raises(NamedError, match="no more than 2 versions are kept; take some back first"):
         with_name(kept, one())
+
+
+def test_who_named_it_is_harmless(tmp_path: Path) -> None:
+    path = tmp_path / "patterns.json"
+    path.write_text(_changed(owner="a\x1b[2Jb", exemplar="7\u202e"), encoding="utf-8")
+    (found,) = read_named(path)
+    assert (found.owner, found.exemplar) == ("a\ufffd[2Jb", "7\ufffd")

@@ -3,6 +3,8 @@ from __future__ import annotations
 import os
 import socket
 import struct
+import threading
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -79,3 +81,24 @@ def test_what_came_with_half_a_message_is_given_back(pair, tmp_path):
     assert receive(there) is None
     opened = [link.resolve() for link in Path("/proc/self/fd").iterdir()]
     assert tmp_path / "file" not in opened
+
+
+def test_memory_is_taken_as_a_message_comes_and_not_as_it_is_announced(pair):
+    here, there = pair
+    here.sendall(struct.pack("!II", MAX_MESSAGE_BYTES, 0) + b'{"half"')
+    here.close()
+    tracemalloc.start()
+    try:
+        assert receive(there) is None
+        assert tracemalloc.get_traced_memory()[1] < MAX_MESSAGE_BYTES / 50
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_long_message_comes_whole(pair):
+    here, there = pair
+    message = {"text": "0123456789" * 700_000}
+    sender = threading.Thread(target=send, args=(here, encode(message)))
+    sender.start()
+    assert receive(there) == (message, [])
+    sender.join()

@@ -49,3 +49,9 @@ def test_a_key_that_is_no_pid_is_left_out() -> None:
     gpu = uuid("gpu01", 0)
     blocks = {"context": Block((f"٣/{gpu}", f"x/{gpu}", f"7/{gpu}"), {}, {}, {})}
     assert set(seen(blocks)) == {7}
+
+
+def test_rank_variables_that_nest_without_end_are_none() -> None:
+    blocks = process_blocks([(50, [uuid("gpu01", 0)], "7", "0", {})])
+    nested = '{"a":' * 1500 + "1" + "}" * 1500
+    assert seen(labelled(blocks, rank_vars=(nested,)))[50].rank_vars == {}

@@ -314,3 +314,17 @@ def test_where_to_go_on_is_read_of_the_newest_pages(tmp_path, monkeypatch):
     assert resumed(10 * size) == ["1", "2", "3"]
     assert resumed(2 * size + 4) == ["2", "3"]
     assert resumed(4) == ["3"]
+
+
+def test_what_stands_in_the_books_is_harmless(tmp_path):
+    ledger = Ledger(journal=JournalFile(tmp_path))
+    run(ledger, START, START + 70, [view("1", ["a"])])
+    ledger.close()
+    (page,) = Pages(tmp_path).files()
+    lines = page.read_text().splitlines()
+    told = {**json.loads(lines[-1]), "user": "a\x1b[2J", "gpu": "H\u202e100", "node": "n\x9b"}
+    told["gpu_seconds"] = {"idle\x07": 3.0}
+    page.write_text(json.dumps(told) + "\n")
+    (entry,) = entries(tmp_path)
+    assert (entry.user, entry.gpu, entry.node) == ("a\ufffd[2J", "H\ufffd100", "n\ufffd")
+    assert entry.seconds == {"idle\ufffd": 3.0}

@@ -138,3 +138,16 @@ def test_no_text_is_too_strange(text: str) -> None:
     assert all(path.startswith("/") for path in found.folders.values())
     container(text)
     enroot(text)
+
+
+def test_a_path_of_any_length_is_read_once() -> None:
+    long = "/enroot/" * 60_000
+    assert enroot(f"21 20 0:5 {long}! / rw - ext4 /dev/sda1 rw\n") is None
+    assert enroot(f"21 20 0:5 {long}a+b/ / rw - ext4 /dev/sda1 rw\n") == "enroot:a+b"
+
+
+@pytest.mark.parametrize(
+    "root", ["/enroot/", "/run/enroot", "/enroot", "/x/enroot/a b", "/enroot//"]
+)
+def test_what_lies_in_no_folder_of_enroot_is_no_container_of_it(root: str) -> None:
+    assert enroot(f"21 20 0:5 {root} / rw - ext4 /dev/sda1 rw\n") is None

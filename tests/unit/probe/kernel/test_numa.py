@@ -92,3 +92,8 @@ def test_no_list_is_too_strange(text: str) -> None:
 def test_a_list_beyond_any_machine_is_refused() -> None:
     with pytest.raises(ValueError, match="no such CPU"):
         cpu_list("0-99999999999")
+
+
+def test_a_list_that_repeats_itself_is_none() -> None:
+    with pytest.raises(ValueError, match="CPU"):
+        cpu_list("0-5000," * 4 + "7")

@@ -78,3 +78,20 @@ def test_depth_and_length_are_bounded():
         Pattern("(" * (MOST_GROUPS + 1) + "a" + ")" * (MOST_GROUPS + 1))
     with pytest.raises(PatternError, match="at most"):
         Pattern("a" * (MOST_CHARS + 1))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "()" + "{60}" * 12,
+        "(){0,50}" * 2 + "(()()){64}{64}{64}{64}{64}",
+        "(a{0}){64}{64}{64}{64}{64}{64}",
+    ],
+)
+def test_repeats_of_nothing_take_no_time(text: str) -> None:
+    assert Pattern(text).found_in("any")
+
+
+def test_a_counted_repeat_of_what_may_be_empty_is_still_found() -> None:
+    assert Pattern("^(a?){3}$").found_in("aa")
+    assert not Pattern("^(a?){3}$").found_in("aaaa")

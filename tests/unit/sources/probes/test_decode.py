@@ -375,7 +375,7 @@ def test_an_event_has_one_time_whatever_way_its_reports_took(
 def test_reasons_of_fields_that_nobody_knows_are_not_kept() -> None:
     keys = tuple(f"p{number}" for number in range(500))
     lacking: dict[str, Any] = {f"field{number}": "lost" for number in range(900)}
-    known = {"process_cpu_us": "lost", "name": {"3": "no_permission", "500": "lost", "-1": "lost"}}
+    known = {"process_cpu_us": "lost", "name": {"3": "no_permission"}}
     block = decoded(line(block="process", keys=keys, missing=lacking | known)).block("process")
     assert block.reason("process_cpu_us", 499) is Reason.LOST
     assert block.reason("name", 3) is Reason.NO_PERMISSION
@@ -417,3 +417,22 @@ def test_names_of_users_are_made_harmless() -> None:
     names = ["eve\x1b[2J", "a\u202eb", None]
     text = line(labels={"user": names}, keys=("1", "2", "3"), block="process")
     assert decoded(text).block("process").labels["user"] == ("eve\ufffd[2J", "a\ufffdb", None)
+
+
+@pytest.mark.parametrize("told", [{"late_s": 3e25}, {"at": -7e30}, {"late_s": -(10**60)}])
+def test_times_that_nobody_can_reckon_with_are_garbage(told: dict[str, Any]) -> None:
+    with pytest.raises(GarbageError):
+        decoded(line({"temp_c": [40]}, **told) if "late_s" in told else line(**told))
+
+
+@pytest.mark.parametrize("row", ["2", "-1", "70000"])
+def test_a_reason_for_a_row_that_is_not_there_is_garbage(row: str) -> None:
+    with pytest.raises(GarbageError):
+        decoded(line({"temp_c": [40, 41]}, keys=("a", "b"), missing={"power_w": {row: "lost"}}))
+
+
+def test_reasons_for_fields_that_nobody_knows_are_passed_over() -> None:
+    told = {"x\x1b" * 3000: "lost", "of_tomorrow": {"0": "failed"}, "power_w": "failed"}
+    assert set(decoded(line({"temp_c": [40]}, missing=told)).block("gpu").missing) == {
+        ("power_w", 0), *decoded(line({"temp_c": [40]})).block("gpu").missing
+    }  # fmt: skip

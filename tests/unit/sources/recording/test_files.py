@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import random
@@ -480,3 +481,15 @@ def test_of_many_lines_that_are_garbage_the_first_are_named(tmp_path, more):
     rest = problems[len(named) :]
     assert len(rest) == (more > 0)
     assert all("the others are not named" in one for one in rest)
+
+
+def test_asking_how_long_it_is_leaves_no_file_open(tmp_path):
+    path = tmp_path / "r.gpumon"
+    write(path, 7).close()
+    gc.disable()
+    try:
+        assert Recording(path).span == (0.0, 7.0)
+        opened = [link.resolve() for link in Path("/proc/self/fd").iterdir() if link.exists()]
+    finally:
+        gc.enable()
+    assert path not in opened

@@ -27,7 +27,7 @@ from gpumon.sources.recording.decode import (
     Told,
 )
 from gpumon.sources.recording.encode import DECIMALS, Encoder
-from gpumon.sources.recording.records import MAX_TEXT, TABLES, unpack
+from gpumon.sources.recording.records import MAX_TEXT, TABLES, number, unpack
 
 WORDS = st.text(
     st.characters(min_codepoint=33, max_codepoint=0x24F, exclude_categories=("C", "Z")), max_size=12
@@ -434,3 +434,13 @@ def test_gpus_of_a_foreign_recording_are_in_the_order_of_their_minors_unless_it_
     later.read(b'{"kind":"sync","at":1.0}')
     (node,) = later.read(nodes_line()).queue.nodes
     assert node.gpu_files == files
+
+
+@pytest.mark.parametrize("told", [2**64 - 1, 2**64 - 1024, -(2**64) + 1, 2**64])
+def test_a_number_that_becomes_one_beyond_64_bits_is_none(told):
+    with pytest.raises(ValueError, match="for a number"):
+        number(told)
+
+
+def test_the_largest_number_is_recorded_and_read_again():
+    assert number(number(2**64 - 2048)) == 2.0**64 - 2048

@@ -408,3 +408,25 @@ def test_no_value_makes_it_raise(field, value):
     spoilt, bad = parsed(row(**{field: value.replace(MARK, "")}), row(JobIDRaw="10", JobID="10"))
     assert [ended.job.job_id for ended in spoilt][-1:] == ["10"]
     assert len(spoilt) + bad <= 2
+
+
+@pytest.mark.parametrize("number", [2**33 + 2**40, 2**63 - 1])
+def test_a_number_that_no_job_has_is_unreadable(number: int) -> None:
+    record = {**copy.deepcopy(JSON["jobs"][0]), "job_id": number}
+    assert read_ended([record]).unreadable == 1
+
+
+@pytest.mark.parametrize("count", [3e-300, 0.5, 1e-9])
+def test_a_part_of_a_byte_is_no_memory(count: float) -> None:
+    record = copy.deepcopy(JSON["jobs"][0])
+    record["tres"]["allocated"] = [{"type": "mem", "name": "", "count": count}]
+    (ended,) = read_ended([record]).jobs
+    assert ended.job.mem_bytes is None
+
+
+@pytest.mark.parametrize("elapsed", [4e-320, 0.25])
+def test_a_part_of_a_second_is_no_time_that_a_job_ran(elapsed: float) -> None:
+    record = copy.deepcopy(JSON["jobs"][0])
+    record["time"]["elapsed"] = elapsed
+    (ended,) = read_ended([record]).jobs
+    assert (ended.elapsed_s, ended.cpu_used_ratio) == (None, None)

@@ -331,3 +331,14 @@ def test_who_holds_the_text_reads_only_that_it_is_still_the_answer(tmp_path: Pat
     clock.seconds = 40.0
     assert asked(EPOCH, "not asked") == ("", 31.0, 0.0)
     assert asked(None, "not asked") == ("a long list", 31.0, 0.0)
+
+
+@pytest.mark.parametrize("took_s", ["Infinity", "1e999", "NaN", "4e20", "8000"])
+def test_an_answer_that_took_for_ever_is_not_kept_for_ever(tmp_path: Path, took_s: str) -> None:
+    folder = tmp_path / "gpumon"
+    shared = SharedAnswers(folder, "lab")
+    ask(shared, lambda: "first")
+    head, _, text = kept(folder).read_text().partition("\n")
+    told = {**json.loads(head), "took_s": "HERE"}
+    kept(folder).write_text(json.dumps(told).replace('"HERE"', took_s) + "\n" + text)
+    assert ask(shared, lambda: "second", at=7000.0)[0] == "second"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from gpumon.sources.address import Target, TargetError, parse
 from gpumon.sources.rest_address import RestAddress, parse_address
 from gpumon.sources.slurm.commands.failures import CommandFailedError
-from gpumon.sources.slurm.commands.token import MAX_BYTES, read_token
+from gpumon.sources.slurm.commands.token import MAX_BYTES, asker, read_token
 from tests.unit.sources.slurm.restd import EXPIRES_AT, jwt
 
 
@@ -183,3 +183,7 @@ def test_a_file_that_is_too_long_for_a_token_is_refused(tmp_path: Path) -> None:
             assert read_token(str(file), {}) is not None
         else:
             assert refusal(str(file), {}) == f"the token file {file} holds no token"
+
+
+def test_a_token_with_letters_of_any_alphabet_is_an_opaque_one() -> None:
+    assert asker({"SLURM_JWT": "a.b\u00fcc.d"}) == "a.b\u00fcc.d"

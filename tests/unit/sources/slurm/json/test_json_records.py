@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpumon.model.records.cluster import Allocation, Job
+from gpumon.model.records.cluster import Allocation, Job, SlurmNode
 from gpumon.sources.slurm.json.jobs import read_jobs
 from gpumon.sources.slurm.json.nodes import read_nodes
 from gpumon.sources.slurm.json.site import read_partitions, read_reservations
@@ -364,3 +364,21 @@ def test_cpus_that_are_untold_stand_in_the_tres(told, cpu_count):
     }
     (found,) = read_jobs([record]).jobs
     assert found.cpu_count == cpu_count
+
+
+def node_of(**members: Any) -> SlurmNode:
+    (found,) = read_nodes([{"name": "gpu02", "state": "IDLE", **members}]).nodes
+    return found
+
+
+@pytest.mark.parametrize("mib", [2**45, 2**62, -5])
+def test_more_memory_than_any_node_has_is_not_known(mib: int) -> None:
+    node = node_of(real_memory=mib, alloc_memory=7)
+    assert (node.mem_bytes, node.mem_used_bytes) == (None, 7 * 2.0**20)
+
+
+@pytest.mark.parametrize("minutes", [-3, -0.5, 2**50, "-7", {"set": True, "number": 2**61}])
+def test_a_time_limit_that_can_not_be_is_not_known(minutes: object) -> None:
+    assert one(time_limit=minutes).time_limit_s is None
+    (partition,) = read_partitions([{"name": "p", "max_time_limit": minutes}]).partitions
+    assert partition.time_limit_s is None

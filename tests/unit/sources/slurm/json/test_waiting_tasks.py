@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -52,3 +54,14 @@ def test_what_waits_of_an_array_goes_by_the_numbers_of_its_tasks():
     }  # fmt: skip
     (job,) = read_jobs([record]).jobs
     assert job.label == "21_[1-99%7]"
+
+
+def test_of_a_long_list_no_more_is_written_out_than_is_told() -> None:
+    told = "0x" + "d" * 700_000
+    tracemalloc.start()
+    try:
+        assert waiting_tasks(told).startswith("0,2-4,6-8,10-12,")
+        assert tracemalloc.get_traced_memory()[1] < 16 * 2**20
+    finally:
+        tracemalloc.stop()
+    assert waiting_tasks("0x" + "1" * 700_000) == f"0-{4 * 699_999}:4"

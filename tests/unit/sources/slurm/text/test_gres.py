@@ -4,7 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpumon.sources.slurm.text.gres import GpuHolding, gpus_held, gpus_in_tres, gpus_listed
+from gpumon.sources.slurm.text.gres import (
+    GpuHolding,
+    gpus_held,
+    gpus_in_tres,
+    gpus_listed,
+    types_asked,
+    types_listed,
+)
 
 
 @pytest.mark.parametrize(
@@ -163,3 +170,25 @@ def test_types_of_one_node_add_up_to_their_positions(
         items.append(f"gpu:{kind}:{len(mine)}(IDX:{','.join(map(str, mine))})")
     held = gpus_held(",".join(items))
     assert (held.gpu_count, held.indices) == (len(expected), tuple(sorted(expected)))
+
+
+@pytest.mark.parametrize("text", ["gpu:4000G", "gpu:2G,gpu:2G", "gres/gpu:900000000000"])
+def test_more_gpus_than_any_cluster_has_are_no_count(text: str) -> None:
+    with pytest.raises(ValueError, match=r"GPUs|count"):
+        gpus_listed(text)
+
+
+def test_more_gpus_than_any_cluster_has_are_no_count_of_tres() -> None:
+    with pytest.raises(ValueError, match=r"GPUs|count"):
+        gpus_in_tres("cpu=4,gres/gpu:h100=3P")
+
+
+def test_a_type_is_harmless() -> None:
+    assert types_listed("gpu:a\x1bm:1") == ("a\ufffdm",)
+    assert gpus_held("gpu:h\u202e:1(IDX:0)").types == ("h\ufffd",)
+    assert types_asked(["gpu:k\x9b:2"]) == ("k\ufffd",)
+
+
+def test_positions_that_come_again_and_again_are_refused() -> None:
+    with pytest.raises(ValueError, match="more positions"):
+        gpus_held(f"gpu:1(IDX:{'0-1023,' * 3}7)")

@@ -99,3 +99,19 @@ def test_of_many_lines_that_are_not_read_the_first_are_named() -> None:
     assert len(conf.notes) == gres_conf.MOST_NOTES + 1
     assert conf.notes[-1] == "7 more lines of gres.conf are not read"
     assert len(parse("Include /etc/x\n" * gres_conf.MOST_NOTES).notes) == gres_conf.MOST_NOTES
+
+
+def test_what_it_notes_is_harmless() -> None:
+    assert parse("Include /etc/\x1b]0;x\x07\u202e.conf\n").notes == (
+        "gres.conf includes /etc/\ufffd]0;x\ufffd\ufffd.conf, which is not read",
+    )
+
+
+def test_a_word_of_any_length_takes_no_more_time_than_its_length() -> None:
+    text = "Name=gpu " + "w" * 400_000 + " File=/dev/nvidia4"
+    assert parse(text).gpu_files("gpu01") == devices(4)
+
+
+def test_the_name_of_a_device_file_is_harmless() -> None:
+    (first, second) = parse("Name=gpu File=/dev/a\x9b,/" + "d" * 9000).gpu_files("gpu01")
+    assert (first, len(second)) == ("/dev/a\ufffd", 4096)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpumon.model.records.cluster import Allocation
-from gpumon.sources.slurm.text.jobs import MAX_PATH, parse_jobs
+from gpumon.sources.slurm.text.jobs import MAX_PATH, job_label, parse_jobs
 
 if TYPE_CHECKING:
     from gpumon.model.records.cluster import Job
@@ -342,3 +342,23 @@ def test_a_path_is_cut() -> None:
     job = one(text)
     assert job.work_dir is not None
     assert len(job.work_dir) == MAX_PATH
+
+
+def test_more_memory_than_any_cluster_has_is_not_known() -> None:
+    assert one(pending(tres="cpu=1,mem=7000000000000T,node=1")).mem_bytes is None
+    assert one(pending(tres="cpu=1,mem=70000T,node=1")).mem_bytes == 70000 * 2.0**40
+
+
+def test_gpus_of_a_request_for_any_number_of_nodes_are_not_known() -> None:
+    text = pending("NumNodes=9999999999 NumTasks=1", "TresPerNode=gres/gpu:1000000000")
+    assert one(text).gpu_count is None
+
+
+def test_a_het_job_s_label_is_of_bounded_length() -> None:
+    head = {"HetJobId": "7" * 5000, "HetJobOffset": "1"}
+    assert len(job_label("7", head)) <= 256
+
+
+def test_a_number_that_no_user_has_is_not_known() -> None:
+    text = pending().replace("UserId=bob(7002)", "UserId=bob(77000000000000000000)")
+    assert (one(text).user, one(text).user_id) == ("bob", None)

@@ -50,3 +50,8 @@ def test_no_time_is_none(text: str) -> None:
 )
 def test_reads_durations(text: str, seconds: float | None) -> None:
     assert duration_s(text) == seconds
+
+
+@pytest.mark.parametrize("digits", [14, 300, 4301, 9000])
+def test_a_number_of_any_length_is_no_time(digits: int) -> None:
+    assert instant("7" * digits) is None

@@ -1,0 +1,16 @@
+"""Every parser and reader that is tried."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tests.fuzz.targets import kernel, own, said, slurm_json, slurm_text, told
+
+if TYPE_CHECKING:
+    from tests.fuzz.target import Target
+
+TARGETS: Final[dict[str, Target]] = {
+    target.name: target
+    for module in (slurm_text, slurm_json, told, own, said, kernel)
+    for target in module.TARGETS
+}
