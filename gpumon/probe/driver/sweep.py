@@ -14,7 +14,7 @@ from gpumon.probe.driver.contexts import Held
 from gpumon.probe.driver.driver import OPENING, AbandonedError, Calling, Driver, NoValueError
 from gpumon.probe.driver.events import Events
 from gpumon.probe.driver.gpu import ANCESTORS, Gpu, Look, Wanted, every_key, unopened
-from gpumon.probe.rows import FAILED, NO_PERMISSION, NOT_SUPPORTED, Row
+from gpumon.probe.rows import FAILED, LOST, NO_PERMISSION, NOT_SUPPORTED, Row
 
 STUCK_AFTER_S = 1.0
 """A call is reported when it has not returned for this long; documented ones take up to 20 ms."""
@@ -39,7 +39,44 @@ RETRY_S = 10.0
 
 REFUSED = "look at dmesg and nvidia-smi on the node; the GPU may need a reset"
 
+GONE = "drain the node and power-cycle it: a lost GPU does not come back by a reset"
+
+CLOSED = (
+    "this user may not use it: inside a job only the job's GPUs open; else ask an administrator"
+)
+
 HIDDEN = "root sees them; without them nobody can tell which GPUs are in use by whom"
+
+WAYS_OUT = {
+    pynvml.NVML_ERROR_LIBRARY_NOT_FOUND: (
+        "no NVIDIA driver library (libnvidia-ml.so.1) on this node"
+    ),
+    pynvml.NVML_ERROR_DRIVER_NOT_LOADED: "the NVIDIA kernel module is not loaded: modprobe nvidia",
+    pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH: (
+        "the driver was updated under a running kernel module: reboot the node, or end all "
+        "that uses its GPUs and load the nvidia modules anew"
+    ),
+    pynvml.NVML_ERROR_NO_PERMISSION: (
+        "this user may not open the driver's files: look at ls -l /dev/nvidia*; inside a container "
+        "or a job see that it was given GPUs"
+    ),
+    pynvml.NVML_ERROR_IRQ_ISSUE: (
+        "a GPU's interrupts do not arrive: look for its bus address in dmesg, then power-cycle the "
+        "node"
+    ),
+    pynvml.NVML_ERROR_MEMORY: "the node is out of memory: look at free and dmesg on it",
+}
+"""What to do where the driver does not open, by NVML's return code (nvml.h)."""
+
+UNEXPLAINED = "look at dmesg and nvidia-smi on the node to see what the driver says"
+
+GPU_WAYS_OUT = {
+    pynvml.NVML_ERROR_GPU_IS_LOST: GONE,
+    pynvml.NVML_ERROR_NO_PERMISSION: CLOSED,
+    pynvml.NVML_ERROR_IRQ_ISSUE: WAYS_OUT[pynvml.NVML_ERROR_IRQ_ISSUE],
+    pynvml.NVML_ERROR_MEMORY: WAYS_OUT[pynvml.NVML_ERROR_MEMORY],
+}
+"""The same where a GPU does not open."""
 
 STRANGE = "please report this with the driver's version"
 
@@ -206,10 +243,8 @@ class Sweeper:
                 continue
             if look is None:
                 look = unread(gpu, self.driver.monotonic())
-            elif FAILED in look.row.missing.values():
-                told = self.driver.failures.get(gpu.uuid, "a reading failed")
-                where = "GPU %d %s" % (gpu.index, gpu.uuid)
-                errors.append({"where": where, "message": told, "hint": REFUSED})
+            else:
+                errors.extend(self._troubles(gpu, look))
             looks[gpu.uuid] = look
             rows.append(look.row)
             contexts.extend(look.contexts)
@@ -230,6 +265,18 @@ class Sweeper:
             events,
             errors,
         )
+
+    def _troubles(self, gpu: Gpu, look: Look) -> List[Dict[str, str]]:
+        """Why values are missing of a GPU that was opened."""
+        where = "GPU %d %s" % (gpu.index, gpu.uuid)
+        reasons = set(look.row.missing.values())
+        if LOST in reasons:
+            told = "GPU is lost: the driver does not reach it any more"
+            return [{"where": where, "message": told, "hint": GONE}]
+        if FAILED in reasons:
+            told = self.driver.failures.get(gpu.uuid, "a reading failed")
+            return [{"where": where, "message": told, "hint": REFUSED}]
+        return []
 
     def stuck(self) -> List[Dict[str, str]]:
         """The calls that have not returned for a while, and whether that is the whole driver."""
@@ -365,7 +412,8 @@ class Sweeper:
             self.driver.call("nvmlInit", "")
             count = self.driver.call("nvmlDeviceGetCount", "")
         except NoValueError as missing:
-            self._fail("NVML", str(missing), _way_out(str(missing)))
+            hint = WAYS_OUT.get(missing.code, UNEXPLAINED)
+            self._fail("NVML", str(missing), hint)
             return
         with self._lock:
             self._standing.clear()
@@ -392,7 +440,8 @@ class Sweeper:
             self._unopened.remove(index)
             with self._lock:
                 self._refused[index] = unopened(index, missing)
-            self._fail("GPU index %d" % index, str(missing), REFUSED)
+            hint = GPU_WAYS_OUT.get(missing.code, REFUSED)
+            self._fail("GPU index %d" % index, str(missing), hint)
             return
         self._unopened.remove(index)
         with self._lock:
@@ -438,16 +487,3 @@ def unread(gpu: Gpu, now: float) -> Look:
     row.lose(every_key(), FAILED)
     links = gpu.links.without(FAILED, now)
     return Look(row, [], links, gpu.instances.without(FAILED, now))
-
-
-def _way_out(message: str) -> str:
-    if str(pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)) in message:
-        return "no NVIDIA driver library (libnvidia-ml.so.1) on this node"
-    if str(pynvml.NVMLError(pynvml.NVML_ERROR_DRIVER_NOT_LOADED)) in message:
-        return "the NVIDIA kernel module is not loaded: modprobe nvidia"
-    if str(pynvml.NVMLError(pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH)) in message:
-        return (
-            "the driver was updated under a running kernel module: reboot the node, or end all "
-            "that uses its GPUs and load the nvidia modules anew"
-        )
-    return "run nvidia-smi on the node to see what the driver says"
