@@ -98,10 +98,10 @@ def standin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., St
 
 
 @pytest.fixture
-def said(request: pytest.FixtureRequest) -> Callable[[str], None]:
-    """Takes what a user is told of a fault that the test makes, for docs/faults.md."""
+def said(request: pytest.FixtureRequest) -> Callable[..., None]:
+    """Takes what a user is told of a fault that the test makes, and the way out: docs/faults.md."""
 
-    def keep(line: str) -> None:
-        request.node.user_properties.append(("said", line))
+    def keep(*parts: str) -> None:
+        request.node.user_properties.append(("said", "; ".join(filter(None, parts))))
 
     return keep

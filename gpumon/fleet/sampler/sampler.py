@@ -265,13 +265,17 @@ class Sampler:
         tick = self._naming_silent(self.tick(0.0), seconds + GRACE_S)
         detection = self._detection
         if detection is not None:
-            self._faults.trying("judging", partial(detection.submit, tick), False)
+            is_taken = self._faults.trying("judging", partial(detection.submit, tick), False)
             finish = partial(detection.finish, DETECTION_WAIT_S)
             self._report = self._faults.trying("judging", finish, None)
             if self._report is None:
                 # Without this, no finding would look like no trouble.
                 message = f"no answer in {DETECTION_WAIT_S:.0f} s: nothing was looked for"
-                unjudged = SourceError(DETECTION, message, "look again when less runs here")
+                hint = "look again when less runs here"
+                if not is_taken:
+                    message = "nothing was looked for: there was no whole picture to look at"
+                    hint = "the other errors say why"
+                unjudged = SourceError(DETECTION, message, hint)
                 tick = tick._replace(errors=(*tick.errors, unjudged))
         return self._told(self._booked(self._with_findings(tick)))
 

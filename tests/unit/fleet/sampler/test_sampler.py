@@ -269,12 +269,13 @@ def test_a_past_that_fails_is_told_and_the_next_tick_is_remembered():
     assert sampler.failure is None
 
 
-def test_where_no_picture_can_be_made_the_last_one_stands(monkeypatch):
+def test_where_no_picture_can_be_made_the_last_one_stands(monkeypatch, said):
     monkeypatch.setattr("gpumon.fleet.sampler.sampler.join", Once(join))
     ticks, _ = sampled(3, steady)
     assert [(tick.number, tick.at) for tick in ticks] == [(1, 100.0), (2, 100.0), (3, 102.0)]
     assert [len(tick.gpus) for tick in ticks] == [1, 1, 1]
     assert messages(ticks)[1] == ["gpumon itself failed joining: KeyError: 'lost\\nmore'"]
+    said(*messages(ticks)[1])
 
 
 def test_a_first_picture_that_cannot_be_made_is_empty(monkeypatch):
@@ -287,7 +288,7 @@ def test_a_first_picture_that_cannot_be_made_is_empty(monkeypatch):
     assert messages(ticks) == [["gpumon itself failed joining: ValueError: no"]]
 
 
-def test_a_source_that_breaks_its_contract_leaves_the_others_live():
+def test_a_source_that_breaks_its_contract_leaves_the_others_live(said):
     def broken(clock):
         source = Script("bad", clock, [])
         source.poll = lambda: 1 / 0
@@ -298,6 +299,7 @@ def test_a_source_that_breaks_its_contract_leaves_the_others_live():
     assert messages(ticks)[1] == [
         "gpumon itself failed reading bad: ZeroDivisionError: division by zero"
     ]
+    said(*messages(ticks)[1])
 
 
 def test_pictures_between_two_looks_are_not_judged_and_keep_what_was_found():
@@ -326,12 +328,13 @@ def test_what_is_said_of_a_finding_has_the_next_picture_judged():
     assert [tick.at for tick in judge.submitted][-2:] == [103.0, 105.0]
 
 
-def test_detection_that_fails_leaves_the_picture():
+def test_detection_that_fails_leaves_the_picture(said):
     judge = Judge()
     judge.submit = Once(judge.submit)
     ticks, _ = sampled(3, steady, judge=lambda: judge, remember=Past)
     assert "gpumon itself failed judging: KeyError: 'lost\\nmore'" in messages(ticks)[1]
     assert messages(ticks)[2] == ["muted"]
+    said(messages(ticks)[1][0])
 
 
 def test_a_look_that_nobody_judges_says_so():
@@ -358,12 +361,13 @@ class Books:
         pass
 
 
-def test_books_that_are_not_written_are_one_error_of_each_tick():
+def test_books_that_are_not_written_are_one_error_of_each_tick(said):
     ticks, _ = sampled(2, steady, keep_books=lambda: Books("the disk is full"))
     hint = "ledger.directory in the configuration names another folder"
     assert [tick.errors for tick in ticks] == [
         (SourceError("ledger", "the disk is full", hint),)
     ] * 2
+    said(ticks[0].errors[0].message, ticks[0].errors[0].hint)
     ticks, _ = sampled(1, steady, keep_books=lambda: Books(""))
     assert ticks[0].errors == ()
 
@@ -376,7 +380,7 @@ def test_the_books_are_shown_what_is_muted():
     assert books.muted == [muted]
 
 
-def test_the_end_of_the_thread_is_told_with_the_reason_and_everything_is_closed():
+def test_the_end_of_the_thread_is_told_with_the_reason_and_everything_is_closed(said):
     clock = Clock()
     source, past, told = steady(clock), Past(), []
     sampler = Sampler([source], clock, 1.0, lambda: past)
@@ -388,6 +392,7 @@ def test_the_end_of_the_thread_is_told_with_the_reason_and_everything_is_closed(
     sampler._thread.join(10)
     assert told == [sampler.failure]
     assert sampler.failure.message == "gpumon itself failed sampling: OSError: no screen"
+    said(sampler.failure.message, sampler.failure.hint)
     assert (source.is_closed, past.is_closed) == (True, True)
 
 
