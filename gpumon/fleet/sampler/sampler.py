@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from gpumon.fleet.join.join import join
 from gpumon.fleet.sampler.newest import Newest
-from gpumon.fleet.sampler.pace import Pace
+from gpumon.fleet.sampler.pace import Pace, SetClock
 from gpumon.model.fault import DETECTION, SourceError, fault
 from gpumon.model.records.tick import TargetState, Tick
 from gpumon.model.staleness import stale_after_s
@@ -172,6 +172,7 @@ class Sampler:
         self._closer = Closer()
         self._thread: threading.Thread | None = None
         self._faults = Faults()
+        self._set_clock = SetClock()
         self._shown: Tick | None = None
         self._began_at: float | None = None
         self.failure: SourceError | None = None
@@ -399,7 +400,7 @@ class Sampler:
 
     def _told(self, tick: Tick) -> Tick:
         """The tick with what failed inside while it was made."""
-        return tick._replace(errors=tick.errors + self._faults.told())
+        return tick._replace(errors=tick.errors + self._set_clock.told(tick) + self._faults.told())
 
     def _picture(self, lateness_s: float) -> Tick:
         now = self._clock.now()

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import threading
 
+import pytest
+
 from gpumon.fleet.join.join import join
 from gpumon.fleet.sampler.sampler import Sampler
 from gpumon.model.fault import SourceError, fault
@@ -403,3 +405,51 @@ def test_a_traceback_is_for_who_asks(monkeypatch, capsys):
     monkeypatch.setenv("GPUMON_DEBUG", "1")
     fault("joining", ValueError("x"))
     assert "ValueError: x" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("moved_s", "words"), [(3600.0, "forward by 3600 s"), (-86_400.0, "back by 86400 s")]
+)
+def test_a_clock_that_is_set_is_told_for_a_while_and_sampling_goes_on(moved_s, words, said):
+    clock, beats, ticks = Clock(), iter(range(1000)), []
+    enough = threading.Event()
+    begun = {}
+
+    class Fresh(Script):
+        def poll(self):
+            return [gpu_frame("gpu01", clock.now(), "a", power_w=[1.0])]
+
+        def pending(self):
+            return False
+
+    sampler = Sampler([Fresh("a", clock, [])], clock, 10.0, steady=lambda: begun["steady"])
+    begun["steady"] = 0.0
+
+    def on_tick(tick):
+        ticks.append(tick)
+        begun["steady"] += 10.0
+        if next(beats) == 3:
+            clock.wall_s = moved_s
+        if len(ticks) == 40:
+            sampler._closing.set()
+            enough.set()
+
+    clock.wall_s = 0.0
+    clock.now = lambda: clock.time + clock.wall_s
+    sampler.start(on_tick)
+    assert enough.wait(10)
+    sampler.close()
+    told = [[error for error in tick.errors if error.where == "clock"] for tick in ticks]
+    assert [bool(one) for one in told] == [False] * 4 + [True] * 30 + [False] * 6
+    (error,) = told[4]
+    assert words in error.message
+    said(error.message, error.hint)
+    assert [len(tick.gpus) for tick in ticks] == [1] * 40
+    assert not any(gpu.is_stale for tick in ticks[5:] for gpu in tick.gpus.values())
+
+
+def test_a_clock_that_is_slewed_or_recorded_is_none_that_was_set():
+    ticks, _ = sampled(5, steady, steady=iter([0.0, 1.1, 2.0, 2.9, 4.0, 5.0, 6.0]).__next__)
+    assert [tick.errors for tick in ticks] == [()] * 5
+    ticks, _ = sampled(5, steady)
+    assert [tick.errors for tick in ticks] == [()] * 5

@@ -16,6 +16,7 @@ from tests.unit.sources.pools import Run
 from tests.worlds.probe import Probe, eventually, talker
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from gpumon.model.records.frame import Frame
