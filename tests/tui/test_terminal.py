@@ -151,7 +151,7 @@ class Session:
     ("action", "code"),
     [(b"q", 0), (b"\x03", 0), (signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)],
 )
-def test_quit_and_signals(tmp_path, action, code):
+def test_quit_and_signals(tmp_path, action, code, said):
     session = Session("well", tmp_path)
     session.read_until(b"4711")
     if isinstance(action, bytes):
@@ -160,6 +160,7 @@ def test_quit_and_signals(tmp_path, action, code):
         session.process.send_signal(action)
     assert session.end() == code
     session.assert_restored()
+    said(f"{session.last_words.strip() or 'nothing'}; exit code {code}, the terminal as before")
 
 
 def test_a_feed_that_hangs_does_not_hold_the_user_back(tmp_path):
