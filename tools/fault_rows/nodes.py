@@ -72,13 +72,11 @@ NODES: Final = (
         ("tests/unit/sources/probes/test_stream.py::test_another_protocol_is_named",),
     ),
     Fault(
-        "a probe is killed on its node",
+        "the way to a node breaks, or its probe is killed",
         "all other nodes",
-        r"ended \(-9\)",
+        "ssh ended .255.: no word of why; .*ssh gpu01",
         "its values, until it answers; it is tried again after pauses that double",
-        (
-            "tests/unit/sources/probes/test_stream.py::test_an_end_is_explained_by_exit_code_and_last_words",
-        ),
+        ("tests/unit/sources/probes/test_ssh.py::test_every_failure_has_a_message_and_a_way_out",),
     ),
     Fault(
         "no probe comes up",

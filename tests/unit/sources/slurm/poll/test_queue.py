@@ -266,7 +266,8 @@ def test_forged_records_are_reported(said: Callable[..., None]) -> None:
     commands.jobs = (DATA / "jobs-22.05-forged.txt").read_text(encoding="utf-8")
     (frame,) = run(commands, clock)
     assert "announced 2 jobs but printed 4" in [error.message for error in frame.errors]
-    said(next(error.message for error in frame.errors if "announced" in error.message))
+    (error,) = (error for error in frame.errors if "announced" in error.message)
+    said(error.message, error.hint)
 
 
 def gres_conf(folder: Path, text: str) -> dict[str, str]:
