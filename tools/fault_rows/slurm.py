@@ -121,7 +121,7 @@ SLURMRESTD: Final = (
     Fault(
         "slurmrestd is stopped",
         "what was last listed, with its age; the nodes' values stay live",
-        "cannot be reached; .*slurmrestd runs there",
+        "cannot be reached: .*; check that slurmrestd runs there",
         "changes of the queue, until it is back",
         (
             "tests/lab/test_rest.py::test_a_stopped_slurmrestd_is_said_and_comes_back",

@@ -93,6 +93,12 @@ def test_openssh_knows_every_option_and_the_host_is_no_option() -> None:
         ("ssh: connect to host gpu01 port 22: Connection timed out", "does not answer", "node up"),
         ("Connection timed out during banner exchange", "does not answer", "node up"),
         ("ssh: connect to host gpu01 port 22: No route to host", "does not answer", "node up"),
+        ("Timeout, server gpu01 not responding.", "it stopped answering", "node up"),
+        (
+            "ssh: connect to host gpu01 port 22: Network is unreachable",
+            "does not answer",
+            "node up",
+        ),
         (ADOPT, "it closed the connection", "a job of yours"),
         (
             "kex_exchange_identification: Connection closed by remote host",
