@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -97,11 +99,23 @@ def standin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., St
     return start
 
 
-@pytest.fixture
-def said(request: pytest.FixtureRequest) -> Callable[[str], None]:
-    """Takes what a user is told of a fault that the test makes, for docs/faults.md."""
+_NEWS = (
+    (r"/tmp/(pytest-of-[^/]+/[^/]+(/popen-gw\d+)?/[^/\s:]+|gpumon-caller-\w+)", "FOLDER"),
+    (r"127\.0\.0\.1:\d+", "127.0.0.1:PORT"),
+    (r"\x1b\[[?0-9;]*[A-Za-z]", ""),
+    (re.escape(sys.executable), "python3"),
+)
+"""What is another in each run, or for the terminal alone, and what stands for it."""
 
-    def keep(line: str) -> None:
+
+@pytest.fixture
+def said(request: pytest.FixtureRequest) -> Callable[..., None]:
+    """Takes what a user is told of a fault that the test makes, and the way out: docs/faults.md."""
+
+    def keep(*parts: str) -> None:
+        line = "; ".join(part.strip() for part in parts if part.strip())
+        for news, instead in _NEWS:
+            line = re.sub(news, instead, line)
         request.node.user_properties.append(("said", line))
 
     return keep

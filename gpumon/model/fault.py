@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from typing import Final, NamedTuple
@@ -36,11 +37,45 @@ class SourceError(NamedTuple):
     """The way out, where one is known."""
 
 
+_SHORT: Final = {
+    errno.EMFILE: (
+        "no more files can be opened: the limit of this process is reached",
+        "raise it where gpumon is started: ulimit -n 1024",
+    ),
+    errno.ENFILE: (
+        "no more files can be opened: the limit of this machine is reached",
+        "whoever runs it raises fs.file-max, or ends what holds them",
+    ),
+    errno.ENOMEM: (
+        "no memory is left",
+        "see free and ulimit -a; the limit of a job, a container or a login session counts too",
+    ),
+    errno.EAGAIN: (
+        "no more processes can be started",
+        "see ulimit -u and what else of this user runs here",
+    ),
+}
+"""What lacks by the error of the system, in words, with the way out: no fault of anybody's code."""
+
+
+def shortage(error: BaseException) -> tuple[str, str] | None:
+    """What this machine or session lacks, and the way out; None where it is something else."""
+    if isinstance(error, MemoryError):
+        return _SHORT[errno.ENOMEM]
+    if isinstance(error, RuntimeError) and "start new thread" in str(error):
+        return _SHORT[errno.EAGAIN]
+    return _SHORT.get(error.errno or 0) if isinstance(error, OSError) else None
+
+
 def fault(doing: str, error: BaseException) -> SourceError:
     """The line about an error of gpumon's own while it was doing something."""
     if os.environ.get(DEBUG_VARIABLE, "0") not in ("", "0"):
         import traceback
 
         sys.stderr.write("".join(traceback.format_exception(error)))
+    lacking = shortage(error)
+    if lacking is not None:
+        words, way_out = lacking
+        return SourceError(OWN, f"{words} (while gpumon was {doing})", way_out)
     said = plain(f"{type(error).__name__}: {error}".partition("\n")[0])[:200]
     return SourceError(OWN, f"gpumon itself failed {doing}: {said}", HINT)

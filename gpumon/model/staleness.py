@@ -1,4 +1,4 @@
-"""From when on a value is too old to be shown or judged as the present."""
+"""From when on a value is too old to be shown or judged as the present, and a clock was set."""
 
 from __future__ import annotations
 
@@ -10,6 +10,10 @@ two lines may be lost in a row)."""
 
 STALE_FLOOR_S: Final = 5.0
 """No value is called stale before this, so that a fast beat does not flicker (our choice)."""
+
+CLOCK_SET_S: Final = 5.0
+"""A clock that went on by so much more or less than a steady one was set: a daemon that slews it
+moves it by at most half a millisecond a second (adjtime(3))."""
 
 
 def stale_after_s(period_s: float) -> float:

@@ -347,7 +347,7 @@ def test_a_dead_slurmdbd_is_one_line_and_the_queue_stays_live(cluster, gpumon, b
 
 
 @pytest.mark.parametrize("way", ["commands", "slurmrestd"])
-def test_records_come_back_by_themselves_when_slurmdbd_does(cluster, by_name, way):
+def test_records_come_back_by_themselves_when_slurmdbd_does(cluster, by_name, way, said):
     rest = f"slurm+http://{cluster.layout.address('head')}:6820?insecure=1&nodes=none"
     target = TARGET if way == "commands" else rest
     command = [str(cluster.layout.venv / "bin/python"), "-c", LEAPS, target]
@@ -369,6 +369,7 @@ def test_records_come_back_by_themselves_when_slurmdbd_does(cluster, by_name, wa
         assert where == "accounting"
         assert "(slurmdbd) cannot be reached" in message
         assert "asks again" in hint
+        said(message, hint)
         # What was known stays, with its own time; the queue goes on.
         assert (gone["ended"], gone["at"]) == (before["ended"], before["at"])
         assert str(by_name["running"]) in gone["jobs"]

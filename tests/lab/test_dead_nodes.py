@@ -107,7 +107,9 @@ def assert_now_is_now(document):
     assert document["stray_processes"] == []
 
 
-def test_what_is_told_of_jobs_whose_node_dies_is_true_at_every_moment(cluster, gpumon, submit):
+def test_what_is_told_of_jobs_whose_node_dies_is_true_at_every_moment(
+    cluster, gpumon, submit, said
+):
     story = Story(cluster, submit)
     cluster.wait_idle(["gpu01", "gpu02", "gpu03"])
     story.start("moved", "--gres=gpu:3", "-x", "gpu01", "--requeue")
@@ -140,6 +142,7 @@ def test_what_is_told_of_jobs_whose_node_dies_is_true_at_every_moment(cluster, g
             (lost,) = [one for one in moved["findings"] if one["class"] == "telemetry_lost"]
             assert lost["subject"] == f"node:{DEAD}"
             assert "Slurm gave it up" in lost["summary"]
+            said(lost["summary"])
             assert lost["confidence"] != "hypothesis"
         finally:
             cluster.power_on(DEAD)
@@ -157,7 +160,7 @@ def test_what_is_told_of_jobs_whose_node_dies_is_true_at_every_moment(cluster, g
 
 
 def test_a_job_that_completes_for_minutes_holds_what_it_has_not_left(
-    cluster, gpumon, submit, patient
+    cluster, gpumon, submit, patient, said
 ):
     del patient
     cluster.wait_idle(["gpu01", "gpu02"])
@@ -180,6 +183,7 @@ def test_a_job_that_completes_for_minutes_holds_what_it_has_not_left(
             (found,) = is_told(last)
             assert (found["subject"], found["confidence"]) == (f"node:{DEAD}", "hypothesis")
             assert f"job {story.jobs['wide']} is still completing" in found["summary"]
+            said(found["summary"])
         finally:
             cluster.run_on(DEAD, ["pkill", "-CONT", "-x", "slurmd|slurmd-wlm"])
         is_left = lambda document: (  # noqa: E731

@@ -135,7 +135,7 @@ def test_a_stranger_sees_the_job_and_why_its_ranks_have_no_number(cluster, gpumo
 
 
 @pytest.mark.every_slurm
-def test_a_refused_key_is_one_line_and_the_rest_stays_live(cluster, gpumon, sixteen):
+def test_a_refused_key_is_one_line_and_the_rest_stays_live(cluster, gpumon, sixteen, said):
     file = "/home/alice/.ssh/known_hosts"
     cluster.run_as("alice", ["sed", "-i.kept", "/gpu02/d", file])
     try:
@@ -146,6 +146,7 @@ def test_a_refused_key_is_one_line_and_the_rest_stays_live(cluster, gpumon, sixt
     assert error["where"] == "gpu02"
     assert "host key" in error["message"]
     assert error["hint"]
+    said(error["message"], error["hint"])
     job = job_of(document, sixteen)
     assert len(job["ranks"]) == 8
     assert job["gpus_unknown"] == 8
@@ -163,13 +164,14 @@ def test_no_probe_survives_the_kill_of_gpumon(cluster, gpumon, sixteen):
 
 
 @pytest.mark.every_slurm
-def test_no_probe_survives_the_kill_of_ssh_and_the_node_comes_back(cluster, gpumon, sixteen):
+def test_no_probe_survives_the_kill_of_ssh_and_the_node_comes_back(cluster, gpumon, sixteen, said):
     with watching(cluster, gpumon, "slurm") as process:
         next_document(process, lambda document: live(document, "gpu01", "gpu02"))
         old = probes(cluster, "gpu01")
         cluster.run_on("head", ["pkill", "-KILL", "-u", "alice", "-f", "^ssh .* gpu01 "])
         gone(cluster, "gpu01", old, LEASE_S + 5)
-        next_document(process, lambda d: any(e["where"] == "gpu01" for e in d["errors"]))
+        lost = next_document(process, lambda d: any(e["where"] == "gpu01" for e in d["errors"]))
+        said(*(lost["errors"][0][key] or "" for key in ("message", "hint")))
         back = next_document(process, lambda d: not d["errors"] and live(d, "gpu01", "gpu02"))
         assert len(job_of(back, sixteen)["ranks"]) == 16
         assert probes(cluster, "gpu01").isdisjoint(old)
@@ -177,7 +179,7 @@ def test_no_probe_survives_the_kill_of_ssh_and_the_node_comes_back(cluster, gpum
 
 @pytest.mark.every_slurm
 @pytest.mark.usefixtures("patient")
-def test_no_probe_survives_a_cut_cable_and_the_rest_stays_live(cluster, gpumon, sixteen):
+def test_no_probe_survives_a_cut_cable_and_the_rest_stays_live(cluster, gpumon, sixteen, said):
     with watching(cluster, gpumon, "slurm") as process:
         next_document(process, lambda document: live(document, "gpu01", "gpu02"))
         old = probes(cluster, "gpu02")
@@ -188,10 +190,11 @@ def test_no_probe_survives_a_cut_cable_and_the_rest_stays_live(cluster, gpumon, 
             assert {gpu["power_w"] for gpu in stale} == {None}
             assert {gpu["missing"]["power_w"] for gpu in stale} == {"stale"}
             gone(cluster, "gpu02", old, LEASE_S + 10)
-            next_document(
+            told = next_document(
                 process,
                 lambda d: live(d, "gpu01") and any(e["where"] == "gpu02" for e in d["errors"]),
             )
+            said(*(told["errors"][0][key] or "" for key in ("message", "hint")))
         finally:
             cluster.mend_cable("gpu02")
         next_document(process, lambda d: live(d, "gpu01", "gpu02"))
@@ -199,7 +202,7 @@ def test_no_probe_survives_a_cut_cable_and_the_rest_stays_live(cluster, gpumon, 
 
 @pytest.mark.every_slurm
 def test_a_driver_call_that_never_returns_on_one_node_leaves_the_other_live(
-    cluster, gpumon, sixteen
+    cluster, gpumon, sixteen, said
 ):
     driver = cluster.driver("gpu02")
     with watching(cluster, gpumon, "slurm") as process:
@@ -215,6 +218,7 @@ def test_a_driver_call_that_never_returns_on_one_node_leaves_the_other_live(
         assert error["where"].startswith("gpu02")
         assert "GPU 4 GPU-" in error["where"]
         assert "nvmlDeviceGetUtilizationRates" in error["message"]
+        said(error["message"], error["hint"])
         values = {node["name"]: [gpu["power_w"] for gpu in node["gpus"]] for node in hung["nodes"]}
         assert None not in values["gpu01"]
         assert None in values["gpu02"]
@@ -222,7 +226,7 @@ def test_a_driver_call_that_never_returns_on_one_node_leaves_the_other_live(
 
 
 @pytest.mark.every_slurm
-def test_a_controller_that_is_gone_is_said_and_comes_back(cluster, gpumon, sixteen):
+def test_a_controller_that_is_gone_is_said_and_comes_back(cluster, gpumon, sixteen, said):
     cluster.run_on("head", ["pkill", "-STOP", "slurmctld"])
     try:
         done = cluster.run_as("alice", [gpumon, "--json", "--for", "0", "slurm"], check=False)
@@ -235,6 +239,7 @@ def test_a_controller_that_is_gone_is_said_and_comes_back(cluster, gpumon, sixte
         ("gpumon: slurm: no answer in 10 s", "gpumon: scontrol show job: ")
     )
     assert len(done.stderr.splitlines()) == 1
+    said(done.stderr.strip())
     assert job_of(look(cluster, gpumon, "--for", "0", "slurm"), sixteen)["state"] == "RUNNING"
 
 

@@ -89,7 +89,7 @@ def leave(cluster, session):
     ],
 )
 def test_a_script_is_told_the_call_and_the_gpu_and_all_of_the_rest(
-    cluster, gpumon, hang, function, gpu, where, live, code
+    cluster, gpumon, hang, function, gpu, where, live, code, said
 ):
     hang(function, gpu, holds_driver=gpu is None)
     done = cluster.run_as("alice", [gpumon, "--json", "--for", "0", TARGET], check=False)
@@ -100,6 +100,7 @@ def test_a_script_is_told_the_call_and_the_gpu_and_all_of_the_rest(
     assert first["message"].startswith(f"{name} has not returned for ")
     is_whole = any("as a whole" in error["message"] for error in document["errors"])
     assert is_whole == (gpu is None and function != "nvmlInitWithFlags")
+    said(document["errors"][-1]["message"], document["errors"][-1]["hint"])
     (node,) = document["nodes"]
     assert node["host_mem_total_bytes"]
     assert sum(gpu["power_w"] is not None for gpu in node["gpus"]) == live

@@ -292,7 +292,7 @@ def test_a_controller_that_is_gone_is_one_line(cluster, gpumon, target):
 
 @pytest.mark.every_slurm
 @pytest.mark.lane("silence")
-def test_a_stopped_slurmrestd_is_said_and_comes_back(cluster, gpumon, url, target):
+def test_a_stopped_slurmrestd_is_said_and_comes_back(cluster, gpumon, url, target, said):
     """The beat of a running gpumon is 30 s, doubled after a failure."""
     env = {"SLURM_JWT": token(cluster)}
     found = cluster.run_on("head", ["pgrep", "-f", "^slurmrestd .*6820"]).stdout.split()
@@ -311,6 +311,7 @@ def test_a_stopped_slurmrestd_is_said_and_comes_back(cluster, gpumon, url, targe
         cluster.run_on("head", ["sh", "-c", start])
         back = next_document(process, lambda document: not document["errors"])
         assert back["nodes"]
+        said(gone["errors"][0]["message"], gone["errors"][0]["hint"])
         assert back["targets"][0]["ok"]
     finally:
         end(cluster, process)

@@ -102,16 +102,17 @@ def test_a_token_that_is_renewed_needs_no_new_start(cluster, ask):
     assert once() == [len(NODES), []]
 
 
-def test_a_token_that_is_wrong_is_one_line_without_it(cluster, gpumon, url):
+def test_a_token_that_is_wrong_is_one_line_without_it(cluster, gpumon, url, said):
     wrong = forged(token(cluster))
     target = f"slurm+{url}?insecure=1&nodes=none"
-    said = look_by_rest(cluster, gpumon, target, env={"SLURM_JWT": wrong}, code=1)
-    assert len(said.splitlines()) == 1
-    assert "token" in said
-    assert wrong not in said
+    told = look_by_rest(cluster, gpumon, target, env={"SLURM_JWT": wrong}, code=1)
+    assert len(told.splitlines()) == 1
+    assert "token" in told
+    assert wrong not in told
+    said(told.strip())
 
 
-def test_a_slurmrestd_that_is_slow_is_said_and_comes_back(cluster, ask):
+def test_a_slurmrestd_that_is_slow_is_said_and_comes_back(cluster, ask, said):
     once = ask(patience_s=2)
     assert once() == [len(NODES), []]
     restd(cluster, "STOP")
@@ -121,12 +122,14 @@ def test_a_slurmrestd_that_is_slow_is_said_and_comes_back(cluster, ask):
         restd(cluster, "CONT")
     assert nodes is None
     assert [message for message, _ in errors] == ["gave no whole answer within 2 s"]
+    said(*errors[0])
     assert once() == [len(NODES), []]
 
 
-def test_a_version_of_the_interface_that_nobody_knows_is_one_line(ask):
+def test_a_version_of_the_interface_that_nobody_knows_is_one_line(ask, said):
     _, ((message, hint),) = ask(versions="v0.0.99,v0.0.98")()
     assert message == "serves none of the versions v0.0.99 to v0.0.98"
+    said(message, hint)
     assert "port" in hint
 
 
@@ -140,7 +143,7 @@ def test_a_version_of_the_interface_that_nobody_knows_is_one_line(ask):
         ("HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n{", "broke off"),
     ],
 )
-def test_something_else_on_the_port_is_one_line(cluster, ask, answer, expected):
+def test_something_else_on_the_port_is_one_line(cluster, ask, answer, expected, said):
     command = ["/usr/bin/python3", "-u", "-c", STRANGER, answer]
     with cluster.popen_as("root", command) as stranger:
         try:
@@ -150,10 +153,11 @@ def test_something_else_on_the_port_is_one_line(cluster, ask, answer, expected):
             cluster.signal(stranger)
     assert nodes is None
     assert expected in message
+    said(message, hint)
     assert hint
 
 
-def test_without_its_controller_it_gives_one_line_and_records_again_later(cluster, ask):
+def test_without_its_controller_it_gives_one_line_and_records_again_later(cluster, ask, said):
     """22.05 answers with status 500, 24.11 with 502."""
     once = ask()
     assert once() == [len(NODES), []]
@@ -164,4 +168,5 @@ def test_without_its_controller_it_gives_one_line_and_records_again_later(cluste
         cluster.run_on("head", ["slurmctld"])
     assert nodes is None
     assert "controller" in message + hint
+    said(message, hint)
     cluster.wait_until(lambda: once() == [len(NODES), []], "records again")

@@ -265,25 +265,31 @@ def failure(cluster, gpumon):
 
 
 @pytest.mark.every_slurm
-def test_a_login_node_that_refuses_the_key_is_one_line(cluster, gpumon):
+def test_a_login_node_that_refuses_the_key_is_one_line(cluster, gpumon, said):
     with without(cluster, KEYS):
-        assert "Permission denied" in failure(cluster, gpumon)
+        line = failure(cluster, gpumon)
+        said(line)
+        assert "Permission denied" in line
 
 
 @pytest.mark.every_slurm
-def test_a_login_node_with_an_unknown_key_is_one_line(cluster, gpumon):
+def test_a_login_node_with_an_unknown_key_is_one_line(cluster, gpumon, said):
     cluster.run_as("alice", ["sed", "-i.kept", "/head/d", KNOWN])
     try:
-        assert "Host key verification failed" in failure(cluster, gpumon)
+        line = failure(cluster, gpumon)
+        said(line)
+        assert "Host key verification failed" in line
     finally:
         cluster.run_as("alice", ["mv", f"{KNOWN}.kept", KNOWN])
 
 
 @pytest.mark.every_slurm
-def test_a_login_node_that_is_down_is_one_line(cluster, gpumon):
+def test_a_login_node_that_is_down_is_one_line(cluster, gpumon, said):
     cluster.run_on(HEAD, ["pkill", "-f", "^/usr/sbin/sshd|^sshd: /usr/sbin/sshd"])
     try:
-        assert "Connection refused" in failure(cluster, gpumon)
+        line = failure(cluster, gpumon)
+        said(line)
+        assert "Connection refused" in line
     finally:
         cluster.run_on(HEAD, ["/usr/sbin/sshd", "-E", "/var/log/sshd.log"])
 
@@ -291,7 +297,7 @@ def test_a_login_node_that_is_down_is_one_line(cluster, gpumon):
 @pytest.mark.every_slurm
 @pytest.mark.lane("loss")
 @pytest.mark.usefixtures("patient")
-def test_a_node_that_the_login_node_cannot_reach_is_named(cluster, gpumon, uneven):
+def test_a_node_that_the_login_node_cannot_reach_is_named(cluster, gpumon, uneven, said):
     cluster.cut_cable("gpu03")
     try:
         document = look(cluster, gpumon, "--for", "12", "slurm+ssh://head", node="gpu02")
@@ -299,3 +305,4 @@ def test_a_node_that_the_login_node_cannot_reach_is_named(cluster, gpumon, uneve
         cluster.mend_cable("gpu03")
     assert live(document, "gpu01")
     assert [error["where"] for error in document["errors"]] == ["gpu03"]
+    said(document["errors"][0]["message"], document["errors"][0]["hint"])

@@ -51,7 +51,7 @@ def controller(cluster):
     ],
 )
 def test_the_last_state_stays_with_its_age_until_the_controller_is_back(
-    cluster, gpumon, submit, controller, signal
+    cluster, gpumon, submit, controller, signal, said
 ):
     job_id = submit("alice", ["sleep", "900"], "-n1", "--gres=gpu:1")
     cluster.wait_job(job_id, ["RUNNING"])
@@ -62,6 +62,7 @@ def test_the_last_state_stays_with_its_age_until_the_controller_is_back(
         (error,) = gone["errors"]
         assert error["message"].startswith(UNREACHED)
         assert error["hint"]
+        said(error["message"], error["hint"])
         assert [job["job_id"] for job in gone["jobs"]] == [job["job_id"] for job in before["jobs"]]
         assert not gone["targets"][0]["ok"]
         assert gone["targets"][0]["age_s"] > 5.0
@@ -106,7 +107,7 @@ def wrapped(cluster, script):
     return {"PATH": f"{folder}:/usr/bin:/bin"}
 
 
-def test_a_wrapper_that_prints_tables_does_not_hide_the_jobs(cluster, gpumon, submit):
+def test_a_wrapper_that_prints_tables_does_not_hide_the_jobs(cluster, gpumon, submit, said):
     job_id = submit("alice", ["sleep", "900"], "-n1", "--gres=gpu:1", "-J", "seen")
     cluster.wait_job(job_id, ["RUNNING"])
     by_json = 'case "$*" in *--json*) exec /usr/bin/scontrol "$@" ;; esac'
@@ -116,11 +117,12 @@ def test_a_wrapper_that_prints_tables_does_not_hide_the_jobs(cluster, gpumon, su
     (job,) = [job for job in document["jobs"] if job["job_id"] == str(job_id)]
     assert (job["name"], job["gpus_unknown"]) == ("seen", 1)
     assert len(document["nodes"]) == 3
-    said = [error["message"] for error in document["errors"]]
+    told = [error["message"] for error in document["errors"]]
     read = (
         "scontrol --all --details show job" if cluster.layout.release.is_newer else "squeue --all"
     )
-    assert any(f"{read} --json is read in its place" in message for message in said)
+    assert any(f"{read} --json is read in its place" in message for message in told)
+    said(next(message for message in told if "in its place" in message))
 
 
 def test_all_gpumons_of_a_user_ask_once(cluster, gpumon):

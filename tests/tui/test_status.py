@@ -73,11 +73,12 @@ def test_what_tells_least_is_left_out_first():
     assert gone[:4] == ["gpumon ", "late ", "since ", clock]
 
 
-def test_a_late_picture_stays_said():
+def test_a_late_picture_stays_said(said):
     picture = tick()._replace(zoom_period_s=0.5, queue_at=AT - 12.0, lateness_s=9.0)
     whole = line_of(200, picture)
     text = line_of(len(whole) - 3, picture)
     assert "late 9.0s" in text
+    said(text)
     assert "since " not in text
 
 

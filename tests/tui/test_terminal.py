@@ -153,7 +153,7 @@ class Session:
     ("action", "code"),
     [(b"q", 0), (b"\x03", 0), (signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)],
 )
-def test_quit_and_signals(tmp_path, action, code):
+def test_quit_and_signals(tmp_path, action, code, said):
     session = Session("well", tmp_path)
     session.read_until(b"4711")
     if isinstance(action, bytes):
@@ -162,6 +162,7 @@ def test_quit_and_signals(tmp_path, action, code):
         session.process.send_signal(action)
     assert session.end() == code
     session.assert_restored()
+    said(f"{session.last_words.strip() or 'nothing'}; exit code {code}, the terminal as before")
 
 
 def test_a_feed_that_hangs_does_not_hold_the_user_back(tmp_path):
@@ -186,13 +187,14 @@ def test_a_file_that_is_written_for_ever_does_not_hold_the_user_back(tmp_path):
     session.assert_restored()
 
 
-def test_a_feed_that_cannot_close_is_told_in_one_line(tmp_path):
+def test_a_feed_that_cannot_close_is_told_in_one_line(tmp_path, said):
     session = Session("no close", tmp_path)
     session.read_until(b"4711")
     os.write(session.master, b"q")
     assert session.end() == 0
     session.assert_restored()
     assert "gpumon: closing failed: OSError: cannot close" in session.last_words
+    said(session.last_words.strip())
 
 
 def test_a_feed_that_ends_for_good_ends_the_terminal_with_one_line(tmp_path):
@@ -207,7 +209,7 @@ def test_a_feed_that_ends_for_good_ends_the_terminal_with_one_line(tmp_path):
     ("mode", "kind"),
     [("crash", "AttributeError"), ("no start", "ValueError"), ("no paint", "IndexError")],
 )
-def test_a_crash_is_one_line_and_a_private_log(tmp_path, mode, kind):
+def test_a_crash_is_one_line_and_a_private_log(tmp_path, mode, kind, said):
     session = Session(mode, tmp_path)
     assert session.end() == 1
     session.assert_restored()
@@ -215,16 +217,18 @@ def test_a_crash_is_one_line_and_a_private_log(tmp_path, mode, kind):
     assert f"gpumon: the terminal failed: {kind}" in session.last_words
     assert str(log) in session.last_words.replace("\r\n", "")
     assert session.last_words.count("\n") == 1
+    said(session.last_words.strip().replace(str(tmp_path), ""))
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
     assert "Traceback" in log.read_text()
 
 
-def test_the_end_of_the_samplers_thread_ends_the_terminal_with_one_line(tmp_path):
+def test_the_end_of_the_samplers_thread_ends_the_terminal_with_one_line(tmp_path, said):
     session = Session("sampler", tmp_path)
     assert session.end() == 1
     session.assert_restored()
     assert "gpumon itself failed sampling: RuntimeError: broken" in session.last_words
     assert session.last_words.count("\n") == 1
+    said(session.last_words.strip())
 
 
 def test_the_end_of_the_detection_worker_is_not_the_terminals(tmp_path):

@@ -17,14 +17,16 @@ from gpumon.fleet.sampler.sampler import Sampler
 from gpumon.model.fault import GPU_PROCESSES
 from gpumon.model.missing import Reason
 from gpumon.model.text import plain
+from gpumon.report.facts.healthy_nodes import VITAL
 from gpumon.sources.address import Look, Target
 from gpumon.sources.open import open_source
 from gpumon.sources.slurm.text import gres_conf
 from gpumon.sources.source import SystemClock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    from gpumon.model.records.cluster import Gpu
     from gpumon.model.records.tick import Tick
 
 TESTED_BINDING: Final = "13"
@@ -71,30 +73,30 @@ def driver() -> Iterator[Check]:
 
 def of_driver(tick: Tick) -> Iterator[Check]:
     """What a look at this machine says of its driver, GPUs and permissions."""
+    states = []
     for error in tick.errors:
         if error.where.endswith(GPU_PROCESSES):
             continue
-        state = ABSENT if "Shared Library Not Found" in error.message else FAULT
-        yield Check("driver", state, f"{error.where}: {error.message}", error.hint)
-    if not tick.gpus:
+        states.append(ABSENT if "Shared Library Not Found" in error.message else FAULT)
+        yield Check("driver", states[-1], f"{error.where}: {error.message}", error.hint)
+    gpus = [gpu for gpu in tick.gpus.values() if is_read(gpu)]
+    if not gpus:
         return
     block = next(iter(tick.nodes.values())).block
     version = block.label("driver_version", 0) if block else None
-    names = sorted({gpu.label("name") or "unknown GPU" for gpu in tick.gpus.values()})
-    says = f"{version or 'unknown'}{_tested(version)}, {len(tick.gpus)} GPUs: {', '.join(names)}"
-    yield Check("driver", OK, says)
-    yield gpm(tick)
-    yield from persistence(tick)
-    refused = [g for g in tick.gpus.values() if g.reason("process_count") is Reason.NO_PERMISSION]
+    names = sorted({gpu.label("name") or "unknown GPU" for gpu in gpus})
+    # What is at fault stands above it: the rest answers, which is less than all.
+    is_whole = FAULT not in states
+    count = f"{_gpus(tick)}{'' if is_whole else ' answer'}"
+    says = f"{version or 'unknown'}{_tested(version)}, {count}: {', '.join(names)}"
+    yield Check("driver", OK if is_whole else LESS, says)
+    yield gpm(gpus)
+    yield from persistence(gpus)
+    refused = [gpu for gpu in gpus if gpu.reason("process_count") is Reason.NO_PERMISSION]
     if refused:
         says = f"the driver hides the processes of {len(refused)} GPUs from this user"
         yield Check("gpu processes", LESS, says, "root sees them")
-    hidden = [
-        process
-        for gpu in tick.gpus.values()
-        for process in gpu.processes
-        if process.why is not None
-    ]
+    hidden = [process for gpu in gpus for process in gpu.processes if process.why is not None]
     if hidden:
         yield Check(
             "gpu ranks",
@@ -102,6 +104,12 @@ def of_driver(tick: Tick) -> Iterator[Check]:
             f"the ranks of {len(hidden)} GPU processes are hidden: {hidden[0].why}",
             "their owner or root sees them; gpumon shows them without rank",
         )
+
+
+def _gpus(tick: Tick) -> str:
+    """How many GPUs are read, and of how many where some are not."""
+    total, read = len(tick.gpus), sum(map(is_read, tick.gpus.values()))
+    return f"{total} GPUs" if read == total else f"{read} of {total} GPUs"
 
 
 def _tested(version: str | None) -> str:
@@ -113,9 +121,14 @@ def _tested(version: str | None) -> str:
     return f" ({age} than those tested, {TESTED_DRIVERS[0]} to {TESTED_DRIVERS[1]})"
 
 
-def gpm(tick: Tick) -> Check:
+def is_read(gpu: Gpu) -> bool:
+    """Whether the driver gives any value of a GPU that every GPU has."""
+    return any(gpu.value(key) is not None for key in VITAL)
+
+
+def gpm(gpus: Sequence[Gpu]) -> Check:
     """Whether the driver gives performance counters, on which most verdicts rest."""
-    reasons = [gpu.reason("sm_active_ratio") for gpu in tick.gpus.values()]
+    reasons = [gpu.reason("sm_active_ratio") for gpu in gpus]
     refused = reasons.count(Reason.NO_PERMISSION)
     lacking = reasons.count(Reason.NOT_SUPPORTED)
     if refused:
@@ -135,9 +148,9 @@ def gpm(tick: Tick) -> Check:
     return Check("GPM", OK, "performance counters answer")
 
 
-def persistence(tick: Tick) -> Iterator[Check]:
+def persistence(gpus: Sequence[Gpu]) -> Iterator[Check]:
     """Whether the driver stays loaded while nobody uses it."""
-    modes = [gpu.value("persistence_mode") for gpu in tick.gpus.values()]
+    modes = [gpu.value("persistence_mode") for gpu in gpus]
     off = modes.count(0)
     if off:
         yield Check(
@@ -209,7 +222,7 @@ def target(asked: Target) -> Iterator[Check]:
         yield Check(asked.url, state, f"{error.where}: {error.message}", error.hint)
     answered = [node for node in tick.nodes.values() if node.taken_at is not None]
     if answered or tick.queue_at is not None:
-        says = f"{len(answered)} of {len(tick.nodes)} nodes answer, {len(tick.gpus)} GPUs"
+        says = f"{len(answered)} of {len(tick.nodes)} nodes answer, {_gpus(tick)}"
         # What is at fault stands above it; what answers beside it is told, and is not all.
         yield Check(asked.url, LESS if tick.errors else OK, says)
 

@@ -170,6 +170,9 @@ def _add(gatherer: Gatherer, path: Path, settings: Settings) -> bool:
     except RecordingError as error:
         narrate(str(error))
         return False
+    except OSError as error:
+        narrate(f"{path}: {error.strerror}")
+        return False
     gatherer.begin()
     failure = play(
         recording,

@@ -65,7 +65,7 @@ def report(words: list[str]) -> int:
         return USAGE
     pages = Pages(folder)
     if not pages.files():
-        narrate(f"no books in {folder}; gpumon keeps them where ledger.is_kept is set")
+        narrate(_without_books(folder))
         return NOTHING_READ
     for link in pages.links():
         narrate(f"{link} is a link, to which no books are written: move it away")
@@ -83,6 +83,17 @@ def report(words: list[str]) -> int:
         if pages.skipped:
             narrate(f"{pages.skipped} lines in {folder} are no entries and were skipped")
     return DONE
+
+
+def _without_books(folder: Path) -> str:
+    """Why there are no books in a folder: nobody keeps them, or it cannot be read."""
+    try:
+        next(folder.iterdir(), None)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        return f"{folder}: {error.strerror}"
+    return f"no books in {folder}; gpumon keeps them where ledger.is_kept is set"
 
 
 def _document(

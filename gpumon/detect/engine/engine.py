@@ -23,7 +23,7 @@ from gpumon.detect.worker.validation import (
     part_from,
     reasons_from,
 )
-from gpumon.model.fault import DETECTION, SourceError
+from gpumon.model.fault import DETECTION, SourceError, shortage
 from gpumon.model.finding import DetectionReport
 from gpumon.model.text import plain
 
@@ -88,7 +88,7 @@ class DetectionEngine:
         self._blind: dict[str, frozenset[str]] = {}
         """By detector what the worker said last that it is blind for."""
         self._losses = 0
-        self._last_loss = ""
+        self._last_loss = ("", "")
         self._looked_at = float("inf")
         """Unix time of the last picture that was judged: none before the first."""
         self._state = threading.Condition()
@@ -170,7 +170,8 @@ class DetectionEngine:
             # Whatever else fails must not end detection unseen: it becomes the report.
             except Exception as error:  # noqa: BLE001
                 self._drop(None)
-                report = self._failed(tick, f"{type(error).__name__}: {error}")
+                words, way_out = shortage(error) or (f"{type(error).__name__}: {error}", "")
+                report = self._failed(tick, words, way_out)
             del tick
             with self._state:
                 self._report = None if self._is_closed else report
@@ -222,7 +223,7 @@ class DetectionEngine:
 
     def _judge(self, tick: Tick) -> DetectionReport:
         """Have the worker judge a tick, without whoever keeps it from answering."""
-        return self._outlasting(tick, self._look) or self._failed(tick, self._last_loss)
+        return self._outlasting(tick, self._look) or self._failed(tick, *self._last_loss)
 
     def _outlasting(self, tick: Tick, ask: Callable[[WorkerLink, Tick], _Answer]) -> _Answer | None:
         """What the worker answers once those that keep it from answering are muted; None: never."""
@@ -238,7 +239,7 @@ class DetectionEngine:
                     break
                 if lost.culprit is None:
                     self._losses += 1
-                    self._last_loss = f"the worker {lost}"
+                    self._last_loss = (f"the worker {lost}", lost.way_out)
                 else:
                     self._roster.mute(lost.culprit, str(lost), tick.at)
             else:
@@ -390,8 +391,8 @@ class DetectionEngine:
         if link is not None:
             link.close()
 
-    def _failed(self, tick: Tick, reason: str) -> DetectionReport:
-        hint = "this Python must be able to run: import gpumon.detect.worker.worker"
+    def _failed(self, tick: Tick, reason: str, way_out: str = "") -> DetectionReport:
+        hint = way_out or "this Python must be able to run: import gpumon.detect.worker.worker"
         error = SourceError(DETECTION, plain(reason), hint)
         with self._state:
             in_view = subjects_of({v.job.job_id for v in tick.jobs}, tick.gpus, tick.nodes)

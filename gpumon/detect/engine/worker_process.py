@@ -12,6 +12,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from gpumon.detect.wire.protocol import ProtocolError, encode, receive, send
+from gpumon.model.fault import shortage
 from gpumon.model.text import plain
 
 if TYPE_CHECKING:
@@ -31,10 +32,11 @@ _ONE_THREAD: Final = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREAD
 class WorkerLostError(Exception):
     """The worker does not answer as agreed; the message says why."""
 
-    def __init__(self, reason: str, culprit: str | None) -> None:
+    def __init__(self, reason: str, culprit: str | None, way_out: str = "") -> None:
         super().__init__(reason)
         self.culprit = culprit
         """Key of the detector that was at work, None where none was."""
+        self.way_out = way_out
 
 
 class WorkerLink:
@@ -53,7 +55,8 @@ class WorkerLink:
                 self._process = _spawn(there.fileno())
         except OSError as error:
             here.close()
-            raise WorkerLostError(f"cannot be started: {error}", None) from error
+            words, way_out = shortage(error) or (str(error), "")
+            raise WorkerLostError(f"cannot be started: {words}", None, way_out) from error
 
     def ask(self, message: Mapping[str, object], descriptors: Sequence[int] = ()) -> None:
         """Send a request.

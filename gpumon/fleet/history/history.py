@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import mmap
+import os
+import sys
+from contextlib import closing
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from gpumon.fleet.history.fields import HISTORY_BLOCKS, HISTORY_KEYS
 from gpumon.fleet.history.plan import DEFAULT_MAX_BYTES, DEFAULT_SPAN_S
@@ -15,6 +19,36 @@ if TYPE_CHECKING:
     from gpumon.model.records.tick import Tick
 
 __all__ = ["HISTORY_KEYS", "History"]
+
+_NUMPY_BYTES: Final = 96 << 20
+"""Room that numpy's algebra (OpenBLAS) and the first columns take with one thread (measured)."""
+
+_ONE_THREAD: Final = "OPENBLAS_NUM_THREADS"
+
+
+def load_numpy() -> None:
+    """Load numpy so that a lack of memory is an exception.
+
+    OpenBLAS allocates as it is loaded, for each of its threads, and where that fails it ends the
+    process with a line of its own. Nothing here does algebra, so one thread is enough.
+
+    Raises:
+        OSError: there is no room for it.
+    """
+    if "numpy" in sys.modules:
+        return
+    with closing(mmap.mmap(-1, _NUMPY_BYTES, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)):
+        pass
+    before = os.environ.get(_ONE_THREAD)
+    os.environ[_ONE_THREAD] = "1"
+    try:
+        import numpy  # noqa: F401
+    finally:
+        # Programs that gpumon starts are to find what the user has set.
+        if before is None:
+            del os.environ[_ONE_THREAD]
+        else:
+            os.environ[_ONE_THREAD] = before
 
 
 class History:
@@ -58,6 +92,7 @@ class History:
 
     def reader(self) -> HistoryReader:
         """Reader of the past as it is now."""
+        load_numpy()
         from gpumon.fleet.history.reader import HistoryReader
 
         chunks = (
@@ -80,6 +115,7 @@ class History:
     def _track(self, block: str) -> Track:
         if block not in self._tracks:
             # numpy is loaded with the first row, so that one sample without a past never needs it.
+            load_numpy()
             from gpumon.fleet.history.track import Track
 
             self._tracks[block] = Track(block, self._numbers, self.max_bytes, self._span_s)

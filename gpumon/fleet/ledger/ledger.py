@@ -8,6 +8,7 @@ from gpumon.fleet.ledger.claims import Claim, Claims
 from gpumon.fleet.ledger.runs import CORRECTED_S, Runs
 from gpumon.fleet.ledger.sight import Sight
 from gpumon.model.records.ledger import NO_PRICES, UNOBSERVED, LedgerTotals
+from gpumon.model.staleness import CLOCK_SET_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -59,11 +60,6 @@ def meter(holding: Holding, gpu: Gpu | None) -> None:
             holding.energy_s += span_s * weight
             holding.timeline.account.meter(used_j * weight, span_s * weight)
     holding.energy_at, holding.energy_last = taken_at, energy_j
-
-
-SET_S: Final = 5.0
-"""A clock that went on by so much more or less than a steady one was set: a daemon that slews it
-moves it by at most half a millisecond a second (adjtime(3))."""
 
 
 class Journal(Protocol):
@@ -160,7 +156,7 @@ class Ledger:
         if tick.steady_s is None or self._steady_s is None:
             return 0.0 if step_s < 0 else None
         passed_s = tick.steady_s - self._steady_s
-        is_set = step_s < 0 or abs(step_s - passed_s) > SET_S
+        is_set = step_s < 0 or abs(step_s - passed_s) > CLOCK_SET_S
         return max(0.0, passed_s) if is_set else None
 
     def summary(self) -> LedgerTotals:

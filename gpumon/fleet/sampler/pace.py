@@ -1,8 +1,14 @@
-"""How often a picture is judged: windows are minutes long, so not every second tells anew."""
+"""The time of pictures: how often one is judged, and whether the clock was set between two.
+
+Windows are minutes long, so not every second tells anew.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
+
+from gpumon.model.fault import SourceError
+from gpumon.model.staleness import CLOCK_SET_S
 
 if TYPE_CHECKING:
     from gpumon.model.records.tick import Tick
@@ -17,6 +23,17 @@ is not waited for."""
 
 MANY_JOBS: Final = 1000
 """Where more run, a look judges a part of them, and the next part follows as soon as it can."""
+
+CLOCK: Final = "clock"
+"""Where an error of this machine's clock happened."""
+
+SET_TOLD_S: Final = 300.0
+"""So long it is told (our choice): whoever looks now and then sees it."""
+
+_CLOCK_HINT: Final = (
+    "times before it are of the old clock, and the past on screen may begin anew; the books count "
+    "by a clock that nobody sets; timedatectl shows whether it is kept right"
+)
 
 
 class Pace:
@@ -44,3 +61,26 @@ class Pace:
     def hurry(self) -> None:
         """Have the next picture judged: somebody said something of a finding."""
         self._judged_at = None
+
+
+class SetClock:
+    """Tells for a while that this machine's clock was set: ages and spans on screen jump by it."""
+
+    def __init__(self) -> None:
+        self._before: tuple[float, float] | None = None
+        self._error: SourceError | None = None
+        self._until_s = 0.0
+
+    def told(self, tick: Tick) -> tuple[SourceError, ...]:
+        """The error while it is news, by the steady time of the pictures."""
+        if tick.steady_s is None:
+            return ()
+        if self._before is not None:
+            moved_s = tick.at - self._before[0] - (tick.steady_s - self._before[1])
+            if abs(moved_s) > CLOCK_SET_S:
+                way = "forward" if moved_s > 0 else "back"
+                message = f"the clock of this machine was set {way} by {abs(moved_s):.0f} s"
+                self._error = SourceError(CLOCK, message, _CLOCK_HINT)
+                self._until_s = tick.steady_s + SET_TOLD_S
+        self._before = (tick.at, tick.steady_s)
+        return (self._error,) if self._error and tick.steady_s < self._until_s else ()

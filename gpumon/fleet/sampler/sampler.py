@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from gpumon.fleet.join.join import join
 from gpumon.fleet.sampler.newest import Newest
-from gpumon.fleet.sampler.pace import Pace
+from gpumon.fleet.sampler.pace import Pace, SetClock
 from gpumon.model.fault import DETECTION, SourceError, fault
 from gpumon.model.records.tick import TargetState, Tick
 from gpumon.model.staleness import stale_after_s
@@ -176,6 +176,7 @@ class Sampler:
         self._closer = Closer()
         self._thread: threading.Thread | None = None
         self._faults = Faults()
+        self._set_clock = SetClock()
         self._shown: Tick | None = None
         self._began_at: float | None = None
         self.failure: SourceError | None = None
@@ -278,15 +279,20 @@ class Sampler:
         if detection is not None:
             finish = partial(detection.finish, DETECTION_WAIT_S)
             submit = partial(detection.submit, tick)
-            if not self._faults.trying("judging", submit, True):
+            is_taken = self._faults.trying("judging", submit, False)
+            if not is_taken and is_rehearsed:
                 # More hang than there was time for: the rehearsal ends first.
                 self._faults.trying("judging", finish, None)
-                self._faults.trying("judging", submit, False)
+                is_taken = self._faults.trying("judging", submit, False)
             self._report = self._faults.trying("judging", finish, None)
             if self._report is None:
                 # Without this, no finding would look like no trouble.
                 message = f"no answer in {DETECTION_WAIT_S:.0f} s: nothing was looked for"
-                unjudged = SourceError(DETECTION, message, "look again when less runs here")
+                hint = "look again when less runs here"
+                if not is_taken:
+                    message = "nothing was looked for: there was no whole picture to look at"
+                    hint = "the other errors say why"
+                unjudged = SourceError(DETECTION, message, hint)
                 tick = tick._replace(errors=(*tick.errors, unjudged))
         return self._told(self._booked(self._with_findings(tick)))
 
@@ -414,7 +420,7 @@ class Sampler:
 
     def _told(self, tick: Tick) -> Tick:
         """The tick with what failed inside while it was made."""
-        return tick._replace(errors=tick.errors + self._faults.told())
+        return tick._replace(errors=tick.errors + self._set_clock.told(tick) + self._faults.told())
 
     def _picture(self, lateness_s: float) -> Tick:
         now = self._clock.now()

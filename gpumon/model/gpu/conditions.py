@@ -59,8 +59,9 @@ class Condition(NamedTuple):
     """Whether it counts only while kernels run and nobody has set the clocks."""
 
 
-_LOST_CODE: Final = 15.0
-"""NVML_ERROR_GPU_IS_LOST: told by the reason for which every value of the GPU is missing."""
+_TOLD_BY_REASON: Final = (4.0, 15.0)
+"""NVML_ERROR_NO_PERMISSION and _GPU_IS_LOST: told by the reason for which every value of the GPU is
+missing; that a user may not open a GPU is no fault of it."""
 
 RETURN_CODES: Final = {
     1: "not initialised",
@@ -85,7 +86,7 @@ RETURN_CODES: Final = {
 
 
 def _is_refused(code: float, _none: float) -> bool:
-    return code not in (0.0, _LOST_CODE)
+    return code not in (0.0, *_TOLD_BY_REASON)
 
 
 CONDITIONS: Final = (

@@ -16,7 +16,17 @@ from gpumon.probe.driver.events import Events
 from gpumon.probe.driver.gpu import ANCESTORS, Gpu, Look, Wanted, every_key, unopened
 from gpumon.probe.driver.links import MOST_LINKS
 from gpumon.probe.driver.mig import MOST_INSTANCES
-from gpumon.probe.rows import FAILED, NO_PERMISSION, NOT_SUPPORTED, Row, too_many
+from gpumon.probe.driver.ways_out import (
+    GONE,
+    GPU_WAYS_OUT,
+    HIDDEN,
+    REFUSED,
+    STRANGE,
+    UNEXPLAINED,
+    WAYS_OUT,
+    WEDGED,
+)
+from gpumon.probe.rows import FAILED, LOST, NO_PERMISSION, NOT_SUPPORTED, Row, too_many
 
 STUCK_AFTER_S = 1.0
 """A call is reported when it has not returned for this long; documented ones take up to 20 ms."""
@@ -42,14 +52,6 @@ HURRY_AFTER_S = 1.0
 
 RETRY_S = 10.0
 """A driver that could not be opened is tried again this often."""
-
-REFUSED = "look at dmesg and nvidia-smi on the node; the GPU may need a reset"
-
-HIDDEN = "root sees them; without them nobody can tell which GPUs are in use by whom"
-
-STRANGE = "please report this with the driver's version"
-
-WEDGED = "the driver may be wedged; look at dmesg and nvidia-smi on the node"
 
 LEVELS = {
     pynvml.NVML_TOPOLOGY_INTERNAL: "board",
@@ -212,10 +214,8 @@ class Sweeper:
                 continue
             if look is None:
                 look = unread(gpu, self.driver.monotonic())
-            elif FAILED in look.row.missing.values():
-                told = self.driver.failures.get(gpu.uuid, "a reading failed")
-                where = "GPU %d %s" % (gpu.index, gpu.uuid)
-                errors.append({"where": where, "message": told, "hint": REFUSED})
+            else:
+                errors.extend(self._troubles(gpu, look))
             errors += passed_over(gpu)
             looks[gpu.uuid] = look
             rows.append(look.row)
@@ -237,6 +237,18 @@ class Sweeper:
             events,
             errors,
         )
+
+    def _troubles(self, gpu: Gpu, look: Look) -> List[Dict[str, str]]:
+        """Why values are missing of a GPU that was opened."""
+        where = "GPU %d %s" % (gpu.index, gpu.uuid)
+        reasons = set(look.row.missing.values())
+        if LOST in reasons:
+            told = "GPU is lost: the driver does not reach it any more"
+            return [{"where": where, "message": told, "hint": GONE}]
+        if FAILED in reasons:
+            told = self.driver.failures.get(gpu.uuid, "a reading failed")
+            return [{"where": where, "message": told, "hint": REFUSED}]
+        return []
 
     def stuck(self) -> List[Dict[str, str]]:
         """The calls that have not returned for a while, and whether that is the whole driver."""
@@ -372,7 +384,8 @@ class Sweeper:
             self.driver.call("nvmlInit", "")
             count = self.driver.call("nvmlDeviceGetCount", "")
         except NoValueError as missing:
-            self._fail("NVML", str(missing), _way_out(str(missing)))
+            hint = WAYS_OUT.get(missing.code, UNEXPLAINED)
+            self._fail("NVML", str(missing), hint)
             return
         with self._lock:
             self._standing.clear()
@@ -403,7 +416,8 @@ class Sweeper:
             self._unopened.remove(index)
             with self._lock:
                 self._refused[index] = unopened(index, missing)
-            self._fail("GPU index %d" % index, str(missing), REFUSED)
+            hint = GPU_WAYS_OUT.get(missing.code, REFUSED)
+            self._fail("GPU index %d" % index, str(missing), hint)
             return
         self._unopened.remove(index)
         with self._lock:
@@ -464,16 +478,3 @@ def unread(gpu: Gpu, now: float) -> Look:
     row.lose(every_key(), FAILED)
     links = gpu.links.without(FAILED, now)
     return Look(row, [], links, gpu.instances.without(FAILED, now))
-
-
-def _way_out(message: str) -> str:
-    if str(pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)) in message:
-        return "no NVIDIA driver library (libnvidia-ml.so.1) on this node"
-    if str(pynvml.NVMLError(pynvml.NVML_ERROR_DRIVER_NOT_LOADED)) in message:
-        return "the NVIDIA kernel module is not loaded: modprobe nvidia"
-    if str(pynvml.NVMLError(pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH)) in message:
-        return (
-            "the driver was updated under a running kernel module: reboot the node, or end all "
-            "that uses its GPUs and load the nvidia modules anew"
-        )
-    return "run nvidia-smi on the node to see what the driver says"

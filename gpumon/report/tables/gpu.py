@@ -11,7 +11,7 @@ from gpumon.report.tables.place import place_columns
 from gpumon.report.text.cells import EMPTY_CELL, NO_VALUE, Cell, Tone
 from gpumon.report.text.units import index_text
 from gpumon.report.wording.gpu_cells import measured_columns, model_name, short_uuid, throttle_cell
-from gpumon.report.wording.health import health_cell, health_order, troubles
+from gpumon.report.wording.health import health_cell, health_order, own_error, troubles
 from gpumon.report.wording.verdict_words import finding_cell, old_gpu_cell
 
 if TYPE_CHECKING:
@@ -217,6 +217,9 @@ def fleet_why(digest: Digest, row: GpuRow) -> Cell:
         return Cell(f"{found[0].sign} {found[0].sentence}", found[0].tone)
     if row.gpu.uuid in digest.job_by_gpu and not row.gpu.compute_processes:
         return Cell("no process", Tone.WARN)
+    error = own_error(digest, row.gpu)
+    if error is not None:
+        return Cell(f"? {error.message}", Tone.WARN)
     return throttle_cell(row.gpu) or EMPTY_CELL
 
 
@@ -368,7 +371,8 @@ FLEET_COLUMNS: Final[tuple[Column[GpuRow], ...]] = (
         lambda d, r: health_cell(d, r.gpu),
         lambda d, r: health_order(d, r.gpu),
         "The worst that is wrong with the GPU itself: Xid, ECC, row remap, heat, PCIe lanes, "
-        "links; +1: one thing more. ok: nothing that was read is wrong.",
+        "links; +1: one thing more. ok: nothing that was read is wrong; "
+        "? part read: a reading fails.",
     ),
     Column(
         "why",

@@ -16,6 +16,7 @@ from gpumon.report.wording.gpu_cells import SHORT_REASONS
 from gpumon.report.wording.verdict_words import reading_words
 
 if TYPE_CHECKING:
+    from gpumon.model.fault import SourceError
     from gpumon.model.records.cluster import Gpu, Node
     from gpumon.report.facts.columns import SortKey
     from gpumon.report.facts.tick_index import Digest
@@ -50,6 +51,10 @@ _CHECKED: Final = (
     "recovery_action",
 )
 """Fields of which at least one must be known before a GPU may be called ok."""
+
+
+PARTLY_READ: Final = "? part read"
+"""Of a GPU of which a reading fails and nothing else is known to be wrong: no praise, no alarm."""
 
 
 def troubles(digest: Digest, gpu: Gpu) -> tuple[Trouble, ...]:
@@ -88,7 +93,16 @@ def health_cell(digest: Digest, gpu: Gpu | None) -> Cell:
     if found:
         more = f" +{len(found) - 1}" if len(found) > 1 else ""
         return Cell(f"{found[0].sign} {found[0].word}{more}", found[0].tone)
-    return Cell("ok", Tone.DIM) if is_checked(gpu) else NO_VALUE
+    if not is_checked(gpu):
+        return NO_VALUE
+    return Cell(PARTLY_READ, Tone.WARN) if own_error(digest, gpu) else Cell("ok", Tone.DIM)
+
+
+def own_error(digest: Digest, gpu: Gpu) -> SourceError | None:
+    """What its node says of this very GPU that could not be read, though the rest was."""
+    node = digest.tick.nodes.get(gpu.node)
+    errors = node.errors if node is not None else ()
+    return next((error for error in errors if gpu.uuid in error.where.split()), None)
 
 
 def worst_of(digest: Digest) -> Severity | None:

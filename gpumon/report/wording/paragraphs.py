@@ -321,7 +321,11 @@ def target_lines(tick: Tick, width: int) -> list[Line]:
             lines += paragraph(f"{target.url}: stale {age}", width, Tone.WARN, "! ", "  ")
         elif target.is_ok:
             age = "" if target.age_s is None else f", {units.short_duration(target.age_s)} old"
-            lines += paragraph(f"{target.url}: answers{age}", width, Tone.GOOD, "✓ ", "  ")
+            text = f"{target.url}: answers{age}"
+            if target.error is None:
+                lines += paragraph(text, width, Tone.GOOD, "✓ ", "  ")
+            else:
+                lines += paragraph(f"{text}, with errors", width, Tone.WARN, "! ", "  ")
         else:
             why = target.error.message if target.error else "no answer yet"
             lines += paragraph(f"{target.url}: {why}", width, Tone.BAD, "✗ ", "  ")

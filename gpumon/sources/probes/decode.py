@@ -170,6 +170,8 @@ class Decoder:
                 for error in self._first_errors(message["errors"])
             )
             late_s, made_s = _finite(message["late_s"]), _finite(message["at"])
+        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            raise GarbageError("a line that is no JSON") from error
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             raise GarbageError(repr(error)) from error
         # What waited in a pipe is as old as it is, not as new as it looks.

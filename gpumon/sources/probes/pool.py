@@ -10,7 +10,7 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from gpumon.model.fault import SourceError
+from gpumon.model.fault import SourceError, shortage
 from gpumon.model.records.frame import Frame
 from gpumon.model.staleness import STALE_PERIODS
 from gpumon.model.text import plain
@@ -251,7 +251,8 @@ class ProbePool:
         except OSError as error:
             where = slot.endpoint.node or self.url
             message = f"cannot start {slot.endpoint.argv[0]}: {error.strerror or error}"
-            self._fail(slot, SourceError(plain(where), plain(message)))
+            _, way_out = shortage(error) or ("", "")
+            self._fail(slot, SourceError(plain(where), plain(message), way_out))
             return
         for descriptor in (slot.stream.stdout, slot.stream.stderr):
             self._selector.register(descriptor, selectors.EVENT_READ, slot)
@@ -274,8 +275,9 @@ class ProbePool:
             try:
                 self._read(slot, stream)
             except Exception as error:  # noqa: BLE001 - one node must not silence all others
-                message = f"gpumon stumbled over its report: {error!r}"
-                self._fail(slot, stream.trouble(message, "please report this line"))
+                words, way_out = shortage(error) or (repr(error), "please report this line")
+                message = f"gpumon stumbled over its report: {words}"
+                self._fail(slot, stream.trouble(message, way_out))
 
     def _read(self, slot: Slot, stream: Stream) -> None:
         try:

@@ -42,6 +42,9 @@ WAYS_OUT: Final = (
     ("Connection refused", "nothing listens on its ssh port", "is the node up?"),
     ("Connection timed out", "it does not answer", "is the node up, and reachable from here?"),
     ("No route to host", "it does not answer", "is the node up, and reachable from here?"),
+    ("Network is unreachable", "it does not answer", "is the node up, and reachable from here?"),
+    # After a while without a word (ServerAliveInterval): a cable, a switch, or the node is gone.
+    ("not responding", "it stopped answering", "is the node up, and reachable from here?"),
     ("Connection closed by", "it closed the connection",
      "some sites let you in only while a job of yours runs there"),
     ("no python3 on this node", "it has no python3", "install python3 on the node"),

@@ -113,6 +113,9 @@ class Decoder:
             header = header_of(message)
             self._is_own = header.is_own
             return header
+        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            self._is_lost = True
+            raise LineError("it is no JSON") from error
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             self._is_lost = True
             raise LineError(plain(f"{type(error).__name__}: {error}", 120)) from error

@@ -68,7 +68,7 @@ def plain_environment(**more):
 
 
 @pytest.mark.parametrize("words", DOCUMENTS, ids=" ".join)
-def test_a_full_disk_is_one_line_and_exit_1(words, given):
+def test_a_full_disk_is_one_line_and_exit_1(words, given, said):
     environment = plain_environment()
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(
@@ -76,16 +76,18 @@ def test_a_full_disk_is_one_line_and_exit_1(words, given):
             env=environment,
         )  # fmt: skip
     assert (done.stderr, done.returncode) == (FULL, 1)
+    said(done.stderr.strip())
 
 
 @pytest.mark.parametrize("words", ONE_OF_EACH, ids=" ".join)
-def test_a_closed_output_is_one_line_and_exit_1(words, given):
+def test_a_closed_output_is_one_line_and_exit_1(words, given, said):
     command = ["/bin/sh", "-c", 'exec "$@" >&-', "sh", *given(words)]
     done = subprocess.run(
         command, stderr=subprocess.PIPE, text=True, timeout=300, check=False,
         env=plain_environment(),
     )  # fmt: skip
     assert (done.stderr, done.returncode) == (CLOSED, 1)
+    said(done.stderr.strip())
 
 
 @pytest.mark.parametrize("words", ONE_OF_EACH, ids=" ".join)
@@ -100,7 +102,7 @@ def test_a_reader_that_leaves_is_no_error(words, given):
     assert (done.stderr, done.returncode) == ("", 0)
 
 
-def test_a_disk_that_fills_up_within_a_document_is_an_error(tmp_path, given):
+def test_a_disk_that_fills_up_within_a_document_is_an_error(tmp_path, given, said):
     """With PYTHONUNBUFFERED Python's own writing takes a short write for the whole."""
     command = ["/bin/bash", "-c", 'ulimit -f 8; exec "$@"', "bash", *given(DOCUMENTS[0])]
     path = tmp_path / "document.json"
@@ -114,6 +116,7 @@ def test_a_disk_that_fills_up_within_a_document_is_an_error(tmp_path, given):
         FULL.replace("No space left on device", "File too large"),
         1,
     )
+    said(done.stderr.strip())
 
 
 SMALL_DISK = """

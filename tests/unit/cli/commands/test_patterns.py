@@ -33,16 +33,22 @@ def test_it_tells_what_is_unexplained_and_of_how_much(recording, capsys):
     assert made["allocated_gpu_seconds"] <= 2 * 12 * 2400.0
 
 
-@pytest.mark.parametrize("name", ["missing.gpumon", "empty.gpumon", "garbage.gpumon"])
-def test_what_cannot_be_read_is_named_in_one_line(tmp_path, capsys, name):
+@pytest.mark.parametrize(
+    "name", ["missing.gpumon", "loop.gpumon", "empty.gpumon", "garbage.gpumon"]
+)
+def test_what_cannot_be_read_is_named_in_one_line(tmp_path, capsys, name, said):
     path = tmp_path / name
-    if not name.startswith("missing"):
+    if name.startswith("loop"):
+        path.symlink_to(path)
+    elif not name.startswith("missing"):
         path.write_bytes(b"" if name.startswith("empty") else b"\x00\x01 no recording\n" * 9)
     assert main(["patterns", str(path)]) == 1
     told = capsys.readouterr()
     assert told.out == ""
     assert str(path) in told.err
     assert len(told.err.splitlines()) <= 2
+    assert "itself failed" not in told.err
+    said(told.err.splitlines()[0])
 
 
 @pytest.fixture

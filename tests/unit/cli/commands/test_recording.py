@@ -55,13 +55,19 @@ def test_one_instant_and_a_stream(recording, capsys):
     assert seconds == ["00:20", "00:50", "01:20"]
 
 
-def test_what_is_no_recording_is_said_in_one_line(tmp_path, capsys):
+def test_what_is_no_recording_is_said_in_one_line(tmp_path, capsys, said):
     (tmp_path / "a.gpumon").write_text("hello\n")
-    for name, says in (("a.gpumon", "not a recording"), ("b.gpumon", "No such file")):
+    (tmp_path / "c.gpumon").symlink_to(tmp_path / "c.gpumon")
+    for name, says in (
+        ("a.gpumon", "not a recording"),
+        ("b.gpumon", "No such file"),
+        ("c.gpumon", "Too many levels of symbolic links"),
+    ):
         assert main(["replay", str(tmp_path / name), "--json"]) == 1
         out, err = capsys.readouterr()
         assert out == ""
         assert says in err
+        said(err.strip())
         assert err.count("\n") == 1
 
 
@@ -78,18 +84,21 @@ def test_a_file_that_is_there_is_not_recorded_into(recording, capsys):
     assert recording.read_bytes() == before
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
-def test_recording_ends_well_when_it_is_told_to(caller, number, code):
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130), (signal.SIGHUP, 0)]
+)
+def test_recording_ends_well_when_it_is_told_to(caller, number, code, said):
     path = caller.home / "live.gpumon"
     words = ["record", str(path), "--period", "0.1", "demo:1x2"]
     started = caller.start(*words, stderr=subprocess.PIPE)
     with started as child, bounded(child, 300.0):
-        said = [child.stderr.readline(), child.stderr.readline()]
+        told = [child.stderr.readline(), child.stderr.readline()]
         child.send_signal(number)
         rest = child.stderr.read()
         child.wait()
-    assert said[0] == f"gpumon: recording demo:1x2 into {path}\n"
-    assert "1 pictures" in said[1]
+    assert told[0] == f"gpumon: recording demo:1x2 into {path}\n"
+    assert "1 pictures" in told[1]
+    said(rest.splitlines()[-1].replace(str(path), path.name))
     assert child.returncode == code
     assert f"in {path}" in rest
     assert Recording(path).span.end >= Recording(path).span.start
@@ -111,13 +120,14 @@ def test_only_one_job_is_recorded_where_only_that_is_asked_for(tmp_path, monkeyp
     assert [(list(queue["jobs"]), queue["is_filtered"]) for queue in queues] == [(["13"], True)]
 
 
-def test_a_full_disk_ends_recording_with_one_line(tmp_path):
+def test_a_full_disk_ends_recording_with_one_line(tmp_path, said):
     path = tmp_path / "live.gpumon"
     command = f"ulimit -f 64; exec {sys.executable} -m gpumon record {path} --period 0.1 demo:2x8"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=300)
     assert done.returncode == 1
     assert "recording ended: File too large" in done.stderr
     assert "Traceback" not in done.stderr
+    said(next(line for line in done.stderr.splitlines() if "ended" in line))
     assert Recording(path).span.start > 0
 
 

@@ -144,3 +144,12 @@ def test_nothing_is_written_unless_asked_nor_of_what_is_invented(tmp_path):
     ledger = books_of(on, is_real=True)()
     assert ledger.summary().kept_in == str(tmp_path / "books")
     ledger.close()
+
+
+def test_a_folder_that_leads_round_in_a_circle_is_one_line(tmp_path, capsys, said):
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    assert main(["report", "--directory", str(loop)]) == 1
+    told = capsys.readouterr().err
+    assert told == f"gpumon: {loop}: Too many levels of symbolic links\n"
+    said(told.strip().replace(f"{tmp_path}/", ""))

@@ -147,11 +147,12 @@ def test_a_machine_without_driver_and_slurm_offers_the_demo(caller):
     )
 
 
-def test_a_host_that_does_not_exist_is_one_line_and_exit_1(caller):
+def test_a_host_that_does_not_exist_is_one_line_and_exit_1(caller, said):
     done = caller.run("--json", "--for", "0", "ssh://no-such-host.invalid")
     assert done.returncode == 1
     assert "no-such-host.invalid" in done.stderr
     assert "Traceback" not in done.stderr
+    said(done.stderr.strip())
     assert json.loads(done.stdout)["targets"][0]["ok"] is False
 
 
@@ -272,7 +273,7 @@ def test_targets_of_the_configuration_are_watched(caller, configured):
     assert done.stderr == ""
 
 
-def test_a_wrong_configuration_is_a_line_per_mistake_and_exit_2_or_3(caller, configured):
+def test_a_wrong_configuration_is_a_line_per_mistake_and_exit_2_or_3(caller, configured, said):
     env = configured("perod_s = 3\nall_jobs = 1\n")
     for words, status in ((["--json", "demo"], 2), (["--exit-status", "--once", "demo"], 3)):
         done = caller.run(*words, env=env)
@@ -281,6 +282,7 @@ def test_a_wrong_configuration_is_a_line_per_mistake_and_exit_2_or_3(caller, con
             "perod_s is no setting; did you mean period_s?",
             "all_jobs takes true or false, not 1",
         ]
+        said(done.stderr.splitlines()[0])
 
 
 def test_a_detector_that_is_disabled_is_not_run_and_a_wrong_name_is_an_error(caller, configured):
@@ -308,7 +310,7 @@ sys.exit(main(sys.argv[1:]))
     ("words", "doing"),
     [(["--watch", "0.2"], "sampling"), (["--json", "--for", "0"], "in watch")],
 )
-def test_an_error_of_its_own_is_one_line_and_exit_1(words, doing):
+def test_an_error_of_its_own_is_one_line_and_exit_1(words, doing, said):
     command = [sys.executable, "-c", BROKEN, *words, "demo:2x8"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert (done.returncode, done.stdout) == (1, "")
@@ -316,3 +318,4 @@ def test_an_error_of_its_own_is_one_line_and_exit_1(words, doing):
         f"gpumon: gpumon itself failed {doing}: LookupError: what is this "
         "(please report this; GPUMON_DEBUG=1 shows where it happened)\n"
     )
+    said(done.stderr.strip())

@@ -27,7 +27,7 @@ def ends(descriptor):
 
 
 def test_a_detector_that_overruns_is_killed_and_the_rest_still_answer(
-    engine, honest, plugin, scene, look, states, monkeypatch
+    engine, honest, plugin, scene, look, states, monkeypatch, said
 ):
     real = worker_process.WorkerLink._set_timeout
 
@@ -53,6 +53,7 @@ def test_a_detector_that_overruns_is_killed_and_the_rest_still_answer(
     assert states(report) == {"honest": "waiting", "forever": "muted"}
     assert [f.detector for f in report.findings] == ["honest"]
     assert "longer than 0.5 s" in report.errors[0].message
+    said(report.errors[0].message, report.errors[0].hint)
 
 
 def test_who_hangs_in_a_rehearsal_is_not_waited_for_in_the_look_that_counts(
@@ -93,7 +94,7 @@ def test_who_hangs_in_a_rehearsal_is_not_waited_for_in_the_look_that_counts(
     ],
 )
 def test_a_detector_that_takes_the_worker_down_is_muted(
-    engine, honest, plugin, scene, body, words, look, states
+    engine, honest, plugin, scene, body, words, look, states, said
 ):
     path = plugin(
         "fatal",
@@ -108,6 +109,7 @@ def test_a_detector_that_takes_the_worker_down_is_muted(
     report = look(engine(path, honest), scene.run(30, {}))
     assert states(report) == {"honest": "waiting", "fatal": "muted"}
     assert words in report.errors[0].message
+    said(report.errors[0].message, report.errors[0].hint)
 
 
 def test_an_idle_worker_that_dies_is_replaced(engine, plugin, scene, tmp_path, look):
@@ -133,13 +135,14 @@ def test_an_idle_worker_that_dies_is_replaced(engine, plugin, scene, tmp_path, l
     assert int((tmp_path / "pid").read_text()) != pid
 
 
-def test_a_worker_that_never_starts_is_told(engine, honest, scene, monkeypatch, look):
+def test_a_worker_that_never_starts_is_told(engine, honest, scene, monkeypatch, look, said):
     monkeypatch.setattr(sys, "executable", "/bin/false")
     one = engine(honest)
     report = look(one, scene.run(30, {}))
     assert report.findings == ()
     assert report.errors[0].where == "detection"
     assert "exit status 1" in report.errors[0].message
+    said(report.errors[0].message, report.errors[0].hint)
 
 
 @pytest.mark.parametrize(
@@ -173,7 +176,7 @@ def test_why_a_worker_ended_is_told_on_one_line(engine, plugin, scene, look, err
     assert len(message) < 256
 
 
-def test_a_detector_without_memory_left_is_told_as_that(engine, plugin, scene, look):
+def test_a_detector_without_memory_left_is_told_as_that(engine, plugin, scene, look, said):
     path = plugin(
         "greedy",
         """
@@ -185,6 +188,7 @@ def test_a_detector_without_memory_left_is_told_as_that(engine, plugin, scene, l
     )
     report = look(engine(path), scene.run(30, {}))
     assert report.errors[0].message.endswith("ended: exit status 1: MemoryError")
+    said(report.errors[0].message, report.errors[0].hint)
 
 
 def test_what_plugins_print_goes_nowhere(engine, plugin, scene, capfd, look):

@@ -106,7 +106,9 @@ def test_a_second_tick_is_dropped_while_one_is_judged(engine, plugin, scene, tmp
     assert one.collect() is None
 
 
-def test_a_detector_that_raises_is_muted_and_shown(engine, honest, plugin, scene, look, states):
+def test_a_detector_that_raises_is_muted_and_shown(
+    engine, honest, plugin, scene, look, states, said
+):
     path = plugin(
         "thrower",
         """
@@ -124,6 +126,7 @@ def test_a_detector_that_raises_is_muted_and_shown(engine, honest, plugin, scene
     assert error.where == "detector thrower"
     assert "ValueError" in error.message
     assert "\x1b" not in error.message
+    said(error.message, error.hint)
     assert states(look(one, scene.run(10, {})))["thrower"] == "muted"
 
 
@@ -141,7 +144,7 @@ def test_a_detector_that_raises_is_muted_and_shown(engine, honest, plugin, scene
         "return self.claim(view, evidence=(Evidence('power_w', 'job:7', 'x', object()),))",
     ],
 )
-def test_a_detector_that_returns_rubbish_is_muted(engine, plugin, scene, body, look, states):
+def test_a_detector_that_returns_rubbish_is_muted(engine, plugin, scene, body, look, states, said):
     path = plugin(
         "rubbish",
         f"""
@@ -155,10 +158,11 @@ def test_a_detector_that_returns_rubbish_is_muted(engine, plugin, scene, body, l
     assert report.findings == ()
     assert states(report) == {"rubbish": "muted"}
     assert len(report.errors) == 1
+    said(report.errors[0].message, report.errors[0].hint)
 
 
 def test_what_cannot_be_loaded_is_told_and_does_not_stop_the_rest(
-    engine, honest, plugin, scene, look, states
+    engine, honest, plugin, scene, look, states, said
 ):
     broken = plugin("broken", "import no_such_module_at_all\n")
     hanging = plugin("hanging", "while True: pass\n")
@@ -170,6 +174,8 @@ def test_what_cannot_be_loaded_is_told_and_does_not_stop_the_rest(
         "nonsense": "muted",
     }
     assert [f.detector for f in report.findings] == ["honest"]
+    for error in report.errors:
+        said(error.message, error.hint)
 
 
 def test_two_detectors_of_one_name_do_not_mix(engine, honest, plugin, scene, look):

@@ -17,7 +17,7 @@ MISDEEDS = {
 
 @pytest.mark.parametrize("body", MISDEEDS.values(), ids=MISDEEDS)
 def test_a_bad_plugin_is_muted_and_named_and_the_others_say_what_they_would_without_it(
-    engine, honest, plugin, scene, body, look, states
+    engine, honest, plugin, scene, body, look, states, said
 ):
     path = plugin(
         "bad",
@@ -35,5 +35,6 @@ def test_a_bad_plugin_is_muted_and_named_and_the_others_say_what_they_would_with
     assert report.findings == expected.findings
     assert states(report) == {"honest": "ok", "bad": "muted"}
     assert [error.where for error in report.errors] == ["detector bad"]
+    said(f"{report.errors[0].where}: {report.errors[0].message}", report.errors[0].hint)
     later = scene.run(10, {})
     assert look(beside, later).findings == look(alone, later).findings

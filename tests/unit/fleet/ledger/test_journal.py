@@ -124,11 +124,12 @@ def test_lines_that_are_no_entries_are_skipped(tmp_path):
     assert pages.resumed().until("1", 0.0, "a") is None
 
 
-def test_one_process_writes_and_the_other_says_that_it_does_not(tmp_path):
+def test_one_process_writes_and_the_other_says_that_it_does_not(tmp_path, said):
     first, second = JournalFile(tmp_path), JournalFile(tmp_path)
     assert (first.kept_in, first.note) == (str(tmp_path), "")
     assert second.kept_in is None
     assert "another gpumon writes" in second.note
+    said(second.note)
     ledger = Ledger(journal=second)
     totals = run(ledger, START, START + 700, [view("1", ["a"])])
     ledger.close()
@@ -147,14 +148,15 @@ def test_files_are_the_users_own(tmp_path):
     assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
 
 
-def test_a_folder_that_cannot_be_made_is_said(tmp_path):
+def test_a_folder_that_cannot_be_made_is_said(tmp_path, said):
     (tmp_path / "file").write_text("")
     journal = JournalFile(tmp_path / "file" / "ledger")
     assert journal.kept_in is None
     assert "cannot be kept" in journal.note
+    said(journal.note)
 
 
-def test_a_full_disk_is_said_and_made_up_for_without_doubling(tmp_path, monkeypatch):
+def test_a_full_disk_is_said_and_made_up_for_without_doubling(tmp_path, monkeypatch, said):
     job = view("1", ["a"])
     journal = JournalFile(tmp_path)
     ledger = Ledger(journal=journal)
@@ -172,6 +174,7 @@ def test_a_full_disk_is_said_and_made_up_for_without_doubling(tmp_path, monkeypa
     run(ledger, START + 311, START + 610, [job])
     assert journal.settle(WAIT_S)
     assert "No space left on device" in ledger.summary().note
+    said(ledger.summary().note)
     monkeypatch.setattr(os, "write", real)
     run(ledger, START + 611, START + 1000, [job])
     assert journal.settle(WAIT_S)

@@ -60,7 +60,7 @@ def test_a_disk_that_hangs_stops_no_booking_and_gets_all_of_it_later(tmp_path, h
     assert on_disk(tmp_path) == pytest.approx(2000)
 
 
-def test_a_disk_that_does_not_answer_is_said_and_no_longer_when_it_does(tmp_path, hung):
+def test_a_disk_that_does_not_answer_is_said_and_no_longer_when_it_does(tmp_path, hung, said):
     goes_on, waits = hung
     now = [0.0]
     pages = PageWriter(tmp_path, now=lambda: now[0])
@@ -69,6 +69,7 @@ def test_a_disk_that_does_not_answer_is_said_and_no_longer_when_it_does(tmp_path
     assert pages.note == ""
     now[0] = SLOW_S + 1
     assert pages.note == f"the books wait to be written: {tmp_path} does not answer"
+    said(pages.note)
     goes_on.set()
     assert pages.settle(WAIT_S)
     assert pages.note == ""
@@ -89,7 +90,7 @@ def test_while_too_much_waits_nothing_is_taken_and_nothing_is_lost(tmp_path, hun
     assert on_disk(tmp_path) == pytest.approx(2000)
 
 
-def test_what_is_forgotten_before_it_could_be_written_is_counted(tmp_path, hung, monkeypatch):
+def test_what_is_forgotten_before_it_could_be_written_is_counted(tmp_path, hung, monkeypatch, said):
     monkeypatch.setattr(writer, "MAX_WAITING_BYTES", 1)
     goes_on, _ = hung
     journal = JournalFile(tmp_path)
@@ -98,12 +99,13 @@ def test_what_is_forgotten_before_it_could_be_written_is_counted(tmp_path, hung,
     totals = run(ledger, START + 3910, START + 9000, [])
     assert journal.lost_s == pytest.approx(3600)
     assert totals.note == f"1.0 GPU-h of ended jobs were not written to {tmp_path}"
+    said(totals.note)
     goes_on.set()
     ledger.close()
     assert on_disk(tmp_path) + journal.lost_s == pytest.approx(3900)
 
 
-def test_a_folder_that_does_not_answer_is_given_up_and_not_locked(tmp_path, monkeypatch):
+def test_a_folder_that_does_not_answer_is_given_up_and_not_locked(tmp_path, monkeypatch, said):
     real, goes_on = Pages.resumed, threading.Event()
 
     def resumed(self):
@@ -114,6 +116,7 @@ def test_a_folder_that_does_not_answer_is_given_up_and_not_locked(tmp_path, monk
     journal = JournalFile(tmp_path, open_wait_s=0.0)
     assert journal.kept_in is None
     assert journal.note == f"the books are not kept: {tmp_path} does not answer"
+    said(journal.note)
     assert run(Ledger(journal=journal), START, START + 700, [view("1", ["a"])]).kept_in is None
     goes_on.set()
     journal.close()
@@ -123,7 +126,7 @@ def test_a_folder_that_does_not_answer_is_given_up_and_not_locked(tmp_path, monk
     assert [path.name for path in tmp_path.iterdir()] == [LOCK_NAME]
 
 
-def test_a_full_disk_is_tried_again_when_more_comes_and_at_the_end(tmp_path, monkeypatch):
+def test_a_full_disk_is_tried_again_when_more_comes_and_at_the_end(tmp_path, monkeypatch, said):
     real = os.write
 
     def full(_file, _data):
@@ -134,6 +137,7 @@ def test_a_full_disk_is_tried_again_when_more_comes_and_at_the_end(tmp_path, mon
     assert pages.take(START, b'{"a":1}\n')
     assert pages.settle(WAIT_S)
     assert "No space left on device" in pages.note
+    said(pages.note)
     assert pages.take(START, b'{"a":2}\n')
     assert pages.settle(WAIT_S)
     monkeypatch.setattr(os, "write", real)

@@ -301,12 +301,13 @@ def test_a_past_that_fails_is_told_and_the_next_tick_is_remembered():
     assert sampler.failure is None
 
 
-def test_where_no_picture_can_be_made_the_last_one_stands(monkeypatch):
+def test_where_no_picture_can_be_made_the_last_one_stands(monkeypatch, said):
     monkeypatch.setattr("gpumon.fleet.sampler.sampler.join", Once(join))
     ticks, _ = sampled(3, steady)
     assert [(tick.number, tick.at) for tick in ticks] == [(1, 100.0), (2, 100.0), (3, 102.0)]
     assert [len(tick.gpus) for tick in ticks] == [1, 1, 1]
     assert messages(ticks)[1] == ["gpumon itself failed joining: KeyError: 'lost\\nmore'"]
+    said(*messages(ticks)[1])
 
 
 def test_a_first_picture_that_cannot_be_made_is_empty(monkeypatch):
@@ -319,7 +320,7 @@ def test_a_first_picture_that_cannot_be_made_is_empty(monkeypatch):
     assert messages(ticks) == [["gpumon itself failed joining: ValueError: no"]]
 
 
-def test_a_source_that_breaks_its_contract_leaves_the_others_live():
+def test_a_source_that_breaks_its_contract_leaves_the_others_live(said):
     def broken(clock):
         source = Script("bad", clock, [])
         source.poll = lambda: 1 / 0
@@ -330,6 +331,7 @@ def test_a_source_that_breaks_its_contract_leaves_the_others_live():
     assert messages(ticks)[1] == [
         "gpumon itself failed reading bad: ZeroDivisionError: division by zero"
     ]
+    said(*messages(ticks)[1])
 
 
 def test_pictures_between_two_looks_are_not_judged_and_keep_what_was_found():
@@ -358,12 +360,13 @@ def test_what_is_said_of_a_finding_has_the_next_picture_judged():
     assert [tick.at for tick in judge.submitted][-2:] == [103.0, 105.0]
 
 
-def test_detection_that_fails_leaves_the_picture():
+def test_detection_that_fails_leaves_the_picture(said):
     judge = Judge()
     judge.submit = Once(judge.submit)
     ticks, _ = sampled(3, steady, judge=lambda: judge, remember=Past)
     assert "gpumon itself failed judging: KeyError: 'lost\\nmore'" in messages(ticks)[1]
     assert messages(ticks)[2] == ["muted"]
+    said(next(message for message in messages(ticks)[1] if "failed" in message))
 
 
 def test_a_look_that_nobody_judges_says_so():
@@ -390,12 +393,13 @@ class Books:
         pass
 
 
-def test_books_that_are_not_written_are_one_error_of_each_tick():
+def test_books_that_are_not_written_are_one_error_of_each_tick(said):
     ticks, _ = sampled(2, steady, keep_books=lambda: Books("the disk is full"))
     hint = "ledger.directory in the configuration names another folder"
     assert [tick.errors for tick in ticks] == [
         (SourceError("ledger", "the disk is full", hint),)
     ] * 2
+    said(ticks[0].errors[0].message, ticks[0].errors[0].hint)
     ticks, _ = sampled(1, steady, keep_books=lambda: Books(""))
     assert ticks[0].errors == ()
 
@@ -423,7 +427,7 @@ def test_the_books_are_shown_what_is_muted():
     assert books.muted == [muted]
 
 
-def test_the_end_of_the_thread_is_told_with_the_reason_and_everything_is_closed():
+def test_the_end_of_the_thread_is_told_with_the_reason_and_everything_is_closed(said):
     clock = Clock()
     source, past, told = steady(clock), Past(), []
     sampler = Sampler([source], clock, 1.0, lambda: past)
@@ -435,6 +439,7 @@ def test_the_end_of_the_thread_is_told_with_the_reason_and_everything_is_closed(
     sampler._thread.join(10)
     assert told == [sampler.failure]
     assert sampler.failure.message == "gpumon itself failed sampling: OSError: no screen"
+    said(sampler.failure.message, sampler.failure.hint)
     assert (source.is_closed, past.is_closed) == (True, True)
 
 
@@ -445,3 +450,51 @@ def test_a_traceback_is_for_who_asks(monkeypatch, capsys):
     monkeypatch.setenv("GPUMON_DEBUG", "1")
     fault("joining", ValueError("x"))
     assert "ValueError: x" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("moved_s", "words"), [(3600.0, "forward by 3600 s"), (-86_400.0, "back by 86400 s")]
+)
+def test_a_clock_that_is_set_is_told_for_a_while_and_sampling_goes_on(moved_s, words, said):
+    clock, beats, ticks = Clock(), iter(range(1000)), []
+    enough = threading.Event()
+    begun = {}
+
+    class Fresh(Script):
+        def poll(self):
+            return [gpu_frame("gpu01", clock.now(), "a", power_w=[1.0])]
+
+        def pending(self):
+            return False
+
+    sampler = Sampler([Fresh("a", clock, [])], clock, 10.0, steady=lambda: begun["steady"])
+    begun["steady"] = 0.0
+
+    def on_tick(tick):
+        ticks.append(tick)
+        begun["steady"] += 10.0
+        if next(beats) == 3:
+            clock.wall_s = moved_s
+        if len(ticks) == 40:
+            sampler._closing.set()
+            enough.set()
+
+    clock.wall_s = 0.0
+    clock.now = lambda: clock.time + clock.wall_s
+    sampler.start(on_tick)
+    assert enough.wait(10)
+    sampler.close()
+    told = [[error for error in tick.errors if error.where == "clock"] for tick in ticks]
+    assert [bool(one) for one in told] == [False] * 4 + [True] * 30 + [False] * 6
+    (error,) = told[4]
+    assert words in error.message
+    said(error.message, error.hint)
+    assert [len(tick.gpus) for tick in ticks] == [1] * 40
+    assert not any(gpu.is_stale for tick in ticks[5:] for gpu in tick.gpus.values())
+
+
+def test_a_clock_that_is_slewed_or_recorded_is_none_that_was_set():
+    ticks, _ = sampled(5, steady, steady=iter([0.0, 1.1, 2.0, 2.9, 4.0, 5.0, 6.0]).__next__)
+    assert [tick.errors for tick in ticks] == [()] * 5
+    ticks, _ = sampled(5, steady)
+    assert [tick.errors for tick in ticks] == [()] * 5

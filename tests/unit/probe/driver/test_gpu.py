@@ -182,7 +182,9 @@ def test_what_needs_two_samples_is_not_sampled_at_first(standin: Start) -> None:
         assert (value(frame, key), reason(frame, key)) == (None, Reason.NOT_SAMPLED)
 
 
-def test_a_lost_gpu_has_no_values_and_the_others_are_right(standin: Start) -> None:
+def test_a_lost_gpu_has_no_values_and_the_others_are_right(
+    standin: Start, said: Callable[..., None]
+) -> None:
     node = standin("h100", gpus=3)
     with Probe() as probe:
         assert value(probe.frame(sampled), "temp_c", row=1) == 30
@@ -191,6 +193,9 @@ def test_a_lost_gpu_has_no_values_and_the_others_are_right(standin: Start) -> No
         node.state.write()
         frame = probe.next_frame(lambda frame: value(frame, "temp_c", row=2) == 55)
     gpus = frame.block("gpu")
+    (error,) = frame.errors
+    said(error.message, error.hint)
+    assert error.where.endswith(f"GPU 1 {gpus.keys[1]}")
     fixed = {reading[0] for reading in tiers.START} | set(POWER_RANGE)
     measured = set(gpus.columns) - fixed - {"index", "open_error", "watched_events"}
     assert {key: gpus.value(key, 1) for key in measured} == dict.fromkeys(measured)

@@ -81,11 +81,12 @@ def waiting(name: str, gpu: str, seconds: float) -> Sweeper:
     ],
 )
 def test_what_opens_the_driver_is_named_from_patience_to_trouble(
-    name: str, gpu: str, seconds: float, told: str
+    name: str, gpu: str, seconds: float, told: str, said: Callable[..., None]
 ) -> None:
     sweeper = waiting(name, gpu, seconds)
     assert sweeper.awaited == told
     assert bool(sweeper.stuck()) == (seconds >= OPENING_STUCK_AFTER_S[name])
+    said(f"the node waits for {told}" if told else "")
 
 
 def test_once_a_gpu_hangs_as_it_is_opened_the_next_is_given_up_as_soon_as_any_other_call() -> None:
@@ -212,7 +213,9 @@ def test_gpus_none_of_which_opens_keep_their_rows(standin: Start) -> None:
     assert [gpus.value("open_error", row) for row in range(3)] == [999] * 3
 
 
-def test_two_gpus_of_one_uuid_are_told_apart_and_only_one_is_read(standin: Start) -> None:
+def test_two_gpus_of_one_uuid_are_told_apart_and_only_one_is_read(
+    standin: Start, said: Callable[..., None]
+) -> None:
     node = standin("h100", gpus=3)
     node.state.gpu(2, uuid=node.state.values["gpu.0.uuid"])
     node.state.write()
@@ -223,6 +226,7 @@ def test_two_gpus_of_one_uuid_are_told_apart_and_only_one_is_read(standin: Start
     closed = next(row for row in range(3) if gpus.value("index", row) == 2)
     assert gpus.value("open_error", closed) == 999
     assert "it has the UUID of index 0" in frame.errors[0].message
+    said(frame.errors[0].message, frame.errors[0].hint)
 
 
 def test_a_name_that_is_no_utf_8_costs_the_name_alone(standin: Start) -> None:
@@ -237,7 +241,7 @@ def test_a_name_that_is_no_utf_8_costs_the_name_alone(standin: Start) -> None:
     assert gpus.reason("name", row) is Reason.FAILED
 
 
-def test_hidden_process_lists_are_one_line(standin: Start) -> None:
+def test_hidden_process_lists_are_one_line(standin: Start, said: Callable[..., None]) -> None:
     node = standin("h100", gpus=3)
     node.state.error("nvmlDeviceGetComputeRunningProcesses_v3", 4)
     node.state.write()
@@ -246,6 +250,7 @@ def test_hidden_process_lists_are_one_line(standin: Start) -> None:
     gpus = frame.block("gpu")
     assert [gpus.value("process_count", row) for row in range(3)] == [None] * 3
     (error,) = frame.errors
+    said(error.message, error.hint)
     assert "hides the processes of 3 GPUs" in error.message
 
 

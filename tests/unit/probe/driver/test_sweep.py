@@ -69,7 +69,9 @@ def test_a_call_is_stuck_after_a_while_of_which_opening_the_driver_may_take_more
     assert (found.gpus, found.contexts, found.errors) == ([], [], [stuck])
 
 
-def test_when_more_calls_hang_than_threads_may_be_given_up_it_is_the_driver() -> None:
+def test_when_more_calls_hang_than_threads_may_be_given_up_it_is_the_driver(
+    said: Callable[..., None],
+) -> None:
     time = Time()
     sweeper = Sweeper(driver=Driver(time.monotonic))
     for thread in range(MOST_ABANDONED + 1):
@@ -78,6 +80,7 @@ def test_when_more_calls_hang_than_threads_may_be_given_up_it_is_the_driver() ->
     messages = [error["message"] for error in sweeper.stuck()]
     assert len(messages) == MOST_ABANDONED + 2
     assert "as a whole" in messages[-1]
+    said(messages[-1])
 
 
 @pytest.mark.parametrize("tier", ["hot", "medium", "slow"])
@@ -150,7 +153,9 @@ def test_a_driver_that_hangs_while_it_is_opened_is_named(standin: Start) -> None
     assert "nvmlInit" in error.message
 
 
-def test_waiting_for_events_that_hangs_costs_the_events_only(standin: Start) -> None:
+def test_waiting_for_events_that_hangs_costs_the_events_only(
+    standin: Start, said: Callable[..., None]
+) -> None:
     node = standin("h100", gpus=2)
     node.state.hang("nvmlEventSetWait_v2")
     node.state.write()
@@ -159,6 +164,7 @@ def test_waiting_for_events_that_hangs_costs_the_events_only(standin: Start) -> 
         later = probe.frame()
     assert present(frame) == present(later) == [True, True]
     assert "nvmlEventSetWait_v2" in frame.errors[0].message
+    said(frame.errors[0].message, frame.errors[0].hint)
 
 
 class Late:
@@ -289,7 +295,9 @@ def test_a_lone_gpu_shares_with_none(standin: Start) -> None:
     assert gpus.reason("common_ancestors", 0) is Reason.NOT_SUPPORTED
 
 
-def test_a_storm_of_xids_is_bounded_and_the_rest_counted(standin: Start) -> None:
+def test_a_storm_of_xids_is_bounded_and_the_rest_counted(
+    standin: Start, said: Callable[..., None]
+) -> None:
     node = standin("h100", gpus=2)
     with Probe() as probe:
         probe.frame(lambda frame: present(frame) == [True, True])
@@ -299,6 +307,7 @@ def test_a_storm_of_xids_is_bounded_and_the_rest_counted(standin: Start) -> None
         frame = probe.frame(lambda frame: bool(frame.errors))
     assert 0 < len(frame.block("event").keys) <= MOST_SHOWN
     assert "events were too many to show" in frame.errors[0].message
+    said(frame.errors[0].message, frame.errors[0].hint)
     assert present(frame) == [True, True]
 
 

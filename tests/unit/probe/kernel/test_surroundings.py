@@ -130,7 +130,10 @@ def replaced(
 
 
 def test_a_read_that_never_returns_is_named_and_the_last_values_stay(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gate: threading.Event
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    gate: threading.Event,
+    said: Callable[..., None],
 ) -> None:
     time, begun = Time(), threading.Event()
 
@@ -150,6 +153,7 @@ def test_a_read_that_never_returns_is_named_and_the_last_values_stay(
     assert [error["message"] for error in errors] == [
         "reading network ports has not returned for 7 s"
     ]
+    said(errors[0]["message"], errors[0]["hint"])
     around.ask([], [1])
     around.wait()
 

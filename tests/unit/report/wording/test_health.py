@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import pytest
 
+from gpumon.model.fault import SourceError
 from gpumon.model.missing import Reason
 from gpumon.report.facts.tick_index import Digest
 from gpumon.report.tables.gpu import fleet_why
+from gpumon.report.tables.node import NODE_COLUMNS, node_rows
 from gpumon.report.text.cells import Tone
-from gpumon.report.wording.health import MOST_EVENTS, gpu_health_lines, health_cell, troubles
+from gpumon.report.wording.health import (
+    MOST_EVENTS,
+    PARTLY_READ,
+    gpu_health_lines,
+    health_cell,
+    troubles,
+)
 from tests.worlds.node import WHOLE, block, event, links, machine
 from tests.worlds.tick import gpu, tick, uuid_of
 
@@ -153,3 +161,31 @@ def test_links_that_nothing_is_joined_to_are_no_trouble(name, beside):
     node = node._replace(gpu_uuids=node.gpu_uuids if beside else (UUID,))
     picture = picture._replace(gpus={**picture.gpus, UUID: board}, nodes={"n1": node})
     assert health_cell(Digest(picture), board).text == "ok"
+
+
+@pytest.mark.parametrize(
+    ("where", "word", "why", "of_whole"),
+    [
+        (f"n1 GPU 0 {UUID}", PARTLY_READ, "? nvmlX: Unknown Error", PARTLY_READ),
+        (f"n1 GPU 1 {uuid_of('n1', 1)}", "ok", "power cap", PARTLY_READ),
+        ("n1 NVML", "ok", "power cap", "ok"),
+    ],
+)
+def test_a_gpu_of_which_a_reading_fails_is_not_called_ok(where, word, why, of_whole):
+    picture = machine(WHOLE)
+    node = picture.nodes["n1"]._replace(errors=(SourceError(where, "nvmlX: Unknown Error"),))
+    digest, board = of(picture._replace(nodes={"n1": node}))
+    assert health_cell(digest, board).text == word
+    # It raises no alarm: some drivers answer so for ever.
+    assert troubles(digest, board) == ()
+    row = next(row for row in digest.gpu_rows if row.gpu is board)
+    assert fleet_why(digest, row).text == why
+    (of_node,) = node_rows(digest)
+    health = next(column for column in NODE_COLUMNS if column.key == "health")
+    assert health.cell(digest, of_node).text == of_whole
+
+
+@pytest.mark.parametrize(("code", "word"), [(4.0, "ok"), (999.0, "‼ not open")])
+def test_a_gpu_that_a_user_may_not_open_is_no_broken_one(code, word):
+    digest, board = of(machine({**WHOLE, "open_error": code}))
+    assert health_cell(digest, board).text == word

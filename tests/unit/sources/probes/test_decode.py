@@ -23,6 +23,8 @@ from gpumon.sources.probes.decode import (
 from gpumon.sources.probes.rates import DERIVED, RATES
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from gpumon.model.records.frame import Frame
 
 NOW = 1_760_000_000.0
@@ -327,7 +329,7 @@ def test_any_json_is_a_frame_or_refused(blocks: Any, errors: Any, late_s: Any, a
 
 @pytest.mark.parametrize(("name", "most"), MOST_ROWS.items())
 def test_of_a_node_that_claims_too_much_the_first_is_read_and_the_rest_refused(
-    name: str, most: int
+    name: str, most: int, said: Callable[..., None]
 ) -> None:
     field = next(f for f in CATALOGUE.values() if f.block == name and f.key not in DERIVED)
     count = most + 3
@@ -345,6 +347,7 @@ def test_of_a_node_that_claims_too_much_the_first_is_read_and_the_rest_refused(
     assert frame.block(name).keys == keys[:most]
     assert len(frame.block(name).columns[field.key]) == most
     (error,) = frame.errors
+    said(error.message, error.hint)
     assert f"{count} rows of {name}; {most} are read" in error.message
 
 

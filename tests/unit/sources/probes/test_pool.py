@@ -177,7 +177,7 @@ def test_a_child_that_has_ended_is_collected_while_the_pool_lives(run: Open) -> 
     eventually(lambda: len(children() - before) == 1, "the zombie is collected")
 
 
-def test_a_silent_node_is_given_up(run: Open) -> None:
+def test_a_silent_node_is_given_up(run: Open, said: Callable[..., None]) -> None:
     one = run(talker("exec sleep 600"))
     one.turn()
     assert one.pool.pending()
@@ -187,6 +187,8 @@ def test_a_silent_node_is_given_up(run: Open) -> None:
     one.clock.time += 2
     one.turn()
     assert one.errors() == [f"no probe came up within {GREETING_LIMIT_S + 1:.0f} s"]
+    error = one.frames()[0].errors[0]
+    said(error.message, error.hint)
     assert "python3" in one.frames()[0].errors[0].hint
 
 
@@ -239,12 +241,16 @@ def test_start_options_reach_every_probe() -> None:
     }
 
 
-def test_rubbish_is_one_error_with_a_way_out_and_another_start(run: Open) -> None:
+def test_rubbish_is_one_error_with_a_way_out_and_another_start(
+    run: Open, said: Callable[..., None]
+) -> None:
     starts: list[None] = []
     script = f"{HELLO} {REPORT} 1; echo; echo 'Your disk quota is exceeded'; exec sleep 600"
     one = run(talker(script, on_start=lambda: starts.append(None)))
     eventually(lambda: one.errors(), "the rubbish is told")
     assert len(one.errors()) == 1
+    error = one.frames()[-1].errors[0]
+    said(error.message, error.hint)
     assert one.errors()[0].startswith("what arrives is not a probe's output: ")
     assert "login shell" in one.frames()[-1].errors[0].hint
     one.clock.time += 2
@@ -273,19 +279,23 @@ def test_endless_noise_is_one_error(run: Open, said: Callable[[str], None]) -> N
         ),
     ],
 )
-def test_what_cannot_be_started_is_told(run: Open, endpoint: Endpoint, message: str) -> None:
+def test_what_cannot_be_started_is_told(
+    run: Open, endpoint: Endpoint, message: str, said: Callable[..., None]
+) -> None:
     one = run(endpoint)
     one.settle()
     assert one.errors() == [message]
+    said(message)
 
 
-def test_a_missing_binding_is_told_in_its_own_words(run: Open) -> None:
+def test_a_missing_binding_is_told_in_its_own_words(run: Open, said: Callable[..., None]) -> None:
     def missing(_: dict[str, object]) -> bytes:
         raise FileNotFoundError("the package nvidia-ml-py is not installed beside gpumon")
 
     one = run(talker(LIVE)._replace(program=missing))
     one.settle()
     assert "nvidia-ml-py is not installed" in one.errors()[0]
+    said(one.errors()[0])
 
 
 def test_a_stopped_node_holds_up_nobody(run: Open) -> None:
@@ -350,7 +360,7 @@ def test_closing_gives_every_descriptor_back_and_may_be_repeated(is_started: boo
 
 
 def test_a_surprise_in_one_report_leaves_the_other_nodes_alone(
-    run: Open, monkeypatch: pytest.MonkeyPatch
+    run: Open, monkeypatch: pytest.MonkeyPatch, said: Callable[..., None]
 ) -> None:
     whole = Decoder.frame
 
@@ -364,6 +374,8 @@ def test_a_surprise_in_one_report_leaves_the_other_nodes_alone(
     one.settle()
     assert len(one.frames("even")) == 1
     assert ["ZeroDivisionError" in message for message in one.errors("odd")] == [True]
+    error = one.frames("odd")[-1].errors[0]
+    said(error.message, error.hint)
 
 
 @pytest.mark.parametrize(
@@ -423,7 +435,7 @@ def test_second_starts_have_a_small_budget_of_their_own(run: Open, tmp_path: Pat
     assert len(starts) == len(nodes) + 2 * MAX_STARTING_AGAIN
 
 
-def test_those_that_nobody_has_tried_yet_are_told_of(run: Open) -> None:
+def test_those_that_nobody_has_tried_yet_are_told_of(run: Open, said: Callable[..., None]) -> None:
     hanging = [f"a{number}" for number in range(MAX_STARTING)]
     one = run(
         *(talker(HANGS, node) for node in hanging), *(talker(LIVE, f"z{n}") for n in (1, 2, 3))
@@ -435,6 +447,7 @@ def test_those_that_nobody_has_tried_yet_are_told_of(run: Open) -> None:
     eventually(lambda: one.errors(""), "it is told")
     assert "waits to be tried, as do 2 more nodes" in one.errors("")[-1]
     assert one.frames("")[-1].errors[0].where == "z1"
+    said(one.errors("")[-1])
     one.pool._turns.max_starting = MAX_STARTING
     one.turn()
     eventually(lambda: not one.frames("")[-1].errors, "and taken back, of whichever node it spoke")

@@ -72,7 +72,9 @@ def test_every_shell_starts_the_probe(shell: str, standin: Start) -> None:
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_a_node_without_python_says_so_in_one_line(shell: str, tmp_path: Path) -> None:
+def test_a_node_without_python_says_so_in_one_line(
+    shell: str, tmp_path: Path, said: Callable[..., None]
+) -> None:
     path = shell_path(shell)
     if Path("/usr/libexec/platform-python").exists():
         pytest.skip("this machine has a platform-python")
@@ -80,6 +82,7 @@ def test_a_node_without_python_says_so_in_one_line(shell: str, tmp_path: Path) -
     environ = {"PATH": str(tmp_path), "HOME": str(tmp_path)}
     done = run([path, "-c", START_COMMAND], remote_program(OPTIONS), env=environ)
     assert done == (b"", b"gpumon: no python3 on this node\n", 127)
+    said(done[1].decode().strip())
 
 
 def test_the_shells_are_gone_once_the_probe_runs(standin: Start) -> None:

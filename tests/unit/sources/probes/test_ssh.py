@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import socket
 import subprocess
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,6 +14,9 @@ from gpumon.sources.probes.program import START_COMMAND
 from gpumon.sources.probes.ssh import OPTIONS, WAYS_OUT, endpoint, explain
 from gpumon.sources.source import SystemClock
 from tests.worlds.probe import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 CHANGED = """\
 @@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@
@@ -89,6 +93,12 @@ def test_openssh_knows_every_option_and_the_host_is_no_option() -> None:
         ("ssh: connect to host gpu01 port 22: Connection timed out", "does not answer", "node up"),
         ("Connection timed out during banner exchange", "does not answer", "node up"),
         ("ssh: connect to host gpu01 port 22: No route to host", "does not answer", "node up"),
+        ("Timeout, server gpu01 not responding.", "it stopped answering", "node up"),
+        (
+            "ssh: connect to host gpu01 port 22: Network is unreachable",
+            "does not answer",
+            "node up",
+        ),
         (ADOPT, "it closed the connection", "a job of yours"),
         (
             "kex_exchange_identification: Connection closed by remote host",
@@ -100,9 +110,12 @@ def test_openssh_knows_every_option_and_the_host_is_no_option() -> None:
         ("", "ssh ended (255): no word of why", "ssh gpu01"),
     ],
 )
-def test_every_failure_has_a_message_and_a_way_out(words: str, message: str, hint: str) -> None:
-    said, way_out = explain("gpu01")(255, words)
-    assert message in said
+def test_every_failure_has_a_message_and_a_way_out(
+    words: str, message: str, hint: str, said: Callable[..., None]
+) -> None:
+    told, way_out = explain("gpu01")(255, words)
+    said(told, way_out)
+    assert message in told
     assert hint in way_out
     assert "{" not in way_out
 
@@ -114,7 +127,7 @@ def test_no_sign_hides_behind_an_earlier_one() -> None:
         assert not any(earlier in sign for earlier in signs[:place])
 
 
-def test_a_refused_connection_is_told_through_the_real_client() -> None:
+def test_a_refused_connection_is_told_through_the_real_client(said: Callable[..., None]) -> None:
     if shutil.which("ssh") is None:
         pytest.skip("no ssh client")
     # Held, so that nobody else can listen there.
@@ -129,5 +142,6 @@ def test_a_refused_connection_is_told_through_the_real_client() -> None:
         finally:
             pool.close()
     (error,) = frame.errors
+    said(error.message, error.hint)
     assert error.where == "gpu01"
     assert error.message == "ssh: nothing listens on its ssh port"

@@ -90,9 +90,10 @@ def test_a_hello_with_another_nonce_starts_nothing() -> None:
         assert not probe.stream.has_reported
 
 
-def test_another_protocol_is_named() -> None:
+def test_another_protocol_is_named(said: Callable[..., None]) -> None:
     script = """printf '{"gpumon_probe":2,"nonce":"%s"}\\n' "$nonce"; cat"""
     assert refusal(script) == "the probe speaks protocol 2, not 1"
+    said(refusal(script))
 
 
 @pytest.mark.parametrize("rest", ["", ",", "]}", "," + "[" * 100_000])
@@ -121,8 +122,9 @@ def test_rubbish_after_the_hello_is_refused(line: str) -> None:
     assert refusal(f"{HELLO} printf '{line}\\n'; cat")
 
 
-def test_a_line_without_end_is_given_up() -> None:
+def test_a_line_without_end_is_given_up(said: Callable[..., None]) -> None:
     assert str(MAX_LINE) in refusal(f"{HELLO} head -c {MAX_LINE + 1} /dev/zero; cat")
+    said(refusal(f"{HELLO} head -c {MAX_LINE + 1} /dev/zero; cat"))
 
 
 def test_a_large_report_is_read() -> None:
@@ -142,7 +144,9 @@ def test_a_large_report_is_read() -> None:
         ("exec >&-; sleep 0.05; echo late words >&2; exit 4", "ended (4): late words"),
     ],
 )
-def test_an_end_is_explained_by_exit_code_and_last_words(script: str, message: str) -> None:
+def test_an_end_is_explained_by_exit_code_and_last_words(
+    script: str, message: str, said: Callable[..., None]
+) -> None:
     with Probe(talker(script)) as probe:
         probe.until_end()
         trouble = probe.stream.trouble()
@@ -150,6 +154,7 @@ def test_an_end_is_explained_by_exit_code_and_last_words(script: str, message: s
     assert trouble.message.strip() == message
     assert trouble.hint == "look"
     assert trouble.message.isprintable()
+    said(trouble.message)
     assert len(trouble.message) <= 256
 
 
@@ -162,12 +167,13 @@ def test_a_child_that_only_closes_its_output_is_not_waited_for(
         assert probe.stream.trouble().message.strip() == "ended (None):"
 
 
-def test_trouble_is_one_harmless_line() -> None:
+def test_trouble_is_one_harmless_line(said: Callable[..., None]) -> None:
     script = r"printf '\033[31mred\r\007bell \342\200\256bidi\n' >&2; exit 1"
     with Probe(talker(script)) as probe:
         probe.until_end()
         trouble = probe.stream.trouble()
     assert trouble.message == "ended (1): \ufffd[31mred\ufffd\ufffdbell \ufffdbidi"
+    said(trouble.message)
 
 
 def test_a_child_that_floods_standard_error_is_read_on() -> None:

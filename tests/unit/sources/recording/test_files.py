@@ -158,13 +158,14 @@ def test_a_recording_that_somebody_cuts_while_it_is_read_ends_there(tmp_path, na
         recording_read.RecordingFile(path)
 
 
-def test_a_line_that_was_cut_off_is_said(tmp_path):
+def test_a_line_that_was_cut_off_is_said(tmp_path, said):
     path = tmp_path / "a.gpumon"
     write(path, 3).close()
     path.write_bytes(path.read_bytes()[:-5])
     read, (problem,) = beats(path)
     assert [beat.at for beat in read] == [1.0, 2.0]
     assert problem == "line 8 is cut off: its recorder was ended, or is still writing"
+    said(problem)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -182,7 +183,7 @@ def test_a_recording_is_continued_after_a_kill(tmp_path, name):
     assert len(problems) <= 1
 
 
-def test_a_line_that_is_garbage_is_named_and_the_next_passage_read(tmp_path):
+def test_a_line_that_is_garbage_is_named_and_the_next_passage_read(tmp_path, said):
     path = tmp_path / "a.gpumon"
     write(path, 130).close()
     lines = path.read_bytes().split(b"\n")
@@ -190,11 +191,12 @@ def test_a_line_that_is_garbage_is_named_and_the_next_passage_read(tmp_path):
     path.write_bytes(b"\n".join(lines))
     read, (problem,) = beats(path)
     assert problem.startswith("line 10 is not what a recorder writes")
+    said(problem)
     assert "\x1b" not in problem
     assert [beat.at for beat in read if beat.frames][-1] == 130.0
 
 
-def test_a_line_beyond_the_bound_is_passed_over(tmp_path, monkeypatch):
+def test_a_line_beyond_the_bound_is_passed_over(tmp_path, monkeypatch, said):
     path = tmp_path / "a.gpumon"
     write(path, 3).close()
     monkeypatch.setattr(recording_read, "MAX_LINE_BYTES", 2**20)
@@ -204,6 +206,7 @@ def test_a_line_beyond_the_bound_is_passed_over(tmp_path, monkeypatch):
     read, (problem,) = beats(path)
     assert len(read) == 3
     assert problem == "line 9 is longer than 1 MiB"
+    said(problem)
 
 
 @pytest.mark.parametrize(
@@ -218,12 +221,13 @@ def test_a_line_beyond_the_bound_is_passed_over(tmp_path, monkeypatch):
         (b'{"kind":"header","format":"gpumon-recording","version":2}\n', "recording of format 2"),
     ],
 )
-def test_a_foreign_file_is_refused_in_one_line(tmp_path, content, says):
+def test_a_foreign_file_is_refused_in_one_line(tmp_path, content, says, said):
     path = tmp_path / "a.gpumon"
     path.write_bytes(content)
     with pytest.raises(RecordingError, match=says) as refused:
         Recording(path)
     assert "\n" not in str(refused.value)
+    said(str(refused.value))
     for options in ({"is_forced": True}, {"is_appended": True}):
         if content:
             with pytest.raises(RecordingError):
@@ -380,7 +384,7 @@ def test_a_pipe_that_nobody_writes_is_refused_at_once(tmp_path):
 
 
 def test_a_few_bytes_that_stand_for_a_very_long_text_end_the_reading_in_one_line(
-    tmp_path, monkeypatch
+    tmp_path, monkeypatch, said
 ):
     """What stands before them is read, and what stands behind them is not."""
     import zstandard
@@ -395,6 +399,7 @@ def test_a_few_bytes_that_stand_for_a_very_long_text_end_the_reading_in_one_line
     assert [beat.at for beat in read] == [1.0, 2.0, 3.0]
     (problem,) = problems
     assert "become more than 500 times as much text" in problem
+    said(problem)
 
 
 @pytest.mark.parametrize("count", [3, 50, 700])

@@ -17,6 +17,7 @@ from gpumon.sources.source import SystemClock
 from tests.worlds.probe import PATIENCE_S, heard
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from gpumon.model.fault import SourceError
@@ -125,9 +126,11 @@ def test_knows_whether_the_command_is_there(install: Path, tmp_path: Path) -> No
     assert failure(nowhere).message == "scontrol is not found"
 
 
-def test_a_hop_without_the_command_says_so(install: Path) -> None:
+def test_a_hop_without_the_command_says_so(install: Path, said: Callable[..., None]) -> None:
     program(install / "hop", 'echo "env: scontrol: No such file or directory" >&2; exit 127')
     assert failure(SlurmCommands(("hop",))).message == "scontrol is not found"
+    error = failure(SlurmCommands(("hop",)))
+    said(error.message, error.hint)
 
 
 def test_a_hop_that_fails_is_not_mistaken_for_the_controller(install: Path) -> None:
@@ -137,7 +140,7 @@ def test_a_hop_that_fails_is_not_mistaken_for_the_controller(install: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("said", "meaning"),
+    ("words", "meaning"),
     [
         (
             "slurm_load_jobs error: Unable to contact slurm controller (connect failure)",
@@ -163,9 +166,12 @@ def test_a_hop_that_fails_is_not_mistaken_for_the_controller(install: Path) -> N
         ("something else", "ended with status 1"),
     ],
 )
-def test_tells_failures_apart(install: Path, said: str, meaning: str) -> None:
-    program(install / "scontrol", f"cat >&2 <<'END'\n{said}\nEND\nexit 1")
+def test_tells_failures_apart(
+    install: Path, words: str, meaning: str, said: Callable[..., None]
+) -> None:
+    program(install / "scontrol", f"cat >&2 <<'END'\n{words}\nEND\nexit 1")
     error = failure(SlurmCommands())
+    said(error.message, error.hint)
     assert error.where == "scontrol show job"
     assert error.message.startswith(f"{meaning}: ")
     assert error.hint
@@ -185,7 +191,9 @@ def test_a_file_that_may_not_run_says_so(install: Path) -> None:
     assert failure(SlurmCommands(environ=environ)).message == "scontrol is not found"
 
 
-def test_kills_the_whole_group_after_the_deadline(install: Path, tmp_path: Path) -> None:
+def test_kills_the_whole_group_after_the_deadline(
+    install: Path, tmp_path: Path, said: Callable[..., None]
+) -> None:
     os.mkfifo(tmp_path / "held")
     reader = os.open(tmp_path / "held", os.O_RDONLY | os.O_NONBLOCK)
     os.set_blocking(reader, True)
@@ -193,6 +201,7 @@ def test_kills_the_whole_group_after_the_deadline(install: Path, tmp_path: Path)
     commands = SlurmCommands(clock=HeldClock(reader), timeout_s=30.0)
     error = failure(commands)
     assert error.message == "gave no answer within 30 s and was stopped"
+    said(error.message, error.hint)
     # The end of the fifo comes only when neither the script nor its child holds it any more.
     assert os.read(reader, 10) == b""
     os.close(reader)
@@ -234,10 +243,11 @@ class HeldClock(RunningClock):
         return super().monotonic()
 
 
-def test_stops_a_command_that_prints_without_end(install: Path) -> None:
+def test_stops_a_command_that_prints_without_end(install: Path, said: Callable[..., None]) -> None:
     program(install / "scontrol", "yes")
     error = failure(SlurmCommands(max_bytes=2 * 1024 * 1024))
     assert error.message == "printed more than 2 MiB and was stopped"
+    said(error.message, error.hint)
 
 
 def test_much_on_standard_error_does_not_block(install: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -15,6 +16,9 @@ from gpumon.sources.rest_address import RestAddress, parse_address
 from gpumon.sources.slurm.commands.failures import CommandFailedError
 from gpumon.sources.slurm.commands.token import MAX_BYTES, asker, read_token
 from tests.unit.sources.slurm.restd import EXPIRES_AT, jwt
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def refusal(token_file: str, environ: dict[str, str]) -> str:
@@ -59,11 +63,14 @@ def test_a_file_is_read_as_scontrol_prints_it_and_anew_each_time(tmp_path: Path)
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o666])
-def test_a_file_that_others_may_touch_is_refused(tmp_path: Path, mode: int) -> None:
+def test_a_file_that_others_may_touch_is_refused(
+    tmp_path: Path, mode: int, said: Callable[..., None]
+) -> None:
     file = tmp_path / "token"
     file.write_text(jwt())
     file.chmod(mode)
     assert "is open to others" in refusal(str(file), {})
+    said(refusal(str(file), {}))
 
 
 def test_a_file_that_is_none_is_refused_at_once(tmp_path: Path) -> None:

@@ -14,6 +14,8 @@ from gpumon.sources.slurm.commands.failures import CommandFailedError
 from gpumon.sources.slurm.poll.queue import SlurmQueue
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from gpumon.model.records.frame import Frame
 
 DATA = Path(__file__).parents[1] / "data"
@@ -231,7 +233,7 @@ def test_an_empty_queue_is_no_error(text: str) -> None:
     assert frame.queue.jobs == ()
 
 
-def test_records_that_cannot_be_read_are_counted() -> None:
+def test_records_that_cannot_be_read_are_counted(said: Callable[..., None]) -> None:
     clock = PretendClock(1.0)
     commands = Scripted(clock)
     commands.jobs = JOBS.replace("JobId=13 ", "JobId=?? ")
@@ -241,6 +243,7 @@ def test_records_that_cannot_be_read_are_counted() -> None:
     assert [error.message for error in frame.errors] == [
         "1 of 16 jobs could not be read and are left out"
     ]
+    said(frame.errors[0].message, frame.errors[0].hint)
 
 
 def test_jobs_whose_gpus_cannot_be_read_stay_and_are_counted() -> None:
@@ -257,12 +260,14 @@ def test_jobs_whose_gpus_cannot_be_read_stay_and_are_counted() -> None:
     ]
 
 
-def test_forged_records_are_reported() -> None:
+def test_forged_records_are_reported(said: Callable[..., None]) -> None:
     clock = PretendClock(1.0)
     commands = Scripted(clock)
     commands.jobs = (DATA / "jobs-22.05-forged.txt").read_text(encoding="utf-8")
     (frame,) = run(commands, clock)
     assert "announced 2 jobs but printed 4" in [error.message for error in frame.errors]
+    (error,) = (error for error in frame.errors if "announced" in error.message)
+    said(error.message, error.hint)
 
 
 def gres_conf(folder: Path, text: str) -> dict[str, str]:
@@ -319,7 +324,9 @@ def test_the_thread_reports_wakes_and_ends() -> None:
     assert len(commands.calls) == calls
 
 
-def test_an_error_of_gpumons_own_is_told_and_the_rounds_go_on(monkeypatch) -> None:
+def test_an_error_of_gpumons_own_is_told_and_the_rounds_go_on(
+    monkeypatch, said: Callable[..., None]
+) -> None:
     clock = PretendClock(200.0)
     commands = Scripted(clock)
     show = commands.show
@@ -332,6 +339,7 @@ def test_an_error_of_gpumons_own_is_told_and_the_rounds_go_on(monkeypatch) -> No
     monkeypatch.setattr(commands, "show", stumble)
     frames = run(commands, clock)
     assert "unexpected" in frames[0].errors[0].message
+    said(frames[0].errors[0].message, frames[0].errors[0].hint)
     assert frames[-1].queue is not None
     assert not frames[-1].errors
 

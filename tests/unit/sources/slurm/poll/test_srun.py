@@ -16,6 +16,7 @@ from tests.unit.sources.pools import Run
 from tests.worlds.probe import Probe, eventually, talker
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from gpumon.model.records.frame import Frame
@@ -318,9 +319,12 @@ def test_closing_leaves_the_step_the_time_to_pass_the_end_of_input_on(tmp_path) 
         ("", "srun in job 7 ended (1): no word of why", AGAIN),
     ],
 )  # fmt: skip
-def test_every_failure_has_a_message_and_a_way_out(words: str, message: str, hint: str) -> None:
-    said, way_out = explain("7")(1, words)
-    assert said == message
+def test_every_failure_has_a_message_and_a_way_out(
+    words: str, message: str, hint: str, said: Callable[..., None]
+) -> None:
+    told, way_out = explain("7")(1, words)
+    said(told, way_out)
+    assert told == message
     assert hint in way_out
 
 

@@ -12,7 +12,7 @@ from tests.unit.sources.slurm.rest.test_client import JOB, Now, client, failure
 from tests.unit.sources.slurm.restd import EXPIRES_AT, Restd, jwt, told
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 
@@ -56,9 +56,13 @@ def test_an_upgraded_server_is_found_anew(restd: Restd) -> None:
     assert asked.version == "v0.0.42"
 
 
-def test_a_server_without_any_known_version_is_said(restd: Restd) -> None:
+def test_a_server_without_any_known_version_is_said(
+    restd: Restd, said: Callable[..., None]
+) -> None:
     restd.versions = ("v0.0.99",)
     assert failure(client(restd)).message == "serves none of the versions v0.0.46 to v0.0.36"
+    error = failure(client(restd))
+    said(error.message, error.hint)
 
 
 def asked_for(restd: Restd) -> list[str]:

@@ -1,0 +1,34 @@
+"""What lacks here is told as that, and not as a fault of gpumon's own."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from gpumon.model.fault import fault, shortage
+
+
+@pytest.mark.parametrize(
+    ("error", "words", "way_out"),
+    [
+        (OSError(errno.EMFILE, "Too many open files"), "limit of this process", "ulimit -n"),
+        (OSError(errno.ENFILE, "Too many open files"), "limit of this machine", "fs.file-max"),
+        (OSError(errno.ENOMEM, "Cannot allocate memory"), "no memory is left", "ulimit -a"),
+        (MemoryError(), "no memory is left", "ulimit -a"),
+        (BlockingIOError(errno.EAGAIN, "fork"), "no more processes", "ulimit -u"),
+        (RuntimeError("can't start new thread"), "no more processes", "ulimit -u"),
+    ],
+)
+def test_a_lack_has_words_and_a_way_out(error, words, way_out):
+    told = fault("looking", error)
+    assert words in told.message
+    assert "while gpumon was looking" in told.message
+    assert way_out in told.hint
+    assert "please report" not in told.hint
+
+
+@pytest.mark.parametrize("error", [OSError("?"), OSError(errno.ENOENT, "no"), RuntimeError("x")])
+def test_anything_else_is_none(error):
+    assert shortage(error) is None
+    assert "please report" in fault("looking", error).hint
