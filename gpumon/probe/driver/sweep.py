@@ -14,19 +14,18 @@ from gpumon.probe.driver.contexts import Held
 from gpumon.probe.driver.driver import OPENING, AbandonedError, Calling, Driver, NoValueError
 from gpumon.probe.driver.events import Events
 from gpumon.probe.driver.gpu import ANCESTORS, Gpu, Look, Wanted, every_key, unopened
-from gpumon.probe.driver.links import MOST_LINKS
-from gpumon.probe.driver.mig import MOST_INSTANCES
-from gpumon.probe.driver.ways_out import (
-    GONE,
+from gpumon.probe.driver.troubles import (
     GPU_WAYS_OUT,
-    HIDDEN,
     REFUSED,
     STRANGE,
     UNEXPLAINED,
     WAYS_OUT,
     WEDGED,
+    hidden_processes,
+    passed_over,
+    unread_fields,
 )
-from gpumon.probe.rows import FAILED, LOST, NO_PERMISSION, NOT_SUPPORTED, Row, too_many
+from gpumon.probe.rows import FAILED, NOT_SUPPORTED, Row, too_many
 
 STUCK_AFTER_S = 1.0
 """A call is reported when it has not returned for this long; documented ones take up to 20 ms."""
@@ -215,18 +214,14 @@ class Sweeper:
             if look is None:
                 look = unread(gpu, self.driver.monotonic())
             else:
-                errors.extend(self._troubles(gpu, look))
+                errors += unread_fields(gpu, look, self.driver)
             errors += passed_over(gpu)
             looks[gpu.uuid] = look
             rows.append(look.row)
             contexts.extend(look.contexts)
             links.extend(look.links)
             instances.extend(look.instances)
-        missing = [look.row.missing.get("process_count") for look in looks.values()]
-        hidden = missing.count(NO_PERMISSION)
-        if hidden:
-            told = "the driver hides the processes of %d GPUs from this user" % hidden
-            errors.append({"where": "GPU processes", "message": told, "hint": HIDDEN})
+        errors += hidden_processes(looks.values())
         rows.sort(key=_index)
         before, self._told = self._told, looks
         return Taken(
@@ -237,18 +232,6 @@ class Sweeper:
             events,
             errors,
         )
-
-    def _troubles(self, gpu: Gpu, look: Look) -> List[Dict[str, str]]:
-        """Why values are missing of a GPU that was opened."""
-        where = "GPU %d %s" % (gpu.index, gpu.uuid)
-        reasons = set(look.row.missing.values())
-        if LOST in reasons:
-            told = "GPU is lost: the driver does not reach it any more"
-            return [{"where": where, "message": told, "hint": GONE}]
-        if FAILED in reasons:
-            told = self.driver.failures.get(gpu.uuid, "a reading failed")
-            return [{"where": where, "message": told, "hint": REFUSED}]
-        return []
 
     def stuck(self) -> List[Dict[str, str]]:
         """The calls that have not returned for a while, and whether that is the whole driver."""
@@ -449,21 +432,6 @@ def _now(row: Row, now: float) -> Row:
     """The same row as of now, which who reads it may add to."""
     told = Row(row.key, now)
     told.add(row)
-    return told
-
-
-def passed_over(gpu: Gpu) -> List[Dict[str, str]]:
-    """What a GPU has more of than is read, as errors."""
-    where = "GPU %d %s" % (gpu.index, gpu.uuid)
-    told = []
-    if gpu.links.told > MOST_LINKS:
-        message = "the driver counts %d NVLinks, more than any GPU has: none is read"
-        told.append({"where": where, "message": message % gpu.links.told, "hint": STRANGE})
-    if gpu.instances.told > MOST_INSTANCES:
-        hint = "nvidia-smi -L on the node lists the others"
-        told.append(
-            too_many(where, "places for instances", gpu.instances.told, MOST_INSTANCES, hint)
-        )
     return told
 
 

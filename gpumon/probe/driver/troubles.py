@@ -1,0 +1,97 @@
+"""What is told where the driver, or a GPU of it, does not answer, hides or has too much."""
+
+from typing import Dict, Iterable, List
+
+import pynvml
+
+from gpumon.probe.driver.driver import Driver
+from gpumon.probe.driver.gpu import Gpu, Look
+from gpumon.probe.driver.links import MOST_LINKS
+from gpumon.probe.driver.mig import MOST_INSTANCES
+from gpumon.probe.rows import FAILED, LOST, NO_PERMISSION, too_many
+
+REFUSED = "look at dmesg and nvidia-smi on the node; the GPU may need a reset"
+
+GONE = "drain the node and power-cycle it: a lost GPU does not come back by a reset"
+
+CLOSED = (
+    "this user may not use it: inside a job only the job's GPUs open; else ask an administrator"
+)
+
+HIDDEN = "root sees them; without them nobody can tell which GPUs are in use by whom"
+
+WAYS_OUT = {
+    pynvml.NVML_ERROR_LIBRARY_NOT_FOUND: (
+        "no NVIDIA driver library (libnvidia-ml.so.1) on this node"
+    ),
+    pynvml.NVML_ERROR_DRIVER_NOT_LOADED: "the NVIDIA kernel module is not loaded: modprobe nvidia",
+    pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH: (
+        "the driver was updated under a running kernel module: reboot the node, or end all "
+        "that uses its GPUs and load the nvidia modules anew"
+    ),
+    pynvml.NVML_ERROR_NO_PERMISSION: (
+        "this user may not open the driver's files: look at ls -l /dev/nvidia*; inside a container "
+        "or a job see that it was given GPUs"
+    ),
+    pynvml.NVML_ERROR_IRQ_ISSUE: (
+        "a GPU's interrupts do not arrive: look for its bus address in dmesg, then power-cycle the "
+        "node"
+    ),
+    pynvml.NVML_ERROR_MEMORY: "the node is out of memory: look at free and dmesg on it",
+}
+"""What to do where the driver does not open, by NVML's return code (nvml.h)."""
+
+UNEXPLAINED = "look at dmesg and nvidia-smi on the node to see what the driver says"
+
+GPU_WAYS_OUT = {
+    pynvml.NVML_ERROR_GPU_IS_LOST: GONE,
+    pynvml.NVML_ERROR_NO_PERMISSION: CLOSED,
+    pynvml.NVML_ERROR_IRQ_ISSUE: WAYS_OUT[pynvml.NVML_ERROR_IRQ_ISSUE],
+    pynvml.NVML_ERROR_MEMORY: WAYS_OUT[pynvml.NVML_ERROR_MEMORY],
+}
+"""The same where a GPU does not open."""
+
+STRANGE = "please report this with the driver's version"
+
+WEDGED = "the driver may be wedged; look at dmesg and nvidia-smi on the node"
+
+
+def _where(gpu: Gpu) -> str:
+    return "GPU %d %s" % (gpu.index, gpu.uuid)
+
+
+def unread_fields(gpu: Gpu, look: Look, driver: Driver) -> List[Dict[str, str]]:
+    """Why values are missing of a GPU that was opened."""
+    reasons = set(look.row.missing.values())
+    if LOST in reasons:
+        told = "GPU is lost: the driver does not reach it any more"
+        return [{"where": _where(gpu), "message": told, "hint": GONE}]
+    if FAILED in reasons:
+        told = driver.failures.get(gpu.uuid, "a reading failed")
+        return [{"where": _where(gpu), "message": told, "hint": REFUSED}]
+    return []
+
+
+def hidden_processes(looks: Iterable[Look]) -> List[Dict[str, str]]:
+    """Of how many GPUs this user may not see who computes on them."""
+    missing = [look.row.missing.get("compute_process_count") for look in looks]
+    hidden = missing.count(NO_PERMISSION)
+    if not hidden:
+        return []
+    told = "the driver hides the processes of %d GPUs from this user" % hidden
+    return [{"where": "GPU processes", "message": told, "hint": HIDDEN}]
+
+
+def passed_over(gpu: Gpu) -> List[Dict[str, str]]:
+    """What a GPU has more of than is read, as errors."""
+    where = _where(gpu)
+    told = []
+    if gpu.links.told > MOST_LINKS:
+        message = "the driver counts %d NVLinks, more than any GPU has: none is read"
+        told.append({"where": where, "message": message % gpu.links.told, "hint": STRANGE})
+    if gpu.instances.told > MOST_INSTANCES:
+        hint = "nvidia-smi -L on the node lists the others"
+        told.append(
+            too_many(where, "places for instances", gpu.instances.told, MOST_INSTANCES, hint)
+        )
+    return told
