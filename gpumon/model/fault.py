@@ -50,21 +50,31 @@ _SHORT: Final = {
         "no memory is left",
         "see free and ulimit -a; the limit of a job, a container or a login session counts too",
     ),
-    errno.EAGAIN: (
-        "no more processes can be started",
-        "see ulimit -u and what else of this user runs here",
-    ),
 }
 """What lacks by the error of the system, in words, with the way out: no fault of anybody's code."""
 
+_NO_PROCESS: Final = (
+    "no more processes can be started",
+    "see ulimit -u and what else of this user runs here",
+)
 
-def shortage(error: BaseException) -> tuple[str, str] | None:
-    """What this machine or session lacks, and the way out; None where it is something else."""
+
+def shortage(error: BaseException, *, is_start: bool = False) -> tuple[str, str] | None:
+    """What this machine or session lacks, and the way out; None where it is something else.
+
+    Args:
+        error: What was raised.
+        is_start: It came of the start of a process; EAGAIN means something else elsewhere.
+    """
     if isinstance(error, MemoryError):
         return _SHORT[errno.ENOMEM]
     if isinstance(error, RuntimeError) and "start new thread" in str(error):
-        return _SHORT[errno.EAGAIN]
-    return _SHORT.get(error.errno or 0) if isinstance(error, OSError) else None
+        return _NO_PROCESS
+    if not isinstance(error, OSError):
+        return None
+    if is_start and error.errno == errno.EAGAIN:
+        return _NO_PROCESS
+    return _SHORT.get(error.errno or 0)
 
 
 def fault(doing: str, error: BaseException) -> SourceError:

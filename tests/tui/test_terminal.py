@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import pty
 import select
 import signal
@@ -162,7 +163,8 @@ def test_quit_and_signals(tmp_path, action, code, said):
         session.process.send_signal(action)
     assert session.end() == code
     session.assert_restored()
-    said(f"{session.last_words.strip() or 'nothing'}; exit code {code}, the terminal as before")
+    words = re.sub(r"\x1b\[[?0-9;]*[A-Za-z]", "", session.last_words).strip()
+    said(f"{words or 'nothing'}; exit code {code}, the terminal as before")
 
 
 def test_a_feed_that_hangs_does_not_hold_the_user_back(tmp_path):

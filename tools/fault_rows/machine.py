@@ -68,7 +68,7 @@ MACHINE: Final = (
     Fault(
         "a signal in the terminal",
         "nothing; no traceback",
-        "exit code (129|130|143), the terminal as before",
+        "nothing; exit code (129|130|143), the terminal as before",
         "nothing",
         ("tests/tui/test_terminal.py::test_quit_and_signals",),
     ),

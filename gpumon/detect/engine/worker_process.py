@@ -55,7 +55,7 @@ class WorkerLink:
                 self._process = _spawn(there.fileno())
         except OSError as error:
             here.close()
-            words, way_out = shortage(error) or (str(error), "")
+            words, way_out = shortage(error, is_start=True) or (str(error), "")
             raise WorkerLostError(f"cannot be started: {words}", None, way_out) from error
 
     def ask(self, message: Mapping[str, object], descriptors: Sequence[int] = ()) -> None:

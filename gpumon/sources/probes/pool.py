@@ -251,7 +251,7 @@ class ProbePool:
         except OSError as error:
             where = slot.endpoint.node or self.url
             message = f"cannot start {slot.endpoint.argv[0]}: {error.strerror or error}"
-            _, way_out = shortage(error) or ("", "")
+            _, way_out = shortage(error, is_start=True) or ("", "")
             self._fail(slot, SourceError(plain(where), plain(message), way_out))
             return
         for descriptor in (slot.stream.stdout, slot.stream.stderr):

@@ -16,7 +16,6 @@ from gpumon.model.fault import fault, shortage
         (OSError(errno.ENFILE, "Too many open files"), "limit of this machine", "fs.file-max"),
         (OSError(errno.ENOMEM, "Cannot allocate memory"), "no memory is left", "ulimit -a"),
         (MemoryError(), "no memory is left", "ulimit -a"),
-        (BlockingIOError(errno.EAGAIN, "fork"), "no more processes", "ulimit -u"),
         (RuntimeError("can't start new thread"), "no more processes", "ulimit -u"),
     ],
 )
@@ -26,6 +25,14 @@ def test_a_lack_has_words_and_a_way_out(error, words, way_out):
     assert "while gpumon was looking" in told.message
     assert way_out in told.hint
     assert "please report" not in told.hint
+
+
+def test_a_process_that_cannot_be_started_is_told_from_a_pipe_that_is_full():
+    error = BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+    words, way_out = shortage(error, is_start=True)
+    assert "no more processes" in words
+    assert "ulimit -u" in way_out
+    assert shortage(error) is None
 
 
 @pytest.mark.parametrize("error", [OSError("?"), OSError(errno.ENOENT, "no"), RuntimeError("x")])
