@@ -190,3 +190,8 @@ def test_a_declaration_comes_back_as_it_was():
 def test_what_is_no_declaration_is_refused(value):
     with pytest.raises(DetectorError):
         declaration_from(value)
+
+
+def test_a_count_of_any_length_is_refused():
+    with pytest.raises(RubbishError):
+        taken(window=Window(1300.0, 2000.0, 3 * 10**40))
