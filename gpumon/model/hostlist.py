@@ -139,9 +139,9 @@ def _expand_ranges(text: str) -> list[str]:
         low, high = match[1], match[2] or match[1]
         count = int(high) - int(low) + 1
         if count < 1:
-            raise ValueError(f"the range {part} runs backwards")
+            raise ValueError(f"the range {_shown(part)} runs backwards")
         if count > MAX_RANGE or len(numbers) + count > MAX_NAMES:
-            raise ValueError(f"the range {part} is longer than {MAX_RANGE}")
+            raise ValueError(f"the range {_shown(part)} is longer than {MAX_RANGE}")
         numbers.extend(f"{n:0{len(low)}d}" for n in range(int(low), int(high) + 1))
     return numbers
 

@@ -39,6 +39,7 @@ def main() -> int:
         "names", nargs="*", metavar="NAME", help="targets, or how their names begin"
     )
     parser.add_argument("--inputs", type=int, help="inputs of each target (1000)")
+    parser.add_argument("--first", type=int, default=0, help="number of the first input")
     parser.add_argument("--seconds", type=float, help="begin no more after so much time")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
@@ -72,7 +73,7 @@ def _run(names: Sequence[str], options: argparse.Namespace) -> int:
     inputs, grown = Counter[str](), Counter[str]()
     failures: dict[str, Failure] = {}
     inputs_each = options.inputs or (None if options.seconds else _PIECE)
-    tasks = _tasks(names, options.seed, inputs_each)
+    tasks = _tasks(names, options.seed, options.first, inputs_each)
     for found in crew.tried(tasks, options.jobs, until):
         inputs[found.target] += found.inputs
         grown[found.target] += found.grown_bytes
@@ -104,15 +105,15 @@ def _run(names: Sequence[str], options: argparse.Namespace) -> int:
     return 1 if failures or leaks or low else 0
 
 
-def _tasks(names: Sequence[str], seed: int, inputs: int | None) -> Iterator[crew.Task]:
+def _tasks(names: Sequence[str], seed: int, begin: int, inputs: int | None) -> Iterator[crew.Task]:
     """Pieces of every target in turn, without end where no number of inputs is given."""
     piece = _SHORT_PIECE if inputs is None else _PIECE
-    for first in count(0, piece):
-        most = piece if inputs is None else min(piece, inputs - first)
+    for done in count(0, piece):
+        most = piece if inputs is None else min(piece, inputs - done)
         if most <= 0:
             return
         for name in names:
-            yield crew.Task(name, seed, first, most)
+            yield crew.Task(name, seed, begin + done, most)
 
 
 def _tell(one: Failure) -> None:

@@ -250,7 +250,7 @@ def _number(value: object) -> float:
 
 
 def _count(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
         raise RubbishError(f"not a count: {value!r:.40}")
     return value
 

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 _REMEMBERED: Final = 2**14
 """Texts of rank variables that are read once only: a process keeps its own for life."""
 
+_LONGEST_REMEMBERED: Final = 4096
+"""Characters: all variables that a probe sends take half of it."""
+
 
 class Listed:
     """What the queue lists, to tell whose a process is. Without a queue every word is taken."""
@@ -185,9 +188,19 @@ def _process(
     )
 
 
-@lru_cache(_REMEMBERED)
 def _variables(text: str | None) -> Mapping[str, str]:
-    """Rank variables of a process; a text that is no JSON object names none."""
+    """Rank variables of a process, remembered unless only a hostile node would tell them."""
+    is_long = text is not None and len(text) > _LONGEST_REMEMBERED
+    return _variables_in(text) if is_long else _remembered(text)
+
+
+@lru_cache(_REMEMBERED)
+def _remembered(text: str | None) -> Mapping[str, str]:
+    return _variables_in(text)
+
+
+def _variables_in(text: str | None) -> Mapping[str, str]:
+    """What a text tells; one that is no JSON object names none."""
     try:
         variables = json.loads(text) if text else {}
     except (ValueError, RecursionError):

@@ -24,6 +24,9 @@ _MOST_GPU_SECONDS: Final = 2.0**64
 _SHOWN: Final = 64
 """Characters of a wrong word that are repeated."""
 
+_LONGEST_REASON: Final = 140
+"""Characters of what is wrong with a label, which may repeat all of a text."""
+
 _SUBJECT: Final = re.compile(
     r"(?:job:[A-Za-z0-9_+.-]{1,64}(?:/rank:[0-9]{1,7})?|gpu:[A-Za-z0-9_./-]{1,128}"
     r"|node:[A-Za-z0-9][A-Za-z0-9._-]{0,252}|(?:world|domain):[A-Za-z0-9_.:/+\[\]-]{1,256})\Z"
@@ -106,7 +109,7 @@ def _label(path: Path, number: int, row: Any) -> Label:  # noqa: ANN401 - what J
         if lost_s is not None and not (_is_number(lost_s) and 0.0 <= lost_s < _MOST_GPU_SECONDS):
             raise ValueError("gpu_seconds is a number from 0")
     except (ValueError, TypeError, AttributeError, OverflowError) as error:
-        message = f"{path}: label {number}: {error}"
+        message = f"{path}: label {number}: {plain(str(error), _LONGEST_REASON)}"
         raise RecordingError(message) from None
     return Label(row["subject"], row["class"], start, end, lost_s, tuple(also))
 

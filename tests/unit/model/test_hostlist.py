@@ -219,3 +219,10 @@ def test_names_that_are_long_and_many_are_refused() -> None:
     with pytest.raises(ValueError, match="characters"):
         expand(",".join(["n" * 3000 + "[0-999]"] * 30))
     assert len(expand("node-of-the-large-cluster-[00000-65535].example.org")) == 65536
+
+
+@pytest.mark.parametrize("text", ["n[9-4\x0b]", "n[\x1c9-4]", "n[0-99999\x1d]"])
+def test_what_is_said_of_a_range_is_harmless(text: str) -> None:
+    with pytest.raises(ValueError, match="the range") as told:
+        expand(text)
+    assert str(told.value).isprintable()

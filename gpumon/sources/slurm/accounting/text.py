@@ -67,7 +67,7 @@ FIELDS: Final = (
 )
 """Fields of versions since 20.02; older ones refuse the whole question for one they do not know."""
 
-_JOB_ID: Final = re.compile(r"([0-9]{1,10})(?:\.([A-Za-z0-9+_]{1,32}))?")
+_JOB_ID: Final = re.compile(r"([1-9][0-9]{0,9})(?:\.([A-Za-z0-9+_]{1,32}))?")
 _STATE: Final = re.compile(r"([A-Z_]{1,32})\+?(?: by ([0-9]{1,10}))?")
 _EXIT: Final = re.compile(r"[0-9]{1,5}:[0-9]{1,5}")
 _SIZE: Final = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,6})?)([KMGTPE]?)")

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _PATTERN: Final = re.compile(r"%([0-9]{0,2})([A-Za-z%])")
+_LONGEST: Final = 4096
+"""Linux's PATH_MAX."""
+
 _DEFAULT: Final = "slurm-%j.out"
 _DEFAULT_OF_ARRAY: Final = "slurm-%A_%a.out"
 
@@ -20,23 +23,30 @@ _DEFAULT_OF_ARRAY: Final = "slurm-%A_%a.out"
 def output_path(pattern: str, work_dir: str, values: Mapping[str, str]) -> str | None:
     """The file that a batch job writes to; None where that rests on what is not known.
 
+    None also for what is longer than any path: a pattern may repeat a long name at will.
+
     Args:
         pattern: What the user wrote; empty for Slurm's default.
         work_dir: Where the job began, to which a relative path is relative.
         values: Text by letter of the pattern: `j`, `A`, `a`, `u`, `x`; `a` only of an array task.
     """
     unknown: list[str] = []
+    room = _LONGEST - len(pattern) - len(work_dir)
 
     def put(match: re.Match[str]) -> str:
+        nonlocal room
         width, letter = match.groups()
         if letter == "%":
             return "%"
-        if not values.get(letter):
+        found = values.get(letter, "")
+        room -= len(found)
+        if not found or room < 0:
             unknown.append(letter)
             return ""
-        found = values[letter]
         return found.zfill(int(width or 0)) if found.isdecimal() else found
 
+    if room < 0:
+        return None
     name = _PATTERN.sub(put, pattern or (_DEFAULT_OF_ARRAY if "a" in values else _DEFAULT))
     if unknown or not (name.startswith("/") or work_dir):
         return None

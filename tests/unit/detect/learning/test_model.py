@@ -129,6 +129,8 @@ def _changed(model: Model, **changes: Any) -> dict[str, Any]:
         ({"directions": [10**30] * 8}, "not complete"),
         ({"least_gpus": float("inf")}, "not complete"),
         ({"least_gpus": 10**25}, "least_gpus"),
+        ({"bounds": [[0.0] * 8, [3e307] * 8]}, "a number is missing"),
+        ({"healthy": [-4e300] * 8}, "a number is missing"),
         ({"trees": {"base": 7 * 10**330, "trees": []}}, "base of trees"),
         ({"trees": {"base": 0.0, "trees": [[[0, 10**350, 0, 0, 0, 0.0]]]}}, "six numbers"),
         ({"trees": {"base": 0.0, "trees": [[[-(10**30), 0.0, 0, 0, 0, 0.5]]]}}, "feature"),

@@ -228,3 +228,8 @@ def test_more_owners_than_a_gpu_can_have_are_refused():
 
 def test_long_sentences_are_cut():
     assert len(taken(summary="x" * 9000).summary) == MAX_SENTENCE
+
+
+def test_a_count_of_any_length_is_refused():
+    with pytest.raises(RubbishError):
+        taken(window=Window(1300.0, 2000.0, 3 * 10**40))

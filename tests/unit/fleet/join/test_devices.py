@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import tracemalloc
+
 from gpumon.fleet.join.devices import Listed, gpus_of
 from gpumon.model.records.block import Block, column_for
 from tests.unit.fleet.factories import frame, gpu_block, process_blocks, uuid
@@ -55,3 +58,16 @@ def test_rank_variables_that_nest_without_end_are_none() -> None:
     blocks = process_blocks([(50, [uuid("gpu01", 0)], "7", "0", {})])
     nested = '{"a":' * 1500 + "1" + "}" * 1500
     assert seen(labelled(blocks, rank_vars=(nested,)))[50].rank_vars == {}
+
+
+def test_rank_variables_that_no_launcher_sets_are_not_kept() -> None:
+    gpu = [uuid("gpu01", 0)]
+    tracemalloc.start()
+    try:
+        for number in range(40):
+            long = json.dumps({"RANK": "3", f"X{number}": "y" * 7000})
+            blocks = labelled(process_blocks([(50, gpu, "7", "0", {})]), rank_vars=(long,))
+            assert seen(blocks)[50].rank_vars["RANK"] == "3"
+        assert tracemalloc.get_traced_memory()[0] < 20 * 7000
+    finally:
+        tracemalloc.stop()

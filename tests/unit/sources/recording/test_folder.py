@@ -167,6 +167,7 @@ def test_labels_are_read_as_they_were_written(tmp_path):
         ({"gpu_seconds": 1e999}, "gpu_seconds is a number"),
         ({"gpu_seconds": 7 * 10**350}, "gpu_seconds is a number"),
         ({"subject": "job:1/rank:٣"}, "label 1: the subject"),
+        ({"start": "\x1b[2J" + "7" * 5000}, r"label 1: [^\x1b]{1,160}$"),
         ({"also": ["job:1", "user:x"]}, "label 1: the subject"),
         ({"also": "job:1"}, "label 1: "),
         ({"also": 7}, "label 1: "),

@@ -430,3 +430,8 @@ def test_a_part_of_a_second_is_no_time_that_a_job_ran(elapsed: float) -> None:
     record["time"]["elapsed"] = elapsed
     (ended,) = read_ended([record]).jobs
     assert (ended.elapsed_s, ended.cpu_used_ratio) == (None, None)
+
+
+def test_no_job_has_the_number_0() -> None:
+    found, unreadable = parsed(row(JobIDRaw="0"), row(JobIDRaw="00"), row(JobIDRaw="7"))
+    assert ([ended.job.job_id for ended in found], unreadable) == (["7"], 2)

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpumon.model.records.cluster import Allocation, Job, SlurmNode
+from gpumon.sources.slurm.json import values
 from gpumon.sources.slurm.json.jobs import read_jobs
 from gpumon.sources.slurm.json.nodes import read_nodes
 from gpumon.sources.slurm.json.site import read_partitions, read_reservations
@@ -382,3 +383,9 @@ def test_a_time_limit_that_can_not_be_is_not_known(minutes: object) -> None:
     assert one(time_limit=minutes).time_limit_s is None
     (partition,) = read_partitions([{"name": "p", "max_time_limit": minutes}]).partitions
     assert partition.time_limit_s is None
+
+
+@pytest.mark.parametrize("blank", ["\x1c", "\x1f", "\u2003", " "])
+def test_a_number_in_blanks_of_any_kind_is_one(blank: str) -> None:
+    assert values.number(blank + "7.5") == 7.5
+    assert values.number("8" + blank) == values.whole(f"{blank}8{blank}") == 8
