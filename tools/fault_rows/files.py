@@ -94,6 +94,42 @@ FILES: Final = (
         ),
     ),
     Fault(
+        "a page of the books is a link",
+        "what was booked, in memory; it is written once the link is gone",
+        "it is a link, which is not followed; move it",
+        "nothing, unless gpumon ends before",
+        (
+            "tests/unit/fleet/ledger/test_writer.py::test_a_page_that_is_a_link_is_said_at_once_by_its_name_and_written_once_it_is_gone",
+        ),
+    ),
+    Fault(
+        "what was acknowledged or muted cannot be kept",
+        "the screen, where it holds",
+        "cannot be written: File exists; .*ends with this terminal",
+        "what was said, when the terminal ends",
+        (
+            "tests/unit/detect/engine/test_notes_file.py::test_notes_that_are_not_kept_are_an_error_of_the_report",
+        ),
+    ),
+    Fault(
+        "a command may not write its file",
+        "what lies in its place",
+        "Not a directory|File exists",
+        "the file; exit code 1",
+        (
+            "tests/unit/cli/test_unwritable.py::test_a_file_that_cannot_be_written_is_one_line_with_the_way_out",
+        ),
+    ),
+    Fault(
+        "the disk fills while a fleet is simulated",
+        "no half recording is left",
+        "was not written: File too large",
+        "the recording; exit code 1",
+        (
+            "tests/unit/cli/test_unwritable.py::test_a_disk_that_fills_leaves_no_recording_that_ends_early",
+        ),
+    ),
+    Fault(
         "a folder of books leads round in a circle",
         "nothing: exit code 1",
         "Too many levels of symbolic links",

@@ -105,6 +105,15 @@ MACHINE: Final = (
         ("tests/tui/test_status.py::test_a_late_picture_stays_said",),
     ),
     Fault(
+        "more nodes than this machine can run ssh clients for",
+        "all nodes, in turns",
+        "reads .* of .* nodes at a time, in turns of .*, because",
+        "values of a node between two of its turns",
+        (
+            "tests/unit/sources/probes/test_turns.py::test_beyond_the_bound_nodes_take_turns_and_one_line_says_so",
+        ),
+    ),
+    Fault(
         "a source breaks its contract",
         "all other targets",
         "itself failed reading bad: ZeroDivisionError",

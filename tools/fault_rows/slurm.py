@@ -145,6 +145,15 @@ SLURMRESTD: Final = (
         ),
     ),
     Fault(
+        "a server drips its answer, header or body",
+        "the last answer, with its age; nodes that are named",
+        "gave no whole answer within .* s; ",
+        "changes of the queue",
+        (
+            "tests/unit/sources/slurm/rest/test_client.py::test_an_answer_that_drips_is_given_up_whichever_part_does",
+        ),
+    ),
+    Fault(
         "a server answers without end",
         "what was last listed, with its age; the nodes' values stay live",
         "answered more than 1 MiB",

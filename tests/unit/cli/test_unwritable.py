@@ -32,7 +32,7 @@ def blocked(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_file_that_cannot_be_written_is_one_line_with_the_way_out(
-    blocked, capsys, monkeypatch, name
+    blocked, capsys, monkeypatch, name, said
 ):
     words, way_out = COMMANDS[name]
     if name == "config init":
@@ -44,6 +44,7 @@ def test_a_file_that_cannot_be_written_is_one_line_with_the_way_out(
     assert str(blocked) in err
     assert "Not a directory" in err or "File exists" in err
     assert way_out in err
+    said(err)
     assert blocked.read_text() == "in the way"
 
 
@@ -59,7 +60,7 @@ sys.exit(main(sys.argv[2:]))
 
 @pytest.mark.parametrize("room", [100, 20_000])
 @pytest.mark.parametrize("name", ["simulate", "simulate --shift"])
-def test_a_disk_that_fills_leaves_no_recording_that_ends_early(tmp_path, name, room):
+def test_a_disk_that_fills_leaves_no_recording_that_ends_early(tmp_path, name, room, said):
     path = tmp_path / "a.gpumon"
     words = [str(path) if word == "FILE" else word for word in COMMANDS[name][0]]
     done = subprocess.run(
@@ -68,4 +69,5 @@ def test_a_disk_that_fills_leaves_no_recording_that_ends_early(tmp_path, name, r
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.count("\n") == 1
     assert f"{path} was not written: File too large" in done.stderr
+    said(done.stderr)
     assert list(tmp_path.iterdir()) == []

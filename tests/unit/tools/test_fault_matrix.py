@@ -41,6 +41,15 @@ def test_other_words_or_a_test_that_did_not_pass_are_not(found):
     assert said_of(FAULT, found) is None
 
 
+def test_a_slurm_that_could_not_be_had_today_makes_nothing_red():
+    moving = results("<skipped/>", said="", name="test_c[26.05]")
+    assert said_of(FAULT, moving) is None
+    whole = '<testcase classname="tests.a.test_b" name="{}">{}</testcase>'
+    told = '<properties><property name="said" value="no space"/></properties>'
+    both = whole.format("test_c[24.11]", told) + whole.format("test_c[26.05]", "<skipped/>")
+    assert said_of(FAULT, made(f"<testsuite>{both}</testsuite>")) == "no space"
+
+
 def test_each_that_is_not_green_is_named():
     assert len(complaints({})) == len(EVERY)
     assert EVERY[0].what in complaints({})[0]

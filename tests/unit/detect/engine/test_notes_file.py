@@ -68,7 +68,9 @@ def test_what_was_said_is_written_with_the_next_word_once_the_home_is_well_again
     assert NotesFile(path).read() == NOTES
 
 
-def test_notes_that_are_not_kept_are_an_error_of_the_report(path, engine, honest, scene, look):
+def test_notes_that_are_not_kept_are_an_error_of_the_report(
+    path, engine, honest, scene, look, said
+):
     path.parent.write_text("a file in place of the folder")
     notes = NotesFile(path)
     one = engine(honest, notes=notes)
@@ -78,6 +80,7 @@ def test_notes_that_are_not_kept_are_an_error_of_the_report(path, engine, honest
     (error,) = look(one, scene.run(10, {})).errors
     assert (error.where, error.message) == ("notes", f"{path} cannot be written: File exists")
     assert "ends with this terminal" in error.hint
+    said(error.message, error.hint)
 
 
 def test_a_file_that_hangs_holds_up_nobody(path, monkeypatch):

@@ -158,7 +158,9 @@ def test_what_the_disk_refuses_at_the_end_is_still_said_afterwards(tmp_path, mon
     assert ledger.summary().note == said
 
 
-def test_a_page_that_is_a_link_is_said_at_once_by_its_name_and_written_once_it_is_gone(tmp_path):
+def test_a_page_that_is_a_link_is_said_at_once_by_its_name_and_written_once_it_is_gone(
+    tmp_path, said
+):
     """Whoever planted it must not have the books written elsewhere, nor lost in silence."""
     elsewhere = tmp_path / "elsewhere"
     folder = tmp_path / "ledger"
@@ -175,6 +177,7 @@ def test_a_page_that_is_a_link_is_said_at_once_by_its_name_and_written_once_it_i
     assert ledger.summary().note == (
         f"the books cannot be written to {pages[0]}: it is a link, which is not followed; move it"
     )
+    said(ledger.summary().note)
     assert not elsewhere.exists()
     pages[0].unlink()
     ledger.close()

@@ -237,7 +237,9 @@ def running(one: Run) -> set[str]:
     return {name for name, slot in list(one.pool._slots.items()) if slot.stream}
 
 
-def test_beyond_the_bound_nodes_take_turns_and_one_line_says_so(narrow: Open) -> None:
+def test_beyond_the_bound_nodes_take_turns_and_one_line_says_so(
+    narrow: Open, said: Callable[..., None]
+) -> None:
     nodes = [f"n{number}" for number in range(2 * PLACES)]
     one = narrow(*(talker(LIVE, node) for node in nodes))
     eventually(lambda: sum(bool(one.frames(n)) for n in nodes) == PLACES, "the first ones report")
@@ -248,6 +250,7 @@ def test_beyond_the_bound_nodes_take_turns_and_one_line_says_so(narrow: Open) ->
     assert line.where == "ssh://n"
     assert line.message.startswith(f"reads {PLACES} of {2 * PLACES} nodes at a time, in turns of ")
     assert "half of the 12 processes" in line.message
+    said(line.message, line.hint)
 
     def all_read() -> bool:
         # The children come up in their own time; a turn ends in the clock's.

@@ -279,7 +279,7 @@ def _is_answered(asked: RestClient) -> bool:
 @pytest.mark.parametrize("is_socket", [False, True], ids=["tcp", "unix"])
 @pytest.mark.parametrize("part", DRIPPED)
 def test_an_answer_that_drips_is_given_up_whichever_part_does(
-    tmp_path: Path, part: str, is_socket: bool
+    tmp_path: Path, part: str, is_socket: bool, said: Callable[..., None]
 ) -> None:
     """Every byte comes in time, the whole does not: 60 and more at 10 ms, with 0.2 s for all."""
     path = tmp_path / "rest.sock" if is_socket else None
@@ -293,6 +293,7 @@ def test_an_answer_that_drips_is_given_up_whichever_part_does(
         error = failure(asked)
         assert "gave no whole answer within" in error.message
         assert "sdiag" in error.hint
+        said(error.message, error.hint)
         server.drips = None
         eventually(lambda: _is_answered(asked), "the next question has its own time")
     finally:
