@@ -25,6 +25,9 @@ MAX_BYTES: Final = 2**20
 _LONGEST_LINE: Final = 1000
 """Keys and names of tables stand on shorter lines; another one has no place of its own."""
 
+_ENDLESS_KEY: Final = re.compile(r"(?<![\w\"'-])(?:[\w\"'-]++[ \t]*+\.[ \t]*+){50}")
+"""Python's reader takes time with the square of a key's parts."""
+
 _KEY: Final = re.compile(r"[A-Za-z0-9_.\-\"' ]+")
 
 
@@ -96,6 +99,11 @@ def _of_file(place: Place, problems: list[str]) -> dict[str, Chosen]:
 
     try:
         text = data.decode()
+        endless = _ENDLESS_KEY.search(text)
+        if endless:
+            line = text.count("\n", 0, endless.start()) + 1
+            problems.append(f"{place.path}: line {line}: a key of more than 50 parts")
+            return {}
         document = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         problems.append(f"{place.path}: {_syntax(error)}")
