@@ -28,6 +28,9 @@ _LONGEST_LINE: Final = 1000
 _KEY: Final = re.compile(r"[A-Za-z0-9_.\-\"' \t]+")
 """A key, dotted, quoted or bare, with the blanks behind it."""
 
+_ENDLESS_KEY: Final = re.compile(r"(?<![\w\"'-])(?:[\w\"'-]++[ \t]*+\.[ \t]*+){50}")
+"""Python's reader takes time with the square of a key's parts."""
+
 
 class ConfigurationError(Exception):
     """What is wrong with the configuration, one line each, with file and line."""
@@ -97,6 +100,11 @@ def _of_file(place: Place, problems: list[str]) -> dict[str, Chosen]:
 
     try:
         text = data.decode()
+        endless = _ENDLESS_KEY.search(text)
+        if endless:
+            line = text.count("\n", 0, endless.start()) + 1
+            problems.append(f"{place.path}: line {line}: a key of more than 50 parts")
+            return {}
         document = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         problems.append(f"{place.path}: {_syntax(error)}")

@@ -85,7 +85,7 @@ def _run(names: Sequence[str], options: argparse.Namespace) -> int:
     leaks = [
         name
         for name in names
-        if inputs[name] >= trial.LEAK_INPUTS and grown[name] > trial.LEAK_BYTES * inputs[name]
+        if grown[name] > max(trial.SETTLED_BYTES, trial.LEAK_BYTES * inputs[name])
     ]
     shares = {
         n: trial.branches(TARGETS[n], options.seed, options.branches)

@@ -25,8 +25,9 @@ MOST_MIB: Final = 192
 """What one input may make the process grow by."""
 
 LEAK_BYTES: Final = 2048
-"""What an input may leave behind on average, over `LEAK_INPUTS` of them."""
-LEAK_INPUTS: Final = 20_000
+"""What an input may leave behind on average."""
+SETTLED_BYTES: Final = 128 * 2**20
+"""What all inputs may leave behind anyhow: caches fill up, and freed memory lies in pieces."""
 
 _PAGE: Final = resource.getpagesize()
 

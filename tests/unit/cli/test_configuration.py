@@ -292,3 +292,12 @@ def test_a_text_that_looks_like_a_table_is_a_text(tmp_path: Path, line: str) -> 
     text = f'[prices]\ncurrency = """\n{line}\n"""\nkwh = "much"\n'
     (problem,) = _problems(text, tmp_path)
     assert problem.startswith(":5: prices.kwh takes a number")
+
+
+@pytest.mark.parametrize("part", ["es", "'es'", " es "])
+@pytest.mark.parametrize("shape", ["prices.{} = 1", "[{}]", "prices = {{ {} = 1 }}"])
+def test_a_key_without_end_is_refused_before_it_is_read(
+    tmp_path: Path, part: str, shape: str
+) -> None:
+    text = "period_s = 2\n" + shape.format(".".join([part] * 200_000)) + "\n"
+    assert _problems(text, tmp_path) == (": line 2: a key of more than 50 parts",)
