@@ -11,7 +11,7 @@ import resource
 import time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tests.fuzz import trial
+from tests.fuzz import trial, workplace
 from tests.fuzz.targets.every import TARGETS
 from tests.fuzz.trial import Failure, Tried
 
@@ -73,6 +73,7 @@ def tried(tasks: Iterable[Task], jobs: int, until: float | None = None) -> Itera
         jobs: Processes.
         until: Monotonic time at which no further one is begun.
     """
+    workplace.shared()
     context = multiprocessing.get_context("fork")
     todo, results = context.Queue(), context.Queue()
     left = iter(tasks)

@@ -7,17 +7,25 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.fuzz import trial
+from tests.fuzz import trial, workplace
 from tests.fuzz.branches import Taken
 from tests.fuzz.oracle import BrokenError, well_formed
 from tests.fuzz.target import Target
 from tests.fuzz.targets.every import TARGETS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from random import Random
 
 INPUTS = 60
 SEED = 20261126
+
+
+@pytest.fixture(autouse=True, scope="module")
+def nothing_is_left() -> Iterator[None]:
+    """A worker of the tests may end without a word."""
+    yield
+    workplace.clear()
 
 
 @pytest.mark.parametrize("name", TARGETS)

@@ -13,15 +13,31 @@ _MEMORY = Path("/dev/shm")
 
 
 @cache
-def _folder(_pid: int) -> Path:
+def shared() -> Path:
+    """The folder above those of this process and of the processes that it forks from now on.
+
+    It goes with this process: the end of a forked one clears up nothing.
+    """
     place = _MEMORY if os.access(_MEMORY, os.W_OK) else None
     made = Path(tempfile.mkdtemp(prefix="gpumon-fuzz-", dir=place))
-    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    atexit.register(clear)
+    return made
+
+
+def clear() -> None:
+    """Remove all of it."""
+    shutil.rmtree(shared(), ignore_errors=True)
+
+
+@cache
+def _folder(pid: int) -> Path:
+    made = shared() / str(pid)
+    made.mkdir()
     return made
 
 
 def folder() -> Path:
-    """The folder; it goes with the process."""
+    """This process's own."""
     return _folder(os.getpid())
 
 
