@@ -93,7 +93,8 @@ def _is_waited_for(has_ended: threading.Event, keys: int | None) -> bool:
 def _single_keys(terminal: int) -> Iterator[None]:
     """Have keys come one by one, unseen, and the terminal be as before afterwards."""
     before = termios.tcgetattr(terminal)
-    tty.setcbreak(terminal)
+    # What was typed meanwhile counts: the usual way would throw it away.
+    tty.setcbreak(terminal, termios.TCSANOW)
     try:
         yield
     finally:
