@@ -24,8 +24,9 @@ TOLD_AFTER_S: Final = 0.5
 _LOOK_S: Final = 0.05
 """Longest time between the end of the reading and the first picture."""
 
-_LEAVE: Final = b"q\x03\x04"
-"""q, and what Ctrl-C and Ctrl-D are where the terminal hands them on."""
+_LEAVE: Final = b"q\x03\x04\x00"
+"""q, and what Ctrl-C and Ctrl-D are where the terminal hands them on; Linux makes a NUL of a Ctrl-D
+that was typed before keys came one by one."""
 
 
 def opened(
