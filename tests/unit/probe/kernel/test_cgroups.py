@@ -213,4 +213,4 @@ def test_any_text_is_a_number_or_refused(text: str) -> None:
 
 def test_digits_that_are_no_numbers_are_no_pids(tmp_path: Path) -> None:
     (tmp_path / "cgroup.procs").write_text("12\n²\n①7\n34\n")
-    assert processes(str(tmp_path)) == [12, 34]
+    assert processes(str(tmp_path)) == ([12, 34], True)
