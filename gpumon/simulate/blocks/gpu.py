@@ -163,6 +163,8 @@ class GpuBlocks:
         for key, code, values in zip(_KEYS, _CODES, zip(*rows, strict=True), strict=True):
             columns[key] = array(code, values)
         columns["graphics_clock_mhz"] = columns["sm_clock_mhz"]
+        # Nobody draws on these GPUs.
+        columns["compute_process_count"] = columns["process_count"]
         if node.board.has_gpm:
             # Tensor work here is in bf16 throughout.
             columns["tensor_hmma_active_ratio"] = columns["tensor_active_ratio"]
