@@ -31,6 +31,9 @@ HISTORY_NODE_BYTES: Final = 16_000_000
 """History of one node of eight GPUs at a beat of 1 s: an hour of 67 fields is 7.7 MB, and the
 coarser past, links, ports and processes are as much again (arithmetic)."""
 
+WHAT: Final = "forecast"
+"""What the check is about: that a target takes little does not make it one that is well."""
+
 ALL_NODES, THIS_MACHINE = "all nodes", "this machine"
 YOUR_JOBS, ALL_JOBS = "your jobs", "all jobs"
 
@@ -83,8 +86,8 @@ def _of_slurm(
     """By the nodes of the running jobs, which Slurm is asked for as it is at every check."""
     tick = look(asked._replace(nodes_by="none"))
     if tick.queue_at is None:
-        says = "what it will take is not known: Slurm does not say where jobs run"
-        yield Check(asked.url, ABSENT, says), None
+        says = f"what {asked.url} will take is not known: Slurm does not say where jobs run"
+        yield Check(WHAT, ABSENT, says), None
         return
     user = asked.user or own_login()
     mine = _nodes(view for view in tick.jobs if view.job.user == user)
@@ -124,8 +127,8 @@ def _told(asked: Target, whose: str, nodes: int, limit: Bound | None) -> tuple[C
     )
     if is_reached and at_once < nodes:
         error = in_turns(asked.url, Places(at_once, nodes), limit, _PERIOD_S)
-        return Check(asked.url, LESS, f"{_words(found)}; {error.message}", error.hint), found
-    return Check(asked.url, OK, _words(found)), found
+        return Check(WHAT, LESS, f"{_words(found)}; {error.message}", error.hint), found
+    return Check(WHAT, OK, _words(found)), found
 
 
 def _words(found: Forecast) -> str:
@@ -140,7 +143,7 @@ def _words(found: Forecast) -> str:
     if found.login_cpu_s:
         cores = _counted(os.cpu_count() or 1, "core")
         parts.append(f"{found.login_cpu_s:.1f} s of CPU for the logins ({cores} here)")
-    return f"will take for {_subject(found)}: {', '.join(parts)}"
+    return f"{found.target} will take for {_subject(found)}: {', '.join(parts)}"
 
 
 def _subject(found: Forecast) -> str:

@@ -56,7 +56,8 @@ def queue(monkeypatch):
 
 def test_every_node_of_an_ssh_target_is_a_connection():
     ((line, numbers),) = told("ssh://n[001-300]")
-    assert (line.state, line.what) == (OK, "ssh://n[001-300]")
+    assert (line.state, line.what) == (OK, "forecast")
+    assert line.says.startswith("ssh://n[001-300] will take for ")
     assert "300 nodes: 300 ssh connections, " in line.says
     assert "Slurm" not in line.says
     assert numbers.client_bytes == 300 * OWN_BYTES
