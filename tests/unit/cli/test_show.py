@@ -25,7 +25,7 @@ def settings(**chosen):
 def test_what_was_chosen_is_read_as_it_was_written(tmp_path):
     file = NotesFile(tmp_path / "state" / FILE_NAME)
     file.write(written(HABITS))
-    file._thread.join()
+    assert file._writing.settle(60.0)
     assert habits_of(file.read()) == HABITS
     assert stat.S_IMODE((tmp_path / "state" / FILE_NAME).stat().st_mode) == 0o600
 
