@@ -34,6 +34,14 @@ def test_no_input_breaks_a_parser(name: str) -> None:
     assert found.failures == ()
 
 
+def test_a_cleared_workplace_is_made_anew() -> None:
+    """Workers of the tests may leave this module and come back to it."""
+    before = workplace.file("a/b", b"1")
+    workplace.clear()
+    assert not before.exists()
+    assert workplace.file("a/b", b"2").read_bytes() == b"2"
+
+
 @pytest.mark.parametrize("name", TARGETS)
 def test_an_input_follows_from_name_seed_and_number(name: str) -> None:
     first, again = (repr(trial.made(TARGETS[name], SEED, 7)) for _ in range(2))

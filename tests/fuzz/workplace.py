@@ -25,8 +25,11 @@ def shared() -> Path:
 
 
 def clear() -> None:
-    """Remove all of it."""
-    shutil.rmtree(shared(), ignore_errors=True)
+    """Remove all of it; whoever asks afterwards gets a new one."""
+    if shared.cache_info().currsize:
+        shutil.rmtree(shared(), ignore_errors=True)
+    shared.cache_clear()
+    _folder.cache_clear()
 
 
 @cache
