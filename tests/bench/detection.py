@@ -48,7 +48,7 @@ def measured(jobs: int, gpus_per_job: int, more_rules: int = 0) -> dict[str, obj
             taken.append(time.perf_counter() - begin)
             own.append(time.process_time() - used)
             theirs.append(_workers_cpu_s() - used_there)
-        kept_bytes = sum(child.memory_info().rss for child in psutil.Process().children())
+        kept_bytes = sum(child.memory_info().rss for child in psutil.Process().children(recursive=True))
     finally:
         engine.close()
     both = [sum(used) for used in zip(own, theirs, strict=True)]
@@ -70,7 +70,7 @@ def measured(jobs: int, gpus_per_job: int, more_rules: int = 0) -> dict[str, obj
 
 def _workers_cpu_s() -> float:
     """CPU time of the detection worker, 0 before it runs."""
-    used = [child.cpu_times() for child in psutil.Process().children()]
+    used = [child.cpu_times() for child in psutil.Process().children(recursive=True)]
     return sum(times.user + times.system for times in used)
 
 
