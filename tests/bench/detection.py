@@ -48,7 +48,9 @@ def measured(jobs: int, gpus_per_job: int, more_rules: int = 0) -> dict[str, obj
             taken.append(time.perf_counter() - begin)
             own.append(time.process_time() - used)
             theirs.append(_workers_cpu_s() - used_there)
-        kept_bytes = sum(child.memory_info().rss for child in psutil.Process().children(recursive=True))
+        kept_bytes = sum(
+            child.memory_info().rss for child in psutil.Process().children(recursive=True)
+        )
     finally:
         engine.close()
     both = [sum(used) for used in zip(own, theirs, strict=True)]

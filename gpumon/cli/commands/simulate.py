@@ -131,13 +131,11 @@ def _shifted(options: Namespace, path: Path) -> tuple[float, int]:
 @contextlib.contextmanager
 def _whole(writer: RecordingWriter) -> Iterator[None]:
     """Leave no recording that ends early: nothing in it says that there was to be more."""
-    try:
+    with contextlib.ExitStack() as undo:
+        undo.callback(writer.path.unlink, missing_ok=True)
+        undo.callback(writer.abandon)
         yield
-    except BaseException:
-        with contextlib.suppress(OSError):
-            writer.abandon()
-        writer.path.unlink(missing_ok=True)
-        raise
+        undo.pop_all()
 
 
 def write_fleet(made_of: Fleet, path: Path, *, is_forced: bool, mix: Mix = WORLD) -> int:

@@ -11,7 +11,6 @@ from gpumon.detect.engine.muting import Roster
 from gpumon.detect.engine.worker_process import WorkerLink, WorkerLostError
 from gpumon.detect.facts.facts import WHOLE
 from gpumon.detect.wire.tick_messages import Sender
-from gpumon.detect.worker.registry import entries
 from gpumon.detect.worker.tuning import Tuning
 from gpumon.detect.worker.validation import (
     MAX_FINDINGS,
@@ -215,6 +214,9 @@ class DetectionEngine:
 
     def _rehearsed(self, tick: Tick) -> DetectionReport | None:
         """Ask all for nothing; the next look has a new worker, whose first look sees all jobs."""
+        # Imported here, because it takes as long as the rest of this module together.
+        from gpumon.detect.worker.registry import entries
+
         others = entries(self._paths, installed=self._installed)
         if any(not one.distribution.startswith(_OWN_DISTRIBUTION) for one in others):
             self._outlasting(tick, self._answers)

@@ -60,7 +60,7 @@ def local_names(text: str) -> Dict[int, str]:
     found: Dict[int, str] = {}
     for line in text.splitlines():
         words = line.split(":")
-        if len(words) > 2 and words[0] and words[2].isdigit():
+        if len(words) > 2 and words[0] and words[2].isdecimal() and len(words[2]) < 20:
             found.setdefault(int(words[2]), words[0])
     return found
 

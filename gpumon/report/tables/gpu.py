@@ -10,7 +10,13 @@ from gpumon.report.facts.rows import awaited_call
 from gpumon.report.tables.place import place_columns
 from gpumon.report.text.cells import EMPTY_CELL, NO_VALUE, Cell, Tone
 from gpumon.report.text.units import index_text
-from gpumon.report.wording.gpu_cells import measured_columns, model_name, short_uuid, throttle_cell
+from gpumon.report.wording.gpu_cells import (
+    measured_columns,
+    model_name,
+    short_uuid,
+    throttle_cell,
+    unused_words,
+)
 from gpumon.report.wording.health import health_cell, health_order, own_error, troubles
 from gpumon.report.wording.verdict_words import finding_cell, old_gpu_cell
 
@@ -215,9 +221,11 @@ def fleet_why(digest: Digest, row: GpuRow) -> Cell:
     found = troubles(digest, row.gpu)
     if found:
         return Cell(f"{found[0].sign} {found[0].sentence}", found[0].tone)
-    if row.gpu.uuid in digest.job_by_gpu and not row.gpu.compute_processes:
-        return Cell("no process", Tone.WARN)
-    error = own_error(digest, row.gpu)
+    view = digest.job_by_gpu.get(row.gpu.uuid)
+    unused = "" if view is None else unused_words(row.gpu, view.job.job_id)
+    if unused:
+        return Cell(unused, Tone.WARN)
+    error = own_error(row.node, row.gpu)
     if error is not None:
         return Cell(f"? {error.message}", Tone.WARN)
     return throttle_cell(row.gpu) or EMPTY_CELL

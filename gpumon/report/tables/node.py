@@ -13,7 +13,7 @@ from gpumon.report.tables.place import place_columns, types_column
 from gpumon.report.text import units
 from gpumon.report.text.cells import EMPTY_CELL, NO_VALUE, Cell, Tone, some_names
 from gpumon.report.wording.gpu_cells import duty_cell
-from gpumon.report.wording.health import PARTLY_READ, is_checked, troubles
+from gpumon.report.wording.health import PARTLY_READ, is_checked, own_error, troubles
 from gpumon.report.wording.verdict_words import finding_cell, old_cell
 
 if TYPE_CHECKING:
@@ -248,8 +248,7 @@ def _health(row: NodeRow) -> Cell:
         return Cell(f"{worst.sign} {worst.word}{more}", worst.tone)
     if not any(is_checked(gpu) for gpu in row.gpus):
         return NO_VALUE
-    named = {word for error in row.node.errors for word in error.where.split()}
-    if any(gpu.uuid in named for gpu in row.gpus):
+    if any(own_error(row.node, gpu) for gpu in row.gpus):
         return Cell(PARTLY_READ, Tone.WARN)
     return Cell("ok", Tone.DIM)
 

@@ -54,6 +54,17 @@ def model_name(name: str | None) -> str:
     return (name or "").removeprefix("NVIDIA ")
 
 
+def unused_words(gpu: Gpu, job_id: str) -> str:
+    """That a job which holds a GPU has nothing on it; empty where it has.
+
+    What a job's own processes only draw is its work, as in rendering; what others do, as a desktop,
+    is not.
+    """
+    if gpu.compute_processes or any(one.job_id == job_id for one in gpu.processes):
+        return ""
+    return "no compute process" if gpu.processes else "no process"
+
+
 def throttle_cell(gpu: Gpu) -> Cell | None:
     """Why the clock is held down; a power cap is ordinary for a busy GPU, heat and hardware not."""
     mask = int(gpu.value("clock_event_reasons") or 0) & ~IDLE_BITS

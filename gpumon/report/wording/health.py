@@ -95,12 +95,12 @@ def health_cell(digest: Digest, gpu: Gpu | None) -> Cell:
         return Cell(f"{found[0].sign} {found[0].word}{more}", found[0].tone)
     if not is_checked(gpu):
         return NO_VALUE
-    return Cell(PARTLY_READ, Tone.WARN) if own_error(digest, gpu) else Cell("ok", Tone.DIM)
+    error = own_error(digest.tick.nodes.get(gpu.node), gpu)
+    return Cell(PARTLY_READ, Tone.WARN) if error else Cell("ok", Tone.DIM)
 
 
-def own_error(digest: Digest, gpu: Gpu) -> SourceError | None:
-    """What its node says of this very GPU that could not be read, though the rest was."""
-    node = digest.tick.nodes.get(gpu.node)
+def own_error(node: Node | None, gpu: Gpu) -> SourceError | None:
+    """What a GPU's node says of this very GPU that could not be read, though the rest was."""
     errors = node.errors if node is not None else ()
     return next((error for error in errors if gpu.uuid in error.where.split()), None)
 

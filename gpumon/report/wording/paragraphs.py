@@ -13,7 +13,7 @@ from gpumon.report.text import units
 from gpumon.report.text.cells import Cell, Line, Tone, fit, paragraph, safe, some_names
 from gpumon.report.text.field_names import spoken
 from gpumon.report.text.units import index_text
-from gpumon.report.wording.gpu_cells import model_name, nvlink_rate
+from gpumon.report.wording.gpu_cells import model_name, nvlink_rate, unused_words
 from gpumon.report.wording.loss_words import lost_since
 from gpumon.report.wording.verdict_words import (
     SEVERITY_SIGNS,
@@ -271,8 +271,9 @@ def gpu_facts(
     if view is not None:
         text = f"held by job {view.job.label} of {view.job.user}, {view.job.name} (Enter opens it)"
         lines += paragraph(text, width, Tone.INFO, "", "  ")
-        if not gpu.compute_processes and not gpu.is_stale:
-            lines += paragraph("no process holds a context on it", width, Tone.WARN, "! ", "  ")
+        unused = unused_words(gpu, view.job.job_id)
+        if unused and not gpu.is_stale:
+            lines += paragraph(f"{unused} holds a context on it", width, Tone.WARN, "! ", "  ")
     return lines
 
 

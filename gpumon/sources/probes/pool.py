@@ -91,6 +91,7 @@ class ProbePool:
         self._period_s = period_s
         self._zoom = Zoom()
         self._slots = {endpoint.node: Slot(endpoint) for endpoint in endpoints}
+        self._clients_each = _most_clients(endpoints)
         self._wanted: tuple[Endpoint, ...] | None = None
         self._frames: deque[Frame] = deque()
         self._selector = selectors.DefaultSelector()
@@ -202,6 +203,7 @@ class ProbePool:
         for endpoint in wanted:
             if endpoint.node not in self._slots:
                 self._slots[endpoint.node] = Slot(endpoint)
+        self._clients_each = _most_clients(wanted)
         # Only now: until the new nodes have their slots, `pending` must say that they are awaited.
         with self._bell:
             if self._wanted is wanted:
@@ -211,8 +213,7 @@ class ProbePool:
 
     def _places(self) -> Places:
         """How many of the nodes may be read at once, now that other pools want theirs, too."""
-        each = max((slot.endpoint.clients for slot in self._slots.values()), default=1)
-        nodes = len(self._slots)
+        each, nodes = self._clients_each, len(self._slots)
         return Places(max(1, self._clients.share(id(self), each * nodes) // each), nodes)
 
     def _start_due(self) -> None:
@@ -437,3 +438,8 @@ class ProbePool:
                 yields_at = slot.started_at + YIELD_S
                 dues += [yields_at] if yields_at > now else []
         return max(0.01, min(dues) - now)
+
+
+def _most_clients(endpoints: Sequence[Endpoint]) -> int:
+    """Processes that the dearest of the nodes takes here."""
+    return max((endpoint.clients for endpoint in endpoints), default=1)

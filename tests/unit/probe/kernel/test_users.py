@@ -22,6 +22,8 @@ carla:x:3104:300:Carla,,,:/home/carla:/bin/zsh
 twin:x:3104:300::/home/carla:/bin/zsh
 +nis::::::
 broken:x:-7
+odd:x:\u00b2:9::/:/bin/sh
+endless:x:1234567890123456789012345:9::/:/bin/sh
 """
 
 LONG_S = 60.0

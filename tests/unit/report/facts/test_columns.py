@@ -21,7 +21,7 @@ from gpumon.report.tables.process import PROCESS_COLUMNS
 from gpumon.report.text.cells import Cell, Tone
 from gpumon.report.wording.gpu_cells import activity_cell, pcie_cell, throttle_cell
 from gpumon.report.wording.verdict_words import verdict_cell
-from tests.worlds.tick import AT, BUSY, finding, fleet, gpu, job, job_with_gpus, tick
+from tests.worlds.tick import AT, BUSY, finding, fleet, gpu, job, job_with_gpus, process, tick
 
 TABLES = {
     "jobs": JOB_COLUMNS,
@@ -303,6 +303,25 @@ def test_fewer_lanes_are_a_warning_a_lower_generation_is_not():
 )
 def test_what_holds_the_clock_down(mask, cell):
     assert throttle_cell(gpu("n", 0, {**BUSY, "clock_event_reasons": mask})) == cell
+
+
+@pytest.mark.parametrize(
+    ("kind", "job_id", "words"),
+    [
+        ("C", "1", ""),
+        ("C", None, ""),
+        ("C+G", None, ""),
+        ("G", "1", ""),
+        ("G", None, "no compute process"),
+        ("G", "2", "no compute process"),
+    ],
+)
+def test_what_a_job_draws_itself_is_its_work_and_what_others_draw_is_not(kind, job_id, words):
+    view, gpus = job_with_gpus("1", {"n": 1}, idle=1)
+    (board,) = gpus
+    drawing = process("n", 0, 77, job_id, None)._replace(types={board.uuid: kind})
+    digest = Digest(tick((view,), [board._replace(processes=(drawing,))]))
+    assert fleet_why(digest, digest.gpu_rows[0]).text == words
 
 
 def test_an_idle_gpu_that_a_job_holds_stands_out_in_the_fleet():
