@@ -6,11 +6,12 @@ import os
 import select
 import sys
 import termios
-import threading
 import tty
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from gpumon.base.outcome import Outcome
 from gpumon.cli.exits import narrate
 from gpumon.sources.recording.source import Recording
 
@@ -50,39 +51,25 @@ def opened(
         RecordingError, OSError: It cannot be read.
         KeyboardInterrupt: The user left by Ctrl-C.
     """
-    found: list[Recording] = []
-    failed: list[Exception] = []
-    has_ended = threading.Event()
-
-    def look() -> None:
-        try:
-            found.append(read(path))
-        except Exception as error:  # noqa: BLE001 - it is whose who asked
-            failed.append(error)
-        has_ended.set()
-
-    threading.Thread(target=look, name="opening", daemon=True).start()
-    if not has_ended.wait(told_after_s):
+    outcome = Outcome(partial(read, path), "opening")
+    if not outcome.has_ended(told_after_s):
         keys = terminal if terminal is not None else _standard_input()
         narrate(f"reading {path} …" + ("" if keys is None else "  q leaves"))
-        if not _is_waited_for(has_ended, keys):
+        if not _is_waited_for(outcome, keys):
             return None
-    if failed:
-        raise failed[0]
-    return found[0]
+    return outcome.get()
 
 
 def _standard_input() -> int | None:
     return sys.stdin.fileno() if sys.stdin is not None and sys.stdin.isatty() else None
 
 
-def _is_waited_for(has_ended: threading.Event, keys: int | None) -> bool:
+def _is_waited_for(outcome: Outcome[Recording], keys: int | None) -> bool:
     """Wait for the end of the reading; False: the user leaves before."""
     if keys is None:
-        has_ended.wait()
-        return True
+        return outcome.has_ended(None)
     with _single_keys(keys):
-        while not has_ended.is_set():
+        while not outcome.has_ended():
             if select.select([keys], [], [], _LOOK_S)[0]:
                 typed = os.read(keys, 64)
                 if not typed or any(key in _LEAVE for key in typed):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import socket
-import threading
 import time
 from typing import TYPE_CHECKING, Final
+
+from gpumon.base.outcome import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -44,21 +45,19 @@ def recorded(
 
 def _opened(folder: Path) -> Recording | None:
     """The recording that is running in a folder, None where there is none."""
-    found: list[Recording] = []
+    from gpumon.sources.recording.decode import RecordingError
 
-    def look() -> None:
-        from gpumon.sources.recording.decode import RecordingError
+    def look() -> Recording | None:
         from gpumon.sources.recording.folder import is_running
         from gpumon.sources.recording.source import Recording
 
-        try:
-            if is_running(folder):
-                found.append(Recording(folder))
-        except (RecordingError, OSError):
-            # Without a recording that can be read the past begins now; doctor says why.
-            return
+        return Recording(folder) if is_running(folder) else None
 
-    thread = threading.Thread(target=look, name="recorded-past", daemon=True)
-    thread.start()
-    thread.join(OPEN_S)
-    return found[0] if found else None
+    outcome = Outcome(look, "recorded-past")
+    outcome.has_ended(OPEN_S)
+    try:
+        return outcome.get()
+    except (RecordingError, OSError):
+        # Without a recording that can be read the past begins now; doctor says why. One that takes
+        # too long is an OSError, too.
+        return None

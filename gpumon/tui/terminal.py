@@ -14,7 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from gpumon.base.paths import make_private, state_folder
+from gpumon.base.own_file import write_own
+from gpumon.base.paths import state_folder
 from gpumon.model.text import plain
 from gpumon.tui.app import GpumonApp
 from gpumon.tui.look.saved_choices import NO_HABITS
@@ -202,11 +203,6 @@ def _crash_line(error: Exception) -> str:
 
 def write_crash_log(error: Exception) -> Path:
     """The file in the user's state folder, mode 0600, that the traceback was written to."""
-    folder = Path(state_folder())
-    make_private(folder)
-    path = folder / "crash.log"
-    path.unlink(missing_ok=True)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as log:
-        log.writelines(traceback.format_exception(error))
+    path = Path(state_folder(), "crash.log")
+    write_own(path, "".join(traceback.format_exception(error)))
     return path

@@ -38,6 +38,38 @@ FILES: Final = (
         ),
     ),
     Fault(
+        "the disk is full as a command begins to write",
+        "what lies there",
+        "No space left on device; (name a place with room|GPUMON_CONFIG names another place)",
+        "the file; exit code 1",
+        (
+            "tests/unit/cli/test_full_disk.py::test_a_command_says_it_in_one_line_and_leaves_nothing",
+        ),
+    ),
+    Fault(
+        "the file server of a recording hangs as it begins",
+        "nothing: exit code 1",
+        "cannot record: .*: its file system does not answer; name another",
+        "the recording",
+        (
+            "tests/unit/cli/commands/test_recording.py::test_a_file_system_that_hangs_at_the_start_is_one_line",
+        ),
+    ),
+    Fault(
+        "the disk of what was chosen in the terminal is full",
+        "the choices, until the terminal ends",
+        "what you chose is forgotten: .*/terminal.json cannot be written: No space left on device",
+        "the choices, when the terminal ends",
+        ("tests/unit/cli/test_full_disk.py::test_choices_that_find_no_room_are_told_at_the_end",),
+    ),
+    Fault(
+        "the terminal crashes, and the disk of its log is full",
+        "the shell's terminal, as before",
+        "the terminal failed: .*; the log could not be written: .*No space left on device",
+        "where it failed",
+        ("tests/unit/cli/test_full_disk.py::test_a_crash_is_told_where_its_log_has_no_room",),
+    ),
+    Fault(
         "the disk of the books is full",
         "the totals on screen; what was not written is tried again",
         "No space left on device",
@@ -109,6 +141,15 @@ FILES: Final = (
         "what was said, when the terminal ends",
         (
             "tests/unit/detect/engine/test_notes_file.py::test_notes_that_are_not_kept_are_an_error_of_the_report",
+        ),
+    ),
+    Fault(
+        "what was acknowledged or muted cannot be read",
+        "the file, which is not written over",
+        "is no JSON; it is left as it is, .*mend it or move it away",
+        "what is said from then on, when the terminal ends",
+        (
+            "tests/unit/detect/engine/test_notes_file.py::test_rubbish_says_nothing_and_is_not_written_over",
         ),
     ),
     Fault(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import signal
 import socket
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.base.background import SteadyBook
+from gpumon.base.outcome import Outcome
 from gpumon.cli.commands.watch import default_targets
 from gpumon.cli.exits import DONE, INTERRUPTED, NOTHING_READ, USAGE, narrate, narrate_error
 from gpumon.cli.options import Parser, period
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
     from gpumon.cli.request import WantedJobs
     from gpumon.model.records.tick import Tick
     from gpumon.sources.address import Target
+
+OPEN_S: Final = 10.0
+"""A file system that does not take the first bytes in this time is given up."""
 
 CLOSE_S: Final = 10.0
 """How long the end waits for what is still to be written."""
@@ -103,14 +108,19 @@ def record(words: list[str]) -> int:
         max_bytes=MAX_BYTES if options.max_size is None else options.max_size,
     )
     try:
-        book = _book(request)
+        book = _begun(request)
     except RecordingError as error:
         narrate(str(error))
         return USAGE
-    except OSError as error:
-        where = error.filename or "the recording"
-        narrate(f"cannot record: {error.strerror}: {where}; name a place with room and leave to")
+    except TimeoutError:
+        narrate(f"cannot record: {request.place}: its file system does not answer; name another")
         return NOTHING_READ
+    except OSError as error:
+        where = error.filename or request.place
+        narrate(f"cannot record: {where}: {error.strerror}; name a place with room and leave to")
+        return NOTHING_READ
+    except KeyboardInterrupt:
+        return INTERRUPTED
     return _Run(request, book).run()
 
 
@@ -130,10 +140,33 @@ class _Request(NamedTuple):
     keep_s: float
     max_bytes: int
 
+    @property
+    def urls(self) -> list[str]:
+        """What is recorded, without secrets."""
+        return [target.url for target in self.targets]
+
+    @property
+    def place(self) -> Path:
+        """The file, or the folder of a rolling recording."""
+        return self.path or own_folder(self.urls, socket.gethostname())
+
+
+def _begun(request: _Request) -> RecordingWriter | RecordingFolder:
+    """The recording, with its header on disk.
+
+    Raises:
+        RecordingError: There is one already, or something that is none.
+        TimeoutError: The file system does not answer.
+        OSError: It cannot be written.
+    """
+    outcome = Outcome(partial(_book, request), "recording")
+    outcome.has_ended(OPEN_S)
+    return outcome.get()
+
 
 def _book(request: _Request) -> RecordingWriter | RecordingFolder:
     now = SystemClock().now()
-    urls = [target.url for target in request.targets]
+    urls = request.urls
     if request.path is not None and not request.is_rolling:
         return RecordingWriter(
             request.path,
@@ -143,8 +176,9 @@ def _book(request: _Request) -> RecordingWriter | RecordingFolder:
             is_forced=request.is_forced,
             is_appended=request.is_appended,
         )
-    folder = request.path or own_folder(urls, socket.gethostname())
-    return RecordingFolder(folder, now, request.period_s, urls, request.keep_s, request.max_bytes)
+    return RecordingFolder(
+        request.place, now, request.period_s, urls, request.keep_s, request.max_bytes
+    )
 
 
 class _Run:

@@ -69,7 +69,7 @@ LEAST_OF_HANG_S: Final = 180.0
 """The same for a hang of what was seen working before: no step of a training takes so long."""
 
 MAX_NOTES: Final = 10_000
-"""More is no file of a person's."""
+"""Of more that somebody said the oldest are forgotten: what ended unseen is never taken back."""
 
 MAX_TEXT: Final = 512
 """Longer is no name of a detector, a class or a subject."""
@@ -91,7 +91,7 @@ def notes_from(value: object) -> tuple[list[tuple[str, str, str]], list[Mute]]:
 
 def _rows(value: object) -> list[list[object]]:
     rows = value if isinstance(value, list | tuple) else []
-    return [list(r) for r in rows[:MAX_NOTES] if isinstance(r, list | tuple) and len(r) == 3]
+    return [list(r) for r in rows[-MAX_NOTES:] if isinstance(r, list | tuple) and len(r) == 3]
 
 
 def _identity(row: list[object]) -> tuple[str, str, str] | None:
@@ -260,7 +260,8 @@ class Lives:
         self._open: dict[Identity, _Case] = {}
         self._cleared: dict[Identity, Finding] = {}
         self._mutes: list[Mute] = []
-        self._known: set[Identity] = set()
+        self._known: dict[Identity, None] = {}
+        """What somebody knows of, in the order in which it was said."""
         self._looked_at = float("-inf")
 
     def take(
@@ -363,7 +364,7 @@ class Lives:
         """It is over since it was last seen, not since that was noticed."""
         finding = case.finding
         del self._open[finding.identity]
-        self._known.discard(finding.identity)
+        self._known.pop(finding.identity, None)
         if case.is_entered:
             self._cleared[finding.identity] = finding._replace(
                 cleared_at=finding.last_seen, unknown_since=None
@@ -398,7 +399,9 @@ class Lives:
         case = self._open.get(identity)
         if case is not None:
             case.finding = case.finding._replace(is_acknowledged=is_known)
-            (self._known.add if is_known else self._known.discard)(identity)
+            self._known.pop(identity, None)
+            if is_known:
+                self._known[identity] = None
         return case is not None
 
     def mute(
@@ -415,13 +418,13 @@ class Lives:
     def notes(self) -> dict[str, object]:
         """What somebody said, in JSON's types: to be kept over a restart."""
         return {
-            "acknowledged": [list(identity) for identity in sorted(self._known)],
-            "muted": [list(mute) for mute in self._mutes],
+            "acknowledged": [list(identity) for identity in [*self._known][-MAX_NOTES:]],
+            "muted": [list(mute) for mute in self._mutes[-MAX_NOTES:]],
         }
 
     def restore(self, acknowledged: Iterable[Identity], mutes: Iterable[Mute]) -> None:
         """Take up what was said before a restart; call it before the first picture."""
-        self._known.update(acknowledged)
+        self._known.update(dict.fromkeys(acknowledged))
         self._mutes += mutes
 
     def _told(self, findings: Iterable[Finding], now: float) -> tuple[Finding, ...]:

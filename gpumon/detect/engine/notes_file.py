@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from gpumon.base.outcome import Outcome
 from gpumon.base.own_file import write_own
 from gpumon.base.paths import state_folder
 from gpumon.base.writing_thread import WritingThread
 
 READ_S: Final = 1.0
-"""A file that cannot be read in this time, on a file system that hangs, says nothing."""
+"""A file that cannot be read in this time, on a file system that hangs, is not waited for."""
 
 WRITE_S: Final = 0.2
 """How long the end of a terminal waits for the last write."""
@@ -43,13 +44,14 @@ class NotesFile:
         """Nothing is read or written before it is asked for."""
         self._path = path
         self._writing = WritingThread("notes", retry_s=RETRY_S)
-        self._is_foreign = False
+        self._unread = ""
+        """Why what lies there is neither known nor written over."""
 
     @property
     def trouble(self) -> str:
         """Why what was said last is not on disk, with the file's name; empty: it is, or will be."""
-        if self._is_foreign:
-            return f"{self._path} is larger than {MAX_BYTES} bytes and is not read"
+        if self._unread:
+            return f"{self._path} {self._unread}"
         if (error := self._writing.error) is not None:
             return f"{self._path} cannot be written: {error.strerror}"
         if self._writing.busy_s > SLOW_S:
@@ -59,35 +61,44 @@ class NotesFile:
     @property
     def way_out(self) -> str:
         """What helps where there is trouble."""
-        if self._is_foreign:
-            return "move it away: gpumon then begins a new one"
+        if self._unread:
+            return (
+                "it is left as it is, and what you note ends with this terminal; mend it or move "
+                "it away, then start gpumon again"
+            )
         return "until there is room and leave to, what you note and mute ends with this terminal"
 
     def read(self) -> object:
-        """What was said before; None where nothing was, or it cannot be read."""
-        found: list[object] = []
+        """What was said before; None where nothing was, or it cannot be read.
 
-        def look() -> None:
-            try:
-                with self._path.open("rb") as file:
-                    raw = file.read(MAX_BYTES + 1)
-                if len(raw) > MAX_BYTES:
-                    # Whatever it is, it is not ours to be written over.
-                    self._is_foreign = True
-                else:
-                    found.append(json.loads(raw))
-            except (OSError, ValueError, RecursionError):
-                # Nothing said yet, or rubbish: findings are then told, which is the safe side.
-                return
+        What cannot be read is not written over: it may hold what somebody has said for weeks.
+        """
+        outcome = Outcome(self._look, "notes")
+        outcome.has_ended(READ_S)
+        self._unread = "did not answer when it was to be read"
+        with suppress(TimeoutError):
+            said, self._unread = outcome.get()
+            return said
+        return None
 
-        thread = threading.Thread(target=look, name="notes", daemon=True)
-        thread.start()
-        thread.join(READ_S)
-        return found[0] if found else None
+    def _look(self) -> tuple[object, str]:
+        """What the file says, and why that cannot be known."""
+        try:
+            with self._path.open("rb") as file:
+                raw = file.read(MAX_BYTES + 1)
+            if len(raw) > MAX_BYTES:
+                return None, f"is larger than {MAX_BYTES} bytes and is not read"
+            return json.loads(raw) if raw.strip() else None, ""
+        except (FileNotFoundError, NotADirectoryError):
+            return None, ""
+        except OSError as error:
+            return None, f"cannot be read: {error.strerror}"
+        except (ValueError, RecursionError):
+            return None, "is no JSON"
 
     def write(self, notes: dict[str, object]) -> None:
-        """Keep notes, without waiting; a file that was too large to be read is left alone."""
-        if self._is_foreign:
+        """Keep notes, without waiting; what could not be read is left as it is."""
+        if self._unread:
             return
         text = json.dumps(notes)
         self._writing.take(lambda: write_own(self._path, text), is_newest_only=True)

@@ -6,14 +6,16 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from gpumon.cli import main
+from gpumon.cli.commands import record as recording_command
 from gpumon.sources.recording.labels import read_labels
 from gpumon.sources.recording.source import Recording
-from tests.worlds.probe import bounded
+from tests.worlds.probe import PATIENCE_S, bounded
 
 SLURM_DATA = Path(__file__).parents[2] / "sources" / "slurm" / "data"
 
@@ -129,6 +131,20 @@ def test_a_full_disk_ends_recording_with_one_line(tmp_path, said):
     assert "Traceback" not in done.stderr
     said(next(line for line in done.stderr.splitlines() if "ended" in line))
     assert Recording(path).span.start > 0
+
+
+@pytest.mark.parametrize("words", [["/shared/a.gpumon"], ["--rolling"]])
+def test_a_file_system_that_hangs_at_the_start_is_one_line(monkeypatch, capsys, words, said):
+    held = threading.Event()
+    monkeypatch.setattr(recording_command, "OPEN_S", 0.01)
+    monkeypatch.setattr(recording_command, "_book", lambda _request: held.wait(PATIENCE_S))
+    assert main(["record", *words, "demo:1x2"]) == 1
+    held.set()
+    (line,) = capsys.readouterr().err.splitlines()
+    place = "/recordings/" if words == ["--rolling"] else "/shared/a.gpumon"
+    assert place in line
+    assert line.endswith("its file system does not answer; name another")
+    said(line)
 
 
 def test_doctor_says_whether_a_recording_can_be_read(recording, tmp_path, capsys):

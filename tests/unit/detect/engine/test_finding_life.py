@@ -404,13 +404,28 @@ def test_notes_that_are_none_are_ignored(rubbish):
     assert notes_from(rubbish) == ([], [])
 
 
-def test_of_notes_without_number_the_first_are_taken():
+def test_of_notes_without_number_the_newest_are_taken():
     rows = [["d", "c", f"job:{number}"] for number in range(MAX_NOTES + 5)]
     mutes = [["c", f"job:{number}", 9.0] for number in range(MAX_NOTES + 5)]
     known, muted = notes_from({"acknowledged": rows, "muted": mutes})
     assert (len(known), len(muted)) == (MAX_NOTES, MAX_NOTES)
+    assert (known[-1], muted[-1].subject) == (("d", "c", rows[-1][2]), mutes[-1][1])
     long = "x" * (MAX_TEXT + 1)
     assert notes_from({"acknowledged": [["d", "c", long]]}) == ([], [])
+
+
+def test_what_is_said_last_is_kept_where_there_is_no_room_for_all(monkeypatch):
+    monkeypatch.setattr(finding_life, "MAX_NOTES", 2)
+    lives = Lives()
+    names = ("c", "a", "b")
+    every = [claim(1000.0, f"job:{n}", confidence=SUPPORTED) for n in names]
+    lives.take(1000.0, [look(1000.0, *every)], subjects_of(names, [], []))
+    for finding in every:
+        assert lives.acknowledge(finding.identity)
+        lives.mute(2000.0, subject=finding.subject)
+    said = lives.notes()
+    assert [row[2] for row in said["acknowledged"]] == ["job:a", "job:b"]
+    assert [row[1] for row in said["muted"]] == ["job:a", "job:b"]
 
 
 def test_of_findings_that_cleared_the_newest_are_kept(monkeypatch):

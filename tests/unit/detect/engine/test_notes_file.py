@@ -39,11 +39,37 @@ def test_the_last_that_speaks_counts(path):
     assert NotesFile(path).read() == {"acknowledged": [], "muted": []}
 
 
-@pytest.mark.parametrize("text", ["", "{", "[" * 100_000, "\xff"])
-def test_rubbish_says_nothing(path, text):
+@pytest.mark.parametrize("text", ["{", "[" * 100_000, "\xff", '{"acknowledged": [},'])
+def test_rubbish_says_nothing_and_is_not_written_over(path, text, said):
+    """A line that somebody edited by hand may stand among a hundred that are well."""
     path.parent.mkdir()
     path.write_text(text, encoding="latin-1")
-    assert NotesFile(path).read() is None
+    one = NotesFile(path)
+    assert one.read() is None
+    assert one.trouble == f"{path} is no JSON"
+    one.write(NOTES)
+    one.close()
+    assert path.read_text(encoding="latin-1") == text
+    assert "mend it or move it away" in one.way_out
+    said(one.trouble, one.way_out)
+
+
+@pytest.mark.parametrize("text", ["", "\n"])
+def test_an_empty_file_holds_nothing_and_is_written(path, text):
+    path.parent.mkdir()
+    path.write_text(text)
+    one = NotesFile(path)
+    assert (one.read(), one.trouble) == (None, "")
+    one.write(NOTES)
+    one.close()
+    assert NotesFile(path).read() == NOTES
+
+
+def test_notes_that_cannot_be_read_are_not_written_over(path):
+    path.mkdir(parents=True)
+    one = NotesFile(path)
+    assert one.read() is None
+    assert one.trouble == f"{path} cannot be read: Is a directory"
 
 
 def test_a_home_that_cannot_be_written_forgets_and_says_so(path):
@@ -88,9 +114,15 @@ def test_a_file_that_hangs_holds_up_nobody(path, monkeypatch):
     monkeypatch.setattr(notes_file, "READ_S", 0.0)
     monkeypatch.setattr(notes_file.json, "loads", lambda _data: held.wait())
     path.parent.mkdir()
-    path.write_text("{}")
-    assert NotesFile(path).read() is None
+    path.write_text(json.dumps(NOTES))
+    one = NotesFile(path)
+    assert one.read() is None
+    assert one.trouble == f"{path} did not answer when it was to be read"
     held.set()
+    one.write({"acknowledged": []})
+    one.close()
+    monkeypatch.undo()
+    assert json.loads(path.read_text()) == NOTES
 
 
 def test_the_state_folder_is_xdgs(monkeypatch):
