@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from gpumon.report.lists.filter_tables import RowFilter
     from gpumon.tui.app import Feed
     from gpumon.tui.look.saved_choices import Habits
+    from gpumon.tui.screens.base.contract import Discovering
 
 
 def show(
@@ -21,6 +22,7 @@ def show(
     *,
     is_ascii: bool,
     allows_actions: bool = False,
+    discovery: Discovering | None = None,
 ) -> int:
     """Run the terminal; its exit code."""
     from gpumon.detect.engine.notes_file import NotesFile, own_notes
@@ -29,7 +31,9 @@ def show(
 
     shelf = NotesFile(own_notes().with_name(FILE_NAME))
     habits = begun_with(habits_of(shelf.read()), settings, is_ascii=is_ascii)
-    return run_terminal(feed, title, passes, shelf, habits, allows_actions=allows_actions)
+    return run_terminal(
+        feed, title, passes, shelf, habits, allows_actions=allows_actions, discovery=discovery
+    )
 
 
 def shown(text: str, *, is_ascii: bool) -> str:

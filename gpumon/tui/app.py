@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from gpumon.tui.actions.action import ViewName
     from gpumon.tui.job_changes import Changes
     from gpumon.tui.look.saved_choices import Habits, Shelf
-    from gpumon.tui.screens.base.contract import Application, Muted
+    from gpumon.tui.screens.base.contract import Application, Discovering, Muted
     from gpumon.tui.time_travel import Travel
     from gpumon.tui.widgets.text.prompt import Prompt
 
@@ -125,6 +125,7 @@ class GpumonApp(DressedApp):
         habits: Habits = NO_HABITS,
         *,
         allows_actions: bool = False,
+        discovery: Discovering | None = None,
     ) -> None:
         """Make it ready to run.
 
@@ -136,8 +137,10 @@ class GpumonApp(DressedApp):
             shelf: Where to keep what the user chooses; None: it is forgotten at the end.
             habits: What was chosen before.
             allows_actions: Whether commands that change something may be run when asked for.
+            discovery: Finds patterns in what nobody explains; None: nobody looks for them.
         """
         super().__init__(shelf, habits)
+        self.discovery = discovery
         self.animation_level = "none"
         self.digest: Digest | None = None
         self.mood = Mood()
@@ -261,6 +264,8 @@ class GpumonApp(DressedApp):
         self._newest = message.tick
         if self._changes is not None:
             self._changes.hear(message.tick)
+        if self.discovery is not None:
+            self.discovery.take(message.tick)
         self._heard_at = self.monotonic()
         self._period_s = message.tick.period_s
         progress = getattr(self._feed, "progress", None)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from gpumon.report.lists.filter_tables import RowFilter
     from gpumon.tui.app import Feed
     from gpumon.tui.look.saved_choices import Habits, Shelf
+    from gpumon.tui.screens.base.contract import Discovering
 
 CLOSE_WAIT_S: Final = 0.25
 """Longest wait for a feed to close: with the terminal's own end, half a second from key to shell.
@@ -58,6 +59,7 @@ def run_terminal(
     habits: Habits = NO_HABITS,
     *,
     allows_actions: bool = False,
+    discovery: Discovering | None = None,
 ) -> int:
     """Show the feed until the user quits; the exit code, 0 for a quit, 1 for a crash.
 
@@ -68,6 +70,7 @@ def run_terminal(
         shelf: Where to keep what the user chooses; None: it is forgotten at the end.
         habits: What was chosen before.
         allows_actions: Whether commands that change something may be run when asked for.
+        discovery: Finds patterns in what nobody explains; None: nobody looks for them.
     """
     if not sys.stdin.isatty():
         _close(feed)
@@ -79,12 +82,20 @@ def run_terminal(
     gc.set_threshold(*FALLBACK)
     sys.setswitchinterval(GIVE_WAY_S)
     app = GpumonApp(
-        feed, title, passes=passes, shelf=shelf, habits=habits, allows_actions=allows_actions
+        feed,
+        title,
+        passes=passes,
+        shelf=shelf,
+        habits=habits,
+        allows_actions=allows_actions,
+        discovery=discovery,
     )
     app.collector = QuietCollector(app.set_timer)
     try:
         return _shown(app, feed, shelf)
     finally:
+        if discovery is not None:
+            discovery.close()
         _drop_unwritten()
 
 

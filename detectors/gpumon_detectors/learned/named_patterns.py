@@ -54,8 +54,9 @@ class _Categories:
 class NamedPatterns(Detector):
     """Claims that a job behaves as a pattern that an operator has named.
 
-    `gpumon patterns` groups jobs whose GPU time nobody can explain, and `--name` gives a group a
-    name. From the next start of gpumon on that name is a class of its own: of each job that has
+    `gpumon patterns` and `:patterns` in the terminal group jobs whose GPU time nobody can explain,
+    and `--name` and `:name` give a group a name. From then on, for gpumons that run elsewhere from
+    their next start on, that name is a class of its own: of each job that has
     been at it for a quarter of an hour it is asked whether each [feature](features.md) of the
     pattern's card lies nearer to the pattern's value than to the usual one.
 

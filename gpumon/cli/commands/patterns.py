@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import time
 from argparse import ArgumentTypeError
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpumon.base.own_file import write_own
 from gpumon.cli.exits import DONE, INTERRUPTED, NOTHING_READ, narrate, narrate_error
 from gpumon.cli.options import Parser
 from gpumon.cli.output import is_tty, write, write_json
@@ -20,6 +18,7 @@ from gpumon.detect.learning.named import (
     own_patterns,
     plain,
     read_named,
+    rewritten,
     with_name,
     without_newest,
 )
@@ -42,7 +41,8 @@ def patterns(words: list[str]) -> int:
         description="Play recordings, and group the jobs of whose GPU time the most is unexplained "
         "(neither useful nor claimed by a detector) by how they behave: a card for each pattern, "
         "with what its jobs share, whose they are, and the one in their middle. A pattern that "
-        "has a name is a class of its own from the next start of gpumon on.",
+        "has a name is a class of its own from the next start of gpumon on. A terminal does the "
+        "same of what it has seen, with :patterns, :name and :unname.",
     )
     made.add_argument(
         "files", nargs="*", metavar="FILE", help="a recording, or the folder of a rolling one"
@@ -125,13 +125,10 @@ def _changed(change: Callable[[tuple[Named, ...]], tuple[Named, ...]]) -> int:
     """Have the user's file of named patterns say something else."""
     path = own_patterns()
     try:
-        before = read_named(path)
-        after = change(before)
+        before, after = rewritten(path, change)
     except NamedError as error:
         narrate(str(error))
         return NOTHING_READ
-    try:
-        write_own(path, json.dumps(plain(after), allow_nan=False) + "\n")
     except OSError as error:
         narrate(f"{path} was not written: {error.strerror}; make room there, or set XDG_STATE_HOME")
         return NOTHING_READ

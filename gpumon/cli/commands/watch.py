@@ -23,6 +23,7 @@ from gpumon.cli.request import chosen_targets, is_demo, judge_of, past_of, setti
 from gpumon.model.text import plain
 from gpumon.sources.address import Look, Target, TargetError
 from gpumon.sources.open import open_sources
+from gpumon.sources.own_login import own_login
 from gpumon.sources.probes import early
 from gpumon.sources.source import SystemClock, Wish, steady_s
 
@@ -282,6 +283,7 @@ def _tell_unkept(sampler: Sampler) -> None:
 
 def _terminal(request: Request) -> int:
     from gpumon.cli.show import show
+    from gpumon.detect.learning.discovery import Discovery
 
     title = " ".join(target.url for target in request.targets)
     if request.past_s is None:
@@ -304,6 +306,7 @@ def _terminal(request: Request) -> int:
         passes,
         is_ascii=request.is_ascii,
         allows_actions=request.allows_actions,
+        discovery=Discovery(own_login(), sampler.renew, is_real=not is_demo(request.targets)),
     )
     _tell_unkept(sampler)
     return code

@@ -99,6 +99,8 @@ class DetectionEngine:
         self._is_busy = False
         self._is_rehearsal = False
         """Whether what is judged now is looked at for nothing."""
+        self._is_outdated = False
+        """Whether detectors are to be loaded anew."""
         self._is_closed = False
         self._report: DetectionReport | None = None
 
@@ -164,6 +166,9 @@ class DetectionEngine:
                 tick, self._waiting = self._waiting, None
                 if self._is_closed or tick is None:
                     return
+                is_outdated, self._is_outdated = self._is_outdated, False
+            if is_outdated:
+                self._drop(None)
             try:
                 report = self._judge(tick) if not self._is_rehearsal else self._rehearsed(tick)
             # Whatever else fails must not end detection unseen: it becomes the report.
@@ -201,6 +206,11 @@ class DetectionEngine:
         if self._kept_notes is None or not (trouble := self._kept_notes.trouble):
             return ()
         return (SourceError("notes", plain(trouble), self._kept_notes.way_out),)
+
+    def renew(self) -> None:
+        """Have all detectors loaded anew for the next picture: what they read at first changed."""
+        with self._state:
+            self._is_outdated = True
 
     def notes(self) -> dict[str, object]:
         """What was acknowledged and muted, in JSON's types: to be kept over a restart."""

@@ -1,5 +1,5 @@
 """What is learnt from recordings: models of labelled ones, patterns in what nobody explains.
 
-Sees features. `model` is what the worker needs: numbers alone, which no code is made of. Only
+Sees features. `discovery` is the entrance of the terminal, `grouping` its process. `model` is what the worker needs: numbers alone, which no code is made of. Only
 `fitting`, which `gpumon train` uses, and `patterns`, as its command does, import scikit-learn.
 """

@@ -6,6 +6,7 @@ counts; taking one back leaves the version before.
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from pathlib import Path
@@ -13,15 +14,17 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from gpumon.base.own_file import write_own
 from gpumon.base.paths import state_folder
 from gpumon.detect.features.table import COLUMN
 from gpumon.detect.learning.json_file import FileError, json_in
 from gpumon.model.finding_classes import CLASSES
 from gpumon.model.records.ledger import STATES
+from gpumon.model.records.pattern import Trait
 from gpumon.model.text import plain as harmless
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from gpumon.detect.features.feature import Floats
 
@@ -46,16 +49,6 @@ _LONGEST: Final = 200
 
 class NamedError(Exception):
     """Patterns that cannot be read, or a name that cannot be given; the message is one line."""
-
-
-class Trait(NamedTuple):
-    """One feature by which a pattern's jobs differ from others."""
-
-    key: str
-    value: float
-    """Median of its jobs."""
-    usual: float
-    """Median of all others."""
 
 
 class Named(NamedTuple):
@@ -174,6 +167,21 @@ def read_named(path: Path) -> tuple[Named, ...]:
     if not isinstance(listed, list) or len(listed) > MOST_VERSIONS:
         raise NamedError(f"{path}: no list of patterns")
     return tuple(_one(path, number, one) for number, one in enumerate(listed, 1))
+
+
+def rewritten(
+    path: Path, change: Callable[[tuple[Named, ...]], tuple[Named, ...]]
+) -> tuple[tuple[Named, ...], tuple[Named, ...]]:
+    """All versions in a file before and after a change, which is on disk then.
+
+    Raises:
+        NamedError: The file cannot be read, or the change cannot be made.
+        OSError: It cannot be written; what was there is there still.
+    """
+    before = read_named(path)
+    after = change(before)
+    write_own(path, json.dumps(plain(after), allow_nan=False) + "\n")
+    return before, after
 
 
 def _one(path: Path, number: int, value: object) -> Named:

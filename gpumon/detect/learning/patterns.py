@@ -14,7 +14,7 @@ from sklearn.cluster import HDBSCAN
 from sklearn.decomposition import PCA
 
 from gpumon.detect.features.table import FEATURES
-from gpumon.detect.learning.named import Trait
+from gpumon.model.records.pattern import PatternCard, Trait
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,6 +75,14 @@ class Pattern(NamedTuple):
     def since(self) -> float:
         """Unix time at which the first of them was seen so."""
         return min(job.since for job in self.jobs)
+
+    @property
+    def card(self) -> PatternCard:
+        """What is shown of it."""
+        ids = tuple(dict.fromkeys(job.job_id for job in self.jobs))
+        return PatternCard(
+            ids, self.users, self.gpu_seconds, self.since, self.exemplar.job_id, self.traits
+        )
 
 
 class Found(NamedTuple):

@@ -67,7 +67,7 @@ class _Sum:
         self._job_id, self._user = job_id, user
         self._total = np.zeros(len(FEATURES))
         self._known = np.zeros(len(FEATURES))
-        self._since = self._until = float("nan")
+        self._since = self.until = float("nan")
         self._gpu_seconds, self._stretches = 0.0, 0
 
     def add(self, at: float, gpu_seconds: float, features: Floats) -> None:
@@ -75,14 +75,14 @@ class _Sum:
         self._total += np.where(known, features, 0.0)
         self._known += known
         self._since = np.fmin(self._since, at - EVERY_S)
-        self._until = at
+        self.until = at
         self._gpu_seconds += gpu_seconds
         self._stretches += 1
 
     def behaviour(self) -> Behaviour:
         features = np.where(self._known > 0, self._total / np.maximum(self._known, 1.0), np.nan)
         return Behaviour(
-            self._job_id, self._user, float(self._since), self._until, self._gpu_seconds,
+            self._job_id, self._user, float(self._since), self.until, self._gpu_seconds,
             self._stretches, features,
         )  # fmt: skip
 
@@ -158,6 +158,13 @@ class Gatherer:
             key = (self._recording, job.job.job_id)
             one = sums.setdefault(key, _Sum(job.job.job_id, job.job.user))
             one.add(at, seconds, row)
+
+    def forget(self, most: int) -> None:
+        """Keep so many jobs of either kind, those that were looked at last."""
+        for sums in (self._unexplained, self._others):
+            # A job that is added to stays where it is: its last stretch tells when that was.
+            for key in sorted(sums, key=lambda key: sums[key].until)[: max(0, len(sums) - most)]:
+                del sums[key]
 
     def gathered(self) -> Gathered:
         """All of them, for what is told long enough."""

@@ -77,6 +77,9 @@ class _Patient:
     ) -> None:
         self._engine.mute(until, finding_class, subject)
 
+    def renew(self) -> None:
+        self._engine.renew()
+
     def close(self) -> None:
         self._engine.close()
 

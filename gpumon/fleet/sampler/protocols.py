@@ -76,6 +76,10 @@ class Detection(Protocol):
         """Tell nothing of a class, a subject, or a class about a subject before a Unix time."""
         ...
 
+    def renew(self) -> None:
+        """Load detectors anew for the next picture."""
+        ...
+
     def close(self) -> None:
         """End the worker."""
         ...

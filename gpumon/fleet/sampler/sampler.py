@@ -320,6 +320,12 @@ class Sampler:
             self._detection.mute(until, finding_class, subject)
         self._pace.hurry()
 
+    def renew(self) -> None:
+        """Have detectors loaded anew: what they read when they were loaded has changed."""
+        if self._detection is not None:
+            self._detection.renew()
+        self._pace.hurry()
+
     def close(self) -> None:
         """End everything; bounded, because a source or driver may hang."""
         self._closing.set()

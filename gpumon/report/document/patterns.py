@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 from gpumon.detect.features.table import COLUMN, FEATURES
 
 if TYPE_CHECKING:
-    from gpumon.detect.learning.named import Trait
     from gpumon.detect.learning.patterns import Found, Pattern
     from gpumon.detect.learning.unexplained import Behaviour, Gathered
+    from gpumon.model.records.pattern import Trait
 
 SCHEMA: Final = "gpumon-patterns/1"
 

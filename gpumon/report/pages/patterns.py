@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Final
 from gpumon.detect.features.feature import feature_text
 from gpumon.detect.features.table import COLUMN, FEATURES
 from gpumon.report.text import units
-from gpumon.report.text.cells import safe
+from gpumon.report.text.cells import Tone, paragraph, safe
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from gpumon.detect.learning.named import Named, Trait
-    from gpumon.detect.learning.patterns import Found, Pattern
+    from gpumon.detect.learning.named import Named
+    from gpumon.detect.learning.patterns import Found
     from gpumon.detect.learning.unexplained import Behaviour, Gathered
+    from gpumon.model.records.pattern import PatternCard, Patterns, Trait
+    from gpumon.report.text.cells import Line
 
 _NAMED: Final = 3
 """Users and jobs that are named on a card."""
@@ -25,7 +27,7 @@ def patterns_text(gathered: Gathered, found: Found) -> str:
     """What there is, then a card each. Ends in a line break."""
     lines = [_head(gathered, found)]
     for number, pattern in enumerate(found.patterns, 1):
-        lines += ["", *_card(number, pattern)]
+        lines += ["", *_card(number, pattern.card)]
     if found.single:
         hours = _hours(sum(job.gpu_seconds for job in found.single))
         count = len(found.single)
@@ -50,6 +52,48 @@ def named_text(named: Sequence[Named]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def pattern_entries(found: Patterns | None, width: int) -> list[list[Line]]:
+    """What was found since somebody looks, then a card each, for a screen of this width."""
+    if found is None:
+        text = "Patterns need a quarter of an hour of jobs whose GPU time nobody explains."
+        return [paragraph(text, width, Tone.DIM)]
+    since = units.clock_time(found.since)
+    told = (
+        f"{_hours(found.unexplained_s)} of {_hours(found.allocated_s)} since {since} are "
+        f"unexplained: neither useful nor claimed by a detector. {_count(len(found.cards))}."
+    )
+    entries = [[*paragraph(told, width), ()]]
+    if found.trouble:
+        entries.append([*paragraph(found.trouble, width, Tone.WARN, "! ", "  "), ()])
+    for number, card in enumerate(found.cards, 1):
+        head, *rest = _card(number, card)
+        lines = paragraph(head.strip(), width, Tone.STRONG, "", "    ")
+        for line in rest:
+            lines += paragraph(line.strip(), width, Tone.PLAIN, "    ", "      ")
+        entries.append([*lines, ()])
+    if found.single:
+        resemble = "job resembles" if len(found.single) == 1 else "jobs resemble"
+        text = f"{len(found.single)} {resemble} no other: {_some(found.single)}"
+        entries.append([*paragraph(text, width), ()])
+    if found.cards:
+        text = (
+            ":name 1 some_name makes the first a class of its own, :unname some_name takes that "
+            "back. :job NUMBER opens a job."
+        )
+        entries.append(paragraph(text, width, Tone.DIM))
+    return entries
+
+
+def _count(cards: int) -> str:
+    if not cards:
+        return "No three jobs of it behave alike"
+    return (
+        "Jobs that behave alike make 1 pattern"
+        if cards == 1
+        else (f"Jobs that behave alike make {cards} patterns")
+    )
+
+
 def _hours(gpu_seconds: float) -> str:
     return f"{units.gpu_hours(gpu_seconds)} GPU-h"
 
@@ -66,20 +110,22 @@ def _head(gathered: Gathered, found: Found) -> str:
     return f"{told}; {jobs} most of it ({listed}), in {patterns}"
 
 
-def _card(number: int, pattern: Pattern) -> list[str]:
-    count, people = len(pattern.jobs), len(pattern.users)
-    whose = "1 user" if people == 1 else f"{people} users"
-    since = datetime.fromtimestamp(pattern.since, UTC).astimezone().strftime("%Y-%m-%d %H:%M")
-    hours = _hours(pattern.gpu_seconds)
+def _card(number: int, card: PatternCard) -> list[str]:
+    also = _some(job_id for job_id in card.jobs if job_id != card.exemplar)
     return [
-        f"{number:>2}  {hours}  {count} jobs of {whose} ({_some(pattern.users)}), since {since}",
-        f"    like job {safe(pattern.exemplar.job_id)}; also {_others(pattern)}",
-        *(f"    {_trait(trait)}" for trait in pattern.traits),
+        f"{number:>2}  {_whose(card)}",
+        f"    like job {safe(card.exemplar)}; also {also}",
+        *(f"    {_trait(trait)}" for trait in card.traits),
     ]
 
 
-def _others(pattern: Pattern) -> str:
-    return _some(job_id for job_id in _ids(pattern.jobs) if job_id != pattern.exemplar.job_id)
+def _whose(card: PatternCard) -> str:
+    """How much of it there is, of how many jobs, whose they are, and since when."""
+    people = len(card.users)
+    users = "1 user" if people == 1 else f"{people} users"
+    since = datetime.fromtimestamp(card.since, UTC).astimezone().strftime("%Y-%m-%d %H:%M")
+    hours = _hours(card.gpu_seconds)
+    return f"{hours}  {len(card.jobs)} jobs of {users} ({_some(card.users)}), since {since}"
 
 
 def _ids(jobs: Iterable[Behaviour]) -> list[str]:

@@ -16,10 +16,13 @@ if TYPE_CHECKING:
 SCOPES: Final[tuple[ScopeKind, ...]] = ("user", "account", "partition", "reservation")
 """Words for groups of jobs."""
 
-PAGES: Final = ("findings", "errors", "help", "ascii", "quit")
+PAGES: Final = ("findings", "errors", "patterns", "help", "ascii", "quit")
 """Words that do what the action of the same name does."""
 
-KINDS: Final = ("job", "node", "gpu", *SCOPES, "theme")
+NAMING: Final = ("name", "unname")
+"""Words that give a pattern a name, and take one back."""
+
+KINDS: Final = ("job", "node", "gpu", *SCOPES, "theme", *NAMING)
 """Words that are followed by a name."""
 
 ALIASES: Final = {
@@ -29,6 +32,11 @@ ALIASES: Final = {
     "pd": "pending",
 }
 """What people type who know other tools."""
+
+_HOW_TO_NAME: Final = "say a pattern's number and its name, such as: name 2 slow_tokeniser"
+
+MOST_DIGITS: Final = 9
+"""Of a pattern's number."""
 
 MOST_NAMES: Final = 200
 """Names that are looked at for a completion: more fit on no line."""
@@ -51,6 +59,9 @@ def names_of(digest: Digest | None, kind: str) -> tuple[str, ...]:
     """The names that a kind of thing has in this picture, as people write them, sorted."""
     if kind == "theme":
         return tuple(SHORT_NAMES)
+    if kind in NAMING:
+        # Only who looks for patterns knows how many there are, and who keeps names which.
+        return ()
     if digest is None:
         return ()
     tick = digest.tick
@@ -124,6 +135,8 @@ def understood(text: str, digest: Digest | None) -> Destination:
         return Destination(kind, _named(digest, kind, rest))
     if (view := _word(head, (*ROOTS, *PAGES))) is not None:
         return Destination(view)
+    if kind == "name":
+        raise UnknownCommandError(_HOW_TO_NAME)
     if kind is not None:
         raise UnknownCommandError(f"{kind}: which one? Tab completes its name")
     owners = [kind for kind in KINDS if head in names_of(digest, kind)]
@@ -148,6 +161,13 @@ def _named(digest: Digest | None, kind: str, name: str) -> str:
     """
     if kind == "theme" and name in SHORT_NAMES:
         return SHORT_NAMES[name]
+    if kind == "unname":
+        return name
+    if kind == "name":
+        number, _, chosen = name.partition(" ")
+        if not (number.isdecimal() and len(number) < MOST_DIGITS and chosen.strip()):
+            raise UnknownCommandError(_HOW_TO_NAME)
+        return f"{number} {chosen.strip()}"
     if digest is not None and name in names_of(digest, kind):
         if kind == "gpu":
             return _gpu_names(digest)[name]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gpumon.report.facts.groups import Scope
     from gpumon.report.next_steps.commands import Subject
     from gpumon.tui.actions.action import ViewName
-    from gpumon.tui.screens.base.contract import Entries, Trail
+    from gpumon.tui.screens.base.contract import Discovering, Entries, Trail
     from gpumon.tui.screens.base.view import View
 
 
@@ -136,3 +136,9 @@ class AllViews:
         from gpumon.tui.screens.base.page import errors_page
 
         return errors_page(trail)
+
+    def patterns(self, trail: Trail, discovery: Discovering | None) -> Screen[None]:
+        """Patterns in what nobody explains."""
+        from gpumon.tui.screens.base.page import patterns_page
+
+        return patterns_page(trail, discovery)

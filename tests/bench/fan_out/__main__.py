@@ -124,8 +124,8 @@ class Processes:
                 words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
             except OSError:
                 return "ended"
-            if b"gpumon.detect.worker.worker" in words:
-                self._names[pid] = "detection worker"
+            if b"gpumon.detect.worker.supervisor" in words:
+                self._names[pid] = "worker, supervisor"
             elif pid == self._pid:
                 self._names[pid] = "gpumon"
             else:
@@ -192,7 +192,7 @@ def measure(
                 "PSS MiB": round(memory.get(name, (0.0, 0.0))[1]),
             }
             for name, count in processes.most.items()
-            if name in ("gpumon", "detection worker", "ssh")
+            if name in ("gpumon", "worker, supervisor", "ssh")
         ],
     )
 

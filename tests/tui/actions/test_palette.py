@@ -39,6 +39,10 @@ DIGEST = Digest(cluster(waits("12", label="6_1", user="users"), waits("13", user
         ("partition h100", "partition", "h100"),
         ("maint-oct", "reservation", "maint-oct"),
         ("4711", "job", "4711"),
+        ("patterns", "patterns", ""),
+        ("pat", "patterns", ""),
+        ("name 2  slow_start ", "name", "2 slow_start"),
+        ("unname slow_start", "unname", "slow_start"),
     ],
 )
 def test_understood(text, kind, name):
@@ -50,6 +54,10 @@ def test_understood(text, kind, name):
     [
         ("", "nothing typed"),
         ("theme", "theme: which one"),
+        ("name", "say a pattern's number and its name"),
+        ("name two slow_start", "say a pattern's number and its name"),
+        ("name ² slow_start", "say a pattern's number and its name"),
+        ("unname", "unname: which one"),
         ("node zzz", "no node is called “zzz”"),
         ("job 6_2", "no job is called “6_2”"),
         ("planet mars", "no kind of thing is called “planet”"),

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
     from textual.screen import Screen
 
+    from gpumon.model.records.pattern import Patterns
+    from gpumon.model.records.tick import Tick
     from gpumon.report.facts.columns import Column, Sorting
     from gpumon.report.facts.groups import Scope
     from gpumon.report.facts.tick_index import Digest
@@ -103,6 +105,35 @@ class Views(Protocol):
         """Targets and errors."""
         ...
 
+    def patterns(self, trail: Trail, discovery: Discovering | None) -> Screen[None]:
+        """Patterns in what nobody explains; None: nobody looks for them."""
+        ...
+
+
+class Discovering(Protocol):
+    """Finds patterns in what nobody explains; `gpumon.detect.learning.discovery` has one."""
+
+    @property
+    def found(self) -> Patterns | None:
+        """The newest patterns; None: there are none yet."""
+        ...
+
+    def take(self, tick: Tick) -> None:
+        """A picture, without waiting."""
+        ...
+
+    def name(self, number: int, name: str) -> str:
+        """Call a pattern so from now on; returns what came of it. May take seconds."""
+        ...
+
+    def unname(self, name: str) -> str:
+        """Take a name back; returns what came of it. May take seconds."""
+        ...
+
+    def close(self) -> None:
+        """End what is under way, without waiting."""
+        ...
+
 
 class Changing(Protocol):
     """What changes jobs, where that was allowed."""
@@ -134,6 +165,9 @@ class Application(Protocol):
     map_density: str | None
     is_ascii: bool
     look: Look
+
+    discovery: Discovering | None
+    """None: nobody looks for patterns."""
 
     @property
     def views(self) -> Views:

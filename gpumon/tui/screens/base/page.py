@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from gpumon.model.finding import Finding
     from gpumon.report.facts.tick_index import Digest
     from gpumon.tui.actions.action import ViewName
-    from gpumon.tui.screens.base.contract import Entries
+    from gpumon.tui.screens.base.contract import Discovering, Entries
 
 
 class Page(View):
@@ -216,3 +216,17 @@ def errors_page(trail: tuple[str, ...]) -> Page:
         return found
 
     return Page("errors", trail, entries)
+
+
+def patterns_page(trail: tuple[str, ...], discovery: Discovering | None) -> Page:
+    """Jobs that behave alike in time that nobody explains."""
+
+    def entries(_digest: Digest | None, width: int) -> list[list[Line]]:
+        if discovery is None:
+            text = "Nobody looks for patterns here; gpumon patterns FILE finds those of a recording"
+            return [paragraph(text, width, Tone.DIM)]
+        from gpumon.report.pages.patterns import pattern_entries
+
+        return pattern_entries(discovery.found, width)
+
+    return Page("patterns", trail, entries)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
+from gpumon.base.outcome import Outcome
 from gpumon.report.text.cells import Cell, Tone, fit
 from gpumon.tui.actions import palette
 from gpumon.tui.actions.action import ROOTS
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
     from gpumon.report.text.cells import Line
     from gpumon.tui.actions.action import ViewName
     from gpumon.tui.widgets.text.prompt import Prompt
+
+NAMED_S: Final = 10.0
+"""What became of a name is told so long: it is longer than other words."""
 
 
 class View(HandOff):
@@ -218,6 +223,10 @@ class View(HandOff):
         """Targets and errors."""
         self.app.push_screen(self.gpumon.views.errors(self.trail()))
 
+    def action_patterns(self) -> None:
+        """Patterns in what nobody explains."""
+        self.app.push_screen(self.gpumon.views.patterns(self.trail(), self.gpumon.discovery))
+
     def action_help(self) -> None:
         """Explain this view."""
         columns = self.help_columns()
@@ -320,10 +329,31 @@ class View(HandOff):
             self.open_node(name)
         elif kind == "theme":
             self.gpumon.show_theme(name)
+        elif kind in palette.NAMING:
+            self._name_pattern(kind, name)
         elif kind == "gpu":
             self.open_gpu(name)
         else:
             self.open_group(next(scope for scope in palette.SCOPES if scope == kind), name)
+
+    def _name_pattern(self, kind: str, words: str) -> None:
+        """Give a pattern a name, or take one back, on a thread: a home may hang."""
+        discovery = self.gpumon.discovery
+        if discovery is None:
+            self.say("nobody looks for patterns here, so none gets a name")
+            return
+        number, _, name = words.partition(" ")
+        act = partial(discovery.unname, words)
+        if kind == "name":
+            act = partial(discovery.name, int(number), name)
+
+        def tell() -> None:
+            words = act()
+            # The application may be gone by now.
+            with suppress(RuntimeError):
+                self.app.call_from_thread(self.say, words, NAMED_S)
+
+        Outcome(tell, "naming")
 
     def _open_job(self, job_id: str) -> None:
         view = self.digest.tick.job(job_id) if self.digest else None

@@ -407,3 +407,33 @@ def test_who_disables_a_detector_need_not_know_whether_it_was_on(engine, shy, sc
     report = look(engine(shy, tuning=tuning), scene.run(30, {}))
     assert (report.findings, states(report)) == ((), {})
     assert [e.message for e in report.errors] == ["/c.toml:7: no detector is called nobody"]
+
+
+def test_detectors_are_loaded_anew_when_what_they_read_has_changed(
+    engine, plugin, scene, look, tmp_path
+):
+    """As named patterns are: their names are classes, which are declared when they are loaded."""
+    names = tmp_path / "names"
+    names.write_text("first_kind")
+    path = plugin(
+        "reader",
+        f"""
+        from pathlib import Path
+
+        class Reader(Base):
+            name = "reader"
+            finding_classes = (Path({str(names)!r}).read_text(),)
+            categories = {{finding_classes[0]: "compute"}}
+            def evaluate(self, view):
+                return self.claim(view)
+        """,
+    )
+    one = engine(path)
+    told = []
+    for said in ("first_kind", "second_kind"):
+        names.write_text(said)
+        told.append({found.finding_class for found in look(one, scene.run(30, {})).findings})
+    one.renew()
+    told.append({found.finding_class for found in look(one, scene.run(30, {})).findings})
+    assert told[:2] == [{"first_kind"}, {"first_kind"}]
+    assert "second_kind" in told[2]

@@ -1,0 +1,206 @@
+"""Patterns in what nobody explains, found while somebody looks; nobody waits for them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Final
+
+from gpumon.base.outcome import Outcome
+from gpumon.model.fault import shortage
+from gpumon.model.records.pattern import Patterns
+from gpumon.model.text import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from gpumon.detect.learning.grouping import Grouping
+    from gpumon.detect.learning.named import Named
+    from gpumon.detect.learning.unexplained import Gathered, Gatherer
+    from gpumon.model.records.tick import Tick
+
+    Change = Callable[[tuple[Named, ...]], tuple[Named, ...]]
+
+TAKEN_EVERY_S: Final = 300.0
+"""A picture is taken so often: features change little in less."""
+
+GROUPED_EVERY_S: Final = 900.0
+"""Jobs are grouped so often: a quarter of an hour makes one of them a job to be grouped."""
+
+MOST_JOBS: Final = 10_000
+"""Jobs of either kind that are remembered; beyond, those that were looked at longest ago go."""
+
+NAME_S: Final = 5.0
+"""A home that takes longer to keep a name is said not to answer."""
+
+
+class Discovery:
+    """Gathers jobs from pictures on a thread, has them grouped, and keeps their names.
+
+    What it needs for that is imported on its thread: the first picture on screen is not for it.
+    """
+
+    def __init__(
+        self,
+        owner: str,
+        renew: Callable[[], None] = lambda: None,
+        names: Path | None = None,
+        grouping: Callable[[Gathered], Grouping] | None = None,
+        *,
+        is_real: bool = True,
+    ) -> None:
+        """Begin nothing yet.
+
+        Args:
+            owner: Who gives names.
+            renew: Called when names have changed: who looks for them has to read them again.
+            names: The file of names; None: this user's own.
+            grouping: Groups jobs; None: in a process of its own.
+            is_real: Whether these jobs are there: patterns of simulated ones get no name.
+        """
+        self._is_real = is_real
+        self._owner = owner
+        self._renew = renew
+        self._names = names
+        self._make = grouping
+        self._gatherer: Gatherer | None = None
+        self._state = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._waiting: Tick | None = None
+        self._taken_at = self._grouped_at = self._since = float("-inf")
+        self._grouping: Grouping | None = None
+        self._is_idle = True
+        self._is_closed = False
+        self._found: Patterns | None = None
+
+    @property
+    def found(self) -> Patterns | None:
+        """The newest patterns; None: no job has had a quarter of an hour of unexplained time."""
+        return self._found
+
+    def take(self, tick: Tick) -> None:
+        """A picture; most are passed over, and no thread of the caller's is held up."""
+        if tick.history is None or tick.ledger is None or tick.at < self._taken_at + TAKEN_EVERY_S:
+            return
+        self._taken_at = tick.at
+        with self._state:
+            if self._is_closed:
+                return
+            self._waiting = tick
+            if self._thread is None:
+                self._since = tick.at
+                self._thread = threading.Thread(target=self._run, name="patterns", daemon=True)
+                self._thread.start()
+            self._state.notify_all()
+
+    def settle(self, wait_s: float) -> bool:
+        """Wait until all pictures were looked at, at most so long; False: they were not."""
+        with self._state:
+            return self._state.wait_for(lambda: self._is_idle and self._waiting is None, wait_s)
+
+    def close(self) -> None:
+        """End what is under way; waits for nothing."""
+        with self._state:
+            self._is_closed = True
+            if self._grouping is not None:
+                self._grouping.end()
+            self._state.notify_all()
+
+    def name(self, number: int, name: str) -> str:
+        """Call a card so from now on; returns what came of it, in words.
+
+        Args:
+            number: The card's place among those found, from 1 on.
+            name: What a class may be called.
+        """
+        if not self._is_real:
+            return "these jobs are simulated: their patterns get no name"
+        cards = self._found.cards if self._found is not None else ()
+        if not 1 <= number <= len(cards):
+            there = f"there are {len(cards)}" if cards else "none was found so far"
+            return f"there is no pattern {number}: {there}"
+        card = cards[number - 1]
+        from gpumon.detect.learning.named import Named, with_name
+
+        one = Named(
+            name, 0, self._owner, time.time(), card.traits, len(card.jobs), card.gpu_seconds,
+            card.exemplar,
+        )  # fmt: skip
+        return self._changed(lambda versions: with_name(versions, one))
+
+    def unname(self, name: str) -> str:
+        """Take back the newest version of a name; returns what came of it, in words."""
+        from gpumon.detect.learning.named import without_newest
+
+        return self._changed(lambda versions: without_newest(versions, name))
+
+    def _changed(self, change: Change) -> str:
+        from gpumon.detect.learning.named import NamedError, own_patterns, rewritten
+
+        path = own_patterns() if self._names is None else self._names
+        outcome = Outcome(lambda: rewritten(path, change), "names")
+        outcome.has_ended(NAME_S)
+        try:
+            before, after = outcome.get()
+        except NamedError as error:
+            return plain(str(error))
+        except TimeoutError:
+            return f"{path} does not answer: nothing is sure to be kept"
+        except OSError as error:
+            return f"{path} was not written: {error.strerror}"
+        self._renew()
+        added = [one for one in after if one not in before]
+        if added:
+            name, version = added[0].name, added[0].version
+            return f"named: {name}, version {version}; it is looked for from now on"
+        gone = next(one for one in before if one not in after)
+        is_left = any(one.name == gone.name for one in after)
+        rest = f"version {gone.version - 1} counts again" if is_left else "nothing is called so"
+        return f"taken back: {gone.name}, version {gone.version}; {rest}"
+
+    def _run(self) -> None:
+        while True:
+            with self._state:
+                self._state.wait_for(lambda: self._waiting is not None or self._is_closed)
+                tick, self._waiting = self._waiting, None
+                self._is_idle = False
+                if self._is_closed or tick is None:
+                    return
+            try:
+                self._look(tick)
+            # Whatever else fails must not end the thread unseen: it is told where patterns are.
+            except Exception as error:  # noqa: BLE001
+                words, _ = shortage(error) or (f"{type(error).__name__}: {error}", "")
+                self._fail(tick.at, plain(words))
+            with self._state:
+                self._is_idle = True
+                self._state.notify_all()
+
+    def _look(self, tick: Tick) -> None:
+        from gpumon.detect.learning.grouping import Grouping, GroupingError
+        from gpumon.detect.learning.unexplained import Gatherer
+
+        gatherer = self._gatherer = self._gatherer or Gatherer()
+        gatherer.take(tick)
+        gatherer.forget(MOST_JOBS)
+        gathered = gatherer.gathered()
+        if not gathered.unexplained or tick.at < self._grouped_at + GROUPED_EVERY_S:
+            return
+        self._grouped_at = tick.at
+        with self._state:
+            self._grouping = grouping = (self._make or Grouping)(gathered)
+            if self._is_closed:
+                grouping.end()
+        try:
+            cards, single = grouping.done()
+        except GroupingError as error:
+            self._fail(tick.at, plain(str(error)))
+            return
+        self._found = Patterns(
+            tick.at, self._since, cards, single, gathered.unexplained_s, gathered.allocated_s
+        )
+
+    def _fail(self, at: float, why: str) -> None:
+        before = self._found or Patterns(at, self._since, (), (), 0.0, 0.0)
+        self._found = before._replace(trouble=why)

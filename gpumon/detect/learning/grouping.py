@@ -1,0 +1,114 @@
+"""`python -m gpumon.detect.learning.grouping`: groups jobs in a process of its own.
+
+scikit-learn takes seconds to import and to group many jobs; no terminal waits for that. The jobs
+come as JSON on standard input, the patterns leave on standard output.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from gpumon.detect.learning.unexplained import Behaviour, Gathered
+from gpumon.model.records.pattern import PatternCard, Trait
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+LIMIT_S: Final = 120.0
+"""Grouping 10,000 jobs takes seconds; what takes so long is given up."""
+
+_ENTRY: Final = ("-m", "gpumon.detect.learning.grouping")
+_NICENESS: Final = 19
+_ONE_THREAD: Final = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+class GroupingError(Exception):
+    """Jobs could not be grouped; the message says why."""
+
+
+class Grouping:
+    """One grouping, which another thread may end."""
+
+    def __init__(self, gathered: Gathered) -> None:
+        """Begin nothing yet."""
+        self._jobs = [_written(gathered.unexplained), _written(gathered.others)]
+        self._process: subprocess.Popen[str] | None = None
+        self._is_ended = False
+
+    def end(self) -> None:
+        """Give it up."""
+        self._is_ended = True
+        if self._process is not None:
+            self._process.kill()
+
+    def done(self) -> tuple[tuple[PatternCard, ...], tuple[str, ...]]:
+        """The patterns, and the ids of jobs that resemble no other.
+
+        Raises:
+            GroupingError: The process failed, or took too long.
+        """
+        # -P keeps the working directory, which may hold anything, off the module path.
+        words = [sys.executable, "-P", *_ENTRY]
+        own = {**dict.fromkeys(_ONE_THREAD, "1"), **os.environ}
+        pipe = subprocess.PIPE
+        try:
+            with subprocess.Popen(
+                words, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=own, process_group=0
+            ) as process:
+                self._process = process
+                if self._is_ended:
+                    process.kill()
+                said, last_words = self._answer(process)
+        except OSError as error:
+            raise GroupingError(f"jobs cannot be grouped: {error.strerror}") from error
+        if process.returncode:
+            last = (last_words.strip().splitlines() or [f"exit status {process.returncode}"])[-1]
+            raise GroupingError(f"jobs cannot be grouped: {last}")
+        cards, single = json.loads(said)
+        return tuple(map(_card, cards)), tuple(single)
+
+    def _answer(self, process: subprocess.Popen[str]) -> tuple[str, str]:
+        try:
+            return process.communicate(json.dumps(self._jobs), LIMIT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise GroupingError(f"grouping jobs took longer than {LIMIT_S:.0f} s") from None
+
+
+def _written(jobs: Iterable[Behaviour]) -> list[list[Any]]:
+    return [
+        [*job[:-1], [float(number) if math.isfinite(number) else None for number in job.features]]
+        for job in jobs
+    ]
+
+
+def _read(rows: list[list[Any]]) -> tuple[Behaviour, ...]:
+    return tuple(Behaviour._make([*row[:-1], np.array(row[-1], np.float64)]) for row in rows)
+
+
+def _card(row: list[Any]) -> PatternCard:
+    jobs, users, gpu_seconds, since, exemplar, traits = row
+    told = tuple(Trait(*trait) for trait in traits)
+    return PatternCard(tuple(jobs), tuple(users), gpu_seconds, since, exemplar, told)
+
+
+def main() -> None:
+    """Group what stands on standard input."""
+    os.nice(_NICENESS)
+    from gpumon.detect.learning.patterns import patterns_in
+
+    unexplained, others = map(_read, json.load(sys.stdin))
+    found = patterns_in(Gathered(unexplained, others, 0.0, 0.0))
+    single = list(dict.fromkeys(job.job_id for job in found.single))
+    json.dump([[one.card for one in found.patterns], single], sys.stdout)
+
+
+if __name__ == "__main__":
+    main()
