@@ -1,5 +1,6 @@
 """What is learnt from recordings: models of labelled ones, patterns in what nobody explains.
 
-Sees features. `discovery` is the entrance of the terminal, `grouping` its process. `model` is what the worker needs: numbers alone, which no code is made of. Only
+Sees features. `model` is what the worker needs: numbers alone, which no code is made of. Only
 `fitting`, which `gpumon train` uses, and `patterns`, as its command does, import scikit-learn.
+`discovery` finds patterns beside the terminal, and groups them in the process of `grouping`.
 """

@@ -89,7 +89,8 @@ GO_ACTIONS: Final = (
         ("colon",),
         ":",
         "go to",
-        "Go to anything by name, Tab completes: :pending, :node gpu01, :job 123, :user ada, :patterns.",
+        "Go to anything by name, Tab completes: :pending, :node gpu01, :job 123, :user ada, "
+        ":patterns.",
         EVERYWHERE,
     ),
     Action(
