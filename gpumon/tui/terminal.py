@@ -20,7 +20,10 @@ from gpumon.model.text import plain
 from gpumon.tui.app import GpumonApp
 from gpumon.tui.look.saved_choices import NO_HABITS
 from gpumon.tui.textual_private.idle_gc import FALLBACK, QuietCollector
-from gpumon.tui.textual_private.screen_stream import draw_on_the_terminal
+from gpumon.tui.textual_private.screen_stream import (
+    draw_on_the_terminal,
+    leave_a_dead_terminal_quietly,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,6 +80,7 @@ def run_terminal(
         _tell("gpumon: standard input is no terminal to read keys from; --once prints a table\n")
         return 2
     draw_on_the_terminal()
+    leave_a_dead_terminal_quietly()
     # What is there by now stays; what comes is looked through at quiet moments.
     gc.freeze()
     gc.set_threshold(*FALLBACK)

@@ -346,6 +346,15 @@ def test_a_terminal_that_is_gone_ends_the_process(tmp_path, mode, is_controlling
     assert session.process.wait(PATIENCE_S) == 129
 
 
+def test_a_terminal_that_is_gone_leaves_no_traceback_where_errors_go(tmp_path):
+    errors = tmp_path / "errors"
+    session = Session("busy", tmp_path, ("sh", "-c", f'exec "$@" 2>{errors}', "sh"))
+    session.read_until(b"4711")
+    session.hang_up()
+    assert session.process.wait(PATIENCE_S) == 129
+    assert "Traceback" not in errors.read_text()
+
+
 def test_a_standard_output_that_was_closed_before_is_not_missed_at_the_end(tmp_path):
     session = Session("well", tmp_path, ("sh", "-c", 'exec "$@" >&-', "sh"))
     session.read_until(b"4711")
