@@ -90,7 +90,14 @@ class _Sum:
 class Gatherer:
     """Takes pictures with their books, of one recording after the other."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int | None = None) -> None:
+        """Begin with nothing.
+
+        Args:
+            most: So many jobs with unexplained time are looked at each time, those with the most of
+                it; None: all.
+        """
+        self._most = most
         self._recording = 0
         self._next_at = 0.0
         self._booked: dict[str, tuple[float, float]] = {}
@@ -120,6 +127,7 @@ class Gatherer:
             if job is None or tick.at - job.all_held_since < _LEAST_AGE_S:
                 continue
             (unclear if share >= LEAST_SHARE else plain).append((job, seconds))
+        unclear = sorted(unclear, key=lambda one: -one[1])[: self._most]
         every = max(1, len(plain) // _MOST_OTHERS)
         chosen = [job for job, _ in unclear], [job for job, _ in plain[::every]]
         table = features_of(view, [*chosen[0], *chosen[1]]).values

@@ -58,6 +58,15 @@ def test_two_stretches_are_too_few():
     assert books.go_on(1, one=0.9, other=0.0).unexplained[0].job_id == "1"
 
 
+def test_where_not_all_can_be_looked_at_it_is_those_with_the_most_of_it():
+    books = Books()
+    books.gatherer = Gatherer(most=1)
+    books.gatherer.begin()
+    found = books.go_on(9, one=0.3, other=0.6)
+    assert [one.job_id for one in found.unexplained] == ["2"]
+    assert found.unexplained_s == pytest.approx(0.9 * 8 * EVERY_S)
+
+
 def test_all_time_is_added_up_also_of_jobs_that_are_not_listed():
     found = Books().go_on(9, one=0.3, other=0.2)
     assert found.allocated_s == pytest.approx(2 * 8 * EVERY_S)
