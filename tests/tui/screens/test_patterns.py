@@ -114,7 +114,8 @@ async def test_a_name_is_given_and_taken_back_while_keys_go_on(stage):
         await s.press(*typed("name 1 slow_tokeniser"))
         await s.press("question_mark")
         assert "Down one line" in s.text
-        await s.press("escape")
+        await s.press("escape", "escape")
+        assert "patterns" not in s.lines[0]
         book.may_answer.set()
         await until(s, "named: slow_tokeniser, version 1")
         await s.press(*typed("unname slow_tokeniser"))

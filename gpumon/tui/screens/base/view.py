@@ -347,11 +347,18 @@ class View(HandOff):
         if kind == "name":
             act = partial(discovery.name, int(number), name)
 
+        app = self.app
+
+        def say(words: str) -> None:
+            # Somebody may look at something else by now.
+            if isinstance(app.screen, View):
+                app.screen.say(words, NAMED_S)
+
         def tell() -> None:
             words = act()
             # The application may be gone by now.
             with suppress(RuntimeError):
-                self.app.call_from_thread(self.say, words, NAMED_S)
+                app.call_from_thread(say, words)
 
         Outcome(tell, "naming")
 
