@@ -51,6 +51,7 @@ class Discovery:
         renew: Callable[[], None] = lambda: None,
         names: Path | None = None,
         grouping: Callable[[Gathered], Grouping] | None = None,
+        now: Callable[[], float] = time.time,
         *,
         is_real: bool = True,
     ) -> None:
@@ -61,6 +62,7 @@ class Discovery:
             renew: Called when names have changed: who looks for them has to read them again.
             names: The file of names; None: this user's own.
             grouping: Groups jobs; None: in a process of its own.
+            now: Unix time at which a name is given.
             is_real: Whether these jobs are there: patterns of simulated ones get no name.
         """
         self._is_real = is_real
@@ -68,11 +70,12 @@ class Discovery:
         self._renew = renew
         self._names = names
         self._make = grouping
+        self._now = now
         self._gatherer: Gatherer | None = None
         self._state = threading.Condition()
         self._thread: threading.Thread | None = None
         self._waiting: Tick | None = None
-        self._taken_at = self._grouped_at = self._since = float("-inf")
+        self._taken_at = self._looked_at = self._grouped_at = self._since = float("-inf")
         self._grouping: Grouping | None = None
         self._is_idle = True
         self._is_closed = False
@@ -85,7 +88,8 @@ class Discovery:
 
     def take(self, tick: Tick) -> None:
         """A picture; most are passed over, and no thread of the caller's is held up."""
-        if tick.history is None or tick.ledger is None or tick.at < self._taken_at + TAKEN_EVERY_S:
+        is_soon = 0.0 <= tick.at - self._taken_at < TAKEN_EVERY_S
+        if tick.history is None or tick.ledger is None or is_soon:
             return
         self._taken_at = tick.at
         with self._state:
@@ -128,7 +132,7 @@ class Discovery:
         from gpumon.detect.learning.named import Named, with_name
 
         one = Named(
-            name, 0, self._owner, time.time(), card.traits, len(card.jobs), card.gpu_seconds,
+            name, 0, self._owner, self._now(), card.traits, len(card.jobs), card.gpu_seconds,
             card.exemplar,
         )  # fmt: skip
         return self._changed(lambda versions: with_name(versions, one))
@@ -186,6 +190,11 @@ class Discovery:
         from gpumon.detect.learning.unexplained import Gatherer
 
         gatherer = self._gatherer = self._gatherer or Gatherer(MOST_LOOKED_AT)
+        if tick.at < self._looked_at:
+            # The clock was set back: what was booked since is not known, and its jobs are others.
+            gatherer.begin()
+            self._grouped_at = float("-inf")
+        self._looked_at = tick.at
         gatherer.take(tick)
         gatherer.forget(MOST_JOBS)
         gathered = gatherer.gathered()

@@ -57,12 +57,9 @@ def pattern_entries(found: Patterns | None, width: int) -> list[list[Line]]:
     if found is None:
         text = "Patterns need a quarter of an hour of jobs whose GPU time nobody explains."
         return [paragraph(text, width, Tone.DIM)]
-    since = units.clock_time(found.since)
-    told = (
-        f"{_hours(found.unexplained_s)} of {_hours(found.allocated_s)} since {since} are "
-        f"unexplained: neither useful nor claimed by a detector. {_count(len(found.cards))}."
-    )
-    entries = [[*paragraph(told, width), ()]]
+    entries: list[list[Line]] = []
+    if found.allocated_s > 0.0:
+        entries.append([*paragraph(_told(found), width), ()])
     if found.trouble:
         entries.append([*paragraph(found.trouble, width, Tone.WARN, "! ", "  "), ()])
     for number, card in enumerate(found.cards, 1):
@@ -84,13 +81,16 @@ def pattern_entries(found: Patterns | None, width: int) -> list[list[Line]]:
     return entries
 
 
-def _count(cards: int) -> str:
-    if not cards:
-        return "No three jobs of it behave alike"
+def _told(found: Patterns) -> str:
+    """How much of the time nobody explains, and how many patterns it has."""
+    count = len(found.cards)
+    made = "No three jobs of it behave alike"
+    if count:
+        made = f"Jobs that behave alike make {count} pattern{'s' if count > 1 else ''}"
+    hours = f"{_hours(found.unexplained_s)} of {_hours(found.allocated_s)}"
     return (
-        "Jobs that behave alike make 1 pattern"
-        if cards == 1
-        else (f"Jobs that behave alike make {cards} patterns")
+        f"{hours} since {units.clock_time(found.since)} are unexplained: neither useful nor "
+        f"claimed by a detector. {made}."
     )
 
 

@@ -98,6 +98,14 @@ async def test_what_could_not_be_grouped_stands_above_the_cards(stage):
         assert "27.4 GPU-h" in s.text
 
 
+async def test_what_was_never_grouped_has_no_hours(stage):
+    async with stage(fleet(), size=(120, 40)) as s:
+        s.app.discovery = Found(Patterns(AT, AT, (), (), 0.0, 0.0, "jobs cannot be grouped: x"))
+        await s.press(*typed("patterns"))
+        assert "! jobs cannot be grouped: x" in s.text
+        assert "GPU-h" not in s.text
+
+
 async def test_where_nobody_looks_it_says_what_does(stage):
     async with stage(fleet(), size=(120, 40)) as s:
         await s.press(*typed("patterns"))

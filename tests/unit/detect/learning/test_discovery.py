@@ -107,6 +107,22 @@ def test_pictures_without_books_or_past_and_those_in_between_are_passed_over(beg
     assert one._waiting is None
 
 
+def test_a_clock_that_is_set_back_stops_nothing(begun, pictures):
+    answers = Answers()
+    one = begun(answers)
+    shown(one, pictures, 8)
+    before, asked = one.found.at, len(answers.asked)
+    for _ in range(8):
+        tick = pictures()
+        back = tick._replace(
+            at=tick.at - 86400.0, ledger=tick.ledger._replace(at=tick.at - 86400.0)
+        )
+        one.take(back)
+        assert one.settle(PATIENCE_S)
+    assert len(answers.asked) > asked
+    assert one.found.at < before
+
+
 def test_what_cannot_be_grouped_is_told_beside_what_was_found_before(begun, pictures):
     answers = Answers()
     one = begun(answers)
@@ -150,7 +166,7 @@ def test_closing_ends_what_is_under_way(begun, pictures):
 
 def test_a_name_is_kept_found_anew_and_taken_back(begun, pictures, tmp_path):
     renewed = []
-    one = begun(Answers(), renew=lambda: renewed.append(1))
+    one = begun(Answers(), renew=lambda: renewed.append(1), now=lambda: 1.8e9)
     assert one.name(1, "odd") == "there is no pattern 1: none was found so far"
     shown(one, pictures, 8)
     assert one.name(3, "odd") == "there is no pattern 3: there are 2"
@@ -168,6 +184,7 @@ def test_a_name_is_kept_found_anew_and_taken_back(begun, pictures, tmp_path):
     said = "taken back: slow_tokeniser, version 1; nothing is called so"
     assert one.unname("slow_tokeniser") == said
     assert one.unname("slow_tokeniser") == "no pattern is called 'slow_tokeniser'"
+    assert named.at == 1.8e9
     assert len(renewed) == 4
 
 
