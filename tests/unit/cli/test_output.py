@@ -109,7 +109,7 @@ def test_a_disk_that_fills_up_within_a_document_is_an_error(tmp_path, given, sai
     with path.open("wb") as file:
         done = subprocess.run(
             command, stdout=file, stderr=subprocess.PIPE, text=True, timeout=300, check=False,
-            env=plain_environment(PYTHONUNBUFFERED="1"),
+            env=plain_environment(PYTHONUNBUFFERED="1", PYTHONDONTWRITEBYTECODE="1"),
         )  # fmt: skip
     assert path.stat().st_size == 8 * 1024
     assert (done.stderr, done.returncode) == (

@@ -50,6 +50,8 @@ def test_a_file_that_cannot_be_written_is_one_line_with_the_way_out(
 
 FULL = """
 import resource, signal, sys
+# Python 3.11 keeps what it could write of a module's bytecode, and fails over it ever after.
+sys.dont_write_bytecode = True
 from gpumon.cli import main
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]),) * 2)
