@@ -23,7 +23,6 @@ from gpumon.cli.request import chosen_targets, is_demo, judge_of, past_of, setti
 from gpumon.model.text import plain
 from gpumon.sources.address import Look, Target, TargetError
 from gpumon.sources.open import open_sources
-from gpumon.sources.own_login import own_login
 from gpumon.sources.probes import early
 from gpumon.sources.source import SystemClock, Wish, steady_s
 
@@ -306,7 +305,9 @@ def _terminal(request: Request) -> int:
         passes,
         is_ascii=request.is_ascii,
         allows_actions=request.allows_actions,
-        discovery=Discovery(own_login(), sampler.renew, is_real=not is_demo(request.targets)),
+        discovery=Discovery(
+            request.wanted.own, sampler.renew, is_real=not is_demo(request.targets)
+        ),
     )
     _tell_unkept(sampler)
     return code

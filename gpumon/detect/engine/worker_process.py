@@ -6,11 +6,11 @@ import contextlib
 import os
 import socket
 import subprocess
-import sys
 import threading
 import time
 from typing import TYPE_CHECKING, Any, Final
 
+from gpumon.base.own_process import own_environment, own_words
 from gpumon.detect.wire.protocol import ProtocolError, encode, receive, send
 from gpumon.model.fault import shortage
 from gpumon.model.text import plain
@@ -24,9 +24,6 @@ waited for."""
 
 _END_POLLS: Final = 100
 """Looks within `_END_S`; a stream ends a moment before its process does."""
-
-_ONE_THREAD: Final = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-"""Numeric libraries start a thread per core unless these say otherwise."""
 
 
 class WorkerLostError(Exception):
@@ -150,21 +147,12 @@ class WorkerLink:
 
 
 def _spawn(descriptor: int) -> subprocess.Popen[bytes]:
-    # -P keeps the working directory, which may hold anything, off the module path.
-    argv = [
-        sys.executable,
-        "-P",
-        "-m",
-        "gpumon.detect.worker.supervisor",
-        str(descriptor),
-        str(os.getpid()),
-    ]
     return subprocess.Popen(
-        argv,
+        own_words("-m", "gpumon.detect.worker.supervisor", str(descriptor), str(os.getpid())),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         pass_fds=(descriptor,),
         process_group=0,
-        env={**dict.fromkeys(_ONE_THREAD, "1"), **os.environ},
+        env=own_environment(),
     )

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from gpumon.base.own_process import own_environment, own_words
 from gpumon.detect.learning.unexplained import Behaviour, Gathered
 from gpumon.model.records.pattern import PatternCard, Trait
 
@@ -26,7 +27,6 @@ LIMIT_S: Final = 120.0
 
 _ENTRY: Final = ("-m", "gpumon.detect.learning.grouping")
 _NICENESS: Final = 19
-_ONE_THREAD: Final = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 class GroupingError(Exception):
@@ -54,10 +54,7 @@ class Grouping:
         Raises:
             GroupingError: The process failed, or took too long.
         """
-        # -P keeps the working directory, which may hold anything, off the module path.
-        words = [sys.executable, "-P", *_ENTRY]
-        own = {**dict.fromkeys(_ONE_THREAD, "1"), **os.environ}
-        pipe = subprocess.PIPE
+        words, own, pipe = own_words(*_ENTRY), own_environment(), subprocess.PIPE
         try:
             with subprocess.Popen(
                 words, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=own, process_group=0

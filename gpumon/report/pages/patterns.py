@@ -30,9 +30,7 @@ def patterns_text(gathered: Gathered, found: Found) -> str:
         lines += ["", *_card(number, pattern.card)]
     if found.single:
         hours = _hours(sum(job.gpu_seconds for job in found.single))
-        count = len(found.single)
-        whose = "job resembles" if count == 1 else "jobs resemble"
-        lines += ["", f"{count} {whose} no other: {hours} ({_some(_ids(found.single))})"]
+        lines += ["", f"{_lonely(len(found.single))}: {hours} ({_some(_ids(found.single))})"]
     return "\n".join(lines) + "\n"
 
 
@@ -69,8 +67,7 @@ def pattern_entries(found: Patterns | None, width: int) -> list[list[Line]]:
             lines += paragraph(line.strip(), width, Tone.PLAIN, "    ", "      ")
         entries.append([*lines, ()])
     if found.single:
-        resemble = "job resembles" if len(found.single) == 1 else "jobs resemble"
-        text = f"{len(found.single)} {resemble} no other: {_some(found.single)}"
+        text = f"{_lonely(len(found.single))}: {_some(found.single)}"
         entries.append([*paragraph(text, width), ()])
     if found.cards:
         text = (
@@ -92,6 +89,11 @@ def _told(found: Patterns) -> str:
         f"{hours} since {units.clock_time(found.since)} are unexplained: neither useful nor "
         f"claimed by a detector. {made}."
     )
+
+
+def _lonely(count: int) -> str:
+    """How many jobs are on no card."""
+    return f"{count} {'job resembles' if count == 1 else 'jobs resemble'} no other"
 
 
 def _hours(gpu_seconds: float) -> str:

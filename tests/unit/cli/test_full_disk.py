@@ -16,7 +16,8 @@ from tests.unit.cli.test_output import plain_environment
 ROOM = """
 disk=$0
 mount -t tmpfs -o size=64k none "$disk" || exit 77
-mkdir -m 700 "$disk/state" "$disk/cache" "$disk/run"
+mkdir -m 700 "$disk/state" "$disk/state/gpumon" "$disk/cache" "$disk/run"
+echo "of a crash before" >"$disk/state/gpumon/crash.log"
 cat /dev/zero >"$disk/filler" 2>/dev/null
 cd "$disk" && find . -type f -size +0 | sort >"$LISTS.before"
 "$@"
