@@ -109,6 +109,40 @@ class Charged(NamedTuple):
     """GPU-seconds that are suspected of it."""
 
 
+class Losing(NamedTuple):
+    """How many GPUs' time is being lost: GPU-hours an hour."""
+
+    wasted_gpus: float = 0.0
+    suspected_gpus: float = 0.0
+
+    def plus(self, other: Losing) -> Losing:
+        """Both together."""
+        return Losing(
+            self.wasted_gpus + other.wasted_gpus, self.suspected_gpus + other.suspected_gpus
+        )
+
+
+NOT_LOSING: Final = Losing()
+
+
+class LosingNow(NamedTuple):
+    """What is lost while things go on as they are, divided as the books divide what was lost."""
+
+    by_finding: Mapping[tuple[str, str, str], Losing]
+    """By the identity of a finding that stands."""
+    by_job: Mapping[str, Losing]
+
+    def total(self) -> Losing:
+        """The whole fleet."""
+        return Losing(
+            sum(one.wasted_gpus for one in self.by_job.values()),
+            sum(one.suspected_gpus for one in self.by_job.values()),
+        )
+
+
+NOTHING_LOSING: Final = LosingNow(MappingProxyType({}), MappingProxyType({}))
+
+
 class Total(NamedTuple):
     """One line of the books: five shares that sum to the allocation."""
 
@@ -184,6 +218,8 @@ class _Booked(NamedTuple):
     """Why they are not written though that was asked for."""
     charged: Mapping[tuple[str, str, str], Charged] = MappingProxyType({})
     """What each finding that stands or was cleared lately was charged, by its identity."""
+    losing: LosingNow = NOTHING_LOSING
+    """What is being lost at this instant."""
 
 
 class LedgerTotals(_Booked):

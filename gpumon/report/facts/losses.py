@@ -1,12 +1,13 @@
-"""What a finding costs: the books' figure since its onset, the same in every view of one tick."""
+"""What a finding costs since its onset and costs now, by the books: the same in every view."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from gpumon.fleet.ledger.charging import is_suspected
+from gpumon.model.finding import Confidence
 from gpumon.model.finding_classes import Loss, class_of
-from gpumon.model.records.ledger import Charged
+from gpumon.model.records.ledger import Charged, Losing
 
 if TYPE_CHECKING:
     from gpumon.model.finding import Finding
@@ -36,6 +37,39 @@ def loss_of(tick: Tick, finding: Finding) -> Charged | None:
 def loss_s(tick: Tick, finding: Finding) -> float:
     """Wasted and suspected GPU-seconds together, to put findings in order by; 0: none known."""
     return sum(loss_of(tick, finding) or ())
+
+
+WEIGHTS: Final = {
+    Confidence.HYPOTHESIS: 0.4,
+    Confidence.SUPPORTED: 0.8,
+    Confidence.ESTABLISHED: 1.0,
+}
+"""How much a loss counts by how sure it is, when what to look at first is put in order: of two
+guesses at one size about one is right (our choice)."""
+
+
+def losing_of(tick: Tick, finding: Finding) -> Losing | None:
+    """How many GPUs' time a finding loses now, as the books divide it; None: none is known.
+
+    Where nobody keeps books, or no queue lists the node of its GPU, the mean of its window.
+    """
+    if tick.ledger is not None and not _is_without_queue(tick, finding):
+        return tick.ledger.losing.by_finding.get(finding.identity)
+    window_s = finding.window.end - finding.window.start
+    stands = finding.is_open and finding.unknown_since is None
+    if class_of(finding).loss is Loss.NONE or not finding.gpu_seconds or not stands:
+        return None
+    gpus = finding.gpu_seconds / window_s if window_s > 0 else 0.0
+    return Losing(0.0, gpus) if is_suspected(finding) else Losing(gpus)
+
+
+def urgency(tick: Tick, finding: Finding) -> float:
+    """GPU-hours that a finding loses an hour now, weighed by how sure it is.
+
+    The one order in which everything that is found is listed.
+    """
+    losing = losing_of(tick, finding)
+    return 0.0 if losing is None else sum(losing) * WEIGHTS[finding.confidence]
 
 
 def _is_without_queue(tick: Tick, finding: Finding) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar, cast
 from gpumon.fleet.join.ranks import ranks_of
 from gpumon.model.job_states import HOLDING_STATES
 from gpumon.model.records.block import MISSING_INTEGER
+from gpumon.report.facts.losses import urgency
 from gpumon.report.facts.rows import link_states, rows_by_gpu
 
 if TYPE_CHECKING:
@@ -158,6 +159,11 @@ class Digest:
     def told_finding(self, view: JobView) -> Finding | None:
         """What a job's row tells: its verdict, else the gravest finding about one of its nodes."""
         return self.verdict(view) or next(iter(self.findings_of_nodes(view)), None)
+
+    def urgency(self, view: JobView) -> float:
+        """GPU-hours that a job loses an hour now, each finding's weighed by how sure it is."""
+        found = self.findings_by_job.get(view.job.job_id, ())
+        return sum(urgency(self.tick, finding) for finding in found)
 
     def explained(self, view: JobView) -> int:
         """How many findings of a job and its nodes there are beside the one that its row tells."""
