@@ -26,7 +26,7 @@ from gpumon.tui.themed_app import DressedApp
 from gpumon.tui.time_travel import Player, travel_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Hashable
 
     from rich.console import RenderableType
     from textual.screen import Screen
@@ -163,6 +163,8 @@ class GpumonApp(DressedApp):
         self._zoom = Wish()
         """What the view on top wants to see closer."""
         self._newest: Tick | None = None
+        self._lasting: dict[Hashable, object] = {}
+        """What pictures remember together."""
         self._drawn_at = -FILLING_S
         self._heard_at = monotonic()
         self._period_s = 1.0
@@ -298,7 +300,7 @@ class GpumonApp(DressedApp):
         if self._newest is not None:
             shown = self.travel.shown(self._newest)
             if self.digest is None or self.digest.tick is not shown:
-                self.digest = Digest(shown)
+                self.digest = Digest(shown, self._lasting)
             self._drawn_at = self._heard_at
         self.show_again()
 

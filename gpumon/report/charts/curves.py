@@ -106,7 +106,14 @@ def job_panels(digest: Digest, view: JobView, span_s: float) -> list[Panel]:
     gpus = digest.gpus(view)
     if not gpus:
         return []
-    return [_job_panel(digest, view, gpus[0], plan, span_s) for plan in _GPU_PLANS]
+    stretch = (digest.tick.at - span_s, digest.tick.at)
+    return [_job_panel(digest, view, gpus[0], plan, stretch) for plan in _GPU_PLANS]
+
+
+def job_activity(digest: Digest, view: JobView, stretch: tuple[float, float]) -> Panel | None:
+    """What its GPUs did between two Unix times, their mean; None: no telemetry names one."""
+    gpus = digest.gpus(view)
+    return _job_panel(digest, view, gpus[0], _USE, stretch) if gpus else None
 
 
 def field_chart(
@@ -186,9 +193,9 @@ def drawn_panel(
     return Panel(tuple(title), _scaled(entity, plan, keys[0][0], stretch, toned))
 
 
-def _job_panel(digest: Digest, view: JobView, one_gpu: Gpu, plan: Plan, span_s: float) -> Panel:
-    at = digest.tick.at
-    stretch = (at - span_s, at)
+def _job_panel(
+    digest: Digest, view: JobView, one_gpu: Gpu, plan: Plan, stretch: tuple[float, float]
+) -> Panel:
     keys = plan.keys
     series = _job_series(digest, view, [key for key, _ in keys], stretch)
     if plan.instead and not is_known(series[0]):

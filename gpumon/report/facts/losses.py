@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import log
 from typing import TYPE_CHECKING, Final
 
 from gpumon.fleet.ledger.charging import is_suspected
@@ -70,6 +71,11 @@ def urgency(tick: Tick, finding: Finding) -> float:
     """
     losing = losing_of(tick, finding)
     return 0.0 if losing is None else sum(losing) * WEIGHTS[finding.confidence]
+
+
+def round_urgency(urgent: float) -> int:
+    """A rank of about equal losses, a fifth apart; 0 for less than a hundredth of a GPU."""
+    return max(0, round(log(urgent / 0.01, 1.2)) + 1) if urgent >= 0.01 else 0
 
 
 def _is_without_queue(tick: Tick, finding: Finding) -> bool:

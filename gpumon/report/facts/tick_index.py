@@ -13,7 +13,7 @@ from gpumon.report.facts.losses import urgency
 from gpumon.report.facts.rows import link_states, rows_by_gpu
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Hashable, Iterator
 
     from gpumon.model.finding import Coverage, Finding
     from gpumon.model.records.cluster import Gpu, JobView, Node, Process, Rank
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+
+MOST_LASTING: Final = 4_096
+"""Things remembered over several pictures: some screens full of rows. Then all are made anew."""
 
 _STEP: Final = 250
 """Nodes whose GPUs are put into rows in one step."""
@@ -59,8 +62,15 @@ class GpuRow(NamedTuple):
 class Digest:
     """Look-ups over one tick. It lives as long as its tick is on screen."""
 
-    def __init__(self, tick: Tick) -> None:
+    def __init__(self, tick: Tick, lasting: dict[Hashable, object] | None = None) -> None:
+        """Nothing is looked up yet.
+
+        Args:
+            tick: The picture.
+            lasting: What `lasting` remembers, shared with the pictures before and after.
+        """
         self.tick = tick
+        self._lasting = {} if lasting is None else lasting
         self._remembered: dict[tuple[str, str], object] = {}
         self._means: dict[tuple[str, str], float | None] = {}
         self._rows_by_node: list[list[GpuRow]] = []
@@ -228,6 +238,14 @@ class Digest:
         if what not in self._remembered:
             self._remembered[what] = make()
         return cast("T", self._remembered[what])
+
+    def lasting(self, what: Hashable, make: Callable[[], T]) -> T:
+        """What was made once for several pictures, under a name that holds all it depends on."""
+        if what not in self._lasting:
+            if len(self._lasting) >= MOST_LASTING:
+                self._lasting.clear()
+            self._lasting[what] = make()
+        return cast("T", self._lasting[what])
 
     def entities(self, gpu: Gpu, name: str) -> tuple[BlockRow, ...]:
         """A GPU's links, MIG instances or events: the rows of a block of its node that are its."""

@@ -6,30 +6,42 @@ from math import inf
 from typing import TYPE_CHECKING, Final
 
 from gpumon.model.job_states import has_ended
+from gpumon.model.records.ledger import NOT_LOSING
 from gpumon.report.facts.array_tasks import asked_gpus
 from gpumon.report.facts.columns import Column, SortKey
+from gpumon.report.facts.losses import round_urgency
 from gpumon.report.facts.reference_values import LOW_RATIO
 from gpumon.report.tables.place import types_column
 from gpumon.report.text import units
-from gpumon.report.text.cells import NO_VALUE, Cell, Tone
+from gpumon.report.text.cells import EMPTY_CELL, NO_VALUE, Cell, Tone
 from gpumon.report.wording.gpu_cells import DUTY_DOC, duty_cell
-from gpumon.report.wording.loss_words import job_loss, loss_cell, loss_key
+from gpumon.report.wording.loss_words import job_loss, losing_cell, loss_cell, loss_key
 from gpumon.report.wording.pending import expected_start, start_words
-from gpumon.report.wording.verdict_words import WATCHING, class_words, state_cell, verdict_cell
+from gpumon.report.wording.trend import CELLS, trend_text
+from gpumon.report.wording.verdict_words import (
+    WATCHING,
+    class_words,
+    next_cell,
+    state_cell,
+    verdict_cell,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gpumon.model.records.cluster import JobView
+    from gpumon.model.records.ledger import Losing
     from gpumon.report.facts.tick_index import Digest
 
 _STATE_ORDER: Final = {"RUNNING": 0, "COMPLETING": 1, "PENDING": 2}
 
 
 def default_order(digest: Digest, view: JobView) -> SortKey:
-    """Jobs with findings first by severity and sureness, running before pending, then by GPUs.
+    """What loses most now, weighed by how sure that is; then the gravest and surest finding.
 
-    Jobs that have ended come last, whatever was found: nothing can be done for them.
+    After those running before pending, then by GPUs. Jobs that have ended come last, whatever was
+    found: nothing can be done for them. Losses of about the same size are one, so that rows keep
+    their places while the numbers move.
     """
     finding = digest.verdict(view)
     gravity = -(finding.severity.rank * 10 + finding.confidence.rank + 1.0) if finding else 0.0
@@ -37,7 +49,9 @@ def default_order(digest: Digest, view: JobView) -> SortKey:
         gravity = -0.5  # after what is the matter with jobs themselves
     job = view.job
     ended = 1.0 if has_ended(job.state) else 0.0
-    return (ended, gravity, _STATE_ORDER.get(job.state, 3), -(job.gpu_count or 0), job.job_id)
+    loss = -float(round_urgency(digest.urgency(view)))
+    state = _STATE_ORDER.get(job.state, 3)
+    return (ended, loss, gravity, state, -(job.gpu_count or 0), job.job_id)
 
 
 def search_text(digest: Digest, view: JobView) -> str:
@@ -101,6 +115,8 @@ def _verdict(digest: Digest, view: JobView) -> str:
     finding = digest.told_finding(view)
     if finding is not None and not has_ended(view.job.state):
         return finding.finding_class
+    if view.job.state == "PENDING":
+        return f"waits: {view.job.reason}" if view.job.reason else "waits"
     words = verdict_cell(digest, view).text.removeprefix(f"{units.MISSING} ")
     return WATCHING if words.startswith(WATCHING) else words
 
@@ -112,6 +128,35 @@ def _activity(digest: Digest, view: JobView) -> Cell:
         return duty_cell(digest.mean(view, "gpu_util_ratio"))
     low = value < LOW_RATIO and view.job.state == "RUNNING"
     return Cell(units.percent(value), Tone.WARN if low else Tone.PLAIN)
+
+
+def _trend(digest: Digest, view: JobView) -> Cell:
+    """Two hours of it as bars, and the value of now."""
+    now = _activity(digest, view)
+    if not view.gpu_uuids or has_ended(view.job.state):
+        return EMPTY_CELL
+    return Cell(f"{trend_text(digest, view):>{CELLS}} {now.text:>3}", now.tone)
+
+
+def _losing(digest: Digest, view: JobView) -> Losing | None:
+    """What a running job loses now; None: nobody keeps books of it, or it is not judged yet."""
+    books = digest.tick.ledger
+    if books is None or view.job.state != "RUNNING" or job_loss(digest, view) is None:
+        return None
+    losing = books.losing.by_job.get(view.job.job_id)
+    if losing is None and digest.told_finding(view) is None and digest.unjudged(view):
+        return None
+    return losing or NOT_LOSING
+
+
+def _next(digest: Digest, view: JobView) -> Cell:
+    finding = None if has_ended(view.job.state) else digest.told_finding(view)
+    return EMPTY_CELL if finding is None else next_cell(finding)
+
+
+def _by_losing(digest: Digest, view: JobView) -> SortKey | None:
+    losing = _losing(digest, view)
+    return None if losing is None else tuple(losing)
 
 
 def _ratio(key: str) -> Callable[[Digest, JobView], Cell]:
@@ -163,6 +208,21 @@ def _age(digest: Digest, view: JobView) -> Cell:
 
 JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
     Column(
+        "losing_gpus",
+        "LOST/H",
+        6,
+        "right",
+        0,
+        lambda d, v: losing_cell(_losing(d, v)),
+        _by_losing,
+        "GPU-hours that the job loses an hour now, as many as GPUs; after ~ what is suspected. The "
+        "table begins with those that lose most, weighed by how sure that is.",
+        0,
+        True,
+        "",
+        lambda d, v: None if (lost := _losing(d, v)) is None else sum(lost),
+    ),
+    Column(
         "job_id",
         "JOBID",
         8,
@@ -174,40 +234,26 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         12,
     ),
     Column(
+        "name",
+        "NAME",
+        8,
+        "left",
+        2,
+        lambda _d, v: Cell(v.job.name, _tone(v)),
+        lambda _d, v: (v.job.name,),
+        "The job's name.",
+        16,
+    ),
+    Column(
         "user",
         "USER",
         8,
         "left",
-        2,
+        1,
         lambda _d, v: Cell(v.job.user, _tone(v)),
         lambda _d, v: (v.job.user,),
         "Owner of the job.",
-        12,
-    ),
-    Column(
-        "partition",
-        "PART",
-        6,
-        "left",
-        8,
-        lambda _d, v: Cell(v.job.partition, _tone(v)),
-        lambda _d, v: (v.job.partition,),
-        "Slurm partition.",
         10,
-    ),
-    Column(
-        "nodes",
-        "NODES",
-        5,
-        "right",
-        6,
-        lambda _d, v: Cell(str(len(v.job.nodes))) if v.job.nodes else NO_VALUE,
-        lambda _d, v: (float(len(v.job.nodes)),),
-        "Nodes that the job holds.",
-        0,
-        True,
-        "",
-        lambda _d, v: float(len(v.job.nodes)) if v.job.nodes else None,
     ),
     Column(
         "gpus",
@@ -224,6 +270,69 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         _gpu_count,
     ),
     Column(
+        "trend",
+        "SM% LAST 2H",
+        16,
+        "left",
+        7,
+        _trend,
+        _by_mean("sm_active_ratio"),
+        "SM activity of the last two hours, a bar for ten minutes, and now, mean over the job's "
+        "GPUs." + DUTY_DOC,
+    ),
+    Column(
+        "verdict",
+        "VERDICT",
+        36,
+        "left",
+        0,
+        verdict_cell,
+        default_order,
+        "The finding that explains the others: i info, ! warning, ‼ critical; ○ hypothesis, "
+        "◐ supported, ● established. no finding: detectors looked and found nothing; "
+        "watching 8s (2 of 19): so many have judged by now; unknown: they could not see.",
+        110,
+        value=_verdict,
+    ),
+    Column(
+        "next",
+        "NEXT",
+        22,
+        "left",
+        8,
+        _next,
+        None,
+        "The first thing to do; x lists the commands, Enter shows the rest.",
+        60,
+    ),
+    Column(
+        "partition",
+        "PART",
+        6,
+        "left",
+        8,
+        lambda _d, v: Cell(v.job.partition, _tone(v)),
+        lambda _d, v: (v.job.partition,),
+        "Slurm partition.",
+        10,
+        is_hidden=True,
+    ),
+    Column(
+        "nodes",
+        "NODES",
+        5,
+        "right",
+        6,
+        lambda _d, v: Cell(str(len(v.job.nodes))) if v.job.nodes else NO_VALUE,
+        lambda _d, v: (float(len(v.job.nodes)),),
+        "Nodes that the job holds.",
+        0,
+        True,
+        "",
+        lambda _d, v: float(len(v.job.nodes)) if v.job.nodes else None,
+        is_hidden=True,
+    ),
+    Column(
         "age",
         "AGE",
         6,
@@ -236,6 +345,7 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         0,
         True,
         "s",
+        is_hidden=True,
     ),
     Column(
         "state",
@@ -247,6 +357,7 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         lambda _d, v: (float(_STATE_ORDER.get(v.job.state, 3)), v.job.state),
         "Slurm's state code: R running, PD pending, CG completing.",
         value=lambda _d, v: v.job.state,
+        is_hidden=True,
     ),
     Column(
         "sm_active_ratio",
@@ -257,6 +368,7 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         _activity,
         _by_mean("sm_active_ratio"),
         "Share of SM-cycles with work, mean over the job's GPUs with a known value." + DUTY_DOC,
+        is_hidden=True,
     ),
     Column(
         "tensor_active_ratio",
@@ -267,6 +379,7 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         _ratio("tensor_active_ratio"),
         _by_mean("tensor_active_ratio"),
         "Share of cycles in which a tensor pipe worked, mean over the job's GPUs.",
+        is_hidden=True,
     ),
     Column(
         "dram_active_ratio",
@@ -277,6 +390,7 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         _ratio("dram_active_ratio"),
         _by_mean("dram_active_ratio"),
         "Share of the memory bandwidth in use, mean over the job's GPUs.",
+        is_hidden=True,
     ),
     Column(
         "power_w",
@@ -289,6 +403,7 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         "Board power and its limit in watts, mean per GPU.",
         0,
         True,
+        is_hidden=True,
     ),
     Column(
         "mem_used_bytes",
@@ -301,6 +416,7 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         "Device memory in use and in all, GiB, mean per GPU.",
         0,
         True,
+        is_hidden=True,
     ),
     Column(
         "gpu_util_ratio",
@@ -311,21 +427,7 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         lambda d, v: Cell(_ratio("gpu_util_ratio")(d, v).text, Tone.DIM),
         _by_mean("gpu_util_ratio"),
         "Share of time in which any kernel ran, mean: 100 says nothing about how much of the GPU.",
-    ),
-    Column(
-        "verdict",
-        "VERDICT",
-        23,
-        "left",
-        0,
-        verdict_cell,
-        default_order,
-        "The gravest finding: i info, ! warning, ‼ critical; a trailing ? is a hypothesis; node: "
-        "it is one of the job's node. "
-        "no finding: detectors looked and found nothing; watching 8s (2 of 19): so many have "
-        "judged by now; unknown: they could not see.",
-        34,
-        value=_verdict,
+        is_hidden=True,
     ),
     Column(
         "confidence",
@@ -336,6 +438,7 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         _confidence,
         None,
         "How sure the finding is: hypothesis, supported, established.",
+        is_hidden=True,
     ),
     Column(
         "starts",
@@ -348,6 +451,7 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         "When the scheduler expects to start a waiting job.",
         unit="s",
         value=lambda d, v: None if (at := expected_start(v)) is None else at - d.tick.at,
+        is_hidden=True,
     ),
     Column(
         "wasted_gpu_s",
@@ -361,17 +465,7 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         0,
         True,
         "GPU-s",
-    ),
-    Column(
-        "name",
-        "NAME",
-        8,
-        "left",
-        2,
-        lambda _d, v: Cell(v.job.name, _tone(v)),
-        lambda _d, v: (v.job.name,),
-        "The job's name.",
-        60,
+        is_hidden=True,
     ),
     Column(
         "account",

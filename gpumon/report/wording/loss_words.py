@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from gpumon.model.records.ledger import SUSPICION, Charged
 from gpumon.report.text import units
@@ -10,7 +10,7 @@ from gpumon.report.text.cells import NO_VALUE, Cell, Tone
 
 if TYPE_CHECKING:
     from gpumon.model.records.cluster import JobView
-    from gpumon.model.records.ledger import Total
+    from gpumon.model.records.ledger import Losing, Total
     from gpumon.report.facts.tick_index import Digest
 
 
@@ -29,6 +29,22 @@ def loss_cell(loss: Charged | None, unit: str = "h") -> Cell:
     if loss.wasted_s < 1 <= loss.suspected_s:
         return Cell(f"{SUSPICION}{units.gpu_hours(loss.suspected_s)}{unit}", Tone.WARN)
     return hours_cell(loss.wasted_s, Tone.WARN, unit)
+
+
+def losing_cell(losing: Losing | None) -> Cell:
+    """GPUs' time that is wasted now, `4.4`; where none is, what is suspected, `~2.0`."""
+    if losing is None:
+        return NO_VALUE
+    wasted, suspected = losing
+    if wasted >= _LEAST_GPUS:
+        return Cell(f"{wasted:.1f}", Tone.WARN)
+    if suspected >= _LEAST_GPUS:
+        return Cell(f"{SUSPICION}{suspected:.1f}", Tone.WARN)
+    return Cell("0", Tone.DIM)
+
+
+_LEAST_GPUS: Final = 0.05
+"""What is less is written as 0."""
 
 
 def loss_words(loss: Charged | None) -> str:

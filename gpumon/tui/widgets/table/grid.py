@@ -298,7 +298,7 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
         room = self.scrollable_content_region.width - MARGIN
         before, self._placed = (
             self._placed,
-            column_layout.placed(self._columns, self.sorting.key, room),
+            column_layout.placed(self._with_sorted(), self.sorting.key, room),
         )
         if column_layout.shape_of(before) == column_layout.shape_of(self._placed):
             self.refresh(Region(0, 0, self.size.width, 1))
@@ -307,6 +307,13 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
             self.refresh()
         self._scroll_to_cursor()
         announce(self)
+
+    def _with_sorted(self) -> Sequence[Column[R]]:
+        """The columns that are shown, and the one that rows are sorted by though it is not."""
+        key = self.sorting.key
+        if any(column.key == key for column in self._columns):
+            return self._columns
+        return [c for c in self.plan.columns if c in self._columns or c.key == key]
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         """Forget the pictures of rows that were scrolled away."""
