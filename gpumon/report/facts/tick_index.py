@@ -175,11 +175,6 @@ class Digest:
         found = self.findings_by_job.get(view.job.job_id, ())
         return sum(urgency(self.tick, finding) for finding in found)
 
-    def explained(self, view: JobView) -> int:
-        """How many findings of a job and its nodes there are beside the one that its row tells."""
-        own = len(self.findings_by_job.get(view.job.job_id, ()))
-        return max(0, own + len(self.findings_of_nodes(view)) - 1)
-
     def row_finding(self, row: RankRow) -> Finding | None:
         """The gravest finding about one rank of a job, or about its GPU.
 

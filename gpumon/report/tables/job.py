@@ -271,7 +271,7 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
     ),
     Column(
         "trend",
-        "SM% LAST 2H",
+        "LAST 2H SM%",
         16,
         "left",
         7,
