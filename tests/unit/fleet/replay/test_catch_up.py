@@ -26,6 +26,7 @@ from gpumon.fleet.replay.catch_up import (
 from gpumon.fleet.replay.feed import patient
 from gpumon.fleet.sampler.sampler import Sampler
 from gpumon.model.finding import DetectionReport
+from gpumon.model.records.ledger import STATES
 from gpumon.sources.demo import DemoSource
 from gpumon.sources.source import Wish
 from tests.worlds.clocks import Hasty
@@ -199,18 +200,19 @@ def test_a_past_that_breaks_off_has_no_last_picture(monkeypatch):
 
 
 def booked(tick):
-    """GPU-seconds by job and what became of them."""
+    """GPU-seconds of each loss of a job, and of all jobs by what else became of them."""
     found: dict[tuple[str, str], float] = {}
     for account in tick.ledger.accounts:
         for key, seconds in account.seconds_at(tick.ledger.at - tick.ledger.since).items():
-            what = (account.job_id, key)
+            # Near the floor of useful work one sample decides of a job, but not of all of them.
+            what = ("" if key in STATES else account.job_id, key)
             found[what] = found.get(what, 0.0) + seconds
     return found
 
 
 @pytest.mark.slow
 def test_a_past_lived_through_quickly_has_the_findings_and_books_of_each_beat():
-    past_s, size, beat_s = 6600.0, (10, 8, 4), 5.0
+    past_s, size, beat_s = 7800.0, (10, 8, 4), 6.0
 
     def whole(clock, source, stride_s, judge) -> Sampler:
         return Sampler([source], clock, stride_s, History, judge, keep_books=Ledger)
@@ -246,9 +248,7 @@ def test_a_past_lived_through_quickly_has_the_findings_and_books_of_each_beat():
         length_s = expected.at - one.began_at
         assert onsets[one.identity] == pytest.approx(one.began_at, abs=0.05 * length_s)
     here, there = booked(seen), booked(expected)
-    lost = {
-        what for what in {*here, *there} if max(here.get(what, 0.0), there.get(what, 0.0)) > 360.0
-    }
-    assert len(lost) > 20
-    for what in lost:
+    much = {what for what in {*here, *there} if max(here.get(what, 0), there.get(what, 0)) > 360}
+    assert len(much) > 10
+    for what in much:
         assert here.get(what, 0.0) == pytest.approx(there.get(what, 0.0), rel=0.05), what
