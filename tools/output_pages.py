@@ -37,7 +37,7 @@ SAME_S: Final = 16.0
 """Three looks of the detectors, after which a finding has come or gone."""
 
 UNJUDGED: Final = "no detector has reported yet"
-UNREADY: Final = ("aiting for the first", "going to ", "filling in the past")
+UNREADY: Final = ("aiting for the first", "going to ", "living through")
 CLEAN: Final = ("<esc>", "<esc>")
 """Out of any prompt and filter."""
 

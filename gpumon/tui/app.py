@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from textual.screen import Screen
 
+    from gpumon.fleet.replay.catch_up import Progress
     from gpumon.model.fault import SourceError
     from gpumon.model.records.tick import Tick
     from gpumon.report.lists.filter_tables import RowFilter
@@ -48,7 +49,7 @@ SILENT_GRACE_S: Final = 2.0
 """Seconds on top, so that one slow sweep is no alarm."""
 
 FILLING_S: Final = 0.5
-"""While a feed still fills in its past, pictures are drawn this far apart, seconds."""
+"""While a feed still lives through its past, it is told this often how far it is, seconds."""
 
 FOOTPRINT_PERIOD_S: Final = 3.0
 """How often gpumon's own cost is measured: a mean over seconds says more than a spike."""
@@ -262,6 +263,9 @@ class GpumonApp(DressedApp):
 
     def on_tick_ready(self, message: TickReady) -> None:
         """Keep the tick, and show it unless the picture is frozen."""
+        if (progress := getattr(self._feed, "progress", None)) is not None:
+            self._tell_progress(progress)
+            return
         is_first = self._newest is None
         self._newest = message.tick
         if self._changes is not None:
@@ -270,19 +274,24 @@ class GpumonApp(DressedApp):
             self.discovery.take(message.tick)
         self._heard_at = self.monotonic()
         self._period_s = message.tick.period_s
-        progress = getattr(self._feed, "progress", None)
-        self.mood = self.mood._replace(silent_s=None, progress_ratio=progress)
+        self.mood = self.mood._replace(silent_s=None, progress=None)
         if is_first:
             self._choose_first_view(message.tick)
         is_held = self.travel.shown(message.tick) is not message.tick
-        if is_held:
+        if is_held and not is_first:
             self.mood = self.mood._replace(place=self.travel.place())
             if isinstance(self.screen, View):
                 self.screen.draw_frame()
             return
-        if progress is not None and self._heard_at - self._drawn_at < FILLING_S:
-            return
         self.show_newest()
+
+    def _tell_progress(self, progress: Progress) -> None:
+        """Say how far the past is instead of showing it: rows that jump tell nobody anything."""
+        now = self.monotonic()
+        if now - self._drawn_at >= FILLING_S:
+            self._drawn_at = now
+            self.mood = self.mood._replace(progress=progress)
+            self.show_again()
 
     def _choose_first_view(self, tick: Tick) -> None:
         """Show what is looked at first, unless somebody has gone elsewhere already."""
@@ -301,7 +310,6 @@ class GpumonApp(DressedApp):
             shown = self.travel.shown(self._newest)
             if self.digest is None or self.digest.tick is not shown:
                 self.digest = Digest(shown, self._lasting)
-            self._drawn_at = self._heard_at
         self.show_again()
 
     def show_again(self) -> None:

@@ -11,6 +11,7 @@ from gpumon.report.wording.empty_states import silent_s
 from gpumon.report.wording.paragraphs import TARGET_OLD_S
 
 if TYPE_CHECKING:
+    from gpumon.fleet.replay.catch_up import Progress
     from gpumon.model.records.tick import Tick
     from gpumon.tui.time_travel import Place
 
@@ -37,8 +38,8 @@ class Mood(NamedTuple):
 
     place: Place | None = None
     """Where in time the picture stands; None: it is live."""
-    progress_ratio: float | None = None
-    """How much of the past the feed has filled in; None: all of it."""
+    progress: Progress | None = None
+    """How far the feed has lived through its past; None: it has."""
     silent_s: float | None = None
     """Seconds without a new tick, once that is longer than it should be."""
     own_cpu_ratio: float | None = None
@@ -67,17 +68,23 @@ def join_fitting(parts: list[Cell], width: int, gap: str = " · ") -> Line:
     return (Cell(" "), *line)
 
 
+def progress_words(progress: Progress) -> str:
+    """How far a past has been lived through."""
+    lived = units.short_duration(progress.past_s)
+    return f"living through the last {lived}: {progress.ratio * 100:.0f} %"
+
+
 def status_line(tick: Tick | None, mood: Mood, width: int) -> Line:
     """Targets, lateness, period, age of the queue; what is wrong comes first."""
     if tick is None:
+        if mood.progress is not None:
+            return (Cell(fit(f" {progress_words(mood.progress)}", width), Tone.INFO),)
         return (Cell(" waiting for the first sample", Tone.DIM),)
     parts: list[Cell] = []
     if mood.place is not None:
         if mood.place.trouble:
             parts.append(Cell(f"✗ cannot go there: {mood.place.trouble}", Tone.BAD))
         parts += _place_parts(tick, mood.place)
-    if mood.progress_ratio is not None:
-        parts.append(Cell(f"filling in the past: {mood.progress_ratio * 100:.0f} %", Tone.INFO))
     if mood.silent_s is not None:
         parts.append(Cell(f"no new sample for {units.short_duration(mood.silent_s)}", Tone.BAD))
     is_failing = any(not target.is_ok for target in tick.targets)

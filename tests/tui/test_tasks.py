@@ -12,7 +12,7 @@ from gpumon.detect.engine.engine import DetectionEngine
 from gpumon.fleet.history.history import History
 from gpumon.fleet.ledger.ledger import Ledger
 from gpumon.fleet.replay import replay
-from gpumon.fleet.replay.catch_up import stride_s
+from gpumon.fleet.replay.catch_up import strides_of
 from gpumon.fleet.replay.kept_ticks import Tape
 from gpumon.fleet.replay.replay import ReplayFeed
 from gpumon.fleet.sampler.sampler import Sampler
@@ -122,7 +122,7 @@ class Lived(NamedTuple):
 def demo() -> Lived:
     """Two hours, as `gpumon demo --past 2h` lives through them."""
     clock = Hasty(START)
-    look = Look(stride_s(PAST_S, 1.0), False, lambda _: True, everyone=True, past_s=PAST_S)
+    look = Look(strides_of(1.0).at(PAST_S), False, lambda _: True, everyone=True, past_s=PAST_S)
     sources = [open_source(parse(DEMO.split()[1]), look, clock)]
     tape, newest = Tape(), []
     is_over = threading.Event()

@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 import pytest
 
+from gpumon.fleet.replay.catch_up import Progress
 from gpumon.sources.source import Wish
-from gpumon.tui.app import GpumonApp
+from gpumon.tui.app import FILLING_S, GpumonApp
 from gpumon.tui.screens.pages.gpu import GpuScreen
 from tests.tui.conftest import HandFeed, Stage
 from tests.tui.keyboard import settle
@@ -256,3 +257,36 @@ async def test_a_place_that_cannot_be_read_is_told_and_the_next_one_is_shown(rep
     s.app.check_silence()
     assert "at-60" in s.text
     assert "cannot go there" not in s.text
+
+
+@pytest.mark.parametrize("size", [(80, 24), (160, 50)])
+async def test_a_past_is_told_of_and_shown_at_once_when_it_is_over(stage, size):
+    async with stage(size=size) as s:
+        s.feed.progress = Progress(0.37, 5400.0)
+        await given(s, 0)
+        assert s.text.count("living through the last 90m: 37 %") == 2
+        assert "at-0" not in s.text
+        await s.press("p")
+        s.now[0] += FILLING_S
+        s.feed.progress = Progress(0.81, 5400.0)
+        await given(s, 1)
+        assert "81 %" in s.text
+        assert "at-1" not in s.text
+        await s.press("L")
+        s.feed.progress = None
+        await given(s, 2)
+        assert "at-2" in s.text
+        assert "living" not in s.text
+        await s.press("comma")
+        assert "at-1" in s.text
+
+
+async def test_whoever_stood_still_while_a_past_was_lived_through_sees_where(stage):
+    async with stage(size=(120, 24)) as s:
+        s.feed.progress = Progress(0.6, 600.0)
+        await given(s, 0, 1)
+        await s.press("p")
+        s.feed.progress = None
+        await given(s, 2)
+        assert "PAUSED" in s.lines[-2]
+        assert "at-1" in s.text

@@ -11,6 +11,7 @@ from gpumon.report.text.cells import Cell, Tone, paragraph
 from gpumon.report.wording.empty_states import nothing_lines
 from gpumon.report.wording.paragraphs import all_errors
 from gpumon.tui.screens.base.column_filter import ColumnFiltered
+from gpumon.tui.status import progress_words
 from gpumon.tui.widgets.table.grid import Grid, Plan
 from gpumon.tui.widgets.text.lines import Lines
 
@@ -123,6 +124,9 @@ class TableView(ColumnFiltered, Generic[R]):
         return [*indented[: most - 1], (Cell(text, Tone.DIM),)]
 
     def _waiting(self, width: int) -> list[Line]:
+        progress = self.gpumon.mood.progress
+        if progress is not None:
+            return [(), *_indented(paragraph(progress_words(progress), width, Tone.INFO))]
         text = "Waiting for the first sample"
         if self.gpumon.watched:
             text += f" of {self.gpumon.watched}"
