@@ -66,6 +66,13 @@ def finding_cell(finding: Finding) -> Cell:
     return Cell(f"{sign} {class_words(finding)}{doubt}", SEVERITY_TONES[finding.severity])
 
 
+def borne_cell(finding: Finding, whose: str) -> Cell:
+    """A finding about something else, which a row has its part of: `! node: fabric degraded`."""
+    cell = finding_cell(finding)
+    sign, _, words = cell.text.partition(" ")
+    return Cell(f"{sign} {whose}: {words}", cell.tone)
+
+
 def verdict_cell(digest: Digest, view: JobView) -> Cell:
     """What is known of a job: the finding that explains the others, its node's, or why none is."""
     if has_ended(view.job.state):
@@ -75,8 +82,7 @@ def verdict_cell(digest: Digest, view: JobView) -> Cell:
         cell, more = finding_cell(finding), digest.explained(view)
         if finding.subject.startswith("node:"):
             # The node's, not the job's: it explains, and charges the job with nothing.
-            sign, _, words = cell.text.partition(" ")
-            cell = Cell(f"{sign} node: {words}", cell.tone)
+            cell = borne_cell(finding, "node")
         return Cell(f"{cell.text} (+{more})", cell.tone) if more else cell
     if view.job.state == "PENDING":
         return Cell(f"waits: {view.job.reason}" if view.job.reason else "waits", Tone.DIM)

@@ -11,9 +11,9 @@ from gpumon.model.records.block import Block
 from gpumon.model.records.cluster import Node, Rank
 from gpumon.report.facts.columns import Column, arranged, place, usual
 from gpumon.report.facts.tick_index import Digest
-from gpumon.report.pages.node_sections import NODE_GPU_COLUMNS, node_sections
+from gpumon.report.pages.node_sections import node_sections
 from gpumon.report.tables.field import FIELD_COLUMNS, FieldRow, bars, round_up, scale, value_cell
-from gpumon.report.tables.gpu import FLEET_COLUMNS, RANK_COLUMNS, fleet_why, rank_why
+from gpumon.report.tables.gpu import FLEET_COLUMNS, NODE_GPU_COLUMNS, RANK_COLUMNS, fleet_why, rank_why
 from gpumon.report.tables.host import FILESYSTEM_COLUMNS, JOB_USE_COLUMNS, PORT_COLUMNS
 from gpumon.report.tables.job import JOB_COLUMNS, default_order
 from gpumon.report.tables.link import LINK_COLUMNS, SLICE_COLUMNS

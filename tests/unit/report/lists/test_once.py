@@ -29,7 +29,7 @@ def test_jobs_findings_and_time_in_that_order():
 def test_gpus_where_there_are_no_jobs():
     text = table(tick((), [gpu("here", 0), gpu("here", 1)], queue_at=None))
     assert text.startswith("NODE")
-    assert text.count("612/700") == 2
+    assert text.count("61/80") == 2
 
 
 def test_errors_with_the_way_out():

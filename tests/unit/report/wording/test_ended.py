@@ -58,8 +58,8 @@ def test_the_table_tells_state_exit_gpu_hours_and_waste():
     text = table(asked(ended()), 160)
     (line,) = [line for line in text.split("\n") if line.startswith("9 ")]
     assert "1 job ended in the last 24 h, 4.00 GPU-h within" in text
-    assert line.split()[3:] == ["F", "3", "10m", "2:00:00", "2", "4.00", "25", "3.00", "<1", "–",
-                                "1.0", "train"]  # fmt: skip
+    assert line.split()[1:] == ["ada", "F", "10m", "4.00", "–", "·", "kernels", "ran", "(25", "%)",
+                                "train"]  # fmt: skip
 
 
 def test_what_is_not_known_is_a_dash_and_never_0():
@@ -108,8 +108,9 @@ def test_every_column_sorts_without_tripping_over_what_is_missing():
 
 
 def test_the_filter_finds_name_and_user():
-    assert "train" in ended_search_text(ended())
-    assert ended().job.user in ended_search_text(ended())
+    words = ended_search_text(Digest(asked(ended())), ended())
+    assert "train" in words
+    assert ended().job.user in words
 
 
 def test_no_escape_of_a_name_reaches_the_terminal():
