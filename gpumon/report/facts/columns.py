@@ -64,10 +64,6 @@ def chosen_of(columns: Sequence[Column[Row]], keys: Collection[str] | None) -> l
     return [c for c in columns if keys is not None and c.key in keys] or usual(columns)
 
 
-MOST_SHOWN: Final = 8
-"""Columns that a table shows at first: more are no longer read, but looked for."""
-
-
 def shown_first(keys: Sequence[str], columns: Sequence[Column[Row]]) -> tuple[Column[Row], ...]:
     """The columns that a table shows at first, in this order, then the others, hidden."""
     by_key = {column.key: column for column in columns}

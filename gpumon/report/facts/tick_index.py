@@ -213,6 +213,16 @@ class Digest:
         return found
 
     @cached_property
+    def stakes_by_node(self) -> dict[str, Stake]:
+        """The same by name of the node; those where nothing is found of a GPU are absent."""
+        found: dict[str, Stake] = {}
+        for uuid, stake in self.stakes.items():
+            gpu = self.tick.gpus.get(uuid)
+            if gpu is not None:
+                found[gpu.node] = found.get(gpu.node, NO_STAKE).plus(stake)
+        return found
+
+    @cached_property
     def leading(self) -> dict[str, Finding]:
         """Of each GPU the finding that loses most of its time, by UUID."""
         found: dict[str, Finding] = {}

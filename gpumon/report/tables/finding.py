@@ -171,7 +171,7 @@ _COLUMNS: Final[tuple[Column[Finding], ...]] = (
         lambda _d, f: (class_of(f).title,),
         "Severity (i info, ! warning, ‼ critical) and what is claimed; a trailing ? is a "
         "hypothesis. Enter says what it means.",
-        30,
+        24,
     ),
     losing_column(_stake, " to it"),
     Column(
@@ -183,7 +183,7 @@ _COLUMNS: Final[tuple[Column[Finding], ...]] = (
         lambda d, f: Cell(subject_words(d, f), _tone(f, Tone.STRONG)),
         lambda d, f: (subject_words(d, f),),
         "The job, rank, GPU or node that it is about.",
-        24,
+        16,
     ),
     Column(
         "user",
@@ -269,13 +269,13 @@ _COLUMNS: Final[tuple[Column[Finding], ...]] = (
     Column(
         "state",
         "STATE",
-        14,
+        9,
         "left",
         3,
         _state,
         lambda d, f: (_STATE_ORDER[state_of(f)], state_words(d, f)),
         "open, unknown since its subject is out of sight, acknowledged by somebody, or cleared.",
-        24,
+        14,
         value=lambda _d, f: state_of(f),
     ),
     Column(

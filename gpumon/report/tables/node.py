@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from gpumon.model.job_states import HOLDING_STATES
 from gpumon.report.facts.columns import Column, SortKey, shown_first
 from gpumon.report.facts.healthy_nodes import has_calm_node
-from gpumon.report.facts.losses import NO_STAKE, stake_of, stake_together
+from gpumon.report.facts.losses import NO_STAKE, stake_of
 from gpumon.report.facts.rows import host_row
 from gpumon.report.facts.slurm_nodes import is_open, rooms
 from gpumon.report.tables.place import place_columns, types_column
@@ -162,8 +162,7 @@ def _stake(digest: Digest, node: Node, own: Finding | None) -> Stake:
     """The sum of its GPUs; of a node that shows none the finding about it."""
     if not node.gpu_uuids:
         return NO_STAKE if own is None else stake_of(digest.tick, own)
-    known = digest.stakes
-    return stake_together(known[uuid] for uuid in node.gpu_uuids if uuid in known)
+    return digest.stakes_by_node.get(node.name, NO_STAKE)
 
 
 def node_order(_digest: Digest, row: NodeRow) -> SortKey:
@@ -382,7 +381,7 @@ _COLUMNS: Final[tuple[Column[NodeRow], ...]] = (
         "The worst about it: silence, a finding, an error, Slurm's reason.", 60,
     ),
     losing_column(
-        lambda d, r: None if r.node.is_silent else d.told(r.stake),
+        lambda d, r: None if r.node.is_silent or r.node.taken_at is None else d.told(r.stake),
         " on its GPUs, by its own fault or by that of jobs",
     ),
     types_column(lambda _d, r: r.room.node.gpu_types if r.room else ()),

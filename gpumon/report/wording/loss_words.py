@@ -22,7 +22,7 @@ R = TypeVar("R")
 LOSING: Final = "losing_gpus"
 """Key of the column that tells how much is lost now; by it every list is ordered at first."""
 
-_LEAST_GPUS: Final = 0.05
+LEAST_GPUS: Final = 0.05
 """Below this nothing is left of a rate with one decimal."""
 
 
@@ -48,10 +48,10 @@ def rate_cell(losing: Losing | None) -> Cell:
     if losing is None:
         return NO_VALUE
     wasted, suspected = losing
-    if max(losing) < _LEAST_GPUS:
+    if max(losing) < LEAST_GPUS:
         return Cell("<0.1" if sum(losing) > 0 else "0", Tone.DIM)
-    text = _gpus(wasted) if wasted >= _LEAST_GPUS else ""
-    if suspected >= _LEAST_GPUS:
+    text = _gpus(wasted) if wasted >= LEAST_GPUS else ""
+    if suspected >= LEAST_GPUS:
         text += f"{SUSPICION}{_gpus(suspected)}"
     return Cell(text, Tone.WARN)
 
@@ -90,7 +90,7 @@ def losing_column(stake_of: Callable[[Digest, R], Stake | None], doc: str) -> Co
         order,
         f"GPU-hours lost an hour now{doc}; after ~ what is suspected. What loses most, by how sure "
         "that is, stands on top.",
-        9,
+        0,
         True,
         "",
         value,
