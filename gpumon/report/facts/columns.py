@@ -65,16 +65,17 @@ def chosen_of(columns: Sequence[Column[Row]], keys: Collection[str] | None) -> l
 
 
 def shown_first(keys: Sequence[str], columns: Sequence[Column[Row]]) -> tuple[Column[Row], ...]:
-    """The columns that a table shows at first, in this order, then the others, hidden."""
+    """The columns that a table shows at first, in this order, and the others, hidden.
+
+    Those stand before the last one, which is mostly a sentence that takes what room is left.
+    """
     by_key = {column.key: column for column in columns}
-    return (
-        *(by_key[key] for key in keys),
-        *(
-            c if c.is_hidden else c._replace(is_hidden=True, doc=f"{c.doc[:-1]}; {_CHOSEN}")
-            for c in columns
-            if c.key not in keys
-        ),
-    )
+    hidden = [
+        c if c.is_hidden else c._replace(is_hidden=True, doc=f"{c.doc[:-1]}; {_CHOSEN}")
+        for c in columns
+        if c.key not in keys
+    ]
+    return (*(by_key[key] for key in keys[:-1]), *hidden, by_key[keys[-1]])
 
 
 _CHOSEN: Final = "shown where chosen with c."

@@ -77,10 +77,10 @@ def test_the_columns_that_come_first_are_shown_and_the_others_say_how_to_see_the
     many = [column(key, 4, 0) for key in "abcd"]
     many[3] = many[3]._replace(is_hidden=True, doc="Its own words.")
     made = shown_first(("c", "a"), many)
-    assert [each.key for each in made] == ["c", "a", "b", "d"]
+    assert [each.key for each in made] == ["c", "b", "d", "a"]
     assert [each.key for each in usual(made)] == ["c", "a"]
-    assert made[2].doc == "A column; shown where chosen with c."
-    assert made[3].doc == "Its own words."
+    assert made[1].doc == "A column; shown where chosen with c."
+    assert made[2].doc == "Its own words."
 
 
 def column(key, width, priority, max_width=0):
