@@ -128,6 +128,8 @@ async def test_gpus_say_health_in_a_word(stage):
     async with stage(machine(more={"event": event(uuid, 79)}), (200, 40)) as s:
         await s.press("tab")
         assert "‼ Xid 79" in s.lines[2]
+        await s.press("c", "slash", *"health", "enter", "enter", "escape", "escape")
+        assert "‼ Xid 79" in s.lines[2]
         assert " ok " in s.lines[3]
 
 
@@ -179,7 +181,7 @@ async def test_without_a_queue_the_gpus_come_first(stage):
     local = (TargetState("local", True, None, 0.3),)
     async with stage(tick((), [gpu("here", 0)], queue_at=None, targets=local)) as s:
         assert "› gpus" in s.lines[0]
-        assert "here" in s.line_with("612/700")
+        assert "here" in s.line_with("61/80")
 
 
 async def test_findings_page_has_evidence_and_coverage(stage):

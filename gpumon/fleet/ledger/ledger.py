@@ -176,6 +176,7 @@ class Ledger:
             self._journal.note if self._journal else "",
             self._claims.charged(runs.sums.claims) if runs else {},
             self._losing.now,
+            runs.closed if runs else (),
         )
 
     def close(self) -> None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from math import log
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.fleet.ledger.charging import is_suspected
 from gpumon.model.finding import Confidence
 from gpumon.model.finding_classes import Loss, class_of
-from gpumon.model.records.ledger import Charged, Losing
+from gpumon.model.records.ledger import NOT_LOSING, Charged, Losing
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from gpumon.model.finding import Finding
     from gpumon.model.records.tick import Tick
 
@@ -65,17 +66,86 @@ def losing_of(tick: Tick, finding: Finding) -> Losing | None:
 
 
 def urgency(tick: Tick, finding: Finding) -> float:
-    """GPU-hours that a finding loses an hour now, weighed by how sure it is.
-
-    The one order in which everything that is found is listed.
-    """
+    """GPU-hours that a finding loses an hour now, weighed by how sure it is."""
     losing = losing_of(tick, finding)
     return 0.0 if losing is None else sum(losing) * WEIGHTS[finding.confidence]
 
 
-def round_urgency(urgent: float) -> int:
-    """A rank of about equal losses, a fifth apart; 0 for less than a hundredth of a GPU."""
-    return max(0, round(log(urgent / 0.01, 1.2)) + 1) if urgent >= 0.01 else 0
+class Stake(NamedTuple):
+    """What all that is found about something costs, now and so far.
+
+    The one order in which everything is listed: by `key`, the largest on top.
+    """
+
+    urgency: float = 0.0
+    """GPU-hours lost an hour now, each finding's weighed by how sure it is."""
+    losing: Losing = NOT_LOSING
+    """The same unweighed."""
+    lost_s: float = 0.0
+    """GPU-seconds wasted and suspected since the onsets."""
+    severity_rank: int = -1
+    """Of the gravest finding; -1: there is none."""
+    confidence_rank: int = -1
+    """Of the gravest findings the surest."""
+
+    @property
+    def key(self) -> tuple[float, ...]:
+        """Grows with what is to be looked at first.
+
+        Rates are judged anew every few seconds: what differs by less than a tenth of a GPU stays
+        in one order, by what was lost so far.
+        """
+        return (round(self.urgency, 1), self.lost_s, self.severity_rank, self.confidence_rank)
+
+    @property
+    def first(self) -> tuple[float, ...]:
+        """Sorts the largest key first."""
+        return tuple(-part for part in self.key)
+
+    def plus(self, other: Stake) -> Stake:
+        """Both together; the graver one tells how grave."""
+        gravest = max(self[3:], other[3:])
+        return Stake(
+            self.urgency + other.urgency,
+            self.losing.plus(other.losing),
+            self.lost_s + other.lost_s,
+            *gravest,
+        )
+
+    def part(self, share: float) -> Stake:
+        """What one of several has of it."""
+        return self._replace(
+            urgency=self.urgency * share,
+            losing=Losing(*(gpus * share for gpus in self.losing)),
+            lost_s=self.lost_s * share,
+        )
+
+
+NO_STAKE: Final = Stake()
+
+
+def stake_of(tick: Tick, finding: Finding) -> Stake:
+    """What a finding costs."""
+    return Stake(
+        urgency(tick, finding),
+        losing_of(tick, finding) or NOT_LOSING,
+        loss_s(tick, finding),
+        finding.severity.rank,
+        finding.confidence.rank,
+    )
+
+
+def muted_stake(tick: Tick, finding: Finding) -> Stake:
+    """What a finding costs that nobody wants to be told: sums hold it, nothing is raised by it."""
+    return Stake(0.0, losing_of(tick, finding) or NOT_LOSING, loss_s(tick, finding))
+
+
+def stake_together(stakes: Iterable[Stake]) -> Stake:
+    """All of them."""
+    whole = NO_STAKE
+    for stake in stakes:
+        whole = whole.plus(stake)
+    return whole
 
 
 def _is_without_queue(tick: Tick, finding: Finding) -> bool:

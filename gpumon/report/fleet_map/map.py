@@ -104,28 +104,9 @@ def gravest_by_gpu(digest: Digest) -> dict[str, Finding]:
 def _gravest(digest: Digest) -> dict[str, Finding]:
     found: dict[str, Finding] = {}
     for finding in digest.all_findings:
-        for uuid in finding.gpus or _gpus_of(digest, finding.subject):
+        for uuid in finding.gpus or digest.gpus_of_subject(finding.subject):
             found.setdefault(uuid, finding)
     return found
-
-
-def _gpus_of(digest: Digest, subject: str) -> tuple[str, ...]:
-    """The GPUs of a subject: a job's, a rank's, a node's, or the GPU itself."""
-    kind, _, name = subject.partition(":")
-    if kind == "gpu":
-        return (name,)
-    if kind == "node":
-        node = digest.tick.nodes.get(name)
-        return node.gpu_uuids if node else ()
-    job_id, _, rank = name.partition("/rank:")
-    # Not `tick.job`, which goes through all jobs: of ten thousand, one in twenty has a finding.
-    jobs = digest.remembered(("jobs", "by id"), lambda: {v.job.job_id: v for v in digest.tick.jobs})
-    view = jobs.get(job_id)
-    if view is None:
-        return ()
-    if not rank:
-        return view.gpu_uuids
-    return tuple(chain(*(r.gpu_uuids for r in view.ranks if str(r.rank) == rank)))
 
 
 def owner_marks(digest: Digest, field: HeatField) -> dict[str, Mark]:

@@ -158,7 +158,9 @@ def _use(totals: HeatTotals, is_wide: bool) -> list[Cell]:
     gpus = totals.gpus
     parts = [Cell(units.gpus(gpus), Tone.STRONG)]
     if totals.unseen:
-        parts[0] = Cell(f"{units.gpus(gpus)}, {totals.unseen:,} unseen", Tone.STRONG)
+        # All of them, as the groups below count: a share is one of those that are seen.
+        whole = units.gpus(gpus + totals.unseen)
+        parts[0] = Cell(f"{whole}, {totals.unseen:,} of them unseen", Tone.STRONG)
     if totals.allocated is not None:
         parts.append(Cell(f"{_of(totals.allocated, gpus, is_wide)} allocated"))
     if totals.busy_known:

@@ -38,6 +38,8 @@ def table(
 ) -> str:
     """Jobs, or GPUs where there are no jobs, then findings and errors; ends in a line break.
 
+    Findings stand in the order of every list: what loses most comes first.
+
     Args:
         tick: What to report.
         width: Cells of a line.
@@ -54,7 +56,7 @@ def table(
         ended = [one for one in tick.ended.jobs if wanted is None or wanted(one.job)]
         if ended:
             lines += table_lines(digest, ENDED_COLUMNS, ended, width)
-    for finding in findings:
+    for finding in digest.by_loss(findings):
         lines += ["", safe(finding.subject)]
         lines += plain_lines(finding_lines(tick, finding, width))
     errors = all_errors(tick)
@@ -72,7 +74,7 @@ def _jobs_or_gpus(
     user: str | None,
 ) -> tuple[list[str], tuple[Finding, ...]]:
     """The table itself, and the findings about what it shows."""
-    tick, findings = digest.tick, digest.all_findings
+    tick, findings = digest.tick, digest.tick.findings
     keeps_gpu = None if passes is None else passes.gpus
     if tick.jobs and (passes is None or passes.jobs is not None):
         jobs = arranged(tick.jobs, lambda view: default_order(digest, view))

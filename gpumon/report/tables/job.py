@@ -6,16 +6,14 @@ from math import inf
 from typing import TYPE_CHECKING, Final
 
 from gpumon.model.job_states import has_ended
-from gpumon.model.records.ledger import NOT_LOSING
 from gpumon.report.facts.array_tasks import asked_gpus
 from gpumon.report.facts.columns import Column, SortKey
-from gpumon.report.facts.losses import round_urgency
 from gpumon.report.facts.reference_values import LOW_RATIO
 from gpumon.report.tables.place import types_column
 from gpumon.report.text import units
 from gpumon.report.text.cells import EMPTY_CELL, NO_VALUE, Cell, Tone
 from gpumon.report.wording.gpu_cells import DUTY_DOC, duty_cell
-from gpumon.report.wording.loss_words import job_loss, losing_cell, loss_cell, loss_key
+from gpumon.report.wording.loss_words import job_loss, losing_column, loss_cell, loss_key
 from gpumon.report.wording.pending import expected_start, start_words
 from gpumon.report.wording.trend import CELLS, trend_text
 from gpumon.report.wording.verdict_words import (
@@ -30,28 +28,24 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gpumon.model.records.cluster import JobView
-    from gpumon.model.records.ledger import Losing
+    from gpumon.report.facts.losses import Stake
     from gpumon.report.facts.tick_index import Digest
 
 _STATE_ORDER: Final = {"RUNNING": 0, "COMPLETING": 1, "PENDING": 2}
 
 
 def default_order(digest: Digest, view: JobView) -> SortKey:
-    """What loses most now, weighed by how sure that is; then the gravest and surest finding.
+    """What loses most now, weighed by how sure that is, and so on, as in every list.
 
-    After those running before pending, then by GPUs. Jobs that have ended come last, whatever was
-    found: nothing can be done for them. Losses of about the same size are one, so that rows keep
-    their places while the numbers move.
+    After those whose nodes something is found of, running before pending, then by GPUs. Jobs that
+    have ended come last, whatever was found: nothing can be done for them.
     """
-    finding = digest.verdict(view)
-    gravity = -(finding.severity.rank * 10 + finding.confidence.rank + 1.0) if finding else 0.0
-    if finding is None and digest.findings_of_nodes(view):
-        gravity = -0.5  # after what is the matter with jobs themselves
     job = view.job
     ended = 1.0 if has_ended(job.state) else 0.0
-    loss = -float(round_urgency(digest.urgency(view)))
+    beside = 0.0 if digest.findings_of_nodes(view) else 1.0
     state = _STATE_ORDER.get(job.state, 3)
-    return (ended, loss, gravity, state, -(job.gpu_count or 0), job.job_id)
+    stake = digest.stake(view).first
+    return (ended, *stake, beside, state, -(job.gpu_count or 0), job.job_id)
 
 
 def search_text(digest: Digest, view: JobView) -> str:
@@ -138,25 +132,18 @@ def _trend(digest: Digest, view: JobView) -> Cell:
     return Cell(f"{trend_text(digest, view):>{CELLS}} {now.text:>3}", now.tone)
 
 
-def _losing(digest: Digest, view: JobView) -> Losing | None:
-    """What a running job loses now; None: nobody keeps books of it, or it is not judged yet."""
+def _stake(digest: Digest, view: JobView) -> Stake | None:
+    """What a running job costs; None: nobody keeps books of it, or it is not judged yet."""
     books = digest.tick.ledger
     if books is None or view.job.state != "RUNNING" or job_loss(digest, view) is None:
         return None
-    losing = books.losing.by_job.get(view.job.job_id)
-    if losing is None and digest.told_finding(view) is None and digest.unjudged(view):
-        return None
-    return losing or NOT_LOSING
+    is_found = view.job.job_id in books.losing.by_job or digest.told_finding(view) is not None
+    return digest.stake(view) if is_found or not digest.unjudged(view) else None
 
 
 def _next(digest: Digest, view: JobView) -> Cell:
     finding = None if has_ended(view.job.state) else digest.told_finding(view)
     return EMPTY_CELL if finding is None else next_cell(finding)
-
-
-def _by_losing(digest: Digest, view: JobView) -> SortKey | None:
-    losing = _losing(digest, view)
-    return None if losing is None else tuple(losing)
 
 
 def _ratio(key: str) -> Callable[[Digest, JobView], Cell]:
@@ -207,21 +194,7 @@ def _age(digest: Digest, view: JobView) -> Cell:
 
 
 JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
-    Column(
-        "losing_gpus",
-        "LOST/H",
-        6,
-        "right",
-        0,
-        lambda d, v: losing_cell(_losing(d, v)),
-        _by_losing,
-        "GPU-hours that the job loses an hour now, as many as GPUs; after ~ what is suspected. The "
-        "table begins with those that lose most, weighed by how sure that is.",
-        0,
-        True,
-        "",
-        lambda d, v: None if (lost := _losing(d, v)) is None else sum(lost),
-    ),
+    losing_column(_stake, " of the job"),
     Column(
         "job_id",
         "JOBID",

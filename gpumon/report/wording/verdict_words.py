@@ -71,6 +71,13 @@ def finding_cell(finding: Finding) -> Cell:
     return Cell(f"{sign} {class_words(finding)}{doubt}", SEVERITY_TONES[finding.severity])
 
 
+def borne_cell(finding: Finding, whose: str) -> Cell:
+    """A finding about something else, which a row has its part of: `! node: fabric degraded`."""
+    cell = finding_cell(finding)
+    sign, _, words = cell.text.partition(" ")
+    return Cell(f"{sign} {whose}: {words}", cell.tone)
+
+
 CONFIDENCE_SIGNS: Final = {
     Confidence.HYPOTHESIS: "○",
     Confidence.SUPPORTED: "◐",

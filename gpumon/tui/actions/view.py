@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from gpumon.report.facts.typed_time import EXAMPLES
-from gpumon.tui.actions.action import BOOKED, CELLS, EVERYWHERE, MAPS, TABLES, Action
+from gpumon.tui.actions.action import BOOKED, CELLS, EVERYWHERE, MAPS, SECTIONED, TABLES, Action
 
 if TYPE_CHECKING:
     from gpumon.tui.actions.action import ViewName
@@ -46,7 +46,7 @@ SHOW_ACTIONS: Final = (
         BOOKED,
     ),
     Action("default_sort", ("0",), "0", "", "Sort as at first: what needs a look on top.", TABLES),
-    Action("columns", ("c",), "c", "", "Choose the columns of the table.", TABLES),
+    Action("columns", ("c",), "c", "", "Choose the columns of the table.", TABLES | SECTIONED),
     Action(
         "toggle_column",
         ("enter", "x"),

@@ -170,7 +170,7 @@ async def test_reverse_and_default_sort(stage):
         assert s.lines[2].startswith(" 4711")
 
 
-@pytest.mark.parametrize(("name", "words"), [("findings", "CONF"), ("errors", "Targets")])
+@pytest.mark.parametrize(("name", "words"), [("findings", "SAYS"), ("errors", "Targets")])
 async def test_pages_open_and_close(stage, name, words):
     async with stage(fleet()) as s:
         await s.press(*KEYS[name])
@@ -247,4 +247,4 @@ async def test_help_explains_this_view_and_can_be_searched(stage):
         await s.press("escape")
         assert "Freeze the picture" in s.text
         await s.press("escape", "enter", "question_mark")
-        assert "LRANK" in s.text
+        assert "LOST/H" in s.text

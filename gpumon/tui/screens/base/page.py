@@ -167,14 +167,14 @@ def findings_page(trail: tuple[str, ...], scope: str | None) -> Page:
             return digest.findings_by_gpu.get(name, ()) + digest.findings_naming_gpu(name)
         if kind == "node":
             return digest.findings_of_node(name)
-        return digest.all_findings
+        return digest.tick.findings
 
     def entries(digest: Digest | None, width: int) -> list[list[Line]]:
         if digest is None:
             return [paragraph("Waiting for the first sample …", width, Tone.DIM)]
         found: list[list[Line]] = [
             [*_about(digest, finding), *finding_lines(digest.tick, finding, width), ()]
-            for finding in findings(digest)
+            for finding in digest.by_loss(findings(digest))
         ]
         if not found and not digest.tick.coverage:
             text = "No detector has reported yet, so nothing is known of what is wasted."

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpumon.report.facts.groups import jobs_of
 from gpumon.report.tables.job import JOB_COLUMNS, default_order, search_text
+from gpumon.report.wording.loss_words import LOSING
 from gpumon.tui.actions.registry import bindings_of
 from gpumon.tui.screens.base.fleet_view import FleetView
 from gpumon.tui.widgets.table.grid import Plan
@@ -42,6 +43,7 @@ class JobsView(FleetView["JobView"]):
         default_order,
         search_text,
         stamp=lambda digest, view: (view.job, digest.told_finding(view)),
+        led_by=LOSING,
     )
 
     def __init__(self, scope: Scope | None = None) -> None:

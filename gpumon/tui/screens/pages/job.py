@@ -11,6 +11,7 @@ from gpumon.report.tables.gpu import RANK_COLUMNS, rank_order, rank_search_text
 from gpumon.report.text.cells import Tone, paragraph
 from gpumon.report.wording.empty_states import gone_job_words, job_errors, stale_job_lines
 from gpumon.report.wording.ledger_words import job_books
+from gpumon.report.wording.loss_words import LOSING
 from gpumon.report.wording.paragraphs import (
     blind_lines,
     contradiction_lines,
@@ -52,7 +53,7 @@ class JobScreen(RankView, TableView["RankRow"]):
     BINDINGS = bindings_of("job")
     noun = "lines"
     none_here = "no rank and no GPU here"
-    plan = Plan(RANK_COLUMNS, lambda row: row.key, rank_order, rank_search_text)
+    plan = Plan(RANK_COLUMNS, lambda row: row.key, rank_order, rank_search_text, led_by=LOSING)
 
     def __init__(self, job_id: str, label: str, came_from: tuple[str, ...] = ("jobs",)) -> None:
         super().__init__()

@@ -209,10 +209,13 @@ class HeatMap(PlainLines, ScrollView, inherit_bindings=False):
             nodes = heat.changed_since(before, is_by_node=layout.is_by_node, is_mean=self.is_mean)
         if nodes is not None:
             self._redraw_nodes(heat.roster.units[node] for node in nodes)
+            # They tell what their groups lose, which changes without any node.
+            headings = [n for n in lines if not (at := layout.line(n)).blocks and not at.is_gap]
+            yield from self._redraw_lines(headings)
         else:
             yield from self._redraw_lines(lines)
 
-    def _redraw_lines(self, lines: range) -> Iterator[None]:
+    def _redraw_lines(self, lines: Sequence[int]) -> Iterator[None]:
         """Make these lines anew, one a step; until then each stays as it was, or empty."""
         self._coming = set(lines)
         try:

@@ -99,7 +99,8 @@ class HeatDesk:
         """Put the nodes into groups, anew only where something about them has changed."""
         tick = columns.digest.tick
         states = columns.states if grouping == "state" else ()
-        basis = (columns.roster, tick.queue, grouping, len(tick.gpus), states, passing)
+        lost = {name: stake.urgency for name, stake in columns.digest.stakes_by_node.items()}
+        basis = (columns.roster, tick.queue, grouping, len(tick.gpus), states, passing, lost)
         old = self._basis
         is_same = bool(old) and old[0] is basis[0] and old[1] is basis[1] and old[2:] == basis[2:]
         if not is_same:

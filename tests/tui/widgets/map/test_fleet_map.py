@@ -41,7 +41,7 @@ async def test_the_fleet_with_data(stage, size):
         await s.press(FLEET)
         assert isinstance(s.app.screen, HeatView)
         assert "fleet › verdict by partition" in s.lines[0]
-        assert "16 GPUs" in s.lines[1]
+        assert "24 GPUs, 8 of them unseen" in s.lines[1]
         assert "1 wait" in s.text
         assert "gpu01  !84" in s.text
         assert "gpu01:0 · job 4711 grace finetune · SM active 84 % · ! some GPUs unused" in s.text

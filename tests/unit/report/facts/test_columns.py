@@ -9,15 +9,27 @@ from gpumon.model.fault import SourceError
 from gpumon.model.finding import Confidence, Coverage, Severity
 from gpumon.model.records.block import Block
 from gpumon.model.records.cluster import Node, Rank
-from gpumon.report.facts.columns import Column, arranged, place, usual
+from gpumon.report.facts.columns import Column, arranged, place, shown_first, usual
 from gpumon.report.facts.tick_index import Digest
-from gpumon.report.pages.node_sections import NODE_GPU_COLUMNS, node_sections
+from gpumon.report.pages.node_sections import node_sections
+from gpumon.report.tables.ended import ENDED_COLUMNS
 from gpumon.report.tables.field import FIELD_COLUMNS, FieldRow, bars, round_up, scale, value_cell
-from gpumon.report.tables.gpu import FLEET_COLUMNS, RANK_COLUMNS, fleet_why, rank_why
+from gpumon.report.tables.finding import FINDING_COLUMNS
+from gpumon.report.tables.gpu import (
+    FLEET_COLUMNS,
+    NODE_GPU_COLUMNS,
+    RANK_COLUMNS,
+    fleet_why,
+    rank_why,
+)
+from gpumon.report.tables.group import ACCOUNT_COLUMNS, PARTITION_COLUMNS, USER_COLUMNS
 from gpumon.report.tables.host import FILESYSTEM_COLUMNS, JOB_USE_COLUMNS, PORT_COLUMNS
 from gpumon.report.tables.job import JOB_COLUMNS, default_order
 from gpumon.report.tables.link import LINK_COLUMNS, SLICE_COLUMNS
+from gpumon.report.tables.node import NODE_COLUMNS
+from gpumon.report.tables.pending import PENDING_COLUMNS
 from gpumon.report.tables.process import PROCESS_COLUMNS
+from gpumon.report.tables.reservation import RESERVATION_COLUMNS
 from gpumon.report.text.cells import Cell, Tone
 from gpumon.report.wording.gpu_cells import activity_cell, pcie_cell, throttle_cell
 from gpumon.report.wording.verdict_words import verdict_cell
@@ -36,6 +48,39 @@ TABLES = {
     "file systems": FILESYSTEM_COLUMNS,
     "jobs of a node": JOB_USE_COLUMNS,
 }
+
+
+EVERY_TABLE = {
+    **{name: columns for name, columns in TABLES.items() if name != "jobs"},
+    "nodes": NODE_COLUMNS,
+    "findings": FINDING_COLUMNS,
+    "pending": PENDING_COLUMNS,
+    "ended": ENDED_COLUMNS,
+    "users": USER_COLUMNS,
+    "accounts": ACCOUNT_COLUMNS,
+    "partitions": PARTITION_COLUMNS,
+    "reservations": RESERVATION_COLUMNS,
+}
+
+MOST_AT_FIRST = 8
+"""Columns that are read; among more one is looked for."""
+
+
+@pytest.mark.parametrize("name", EVERY_TABLE)
+def test_no_table_begins_with_more_columns_than_are_read(name):
+    columns = EVERY_TABLE[name]
+    assert len(usual(columns)) <= MOST_AT_FIRST
+    assert len({each.key for each in columns}) == len(columns)
+
+
+def test_the_columns_that_come_first_are_shown_and_the_others_say_how_to_see_them():
+    many = [column(key, 4, 0) for key in "abcd"]
+    many[3] = many[3]._replace(is_hidden=True, doc="Its own words.")
+    made = shown_first(("c", "a"), many)
+    assert [each.key for each in made] == ["c", "b", "d", "a"]
+    assert [each.key for each in usual(made)] == ["c", "a"]
+    assert made[1].doc == "A column; shown where chosen with c."
+    assert made[2].doc == "Its own words."
 
 
 def column(key, width, priority, max_width=0):

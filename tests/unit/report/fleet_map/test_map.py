@@ -173,7 +173,7 @@ def test_gpus_of_nodes_that_told_nothing_are_counted_apart():
     assert (totals.gpus, totals.unseen) == (2, 8)
     for width in (150, 78):
         line = "".join(cell.text for cell in total_lines(totals, width)[0])
-        assert line.startswith("2 GPUs, 8 unseen · ")
+        assert line.startswith("10 GPUs, 8 of them unseen · ")
 
 
 def test_the_books_say_what_was_wasted_and_what_that_cost():
