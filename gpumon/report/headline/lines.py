@@ -29,7 +29,7 @@ TALL: Final = 32
 _DOT: Final = Cell(" · ", Tone.DIM)
 _DAY_S: Final = 86400.0
 _LEAST_SHOWN_S: Final = 180.0
-"""GPU-seconds that are `0.1` hours when they are rounded."""
+"""GPU-seconds of a twentieth of an hour."""
 
 _LONGEST_FILL: Final = 40
 """Cells of a share of 100 %: longer ones say no more."""
@@ -255,8 +255,10 @@ def _lost_heads(whole: Total, books: LedgerTotals, is_watching: bool) -> list[Ce
     """`lost since 13:56: 18.3 + ~3.7 GPU-h of 142 seen (13 %)`, and shorter."""
     since = _since(books.since, books.at)
     if whole.observed_s < 1:
-        return [Cell(f"nothing seen {since} of {_hours(whole.allocated_s)} GPU-h", Tone.DIM)]
-    seen = _hours(whole.observed_s)
+        return [
+            Cell(f"nothing seen {since} of {units.gpu_hours(whole.allocated_s)} GPU-h", Tone.DIM)
+        ]
+    seen = units.gpu_hours(whole.observed_s)
     if not _lost_words(whole):
         words = "no loss found yet" if is_watching else "nothing lost"
         return [Cell(f"{words} {since} of {seen} GPU-h seen", Tone.DIM)]
@@ -269,10 +271,10 @@ def _lost_heads(whole: Total, books: LedgerTotals, is_watching: bool) -> list[Ce
 def _lost_words(whole: Total, *, has_suspicion: bool = True) -> str:
     """GPU-hours that are wasted and, after `~`, suspected; empty where none are."""
     wasted_s, suspected_s = whole.waste_s, whole.suspicion_s
-    counts = [_hours(wasted_s)] if wasted_s >= 1 else []
+    counts = [units.gpu_hours(wasted_s)] if wasted_s >= 1 else []
     # Beside hours of waste a minute of guesses is none.
     if suspected_s >= (_LEAST_SHOWN_S if counts else 1) and (has_suspicion or not counts):
-        counts.append(SUSPICION + _hours(suspected_s))
+        counts.append(SUSPICION + units.gpu_hours(suspected_s))
     return " + ".join(counts)
 
 
@@ -282,11 +284,9 @@ def _causes(whole: Total) -> list[Cell]:
     found = [(s, "", key, s) for key, s in whole.wasted_s.items() if s >= 1]
     found += [(guess * s, SUSPICION, key, s) for key, s in whole.suspected_s.items() if s >= 1]
     found.sort(key=lambda one: (-one[0], one[2]))
-    return [Cell(f"{mark}{finding_class(key).title} {_hours(s)}") for _, mark, key, s in found]
-
-
-def _hours(gpu_seconds: float) -> str:
-    return units.round_gpu_hours(gpu_seconds)
+    return [
+        Cell(f"{mark}{finding_class(key).title} {units.gpu_hours(s)}") for _, mark, key, s in found
+    ]
 
 
 def _since(start: float, at: float) -> str:

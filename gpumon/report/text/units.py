@@ -142,14 +142,6 @@ def gpu_hours(gpu_seconds: float) -> str:
     return f"{hours:.1f}" if hours < 99.95 else f"{hours:,.0f}"
 
 
-def round_gpu_hours(gpu_seconds: float) -> str:
-    """The same for a line that is to stay still, one decimal below 100: `<0.1`, `6.1`, `142`."""
-    hours = gpu_seconds / 3600
-    if 0 < hours < 0.05:
-        return "<0.1"
-    return f"{hours:.1f}" if hours < 99.95 else f"{hours:,.0f}"
-
-
 def gpus_lost(gpus: float) -> str:
     """How many GPUs' time is lost, with a decimal below 10 where it is no whole: `25`, `3.4`."""
     if 0 < gpus < 0.05:

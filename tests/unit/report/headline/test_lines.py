@@ -67,8 +67,8 @@ def test_three_lines_say_what_there_is_what_becomes_of_it_and_what_was_lost():
         "lost now 11 + ~2.6 GPUs ≈ 33 €/h"
     )
     assert third == (
-        f"lost since {SINCE}: 15.2 + ~11.0 GPU-h of 70.0 seen (22 %): some GPUs unused 9.5 · "
-        "hang 5.5 · ~idle, memory held 11.0 · throttled 0.2"
+        f"lost since {SINCE}: 15.2 + ~11.0 GPU-h of 70.0 seen (22 %): some GPUs unused 9.50 · "
+        "hang 5.50 · ~idle, memory held 11.0 · throttled 0.20"
     )
 
 
@@ -140,11 +140,11 @@ def test_nothing_is_called_lost_where_nothing_is_and_no_loss_is_denied_before_it
     seen = Coverage("hang", 1, 0, (), "ok")
     judged = lines(picture(sound, coverage=(seen,)))
     assert judged[1].endswith("nothing lost now")
-    assert judged[2] == f"nothing lost since {SINCE} of 8.0 GPU-h seen"
+    assert judged[2] == f"nothing lost since {SINCE} of 8.00 GPU-h seen"
     waits = Coverage("throttle", 0, 0, (), "waiting", needs_s=300.0)
     early = lines(picture(sound, coverage=(seen, waits)))
     assert early[1].endswith("watching (1 of 2)")
-    assert early[2] == f"no loss found yet since {SINCE} of 8.0 GPU-h seen"
+    assert early[2] == f"no loss found yet since {SINCE} of 8.00 GPU-h seen"
     assert "watching (1 of 2)" in lines(picture(sound, coverage=(seen, waits)), is_tall=False)[0]
 
 
@@ -152,7 +152,7 @@ def test_what_nobody_saw_is_not_called_sound():
     unseen = lines(picture(books(losing={}, seconds={"unobserved": 6.0})))
     assert "useful" not in unseen[1]
     assert unseen[1].startswith("unobserved ·")
-    assert unseen[2] == f"nothing seen since {SINCE} of 6.0 GPU-h"
+    assert unseen[2] == f"nothing seen since {SINCE} of 6.00 GPU-h"
 
 
 def test_books_of_days_tell_how_long_not_a_time_of_day():
@@ -180,7 +180,7 @@ def test_at_rest_it_stays_as_it_is():
     before = lines(picture())
     ledger = books(
         losing={"1": Losing(11.2, 2.58)},
-        seconds={"useful": 40.01, "unexplained": 3.75, "unobserved": 30.01, **LOST, "hang": 5.504},
+        seconds={"useful": 40.01, "unexplained": 3.75, "unobserved": 30.01, **LOST, "hang": 5.501},
     )
     assert lines(picture(ledger))[::2] == before[::2]
     assert lines(picture(ledger))[1].replace("34 €", "33 €") == before[1]

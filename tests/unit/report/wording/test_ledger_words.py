@@ -176,5 +176,5 @@ def test_one_loss_has_one_figure_in_every_view():
     assert "hypothesis, ~2.00 GPU-h lost since " in page[0]
     assert cells(digest, FINDING_COLUMNS, found)["LOST"] == "~2.00 GPU-h"
     assert text(headline(digest, 150, is_tall=True))[2].endswith(
-        ": ~2.0 GPU-h of 6.0 seen: ~idle, memory held 2.0"
+        ": ~2.00 GPU-h of 6.00 seen: ~idle, memory held 2.00"
     )
