@@ -255,12 +255,12 @@ async def test_the_cursor_reverses_the_whole_cell(stage, monkeypatch, no_colour)
 async def test_the_legend_has_only_what_is_seen(stage):
     async with stage(cluster(waits("1")), (80, 24)) as s:
         await s.press(FLEET)
-        assert "■ working" in s.lines[-4]
+        assert "■ used, 10+ %" in s.lines[-4]
         picture = cluster(waits("1"))
         silent = {uuid: gpu._replace(is_stale=True) for uuid, gpu in picture.gpus.items()}
         await s.give(picture._replace(gpus=silent))
         assert "stale" in s.lines[-4]
-        assert "working" not in s.lines[-4]
+        assert "10+ %" not in s.lines[-4]
 
 
 async def test_the_frame_of_a_large_map_is_painted_before_the_map(stage, monkeypatch):

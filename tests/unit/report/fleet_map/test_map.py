@@ -159,6 +159,6 @@ def test_the_legend_names_what_is_on_the_map():
     heat = Heat(digest, FIELD["verdict"])
     heat.marks(units(digest)[0])
     assert [item.words for item in legend(digest, heat.field, heat.seen())] == [
-        "working",
+        "used, 10+ %",
         "held, hardly used",
     ]
