@@ -17,6 +17,7 @@ from gpumon.report.facts.tick_index import Digest
 from gpumon.report.text.cells import fit
 from gpumon.sources.source import Wish
 from gpumon.tui.actions.action import ROOTS
+from gpumon.tui.attention import Attention
 from gpumon.tui.look.saved_choices import NO_HABITS
 from gpumon.tui.screens.base.view import View
 from gpumon.tui.screens.open import AllViews
@@ -126,6 +127,7 @@ class GpumonApp(DressedApp):
         habits: Habits = NO_HABITS,
         *,
         allows_actions: bool = False,
+        rings_bell: bool = False,
         discovery: Discovering | None = None,
     ) -> None:
         """Make it ready to run.
@@ -138,6 +140,7 @@ class GpumonApp(DressedApp):
             shelf: Where to keep what the user chooses; None: it is forgotten at the end.
             habits: What was chosen before.
             allows_actions: Whether commands that change something may be run when asked for.
+            rings_bell: Whether the terminal's bell is rung for what is new and grave.
             discovery: Finds patterns in what nobody explains; None: nobody looks for them.
         """
         super().__init__(shelf, habits)
@@ -156,6 +159,8 @@ class GpumonApp(DressedApp):
         self.views = AllViews()
         self.monotonic = monotonic
         self.allows_actions = allows_actions
+        self._rings_bell = rings_bell
+        self._attention = Attention()
         self.travel = travel_of(feed)
         self._passes = passes
         self.muted: list[Muted] = []
@@ -245,6 +250,16 @@ class GpumonApp(DressedApp):
             await prompt.on_event(event)
         return note is not None
 
+    def note_key(self) -> None:
+        """A key has come: somebody looks."""
+        super().note_key()
+        self._attention.note_key(self.monotonic())
+
+    @property
+    def news(self) -> frozenset[tuple[str, str, str]]:
+        """Identities of the findings in the picture that are new since somebody looked."""
+        return frozenset() if self.digest is None else self.digest.news
+
     def on_key(self, event: Key) -> None:
         """A key that nothing was done for: the view says where it does something."""
         if isinstance(self.screen, View):
@@ -275,6 +290,8 @@ class GpumonApp(DressedApp):
         self._heard_at = self.monotonic()
         self._period_s = message.tick.period_s
         self.mood = self.mood._replace(silent_s=None, progress=None)
+        if self._attention.take(message.tick, self._heard_at) and self._rings_bell:
+            self.bell()
         if is_first:
             self._choose_first_view(message.tick)
         is_held = self.travel.shown(message.tick) is not message.tick
@@ -309,7 +326,7 @@ class GpumonApp(DressedApp):
         if self._newest is not None:
             shown = self.travel.shown(self._newest)
             if self.digest is None or self.digest.tick is not shown:
-                self.digest = Digest(shown, self._lasting)
+                self.digest = Digest(shown, self._lasting, self._attention.since)
         self.show_again()
 
     def show_again(self) -> None:

@@ -26,7 +26,7 @@ async def test_jobs_with_data(stage, size):
         row = s.line_with("4711")
         for words in ("grace", " 8 ", "2h14m", " R ", " 52 ", "! some GPUs unused", "finetune"):
             assert words in row
-        assert [line.split()[0] for line in s.lines[2:7]] == [
+        assert [line.split()[0] for line in s.below[2:7]] == [
             "4711", "4690", "4702", "4720_3", "4730",
         ]  # fmt: skip
         assert "stale 42s" in s.line_with("4702")
@@ -38,10 +38,10 @@ async def test_jobs_with_data(stage, size):
 
 async def test_wide_terminals_show_what_narrow_ones_drop(stage):
     async with stage(fleet(), (80, 24)) as s:
-        assert "DRAM%" not in s.lines[1]
+        assert "DRAM%" not in s.below[1]
     async with stage(fleet(), (200, 60)) as s:
         for title in ("PART", "NODES", "DRAM%", "PWR W/cap", "MEM GiB", "UTIL%", "CONF"):
-            assert title in s.lines[1]
+            assert title in s.below[1]
         assert "supported" in s.line_with("4711")
 
 
@@ -127,10 +127,10 @@ async def test_gpus_say_health_in_a_word(stage):
     uuid = uuid_of("n1", 0)
     async with stage(machine(more={"event": event(uuid, 79)}), (200, 40)) as s:
         await s.press("tab")
-        assert "‼ Xid 79" in s.lines[2]
+        assert "‼ Xid 79" in s.below[2]
         await s.press("c", "slash", *"health", "enter", "enter", "escape", "escape")
-        assert "‼ Xid 79" in s.lines[2]
-        assert " ok " in s.lines[3]
+        assert "‼ Xid 79" in s.below[2]
+        assert " ok " in s.below[3]
 
 
 async def test_the_status_line_tells_what_gpumon_costs(stage):
@@ -226,7 +226,7 @@ async def test_resize_keeps_the_cursor_and_redraws(stage):
         await s.press("j", "j")
         await s.resize(80, 24)
         assert s.cursor_line().startswith(" 4702")
-        assert "DRAM%" not in s.lines[1]
+        assert "DRAM%" not in s.below[1]
         assert len(s.lines) == 24
         await s.resize(40, 8)
         assert "some GPUs" in s.text

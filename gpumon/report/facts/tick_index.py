@@ -64,14 +64,21 @@ class GpuRow(NamedTuple):
 class Digest:
     """Look-ups over one tick. It lives as long as its tick is on screen."""
 
-    def __init__(self, tick: Tick, lasting: dict[Hashable, object] | None = None) -> None:
+    def __init__(
+        self,
+        tick: Tick,
+        lasting: dict[Hashable, object] | None = None,
+        news_since: float | None = None,
+    ) -> None:
         """Nothing is looked up yet.
 
         Args:
             tick: The picture.
             lasting: What `lasting` remembers, shared with the pictures before and after.
+            news_since: Unix time after which what is found counts as new; None: nothing does.
         """
         self.tick = tick
+        self.news_since = news_since
         self._lasting = {} if lasting is None else lasting
         self._remembered: dict[tuple[str, str], object] = {}
         self._means: dict[tuple[str, str], float | None] = {}
@@ -153,6 +160,11 @@ class Digest:
         node = self.tick.nodes.get(name)
         subjects = {f"node:{name}", *(f"gpu:{uuid}" for uuid in (node.gpu_uuids if node else ()))}
         return _gravest_first([f for f in self.tick.findings if f.subject in subjects])
+
+    @cached_property
+    def news(self) -> frozenset[tuple[str, str, str]]:
+        """Identities of the findings that are new since somebody looked."""
+        return frozenset(finding.identity for finding in new_findings(self.tick, self.news_since))
 
     @cached_property
     def all_findings(self) -> tuple[Finding, ...]:
@@ -447,6 +459,14 @@ class Digest:
                 rows = [GpuRow(node, gpu) for gpu in gpus if gpu is not None]
                 made.append(rows or [GpuRow(node, None)])
             yield
+
+
+def new_findings(tick: Tick, since: float | None) -> tuple[Finding, ...]:
+    """The findings first seen after a Unix time that nobody has acknowledged; None: none is new."""
+    if since is None:
+        return ()
+    found = [one for one in tick.findings if one.first_seen > since and not one.is_acknowledged]
+    return _gravest_first(found)
 
 
 def _gravest_first(findings: list[Finding]) -> tuple[Finding, ...]:

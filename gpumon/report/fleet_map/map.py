@@ -11,7 +11,7 @@ from gpumon.model.finding import Severity
 from gpumon.model.missing import Reason
 from gpumon.model.records.block import MISSING_INTEGER
 from gpumon.report.facts.reference_values import LOW_RATIO
-from gpumon.report.facts.slurm_nodes import has_unseen_holders, is_open, used_gpus
+from gpumon.report.facts.slurm_nodes import has_unseen_holders, is_away, is_open, used_gpus
 from gpumon.report.fleet_map import marks
 from gpumon.report.fleet_map.marks import OWNERS, Mark
 
@@ -31,9 +31,6 @@ FINDING_MARKS: Final = {
 
 OWNER_RANK: Final = 5
 """Rank of the mark of any owner: above free GPUs, below all that is no owner."""
-
-_DEAD_FLAGS: Final = frozenset({"down", "fail", "error", "not_responding", "powered_down"})
-"""States of sinfo(1) under which a node is away, and not only closed to new jobs."""
 
 
 def column(digest: Digest, node: Node, key: str) -> Sequence[float | int | None]:
@@ -254,6 +251,4 @@ def closed_mark(state: str | None) -> Mark | None:
     """Down or drained as the queue says; None where the node takes jobs or no queue lists it."""
     if state is None or is_open(state):
         return None
-    words = state.lower().rstrip("*~#!%$@^-").split("+")
-    is_away = state.endswith("*") or not _DEAD_FLAGS.isdisjoint(words)
-    return marks.DOWN if is_away else marks.DRAINED
+    return marks.DOWN if is_away(state) else marks.DRAINED

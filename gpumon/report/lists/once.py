@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from gpumon.report.facts.columns import GAP, arranged, place, usual
 from gpumon.report.facts.tick_index import Digest
+from gpumon.report.headline.lines import headline
 from gpumon.report.tables.ended import ENDED_COLUMNS
 from gpumon.report.tables.gpu import FLEET_COLUMNS, fleet_order
 from gpumon.report.tables.job import JOB_COLUMNS, default_order
@@ -36,7 +37,7 @@ def table(
     wanted: Callable[[Job], bool] | None = None,
     user: str | None = None,
 ) -> str:
-    """Jobs, or GPUs where there are no jobs, then findings and errors; ends in a line break.
+    """The headline, jobs, or GPUs where there are none, findings and errors; ends in a line break.
 
     Findings stand in the order of every list: what loses most comes first.
 
@@ -50,7 +51,9 @@ def table(
             everybody's.
     """
     digest = Digest(tick)
-    lines, findings = _jobs_or_gpus(digest, width, passes, wanted, user)
+    told, findings = _jobs_or_gpus(digest, width, passes, wanted, user)
+    lines = plain_lines(headline(digest, width, is_tall=True))
+    lines += ["", *told] if lines else told
     if tick.ended is not None:
         lines += ["", ended_title(tick.ended)]
         ended = [one for one in tick.ended.jobs if wanted is None or wanted(one.job)]

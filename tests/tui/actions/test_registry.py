@@ -139,35 +139,35 @@ async def test_keys_typed_into_the_prompt_are_text(stage):
 @pytest.mark.parametrize("key", KEYS["sort"])
 async def test_sort_goes_through_the_columns_and_ends_at_first_order(stage, key):
     async with stage(fleet()) as s:
-        first = s.lines[2]
+        first = s.below[2]
         await s.press(key)
-        assert "JOBID▲" in s.lines[1]
-        ids = [line.split()[0] for line in s.lines[2:7]]
+        assert "JOBID▲" in s.below[1]
+        ids = [line.split()[0] for line in s.below[2:7]]
         assert ids == ["4690", "4702", "4711", "4730", "4720_3"]
         for _ in range(20):
             await s.press(key)
-            if "▲" not in s.lines[1] and "▼" not in s.lines[1]:
+            if "▲" not in s.below[1] and "▼" not in s.below[1]:
                 break
-        assert s.lines[2] == first
+        assert s.below[2] == first
 
 
 async def test_sorting_puts_missing_values_last_both_ways(stage):
     async with stage(fleet()) as s:
-        while "SM%▲" not in s.lines[1]:
+        while "SM%▲" not in s.below[1]:
             await s.press("s")
-        order = [line.split()[0] for line in s.lines[2:7]]
+        order = [line.split()[0] for line in s.below[2:7]]
         assert order[:2] == ["4711", "4690"]
         await s.press("S")
-        assert "SM%▼" in s.lines[1]
-        assert [line.split()[0] for line in s.lines[2:4]] == ["4690", "4711"]
+        assert "SM%▼" in s.below[1]
+        assert [line.split()[0] for line in s.below[2:4]] == ["4690", "4711"]
 
 
 async def test_reverse_and_default_sort(stage):
     async with stage(fleet()) as s:
         await s.press("S")
-        assert s.lines[2].startswith(" 4730")
+        assert s.below[2].startswith(" 4730")
         await s.press("0")
-        assert s.lines[2].startswith(" 4711")
+        assert s.below[2].startswith(" 4711")
 
 
 @pytest.mark.parametrize(("name", "words"), [("findings", "SAYS"), ("errors", "Targets")])

@@ -185,6 +185,11 @@ class Application(Protocol):
         ...
 
     @property
+    def news(self) -> frozenset[tuple[str, str, str]]:
+        """Identities of the findings in the picture that are new since somebody looked."""
+        ...
+
+    @property
     def is_real(self) -> bool:
         """Whether what is shown is there: neither simulated nor recorded."""
         ...

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpumon.report.headline.lines import TALL, headline
 from gpumon.report.text import units
 from gpumon.report.text.cells import Tone, paragraph
 from gpumon.report.wording.empty_states import silent_lines
@@ -56,6 +57,11 @@ class RootView(View):
         wanted = ROOTS[int(key) - 1]
         if wanted != self.view or self.trail() != (wanted,):
             self._choose(wanted)
+
+    def headline_lines(self, digest: Digest, width: int) -> list[Line]:
+        """What is wrong with the picture as a whole, then what the whole fleet has and loses."""
+        is_tall = self.app.size.height >= TALL
+        return stale_queue_lines(digest, width) + headline(digest, width, is_tall=is_tall)
 
 
 def stale_queue_lines(digest: Digest, width: int) -> list[Line]:

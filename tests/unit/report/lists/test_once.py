@@ -20,8 +20,9 @@ def test_no_line_is_wider_than_asked_and_none_ends_in_blanks(width):
 def test_jobs_findings_and_time_in_that_order():
     text = table(fleet())
     lines = text.split("\n")
-    assert lines[0].split()[:2] == ["LOST/H", "JOBID"]
-    assert lines[1].split()[1] == "4711"
+    assert lines[0] == "28 GPUs on 4 nodes"
+    assert lines[2].split()[:2] == ["LOST/H", "JOBID"]
+    assert lines[3].split()[1] == "4711"
     assert text.index("4730") < text.index("job:4711") < text.index("✓ slurm")
     assert "  → Ask for 5 GPUs: sbatch --gpus=5" in lines
     assert text.endswith("observed for 10m\n")
@@ -29,7 +30,7 @@ def test_jobs_findings_and_time_in_that_order():
 
 def test_gpus_where_there_are_no_jobs():
     text = table(tick((), [gpu("here", 0), gpu("here", 1)], queue_at=None))
-    assert text.startswith("NODE")
+    assert text.startswith("2 GPUs on 1 node\n\nNODE")
     assert text.count("61/80") == 2
 
 
@@ -45,7 +46,7 @@ def test_nothing_from_outside_reaches_the_terminal_raw():
     text = table(tick((view,), gpus, errors=(SourceError("\x1b]0;x", "\x08", "\u202e"),)), 200)
     assert not any(ord(c) < 32 or 0x7F <= ord(c) < 0xA0 for c in text.replace("\n", ""))
     assert "\u202e" not in text
-    assert text.split("\n")[1].split()[1] == "1"
+    assert text.split("\n")[3].split()[1] == "1"
 
 
 def test_the_finding_that_loses_most_is_told_first():

@@ -12,7 +12,7 @@ from gpumon.report.facts.groups import groups, partition_rows
 from gpumon.report.facts.losses import loss_of
 from gpumon.report.facts.tick_index import Digest
 from gpumon.report.filter.bind import row_filter
-from gpumon.report.fleet_map.totals import total_lines
+from gpumon.report.headline.lines import headline
 from gpumon.report.tables.finding import FINDING_COLUMNS
 from gpumon.report.tables.group import PARTITION_COLUMNS, USER_COLUMNS, group_order, group_search
 from gpumon.report.tables.job import JOB_COLUMNS, default_order, search_text
@@ -21,7 +21,6 @@ from gpumon.report.wording.ledger_words import job_books
 from gpumon.report.wording.loss_words import loss_words
 from gpumon.report.wording.paragraphs import finding_lines
 from tests.unit.fleet.ledger_world import START, claim, gpu, tick, view
-from tests.worlds.map import totals_of
 
 HOURS = 3600.0
 
@@ -176,4 +175,6 @@ def test_one_loss_has_one_figure_in_every_view():
     page = text(finding_lines(digest.tick, found, 200))
     assert "hypothesis, ~2.00 GPU-h lost since " in page[0]
     assert cells(digest, FINDING_COLUMNS, found)["LOST"] == "~2.00h"
-    assert "lost ~2.00 GPU-h" in text(total_lines(totals_of(digest), 150))[1]
+    assert text(headline(digest, 150, is_tall=True))[2].endswith(
+        ": ~2.00 GPU-h of 6.00 seen: ~idle, memory held 2.00"
+    )
