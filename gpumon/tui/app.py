@@ -7,6 +7,8 @@ import signal
 import threading
 import time
 from contextlib import suppress
+from functools import cached_property
+from math import inf
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
@@ -14,10 +16,12 @@ from textual.events import Event, Key, Paste
 from textual.message import Message
 
 from gpumon.report.facts.tick_index import Digest
+from gpumon.report.text import units
 from gpumon.report.text.cells import fit
 from gpumon.sources.source import Wish
 from gpumon.tui.actions.action import ROOTS
 from gpumon.tui.look.saved_choices import NO_HABITS
+from gpumon.tui.screens.base.take_along import SAID_S
 from gpumon.tui.screens.base.view import View
 from gpumon.tui.screens.open import AllViews
 from gpumon.tui.status import Mood
@@ -56,6 +60,11 @@ FOOTPRINT_PERIOD_S: Final = 3.0
 MANY_NODES: Final = 33
 """Nodes from which on who sees everybody's jobs begins with the map of the fleet: a list of them
 no longer fits on a screen. Who sees only their own begins with these, however large the cluster."""
+
+PASTED: Final = "pasted text does nothing here: / and : open a line that takes it"
+
+LITTLE_S: Final = 3600.0
+"""What was watched for so long may be lost without a question."""
 
 NEED_NO_QUEUE: Final[tuple[ViewName, ...]] = ("gpus", "nodes", "fleet")
 """Views that show something where none of the targets is a queue."""
@@ -159,12 +168,18 @@ class GpumonApp(DressedApp):
         self._passes = passes
         self.muted: list[Muted] = []
         """What this terminal has muted."""
+        self.is_mine = False
+        """Whether only one's own jobs are wanted, in every view of jobs."""
+        self.met: set[tuple[str, str, str]] = set()
+        """Identities of findings that were gone to from row to row."""
         self._changes: Changes | None = None
         self._zoom = Wish()
         """What the view on top wants to see closer."""
         self._newest: Tick | None = None
         self._drawn_at = -FILLING_S
-        self._heard_at = monotonic()
+        self._heard_at = self._began_at = monotonic()
+        self._warned_at = -inf
+        """When it was said last what quitting would lose."""
         self._period_s = 1.0
 
     def get_default_screen(self) -> Screen[None]:
@@ -218,6 +233,8 @@ class GpumonApp(DressedApp):
             prompt = self.screen.prompt if isinstance(self.screen, View) else None
             if prompt is None:
                 is_done = await self._act_first(event)
+                if isinstance(event, Paste) and isinstance(self.screen, View):
+                    self.screen.say(PASTED)
             else:
                 is_done = self.focused is prompt and await self._type(prompt, event)
             if is_done:
@@ -331,6 +348,22 @@ class GpumonApp(DressedApp):
             if isinstance(self.screen, View):
                 self.screen.draw_frame()
 
+    async def action_quit(self) -> None:
+        """Quit at once, as textual's own key for it does in every prompt."""
+        self.exit(0)
+
+    def unkept_words(self) -> str:
+        """What quitting would lose; empty: little, or it is being asked for the second time.
+
+        A recording can be played again. Of what is watched live the past is in memory only.
+        """
+        now = self.monotonic()
+        watched_s = now - self._began_at
+        is_again, self._warned_at = now - self._warned_at < SAID_S, now
+        if is_again or watched_s <= LITTLE_S or isinstance(self._feed, Player):
+            return ""
+        return f"{units.short_duration(watched_s)} were watched and nothing records them"
+
     def measure_footprint(self) -> None:
         """Learn what gpumon itself costs; the status line shows it with the next tick."""
         if self._newest is None:
@@ -368,9 +401,23 @@ class GpumonApp(DressedApp):
     @property
     def is_real(self) -> bool:
         """Whether what is shown is there: neither simulated nor recorded."""
+        return not (self._is_demo or isinstance(self._feed, Player))
+
+    @property
+    def _is_demo(self) -> bool:
         targets = self._newest.targets if self._newest is not None else ()
-        is_demo = any(target.url.startswith("demo") for target in targets)
-        return not (is_demo or isinstance(self._feed, Player))
+        return any(target.url.startswith("demo") for target in targets)
+
+    @cached_property
+    def own_user(self) -> str:
+        """Who looks, as the queue in view calls its users; the demo's are invented."""
+        if self._is_demo:
+            from gpumon.simulate.cluster.people import YOU
+
+            return YOU
+        from gpumon.sources.own_login import own_login
+
+        return own_login()
 
     def acknowledge(self, identity: tuple[str, str, str], is_known: bool) -> bool:
         """Note that somebody knows of a finding; False: it does not stand."""

@@ -11,6 +11,8 @@ from gpumon.report.wording.empty_states import silent_s
 from gpumon.report.wording.paragraphs import TARGET_OLD_S
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from gpumon.model.records.tick import Tick
     from gpumon.tui.time_travel import Place
 
@@ -128,6 +130,28 @@ def _queue_parts(tick: Tick) -> list[Cell]:
     if age_s > QUEUE_OLD_S:
         return [Cell(f"! queue stale {units.short_duration(age_s)}", Tone.WARN)]
     return [Cell(f"queue {units.short_duration(age_s)} old", Tone.DIM)]
+
+
+def beside_the_instant(
+    said: Callable[[int], Line], tick: Tick | None, mood: Mood, width: int
+) -> Line:
+    """What is said in place of the status; of a past instant also which it is, at the right end.
+
+    Args:
+        said: Makes the line for so many cells.
+        tick: The picture on screen.
+        mood: Where in time it stands.
+        width: Cells of the whole line.
+    """
+    if tick is None or mood.place is None:
+        return said(width)
+    instant = _place_parts(tick, mood.place)[0]
+    room = width - text_width(instant.text) - 2
+    if room < LEAST_CUT:
+        return (Cell(" "), instant)
+    line = said(room)
+    blanks = room - sum(text_width(cell.text) for cell in line)
+    return (*line, Cell(" " * (max(0, blanks) + 1)), instant)
 
 
 def _place_parts(tick: Tick, place: Place) -> list[Cell]:

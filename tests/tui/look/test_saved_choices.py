@@ -35,7 +35,7 @@ async def test_theme_columns_order_and_map_come_back(stage):
     async with stage(fleet(), shelf=drawer) as s:
         await s.press("t", "s", "s", "S")
         sorting = s.app.screen.grid.sorting
-        await s.press("c", "j", "enter", "escape", "colon", *"fleet", "enter", "v", "o", "Z")
+        await s.press("c", "j", "enter", "escape", "colon", *"fleet", "enter", "c", "b", "Z")
         drawn = s.app.screen.map
         field, grouping, density = drawn.field, drawn.grouping, drawn.density
         await s.press("colon", *"ascii", "enter")

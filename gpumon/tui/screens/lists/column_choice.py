@@ -126,7 +126,7 @@ class ColumnView(TableView["Choice"]):
         """A click on the cursor switches."""
         self.action_toggle_column()
 
-    def action_usual_columns(self) -> None:
+    def action_as_at_first(self) -> None:
         """Show the columns of the beginning again."""
         self._choose(None)
 
