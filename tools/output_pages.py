@@ -286,8 +286,8 @@ def _sleeps(pid: int) -> bool:
 
 PROMPTS: Final = 4
 """Lines at the bottom among which a prompt is."""
-FOOTPRINT: Final = re.compile(r" [·.] gpumon <?\d+ % CPU \d+ MiB")
-"""What gpumon itself takes, at the end of the status line."""
+FOOTPRINT: Final = re.compile(r"(?: [·.] ! )?gpumon itself takes <?\d+ % of a core, \d+ MiB")
+"""What gpumon itself takes, at the end of the status line and of the page of errors."""
 
 
 def drawn(rows: Sequence[Sequence[Cell]]) -> str:

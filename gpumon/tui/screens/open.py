@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from gpumon.tui.screens.lists.jobs import JobsView
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from textual.screen import Screen
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from gpumon.tui.actions.action import ViewName
     from gpumon.tui.screens.base.contract import Discovering, Entries, Trail
     from gpumon.tui.screens.base.view import View
+    from gpumon.tui.status import Mood
 
 
 class AllViews:
@@ -131,11 +132,11 @@ class AllViews:
 
         return findings_page(trail, scope)
 
-    def errors(self, trail: Trail) -> Screen[None]:
-        """Targets and errors."""
+    def errors(self, trail: Trail, mood: Callable[[], Mood]) -> Screen[None]:
+        """Targets, errors, and how gpumon itself fares."""
         from gpumon.tui.screens.base.page import errors_page
 
-        return errors_page(trail)
+        return errors_page(trail, mood)
 
     def patterns(self, trail: Trail, discovery: Discovering | None) -> Screen[None]:
         """Patterns in what nobody explains."""

@@ -101,8 +101,8 @@ class Views(Protocol):
         """Findings in full, and what the detectors could not see."""
         ...
 
-    def errors(self, trail: Trail) -> Screen[None]:
-        """Targets and errors."""
+    def errors(self, trail: Trail, mood: Callable[[], Mood]) -> Screen[None]:
+        """Targets, errors, and how gpumon itself fares."""
         ...
 
     def patterns(self, trail: Trail, discovery: Discovering | None) -> Screen[None]:

@@ -252,7 +252,7 @@ class View(HandOff):
 
     def action_errors(self) -> None:
         """Targets and errors."""
-        self.app.push_screen(self.gpumon.views.errors(self.trail()))
+        self.app.push_screen(self.gpumon.views.errors(self.trail(), lambda: self.gpumon.mood))
 
     def action_patterns(self) -> None:
         """Patterns in what nobody explains."""
