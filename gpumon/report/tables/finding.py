@@ -10,7 +10,7 @@ from gpumon.report.facts.losses import loss_of, loss_s
 from gpumon.report.text import units
 from gpumon.report.text.cells import NO_VALUE, Cell, Tone
 from gpumon.report.text.units import index_text
-from gpumon.report.wording.loss_words import loss_key, loss_words
+from gpumon.report.wording.loss_words import loss_cell, loss_key
 from gpumon.report.wording.verdict_words import SEVERITY_SIGNS, SEVERITY_TONES
 
 if TYPE_CHECKING:
@@ -231,17 +231,15 @@ FINDING_COLUMNS: Final[tuple[Column[Finding], ...]] = (
     ),
     Column(
         "gpu_seconds",
-        "LOST",
-        11,
+        "LOST-H",
+        10,
         "right",
         2,
-        lambda d, f: (
-            Cell(words, _tone(f)) if (words := loss_words(loss_of(d.tick, f))) else NO_VALUE
-        ),
+        lambda d, f: loss_cell(loss_of(d.tick, f), "", _tone(f)),
         lambda d, f: loss_key(loss_of(d.tick, f)),
-        "GPU time lost since its onset, as the books have it; after ~ what is suspected.",
+        "GPU-hours lost since its onset, as the books have it; after ~ what is suspected.",
         is_descending=True,
-        unit="s",
+        unit="GPU-s",
     ),
     Column(
         "category",
