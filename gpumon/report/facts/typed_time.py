@@ -52,9 +52,9 @@ def outside_words(at: float, start: float, end: float) -> str:
     """
     # What was typed may have whole seconds only.
     if at < start - 1.0:
-        return f"nothing is kept of {_moment(at, end)}: the past begins at {_moment(start, end)}"
+        return f"nothing before {_moment(start, end)} is kept"
     if at > end + 1.0:
-        return f"{_moment(at, end)} is still to come: this is the newest"
+        return f"{_moment(at, end)} is still to come"
     return ""
 
 
@@ -63,7 +63,7 @@ def _moment(at: float, now: float) -> str:
     try:
         moment = time.localtime(at)
     except (ValueError, OverflowError, OSError):
-        return "that time"
+        return "that"
     is_today = moment[:3] == time.localtime(now)[:3]
     return time.strftime("%H:%M:%S" if is_today else "%Y-%m-%d %H:%M:%S", moment)
 

@@ -104,7 +104,7 @@ class ColumnView(TableView["Choice"]):
     def head_lines(self, _digest: Digest, width: int) -> list[Line]:
         """What the list is, and what decides where there is little room."""
         text = (
-            "Enter switches a column on or off, 0 shows those of the beginning. "
+            "Enter or Space switches a column on or off, 0 shows those of the beginning. "
             "Where the terminal is too narrow, the last of this list go first."
         )
         return paragraph(text, width, Tone.DIM)

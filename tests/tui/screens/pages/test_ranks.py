@@ -64,6 +64,8 @@ async def test_a_straggler_is_seen_at_a_glance(stage, size):
 async def test_commands_are_about_the_rank_under_the_cursor(stage, size):
     async with stage(lagging(), size) as s:
         await s.press("enter", "tab", "s", "x")
+        assert "owner sbatch --gpus=5" in s.cursor_line()
+        await s.press("j")
         assert "py-spy dump --pid" in s.cursor_line()
         assert "ssh n000 py-spy" in s.text
 
