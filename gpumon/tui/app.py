@@ -19,11 +19,10 @@ from gpumon.report.facts.tick_index import Digest
 from gpumon.report.text import units
 from gpumon.report.text.cells import fit
 from gpumon.sources.source import Wish
-from gpumon.tui.actions.action import ROOTS
 from gpumon.tui.look.saved_choices import NO_HABITS
 from gpumon.tui.screens.base.take_along import SAID_S
 from gpumon.tui.screens.base.view import View
-from gpumon.tui.screens.open import AllViews
+from gpumon.tui.screens.open import AllViews, first_view
 from gpumon.tui.status import Mood
 from gpumon.tui.textual_private.signals import catch_signals
 from gpumon.tui.themed_app import DressedApp
@@ -57,17 +56,10 @@ FILLING_S: Final = 0.5
 FOOTPRINT_PERIOD_S: Final = 3.0
 """How often gpumon's own cost is measured: a mean over seconds says more than a spike."""
 
-MANY_NODES: Final = 33
-"""Nodes from which on who sees everybody's jobs begins with the map of the fleet: a list of them
-no longer fits on a screen. Who sees only their own begins with these, however large the cluster."""
-
 PASTED: Final = "pasted text does nothing here: / and : open a line that takes it"
 
 LITTLE_S: Final = 3600.0
 """What was watched for so long may be lost without a question."""
-
-NEED_NO_QUEUE: Final[tuple[ViewName, ...]] = ("gpus", "nodes", "fleet")
-"""Views that show something where none of the targets is a queue."""
 
 
 class Feed(Protocol):
@@ -473,28 +465,6 @@ class GpumonApp(DressedApp):
     def panic(self, *_renderables: RenderableType) -> None:
         """Leave as after a hang-up: the terminal cannot be read any more."""
         self.leave(128 + signal.SIGHUP)
-
-
-def first_view(tick: Tick, last: str | None, passes: RowFilter | None) -> ViewName:
-    """The view that a filter is about, else the one of last time, else what suits the fleet.
-
-    Args:
-        tick: The first picture.
-        last: What was chosen last; a view that would be empty here, or is none, does not count.
-        passes: The filter of the command line.
-    """
-    has_queue = tick.queue_at is not None or any("slurm" in t.url for t in tick.targets)
-    has_jobs = has_queue or bool(tick.jobs)
-    if passes is not None:
-        is_of_gpus = passes.jobs is None
-        return "gpus" if is_of_gpus or (tick.gpus and not has_jobs) else "jobs"
-    for root in ROOTS:
-        if root == last and (has_jobs or root in NEED_NO_QUEUE):
-            return root
-    users = {view.job.user for view in tick.jobs}
-    if len(tick.nodes) >= MANY_NODES and len(users) > 1:
-        return "fleet"
-    return "jobs" if has_jobs or not (tick.gpus or tick.targets) else "gpus"
 
 
 if TYPE_CHECKING:

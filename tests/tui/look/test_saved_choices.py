@@ -7,10 +7,10 @@ import pytest
 from gpumon.model.records.tick import TargetState
 from gpumon.report.fleet_map.marks import FIELDS
 from gpumon.report.lists.filter_tables import understood
-from gpumon.tui.app import first_view
 from gpumon.tui.look.saved_choices import Habits, habits_of
 from gpumon.tui.screens.lists.fleet import HeatView
 from gpumon.tui.screens.lists.jobs import JobsView
+from gpumon.tui.screens.open import first_view
 from tests.worlds.tick import fleet, job_with_gpus, tick
 
 
