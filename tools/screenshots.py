@@ -68,7 +68,7 @@ class Shot(NamedTuple):
 VIEWS: Final = (
     ("gpu", ("Enter", "Enter")),
     ("gpu-links", ("Enter", "Enter", "5")),
-    ("node", ("Tab", "N")),
+    ("node", ("Tab", "o")),
     ("gpus", ("Tab",)),
     ("pending", ("4",)),
     ("waiting-job", ("4", "j", "Enter")),
@@ -93,7 +93,7 @@ PAST_VIEWS: Final = (
 )
 """What a past shows: the second job has a slow rank, the fourth leaves GPUs unused."""
 
-LARGE_VIEWS: Final = (("fleet", ()), ("fleet-sm", ("v",)))
+LARGE_VIEWS: Final = (("fleet", ()), ("fleet-sm", ("c",)))
 """The same of a larger cluster."""
 
 SHOTS: Final = tuple(

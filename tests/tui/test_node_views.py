@@ -81,7 +81,7 @@ async def test_gpu_links_and_health(stage, size):
 async def test_node_with_data(stage, size):
     uuid = uuid_of("n1", 0)
     async with stage(machine(more={"event": event(uuid, 31)}), size) as s:
-        await s.press("tab", "N")
+        await s.press("tab", "o")
         assert "Slurm mixed" in s.text
         assert "550.54.15" in s.text
         assert "37 %" in s.line_with("CPU busy")
@@ -116,14 +116,14 @@ async def test_mig_instances_are_listed(stage):
 
 async def test_node_without_blocks_says_what_is_not_read(stage):
     async with stage(fleet(), (80, 40)) as s:
-        await s.press("tab", "N")
+        await s.press("tab", "o")
         assert s.text.count("not read on this node") == 4
         assert "Topology" not in s.text
 
 
 async def test_node_stale_and_gone(stage):
     async with stage(fleet()) as s:
-        await s.press("j", "j", "enter", "N")
+        await s.press("j", "j", "enter", "o")
         assert "stale 42s: the node no longer answers" in s.text
         await s.give(tick())
         assert "Node gpu04 is not listed at this instant" in s.text

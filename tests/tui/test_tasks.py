@@ -65,8 +65,14 @@ ANSWERS = {
     (LAB, "nvlink"): Answer(("pretrain-7b", "NVLink used, 66 GB/s each way, 15 % of 450 GB/s")),
     (DEMO, "past"): Answer(("fleet", "80 GPUs", "PAUSED ", "(−10m)")),
     (LAB, "past"): Answer(("fleet", "24 GPUs · ", "58 %", "PAUSED "), ("14 (58 %) allocated",)),
-    (DEMO, "profile"): Answer(("ssh gpu006 nsys profile",), cursor="ssh gpu006 py-spy dump --pid "),
-    (LAB, "profile"): Answer(("ssh gpu02 nsys profile",), cursor="ssh gpu02 py-spy dump --pid 141"),
+    (DEMO, "profile"): Answer(
+        ("ssh gpu006 py-spy dump --pid ", "ssh gpu006 nsys profile"),
+        cursor="owner sbatch --exclude=gpu006",
+    ),
+    (LAB, "profile"): Answer(
+        ("ssh gpu02 py-spy dump --pid 141", "ssh gpu02 nsys profile"),
+        cursor="owner srun --jobid=4 --overlap -w gpu02 top",
+    ),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import NamedTuple
 
 import pytest
@@ -290,3 +291,31 @@ async def test_whoever_stood_still_while_a_past_was_lived_through_sees_where(sta
         await given(s, 2)
         assert "PAUSED" in s.lines[-2]
         assert "at-1" in s.text
+
+
+async def test_what_is_said_leaves_the_paused_instant_in_sight(stage):
+    async with stage(fleet(), size=(80, 24)) as s:
+        await s.press("p")
+        paused = next(part for part in s.lines[-2].split(" · ") if "PAUSED" in part).strip()
+        for keys in (("J",), ("colon", *"pend"), ("escape", "slash", *"nowhere==3")):
+            await s.press(*keys)
+            assert paused in s.lines[-2], keys
+            assert len(s.lines[-2]) <= 80
+        await s.press("escape", "y")
+        assert "copied" in s.lines[-2]
+        assert paused in s.lines[-2]
+
+
+async def test_a_time_before_the_past_says_so_and_shows_where_it_begins(stage):
+    async with stage(fleet(), size=(120, 24)) as s:
+        for number in range(1, 6):
+            await s.give(fleet()._replace(at=AT + 7.0 * number, number=number))
+        await s.press("T", *"25", "enter")
+        begins = time.strftime("%H:%M:%S", time.localtime(AT))
+        assert f"nothing before {begins} is kept" in s.lines[-2]
+        assert f"PAUSED {begins}" in s.lines[-2]
+        s.now[0] += 60.0
+        await s.press("L", "T", *"-14s", "enter")
+        assert "nothing before" not in s.lines[-2]
+        await s.press("T", *"+90m", "enter")
+        assert "still to come" in s.lines[-2]

@@ -78,9 +78,8 @@ def _verdict(digest: Digest, finding: Finding, width: int) -> list[Line]:
 
 
 def _curve(digest: Digest, view: JobView, width: int) -> list[Line]:
-    """Its activity over the same time as in the list; up to a whole minute, to stand still."""
-    end = (digest.tick.at // 60.0 + 1) * 60.0
-    panel = job_activity(digest, view, (end - CURVE_S, end))
+    """Its activity over the same time as in the list."""
+    panel = job_activity(digest, view, CURVE_S)
     if panel is None:
         return []
     drawn = chart_lines(panel.chart, width, CURVE_HEIGHT)

@@ -253,7 +253,7 @@ _COLUMNS: Final[tuple[Column[Finding], ...]] = (
         lambda d, f: loss_key(loss_of(d.tick, f)),
         "GPU-hours lost since its onset, as the books have it; after ~ what is suspected.",
         is_descending=True,
-        unit="s",
+        unit="GPU-s",
     ),
     Column(
         "category",

@@ -34,13 +34,13 @@ def hours_cell(gpu_seconds: float | None, tone: Tone = Tone.PLAIN, unit: str = "
     return Cell(text, tone if gpu_seconds >= 1 else Tone.DIM)
 
 
-def loss_cell(loss: Charged | None, unit: str = "h") -> Cell:
+def loss_cell(loss: Charged | None, unit: str = "h", tone: Tone = Tone.WARN) -> Cell:
     """GPU-hours that are wasted; where none are, those that are suspected, after `~`."""
     if loss is None:
         return NO_VALUE
     if loss.wasted_s < 1 <= loss.suspected_s:
-        return Cell(f"{SUSPICION}{units.gpu_hours(loss.suspected_s)}{unit}", Tone.WARN)
-    return hours_cell(loss.wasted_s, Tone.WARN, unit)
+        return Cell(f"{SUSPICION}{units.gpu_hours(loss.suspected_s)}{unit}", tone)
+    return hours_cell(loss.wasted_s, tone, unit)
 
 
 def rate_cell(losing: Losing | None) -> Cell:

@@ -248,3 +248,53 @@ async def test_help_explains_this_view_and_can_be_searched(stage):
         assert "Freeze the picture" in s.text
         await s.press("escape", "enter", "question_mark")
         assert "LOST/H" in s.text
+
+
+SEVERAL_MEANINGS = {
+    frozenset({"open", "open_cell", "toggle_column", "copy_command"}): (
+        "Enter does with a line what the list is for"
+    ),
+    frozenset({"open", "cell_right"}): "to the right is on: into a line, or to the next cell",
+    frozenset({"back", "cell_left"}): "to the left is back: out of a line, or to the cell before",
+    frozenset({"back", "leave"}): "one way back; in cells without the arrow",
+    frozenset({"view", "section"}): "a digit goes to what has this number on the screen",
+    frozenset({"switch", "ranks", "roofline"}): "Tab goes to the next way to look",
+    frozenset({"columns", "field"}): "c chooses what is shown: columns of a table, or of cells",
+    frozenset({"pause", "toggle_column"}): "Space ticks in every list of boxes",
+}
+"""Actions that share a key, and the idea that they share."""
+
+
+def test_a_key_means_one_thing_everywhere():
+    by_key = {}
+    for action in ACTIONS:
+        for key in action.keys:
+            by_key.setdefault(key, set()).add(action.name)
+    several = {frozenset(names) for names in by_key.values() if len(names) > 1}
+    assert several == set(SEVERAL_MEANINGS)
+
+
+async def test_space_ticks_a_column_and_does_not_pause(stage):
+    async with stage(fleet()) as s:
+        await s.press("c", "j", "j")
+        assert "[x]" in s.cursor_line()
+        await s.press("space")
+        assert "[ ]" in s.cursor_line()
+        assert "PAUSED" not in s.text
+        await s.press("space", "x")
+        assert "[x]" in s.cursor_line()
+        assert "x does nothing here" in s.lines[-2]
+
+
+async def test_a_digit_goes_to_a_section_or_says_that_there_is_none(stage):
+    async with stage(fleet(), (100, 30)) as s:
+        await s.press("2", "o", "9")
+        assert "there is no section 9 here: 7 have numbers" in s.lines[-2]
+
+
+async def test_a_digit_of_the_view_at_hand_leaves_it_as_it_is(stage):
+    async with stage(fleet(), (100, 30)) as s:
+        await s.press("9", "l")
+        before = s.app.screen
+        await s.press("9")
+        assert s.app.screen is before

@@ -100,7 +100,7 @@ class FindingsView(Judging, TableView["Finding"]):
 
     def head_lines(self, digest: Digest, width: int) -> list[Line]:
         """How many of which severity, what is muted, and which detectors say nothing."""
-        open_ones = [f for f in self.rows(digest) if state_of(f) in ("open", "unknown")]
+        open_ones = [f for f in self.wanted_rows(digest) if state_of(f) in ("open", "unknown")]
         counts = Counter(finding.severity for finding in open_ones)
         cells = [
             Cell(f"{SEVERITY_SIGNS[severity]} {counts[severity]} {severity.value}  ", tone)

@@ -332,7 +332,7 @@ class HeatView(RootView, ColumnFiltered):
         layout = self.map.layout_now
         return None if layout is None else layout.density
 
-    def action_fit(self) -> None:
+    def action_as_at_first(self) -> None:
         """The closest look that fits."""
         if self.map.density is None:
             self.say("the cells are the largest with which all is in sight already")

@@ -74,6 +74,8 @@ class GpusView(FleetView["GpuRow"]):
             if shown != known
             else f"{gpus} GPU{'s' if gpus != 1 else ''}"
         )
+        if self.is_narrowed:
+            count = f"{shown} of {gpus} GPUs"
         if not gpus and any(node.errors or awaited_call(node) for node in tick.nodes.values()):
             count = "– GPUs"
         if self.grid.is_counting:

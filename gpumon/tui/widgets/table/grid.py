@@ -201,6 +201,11 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
         return self._rows[self._cursor] if self._cursor < len(self._rows) else None
 
     @property
+    def cursor(self) -> int:
+        """The number of the row under the cursor."""
+        return self._cursor
+
+    @property
     def shown(self) -> tuple[int, int]:
         """How many rows pass the filter, and how many there are."""
         return len(self._rows), len(self._all)
