@@ -40,10 +40,14 @@ class RankRow(NamedTuple):
     rank: Rank | None
     gpu: Gpu | None
     uuid: str | None
+    folded: tuple[RankRow, ...] = ()
+    """Peers like it that it stands for; none: it is told for itself."""
 
     @property
     def key(self) -> str:
         """What names the line over time."""
+        if self.folded and self.rank is not None:
+            return f"peers/{self.rank.world_id}"
         if self.rank is None:
             return self.uuid or ""
         return f"{self.rank.node}/{self.rank.pid}/{self.uuid or ''}"

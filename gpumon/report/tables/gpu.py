@@ -6,7 +6,7 @@ from math import inf
 from typing import TYPE_CHECKING, Final
 
 from gpumon.report.facts.columns import Column, SortKey, shown_first
-from gpumon.report.facts.losses import NO_STAKE
+from gpumon.report.facts.losses import NO_STAKE, stake_together
 from gpumon.report.facts.rows import awaited_call
 from gpumon.report.tables.place import place_columns
 from gpumon.report.text.cells import EMPTY_CELL, NO_VALUE, Cell, Tone
@@ -62,6 +62,14 @@ def _index(row: RankRow | GpuRow) -> float:
     return inf if index is None else float(index)
 
 
+def _rank_stake(digest: Digest, row: RankRow) -> Stake | None:
+    """What is lost with a rank's GPU; with those of all ranks that a line stands for."""
+    if not row.folded:
+        return _stake(digest, row.uuid)
+    uuids = {one.uuid for one in (row, *row.folded) if one.uuid}
+    return digest.told(stake_together(digest.stakes.get(uuid, NO_STAKE) for uuid in uuids))
+
+
 def _stake(digest: Digest, uuid: str | None) -> Stake | None:
     """What is lost with a GPU; None where nothing is found because nobody could look."""
     return digest.told(digest.stakes.get(uuid, NO_STAKE)) if uuid else None
@@ -72,10 +80,14 @@ def _first(digest: Digest, uuid: str | None) -> SortKey:
 
 
 def rank_order(digest: Digest, row: RankRow) -> SortKey:
-    """What loses most on top, of alike ones who is named as the cause; then by number."""
+    """What loses most on top, of alike ones who is named as the cause; then by number.
+
+    Peers that are one line come after those of the same loss that have their own.
+    """
     finding = digest.row_finding(row)
     gravity = -1.0 if finding is None else float(finding.severity.rank)
-    return (*_first(digest, row.uuid), -gravity, *_rank_number(digest, row))
+    is_folded = float(bool(row.folded))
+    return (*_first(digest, row.uuid), -gravity, is_folded, *_rank_number(digest, row))
 
 
 def _rank_number(_digest: Digest, row: RankRow) -> SortKey:
@@ -88,6 +100,8 @@ def _rank_number(_digest: Digest, row: RankRow) -> SortKey:
 
 def rank_why(digest: Digest, row: RankRow) -> Cell:
     """The worst that is to say of one rank or GPU of a job, in a few words."""
+    if row.folded:
+        return Cell(f"{len(row.folded)} more like it: z shows each", Tone.DIM)
     finding = digest.row_finding(row)
     if row.gpu is not None and row.gpu.is_stale:
         return old_gpu_cell(digest, row.gpu, finding)
@@ -118,6 +132,16 @@ def rank_search_text(digest: Digest, row: RankRow) -> str:
     return "\n".join(words).lower()
 
 
+def _rank_cell(row: RankRow) -> Cell:
+    """Its number; of peers that are folded the lowest and the highest."""
+    if not row.folded:
+        return _number(row.rank.rank if row.rank else None)
+    numbers = [
+        one.rank.rank for one in (row, *row.folded) if one.rank and one.rank.rank is not None
+    ]
+    return Cell(f"{min(numbers)}…{max(numbers)}")
+
+
 def _program(row: RankRow) -> Cell:
     if row.rank is None:
         return EMPTY_CELL
@@ -131,10 +155,11 @@ _RANK_COLUMNS: Final[tuple[Column[RankRow], ...]] = (
         4,
         "right",
         0,
-        lambda _d, r: _number(r.rank.rank if r.rank else None),
+        lambda _d, r: _rank_cell(r),
         _rank_number,
-        "Global rank within its world.",
-        6,
+        "Global rank within its world; 0…15: peers among these that are alike and of which nothing "
+        "is found, with the values of the one in the middle.",
+        9,
         unit="",
         value=lambda _d, r: _maybe(r.rank.rank if r.rank else None),
     ),
@@ -156,7 +181,7 @@ _RANK_COLUMNS: Final[tuple[Column[RankRow], ...]] = (
         10,
         "left",
         1,
-        lambda _d, r: Cell(row_node(r)),
+        lambda _d, r: EMPTY_CELL if r.folded else Cell(row_node(r)),
         lambda _d, r: (row_node(r), _index(r)),
         "Node name.",
         16,
@@ -167,7 +192,7 @@ _RANK_COLUMNS: Final[tuple[Column[RankRow], ...]] = (
         3,
         "right",
         0,
-        lambda _d, r: Cell(index_text(r.gpu)) if r.uuid else EMPTY_CELL,
+        lambda _d, r: Cell(index_text(r.gpu)) if r.uuid and not r.folded else EMPTY_CELL,
         None,
         "NVML's index on the node: a label, the UUID is the identity.",
         unit="",
@@ -179,7 +204,7 @@ _RANK_COLUMNS: Final[tuple[Column[RankRow], ...]] = (
         8,
         "left",
         6,
-        lambda _d, r: Cell(short_uuid(r.uuid), Tone.DIM) if r.uuid else EMPTY_CELL,
+        lambda _d, r: EMPTY_CELL if r.folded or not r.uuid else Cell(short_uuid(r.uuid), Tone.DIM),
         None,
         "First digits of the GPU's UUID.",
         value=lambda _d, r: r.uuid,
@@ -190,7 +215,7 @@ _RANK_COLUMNS: Final[tuple[Column[RankRow], ...]] = (
         7,
         "right",
         4,
-        lambda _d, r: Cell(str(r.rank.pid), Tone.DIM) if r.rank else EMPTY_CELL,
+        lambda _d, r: Cell(str(r.rank.pid), Tone.DIM) if r.rank and not r.folded else EMPTY_CELL,
         lambda _d, r: (float(r.rank.pid),) if r.rank else None,
         "Process id on the node.",
         unit="",
@@ -219,7 +244,7 @@ _RANK_COLUMNS: Final[tuple[Column[RankRow], ...]] = (
         "why the clock is held down, why its rank number is unknown.",
         60,
     ),
-    losing_column(lambda d, r: _stake(d, r.uuid), " with its GPU: its part of what the job loses"),
+    losing_column(_rank_stake, " with its GPU: its part of what the job loses"),
     *place_columns(row_node),
 )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import isnan, nan
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from gpumon.model.catalogue.fields import CATALOGUE
 from gpumon.report.text import units
 from gpumon.report.text.cells import Cell, Tone, text_width
 
@@ -40,7 +41,7 @@ class Measure(NamedTuple):
     now: Callable[[float], str]
     """Its value now, in words."""
     bound: str = ""
-    """Field that a full bar stands for; empty: 1, or the most that was seen of what is no ratio."""
+    """Field that a full bar stands for; empty: 1 of a ratio, else the most that was seen."""
 
 
 MEASURES: Final = (
@@ -73,6 +74,8 @@ def trend_lines(digest: Digest, view: JobView, width: int) -> list[Line]:
         if value is None:
             continue
         ceiling = digest.mean(view, measure.bound) if measure.bound else None
+        if CATALOGUE[measure.keys[0]].unit == "ratio":
+            ceiling = 1.0
         bars = _trend(digest, view, measure.keys, ceiling, cells)
         text = f"{measure.title} {bars} {measure.now(value)}"
         if not bars.strip() or taken + text_width(text) + 2 > width:

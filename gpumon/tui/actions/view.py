@@ -131,8 +131,9 @@ SHOW_ACTIONS: Final = (
         ("z",),
         "z",
         "zoom",
-        "A line for every rank, or as many on a line as it takes to have all in sight.",
-        frozenset({"ranks"}),
+        "A line for every rank; or alike ones in one line, over time as many as it takes to have "
+        "all in sight.",
+        frozenset({"job", "ranks"}),
     ),
     Action("span", ("w",), "w", "wider", "More of the past.", frozenset({"curves", "ranks"})),
     Action(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from gpumon.report.facts.array_tasks import asked_gpus
 from gpumon.report.rank_map.legend import faulty_words
 from gpumon.report.rank_map.marks import faulty_rank
+from gpumon.report.tables.folded_ranks import folded_ranks
 from gpumon.report.tables.gpu import RANK_COLUMNS, rank_order, rank_search_text
 from gpumon.report.text.cells import Tone, paragraph
 from gpumon.report.wording.empty_states import gone_job_words, job_errors, stale_job_lines
@@ -61,6 +62,7 @@ class JobScreen(RankView, TableView["RankRow"]):
         self.job_id = job_id
         self.label = label
         self._has_begun = False
+        self._is_unfolded = False
 
     def on_screen_resume(self) -> None:
         """Ask for a closer look at the job's GPUs; another job may have had it meanwhile."""
@@ -83,14 +85,17 @@ class JobScreen(RankView, TableView["RankRow"]):
     def rows(self, digest: Digest) -> Sequence[RankRow]:
         """The job's ranks and GPUs; nothing once it has left the queue."""
         view = digest.tick.job(self.job_id)
-        return () if view is None else digest.rank_rows(view)
+        if view is None:
+            return ()
+        is_told_each = self._is_unfolded or bool(self.grid.needle)
+        return digest.rank_rows(view) if is_told_each else folded_ranks(digest, view)
 
     def rows_below(self, digest: Digest) -> int | None:
         """A line for each rank and GPU, or room to say why there is none."""
         view = digest.tick.job(self.job_id)
         if view is None or len(view.gpu_uuids) + len(view.ranks) > _FEW:
             return None
-        return max(_NOTICE, len(digest.rank_rows(view)))
+        return max(_NOTICE, len(self.rows(digest)))
 
     def head_lines(self, digest: Digest, width: int) -> list[Line]:
         """What is wrong comes first, then what it did, what it is, its output and its books.
@@ -192,8 +197,21 @@ class JobScreen(RankView, TableView["RankRow"]):
         super().action_open()
 
     def open_row(self, row: RankRow) -> None:
-        """Open the GPU."""
-        self.open_rank(row)
+        """Open the GPU; of peers that are one line, tell each."""
+        if row.folded:
+            self.action_closer()
+        else:
+            self.open_rank(row)
+
+    def action_closer(self) -> None:
+        """A line for every rank, or one for peers that are alike."""
+        self._is_unfolded = not self._is_unfolded
+        self.draw()
+
+    def apply_needle(self, needle: str) -> None:
+        """Look through every rank; those that are folded have no line to be found in."""
+        super().apply_needle(needle)
+        self.draw()
 
     def action_ranks(self) -> None:
         """The ranks over time."""

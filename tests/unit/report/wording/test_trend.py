@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpumon.fleet.history.history import History
 from gpumon.report.facts.tick_index import Digest
-from gpumon.report.wording.trend import CELLS, TREND_S, trend_text
+from gpumon.report.wording.trend import CELLS, TREND_S, trend_lines, trend_text
 from tests.worlds.tick import BUSY, gpu, job_with_gpus, tick
 
 END = 1_760_000_400.0
@@ -66,6 +66,22 @@ def test_a_trend_is_read_once_a_minute_for_all_pictures_of_an_app():
     assert trend_text(Digest(blind, shared), view) == text
     later = digest.tick._replace(at=digest.tick.at + 61.0, history=None)
     assert trend_text(Digest(later, shared), view) == ""
+
+
+def test_a_job_is_told_in_one_line_by_shares_of_what_is_possible():
+    """Tensor cores at 45 % are no full bar; power is a share of its limit, NVLink of its most."""
+    shown = {
+        "sm_active_ratio": 0.93, "tensor_active_ratio": 0.45, "power_w": 350.0,
+        "power_limit_w": 700.0, "nvlink_rx_bytes_per_s": 2e9, "nvlink_tx_bytes_per_s": 1e9,
+    }  # fmt: skip
+    digest, view = trend(lambda _: shown, until=END - 1.0)
+    (line,) = trend_lines(digest, view, 140)
+    words = "".join(cell.text for cell in line)
+    assert words == (
+        "SM ████████████ 93 %  tensor ▄▄▄▄▄▄▄▄▄▄▄▄ 45 %  NVLink ████████████ 2.0 GB/s  "
+        "power ▅▅▅▅▅▅▅▅▅▅▅▅ 350 W  "
+    )
+    assert trend_lines(Digest(digest.tick._replace(history=None)), view, 140) == []
 
 
 def test_a_single_sample_has_no_trend():
