@@ -45,6 +45,8 @@ class Column(NamedTuple, Generic[Row]):
     """Every text that filters compare, where a cell stands for several; of these one is enough."""
     is_hidden: bool = False
     """Whether it is drawn only where somebody chose it; filters know it anyway."""
+    is_picture: bool = False
+    """Whether it is drawn of what other columns tell: no file that is written holds it."""
 
 
 class Sorting(NamedTuple):

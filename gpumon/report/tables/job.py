@@ -252,6 +252,7 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         _by_mean("sm_active_ratio"),
         "SM activity of the last two hours, a bar for ten minutes, and now, mean over the job's "
         "GPUs." + DUTY_DOC,
+        is_picture=True,
     ),
     Column(
         "verdict",

@@ -109,6 +109,8 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
         self.slices = Slices(self.set_timer, typed_s=last_key(self))
         self._keeps: Callable[[Digest, R], bool] | None = None
         self._columns: Sequence[Column[R]] = usual(plan.columns)
+        self._is_chosen = False
+        """Whether somebody chose the columns."""
         self._digest: Digest | None = None
         self._all: Sequence[R] = ()
         self._desk: Desk[R] = Desk(plan)
@@ -183,6 +185,7 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
 
     def choose(self, keys: Collection[str] | None) -> None:
         """Show only columns with these keys, as far as they fit; None: those shown at first."""
+        self._is_chosen = keys is not None
         chosen = chosen_of(self.plan.columns, keys)
         if chosen != self._columns:
             self._columns = chosen
@@ -212,9 +215,13 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
 
     @property
     def table(self) -> tuple[Sequence[Column[R]], Sequence[R]]:
-        """The columns that are shown where there is room, and the rows that pass, in order."""
+        """The columns for a file, and the rows that pass, in order.
+
+        Those that were chosen; else all that tell something, as a file is not short of room.
+        """
         self.slices.finish()
-        return self._shown_columns, self._rows
+        columns = self._shown_columns if self._is_chosen else self.plan.columns
+        return [column for column in columns if not column.is_picture], self._rows
 
     @property
     def _shown_columns(self) -> Sequence[Column[R]]:
