@@ -11,7 +11,7 @@ from gpumon.report.text import units
 from gpumon.report.text.cells import NO_VALUE, Cell, Tone
 from gpumon.report.text.units import index_text
 from gpumon.report.wording.loss_words import LOSING, losing_column, loss_cell, loss_key
-from gpumon.report.wording.verdict_words import SEVERITY_TONES, finding_cell
+from gpumon.report.wording.verdict_words import NEW, SEVERITY_TONES, finding_cell
 
 if TYPE_CHECKING:
     from gpumon.model.finding import Finding
@@ -99,6 +99,12 @@ def _dimmed(finding: Finding, cell: Cell) -> Cell:
     return cell._replace(tone=_tone(finding, cell.tone))
 
 
+def _claim(digest: Digest, finding: Finding) -> Cell:
+    sign, _, words = finding_cell(finding).text.partition(" ")
+    new = NEW if finding.identity in digest.news else ""
+    return Cell(f"{sign} {new}{words}", _tone(finding, SEVERITY_TONES[finding.severity]))
+
+
 def _state(digest: Digest, finding: Finding) -> Cell:
     tone = Tone.WARN if state_of(finding) == "unknown" else Tone.PLAIN
     return Cell(state_words(digest, finding), _tone(finding, tone))
@@ -167,10 +173,10 @@ _COLUMNS: Final[tuple[Column[Finding], ...]] = (
         20,
         "left",
         0,
-        lambda _d, f: finding_cell(f)._replace(tone=_tone(f, SEVERITY_TONES[f.severity])),
+        _claim,
         lambda _d, f: (class_of(f).title,),
         "Severity (i info, ! warning, ‼ critical) and what is claimed; a trailing ? is a "
-        "hypothesis. Enter says what it means.",
+        "hypothesis, new: was found since you looked last. Enter says what it means.",
         24,
     ),
     losing_column(_stake, " to it"),

@@ -263,8 +263,9 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         verdict_cell,
         default_order,
         "The finding that explains the others: i info, ! warning, ‼ critical; ○ hypothesis, "
-        "◐ supported, ● established. no finding: detectors looked and found nothing; "
-        "watching 8s (2 of 19): so many have judged by now; unknown: they could not see.",
+        "◐ supported, ● established; new: was found since you looked last. no finding: "
+        "detectors looked and found nothing; watching 8s (2 of 19): so many have judged by now; "
+        "unknown: they could not see.",
         110,
         value=_verdict,
     ),

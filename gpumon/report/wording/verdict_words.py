@@ -88,13 +88,17 @@ _ASIDE: Final = re.compile(r" \((?:[^()]* observed|job [^()]*)\)")
 """What a column has no room for: how long was looked, and the jobs, which are the rows."""
 
 
-def sentence_cell(finding: Finding) -> Cell:
+NEW: Final = "new: "
+"""Before what was found since somebody looked last."""
+
+
+def sentence_cell(finding: Finding, *, is_new: bool = False) -> Cell:
     """`‼● hangs since 14:31: …`: how grave, how sure, what, and since when."""
     words = _ASIDE.sub("", finding.summary)
     if finding.subject.startswith("node:") and not words.startswith(finding.subject[5:]):
         words = f"{finding.subject[5:]}: {words}"
     sure = CONFIDENCE_SIGNS[finding.confidence]
-    text = f"{SEVERITY_SIGNS[finding.severity]}{sure} {words}"
+    text = f"{SEVERITY_SIGNS[finding.severity]}{sure} {NEW * is_new}{words}"
     return Cell(text, SEVERITY_TONES[finding.severity])
 
 
@@ -113,7 +117,7 @@ def verdict_cell(digest: Digest, view: JobView) -> Cell:
         return Cell(view.job.state.lower().replace("_", " "), Tone.DIM)
     finding = digest.told_finding(view)
     if finding is not None:
-        return sentence_cell(finding)
+        return sentence_cell(finding, is_new=finding.identity in digest.news)
     if view.job.state == "PENDING":
         return Cell(_wait_words(digest, view), Tone.DIM)
     if view.job.state != "RUNNING":

@@ -240,6 +240,17 @@ def test_a_verdict_says_its_severity_and_doubt_in_signs(changes, words, tone):
     assert (cell.text[: len(words)], cell.tone) == (words, tone)
 
 
+def test_what_was_found_since_somebody_looked_is_called_new():
+    view, gpus = job_with_gpus("1", {"n": 1})
+    late = finding("job:1", summary="hangs", first_seen=AT - 30.0)
+    picture = tick((view,), gpus, findings=(late,))
+    for since, words in ((None, "!◐ hangs"), (AT - 31.0, "!◐ new: hangs"), (AT - 29.0, "!◐ hangs")):
+        digest = Digest(picture, news_since=since)
+        assert verdict_cell(digest, view).text == words
+        told = next(one for one in FINDING_COLUMNS if one.key == "class").cell(digest, late).text
+        assert ("new: " in told) is ("new: " in words)
+
+
 def test_a_sentence_leaves_out_how_long_was_looked_and_the_jobs_which_are_the_rows():
     view, gpus = job_with_gpus("1", {"n": 1})
     said = "gpu002 GPU 4 (job 48, 49): NVLink resends since 14:03 (42 min observed), no speed lost"
